@@ -1,0 +1,43 @@
+"""Regard: Transformers that people can train, see through and serve.
+
+    import regard
+
+    translator = regard.load("runs/demo")
+    translator.translate(["The animal didn't cross the street."], to="fr")
+
+Names are imported when first used, so that `import regard` and `regard --help` stay instant.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.errors import RegardError
+    from regard.insight.watch import watch
+    from regard.loading import load
+    from regard.models.kind import ModelSpec
+    from regard.training.recipe import Recipe, read_recipe
+    from regard.training.train import train
+
+_HOMES = {
+    "ModelSpec": "regard.models.kind",
+    "Recipe": "regard.training.recipe",
+    "RegardError": "regard.errors",
+    "load": "regard.loading",
+    "read_recipe": "regard.training.recipe",
+    "train": "regard.training.train",
+    "watch": "regard.insight.watch",
+}
+
+__version__ = "0.1.0"
+__all__ = ["ModelSpec", "Recipe", "RegardError", "load", "read_recipe", "train", "watch"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'regard' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

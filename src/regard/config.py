@@ -1,0 +1,232 @@
+"""Recipes as typed, frozen specs: YAML in, YAML out, overrides, and errors that name the key.
+
+A recipe is a tree of specs. Where a part comes in several kinds, the tree says which:
+
+    position: {kind: rotary, base: 10000}        # or, with all defaults, just  position: rotary
+
+and the kind's name is its file's name: `rotary` is the class `Spec` in `positions/rotary.py`.
+There is no registry and no list of kinds to edit; a new kind is a new file.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Hashable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar, cast
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from regard.errors import ConfigError
+
+
+class Spec(BaseModel):
+    """A typed, frozen piece of a recipe. Unknown keys are refused, never ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown_keys(cls, given: Any) -> Any:
+        for key in given if isinstance(given, Mapping) else ():
+            if key not in cls.model_fields:
+                raise PydanticCustomError(
+                    "unknown_key", "{problem}", {"problem": _unknown_key(key, cls.model_fields)}
+                )
+        return given
+
+
+class Kind(Spec):
+    """A spec that comes in several kinds.
+
+    A room declares its base (`class PositionSpec(Kind, room="regard.positions")`); each kind in it
+    is a module whose `Spec` derives from that base. Validating the base finds the kind by name.
+    """
+
+    room: ClassVar[str] = ""
+    _is_base: ClassVar[bool] = False
+
+    def __init_subclass__(cls, *, room: str = "", **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._is_base = bool(room)
+        cls.room = room or cls.room
+
+    @classmethod
+    def kind(cls) -> str:
+        return cls.__module__.rpartition(".")[2].replace("_", "-")
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _find_kind(cls, given: Any, handler: Any) -> Any:
+        if isinstance(given, cls):
+            return given
+        if isinstance(given, str):
+            given = {"kind": given}
+        if not cls._is_base:
+            return handler(_without_kind(given))
+        if not isinstance(given, Mapping) or not isinstance(given.get("kind"), str):
+            known = ", ".join(kinds(cls.room))
+            raise PydanticCustomError("no_kind", "needs a kind, one of: {known}", {"known": known})
+        found = _kind_named(given["kind"], cls.room)
+        return found.model_validate(_without_kind(given))
+
+
+S = TypeVar("S", bound=Spec)
+
+
+def kinds(room: str) -> list[str]:
+    """The names of the kinds in a room: its modules that have a `Spec`."""
+    package = importlib.import_module(room)
+    modules = sorted(info.name for info in pkgutil.iter_modules(package.__path__))
+    return [
+        name.replace("_", "-")
+        for name in modules
+        if _is_kind(getattr(importlib.import_module(f"{room}.{name}"), "Spec", None), room)
+    ]
+
+
+def kind_field(base: type[Kind], default: str, description: str) -> Any:
+    """A field of a spec that holds one of the kinds of `base`, this one unless the recipe says."""
+    return Field(default_factory=lambda: base.model_validate(default), description=description)
+
+
+def plain(value: Any) -> Any:
+    """A spec as plain dicts, lists and scalars: what YAML and JSON can hold."""
+    if isinstance(value, Spec):
+        fields = {name: plain(getattr(value, name)) for name in type(value).model_fields}
+        return {"kind": value.kind(), **fields} if isinstance(value, Kind) else fields
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def validate(spec: type[S], given: Any, source: str) -> S:
+    """`given` as a `spec`, or one sentence that names `source` and the key that is wrong."""
+    try:
+        return spec.model_validate(given)
+    except ValidationError as error:
+        raise ConfigError(f"{source}: {_explain(error)}") from None
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file; a key given twice is an error, not a silent choice."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: there is no such recipe.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: the recipe cannot be read ({error}).") from None
+    try:
+        content = yaml.load(text, Loader=_StrictLoader)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: a recipe is a mapping of keys to values; this file is not.")
+    return content
+
+
+def write_yaml(spec: Spec) -> str:
+    return yaml.safe_dump(plain(spec), sort_keys=False, allow_unicode=True)
+
+
+def override(recipe: Mapping[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
+    """The recipe with `key.path=value` assignments made in it; values are read as YAML."""
+    changed = cast("dict[str, Any]", plain(recipe))
+    for assignment in assignments:
+        path, equals, text = assignment.partition("=")
+        if not equals or not all(path.split(".")):
+            raise ConfigError(f"'{assignment}' is not an override; write key.path=value.")
+        try:
+            value = yaml.load(text, Loader=_StrictLoader)
+        except yaml.YAMLError:
+            raise ConfigError(f"{path}: '{text}' is not a YAML value.") from None
+        _assign(changed, path, value)
+    return changed
+
+
+def _assign(tree: dict[str, Any], path: str, value: Any) -> None:
+    *parents, last = path.split(".")
+    for key in parents:
+        child = tree.get(key, {})
+        # `position: rotary` is short for `position: {kind: rotary}`; make room for its settings.
+        tree[key] = {"kind": child} if isinstance(child, str) else child
+        if not isinstance(tree[key], dict):
+            raise ConfigError(f"{path}: '{key}' is a single value and has no keys below it.")
+        tree = tree[key]
+    tree[last] = value
+
+
+def _is_kind(candidate: Any, room: str) -> bool:
+    return isinstance(candidate, type) and issubclass(candidate, Kind) and candidate.room == room
+
+
+def _kind_named(name: str, room: str) -> type[Kind]:
+    module = name.replace("-", "_")
+    package = importlib.import_module(room)
+    if any(info.name == module for info in pkgutil.iter_modules(package.__path__)):
+        found = getattr(importlib.import_module(f"{room}.{module}"), "Spec", None)
+        if _is_kind(found, room):
+            return cast("type[Kind]", found)
+    known = kinds(room)
+    raise PydanticCustomError(
+        "unknown_kind",
+        "{problem}",
+        {"problem": f"there is no kind '{name}'{_nearest(name, known)}; kinds: {', '.join(known)}"},
+    )
+
+
+def _without_kind(given: Any) -> Any:
+    if isinstance(given, Mapping):
+        return {key: value for key, value in given.items() if key != "kind"}
+    return given
+
+
+def _unknown_key(key: Any, fields: Mapping[str, Any]) -> str:
+    hint = _nearest(str(key), list(fields)) or f"; known keys: {', '.join(fields) or 'none'}"
+    return f"unknown key '{key}'{hint}"
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    return f", did you mean '{near[0]}'?" if near else ""
+
+
+def _explain(error: ValidationError) -> str:
+    first, *rest = error.errors(include_url=False)
+    path = ".".join(str(part) for part in first["loc"])
+    message = first["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    given = first["input"]
+    shown = f" (given: {given!r})" if isinstance(given, (str, int, float, bool)) else ""
+    more = f" ({len(rest)} more after this one)" if rest else ""
+    return f"{path + ': ' if path else ''}{message}{shown}{more}"
+
+
+class _StrictLoader(yaml.SafeLoader):
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[Hashable] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(
+                    problem=f"the key '{key}' is given twice", problem_mark=key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+__all__ = [
+    "Kind",
+    "Spec",
+    "kind_field",
+    "kinds",
+    "override",
+    "plain",
+    "read_yaml",
+    "validate",
+    "write_yaml",
+]
