@@ -1,0 +1,1 @@
+"""What a query does with keys and values. Each kind is a file; read `reference.py` first."""

@@ -1,0 +1,22 @@
+"""Keys and values as state: they go in, come out longer, and can be reordered."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class KeyValues(NamedTuple):
+    """What a sequence offers to be looked at: keys and values, (B, H, S, K) each."""
+
+    keys: Tensor
+    values: Tensor
+
+    def append(self, new: "KeyValues") -> "KeyValues":
+        return KeyValues(
+            torch.cat([self.keys, new.keys], dim=2), torch.cat([self.values, new.values], dim=2)
+        )
+
+    def reorder(self, rows: Tensor) -> "KeyValues":
+        """The rows of the batch named by index: for beams, and for leaving finished ones out."""
+        return KeyValues(self.keys.index_select(0, rows), self.values.index_select(0, rows))

@@ -1,0 +1,44 @@
+"""Full attention through torch's fused kernel: the same answer as `reference`, faster.
+
+The kernel does not return weights. Whoever asks for them (`explain`), and positions that add to the
+values, which takes the weights, go through the reference.
+"""
+
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.attention.kind import ALL, Attention, AttentionSpec
+from regard.attention.masks import View
+from regard.attention.reference import Reference
+from regard.positions.sites import InAttention
+
+
+class Fused(Reference):
+    """Reference attention whose forward is the kernel; `explain` stays the equation."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
+        if position.weighs_values:
+            return self.explain(q, k, v, view, position)[0]
+        bias = position.bias(q, view.queries, view.keys)
+        if bias is None and view.plainly_causal:
+            return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=_joined(view.visible, bias))
+
+
+def _joined(visible: Tensor | None, bias: Tensor | None) -> Tensor | None:
+    """The kernel takes one mask: True / False, or a bias in which −∞ hides."""
+    if visible is None or bias is None:
+        return visible if bias is None else bias
+    return torch.where(visible, bias, float("-inf"))
+
+
+class Spec(AttentionSpec):
+    """attention: fused"""
+
+    honours: ClassVar[frozenset[str]] = ALL
+
+    def build(self) -> Attention:
+        return Fused()

@@ -1,0 +1,52 @@
+"""What every kind of attention answers to, and what it declares that it can honour."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from regard.attention.masks import View
+from regard.config import Kind
+from regard.errors import ConfigError
+from regard.positions.sites import InAttention
+
+# The needs a model or a position can have of an attention, each with the words for refusing it.
+NEEDS: Mapping[str, str] = {
+    "causal": "look at the past only",
+    "padding": "leave padding out",
+    "cache": "go on step by step from cached keys and values",
+    "cross": "look at another sequence",
+    "bias": "add a bias to its scores",
+    "values": "add positions to its values",
+}
+ALL = frozenset(NEEDS)
+
+
+class Attention(nn.Module):
+    """From queries (B, H, T, K), keys and values (B, H, S, K) to answers (B, H, T, K)."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
+        raise NotImplementedError
+
+    def explain(
+        self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
+    ) -> tuple[Tensor, Tensor]:
+        """The same answers, by way of the weights (B, H, T, S), which come second."""
+        raise NotImplementedError
+
+
+class AttentionSpec(Kind, room="regard.attention"):
+    """A kind of attention. `honours` is the subset of NEEDS that it can meet."""
+
+    honours: ClassVar[frozenset[str]] = frozenset()
+
+    def build(self) -> Attention:
+        raise NotImplementedError
+
+    def require(self, needs: frozenset[str], who: str) -> None:
+        """Refuse, once and when the model is built, what this kind cannot do."""
+        for need in sorted(needs - self.honours):
+            raise ConfigError(
+                f"attention '{self.kind()}' cannot {NEEDS[need]}, which {who} needs; "
+                f"choose another kind of attention (fused can)."
+            )

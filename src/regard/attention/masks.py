@@ -1,0 +1,122 @@
+"""Who may look at whom. One meaning everywhere: True = may look.
+
+A structural mask (the future, a window …) is a small frozen predicate over positions; masks join
+with & and |. Padding belongs to the batch and travels beside the structure. A `View` holds both for
+one call; every layer of a model shares it, so its dense form is worked out at most once.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+
+class Mask:
+    """A predicate over positions: may a query at i look at a key at j?"""
+
+    def allows(self, i: Tensor, j: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def __and__(self, other: "Mask") -> "Mask":
+        return Both(self, other)
+
+    def __or__(self, other: "Mask") -> "Mask":
+        return Either(self, other)
+
+
+@dataclass(frozen=True)
+class Everything(Mask):
+    """All may look at all: the encoder, and the decoder at the encoder."""
+
+    def allows(self, i: Tensor, j: Tensor) -> Tensor:
+        return torch.ones_like(i + j, dtype=torch.bool)
+
+
+@dataclass(frozen=True)
+class Causal(Mask):
+    """Nobody looks at the future: j ≤ i."""
+
+    def allows(self, i: Tensor, j: Tensor) -> Tensor:
+        return j <= i
+
+
+@dataclass(frozen=True)
+class Window(Mask):
+    """Only neighbours at most `size` away."""
+
+    size: int
+
+    def allows(self, i: Tensor, j: Tensor) -> Tensor:
+        return (i - j).abs() <= self.size
+
+
+@dataclass(frozen=True)
+class Both(Mask):
+    left: Mask
+    right: Mask
+
+    def allows(self, i: Tensor, j: Tensor) -> Tensor:
+        return self.left.allows(i, j) & self.right.allows(i, j)
+
+
+@dataclass(frozen=True)
+class Either(Mask):
+    left: Mask
+    right: Mask
+
+    def allows(self, i: Tensor, j: Tensor) -> Tensor:
+        return self.left.allows(i, j) | self.right.allows(i, j)
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Who may look at whom in one call: structure over positions, and padding of the keys."""
+
+    structure: Mask
+    queries: Tensor  # (T,) positions
+    keys: Tensor  # (S,) positions
+    padding: Tensor | None = None  # (B, S), True = a real word; None = no padding
+
+    @cached_property
+    def visible(self) -> Tensor | None:
+        """The dense mask, broadcastable to (B, H, T, S); None where all may look at all."""
+        allowed = None
+        if not isinstance(self.structure, Everything):
+            allowed = self.structure.allows(self.queries[:, None], self.keys[None, :])
+        if self.padding is None:
+            return allowed
+        real = self.padding[:, None, None, :]
+        return real if allowed is None else allowed & real
+
+    @property
+    def plainly_causal(self) -> bool:
+        """No padding and the same positions on both sides: the mask a fused kernel knows itself."""
+        return (
+            isinstance(self.structure, Causal)
+            and self.padding is None
+            and self.queries is self.keys
+        )
+
+
+def look_around(length: int, device: torch.device, padding: Tensor | None = None) -> View:
+    """A sequence that looks at itself, both ways."""
+    positions = torch.arange(length, device=device)
+    return View(Everything(), positions, positions, padding)
+
+
+def look_back(past: int, length: int, device: torch.device) -> View:
+    """`length` new words that look at themselves and at `past` earlier ones, never ahead."""
+    keys = torch.arange(past + length, device=device)
+    return View(Causal(), keys[past:] if past else keys, keys)
+
+
+def look_across(queries: int, padding: Tensor) -> View:
+    """Words of one sequence that look at all real words of another; padding is (B, S)."""
+    device = padding.device
+    return View(
+        Everything(),
+        torch.arange(queries, device=device),
+        torch.arange(padding.size(1), device=device),
+        padding,
+    )

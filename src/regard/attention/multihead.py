@@ -1,0 +1,67 @@
+"""Many heads (Vaswani et al. 2017, section 3.2.2): the only owner of W_Q, W_K, W_V and W_O.
+
+    q = x W_Q,  k = x W_K,  v = x W_V          each D × (H·K), then split into H heads of size K
+    head_h = softmax(q_h k_hᵀ / √K) v_h
+    output = [head_1 … head_H] W_O             W_O is (H·K) × D
+
+Heads cost no loop and no more than one head would: splitting is a reshape, and the head axis acts
+as a second batch axis. Self-attention projects one sequence to all three; cross-attention asks with
+one sequence and remembers another.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention.cache import KeyValues
+from regard.attention.kind import Attention
+from regard.attention.masks import View
+from regard.positions.sites import InAttention, Sizes
+
+
+class MultiHead(nn.Module):
+    def __init__(
+        self, sizes: Sizes, attention: Attention, position: InAttention, bias: bool
+    ) -> None:
+        super().__init__()
+        self.heads, self.key_size = sizes.heads, sizes.key_size
+        inner = sizes.heads * sizes.key_size
+        self.w_q = nn.Linear(sizes.dim, inner, bias)
+        self.w_k = nn.Linear(sizes.dim, inner, bias)
+        self.w_v = nn.Linear(sizes.dim, inner, bias)
+        self.w_o = nn.Linear(inner, sizes.dim, bias)
+        self.attention = attention
+        self.position = position
+
+    def ask(self, x: Tensor, positions: Tensor) -> Tensor:
+        """Queries (B, H, T, K) of x (B, T, D)."""
+        return self.position.rotate(self._split(self.w_q(x)), positions)
+
+    def remember(self, x: Tensor, positions: Tensor) -> KeyValues:
+        """Keys and values of x (B, S, D), for others to look at."""
+        k, v = _together(x, self.w_k, self.w_v)
+        return KeyValues(self.position.rotate(self._split(k), positions), self._split(v))
+
+    def project(self, x: Tensor, positions: Tensor) -> tuple[Tensor, KeyValues]:
+        """Queries, keys and values of the same x: what self-attention starts from."""
+        q, k, v = _together(x, self.w_q, self.w_k, self.w_v)
+        rotate = self.position.rotate
+        memory = KeyValues(rotate(self._split(k), positions), self._split(v))
+        return rotate(self._split(q), positions), memory
+
+    def forward(self, q: Tensor, memory: KeyValues, view: View) -> Tensor:
+        """What the queries find in the memory, heads merged: (B, T, D)."""
+        found = self.attention(q, memory.keys, memory.values, view, self.position)
+        merged: Tensor = self.w_o(found.transpose(1, 2).flatten(2))  # (B, H, T, K) → (B, T, H·K)
+        return merged
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.view(*x.shape[:-1], self.heads, self.key_size).transpose(1, 2)  # (B, H, T, K)
+
+
+def _together(x: Tensor, *maps: nn.Linear) -> tuple[Tensor, ...]:
+    """Several linear maps of one x as one matrix product: fewer, larger products are faster."""
+    weight = torch.cat(tuple(each.weight for each in maps))
+    biases = tuple(each.bias for each in maps if each.bias is not None)
+    product = F.linear(x, weight, torch.cat(biases) if biases else None)
+    return torch.split(product, [each.out_features for each in maps], dim=-1)

@@ -1,0 +1,1 @@
+"""How a Transformer knows order. Each kind is a file; `sites.py` says where a kind can enter."""

@@ -1,0 +1,42 @@
+"""ALiBi (Press, Smith and Lewis 2022): a penalty on the scores that grows with distance.
+
+    e_ij = q_i · k_j / √K − m_h |i − j|            m_h = 2^(−8h/H),  h = 1 … H
+
+No parameters. In an encoder the distance counts both ways. For a number of heads that is not a
+power of two the paper's own code interleaves the slopes of the next power; so do we.
+"""
+
+import math
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from regard.positions.sites import InAttention, PositionSpec, Sizes
+
+
+def slopes(heads: int) -> list[float]:
+    power = 2 ** math.floor(math.log2(heads))
+    regular = [2 ** (-8 * h / power) for h in range(1, power + 1)]
+    finer = [2 ** (-8 * h / (2 * power)) for h in range(1, 2 * power + 1)]
+    return regular + finer[0::2][: heads - power]
+
+
+class Alibi(InAttention):
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.slopes: Tensor
+        self.register_buffer("slopes", torch.tensor(slopes(heads)), persistent=False)
+
+    def bias(self, q: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
+        distance = (keys[None, :] - queries[:, None]).abs()  # (T, S)
+        return -self.slopes[:, None, None].to(q.dtype) * distance  # (H, T, S)
+
+
+class Spec(PositionSpec):
+    """position: alibi"""
+
+    needs: ClassVar[frozenset[str]] = frozenset({"bias"})
+
+    def in_attention(self, sizes: Sizes) -> InAttention:
+        return Alibi(sizes.heads)

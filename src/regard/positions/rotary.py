@@ -1,0 +1,50 @@
+"""Rotary positions (Su et al. 2021, equation 34): queries and keys are rotated by their position.
+
+    (x_2k, x_2k+1) ↦ (x_2k cos pθ_k − x_2k+1 sin pθ_k,  x_2k sin pθ_k + x_2k+1 cos pθ_k)
+    θ_k = base^(−2k/K)
+
+The product of a query at i and a key at j then depends on i − j alone (tested).
+"""
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from regard.errors import ConfigError
+from regard.positions.sites import InAttention, PositionSpec, Sizes
+
+Pairs = Literal["adjacent", "halves"]
+
+
+class Rotary(InAttention):
+    def __init__(self, key_size: int, base: float, pairs: Pairs) -> None:
+        super().__init__()
+        self.key_size, self.base, self.pairs = key_size, base, pairs
+
+    def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
+        exponents = torch.arange(0, self.key_size, 2, device=x.device) / self.key_size
+        angles = positions[:, None] * self.base**-exponents  # (T, K/2)
+        cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+        if self.pairs == "halves":  # the layout of GPT-NeoX and Llama: first half with second half
+            first, second = x.chunk(2, dim=-1)
+            return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
+        first, second = x[..., 0::2], x[..., 1::2]
+        turned = torch.stack([first * cos - second * sin, first * sin + second * cos], dim=-1)
+        return turned.flatten(-2)
+
+
+class Spec(PositionSpec):
+    """position: rotary"""
+
+    base: float = Field(10_000.0, gt=1, description="the slowest pair turns once in 2π times this")
+    pairs: Pairs = Field("adjacent", description="which components turn together")
+
+    def in_attention(self, sizes: Sizes) -> InAttention:
+        if sizes.key_size % 2:
+            raise ConfigError(
+                f"position rotary turns pairs, so the key size must be even; it is {sizes.key_size}"
+                " (model.dim / model.heads)."
+            )
+        return Rotary(sizes.key_size, self.base, self.pairs)

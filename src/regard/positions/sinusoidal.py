@@ -1,0 +1,56 @@
+"""Sinusoids of varying period, added to the embedding (Vaswani et al. 2017, section 3.5).
+
+    PE(pos, 2k)   = sin(pos / 10000^(2k/D))
+    PE(pos, 2k+1) = cos(pos / 10000^(2k/D))        k = 0 … D/2 − 1
+
+Not learned, and defined at every position, so nothing ends at a last index.
+"""
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from regard.positions.sites import AtEmbedding, PositionSpec, Sizes
+
+Layout = Literal["interleaved", "halves"]
+
+
+def sinusoids(positions: Tensor, dim: int, base: float, layout: Layout) -> Tensor:
+    """The vectors (T, D) of the given positions (T,)."""
+    exponents = torch.arange(0, dim, 2, device=positions.device, dtype=torch.float64) / dim
+    angles = positions.double()[:, None] / base**exponents  # (T, ⌈D/2⌉)
+    sines, cosines = angles.sin(), angles.cos()
+    if layout == "halves":
+        vectors = torch.cat([sines, cosines[:, : dim // 2]], dim=-1)
+    else:
+        vectors = torch.stack([sines, cosines], dim=-1).flatten(1)[:, :dim]
+    return vectors.float()
+
+
+class Sinusoidal(AtEmbedding):
+    def __init__(self, dim: int, base: float, layout: Layout, max_length: int) -> None:
+        super().__init__()
+        self.dim, self.base, self.layout = dim, base, layout
+        # A table for the usual lengths; it is derived, so it is not part of the checkpoint.
+        table = sinusoids(torch.arange(max_length), dim, base, layout)
+        self.table: Tensor
+        self.register_buffer("table", table, persistent=False)
+
+    def forward(self, x: Tensor, offset: int) -> Tensor:
+        end = offset + x.size(1)
+        if end <= len(self.table):
+            return x + self.table[offset:end].to(x.dtype)
+        positions = torch.arange(offset, end, device=x.device)
+        return x + sinusoids(positions, self.dim, self.base, self.layout).to(x.dtype)
+
+
+class Spec(PositionSpec):
+    """position: sinusoidal"""
+
+    base: float = Field(10_000.0, gt=1, description="the longest period is 2π times this")
+    layout: Layout = Field("interleaved", description="sin, cos, sin, cos … or all sines first")
+
+    def at_embedding(self, sizes: Sizes) -> AtEmbedding:
+        return Sinusoidal(sizes.dim, self.base, self.layout, sizes.max_length)

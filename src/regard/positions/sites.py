@@ -1,0 +1,63 @@
+"""Where order enters a Transformer: three sites, and a kind uses one or two of them.
+
+1. added to the embedding          sinusoidal, learned
+2. rotating queries and keys       rotary
+3. biasing the scores              ALiBi, relative (which also adds to the values)
+
+Shapes: B batch, T queries, S keys, H heads, K key size, D model size.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from regard.config import Kind
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What a kind may need to know of the model it serves."""
+
+    dim: int
+    heads: int
+    key_size: int
+    max_length: int
+
+
+class AtEmbedding(nn.Module):
+    """Site 1: added to the embeddings. The neutral one adds nothing."""
+
+    def forward(self, x: Tensor, offset: int) -> Tensor:  # noqa: ARG002
+        """x (B, T, D), whose first word stands at position `offset`."""
+        return x
+
+
+class InAttention(nn.Module):
+    """Sites 2 and 3: inside self-attention. The neutral one changes nothing."""
+
+    weighs_values = False  # True where `values` adds something: the weights must then be worked out
+
+    def rotate(self, x: Tensor, positions: Tensor) -> Tensor:  # noqa: ARG002
+        """Queries or keys x (B, H, T, K), standing at `positions` (T,)."""
+        return x
+
+    def bias(self, q: Tensor, queries: Tensor, keys: Tensor) -> Tensor | None:  # noqa: ARG002
+        """What is added to the scaled scores: broadcastable to (B, H, T, S)."""
+        return None
+
+    def values(self, weights: Tensor, queries: Tensor, keys: Tensor) -> Tensor | None:  # noqa: ARG002
+        """What is added to the output (B, H, T, K), given the weights (B, H, T, S)."""
+        return None
+
+
+class PositionSpec(Kind, room="regard.positions"):
+    """A kind of position representation. `needs` says what it asks of the attention it is in."""
+
+    needs: ClassVar[frozenset[str]] = frozenset()
+
+    def at_embedding(self, sizes: Sizes) -> AtEmbedding:  # noqa: ARG002
+        return AtEmbedding()
+
+    def in_attention(self, sizes: Sizes) -> InAttention:  # noqa: ARG002
+        return InAttention()

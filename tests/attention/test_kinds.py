@@ -1,0 +1,144 @@
+"""The contract of the room: every kind of attention, with every kind of position, on every mask."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.attention.kind import Attention, AttentionSpec
+from regard.attention.masks import Causal, Everything, View, Window, look_across
+from regard.attention.reference import attend
+from regard.config import kinds, validate
+from regard.errors import ConfigError
+from regard.models.kind import ModelSpec
+from regard.positions.sites import InAttention, PositionSpec, Sizes
+
+B, H, T, K = 3, 4, 7, 8
+KINDS = kinds("regard.attention")
+POSITIONS = kinds("regard.positions")
+STRUCTURES = {
+    "everything": Everything(),
+    "causal": Causal(),
+    "window": Window(2),
+    "causal window": Causal() & Window(2),
+    "either": Causal() | Window(1),
+}
+
+
+def build(kind: str) -> Attention:
+    return AttentionSpec.model_validate(kind).build()
+
+
+def position_named(kind: str) -> InAttention:
+    sizes = Sizes(dim=H * K, heads=H, key_size=K, max_length=64)
+    return PositionSpec.model_validate(kind).in_attention(sizes)
+
+
+def queries_keys_values() -> list[Tensor]:
+    return [torch.randn(B, H, T, K, requires_grad=True) for _ in range(3)]
+
+
+def padding() -> Tensor:
+    real = torch.ones(B, T, dtype=torch.bool)
+    real[0, 5:], real[1, 3:] = False, False
+    return real
+
+
+def view_of(structure: str, padded: bool) -> View:
+    positions = torch.arange(T)
+    return View(STRUCTURES[structure], positions, positions, padding() if padded else None)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize("padded", [False, True])
+def test_agrees_with_its_explanation_forward_and_backward(
+    kind: str, position: str, structure: str, padded: bool
+) -> None:
+    attention, place, view = build(kind), position_named(position), view_of(structure, padded)
+    given = queries_keys_values()
+    toward = torch.randn(B, H, T, K)
+    fast = attention(*given, view, place)
+    explained, weights = attention.explain(*given, view, place)
+    assert torch.allclose(fast, explained, atol=1e-5)
+    fast_gradients = torch.autograd.grad((fast * toward).sum(), given)
+    slow_gradients = torch.autograd.grad((explained * toward).sum(), given)
+    for one, other in zip(fast_gradients, slow_gradients, strict=True):
+        assert torch.allclose(one, other, atol=1e-5)
+    if view.visible is not None:
+        assert (weights.masked_select(~view.visible.expand_as(weights)) == 0).all()
+        seeing = view.visible.any(-1).expand(B, H, T)
+        assert torch.allclose(weights.sum(-1)[seeing], torch.ones(()), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_equation_written_out(kind: str) -> None:
+    """o_i = Σ_j α_ij v_j, α = softmax(q·k/√K), one number at a time."""
+    q, k, v = (x.detach() for x in queries_keys_values())
+    answer = build(kind)(q, k, v, view_of("everything", padded=False), InAttention())
+    for i in range(T):
+        scores = [float(q[1, 2, i] @ k[1, 2, j]) / K**0.5 for j in range(T)]
+        grown = torch.tensor(scores).exp()
+        expected = sum(float(grown[j] / grown.sum()) * v[1, 2, j] for j in range(T))
+        assert torch.allclose(answer[1, 2, i], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("position", POSITIONS)
+def test_a_row_with_nothing_to_see_gives_zeros_both_ways(kind: str, position: str) -> None:
+    given = queries_keys_values()
+    real = torch.ones(B, T, dtype=torch.bool)
+    real[1] = False
+    view = View(Everything(), torch.arange(T), torch.arange(T), real)
+    answer = build(kind)(*given, view, position_named(position))
+    assert (answer[1] == 0).all()
+    gradients = torch.autograd.grad(answer.sum(), given)
+    assert all(gradient.isfinite().all() for gradient in gradients)
+    assert all((gradient[1] == 0).all() for gradient in gradients)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("position", POSITIONS)
+def test_nobody_looks_ahead(kind: str, position: str) -> None:
+    """d output_i / d input_j = 0 for j > i, by gradient."""
+    q, k, v = queries_keys_values()
+    answer = build(kind)(q, k, v, view_of("causal", padded=False), position_named(position))
+    for i in range(T):
+        of_keys, of_values = torch.autograd.grad(answer[:, :, i].sum(), (k, v), retain_graph=True)
+        assert (of_keys[:, :, i + 1 :] == 0).all()
+        assert (of_values[:, :, i + 1 :] == 0).all()
+        assert (of_values[:, :, : i + 1] != 0).any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_padding_holds_changes_nothing(kind: str) -> None:
+    q, k, v = (x.detach() for x in queries_keys_values())
+    view, attention = look_across(T, padding()), build(kind)
+    before = attention(q, k, v, view, InAttention())
+    hidden = ~padding()[:, None, :, None].expand_as(k)
+    k, v = k.masked_fill(hidden, 1e3), v.masked_fill(hidden, -1e3)
+    assert torch.allclose(before, attention(q, k, v, view, InAttention()), atol=1e-6)
+
+
+def test_scaling_keeps_the_scores_at_unit_variance() -> None:
+    """The variance of q·k is K; divided by √K it is 1, whatever K is."""
+    for size in (16, 256):
+        q, k = torch.randn(2, 200, size)
+        assert abs(float((q @ k.T).var()) / size - 1) < 0.2
+        _, weights = attend(q, k, k)
+        _, unscaled = attend(q, k, k, scale=1.0)
+        assert weights.amax(-1).mean() < unscaled.amax(-1).mean()
+
+
+def test_a_kind_that_cannot_is_refused_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    from regard.attention import reference
+
+    monkeypatch.setattr(reference.Spec, "honours", frozenset({"padding", "cross", "cache"}))
+    spec = validate(ModelSpec, {"kind": "language-model", "attention": "reference"}, "recipe")
+    with pytest.raises(ConfigError, match="'reference' cannot look at the past only"):
+        spec.build(10)
+    spec = validate(
+        ModelSpec, {"kind": "encoder", "attention": "reference", "position": "alibi"}, "recipe"
+    )
+    with pytest.raises(ConfigError, match="cannot add a bias to its scores"):
+        spec.build(10)

@@ -1,0 +1,41 @@
+"""Masks: True = may look."""
+
+import torch
+
+from regard.attention.masks import Causal, Everything, Mask, View, Window, look_around, look_back
+
+
+def dense(mask: Mask, size: int = 4) -> list[list[int]]:
+    positions = torch.arange(size)
+    return mask.allows(positions[:, None], positions[None, :]).int().tolist()
+
+
+def test_the_future_is_hidden() -> None:
+    assert dense(Causal()) == [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]]
+
+
+def test_masks_join() -> None:
+    assert dense(Causal() & Window(1)) == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
+    assert dense(Causal() | Everything()) == [[1] * 4] * 4
+
+
+def test_masks_are_values() -> None:
+    assert Causal() & Window(2) == Causal() & Window(2)
+    assert Window(1) != Window(2)
+
+
+def test_padding_and_structure_meet_in_a_view() -> None:
+    real = torch.tensor([[True, True, False], [True, True, True]])
+    positions = torch.arange(3)
+    visible = View(Causal(), positions, positions, real).visible
+    assert visible is not None
+    assert visible[0, 0].int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 0]]
+    assert visible[1, 0].int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+
+
+def test_nothing_to_hide_needs_no_mask() -> None:
+    device = torch.device("cpu")
+    assert look_around(5, device).visible is None
+    assert look_back(0, 5, device).plainly_causal
+    assert not look_back(3, 5, device).plainly_causal
+    assert look_back(3, 2, device).visible.int().tolist() == [[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]]

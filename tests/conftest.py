@@ -1,0 +1,14 @@
+"""What every test may use. A seed for each test, and no more threads than the machine has."""
+
+import os
+
+# Tokenisers fork threads of their own; tests that fork processes would warn about them.
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
