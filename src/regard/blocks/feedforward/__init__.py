@@ -1,0 +1,25 @@
+"""Feed-forward networks, one file a kind: what gives a stack of attention its non-linearity."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.config import Kind
+
+ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu-tanh": partial(F.gelu, approximate="tanh"),
+    "silu": F.silu,
+    "sigmoid": torch.sigmoid,
+}
+
+
+class FeedForwardSpec(Kind, room="regard.blocks.feedforward"):
+    """A kind of feed-forward network: D → inner → D, each word by itself."""
+
+    def build(self, dim: int, inner: int) -> nn.Module:
+        raise NotImplementedError

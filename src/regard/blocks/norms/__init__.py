@@ -1,0 +1,12 @@
+"""Normalisations, one file a kind. `NormSpec` is what they share."""
+
+from torch import nn
+
+from regard.config import Kind
+
+
+class NormSpec(Kind, room="regard.blocks.norms"):
+    """A kind of normalisation over the model size D."""
+
+    def build(self, dim: int) -> nn.Module:
+        raise NotImplementedError

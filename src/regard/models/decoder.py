@@ -1,0 +1,72 @@
+"""The decoder stack: masked blocks and a linear layer to the vocabulary.
+
+Alone it is a language model; given a source to look across at, the second half of an
+encoder-decoder. Its state is an argument: none in training, everything said so far in decoding.
+"""
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.cache import KeyValues
+from regard.attention.masks import look_across, look_back
+from regard.blocks.decoder import DecoderBlock, Sight
+from regard.models.embedding import Embedding
+
+
+@dataclass(frozen=True)
+class DecoderState:
+    """What a decoder has said and sees: keys and values of each layer, and how many words."""
+
+    length: int = 0
+    past: tuple[KeyValues, ...] = ()  # one for each layer, once something has been said
+    source: tuple[KeyValues, ...] = ()  # one for each layer, where there is a source
+    source_padding: Tensor | None = None  # (B, S), True = a real word
+
+    def reorder(self, rows: Tensor) -> "DecoderState":
+        """The same for the rows of the batch named by index, in that order."""
+        padding = self.source_padding
+        return replace(
+            self,
+            past=tuple(memory.reorder(rows) for memory in self.past),
+            source=tuple(memory.reorder(rows) for memory in self.source),
+            source_padding=None if padding is None else padding.index_select(0, rows),
+        )
+
+
+class Decoder(nn.Module):
+    def __init__(
+        self, embedding: Embedding, blocks: nn.ModuleList, norm: nn.Module, output: nn.Linear
+    ) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.blocks = blocks
+        self.norm = norm
+        self.output = output
+
+    def remember(self, source: Tensor) -> tuple[KeyValues, ...]:
+        """Each layer's own keys and values of an encoder's states (B, S, D)."""
+        positions = torch.arange(source.size(1), device=source.device)
+        crosses = (cast("DecoderBlock", block).cross for block in self.blocks)
+        return tuple(each.remember(source, positions) for each in crosses if each is not None)
+
+    def forward(self, ids: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """Logits (B, T, V) of what follows each of the new ids (B, T), and the state after them.
+
+        Rows are padded on the right, where no real word can see: no padding mask is needed.
+        """
+        length = ids.size(1)
+        x = self.embedding(ids, state.length)
+        back = look_back(state.length, length, ids.device)
+        padding = state.source_padding
+        across = look_across(length, padding) if padding is not None else None
+        memories = []
+        for layer, block in enumerate(self.blocks):
+            past = Sight(state.past[layer] if state.past else None, back)
+            source = Sight(state.source[layer], across) if across is not None else None
+            x, memory = block(x, past, source)
+            memories.append(memory)
+        logits = self.output(self.norm(x))
+        return logits, replace(state, length=state.length + length, past=tuple(memories))

@@ -1,0 +1,31 @@
+"""From token ids to vectors that know where they stand (Vaswani et al. 2017, sections 3.4, 5.4).
+
+x = dropout(norm(√D · E[id] + position))       the norm is BERT's; usually there is none
+"""
+
+from torch import Tensor, nn
+
+from regard.positions.sites import AtEmbedding
+
+
+class Embedding(nn.Module):
+    def __init__(
+        self,
+        tokens: nn.Embedding,
+        position: AtEmbedding,
+        scale: float,
+        norm: nn.Module,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.position = position
+        self.scale = scale
+        self.norm = norm
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, ids: Tensor, offset: int = 0) -> Tensor:
+        """ids (B, T), the first of which stands at position `offset` → (B, T, D)."""
+        placed = self.position(self.tokens(ids) * self.scale, offset)
+        embedded: Tensor = self.dropout(self.norm(placed))
+        return embedded

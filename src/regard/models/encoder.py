@@ -1,0 +1,38 @@
+"""The encoder: a stack of blocks in which every word looks at every other, both ways."""
+
+from torch import Tensor, nn
+
+from regard.attention.masks import look_around
+from regard.models.embedding import Embedding
+from regard.models.initialise import initialise
+from regard.models.transformer import TransformerSpec, embedding, encoder_blocks, final_norm
+
+
+class Encoder(nn.Module):
+    def __init__(self, embedding: Embedding, blocks: nn.ModuleList, norm: nn.Module) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.blocks = blocks
+        self.norm = norm
+
+    def forward(self, ids: Tensor, padding: Tensor | None = None) -> Tensor:
+        """States (B, T, D) of ids (B, T); padding (B, T) is True where a word is real."""
+        x = self.embedding(ids)
+        view = look_around(ids.size(1), ids.device, padding)
+        for block in self.blocks:
+            x = block(x, view)
+        states: Tensor = self.norm(x)
+        return states
+
+
+class Spec(TransformerSpec):
+    """model: {kind: encoder}"""
+
+    def build(self, vocabulary: int) -> Encoder:
+        encoder = build_encoder(self, nn.Embedding(vocabulary, self.dim))
+        initialise(encoder, self)
+        return encoder
+
+
+def build_encoder(spec: TransformerSpec, tokens: nn.Embedding) -> Encoder:
+    return Encoder(embedding(spec, tokens), encoder_blocks(spec, spec.layers), final_norm(spec))

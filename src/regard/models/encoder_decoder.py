@@ -1,0 +1,58 @@
+"""The encoder-decoder: an encoder reads the source, a decoder looks across at it and writes."""
+
+from typing import Literal
+
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.models.decoder import Decoder, DecoderState
+from regard.models.encoder import Encoder, build_encoder
+from regard.models.initialise import initialise
+from regard.models.transformer import TransformerSpec, decoder_blocks, embedding, final_norm
+
+
+class EncoderDecoder(nn.Module):
+    def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.decoder = decoder
+
+    def forward(self, source: Tensor, padding: Tensor, target: Tensor) -> Tensor:
+        """Logits (B, T, V) of the word after each of target (B, T), given source (B, S).
+
+        padding (B, S) is True where a source word is real; targets are padded on the right.
+        """
+        logits: Tensor = self.decoder(target, self.start(source, padding))[0]
+        return logits
+
+    def start(self, source: Tensor, padding: Tensor) -> DecoderState:
+        """Read the source; each decoder layer remembers its own keys and values of it."""
+        states = self.encoder(source, padding)
+        return DecoderState(source=self.decoder.remember(states), source_padding=padding)
+
+    def step(self, ids: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """Logits (B, V) after one more word each, ids (B,), and the state after it."""
+        logits, state = self.decoder(ids[:, None], state)
+        return logits[:, -1], state
+
+
+class Spec(TransformerSpec):
+    """model: {kind: encoder-decoder}"""
+
+    decoder_layers: int | None = Field(None, gt=0, description="as many as `layers` unless given")
+    tie: Literal["all", "output", "none"] = Field(
+        "all", description="which share weights: source, target and output; target and output; none"
+    )
+    output_bias: bool = Field(False, description="a bias in the output layer")
+
+    def build(self, vocabulary: int) -> EncoderDecoder:
+        target = nn.Embedding(vocabulary, self.dim)
+        source = target if self.tie == "all" else nn.Embedding(vocabulary, self.dim)
+        output = nn.Linear(self.dim, vocabulary, self.output_bias)
+        if self.tie != "none":
+            output.weight = target.weight
+        blocks = decoder_blocks(self, self.decoder_layers or self.layers, cross=True)
+        decoder = Decoder(embedding(self, target), blocks, final_norm(self), output)
+        model = EncoderDecoder(build_encoder(self, source), decoder)
+        initialise(model, self)
+        return model

@@ -1,0 +1,17 @@
+"""What every kind of model answers to: a spec that, given a vocabulary, builds a module."""
+
+from torch import nn
+
+from regard.config import Kind
+
+
+class ModelSpec(Kind, room="regard.models"):
+    """A kind of model."""
+
+    def build(self, vocabulary: int) -> nn.Module:
+        raise NotImplementedError
+
+
+def parameter_count(model: nn.Module) -> int:
+    """Parameters, shared ones counted once."""
+    return sum(parameter.numel() for parameter in model.parameters())

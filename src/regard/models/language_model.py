@@ -1,0 +1,44 @@
+"""The language model: a decoder alone, which continues a text word by word."""
+
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.models.decoder import Decoder, DecoderState
+from regard.models.initialise import initialise
+from regard.models.transformer import TransformerSpec, decoder_blocks, embedding, final_norm
+
+
+class LanguageModel(nn.Module):
+    def __init__(self, decoder: Decoder) -> None:
+        super().__init__()
+        self.decoder = decoder
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Logits (B, T, V) of the word after each of ids (B, T), which are padded on the right."""
+        logits: Tensor = self.decoder(ids, DecoderState())[0]
+        return logits
+
+    def start(self) -> DecoderState:
+        return DecoderState()
+
+    def step(self, ids: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """Logits (B, V) after one more word each, ids (B,), and the state after it."""
+        logits, state = self.decoder(ids[:, None], state)
+        return logits[:, -1], state
+
+
+class Spec(TransformerSpec):
+    """model: {kind: language-model}"""
+
+    tie: bool = Field(True, description="the output layer shares the embedding's weights")
+    output_bias: bool = Field(False, description="a bias in the output layer")
+
+    def build(self, vocabulary: int) -> LanguageModel:
+        tokens = nn.Embedding(vocabulary, self.dim)
+        output = nn.Linear(self.dim, vocabulary, self.output_bias)
+        if self.tie:
+            output.weight = tokens.weight
+        blocks = decoder_blocks(self, self.layers, cross=False)
+        model = LanguageModel(Decoder(embedding(self, tokens), blocks, final_norm(self), output))
+        initialise(model, self)
+        return model

@@ -1,0 +1,141 @@
+"""What the three forms of the Transformer share: the settings, the named sizes, and the builders
+that put parts together. The forms themselves are `encoder`, `language_model`, `encoder_decoder`.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+from torch import nn
+
+from regard.attention.kind import AttentionSpec
+from regard.attention.multihead import MultiHead
+from regard.blocks.decoder import DecoderBlock
+from regard.blocks.encoder import EncoderBlock
+from regard.blocks.feedforward import FeedForwardSpec
+from regard.blocks.norms import NormSpec
+from regard.blocks.residual import Residual
+from regard.config import kind_field
+from regard.models.embedding import Embedding
+from regard.models.kind import ModelSpec
+from regard.positions.sites import InAttention, PositionSpec, Sizes
+
+# `base` and `big` are those of Vaswani et al. 2017, table 3, norm last included.
+SIZES: Mapping[str, Mapping[str, Any]] = {
+    "tiny": {"dim": 128, "heads": 4, "inner": 512, "layers": 2, "dropout": 0.0},
+    "small": {"dim": 256, "heads": 4, "inner": 1024, "layers": 3, "dropout": 0.1},
+    "base": {
+        "dim": 512,
+        "heads": 8,
+        "inner": 2048,
+        "layers": 6,
+        "dropout": 0.1,
+        "norm_first": False,
+    },
+    "big": {
+        "dim": 1024,
+        "heads": 16,
+        "inner": 4096,
+        "layers": 6,
+        "dropout": 0.3,
+        "norm_first": False,
+    },
+}
+
+
+class TransformerSpec(ModelSpec):
+    """Settings of every Transformer. A named size fills in what the recipe does not say."""
+
+    size: Literal["tiny", "small", "base", "big"] | None = Field(
+        None, description="a named size; keys given beside it win"
+    )
+    dim: int = Field(256, gt=0, description="D, the model size")
+    heads: int = Field(4, gt=0, description="H, the attention heads of a layer")
+    key_size: int | None = Field(None, gt=0, description="K, the size of a head; D/H unless given")
+    inner: int = Field(1024, gt=0, description="the inner size of the feed-forward network")
+    layers: int = Field(3, gt=0, description="blocks in the stack (in each stack, where two)")
+    dropout: float = Field(0.1, ge=0, lt=1, description="on embeddings and each sublayer's output")
+    max_length: int = Field(512, gt=0, description="the longest sequence, in tokens")
+    attention: AttentionSpec = kind_field(AttentionSpec, "fused", "a kind in attention/")
+    position: PositionSpec = kind_field(PositionSpec, "sinusoidal", "a kind in positions/")
+    norm: NormSpec = kind_field(NormSpec, "layer", "a kind in blocks/norms/")
+    norm_first: bool = Field(True, description="norm before each sublayer, or (paper) after")
+    feed_forward: FeedForwardSpec = kind_field(
+        FeedForwardSpec, "dense", "a kind in blocks/feedforward/"
+    )
+    bias: bool = Field(True, description="biases in W_Q, W_K, W_V and W_O")
+    scale_embedding: bool = Field(True, description="multiply embeddings by √D")
+    embedding_norm: bool = Field(False, description="a norm on the embeddings, as in BERT")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_size(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and given.get("size") in SIZES:
+            return {**SIZES[given["size"]], **given}
+        return given
+
+    @model_validator(mode="after")
+    def _heads_divide_dim(self) -> Self:
+        if self.key_size is None and self.dim % self.heads:
+            raise ValueError(f"dim {self.dim} cannot be divided into {self.heads} heads")
+        return self
+
+    @property
+    def sizes(self) -> Sizes:
+        key_size = self.key_size or self.dim // self.heads
+        return Sizes(self.dim, self.heads, key_size, self.max_length)
+
+
+def embedding(spec: TransformerSpec, tokens: nn.Embedding) -> Embedding:
+    return Embedding(
+        tokens,
+        spec.position.at_embedding(spec.sizes),
+        scale=spec.dim**0.5 if spec.scale_embedding else 1.0,
+        norm=spec.norm.build(spec.dim) if spec.embedding_norm else nn.Identity(),
+        dropout=spec.dropout,
+    )
+
+
+def encoder_blocks(spec: TransformerSpec, layers: int) -> nn.ModuleList:
+    spec.attention.require(spec.position.needs | {"padding"}, "an encoder")
+    return nn.ModuleList(
+        EncoderBlock(_self_attention(spec), _feed_forward(spec), lambda: _residual(spec))
+        for _ in range(layers)
+    )
+
+
+def decoder_blocks(spec: TransformerSpec, layers: int, cross: bool) -> nn.ModuleList:
+    needs = {"causal", "cache"} | ({"cross", "padding"} if cross else set())
+    spec.attention.require(spec.position.needs | needs, "a decoder")
+    return nn.ModuleList(
+        DecoderBlock(
+            _self_attention(spec),
+            _cross_attention(spec) if cross else None,
+            _feed_forward(spec),
+            lambda: _residual(spec),
+        )
+        for _ in range(layers)
+    )
+
+
+def final_norm(spec: TransformerSpec) -> nn.Module:
+    """With norms first, the sum that leaves the stack has not been normalised yet."""
+    return spec.norm.build(spec.dim) if spec.norm_first else nn.Identity()
+
+
+def _self_attention(spec: TransformerSpec) -> MultiHead:
+    position = spec.position.in_attention(spec.sizes)
+    return MultiHead(spec.sizes, spec.attention.build(), position, spec.bias)
+
+
+def _cross_attention(spec: TransformerSpec) -> MultiHead:
+    # Positions of two different sequences have no distance between them.
+    return MultiHead(spec.sizes, spec.attention.build(), InAttention(), spec.bias)
+
+
+def _feed_forward(spec: TransformerSpec) -> nn.Module:
+    return spec.feed_forward.build(spec.dim, spec.inner)
+
+
+def _residual(spec: TransformerSpec) -> Residual:
+    return Residual(spec.norm.build(spec.dim), spec.norm_first, spec.dropout)

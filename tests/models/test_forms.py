@@ -1,0 +1,189 @@
+"""The three forms: sizes, masks, caches, gradients, embeddings."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from regard.config import kinds
+from regard.data.vectors import read_vectors
+from regard.decoding.greedy import greedy
+from regard.errors import DataError
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.kind import ModelSpec, parameter_count
+from regard.models.language_model import LanguageModel
+from regard.models.vectors import seed
+
+V = 30
+SMALL = {"dim": 32, "heads": 4, "inner": 64, "layers": 2, "dropout": 0.0, "max_length": 64}
+POSITIONS = kinds("regard.positions")
+
+
+def build(kind: str, **changes: object) -> nn.Module:
+    return ModelSpec.model_validate({"kind": kind, **SMALL, **changes}).build(V).eval()
+
+
+def words(rows: int, length: int) -> torch.Tensor:
+    return torch.randint(4, V, (rows, length))
+
+
+@pytest.mark.parametrize(("size", "published"), [("base", 65e6), ("big", 213e6)])
+def test_named_sizes_match_the_papers_table(size: str, published: float) -> None:
+    """Vaswani et al. 2017, table 3, with a shared vocabulary of 37,000."""
+    with torch.device("meta"):
+        spec = ModelSpec.model_validate({"kind": "encoder-decoder", "size": size})
+        tokens = 37_000
+        counted = parameter_count(spec.build(tokens))
+    assert counted == {"base": 63_082_496, "big": 214_245_376}[size]
+    assert counted == pytest.approx(published, rel=0.03)
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_a_language_model_does_not_look_ahead(position: str, norm_first: bool) -> None:
+    model = build("language-model", position=position, norm_first=norm_first)
+    vectors = torch.randn(2, 7, 32, requires_grad=True)
+    model.decoder.embedding.tokens.forward = lambda _: vectors  # the gradient with respect to words
+    logits = model(words(2, 7))
+    for i in range(7):
+        (gradient,) = torch.autograd.grad(logits[:, i].square().sum(), vectors, retain_graph=True)
+        assert (gradient[:, i + 1 :] == 0).all()
+        assert (gradient[:, : i + 1].abs().sum((0, 2)) > 0).all()
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_a_translator_does_not_look_ahead_but_at_the_whole_source(position: str) -> None:
+    model = build("encoder-decoder", position=position, tie="output")
+    source, target = words(1, 6), words(1, 5)
+    padding = torch.ones(1, 6, dtype=torch.bool)
+    before = model(source, padding, target)
+    changed = target.clone()
+    changed[0, 3] = (changed[0, 3] + 1) % V
+    after = model(source, padding, changed)
+    assert torch.allclose(before[:, :3], after[:, :3], atol=1e-6)
+    assert not torch.allclose(before[:, 3:], after[:, 3:], atol=1e-3)
+    other = source.clone()
+    other[0, 5] = (other[0, 5] + 1) % V
+    assert not torch.allclose(before[:, 0], model(other, padding, target)[:, 0], atol=1e-4)
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("kind", ["encoder-decoder", "language-model"])
+def test_cached_equals_uncached(kind: str, position: str) -> None:
+    """Greedy decoding step by step says the same as running the whole sequence each time."""
+    model = build(kind, position=position)
+    source, padding = words(3, 6), torch.ones(3, 6, dtype=torch.bool)
+    padding[0, 4:] = False
+    first = torch.full((3,), 2)
+    if isinstance(model, EncoderDecoder):
+        said = greedy(model, model.start(source, padding), first, end=3, limits=[12] * 3)
+    else:
+        assert isinstance(model, LanguageModel)
+        said = greedy(model, model.start(), first, end=3, limits=[12] * 3)
+    for row in range(3):
+        ids = [2]
+        while len(ids) <= 12:
+            so_far = torch.tensor([ids])
+            one = slice(row, row + 1)
+            logits = (
+                model(source[one], padding[one], so_far)
+                if isinstance(model, EncoderDecoder)
+                else model(so_far)
+            )
+            chosen = int(logits[0, -1].argmax())
+            if chosen == 3:
+                break
+            ids.append(chosen)
+        assert said[row] == ids[1:]
+
+
+@settings(max_examples=20, deadline=None)
+@given(lengths=st.lists(st.integers(1, 9), min_size=2, max_size=4), extra=st.integers(0, 5))
+def test_padding_and_company_change_nothing(lengths: list[int], extra: int) -> None:
+    torch.manual_seed(3)
+    model = build("encoder-decoder")
+    rows = [words(1, length)[0] for length in lengths]
+    longest = max(lengths) + extra
+    source = torch.zeros(len(rows), longest, dtype=torch.long)
+    padding = torch.zeros(len(rows), longest, dtype=torch.bool)
+    for index, row in enumerate(rows):
+        source[index, : len(row)], padding[index, : len(row)] = row, True
+    target = words(len(rows), 5)
+    together = model(source, padding, target)
+    for index, row in enumerate(rows):
+        real = torch.ones(1, len(row), dtype=torch.bool)
+        alone = model(row[None], real, target[index : index + 1])
+        assert torch.allclose(together[index], alone[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "encoder-decoder", "language-model"])
+@pytest.mark.parametrize("feed_forward", ["dense", "gated"])
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+def test_gradients_reach_every_parameter(kind: str, feed_forward: str, norm: str) -> None:
+    model = build(kind, feed_forward=feed_forward, norm=norm, position="relative")
+    source = torch.arange(V).view(2, 15)
+    inputs = {
+        "encoder": (source,),
+        "language-model": (source,),
+        "encoder-decoder": (source, torch.ones(2, 15, dtype=torch.bool), source),
+    }[kind]
+    outputs = model(*inputs)
+    (outputs * torch.randn_like(outputs)).sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        # A bias of the keys adds the same to every score of a query, so softmax cancels it.
+        if not name.endswith("w_k.bias"):
+            assert parameter.grad.abs().sum() > 0, name
+
+
+@pytest.mark.parametrize(("tie", "matrices"), [("all", 1), ("output", 2), ("none", 3)])
+def test_embeddings_are_tied_as_asked(tie: str, matrices: int) -> None:
+    model = build("encoder-decoder", tie=tie)
+    sized = [p for p in model.parameters() if tuple(p.shape) == (V, 32)]
+    assert len(sized) == matrices
+
+
+def test_keys_given_beside_a_named_size_win() -> None:
+    spec = ModelSpec.model_validate({"kind": "encoder", "size": "base", "heads": 16})
+    assert spec.heads == 16
+    assert spec.dim == 512
+
+
+def write_vectors(path: Path, header: bool) -> None:
+    lines = ["chat " + " ".join(["0.5"] * 32), "chien " + " ".join(["-1"] * 32)]
+    path.write_text("\n".join(([f"{len(lines)} 32"] if header else []) + lines) + "\n")
+
+
+@pytest.mark.parametrize("header", [True, False], ids=["word2vec", "glove"])
+@pytest.mark.parametrize("frozen", [True, False])
+def test_pretrained_vectors_seed_the_embedding(tmp_path: Path, header: bool, frozen: bool) -> None:
+    write_vectors(tmp_path / "v.txt", header)
+    vocabulary = ["<s>", "Chat", "chien", "oiseau"]
+    found = read_vectors(tmp_path / "v.txt", ["chat", "chien", "oiseau"], 32)
+    model = ModelSpec.model_validate({"kind": "encoder", **SMALL, "position": "none"}).build(4)
+    seeded = seed(model.embedding, vocabulary, found, frozen)
+    assert (seeded.found, seeded.missing) == (2, 2)
+    model.eval()
+    assert torch.allclose(model.embedding(torch.tensor([[1]])), torch.full((1, 1, 32), 0.5))
+    model(torch.arange(4)[None]).square().sum().backward()
+    gradient = model.embedding.tokens.weight.grad
+    moved = [bool(row.any()) for row in gradient]
+    assert moved == ([True, False, False, True] if frozen else [True] * 4)
+
+
+def test_vectors_of_another_size_are_named(tmp_path: Path) -> None:
+    write_vectors(tmp_path / "v.txt", header=True)
+    with pytest.raises(DataError, match=r"v\.txt, line 2: 32 numbers .* size is 16"):
+        read_vectors(tmp_path / "v.txt", ["chat"], 16)
+    (tmp_path / "v.txt").write_text("chat " + "x " * 16)
+    with pytest.raises(DataError, match="line 1: not numbers"):
+        read_vectors(tmp_path / "v.txt", ["chat"], 16)
+
+
+def test_vectors_are_read_as_float32(tmp_path: Path) -> None:
+    write_vectors(tmp_path / "v.txt", header=False)
+    assert read_vectors(tmp_path / "v.txt", ["chien"], 32)["chien"].dtype == np.float32

@@ -1,0 +1,104 @@
+"""The same weights in torch.nn's layers give the same outputs."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard.attention.masks import look_across, look_around, look_back
+from regard.attention.multihead import MultiHead
+from regard.blocks.decoder import DecoderBlock, Sight
+from regard.blocks.encoder import EncoderBlock
+from regard.blocks.norms.layer import LayerNorm
+from regard.models.kind import ModelSpec
+from regard.models.transformer import TransformerSpec, decoder_blocks, encoder_blocks
+
+D, H, INNER = 32, 4, 64
+
+
+def spec(norm_first: bool, activation: str) -> TransformerSpec:
+    made = ModelSpec.model_validate(
+        {
+            "kind": "encoder",
+            "dim": D,
+            "heads": H,
+            "inner": INNER,
+            "norm_first": norm_first,
+            "position": "none",
+            "feed_forward": {"kind": "dense", "activation": activation},
+        }
+    )
+    assert isinstance(made, TransformerSpec)
+    return made
+
+
+def copy_attention(ours: MultiHead, theirs: nn.MultiheadAttention) -> None:
+    for linear, weight, bias in zip(
+        (ours.w_q, ours.w_k, ours.w_v),
+        theirs.in_proj_weight.chunk(3),
+        theirs.in_proj_bias.chunk(3),
+        strict=True,
+    ):
+        linear.weight.data.copy_(weight)
+        linear.bias.data.copy_(bias)
+    ours.w_o.load_state_dict(theirs.out_proj.state_dict())
+
+
+def copy_norm(ours: LayerNorm, theirs: nn.LayerNorm) -> None:
+    ours.gain.data.copy_(theirs.weight)
+    ours.bias.data.copy_(theirs.bias)
+
+
+def randomise(module: nn.Module) -> None:
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, std=0.3)
+
+
+def batch() -> tuple[Tensor, Tensor]:
+    real = torch.ones(3, 7, dtype=torch.bool)
+    real[0, 4:], real[2, 6:] = False, False
+    return torch.randn(3, 7, D), real
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_encoder_layer(norm_first: bool, activation: str) -> None:
+    theirs = nn.TransformerEncoderLayer(
+        D, H, INNER, 0.0, activation, batch_first=True, norm_first=norm_first
+    ).eval()
+    randomise(theirs)
+    ours = encoder_blocks(spec(norm_first, activation), 1)[0].eval()
+    assert isinstance(ours, EncoderBlock)
+    copy_attention(ours.attention, theirs.self_attn)
+    ours.feed_forward.widen.load_state_dict(theirs.linear1.state_dict())
+    ours.feed_forward.narrow.load_state_dict(theirs.linear2.state_dict())
+    copy_norm(ours.around_attention.norm, theirs.norm1)
+    copy_norm(ours.around_feed_forward.norm, theirs.norm2)
+    x, real = batch()
+    expected = theirs(x, src_key_padding_mask=~real)
+    answer = ours(x, look_around(7, x.device, real))
+    assert torch.allclose(answer[real], expected[real], atol=1e-4)
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_decoder_layer(norm_first: bool, activation: str) -> None:
+    theirs = nn.TransformerDecoderLayer(
+        D, H, INNER, 0.0, activation, batch_first=True, norm_first=norm_first
+    ).eval()
+    randomise(theirs)
+    ours = decoder_blocks(spec(norm_first, activation), 1, cross=True)[0].eval()
+    assert isinstance(ours, DecoderBlock)
+    copy_attention(ours.attention, theirs.self_attn)
+    copy_attention(ours.cross, theirs.multihead_attn)
+    ours.feed_forward.widen.load_state_dict(theirs.linear1.state_dict())
+    ours.feed_forward.narrow.load_state_dict(theirs.linear2.state_dict())
+    copy_norm(ours.around_attention.norm, theirs.norm1)
+    copy_norm(ours.around_cross.norm, theirs.norm2)
+    copy_norm(ours.around_feed_forward.norm, theirs.norm3)
+    memory, real = batch()
+    x = torch.randn(3, 5, D)
+    future = nn.Transformer.generate_square_subsequent_mask(5)
+    expected = theirs(x, memory, tgt_mask=future, tgt_is_causal=True, memory_key_padding_mask=~real)
+    source = Sight(ours.cross.remember(memory, torch.arange(7)), look_across(5, real))
+    answer, _ = ours(x, Sight(None, look_back(0, 5, x.device)), source)
+    assert torch.allclose(answer, expected, atol=1e-4)
