@@ -42,16 +42,18 @@ class Kind(Spec):
     """A spec that comes in several kinds.
 
     A room declares its base (`class PositionSpec(Kind, room="regard.positions")`); each kind in it
-    is a module whose `Spec` derives from that base. Validating the base finds the kind by name.
+    is a module whose `Spec` derives from that base. Validating the base finds the kind by name;
+    where a recipe names none, the room's default is meant.
     """
 
     room: ClassVar[str] = ""
+    default: ClassVar[str] = ""
     _is_base: ClassVar[bool] = False
 
-    def __init_subclass__(cls, *, room: str = "", **kwargs: Any) -> None:
+    def __init_subclass__(cls, *, room: str = "", default: str = "", **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls._is_base = bool(room)
-        cls.room = room or cls.room
+        cls.room, cls.default = room or cls.room, default or cls.default
 
     @classmethod
     def kind(cls) -> str:
@@ -66,11 +68,11 @@ class Kind(Spec):
             given = {"kind": given}
         if not cls._is_base:
             return handler(_without_kind(given))
-        if not isinstance(given, Mapping) or not isinstance(given.get("kind"), str):
+        name = given.get("kind", cls.default) if isinstance(given, Mapping) else None
+        if not isinstance(name, str) or not name:
             known = ", ".join(kinds(cls.room))
             raise PydanticCustomError("no_kind", "needs a kind, one of: {known}", {"known": known})
-        found = _kind_named(given["kind"], cls.room)
-        return found.model_validate(_without_kind(given))
+        return _kind_named(name, cls.room).model_validate(_without_kind(given))
 
 
 S = TypeVar("S", bound=Spec)
@@ -87,9 +89,9 @@ def kinds(room: str) -> list[str]:
     ]
 
 
-def kind_field(base: type[Kind], default: str, description: str) -> Any:
-    """A field of a spec that holds one of the kinds of `base`, this one unless the recipe says."""
-    return Field(default_factory=lambda: base.model_validate(default), description=description)
+def kind_field(base: type[Kind], description: str) -> Any:
+    """A field of a spec that holds one of the kinds of `base`, the default one unless said."""
+    return Field(default_factory=lambda: base.model_validate({}), description=description)
 
 
 def plain(value: Any) -> Any:

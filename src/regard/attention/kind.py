@@ -35,7 +35,7 @@ class Attention(nn.Module):
         raise NotImplementedError
 
 
-class AttentionSpec(Kind, room="regard.attention"):
+class AttentionSpec(Kind, room="regard.attention", default="fused"):
     """A kind of attention. `honours` is the subset of NEEDS that it can meet."""
 
     honours: ClassVar[frozenset[str]] = frozenset()

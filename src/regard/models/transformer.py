@@ -22,7 +22,7 @@ from regard.positions.sites import InAttention, PositionSpec, Sizes
 
 # `base` and `big` are those of Vaswani et al. 2017, table 3, norm last included.
 SIZES: Mapping[str, Mapping[str, Any]] = {
-    "tiny": {"dim": 128, "heads": 4, "inner": 512, "layers": 2, "dropout": 0.0},
+    "tiny": {"dim": 128, "heads": 4, "inner": 256, "layers": 2, "dropout": 0.0},
     "small": {"dim": 256, "heads": 4, "inner": 1024, "layers": 3, "dropout": 0.1},
     "base": {
         "dim": 512,
@@ -56,13 +56,11 @@ class TransformerSpec(ModelSpec):
     layers: int = Field(3, gt=0, description="blocks in the stack (in each stack, where two)")
     dropout: float = Field(0.1, ge=0, lt=1, description="on embeddings and each sublayer's output")
     max_length: int = Field(512, gt=0, description="the longest sequence, in tokens")
-    attention: AttentionSpec = kind_field(AttentionSpec, "fused", "a kind in attention/")
-    position: PositionSpec = kind_field(PositionSpec, "sinusoidal", "a kind in positions/")
-    norm: NormSpec = kind_field(NormSpec, "layer", "a kind in blocks/norms/")
+    attention: AttentionSpec = kind_field(AttentionSpec, "a kind in attention/")
+    position: PositionSpec = kind_field(PositionSpec, "a kind in positions/")
+    norm: NormSpec = kind_field(NormSpec, "a kind in blocks/norms/")
     norm_first: bool = Field(True, description="norm before each sublayer, or (paper) after")
-    feed_forward: FeedForwardSpec = kind_field(
-        FeedForwardSpec, "dense", "a kind in blocks/feedforward/"
-    )
+    feed_forward: FeedForwardSpec = kind_field(FeedForwardSpec, "a kind in blocks/feedforward/")
     bias: bool = Field(True, description="biases in W_Q, W_K, W_V and W_O")
     scale_embedding: bool = Field(True, description="multiply embeddings by √D")
     embedding_norm: bool = Field(False, description="a norm on the embeddings, as in BERT")

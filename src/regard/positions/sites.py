@@ -51,7 +51,7 @@ class InAttention(nn.Module):
         return None
 
 
-class PositionSpec(Kind, room="regard.positions"):
+class PositionSpec(Kind, room="regard.positions", default="sinusoidal"):
     """A kind of position representation. `needs` says what it asks of the attention it is in."""
 
     needs: ClassVar[frozenset[str]] = frozenset()

@@ -18,7 +18,7 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-class FeedForwardSpec(Kind, room="regard.blocks.feedforward"):
+class FeedForwardSpec(Kind, room="regard.blocks.feedforward", default="dense"):
     """A kind of feed-forward network: D → inner → D, each word by itself."""
 
     def build(self, dim: int, inner: int) -> nn.Module:

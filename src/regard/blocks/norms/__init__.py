@@ -5,7 +5,7 @@ from torch import nn
 from regard.config import Kind
 
 
-class NormSpec(Kind, room="regard.blocks.norms"):
+class NormSpec(Kind, room="regard.blocks.norms", default="layer"):
     """A kind of normalisation over the model size D."""
 
     def build(self, dim: int) -> nn.Module:

@@ -1,0 +1,47 @@
+"""The command line: one short file a command. Nothing heavy is imported until a command runs."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from regard import __version__
+from regard.cli.demo import demo
+from regard.cli.look import look
+from regard.cli.train import train
+from regard.cli.translate import translate
+from regard.errors import RegardError
+
+app = typer.Typer(
+    help="Transformers that people can train, see through and serve.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+for command in (demo, train, translate, look):
+    app.command()(command)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"regard {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Exit 0 on success, 1 on a user's error in one clear sentence, 2 on wrong usage."""
+    try:
+        app()
+    except RegardError as error:
+        print(f"regard: {error}", file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,91 @@
+"""regard demo: train, score, translate and show attention on the bundled corpus, offline."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+if TYPE_CHECKING:
+    from regard.data.bundled import Corpus
+    from regard.decoding.translator import Translator
+    from regard.training.progress import Reporter
+
+RECIPE: dict[str, Any] = {
+    "data": {"kind": "grammar", "train": 60_000},
+    "model": {"kind": "encoder-decoder", "size": "tiny", "max_length": 128},
+    # Many small steps: the rule behind a pronoun is learned from updates more than from tokens.
+    "training": {
+        "steps": 1500,
+        "batch_tokens": 1024,
+        "optimiser": {"kind": "muon", "learning_rate": 0.005},
+    },
+}
+TIRED = "The animal didn't cross the street because it was too tired."
+WIDE = "The animal didn't cross the street because it was too wide."
+BLEU_BAR, PRONOUN_BAR = 90.0, 0.95
+
+
+def demo(
+    run: Annotated[Path, typer.Option(help="The run folder.")] = Path("runs/demo"),
+    fresh: Annotated[bool, typer.Option("--fresh", help="Train again.")] = False,
+) -> None:
+    """Train a French ↔ English translator on the bundled corpus, score it and look inside."""
+    from regard import runs
+    from regard.cli.console import reporter, score_table
+    from regard.data.sources import grammar
+    from regard.insight import page
+    from regard.insight.look import look
+    from regard.loading import load
+    from regard.training.recipe import make_recipe
+    from regard.training.train import train
+
+    report = reporter()
+    recipe = make_recipe(RECIPE, (), "the demo's recipe")
+    if runs.exists(run) and not fresh:
+        report.say(f"A trained model is there: {run}. Using it (--fresh trains again).")
+        translator = load(run)
+    else:
+        translator = train(recipe, run, report)
+    corpus = cast("grammar.Spec", recipe.data).corpus()
+    scores = runs.read(run).details["scores"]
+    pronouns = _resolve_pronouns(translator, corpus, report)
+    report.console.print(score_table(scores))
+    report.say(
+        f"pronouns   {pronouns:.1%} of {len(corpus.pronouns):,} ambiguous *it* and *they* right, "
+        f"in combinations of words never seen in training"
+    )
+    _show_translations(translator, corpus, report)
+    page.write(look(translator, TIRED, title=str(run)), run / "attention.html")
+    report.say(f"Which word looked at which: open {run / 'attention.html'} in a browser.")
+    _check(scores, pronouns)
+
+
+def _resolve_pronouns(translator: "Translator", corpus: "Corpus", report: "Reporter") -> float:
+    """English *it* is *il* or *elle*: what it refers to decides, and the adjective tells."""
+    from regard.evaluation.translation import pronouns_right
+
+    with report.bar("Resolving pronouns", len(corpus.pronouns), "sentences") as advance:
+        outputs = translator.translate([pair.english for pair in corpus.pronouns], "fr", advance)
+    return pronouns_right(outputs, [pair.pronoun or "" for pair in corpus.pronouns])
+
+
+def _show_translations(translator: "Translator", corpus: "Corpus", report: "Reporter") -> None:
+    """The two sentences of the lecture, then held-out ones, both ways."""
+    by_construction = {pair.construction: pair for pair in corpus.held_out}
+    english = [TIRED, WIDE, *(pair.english for pair in list(by_construction.values())[:3])]
+    french = [pair.french for pair in list(by_construction.values())[3:6]]
+    for lines, to in ((english, "fr"), (french, "en")):
+        for line, output in zip(lines, translator.translate(lines, to), strict=True):
+            report.say(f"  {line}\n    [bold]{output}[/bold]")
+
+
+def _check(scores: dict[str, Any], pronouns: float) -> None:
+    """A demo that did not work must not look like one that did."""
+    from regard.errors import TrainingError
+
+    worst = min(score["bleu"] for score in scores.values())
+    if worst < BLEU_BAR or pronouns < PRONOUN_BAR:
+        raise TrainingError(
+            f"training did not work: BLEU {worst:.1f} (at least {BLEU_BAR:.0f} expected), pronouns "
+            f"{pronouns:.1%} (at least {PRONOUN_BAR:.0%} expected); try `regard demo --fresh`."
+        )

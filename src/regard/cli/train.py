@@ -1,0 +1,33 @@
+"""regard train: from a recipe to a run folder."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def train(
+    recipe: Annotated[Path, typer.Argument(help="A YAML recipe.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="key.path=value, as many as you like.")
+    ] = None,
+    run: Annotated[
+        Path | None, typer.Option(help="The run folder; runs/NAME-OF-RECIPE unless given.")
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Replace a model that is there.")] = False,
+) -> None:
+    """Train what a recipe says and write a run folder."""
+    from regard import runs
+    from regard.cli.console import reporter, score_table
+    from regard.errors import OutputError
+    from regard.training.recipe import read_recipe
+    from regard.training.train import train as train_recipe
+
+    read = read_recipe(recipe, overrides or ())
+    folder = run or Path("runs") / recipe.stem
+    if runs.exists(folder) and not fresh:
+        raise OutputError(f"{folder}: a trained model is there; --fresh replaces it.")
+    report = reporter()
+    train_recipe(read, folder, report)
+    report.console.print(score_table(runs.read(folder).details["scores"]))
+    report.say(f"The model is in {folder}.")

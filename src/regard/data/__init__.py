@@ -1,0 +1,1 @@
+"""From text to batches: sources of pairs, the tokeniser, batching, pretrained vectors."""

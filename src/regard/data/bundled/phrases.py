@@ -1,0 +1,332 @@
+"""Noun phrases and clauses, made in both languages at once, chosen at random or by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from random import Random
+from typing import NamedTuple, TypeVar
+
+from regard.data.bundled import english, french
+from regard.data.bundled.lexicon import (
+    ANIMALS,
+    COLOURS,
+    MEN,
+    NOUNS,
+    PEOPLE,
+    VERBS,
+    WOMEN,
+    describing,
+    noun,
+    of_kind,
+)
+from regard.data.bundled.meaning import Negation, Pair, Phrase, Tense
+from regard.data.bundled.words import Adjective, Noun, Verb
+
+T = TypeVar("T")
+
+TENSES: tuple[Tense, ...] = ("present", "past", "past", "future")
+
+I = Phrase("je", "I", human=True, first_person=True)  # noqa: E741 - the pronoun
+WE = Phrase("nous", "we", plural=True, human=True, first_person=True)
+NAMES = tuple(Phrase(name, name, feminine=True, human=True) for name in WOMEN) + tuple(
+    Phrase(name, name, human=True) for name in MEN
+)
+
+ADJECTIVES_OF = {each: describing(each) for each in NOUNS}
+_COLOURS_OF = {each: describing(each, COLOURS) for each in NOUNS}
+_PRECEDING_OF = {
+    each: tuple(adjective for adjective in adjectives if adjective.precedes)
+    for each, adjectives in ADJECTIVES_OF.items()
+}
+PREDICATES_OF = {
+    each: tuple(adjective for adjective in adjectives if adjective.predicative)
+    for each, adjectives in ADJECTIVES_OF.items()
+}
+OBJECTS_OF = {verb: of_kind(*verb.objects) for verb in VERBS}
+
+NIBBLES = (*of_kind("fruit"), noun("bread"), noun("cake"), noun("soup"), noun("cheese"))
+ANIMAL_ROOMS = tuple(room for room in of_kind("room") if "public" not in room.kinds)
+
+# What animals do to fewer things than people: no coffee, no museums, no lost umbrellas.
+_OBJECTS_OF_ANIMALS = {
+    "eat": NIBBLES,
+    "drink": (noun("water"), noun("milk")),
+    "look for": of_kind("person", "animal"),
+    "leave": ANIMAL_ROOMS,
+    "enter": ANIMAL_ROOMS,
+    "stay in": ANIMAL_ROOMS,
+}
+
+# my dog, but not my wolf
+_OWNED = frozenset({"owned", "item", "container", "furniture", "vehicle", "home", "trinket"})
+
+
+def _can_be_owned(noun: Noun, plural: bool) -> bool:
+    # my kitchen, but hardly my kitchens
+    return bool(noun.kinds & _OWNED) and not (plural and "home" in noun.kinds)
+
+
+def _determiners(noun: Noun, plural: bool) -> tuple[str, ...]:
+    if "kin" in noun.kinds:
+        return ("my", "our")
+    if _can_be_owned(noun, plural):
+        return ("the", "the", "this", "my", "our")
+    return ("the", "the", "this")
+
+
+# Both indexed by number: singular, then plural.
+_OWNABLE = tuple(
+    frozenset(each for each in NOUNS if _can_be_owned(each, plural)) for plural in (False, True)
+)
+DETERMINERS_OF = tuple(
+    {each: _determiners(each, plural) for each in NOUNS} for plural in (False, True)
+)
+
+
+def pick(rng: Random, choices: Sequence[T]) -> T:
+    """`Random.choice`, in a third of its time."""
+    return choices[int(rng.random() * len(choices))]
+
+
+@cache
+def phrase(
+    noun: Noun,
+    determiner: str = "the",
+    plural: bool = False,
+    before: Adjective | None = None,
+    after: Adjective | None = None,
+) -> Phrase:
+    """A noun phrase with chosen words: ``phrase(noun("street"))`` is *la rue*, *the street*."""
+    return Phrase(
+        french.noun_phrase(determiner, noun, plural, before, after),
+        english.noun_phrase(determiner, noun, plural, before, after),
+        noun.feminine,
+        plural,
+        "person" in noun.kinds,
+        False,
+        noun,
+        tuple(f"{noun.english}+{adjective.english}" for adjective in (before, after) if adjective),
+    )
+
+
+def is_plural(rng: Random, noun: Noun) -> bool:
+    return not noun.mass and rng.random() < 0.35
+
+
+def definite(rng: Random, noun: Noun, plural: bool | None = None, owner: bool = True) -> Phrase:
+    """the, this, my or our; now and then Marie's if an owner may be named; no adjective."""
+    if plural is None:
+        plural = is_plural(rng, noun)
+    if owner and noun in _OWNABLE[plural] and rng.random() < 0.1:
+        return possessed(rng, noun, plural)
+    return phrase(noun, pick(rng, DETERMINERS_OF[plural][noun]), plural)
+
+
+def possessed(rng: Random, noun: Noun, plural: bool) -> Phrase:
+    """Marie's dog, the farmer's horses: le chien de Marie, les chevaux du fermier."""
+    owner = person(rng, plural=False)
+    thing = phrase(noun, "the", plural)
+    return thing._replace(
+        french=f"{thing.french} de {owner.french}",
+        english=f"{owner.english}'s {thing.english.removeprefix('the ')}",
+    )
+
+
+def described(rng: Random, noun: Noun, determiner: str, plural: bool) -> Phrase:
+    """With one adjective, or with two around the French noun: le petit chat noir."""
+    adjectives = ADJECTIVES_OF[noun]
+    if not adjectives:
+        return phrase(noun, determiner, plural)
+    colours, preceding = _COLOURS_OF[noun], _PRECEDING_OF[noun]
+    if colours and rng.random() < 0.35:
+        size_or_age = pick(rng, preceding) if preceding and rng.random() < 0.5 else None
+        return phrase(noun, determiner, plural, size_or_age, pick(rng, colours))
+    adjective = pick(rng, adjectives)
+    if adjective.precedes:
+        return phrase(noun, determiner, plural, before=adjective)
+    return phrase(noun, determiner, plural, after=adjective)
+
+
+def described_definite(rng: Random, noun: Noun) -> Phrase:
+    """this old bridge, our white hens"""
+    plural = is_plural(rng, noun)
+    return described(rng, noun, pick(rng, DETERMINERS_OF[plural][noun]), plural)
+
+
+def indefinite(rng: Random, noun: Noun) -> Phrase:
+    """a cat, some cats, some water, often with an adjective."""
+    plural = is_plural(rng, noun)
+    determiner = "some" if plural or noun.mass else "a"
+    if rng.random() < 0.5:
+        return described(rng, noun, determiner, plural)
+    return phrase(noun, determiner, plural)
+
+
+def any_phrase(rng: Random, noun: Noun) -> Phrase:
+    """Any determiner that suits the noun, with or without an adjective."""
+    if "kin" in noun.kinds:
+        return definite(rng, noun)
+    chance = rng.random()
+    if chance < 0.35:
+        return indefinite(rng, noun)
+    if chance < 0.7:
+        return definite(rng, noun)
+    return described_definite(rng, noun)
+
+
+def name(rng: Random) -> Phrase:
+    return pick(rng, NAMES)
+
+
+def two_names(rng: Random) -> Phrase:
+    """Paul and Marie, masculine together as soon as one of them is."""
+    first, second = rng.sample(NAMES, 2)
+    return Phrase(
+        f"{first.french} et {second.french}",
+        f"{first.english} and {second.english}",
+        feminine=first.feminine and second.feminine,
+        plural=True,
+        human=True,
+    )
+
+
+def person(rng: Random, plural: bool | None = None) -> Phrase:
+    chance = rng.random()
+    if chance < 0.3 and not plural:
+        return name(rng)
+    if chance < 0.4 and plural is not False:
+        return two_names(rng)
+    noun = pick(rng, PEOPLE)
+    if plural is None:
+        plural = rng.random() < 0.35
+    return phrase(noun, pick(rng, DETERMINERS_OF[plural][noun]), plural)
+
+
+def subject_of(rng: Random, verb: Verb) -> Phrase:
+    if "animal" in verb.subjects and rng.random() < 0.5:
+        animal = pick(rng, ANIMALS)
+        if rng.random() < 0.4:
+            return described_definite(rng, animal)
+        return definite(rng, animal)
+    return person(rng)
+
+
+def object_noun(rng: Random, verb: Verb, subject: Phrase) -> Noun:
+    """A noun the verb accepts, other than its subject."""
+    nouns = OBJECTS_OF[verb]
+    if not subject.human:
+        nouns = _OBJECTS_OF_ANIMALS.get(verb.english, nouns)
+    noun = pick(rng, nouns)
+    while noun is subject.noun:
+        noun = pick(rng, nouns)
+    return noun
+
+
+def tense_for(rng: Random, verb: Verb, subject: Phrase) -> Tense:
+    """Any tense that shows: "the girls read" would leave present and past undecided."""
+    tense = pick(rng, TENSES)
+    hidden = tense == "past" and verb.past == verb.english and subject.plural
+    return "future" if hidden else tense
+
+
+def combinations(subject: Phrase, verb: Verb, target: Phrase | None = None) -> tuple[str, ...]:
+    """What a clause brings together: its subject and verb, its verb and object."""
+    found = subject.combinations
+    if subject.noun:
+        found += (f"{subject.noun.english}+{verb.english}",)
+    if target:
+        found += target.combinations
+        if target.noun:
+            found += (f"{verb.english}+{target.noun.english}",)
+    return found
+
+
+def any_definite(rng: Random, noun: Noun) -> Phrase:
+    if "kin" in noun.kinds or rng.random() < 0.6:
+        return definite(rng, noun)
+    return described(rng, noun, "the", is_plural(rng, noun))
+
+
+def counted(rng: Random, noun: Noun) -> Phrase:
+    number = pick(rng, tuple(french.NUMBERS))
+    if rng.random() < 0.5:
+        return described(rng, noun, number, plural=True)
+    return phrase(noun, number, plural=True)
+
+
+def quality(rng: Random, phrase: Phrase, noun: Noun) -> tuple[Adjective, tuple[str, ...]]:
+    adjective = pick(rng, PREDICATES_OF[noun])
+    return adjective, (*phrase.combinations, f"{noun.english}+{adjective.english}")
+
+
+class Clause(NamedTuple):
+    french: str
+    english: str
+    combinations: tuple[str, ...]
+
+
+def clause(
+    subject: Phrase,
+    verb: Verb,
+    target: Phrase,
+    tense: Tense,
+    negation: Negation | None = None,
+    adverb: tuple[str, str] = ("", ""),
+) -> Clause:
+    """Subject, verb and object: *le chat ne boit plus le lait*."""
+    in_french = french.verb_group(verb, tense, subject, negation, adverb=adverb[0])
+    in_english = english.verb_group(verb, tense, subject, negation, adverb[1])
+    return Clause(
+        f"{subject.french} {in_french} {target.french}",
+        f"{subject.english} {in_english} {target.english}",
+        combinations(subject, verb, target),
+    )
+
+
+_TIMES: dict[Tense, tuple[tuple[str, str], ...]] = {
+    "past": (("hier", "yesterday"), ("ce matin", "this morning")),
+    "present": (("chaque jour", "every day"), ("chaque matin", "every morning")),
+    "future": (("demain", "tomorrow"), ("ce soir", "this evening")),
+}
+
+
+def timed(rng: Random, said: Clause, tense: Tense) -> Clause:
+    """Say when, at the beginning, at the end, or not at all."""
+    chance = rng.random()
+    if chance > 0.4:
+        return said
+    when = pick(rng, _TIMES[tense])
+    if chance < 0.1:
+        return said._replace(
+            french=f"{when[0]}, {said.french}", english=f"{when[1]}, {said.english}"
+        )
+    return said._replace(french=f"{said.french} {when[0]}", english=f"{said.english} {when[1]}")
+
+
+def finish(
+    construction: str,
+    in_french: str,
+    in_english: str,
+    used: tuple[str, ...],
+    pronoun: str | None = None,
+    choice: str | None = None,
+) -> Pair:
+    return Pair(
+        french.sentence(in_french),
+        english.sentence(in_english),
+        construction,
+        pronoun,
+        frozenset(used),
+        choice,
+    )
+
+
+def ask(construction: str, in_french: str, in_english: str, used: tuple[str, ...]) -> Pair:
+    return Pair(
+        french.sentence(in_french, " ?"),
+        english.sentence(in_english, "?"),
+        construction,
+        None,
+        frozenset(used),
+    )

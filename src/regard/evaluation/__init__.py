@@ -1,0 +1,1 @@
+"""Scores, by thin calls to the libraries the field knows."""

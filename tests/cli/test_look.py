@@ -1,0 +1,95 @@
+"""regard look: the page and the terminal view of a real, trained model."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.insight.look import look
+from regard.insight.watch import watch
+from regard.loading import load
+
+TIRED = "The animal didn't cross the street because it was too tired."
+
+
+def embedded(page: Path) -> dict:
+    text = re.search(
+        r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', page.read_text(), re.DOTALL
+    )
+    return json.loads(text[1])
+
+
+def test_the_page_holds_the_models_own_weights(demo, call, tmp_path: Path) -> None:
+    answer = call("look", demo.folder, TIRED, "-o", tmp_path / "page.html")
+    assert answer.code == 0
+    translator = load(demo.folder)
+    tokenizer = translator.tokenizer
+    source = [tokenizer.language("fr"), *tokenizer.encode(TIRED), tokenizer.end]
+    target = [tokenizer.start, *translator.say([source])[0]]
+    with torch.no_grad(), watch(translator.model) as seen:
+        translator.model(
+            torch.tensor([source]),
+            torch.ones(1, len(source), dtype=torch.bool),
+            torch.tensor([target]),
+        )
+    panels = {panel["name"]: panel for panel in embedded(tmp_path / "page.html")["panels"]}
+    assert panels["encoder"]["keys"][:4] == ["<fr>", "The", "animal", "didn't"]
+    assert panels["cross"]["queries"][:3] == ["<s>", "L'", "animal"]
+    assert panels["cross"]["predicts"][:2] == ["L'", "animal"]
+    for name, module in (
+        ("encoder", "encoder.blocks.1.attention"),
+        ("decoder", "decoder.blocks.1.attention"),
+        ("cross", "decoder.blocks.1.cross"),
+    ):
+        shown = torch.tensor(panels[name]["weights"][1])
+        assert torch.allclose(shown, seen.weights(module)[0], atol=6e-5)
+
+
+def test_the_terminal_view(demo, call, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    answer = call("look", demo.folder, TIRED, "-o", page, "--panel", "cross", "--layer", "1")
+    assert "Cross-attention, layer 1 of 2" in answer.out
+    assert "animal" in answer.out
+    assert "\x1b" not in answer.out
+
+
+def test_the_page_goes_into_the_run_folder_unless_told(demo, call) -> None:
+    answer = call("look", demo.folder, TIRED)
+    assert answer.code == 0
+    assert "attention.html" in answer.out.replace("\n", "")
+    assert embedded(demo.folder / "attention.html")["source"] == TIRED
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["  "], "the sentence: there is no text"),
+        (["the street " * 5000], "the sentence: the text has 10,0"),
+        (["Это."], "this model has never seen"),
+        ([TIRED, "--panel", "nonsense"], "no panel is named 'nonsense'"),
+        ([TIRED, "--layer", "9"], "there is no layer 9 of 2"),
+        ([TIRED, "--layer", "0"], "there is no layer 0 of 2"),
+        ([TIRED, "-o", "/nowhere/page.html"], "cannot be written"),
+        ([TIRED, "--to", "de"], "cannot produce 'de'"),
+    ],
+)
+def test_bad_input_is_one_clear_sentence(demo, call, arguments: list[str], complaint: str) -> None:
+    before = (demo.folder / "attention.html").read_bytes()
+    answer = call("look", demo.folder, *arguments)
+    assert answer.code == 1
+    assert answer.err.startswith("regard: ")
+    assert complaint in answer.err
+    assert answer.err.count("\n") == 1
+    assert (demo.folder / "attention.html").read_bytes() == before
+
+
+def test_tired_and_wide_are_looked_at_differently(demo) -> None:
+    translator = load(demo.folder)
+    tired = look(translator, TIRED)
+    wide = look(translator, TIRED.replace("tired", "wide"))
+    assert "qu'il" in tired.output
+    assert "qu'elle" in wide.output
+    one, other = (picture.panel("encoder").weights for picture in (tired, wide))
+    assert abs(one - other).max() > 0.05

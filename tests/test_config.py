@@ -1,0 +1,110 @@
+"""Recipes: what is wrong is named, with its key and the nearest right one."""
+
+from pathlib import Path
+
+import pytest
+
+from regard.config import Kind, kinds, override, plain, read_yaml, validate, write_yaml
+from regard.errors import ConfigError
+from regard.models.kind import ModelSpec
+from regard.training.recipe import Recipe, make_recipe, read_recipe
+
+GOOD = {"data": "grammar", "model": {"kind": "encoder-decoder", "size": "tiny"}}
+
+
+@pytest.mark.parametrize(
+    ("assignment", "complaint"),
+    [
+        ("model.haeds=8", "recipe: model: unknown key 'haeds', did you mean 'heads'?"),
+        ("modle.heads=8", "recipe: unknown key 'modle', did you mean 'model'?"),
+        ("model.heads=-1", "recipe: model.heads: input should be greater than 0 (given: -1)"),
+        ("model.dropout=1.5", "recipe: model.dropout: input should be less than 1 (given: 1.5)"),
+        ("model.heads=many", "recipe: model.heads: input should be a valid integer"),
+        ("model.heads=3", "recipe: model: dim 128 cannot be divided into 3 heads"),
+        ("model.position=rotery", "no kind 'rotery', did you mean 'rotary'?"),
+        ("model.position.bse=3", "recipe: model.position: unknown key 'bse', did you mean 'base'?"),
+        ("model.kind=encoder.x", "recipe: model: there is no kind 'encoder.x'"),
+        ("model.kind=kind", "recipe: model: there is no kind 'kind'"),
+        ("model=3", "recipe: model: needs a kind, one of: encoder, encoder-decoder"),
+        ("training.steps=[", "training.steps: '[' is not a YAML value"),
+        ("training", "'training' is not an override"),
+        ("model.heads.more=1", "model.heads.more: 'heads' is a single value"),
+    ],
+)
+def test_a_wrong_override_is_one_clear_sentence(assignment: str, complaint: str) -> None:
+    given = {**GOOD, "model": {**GOOD["model"], "heads": 4}}
+    with pytest.raises(ConfigError) as caught:
+        make_recipe(given, [assignment], "recipe")
+    assert complaint in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_kind_without_settings_can_be_a_word_and_then_given_settings() -> None:
+    recipe = make_recipe(
+        {**GOOD, "model": {"kind": "encoder-decoder", "position": "rotary"}},
+        ["model.position.base=500", "training.optimiser.learning_rate=1e-3"],
+        "recipe",
+    )
+    assert recipe.model.position.kind() == "rotary"
+    assert recipe.model.position.base == 500
+    assert recipe.training.optimiser.kind() == "muon"
+    assert recipe.training.optimiser.learning_rate == 1e-3
+
+
+def test_a_recipe_written_out_reads_back_the_same(tmp_path: Path) -> None:
+    recipe = make_recipe(GOOD, ["model.position.kind=relative"], "recipe")
+    (tmp_path / "recipe.yaml").write_text(write_yaml(recipe))
+    assert read_recipe(tmp_path / "recipe.yaml") == recipe
+    assert plain(recipe)["model"]["position"] == {"kind": "relative", "clip": 16, "on_values": True}
+
+
+def test_specs_are_frozen() -> None:
+    spec = validate(ModelSpec, {"kind": "encoder"}, "recipe")
+    with pytest.raises(ValueError, match="frozen"):
+        spec.heads = 8
+
+
+def test_overrides_leave_the_recipe_they_are_made_in_alone() -> None:
+    recipe = {"model": {"heads": 4}}
+    assert override(recipe, ["model.heads=8"]) == {"model": {"heads": 8}}
+    assert recipe == {"model": {"heads": 4}}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("a: 1\na: 2\n", "the key 'a' is given twice"),
+        ("a: [1\n", "not valid YAML"),
+        ("- a\n", "a recipe is a mapping"),
+        ("", "a recipe is a mapping"),
+    ],
+)
+def test_a_broken_file_is_one_clear_sentence(tmp_path: Path, text: str, complaint: str) -> None:
+    (tmp_path / "recipe.yaml").write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        read_yaml(tmp_path / "recipe.yaml")
+    assert complaint in str(caught.value)
+    assert "recipe.yaml" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere\.yaml: there is no such recipe"):
+        read_yaml(tmp_path / "nowhere.yaml")
+
+
+def test_every_field_of_a_recipe_says_what_it_is() -> None:
+    def check(spec: type) -> None:
+        for name, field in spec.model_fields.items():
+            assert field.description, f"{spec.__module__}.{spec.__name__}.{name}"
+
+    rooms = ["attention", "positions", "models", "blocks.norms", "blocks.feedforward"]
+    rooms += ["data.sources", "training.optimisers"]
+    check(Recipe)
+    for room in rooms:
+        names = kinds(f"regard.{room}")
+        assert names
+        for name in names:
+            module = __import__(f"regard.{room}.{name.replace('-', '_')}", fromlist=["Spec"])
+            assert issubclass(module.Spec, Kind)
+            check(module.Spec)

@@ -1,0 +1,65 @@
+"""What the pages say is true: links lead somewhere, and the code in them runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+import regard.attention
+from regard.config import kinds
+from regard.models.kind import ModelSpec
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def python_in(page: str) -> list[str]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^( *)```python\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)
+    return [re.sub(rf"^{indent}", "", code, flags=re.MULTILINE) for indent, code in blocks]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_and_pictures_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+def test_files_that_the_pages_name_exist() -> None:
+    for page in ("docs/parts.md", "docs/architecture.md"):
+        for name in re.findall(r"`((?:\w+/)+\w+\.py)`", (ROOT / page).read_text(encoding="utf-8")):
+            assert (ROOT / "src/regard" / name).exists(), name
+
+
+def test_the_parts_can_be_built_as_shown() -> None:
+    (code,) = python_in("docs/parts.md")
+    names: dict = {}
+    exec(code, names)
+    assert names["logits"].shape == (2, 5, 8000)
+    assert names["seen"].weights("decoder.blocks.0.cross").shape == (2, 4, 5, 7)
+
+
+def test_the_corpus_can_be_used_as_shown() -> None:
+    names: dict = {}
+    for code in python_in("docs/corpus.md"):
+        exec(code, names)
+    assert names["novel"]
+
+
+def test_a_kind_of_attention_is_one_new_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The example in CONTRIBUTING, as a file in the room."""
+    (code,) = python_in("CONTRIBUTING.md")
+    (tmp_path / "cosine.py").write_text(code, encoding="utf-8")
+    monkeypatch.setattr(regard.attention, "__path__", [*regard.attention.__path__, str(tmp_path)])
+    assert "cosine" in kinds("regard.attention")
+    spec = ModelSpec.model_validate(
+        {"kind": "encoder", "size": "tiny", "attention": {"kind": "cosine", "temperature": 20}}
+    )
+    model = spec.build(10).eval()
+    with regard.watch(model) as seen:
+        model(torch.arange(5)[None])
+    assert seen.weights("blocks.0.attention").shape == (1, 4, 5, 5)
