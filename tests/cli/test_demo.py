@@ -63,7 +63,8 @@ def test_the_run_folder_is_a_model_with_its_papers(demo) -> None:
     }
     card = (demo.folder / "README.md").read_text()
     assert "fr → en" in card
-    losses = [json.loads(line)["loss"] for line in (demo.folder / "metrics.jsonl").open()]
+    metrics = (demo.folder / "metrics.jsonl").read_text().splitlines()
+    losses = [json.loads(line)["loss"] for line in metrics]
     assert losses[-1] < losses[0] / 3
 
 

@@ -81,6 +81,7 @@ def test_pretrained_vectors(call, recipe: Path, tmp_path: Path, frozen: str) -> 
         ("model.position=rotery", "did you mean 'rotary'?"),
         ("training.batch_tokens=5", "tokens and a batch holds 5"),
         ("model.kind=language-model", "a language-model cannot be trained to translate"),
+        ("model.max_length=4", "training pair 1 has a side of"),
         ("data.train=nowhere.tsv", "nowhere.tsv: cannot be read"),
         ("vectors={path: nowhere.txt}", "nowhere.txt: cannot be read"),
         ("nonsense", "'nonsense' is not an override"),
@@ -93,7 +94,15 @@ def test_what_is_wrong_is_one_clear_sentence(
     assert answer.code == 1
     assert complaint in answer.err
     assert "Traceback" not in answer.err
-    assert not (tmp_path / "run" / "model.json").exists()
+    assert not (tmp_path / "run").exists()
+
+
+def test_characters_only_the_held_out_pairs_have_do_not_cost_the_run(
+    call, recipe: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "dev.tsv").write_text("le чат\tthe cat 3\n")
+    answer = call("train", recipe, f"data.held_out={tmp_path}/dev.tsv", "--run", tmp_path / "run")
+    assert answer.code == 0, answer.err
 
 
 def test_a_missing_recipe(call, tmp_path: Path) -> None:

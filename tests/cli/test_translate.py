@@ -1,5 +1,6 @@
 """regard translate: lines in, lines out, and one clear sentence where that cannot be."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -116,3 +117,22 @@ def test_wrong_usage_is_another_exit_code(call) -> None:
     assert call("translate").code == 2
     assert call("translate", "--nonsense").code == 2
     assert call("nonsense").code == 2
+
+
+def test_a_person_at_a_terminal_is_answered_line_by_line(demo) -> None:
+    pty = pytest.importorskip("pty", reason="there are no pseudo-terminals on this system")
+    theirs, ours = pty.openpty()
+    arguments = [sys.executable, "-m", "regard", "translate", str(demo.folder)]
+    with subprocess.Popen(
+        arguments, stdin=ours, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        os.write(theirs, f"{EN}\n".encode())
+        assert process.stdout.readline() == f"{FR}\n"
+        os.write(theirs, "Это\n".encode())
+        assert "Type a sentence" in process.stderr.readline()
+        assert "never seen 'Э'" in process.stderr.readline()
+        os.write(theirs, f"{FR}\n\x04".encode())
+        assert process.stdout.readline() == f"{EN}\n"
+        assert process.wait(timeout=20) == 0
+    os.close(theirs)
+    os.close(ours)

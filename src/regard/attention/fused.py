@@ -12,20 +12,23 @@ from torch import Tensor
 
 from regard.attention.kind import ALL, Attention, AttentionSpec
 from regard.attention.masks import View
-from regard.attention.reference import Reference
+from regard.attention.reference import explain
 from regard.positions.sites import InAttention
 
 
-class Fused(Reference):
-    """Reference attention whose forward is the kernel; `explain` stays the equation."""
-
+class Fused(Attention):
     def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
         if position.weighs_values:
-            return self.explain(q, k, v, view, position)[0]
+            return explain(q, k, v, view, position)[0]
         bias = position.bias(q, view.queries, view.keys)
         if bias is None and view.plainly_causal:
             return F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return F.scaled_dot_product_attention(q, k, v, attn_mask=_joined(view.visible, bias))
+
+    def explain(
+        self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
+    ) -> tuple[Tensor, Tensor]:
+        return explain(q, k, v, view, position)
 
 
 def _joined(visible: Tensor | None, bias: Tensor | None) -> Tensor | None:

@@ -42,19 +42,26 @@ def attend(
     return weights @ v, weights
 
 
+def explain(
+    q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
+) -> tuple[Tensor, Tensor]:
+    """The same in one view with one kind of position: what `Attention.explain` promises."""
+    bias = position.bias(q, view.queries, view.keys)
+    output, weights = attend(q, k, v, view.visible, bias)
+    moved = position.values(weights, view.queries, view.keys)
+    return output if moved is None else output + moved, weights
+
+
 class Reference(Attention):
     """Full attention by the equation as it is written; slower than `fused`, and transparent."""
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
-        return self.explain(q, k, v, view, position)[0]
+        return explain(q, k, v, view, position)[0]
 
     def explain(
         self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
     ) -> tuple[Tensor, Tensor]:
-        bias = position.bias(q, view.queries, view.keys)
-        output, weights = attend(q, k, v, view.visible, bias)
-        moved = position.values(weights, view.queries, view.keys)
-        return output if moved is None else output + moved, weights
+        return explain(q, k, v, view, position)
 
 
 class Spec(AttentionSpec):

@@ -20,7 +20,7 @@ def look(
     ] = None,
     panel: Annotated[
         str, typer.Option(help="What to show in the terminal: encoder, decoder or cross.")
-    ] = "encoder",
+    ] = "cross",
     layer: Annotated[
         int | None, typer.Option(help="Which layer to show in the terminal, from 1; the last.")
     ] = None,

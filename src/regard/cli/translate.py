@@ -1,16 +1,20 @@
 """regard translate: lines in, lines out."""
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from regard.decoding.translator import Translator
 
 
 def translate(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
     file: Annotated[
         Path, typer.Argument(help="Text, one sentence a line; - is standard input.")
-    ] = (Path("-")),
+    ] = Path("-"),
     to: Annotated[
         str | None, typer.Option(help="The language to produce; the other one unless given.")
     ] = None,
@@ -26,15 +30,27 @@ def translate(
     from regard.loading import load
 
     translator = load(run)
+    if str(file) == "-" and output is None and sys.stdin.isatty():
+        return _converse(translator, to)
     lines = read_lines(file)
     if not any(map(str.strip, lines)):
-        raise DataError(
-            f"{'standard input' if str(file) == '-' else file}: there is no text to translate."
-        )
+        where = "standard input" if str(file) == "-" else file
+        raise DataError(f"{where}: there is no text to translate.")
     with reporter().bar("Translating", sum(bool(line.strip()) for line in lines), "lines") as show:
         translated = translator.translate(lines, to, show)
     text = "".join(f"{line}\n" for line in translated)
     if output is None:
-        typer.echo(text, nl=False)
-    else:
-        write_whole(output, text.encode())
+        return typer.echo(text, nl=False)
+    return write_whole(output, text.encode())
+
+
+def _converse(translator: "Translator", to: str | None) -> None:
+    """A person types: each line is answered at once, and a line that cannot be is not the end."""
+    from regard.errors import DataError
+
+    typer.echo("Type a sentence and press Enter; Ctrl-D ends.", err=True)
+    for line in sys.stdin:
+        try:
+            typer.echo(translator.translate([line.rstrip("\n")], to)[0])
+        except DataError as error:
+            typer.echo(f"regard: {error}", err=True)

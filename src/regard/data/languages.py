@@ -15,10 +15,11 @@ class LanguageGuess:
 
     def __init__(self, counts: Mapping[str, Mapping[int, int]]) -> None:
         self.counts = {language: dict(each) for language, each in counts.items()}
-        pieces = len(set().union(*self.counts.values())) if self.counts else 0
+        self._known = set().union(*self.counts.values())  # a piece of no language tells nothing
         # Half a count more for each piece: one that a language never had must not decide alone.
         self._totals = {
-            language: sum(each.values()) + pieces / 2 for language, each in self.counts.items()
+            language: sum(each.values()) + len(self._known) / 2
+            for language, each in self.counts.items()
         }
 
     @classmethod
@@ -44,4 +45,5 @@ class LanguageGuess:
 
     def _log_likelihood(self, language: str, ids: Sequence[int]) -> float:
         seen, total = self.counts[language], self._totals[language]
-        return sum(math.log((seen.get(piece, 0) + 0.5) / total) for piece in ids)
+        known = [piece for piece in ids if piece in self._known]
+        return sum(math.log((seen.get(piece, 0) + 0.5) / total) for piece in known)

@@ -42,14 +42,16 @@ class Translator:
         lines: Sequence[str],
         to: str | None = None,
         on_progress: Callable[[int], None] | None = None,
+        strict: bool = True,
     ) -> list[str]:
         """As many lines out as in; a blank line stays blank.
 
         Without `to`, a line goes to the other of the model's two languages. `on_progress` hears
-        how many lines were done each time some are.
+        how many lines were done each time some are. Unless `strict`, a character never seen in
+        training is passed to the model as unknown instead of being an error.
         """
         sources = [
-            self.source_ids(line, to or self.other_language(line), f"line {number}")
+            self.source_ids(line, to or self.other_language(line), f"line {number}", strict)
             if line.strip()
             else []
             for number, line in enumerate(lines, start=1)
@@ -71,13 +73,13 @@ class Translator:
             raise DataError(f"say which language to produce, one of: {', '.join(self.languages)}.")
         return others[0]
 
-    def source_ids(self, text: str, to: str, where: str) -> list[int]:
+    def source_ids(self, text: str, to: str, where: str, strict: bool = True) -> list[int]:
         """The tag, the text and the end as ids; refuses what this model cannot take."""
         if not text.strip():
             raise DataError(f"{where}: there is no text to translate.")
         if to not in self.languages:
             raise DataError(f"this model cannot produce '{to}', only: {', '.join(self.languages)}.")
-        unseen = self.tokenizer.unseen(text)
+        unseen = self.tokenizer.unseen(text) if strict else []
         if unseen:
             named = ", ".join(f"'{char}' (U+{ord(char):04X})" for char in unseen[:5])
             raise DataError(

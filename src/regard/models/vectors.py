@@ -35,7 +35,9 @@ def seed(
             weight.data[row] = torch.from_numpy(vector) / embedding.scale
             seeded[row] = True
     if frozen:
-        rows = seeded[:, None].to(weight.device)
-        weight.register_hook(lambda gradient: gradient.masked_fill(rows, 0.0))  # type: ignore[no-untyped-call]
+        rows = seeded[:, None]  # where the gradient will be, the model may yet move to
+        weight.register_hook(  # type: ignore[no-untyped-call]
+            lambda gradient: gradient.masked_fill(rows.to(gradient.device), 0.0)
+        )
     found = int(seeded.sum())
     return Seeded(found, len(words) - found)

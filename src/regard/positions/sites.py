@@ -28,7 +28,7 @@ class Sizes:
 class AtEmbedding(nn.Module):
     """Site 1: added to the embeddings. The neutral one adds nothing."""
 
-    def forward(self, x: Tensor, offset: int) -> Tensor:  # noqa: ARG002
+    def forward(self, x: Tensor, offset: int) -> Tensor:
         """x (B, T, D), whose first word stands at position `offset`."""
         return x
 
@@ -38,15 +38,15 @@ class InAttention(nn.Module):
 
     weighs_values = False  # True where `values` adds something: the weights must then be worked out
 
-    def rotate(self, x: Tensor, positions: Tensor) -> Tensor:  # noqa: ARG002
+    def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
         """Queries or keys x (B, H, T, K), standing at `positions` (T,)."""
         return x
 
-    def bias(self, q: Tensor, queries: Tensor, keys: Tensor) -> Tensor | None:  # noqa: ARG002
+    def bias(self, q: Tensor, queries: Tensor, keys: Tensor) -> Tensor | None:
         """What is added to the scaled scores: broadcastable to (B, H, T, S)."""
         return None
 
-    def values(self, weights: Tensor, queries: Tensor, keys: Tensor) -> Tensor | None:  # noqa: ARG002
+    def values(self, weights: Tensor, queries: Tensor, keys: Tensor) -> Tensor | None:
         """What is added to the output (B, H, T, K), given the weights (B, H, T, S)."""
         return None
 
@@ -56,8 +56,8 @@ class PositionSpec(Kind, room="regard.positions", default="sinusoidal"):
 
     needs: ClassVar[frozenset[str]] = frozenset()
 
-    def at_embedding(self, sizes: Sizes) -> AtEmbedding:  # noqa: ARG002
+    def at_embedding(self, sizes: Sizes) -> AtEmbedding:
         return AtEmbedding()
 
-    def in_attention(self, sizes: Sizes) -> InAttention:  # noqa: ARG002
+    def in_attention(self, sizes: Sizes) -> InAttention:
         return InAttention()

@@ -30,6 +30,12 @@ class Reporter:
         self.console.print(sentence, highlight=False)
 
     @contextmanager
+    def busy(self, doing: str) -> Iterator[None]:
+        """A sign of life while something runs whose length cannot be told."""
+        with self.console.status(doing):
+            yield
+
+    @contextmanager
     def bar(self, title: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
         """A bar that is advanced by calling what it gives with how much more is done."""
         began, done = time.perf_counter(), 0

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -10,6 +11,7 @@ from torch import nn
 
 from regard import runs
 from regard.config import plain, write_yaml
+from regard.data import pairs
 from regard.data.batching import Example, batches
 from regard.data.languages import LanguageGuess
 from regard.data.sources import ParallelText
@@ -18,13 +20,12 @@ from regard.data.vectors import VectorsSpec, read_vectors
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError
 from regard.evaluation.translation import TranslationScore, score_translations
-from regard.models import vectors
+from regard.models import encoder_decoder, vectors
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.kind import parameter_count
-from regard.models.transformer import TransformerSpec
 from regard.models.weights import weights_of
 from regard.training.card import card
-from regard.training.loop import Progress, best_device, fit
+from regard.training.loop import Progress, TrainingSpec, best_device, fit
 from regard.training.objectives import translation
 from regard.training.progress import Reporter, silent
 from regard.training.recipe import Recipe
@@ -33,18 +34,29 @@ from regard.training.recipe import Recipe
 def train(recipe: Recipe, folder: Path | str, report: Reporter = silent) -> Translator:
     """Train what the recipe says, score it on the held-out pairs, and write the run folder."""
     folder = Path(folder)
-    runs.claim(folder)
+    if not isinstance(recipe.model, encoder_decoder.Spec):
+        raise ConfigError(
+            f"model: a {recipe.model.kind()} cannot be trained to translate; "
+            f"use kind: encoder-decoder."
+        )
     torch.manual_seed(recipe.training.seed)
-    text = recipe.data.read()
+    with report.busy("Reading and cutting into pieces …"):
+        text = recipe.data.read()
+        tokenizer = Tokenizer.train(
+            (side for pair in text.train for side in pair),
+            recipe.tokenizer.vocabulary,
+            text.languages,
+        )
+        sides = pairs.encode(text.train, tokenizer)
+        held_out = pairs.encode(text.held_out, tokenizer)
+        for name, each in (("training", sides), ("held-out", held_out)):
+            pairs.check_lengths(each, recipe.model.max_length, name)
     report.say(f"{text.about}; {len(text.held_out):,} held out.")
-    tokenizer = Tokenizer.train(
-        (side for pair in text.train for side in pair), recipe.tokenizer.vocabulary, text.languages
-    )
-    model = _build(recipe, tokenizer, report)
-    sides = [tokenizer.encode_all(side) for side in zip(*text.train, strict=True)]
-    history = _fit(model, recipe, _examples(sides, text.languages, tokenizer), tokenizer, report)
+    model = _build(recipe.model, recipe.vectors, tokenizer, report)
+    runs.claim(folder)
+    examples = pairs.both_ways(sides, text.languages, tokenizer)
+    history = _fit(model, recipe.training, examples, tokenizer.pad, report)
     guess = LanguageGuess.learn(dict(zip(text.languages, sides, strict=True)))
-    assert isinstance(recipe.model, TransformerSpec)
     translator = Translator(model, tokenizer, guess, recipe.model.max_length)
     scores = evaluate(translator, text.languages, text.held_out, report)
     runs.write(_run(recipe, translator, text, history, scores), folder)
@@ -54,30 +66,30 @@ def train(recipe: Recipe, folder: Path | str, report: Reporter = silent) -> Tran
 def evaluate(
     translator: Translator,
     languages: tuple[str, str],
-    pairs: Sequence[tuple[str, str]],
+    held_out: Sequence[tuple[str, str]],
     report: Reporter,
 ) -> dict[str, TranslationScore]:
     """Scores each way, by direction: {"fr → en": …, "en → fr": …}."""
     scores = {}
     for source, target in ((0, 1), (1, 0)):
         direction = f"{languages[source]} → {languages[target]}"
-        with report.bar(f"Scoring {direction}", len(pairs), "pairs") as advance:
+        with report.bar(f"Scoring {direction}", len(held_out), "pairs") as advance:
             outputs = translator.translate(
-                [pair[source] for pair in pairs], languages[target], advance
+                [pair[source] for pair in held_out], languages[target], advance, strict=False
             )
-        scores[direction] = score_translations(outputs, [pair[target] for pair in pairs])
+        scores[direction] = score_translations(outputs, [pair[target] for pair in held_out])
     return scores
 
 
-def _build(recipe: Recipe, tokenizer: Tokenizer, report: Reporter) -> EncoderDecoder:
-    model = recipe.model.build(len(tokenizer))
-    if not isinstance(model, EncoderDecoder):
-        raise ConfigError(
-            f"model: a {recipe.model.kind()} cannot be trained to translate; "
-            f"use kind: encoder-decoder."
-        )
-    if recipe.vectors is not None:
-        _seed(model, recipe.vectors, tokenizer, report)
+def _build(
+    spec: encoder_decoder.Spec,
+    pretrained: VectorsSpec | None,
+    tokenizer: Tokenizer,
+    report: Reporter,
+) -> EncoderDecoder:
+    model = spec.build(len(tokenizer))
+    if pretrained is not None:
+        _seed(model, pretrained, tokenizer, report)
     size = parameter_count(model) / 1e6
     report.say(f"Vocabulary of {len(tokenizer):,} pieces; {size:.1f} M parameters.")
     return model.to(best_device())
@@ -97,34 +109,14 @@ def _seed(model: EncoderDecoder, spec: VectorsSpec, tokenizer: Tokenizer, report
         )
 
 
-def _examples(
-    sides: Sequence[list[list[int]]], languages: Sequence[str], tokenizer: Tokenizer
-) -> list[Example]:
-    """Every pair both ways, each source with the tag of the language to produce."""
-    tags = [tokenizer.language(language) for language in languages]
-    return [
-        Example(
-            source=[tags[1 - here], *ids, tokenizer.end],
-            target=[tokenizer.start, *sides[1 - here][row], tokenizer.end],
-        )
-        for here in (0, 1)
-        for row, ids in enumerate(sides[here])
-    ]
-
-
 def _fit(
-    model: nn.Module,
-    recipe: Recipe,
-    examples: list[Example],
-    tokenizer: Tokenizer,
-    report: Reporter,
+    model: nn.Module, spec: TrainingSpec, examples: list[Example], pad: int, report: Reporter
 ) -> list[Progress]:
-    spec = recipe.training
-    data = batches(examples, spec.batch_tokens, spec.seed, tokenizer.pad)
+    data = batches(examples, spec.batch_tokens, spec.seed, pad)
     history = []
+    objective = partial(translation, smoothing=spec.label_smoothing)
     with report.training(spec.steps) as show:
-        steps = fit(model, lambda m, batch: translation(m, batch, spec.label_smoothing), data, spec)
-        for progress in steps:
+        for progress in fit(model, objective, data, spec):
             history.append(progress)
             show(progress)
     return history

@@ -1,0 +1,84 @@
+"""From a model's tensors to what a person sees: the page of a real translator in a real browser."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from selenium.webdriver.common.by import By
+
+from regard.data.languages import LanguageGuess
+from regard.data.tokenizer import Tokenizer
+from regard.decoding.translator import Translator
+from regard.errors import DataError
+from regard.insight import page
+from regard.insight.look import look
+from regard.insight.watch import watch
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.kind import ModelSpec
+
+EN, FR = "the cat sleeps under the tree", "le chat dort sous l'arbre"
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    """Untrained, so that it says anything at all; its attention is as real as any."""
+    torch.manual_seed(4)
+    tokenizer = Tokenizer.train([EN, FR] * 3, 200, ["fr", "en"])
+    spec = ModelSpec.model_validate({"kind": "encoder-decoder", "size": "tiny"})
+    model = spec.build(len(tokenizer))
+    assert isinstance(model, EncoderDecoder)
+    guess = LanguageGuess.learn({"fr": [tokenizer.encode(FR)], "en": [tokenizer.encode(EN)]})
+    return Translator(model, tokenizer, guess, max_length=30)
+
+
+def test_every_weight_on_the_page_is_the_tensors(
+    translator: Translator, browser, tmp_path: Path
+) -> None:
+    page.write(look(translator, EN, to="fr", title="a test"), tmp_path / "page.html")
+    source = translator.source_ids(EN, "fr", "here")
+    target = [translator.tokenizer.start, *translator.say([source])[0]]
+    with torch.no_grad(), watch(translator.model) as seen:
+        translator.model(
+            torch.tensor([source]),
+            torch.ones(1, len(source), dtype=torch.bool),
+            torch.tensor([target]),
+        )
+    for panel, module in (
+        ("encoder", "encoder.blocks.0.attention"),
+        ("decoder", "decoder.blocks.0.attention"),
+        ("cross", "decoder.blocks.0.cross"),
+    ):
+        weights = seen.weights(module)[0]
+        for head in (0, 3):
+            browser.get("about:blank")
+            address = f"#panel={panel}&layer=1&heads={head + 1}&map={head + 1}"
+            browser.get((tmp_path / "page.html").as_uri() + address)
+            cells = browser.find_elements(By.CSS_SELECTOR, "#map td[data-weight]")
+            assert len(cells) == weights[head].numel()
+            shown = torch.zeros_like(weights[head])
+            for cell in cells:
+                query, key = (int(cell.get_attribute(f"data-{side}")) for side in ("query", "key"))
+                shown[query, key] = float(cell.get_attribute("data-weight"))
+            assert torch.allclose(shown, weights[head], atol=6e-5)
+
+
+def test_the_words_are_those_of_the_sentence(translator: Translator) -> None:
+    picture = look(translator, EN)
+    assert picture.panel("encoder").queries == ("<fr>", *EN.split(), "</s>")
+    assert picture.panel("decoder").queries[0] == "<s>"
+    assert picture.panel("decoder").queries[1:] == picture.panel("decoder").predicts[:-1]
+    assert picture.panel("decoder").causal
+
+
+def test_the_other_language_is_found_or_asked_for(translator: Translator) -> None:
+    assert translator.other_language(EN) == "fr"
+    assert translator.other_language(FR) == "en"
+    three = LanguageGuess({"fr": {10: 1}, "en": {11: 1}, "de": {12: 1}})
+    many = Translator(translator.model, translator.tokenizer, three, 30)
+    with pytest.raises(DataError, match="say which language to produce, one of: fr, en, de"):
+        many.translate([EN])
+
+
+def test_a_sentence_too_long_for_the_model_is_refused(translator: Translator) -> None:
+    with pytest.raises(DataError, match=r"line 2: the text has 3\d tokens .* at most 30"):
+        translator.translate([EN, "the cat " * 16], "fr")
