@@ -36,8 +36,9 @@ def test_epochs_differ_and_like_lengths_go_together() -> None:
 
 
 def test_an_example_larger_than_a_batch_is_named() -> None:
-    with pytest.raises(DataError, match="example 2 has 120 tokens and a batch holds 100"):
-        plan(np.array([[5, 5], [60, 60]]), 100, 1, 0)
+    examples = [Example([5] * 5, [5] * 5), Example([5] * 60, [5] * 60)]
+    with pytest.raises(DataError, match="the longest pair has 120 tokens and a batch holds 100"):
+        batches(examples, budget=100, seed=1, filler=0)
 
 
 def test_rows_are_padded_on_the_right_and_marked() -> None:

@@ -77,7 +77,8 @@ def test_a_seed_fixes_the_pairs_whatever_the_hash_seed() -> None:
     code = (
         "from itertools import islice; from regard.data.bundled import corpus, generate;"
         "print([p.french for p in islice(generate(5), 300)]);"
-        "print([p.english for p in corpus(5, 2000, 20, 10).pronouns])"
+        "drawn = corpus(5, 2000, 100, 100);"
+        "print([p.english for p in drawn.train + drawn.held_out + drawn.pronouns])"
     )
     outputs = {
         subprocess.run(
@@ -325,3 +326,9 @@ def test_small_and_impossible_sizes() -> None:
         corpus(train=-1)
     with pytest.raises(ValueError, match="only 0 of 5 held-out"):
         corpus(train=0, held_out=10, pronouns=0)
+
+
+def test_every_noun_a_pronoun_can_mean_is_meant_in_training() -> None:
+    drawn = corpus(train=40_000, held_out=10, pronouns=500)
+    meant = {pair.choice.split("+")[0] for pair in drawn.train if pair.choice}
+    assert {pair.choice.split("+")[0] for pair in drawn.pronouns if pair.choice} <= meant

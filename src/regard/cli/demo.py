@@ -12,10 +12,11 @@ if TYPE_CHECKING:
 
 RECIPE: dict[str, Any] = {
     "data": {"kind": "grammar", "train": 60_000},
+    "tokenizer": {"vocabulary": 1800},
     "model": {"kind": "encoder-decoder", "size": "tiny", "max_length": 128},
     # Many small steps: the rule behind a pronoun is learned from updates more than from tokens.
     "training": {
-        "steps": 1500,
+        "steps": 2000,
         "batch_tokens": 1024,
         "optimiser": {"kind": "muon", "learning_rate": 0.005},
     },

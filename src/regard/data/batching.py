@@ -6,6 +6,7 @@ little is padding; since lengths are shuffled within a pool, batches differ from
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 import numpy.typing as npt
@@ -52,13 +53,11 @@ class Batch:
 
 def pad(rows: Sequence[Sequence[int]], filler: int) -> tuple[Tensor, Tensor]:
     """Rows as one tensor (B, T), and where it is real, True = a real token."""
-    longest = max(map(len, rows))
-    ids = torch.full((len(rows), longest), filler)
-    real = torch.zeros(len(rows), longest, dtype=torch.bool)
-    for index, row in enumerate(rows):
-        ids[index, : len(row)] = torch.tensor(row)
-        real[index, : len(row)] = True
-    return ids, real
+    lengths = np.array([len(row) for row in rows])
+    real = np.arange(lengths.max()) < lengths[:, None]
+    ids = np.full(real.shape, filler)
+    ids[real] = np.concatenate(rows)
+    return torch.from_numpy(ids), torch.from_numpy(real)
 
 
 def collate(examples: Sequence[Example], filler: int) -> Batch:
@@ -72,16 +71,9 @@ def plan(lengths: Lengths, budget: int, seed: int, epoch: int) -> list[list[int]
 
     lengths (N, 2) are those of source and target.
     """
-    totals = lengths.sum(axis=1)
-    if totals.max() > budget:
-        worst = int(totals.argmax())
-        raise DataError(
-            f"example {worst + 1} has {totals[worst]} tokens and a batch holds {budget}: "
-            f"raise training.batch_tokens or remove the example."
-        )
     random = np.random.default_rng([seed, epoch])
     order = random.permutation(len(lengths))
-    pool = max(1, int(POOL * budget / totals.mean()))
+    pool = max(1, int(POOL * budget / lengths.sum(axis=1).mean()))
     batches: list[list[int]] = []
     for start in range(0, len(order), pool):
         chunk = order[start : start + pool]
@@ -108,8 +100,14 @@ def _cut(ordered: Sequence[int], lengths: Lengths, budget: int) -> Iterator[list
 def batches(examples: Sequence[Example], budget: int, seed: int, filler: int) -> Iterator[Batch]:
     """Batches without end, epoch after epoch, the order of each its own."""
     lengths = np.array([(len(example.source), len(example.target)) for example in examples])
-    epoch = 0
-    while True:
-        for indices in plan(lengths, budget, seed, epoch):
-            yield collate([examples[index] for index in indices], filler)
-        epoch += 1
+    longest = int(lengths.sum(axis=1).max())
+    if longest > budget:
+        raise DataError(
+            f"the longest pair has {longest} tokens and a batch holds {budget}: raise "
+            f"training.batch_tokens or remove the pair."
+        )
+    return (
+        collate([examples[index] for index in indices], filler)
+        for epoch in count()
+        for indices in plan(lengths, budget, seed, epoch)
+    )

@@ -1,7 +1,7 @@
 """From a recipe to a run folder: read, tokenise, build, fit, save."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from torch import nn
 from regard import runs
 from regard.config import plain, write_yaml
 from regard.data import pairs
-from regard.data.batching import Example, batches
+from regard.data.batching import Batch, batches
 from regard.data.languages import LanguageGuess
 from regard.data.sources import ParallelText
 from regard.data.tokenizer import Tokenizer
@@ -53,9 +53,11 @@ def train(recipe: Recipe, folder: Path | str, report: Reporter = silent) -> Tran
             pairs.check_lengths(each, recipe.model.max_length, name)
     report.say(f"{text.about}; {len(text.held_out):,} held out.")
     model = _build(recipe.model, recipe.vectors, tokenizer, report)
-    runs.claim(folder)
+    spec = recipe.training
     examples = pairs.both_ways(sides, text.languages, tokenizer)
-    history = _fit(model, recipe.training, examples, tokenizer.pad, report)
+    data = batches(examples, spec.batch_tokens, spec.seed, tokenizer.pad)
+    runs.claim(folder)
+    history = _fit(model, data, spec, report)
     guess = LanguageGuess.learn(dict(zip(text.languages, sides, strict=True)))
     translator = Translator(model, tokenizer, guess, recipe.model.max_length)
     scores = evaluate(translator, text.languages, text.held_out, report)
@@ -110,9 +112,8 @@ def _seed(model: EncoderDecoder, spec: VectorsSpec, tokenizer: Tokenizer, report
 
 
 def _fit(
-    model: nn.Module, spec: TrainingSpec, examples: list[Example], pad: int, report: Reporter
+    model: nn.Module, data: Iterator[Batch], spec: TrainingSpec, report: Reporter
 ) -> list[Progress]:
-    data = batches(examples, spec.batch_tokens, spec.seed, pad)
     history = []
     objective = partial(translation, smoothing=spec.label_smoothing)
     with report.training(spec.steps) as show:

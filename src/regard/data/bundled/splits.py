@@ -45,7 +45,12 @@ def is_reserved(combination: str) -> bool:
         return True
     if _PRACTISED.intersection(combination.split("+")):
         return False
-    return combination not in _spared() and crc32(combination.encode()) % _ONE_IN == 0
+    return combination not in _spared() and _checksum(combination) == 0
+
+
+def _checksum(combination: str) -> int:
+    """From 0, which is reserved, up; the same on every machine, unlike `hash`."""
+    return crc32(combination.encode()) % _ONE_IN
 
 
 @cache
@@ -54,7 +59,7 @@ def _spared() -> frozenset[str]:
     spared: set[str] = set()
     for noun, adjectives in choices().items():
         combinations = {f"{noun}+{adjective}" for adjective in adjectives} - SHOWCASE
-        by_checksum = sorted(combinations, key=lambda each: crc32(each.encode()) % _ONE_IN)
+        by_checksum = sorted(combinations, key=lambda each: (_checksum(each), each))
         spared.update(by_checksum[-_FEWEST_LEFT:])
     return frozenset(spared)
 

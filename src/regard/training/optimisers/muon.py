@@ -62,8 +62,9 @@ def orthogonal(matrices: Tensor, steps: int = 5) -> Tensor:
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     for _ in range(steps):
         # A quintic that takes any singular value in (0, 1] to about 1; coefficients by its authors.
+        #     x ← 3.4445 x + (−4.7750 a + 2.0315 a²) x,  a = x xᵀ
         a = x @ x.mT
-        x = 3.4445 * x + (-4.7750 * a + 2.0315 * a @ a) @ x
+        x = torch.baddbmm(x, torch.baddbmm(a, a, a, beta=-4.7750, alpha=2.0315), x, beta=3.4445)
     answer: Tensor = x.mT if tall else x
     return answer
 
