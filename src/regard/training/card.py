@@ -22,7 +22,7 @@ def card(
     signature = next(iter(scores.values())).signature
     return f"""# A translator, {first} ↔ {second}
 
-Made with Regard. A {recipe.model.kind()} of {details["parameters"]:,} parameters, trained for
+Made with Regard: {recipe.model.kind()}, {details["parameters"]:,} parameters, trained for
 {recipe.training.steps:,} steps on {text.about}. `recipe.yaml` says exactly how.
 
 | direction | BLEU | chrF | exact | held-out pairs |
