@@ -266,6 +266,9 @@ class Clause(NamedTuple):
     combinations: tuple[str, ...]
 
 
+NOTHING = Phrase("", "")
+
+
 def clause(
     subject: Phrase,
     verb: Verb,
@@ -274,12 +277,12 @@ def clause(
     negation: Negation | None = None,
     adverb: tuple[str, str] = ("", ""),
 ) -> Clause:
-    """Subject, verb and object: *le chat ne boit plus le lait*."""
+    """Subject, verb and object, which may be NOTHING: *le chat ne boit plus le lait*."""
     in_french = french.verb_group(verb, tense, subject, negation, adverb=adverb[0])
     in_english = english.verb_group(verb, tense, subject, negation, adverb[1])
     return Clause(
-        f"{subject.french} {in_french} {target.french}",
-        f"{subject.english} {in_english} {target.english}",
+        f"{subject.french} {in_french} {target.french}".rstrip(),
+        f"{subject.english} {in_english} {target.english}".rstrip(),
         combinations(subject, verb, target),
     )
 
