@@ -45,9 +45,7 @@ def test_special_pieces_in_a_text_are_only_text(tokenizer: Tokenizer) -> None:
 
 
 def test_unseen_characters_are_named_once(tokenizer: Tokenizer) -> None:
-    assert tokenizer.unseen("the жук and жук 🦊") == ["ж", "у", "к", "🦊"] or tokenizer.unseen(
-        "жу 🦊"
-    ) == ["ж", "у", "🦊"]
+    assert tokenizer.unseen("the жук and жук 🦊") == ["ж", "у", "к", "🦊"]
     assert tokenizer.unseen(LINES[0]) == []
 
 
