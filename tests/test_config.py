@@ -9,7 +9,7 @@ from regard.errors import ConfigError
 from regard.models.kind import ModelSpec
 from regard.training.recipe import Recipe, make_recipe, read_recipe
 
-GOOD = {"data": "grammar", "model": {"kind": "encoder-decoder", "size": "tiny"}}
+GOOD = {"data": {"train": "grammar"}, "model": {"kind": "encoder-decoder", "size": "tiny"}}
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ GOOD = {"data": "grammar", "model": {"kind": "encoder-decoder", "size": "tiny"}}
         ("model.position.bse=3", "recipe: model.position: unknown key 'bse', did you mean 'base'?"),
         ("model.kind=encoder.x", "recipe: model: there is no kind 'encoder.x'"),
         ("model.kind=kind", "recipe: model: there is no kind 'kind'"),
-        ("model=3", "recipe: model: needs a kind, one of: encoder, encoder-decoder"),
+        ("model=3", "recipe: model: needs a kind, one of: classifier, encoder, encoder-decoder"),
         ("training.steps=[", "training.steps: '[' is not a YAML value"),
         ("training", "'training' is not an override"),
         ("model.heads.more=1", "model.heads.more: 'heads' is a single value"),
@@ -99,7 +99,8 @@ def test_every_field_of_a_recipe_says_what_it_is() -> None:
             assert field.description, f"{spec.__module__}.{spec.__name__}.{name}"
 
     rooms = ["attention", "positions", "models", "blocks.norms", "blocks.feedforward"]
-    rooms += ["data.sources", "training.optimisers"]
+    rooms += ["data.sources", "data.tokenizers"]
+    rooms += ["training.optimisers", "training.schedules", "training.jobs"]
     check(Recipe)
     for room in rooms:
         names = kinds(f"regard.{room}")

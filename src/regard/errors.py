@@ -5,7 +5,8 @@
     ├── DataError       text that cannot be used: where it stands and why
     ├── RunError        a run folder that is missing, damaged or of another kind
     ├── OutputError     a place that cannot be written
-    └── TrainingError   training that did not work
+    ├── TrainingError   training that did not work
+    └── Interrupted     stopped on request, with everything saved
 
 The message is one sentence: what is wrong, where, and what to do. The command line prints it
 without a traceback and exits with 1.
@@ -34,3 +35,7 @@ class OutputError(RegardError):
 
 class TrainingError(RegardError):
     """Training that did not work."""
+
+
+class Interrupted(RegardError):  # noqa: N818  (it is no error)
+    """Stopped on request, with everything saved; the message says how to go on."""

@@ -29,6 +29,7 @@ def write_all_whole(folder: Path, files: Mapping[str, bytes]) -> None:
                 os.fsync(file.fileno())
         for name, partial in partials.items():
             partial.replace(folder / name)
+        sync_folder(folder)
     except OSError as error:
         where = folder / next(iter(files)) if len(files) == 1 else folder
         raise OutputError(
@@ -38,3 +39,14 @@ def write_all_whole(folder: Path, files: Mapping[str, bytes]) -> None:
         for partial in partials.values():
             if partial.exists():
                 partial.unlink()
+
+
+def sync_folder(folder: Path) -> None:
+    """Make sure that a rename in the folder is on the disk, so that a power cut cannot undo it."""
+    if os.name == "nt":  # a folder cannot be opened there, and renames are journalled
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

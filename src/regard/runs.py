@@ -14,6 +14,7 @@ Every file is written beside its place and renamed into it, `model.json` last: a
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,6 +64,13 @@ def write(run: Run, folder: Path) -> None:
     papers = {name: text.encode() for name, text in run.papers.items()}
     claim(folder)
     write_all_whole(folder, {**papers, **parts, DESCRIPTION: vouching})
+
+
+def check_writable(folder: Path) -> None:
+    """Find out, before hours are spent and without a trace, that the folder can be written."""
+    standing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    if not standing.is_dir() or not os.access(standing, os.W_OK):
+        raise OutputError(f"{folder}: cannot be written; choose another folder.")
 
 
 def claim(folder: Path) -> None:

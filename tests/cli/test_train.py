@@ -1,5 +1,6 @@
 """regard train: from a recipe to a run folder, and what a recipe may not say."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,14 @@ PAIRS = "".join(f"le chat {i}\tthe cat {i}\n" for i in range(30))
 @pytest.fixture
 def recipe(tmp_path: Path) -> Path:
     (tmp_path / "pairs.tsv").write_text(PAIRS)
+    (tmp_path / "dev.tsv").write_text("le chat 31\tthe cat 31\n")
     path = tmp_path / "tiny.yaml"
     path.write_text(
-        f"data: {{kind: tsv, train: {tmp_path}/pairs.tsv, held_out: {tmp_path}/pairs.tsv,"
-        " languages: [fr, en]}\n"
-        "tokenizer: {vocabulary: 100}\n"
+        "data:\n"
+        f"  train: {{kind: tsv, path: {tmp_path}/pairs.tsv, languages: [fr, en]}}\n"
+        f"  dev: {{kind: tsv, path: {tmp_path}/dev.tsv, languages: [fr, en]}}\n"
+        f"  prepared: {tmp_path}/prepared\n"
+        "tokenizer: {vocabulary: 400}\n"
         "model: {kind: encoder-decoder, size: tiny, dim: 32, inner: 64}\n"
         "training: {steps: 3, batch_tokens: 500}\n"
     )
@@ -29,9 +33,15 @@ def test_a_run_folder_comes_of_it(call, recipe: Path, tmp_path: Path) -> None:
     assert answer.code == 0, answer.err
     assert "en → fr" in answer.err
     translator = load(run)
-    assert translator.languages == ("fr", "en")
+    assert set(translator.languages) == {"fr", "en"}
     assert len(translator.translate(["le chat 3", "the cat 4"])) == 2
-    assert len((run / "metrics.jsonl").read_text().splitlines()) == 5
+    events = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert [each["step"] for each in events if "loss" in each] == [1, 2, 3, 4, 5]
+    assert {path.name for path in run.iterdir()} == {
+        *("README.md", "recipe.yaml", "training.json", "ledger.json", "metrics.jsonl"),
+        *("model.json", "model.safetensors", "tokenizer.json", "languages.json"),
+        *("loss.svg", "bleu.svg", "chrf.svg", "tensorboard", "checkpoints"),
+    }
     assert "steps: 5" in (run / "recipe.yaml").read_text()
 
 
@@ -81,8 +91,9 @@ def test_pretrained_vectors(call, recipe: Path, tmp_path: Path, frozen: str) -> 
         ("model.position=rotery", "did you mean 'rotary'?"),
         ("training.batch_tokens=5", "tokens and a batch holds 5"),
         ("model.kind=language-model", "a language-model cannot be trained to translate"),
-        ("model.max_length=4", "training pair 1 has a side of"),
-        ("data.train=nowhere.tsv", "nowhere.tsv: cannot be read"),
+        ("model.max_length=4", "of the 30 lines for train are lost"),
+        ("data.train.path=nowhere.tsv", "nowhere.tsv: cannot be read"),
+        ("data.directions=[de-en]", "no source offers the direction de-en"),
         ("vectors={path: nowhere.txt}", "nowhere.txt: cannot be read"),
         ("nonsense", "'nonsense' is not an override"),
     ],
@@ -101,7 +112,7 @@ def test_characters_only_the_held_out_pairs_have_do_not_cost_the_run(
     call, recipe: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "dev.tsv").write_text("le чат\tthe cat 3\n")
-    answer = call("train", recipe, f"data.held_out={tmp_path}/dev.tsv", "--run", tmp_path / "run")
+    answer = call("train", recipe, "--run", tmp_path / "run")
     assert answer.code == 0, answer.err
 
 

@@ -1,44 +1,158 @@
-"""Batches: nothing lost, nothing over budget, the same for the same seed."""
+"""Batches: the right ids in the right places, and shares that add up."""
 
-import numpy as np
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from regard.data.batching import Example, batches, collate, plan
-from regard.errors import DataError
+from regard.config import validate
+from regard.data.batching import (
+    Batch,
+    Example,
+    LabelledBatch,
+    Tensors,
+    TextBatch,
+    collate,
+    labelled_batches,
+    pad,
+    pair_batches,
+    text_batches,
+    text_in_order,
+)
+from regard.data.corpus import DataSpec, Direction
+from regard.data.prepare import Prepared, prepare
+from regard.data.sampling import Position
+from regard.data.tokenizers import TokenizerSpec
 
-Pairs = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=200)
-
-
-@given(pairs=Pairs, budget=st.integers(60, 400), seed=st.integers(0, 5))
-def test_every_example_once_an_epoch_and_never_over_budget(
-    pairs: list[tuple[int, int]], budget: int, seed: int
-) -> None:
-    lengths = np.array(pairs)
-    planned = plan(lengths, budget, seed, epoch=0)
-    assert sorted(index for batch in planned for index in batch) == list(range(len(pairs)))
-    for batch in planned:
-        assert len(batch) * lengths[batch].max(axis=0).sum() <= budget
-    assert planned == plan(lengths, budget, seed, epoch=0)
-
-
-def test_epochs_differ_and_like_lengths_go_together() -> None:
-    random = np.random.default_rng(0)
-    source = random.integers(5, 40, 2000)  # translations are about as long as what they translate
-    lengths = np.stack([source, source + random.integers(-2, 3, 2000)], axis=1)
-    first, second = plan(lengths, 1000, 1, 0), plan(lengths, 1000, 1, 1)
-    assert first != second
-    real = sum(lengths[batch].sum() for batch in first)
-    padded = sum(len(batch) * lengths[batch].max(axis=0).sum() for batch in first)
-    assert real / padded > 0.85
+BYTE = TokenizerSpec.model_validate("byte")
+FR_EN = [(f"chat {n}", f"cat number {n}") for n in range(30)]
+DE_EN = [(f"Hund {n}", f"dog {n}") for n in range(20)]
+ALL = [Direction("fr", "en"), Direction("en", "fr"), Direction("de", "en"), Direction("en", "de")]
 
 
-def test_an_example_larger_than_a_batch_is_named() -> None:
-    examples = [Example([5] * 5, [5] * 5), Example([5] * 60, [5] * 60)]
-    with pytest.raises(DataError, match="the longest pair has 120 tokens and a batch holds 100"):
-        batches(examples, budget=100, seed=1, filler=0)
+def made(folder: Path, sources: list[dict[str, Any]], lines: list[str]) -> Prepared:
+    for number, (source, text) in enumerate(zip(sources, lines, strict=True)):
+        (folder / f"{number}.txt").write_text(text)
+        source["path"] = str(folder / f"{number}.txt")
+    *train, dev = sources
+    given = {"train": train, "dev": dev, "prepared": str(folder / "prepared")}
+    return prepare(validate(DataSpec, given, "recipe"), BYTE, 100)
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    def table(rows: list[tuple[str, str]]) -> str:
+        return "".join(f"{first}\t{second}\n" for first, second in rows)
+
+    french, german = ({"kind": "tsv", "languages": [name, "en"]} for name in ("fr", "de"))
+    lines = [table(FR_EN), table(DE_EN), "rouge\tred\n"]
+    return made(tmp_path_factory.mktemp("pairs"), [french, german, {**french}], lines)
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    sources = [{"kind": "text"} for _ in range(3)]
+    lines = ["abcdefghijklmnopqrstuvwxyz" * 20, "tiny", "0123456789" * 7]
+    return made(tmp_path_factory.mktemp("text"), sources, lines)
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    sources = [{"kind": "labelled"} for _ in range(2)]
+    lines = ["".join(f"{'ab' * n}\tlabel {n % 3}\n" for n in range(1, 40)), "dev\tlabel 0\n"]
+    return made(tmp_path_factory.mktemp("labelled"), sources, lines)
+
+
+def sentences(batch: Batch, prepared: Prepared) -> Counter[tuple[str, str, str]]:
+    """What a batch says: tag or "", source, target; and that its frame is as it should be."""
+    tokenizer = prepared.tokenizer
+    tags = {tokenizer.language(name): name for name in prepared.languages}
+    said: Counter[tuple[str, str, str]] = Counter()
+    rows = zip(batch.source, batch.source_padding, batch.target, batch.target_padding, strict=True)
+    for source, source_real, target, target_real in rows:
+        ids, words = source[source_real].tolist(), target[target_real].tolist()
+        tag = tags.get(ids[0], "")
+        assert (ids[-1], words[0], words[-1]) == (tokenizer.end, tokenizer.start, tokenizer.end)
+        assert (source[~source_real] == tokenizer.pad).all()
+        assert (target[~target_real] == tokenizer.pad).all()
+        said[tag, tokenizer.decode(ids), tokenizer.decode(words)] += 1
+    return said
+
+
+def test_pairs_come_each_way_with_the_tag_of_the_language_to_produce(pairs: Prepared) -> None:
+    batches = pair_batches(pairs.train, pairs.tokenizer, ALL, budget=200, seed=1)
+    said: Counter[tuple[str, str, str]] = Counter()
+    for batch in batches.epoch():
+        assert batch.source_padding.sum() + batch.target_padding.sum() <= 200
+        said += sentences(batch, pairs)
+    expected = Counter(
+        way
+        for language, rows in (("fr", FR_EN), ("de", DE_EN))
+        for one, other in rows
+        for way in (("en", one, other), (language, other, one))
+    )
+    assert said == expected
+
+
+def test_one_language_to_produce_needs_no_tag(pairs: Prepared) -> None:
+    into_english = [way for way in ALL if way.target == "en"]
+    batches = pair_batches(pairs.train, pairs.tokenizer, into_english, budget=200, seed=1)
+    said = sum((sentences(batch, pairs) for batch in batches.epoch()), Counter())
+    assert said == Counter(("", *pair) for pair in FR_EN + DE_EN)
+
+
+def test_batches_go_on_exactly_where_they_were(pairs: Prepared) -> None:
+    batches = pair_batches(pairs.train, pairs.tokenizer, ALL, budget=200, seed=1)
+    drawn = list(islice(batches.since(Position()), 100))
+    assert drawn[-1][1].epoch > 1
+    for (batch, _), (again, _) in zip(drawn[41:], batches.since(drawn[40][1]), strict=False):
+        assert torch.equal(batch.source, again.source)
+        assert torch.equal(batch.target, again.target)
+
+
+def test_windows_are_the_text(text: Prepared) -> None:
+    batches = text_batches(text.train, context=10, budget=50, seed=1)
+    ring = "abcdefghijklmnopqrstuvwxyz" * 20
+    store, tokenizer = text.train, text.tokenizer
+    whole = store.stream(0, store.sections[0].tokens[0]).tolist()
+    twice = ",".join(map(str, whole + whole))
+    tiny = [*tokenizer.encode("tiny"), tokenizer.end] * 4
+    found_tiny = 0
+    for batch in batches.epoch():
+        assert batch.ids.shape[1] == 11
+        assert batch.tokens == 10 * len(batch.ids)
+        for row in batch.ids.tolist():
+            is_tiny = ",".join(map(str, row)) in ",".join(map(str, tiny))
+            found_tiny += is_tiny
+            assert is_tiny or ",".join(map(str, row)) in twice
+    assert found_tiny == 1
+    assert tokenizer.decode(whole) == ring
+
+
+def test_text_to_score_on_is_predicted_once_and_all_of_it(text: Prepared) -> None:
+    store, said, tokens = text.dev, [], 0
+    for batch in text_in_order(store, context=16, budget=40, filler=text.tokenizer.pad):
+        assert len(batch.ids) <= 2
+        for ids, real in zip(batch.ids, batch.padding, strict=True):
+            said.extend(ids[real].tolist()[1:])
+        tokens += batch.tokens
+    assert said == store.stream(1, store.tokens[0] - 1).tolist()
+    assert tokens == len(said)
+
+
+def test_texts_come_with_their_labels(labelled: Prepared) -> None:
+    tokenizer, seen = labelled.tokenizer, {}
+    batches = labelled_batches(labelled.train, tokenizer, budget=200, seed=1)
+    for batch in batches.epoch():
+        assert batch.padding.sum() <= 200
+        assert batch.tokens == len(batch.labels)
+        for ids, real, label in zip(batch.ids, batch.padding, batch.labels, strict=True):
+            assert (int(ids[0]), int(ids[real][-1])) == (tokenizer.start, tokenizer.end)
+            seen[tokenizer.decode(ids[real].tolist())] = labelled.labels[label]
+    assert seen == {"ab" * n: f"label {n % 3}" for n in range(1, 40)}
 
 
 def test_rows_are_padded_on_the_right_and_marked() -> None:
@@ -49,6 +163,29 @@ def test_rows_are_padded_on_the_right_and_marked() -> None:
     assert batch.tokens == 3
 
 
-def test_batches_go_on_past_the_end_of_an_epoch() -> None:
-    stream = batches([Example([4], [2, 3])], budget=10, seed=1, filler=0)
-    assert torch.equal(next(stream).source, next(stream).source)
+ROWS = [[2, 7, 3], [2, 8, 8, 3], [2, 3]]
+BATCHES = [
+    collate([Example(row, row) for row in ROWS], filler=0),
+    TextBatch(*pad(ROWS, 0)),
+    LabelledBatch(*pad(ROWS, 0), torch.tensor([1, 0, 1])),
+]
+
+
+@pytest.mark.parametrize("batch", BATCHES, ids=lambda batch: type(batch).__name__)
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_shares_add_up_and_none_is_empty(batch: Tensors, size: int) -> None:
+    whole = batch.tokens
+    shares = [batch.share(rank, size) for rank in range(size)]
+    assert sum(share.tokens for share in shares) == whole
+    assert all(share.tokens == 0 for share in shares[3:])
+    assert batch.tokens == whole  # the batch itself is left as it was
+    rows = [len(next(iter(vars(share).values()))) for share in shares]
+    assert min(rows) > 0
+    assert sum(rows[:3]) == 3
+
+
+@pytest.mark.parametrize("batch", BATCHES, ids=lambda batch: type(batch).__name__)
+def test_batches_move_whole(batch: Tensors) -> None:
+    moved = batch.to(torch.device("meta"))
+    assert type(moved) is type(batch)
+    assert {tensor.device.type for tensor in vars(moved).values()} == {"meta"}

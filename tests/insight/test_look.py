@@ -6,8 +6,9 @@ import pytest
 import torch
 from selenium.webdriver.common.by import By
 
+from regard.data.corpus import Direction
 from regard.data.languages import LanguageGuess
-from regard.data.tokenizer import Tokenizer
+from regard.data.tokenizers import bpe
 from regard.decoding.translator import Translator
 from regard.errors import DataError
 from regard.insight import page
@@ -23,12 +24,12 @@ EN, FR = "the cat sleeps under the tree", "le chat dort sous l'arbre"
 def translator() -> Translator:
     """Untrained, so that it says anything at all; its attention is as real as any."""
     torch.manual_seed(4)
-    tokenizer = Tokenizer.train([EN, FR] * 3, 200, ["fr", "en"])
+    tokenizer = bpe.Spec(vocabulary=400).train([EN, FR] * 3, ["fr", "en"])
     spec = ModelSpec.model_validate({"kind": "encoder-decoder", "size": "tiny"})
     model = spec.build(len(tokenizer))
     assert isinstance(model, EncoderDecoder)
     guess = LanguageGuess.learn({"fr": [tokenizer.encode(FR)], "en": [tokenizer.encode(EN)]})
-    return Translator(model, tokenizer, guess, max_length=30)
+    return Translator(model, tokenizer, guess, 30, [Direction("fr", "en"), Direction("en", "fr")])
 
 
 def test_every_weight_on_the_page_is_the_tensors(
@@ -74,8 +75,9 @@ def test_the_other_language_is_found_or_asked_for(translator: Translator) -> Non
     assert translator.other_language(EN) == "fr"
     assert translator.other_language(FR) == "en"
     three = LanguageGuess({"fr": {10: 1}, "en": {11: 1}, "de": {12: 1}})
-    many = Translator(translator.model, translator.tokenizer, three, 30)
-    with pytest.raises(DataError, match="say which language to produce, one of: fr, en, de"):
+    ways = [Direction(one, other) for one in three.counts for other in three.counts if one != other]
+    many = Translator(translator.model, translator.tokenizer, three, 30, ways)
+    with pytest.raises(DataError, match="say which language to produce, one of: en, de, fr"):
         many.translate([EN])
 
 

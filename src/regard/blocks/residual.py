@@ -9,13 +9,15 @@ two halves, `enter` and `leave`, so that a sublayer may take and return state be
 
 from torch import Tensor, nn
 
+from regard.blocks.dropout import Dropout
+
 
 class Residual(nn.Module):
     def __init__(self, norm: nn.Module, norm_first: bool, dropout: float) -> None:
         super().__init__()
         self.norm = norm
         self.norm_first = norm_first
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def enter(self, x: Tensor) -> Tensor:
         """What the sublayer is given."""

@@ -8,9 +8,10 @@ import typer
 from regard import __version__
 from regard.cli.demo import demo
 from regard.cli.look import look
+from regard.cli.resume import resume
 from regard.cli.train import train
 from regard.cli.translate import translate
-from regard.errors import RegardError
+from regard.errors import Interrupted, RegardError
 
 app = typer.Typer(
     help="Transformers that people can train, see through and serve.",
@@ -19,7 +20,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (demo, train, translate, look):
+for command in (demo, train, resume, translate, look):
     app.command()(command)
 
 
@@ -42,6 +43,9 @@ def main() -> None:
     """Exit 0 on success, 1 on a user's error in one clear sentence, 2 on wrong usage."""
     try:
         app()
+    except Interrupted as error:
+        print(f"regard: {error}", file=sys.stderr)
+        sys.exit(130)  # as a shell does for a command that Ctrl-C ended
     except RegardError as error:
         print(f"regard: {error}", file=sys.stderr)
         sys.exit(1)

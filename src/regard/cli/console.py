@@ -1,6 +1,8 @@
 """What the commands print with: messages and bars on standard error, results on standard output."""
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -11,6 +13,17 @@ from regard.training.progress import Reporter
 
 def reporter() -> Reporter:
     return Reporter(Console(stderr=True))
+
+
+def show_scores(run: Path, report: Reporter) -> None:
+    """What a finished run is worth, and where it is; of several processes, one says it."""
+    from regard import runs
+
+    if os.environ.get("RANK", "0") == "0":
+        scores = runs.read(run).details.get("scores", {})
+        if scores and all(isinstance(each, Mapping) for each in scores.values()):
+            report.console.print(score_table(scores))
+        report.say(f"The model is in {run}.")
 
 
 def score_table(scores: Mapping[str, Mapping[str, Any]]) -> Table:

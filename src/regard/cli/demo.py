@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from regard.training.progress import Reporter
 
 RECIPE: dict[str, Any] = {
-    "data": {"kind": "grammar", "train": 60_000},
-    "tokenizer": {"vocabulary": 1800},
+    "data": {
+        "train": {"kind": "grammar", "train": 60_000},
+        "dev": {"kind": "grammar", "train": 60_000, "part": "held-out"},
+    },
+    "tokenizer": {"vocabulary": 2056},
     "model": {"kind": "encoder-decoder", "size": "tiny", "max_length": 128},
     # Many small steps: the rule behind a pronoun is learned from updates more than from tokens.
     "training": {
@@ -36,7 +39,7 @@ def demo(
     from regard.data.sources import grammar
     from regard.insight import page
     from regard.insight.look import look
-    from regard.loading import load
+    from regard.loading import load_translator
     from regard.training.recipe import make_recipe
     from regard.training.train import train
 
@@ -44,10 +47,10 @@ def demo(
     recipe = make_recipe(RECIPE, (), "the demo's recipe")
     if runs.exists(run) and not fresh:
         report.say(f"A trained model is there: {run}. Using it (--fresh trains again).")
-        translator = load(run)
+        translator = load_translator(run)
     else:
-        translator = train(recipe, run, report)
-    corpus = cast("grammar.Spec", recipe.data).corpus()
+        translator = train(recipe, run, report, fresh)
+    corpus = cast("grammar.Spec", recipe.data.train[0]).corpus()
     scores = runs.read(run).details["scores"]
     pronouns = _resolve_pronouns(translator, corpus, report)
     report.console.print(score_table(scores))

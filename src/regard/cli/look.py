@@ -31,9 +31,9 @@ def look(
     from regard.errors import DataError
     from regard.insight import page, terminal
     from regard.insight.look import look as look_into
-    from regard.loading import load
+    from regard.loading import load_translator
 
-    picture = look_into(load(run), sentence, to, title=str(run))
+    picture = look_into(load_translator(run), sentence, to, title=str(run))
     try:
         view = terminal.render(picture, panel, None if layer is None else layer - 1)
     except LookupError as error:

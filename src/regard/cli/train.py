@@ -17,17 +17,12 @@ def train(
     fresh: Annotated[bool, typer.Option("--fresh", help="Replace a model that is there.")] = False,
 ) -> None:
     """Train what a recipe says and write a run folder."""
-    from regard import runs
-    from regard.cli.console import reporter, score_table
-    from regard.errors import OutputError
+    from regard.cli.console import reporter, show_scores
     from regard.training.recipe import read_recipe
     from regard.training.train import train as train_recipe
 
     read = read_recipe(recipe, overrides or ())
     folder = run or Path("runs") / recipe.stem
-    if runs.exists(folder) and not fresh:
-        raise OutputError(f"{folder}: a trained model is there; --fresh replaces it.")
     report = reporter()
-    train_recipe(read, folder, report)
-    report.console.print(score_table(runs.read(folder).details["scores"]))
-    report.say(f"The model is in {folder}.")
+    train_recipe(read, folder, report, fresh)
+    show_scores(folder, report)

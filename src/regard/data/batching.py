@@ -1,23 +1,52 @@
-"""Batches of examples of like length, at most so many tokens each, in an order fixed by a seed.
+"""Batches: examples as tensors, padded on the right to the longest of their batch.
 
-Rows are padded on the right to the longest of their batch. Since rows of like length go together,
-little is padding; since lengths are shuffled within a pool, batches differ from epoch to epoch.
+Masks of padding are True where a token is real. Several processes share a batch by rows; all have
+to take the same steps, so where there are fewer rows than processes the last ones get a row in
+which nothing is to be predicted.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import count
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from itertools import chain, repeat
+from typing import Generic, Self, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from regard.errors import DataError
+from regard.data.corpus import Direction
+from regard.data.sampling import (
+    Cost,
+    Plan,
+    Position,
+    RowPlan,
+    Rows,
+    WindowPlan,
+    Windows,
+    packed,
+    walk,
+)
+from regard.data.store import Ids, Section, Store
+from regard.data.tokenizer import Tokenizer
 
-POOL = 100  # batches whose examples are sorted together
+UNCOUNTED = -100  # a label that no loss counts
 
-Lengths = npt.NDArray[np.int64]
+
+@dataclass(frozen=True)
+class Tensors:
+    """What every batch can do."""
+
+    @property
+    def tokens(self) -> int:
+        """How much is to be predicted: what a loss is divided by."""
+        raise NotImplementedError
+
+    def to(self, device: torch.device) -> Self:
+        return type(self)(*(getattr(self, field.name).to(device) for field in fields(self)))
+
+    def share(self, rank: int, size: int) -> Self:
+        """The rows of one of `size` processes."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -29,8 +58,8 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Batch:
-    """B examples: source (B, S), target (B, T); padding is True where a token is real."""
+class Batch(Tensors):
+    """B pairs: source (B, S), target (B, T)."""
 
     source: Tensor
     source_padding: Tensor
@@ -39,24 +68,78 @@ class Batch:
 
     @property
     def tokens(self) -> int:
-        """Target tokens to be predicted: all real ones but the first of each row."""
+        """Of the target, all real ones but the first of each row."""
         return int(self.target_padding[:, 1:].sum())
 
-    def to(self, device: torch.device) -> "Batch":
-        return Batch(
-            self.source.to(device),
-            self.source_padding.to(device),
-            self.target.to(device),
-            self.target_padding.to(device),
+    def share(self, rank: int, size: int) -> "Batch":
+        source, source_padding, target, target_padding = (
+            _every(tensor, rank, size)
+            for tensor in (self.source, self.source_padding, self.target, self.target_padding)
         )
+        return Batch(source, source_padding, target, target_padding & (rank < len(self.source)))
 
 
-def pad(rows: Sequence[Sequence[int]], filler: int) -> tuple[Tensor, Tensor]:
-    """Rows as one tensor (B, T), and where it is real, True = a real token."""
-    lengths = np.array([len(row) for row in rows])
+@dataclass(frozen=True)
+class TextBatch(Tensors):
+    """B windows of running text, ids (B, T + 1): each token but the first is to be predicted."""
+
+    ids: Tensor
+    padding: Tensor
+
+    @property
+    def tokens(self) -> int:
+        return int(self.padding[:, 1:].sum())
+
+    def share(self, rank: int, size: int) -> "TextBatch":
+        padding = _every(self.padding, rank, size) & (rank < len(self.ids))
+        return TextBatch(_every(self.ids, rank, size), padding)
+
+
+@dataclass(frozen=True)
+class LabelledBatch(Tensors):
+    """B texts, ids (B, T) between start and end, and the label of each (B)."""
+
+    ids: Tensor
+    padding: Tensor
+    labels: Tensor
+
+    @property
+    def tokens(self) -> int:
+        """The labels."""
+        return int((self.labels != UNCOUNTED).sum())
+
+    def share(self, rank: int, size: int) -> "LabelledBatch":
+        ids, padding, labels = (
+            _every(tensor, rank, size) for tensor in (self.ids, self.padding, self.labels)
+        )
+        counted = rank < len(self.ids)
+        return LabelledBatch(ids, padding, labels if counted else labels.fill_(UNCOUNTED))
+
+
+def _every(tensor: Tensor, rank: int, size: int) -> Tensor:
+    """Every size-th row from `rank` on; the first where there is none."""
+    return tensor[rank::size] if rank < len(tensor) else tensor[:1].clone()
+
+
+def pad(rows: Sequence[Sequence[int] | Ids], filler: int) -> tuple[Tensor, Tensor]:
+    """Rows as one tensor (B, T), and where it is real."""
+    return _lay(rows, np.array([len(row) for row in rows]), filler)
+
+
+def _pad_between(
+    before: Ids, rows: Sequence[Ids], after: Ids, filler: int
+) -> tuple[Tensor, Tensor]:
+    """The same, with the ids in a row of `before` (B, N) ahead of each row and `after` behind."""
+    pieces = chain.from_iterable(zip(before, rows, repeat(after), strict=False))
+    lengths = np.array([len(row) for row in rows]) + before.shape[1] + len(after)
+    return _lay(list(pieces), lengths, filler)
+
+
+def _lay(pieces: Sequence[Sequence[int] | Ids], lengths: Ids, filler: int) -> tuple[Tensor, Tensor]:
+    """Pieces one after the other in rows of these lengths."""
     real = np.arange(lengths.max()) < lengths[:, None]
     ids = np.full(real.shape, filler)
-    ids[real] = np.concatenate(rows)
+    ids[real] = np.concatenate(pieces)
     return torch.from_numpy(ids), torch.from_numpy(real)
 
 
@@ -66,48 +149,112 @@ def collate(examples: Sequence[Example], filler: int) -> Batch:
     return Batch(source, source_padding, target, target_padding)
 
 
-def plan(lengths: Lengths, budget: int, seed: int, epoch: int) -> list[list[int]]:
-    """One epoch as lists of example indices, each list at most `budget` tokens when padded.
-
-    lengths (N, 2) are those of source and target.
-    """
-    random = np.random.default_rng([seed, epoch])
-    order = random.permutation(len(lengths))
-    pool = max(1, int(POOL * budget / lengths.sum(axis=1).mean()))
-    batches: list[list[int]] = []
-    for start in range(0, len(order), pool):
-        chunk = order[start : start + pool]
-        # By target, then source: rows of a batch agree in both, so that little of it is padding.
-        chunk = chunk[np.lexsort((lengths[chunk, 0], lengths[chunk, 1]))]
-        batches.extend(_cut(chunk.tolist(), lengths, budget))
-    return [batches[index] for index in random.permutation(len(batches))]
+P = TypeVar("P")
+B = TypeVar("B", bound=Tensors)
 
 
-def _cut(ordered: Sequence[int], lengths: Lengths, budget: int) -> Iterator[list[int]]:
-    batch: list[int] = []
-    longest = np.zeros(2, dtype=np.int64)
-    for index in ordered:
-        grown = np.maximum(longest, lengths[index])
-        if batch and grown.sum() * (len(batch) + 1) > budget:
+class Batches(Generic[P, B]):
+    """Batches without end: a plan says of what, and `make` puts each together."""
+
+    def __init__(self, plan: Plan[P], make: Callable[[P], B]) -> None:
+        self._plan, self._make = plan, make
+
+    def since(self, position: Position) -> Iterator[tuple[B, Position]]:
+        """Batches from a position on, each with the position after it."""
+        for picked, after in walk(self._plan, position):
+            yield self._make(picked), after
+
+    def epoch(self, number: int = 0) -> Iterator[B]:
+        """The batches of one epoch."""
+        for batch, after in self.since(Position(number)):
             yield batch
-            batch, grown = [], lengths[index]
-        batch.append(index)
-        longest = grown
-    if batch:
-        yield batch
+            if after.epoch > number:
+                return
 
 
-def batches(examples: Sequence[Example], budget: int, seed: int, filler: int) -> Iterator[Batch]:
-    """Batches without end, epoch after epoch, the order of each its own."""
-    lengths = np.array([(len(example.source), len(example.target)) for example in examples])
-    longest = int(lengths.sum(axis=1).max())
-    if longest > budget:
-        raise DataError(
-            f"the longest pair has {longest} tokens and a batch holds {budget}: raise "
-            f"training.batch_tokens or remove the pair."
+def pair_batches(
+    store: Store,
+    tokenizer: Tokenizer,
+    directions: Sequence[Direction],
+    budget: int,
+    seed: int,
+    cost: Cost = packed,
+) -> Batches[Rows, Batch]:
+    """Pairs in all directions. Only a model with several languages to produce is told which."""
+    tagged = len({way.target for way in directions}) > 1
+    ways = [_ways(section, directions) for section in store.sections]
+    tags = [
+        [tokenizer.language(tongue) if tagged else -1 for tongue in reversed(section.tongues)]
+        for section in store.sections
+    ]
+    plan = RowPlan(store, ways, (1 + tagged, 2), budget, seed, cost)
+    tag_of, end = np.array(tags), np.array([tokenizer.end])
+
+    def make(picked: Rows) -> Batch:
+        asked = tag_of[picked.sections, picked.sides, None][:, :tagged]
+        start = np.full((len(picked.rows), 1), tokenizer.start)
+        sources = store.ids(picked.rows, picked.sides)
+        targets = store.ids(picked.rows, 1 - picked.sides)
+        return Batch(
+            *_pad_between(asked, sources, end, tokenizer.pad),
+            *_pad_between(start, targets, end, tokenizer.pad),
         )
-    return (
-        collate([examples[index] for index in indices], filler)
-        for epoch in count()
-        for indices in plan(lengths, budget, seed, epoch)
-    )
+
+    return Batches(plan, make)
+
+
+def _ways(section: Section, directions: Sequence[Direction]) -> list[int]:
+    """The sides of a section that are translated from."""
+    first, second = section.tongues
+    offered = (Direction(first, second), Direction(second, first))
+    return [side for side, way in enumerate(offered) if way in directions]
+
+
+def labelled_batches(
+    store: Store, tokenizer: Tokenizer, budget: int, seed: int, cost: Cost = packed
+) -> Batches[Rows, LabelledBatch]:
+    plan = RowPlan(store, [(0,)] * len(store.sections), (2,), budget, seed, cost)
+    end = np.array([tokenizer.end])
+
+    def make(picked: Rows) -> LabelledBatch:
+        start = np.full((len(picked.rows), 1), tokenizer.start)
+        texts = store.ids(picked.rows, picked.sides)
+        ids, padding = _pad_between(start, texts, end, tokenizer.pad)
+        return LabelledBatch(ids, padding, torch.from_numpy(store.labels(picked.rows)))
+
+    return Batches(plan, make)
+
+
+def text_batches(store: Store, context: int, budget: int, seed: int) -> Batches[Windows, TextBatch]:
+    """Windows of `context` tokens and the one that follows, `budget` tokens in all."""
+    firsts = np.cumsum([0, *(section.tokens[0] for section in store.sections)]).tolist()
+
+    def make(picked: Windows) -> TextBatch:
+        places = zip(picked.sections.tolist(), picked.starts.tolist(), strict=True)
+        rows = [
+            _around(store, firsts[at], firsts[at + 1], firsts[at] + start, context + 1)
+            for at, start in places
+        ]
+        ids = torch.from_numpy(np.stack(rows).astype(np.int64))
+        return TextBatch(ids, torch.ones_like(ids, dtype=torch.bool))
+
+    return Batches(WindowPlan(store, context, budget, seed), make)
+
+
+def _around(store: Store, first: int, end: int, start: int, length: int) -> Ids:
+    """Tokens of a section from `start` on; after its end comes its beginning."""
+    here = store.stream(start, min(length, end - start))
+    if len(here) == length:
+        return here
+    return np.concatenate((here, _around(store, first, end, first, length - len(here))))
+
+
+def text_in_order(store: Store, context: int, budget: int, filler: int) -> Iterator[TextBatch]:
+    """Running text to score on: every token but the very first is predicted, and just once."""
+    total, rows = store.tokens[0], max(1, budget // context)
+    starts = range(0, total - 1, context)
+    for at in range(0, len(starts), rows):
+        windows = [
+            store.stream(start, min(context + 1, total - start)) for start in starts[at : at + rows]
+        ]
+        yield TextBatch(*pad(windows, filler))

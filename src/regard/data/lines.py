@@ -1,9 +1,19 @@
 """Lines of text from files and standard input: they end at \\n only, and are valid UTF-8."""
 
+import gzip
 import sys
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, cast
 
+from regard.data.records import Place, Rejected
 from regard.errors import DataError
+
+BLOCK = 2**20  # bytes read at once
+LONGEST = 64 * 2**20  # bytes of a line: more is no line, and would fill the memory
+GZIP = b"\x1f\x8b"
+UTF8_MARK, UTF16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 
 
 def read_lines(path: Path) -> list[str]:
@@ -24,6 +34,35 @@ def decode_lines(data: bytes, where: str) -> list[str]:
     ]
 
 
+def stream_lines(path: Path, *, keep_ends: bool = False) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file, plain or gzip, with their numbers; the file is never in memory whole.
+
+    With `keep_ends` each line has its \\n, and only a last one that has none goes without.
+    """
+    number, rest, end = 1, b"", b"\n" if keep_ends else b""
+    for block in _blocks(path):
+        *lines, rest = (rest + block).split(b"\n")
+        for line in lines:
+            yield number, line.removesuffix(b"\r") + end
+            number += 1
+        if len(rest) > LONGEST:
+            raise DataError(
+                f"{path}, line {number}: more than {LONGEST // 2**20} MB without a newline; is "
+                f"this text? If so, break its lines first."
+            )
+    if rest:
+        yield number, rest.removesuffix(b"\r")
+
+
+def decode(line: bytes, place: Place) -> str | Rejected:
+    """The text of a line, or which byte of it is wrong."""
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        found = f"byte {error.start + 1} is 0x{line[error.start]:02x}"
+        return Rejected(place, "invalid UTF-8", found)
+
+
 def _decode(line: bytes, where: str) -> str:
     try:
         return line.decode("utf-8")
@@ -32,3 +71,23 @@ def _decode(line: bytes, where: str) -> str:
             f"{where}: byte {error.start + 1} (0x{line[error.start]:02x}) is not valid UTF-8; "
             f"convert the text to UTF-8 first."
         ) from None
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    """A file's bytes, unpacked if they are gzip's and without the mark of UTF-8."""
+    try:
+        with path.open("rb") as file:
+            packed = file.peek(len(GZIP)).startswith(GZIP)
+            content = cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if packed else file
+            first = content.read(BLOCK)
+            if first.startswith(UTF16_MARKS):
+                raise DataError(f"{path}: this is UTF-16; convert the text to UTF-8 first.")
+            yield first.removeprefix(UTF8_MARK)
+            while block := content.read(BLOCK):
+                yield block
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(
+            f"{path}: damaged or cut off, it cannot be unpacked ({error}); fetch it again."
+        ) from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}).") from None

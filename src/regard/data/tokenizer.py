@@ -1,128 +1,165 @@
-"""Text ⇄ ids: byte-pair encoding by the `tokenizers` library, with a tag for each language.
-
-Words, punctuation and elided articles are apart before merging begins, so that a piece never
-crosses from one word to the next: "L'animal n'a pas bougé." → ▁L' animal ▁n' a ▁pas ▁bougé .
-"""
+"""Text ⇄ ids: what a tokeniser can do, whichever kind (`tokenizers/`) made it."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
-from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
+import numpy as np
+import numpy.typing as npt
 from tokenizers import Tokenizer as Backend
 
 from regard.errors import RunError
 
 PAD, UNKNOWN, START, END = "<pad>", "<unk>", "<s>", "</s>"
 SPECIAL = (PAD, UNKNOWN, START, END)
-SPACE = "▁"
+BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 
-# French elisions stand alone (l', qu'); English contractions stay whole (didn't); so does est-ce.
-_WORDS = Regex(
-    rf"{SPACE}?(?i:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quelqu)'(?=\p{{L}})"
-    rf"|{SPACE}?[\p{{L}}\p{{M}}\p{{N}}]+(?:['’-][\p{{L}}\p{{M}}\p{{N}}]+)*"
-    rf"|{SPACE}?[^\s\p{{L}}\p{{M}}\p{{N}}{SPACE}]"
-)
+# What tokenisers made elsewhere call these pieces. One piece may be start and end, as in GPT-2, but
+# the padding is always its own: who never counts the padding would never learn to end.
+_ELSEWHERE = {
+    PAD: ("[PAD]", "<PAD>", "<|pad|>"),
+    UNKNOWN: ("[UNK]", "<UNK>", "<|unk|>"),
+    START: ("[CLS]", "<bos>", "<|begin_of_text|>", "<|startoftext|>", "<|endoftext|>"),
+    END: ("[SEP]", "<eos>", "<|end_of_text|>", "<|endoftext|>"),
+}
+_VISIBLE = str.maketrans({" ": "▁", "\n": "⏎", "\t": "⇥"})
+
+# The library works in threads, and a forked process has lost them: it must not wait for them.
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: os.environ.update(TOKENIZERS_PARALLELISM="false"))
 
 
 class Tokenizer:
-    """A trained tokeniser. Ids of the special pieces are attributes: pad, unknown, start, end."""
+    """A finished tokeniser. Ids of the special pieces are attributes: pad, unknown, start, end."""
 
     def __init__(self, backend: Backend) -> None:
         # A user who types "</s>" means those four characters, not the end of the sentence.
         backend.encode_special_tokens = True
         self._backend = backend
+        self._pieces = _by_id(backend.get_vocab(with_added_tokens=True))
         self.pad, self.unknown, self.start, self.end = map(self._id, SPECIAL)
-
-    @classmethod
-    def train(
-        cls, lines: Iterable[str], vocabulary: int, languages: Sequence[str] = ()
-    ) -> "Tokenizer":
-        backend = Backend(models.BPE(unk_token=UNKNOWN))
-        backend.normalizer = normalizers.Sequence(
-            [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
-        )
-        backend.pre_tokenizer = pre_tokenizers.Sequence(
-            [
-                pre_tokenizers.Metaspace(SPACE, prepend_scheme="always", split=False),
-                pre_tokenizers.Split(_WORDS, behavior="isolated"),
-            ]
-        )
-        backend.decoder = decoders.Metaspace(SPACE, prepend_scheme="always")
-        trainer = trainers.BpeTrainer(
-            vocab_size=vocabulary,
-            special_tokens=[*SPECIAL, *map(tag, languages)],
-            show_progress=False,
-        )
-        backend.train_from_iterator(lines, trainer)
-        return cls(backend)
+        added = backend.get_added_tokens_decoder()
+        self._special = {each for each, piece in added.items() if piece.special}
+        bytes_found = [each for each in map(backend.token_to_id, BYTES) if each is not None]
+        self._byte_ids = bytes_found if len(bytes_found) == len(BYTES) else []
+        self._bytes = {each: byte for byte, each in enumerate(self._byte_ids)}
+        # Bytes stand for what has no piece, unless there are no other pieces at all.
+        only_bytes = len(self) == len(self._special) + len(self._bytes)
+        self._last_resort = {self.unknown} if only_bytes else {self.unknown, *self._bytes}
 
     @classmethod
     def from_json(cls, text: str) -> "Tokenizer":
         try:
-            return cls(Backend.from_str(text))
+            backend = Backend.from_str(text)
         except Exception as error:  # the library raises nothing more precise
             raise RunError(f"tokenizer.json cannot be understood ({error}).") from None
+        return cls(backend)
 
     def to_json(self) -> str:
         return self._backend.to_str(pretty=True)
 
     def __len__(self) -> int:
-        return self._backend.get_vocab_size()
+        return len(self._pieces)
 
     @property
     def fingerprint(self) -> str:
         """Changes whenever a piece or its id does."""
-        return hashlib.sha256("\n".join(self.vocabulary()).encode()).hexdigest()[:16]
+        return hashlib.sha256(json.dumps(self._pieces).encode()).hexdigest()[:16]
 
     def vocabulary(self) -> list[str]:
-        """All pieces, in the order of their ids."""
-        vocabulary = self._backend.get_vocab(with_added_tokens=True)
-        return sorted(vocabulary, key=vocabulary.__getitem__)
+        """All pieces, in the order of their ids; "" for an id that a foreign file leaves out."""
+        return list(self._pieces)
 
     def language(self, name: str) -> int:
         """The id of the tag that asks for this language."""
         return self._id(tag(name))
 
     def _id(self, piece: str) -> int:
-        found = self._backend.token_to_id(piece)
-        if found is None:
+        name = name_of(piece, self._backend)
+        if name is None:
             raise RunError(
                 f"the tokenizer has no piece {piece}; it is not one made for this model."
             )
-        return int(found)
+        return self._pieces.index(name)
 
     def encode(self, text: str) -> list[int]:
-        return list(self._backend.encode(text, add_special_tokens=False).ids)
+        return self._backend.encode(text, add_special_tokens=False).ids
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """Many texts at once, in parallel where the machine has more than one core."""
         encoded = self._backend.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [list(each.ids) for each in encoded]
+        return [each.ids for each in encoded]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of the pieces that are not special."""
+        kept = [each for each in ids if each not in self._special]
+        return self._backend.decode(list(self._mended(kept)))
+
+    def _mended(self, ids: Iterable[int]) -> Iterator[int]:
+        """Bytes that are not UTF-8, such as half a character, become �; the library would give up
+        all bytes around them as well."""
+        for is_byte, run in groupby(ids, self._bytes.__contains__):
+            if is_byte:
+                yield from (self._byte_ids[byte] for byte in self._spelt(run).encode())
+            else:
+                yield from run
+
+    def _spelt(self, ids: Iterable[int]) -> str:
+        return bytes(map(self._bytes.__getitem__, ids)).decode("utf-8", errors="replace")
 
     def unseen(self, text: str) -> list[str]:
-        """The characters of a text that were not in the training text, each once."""
+        """The characters of a text that must be spelt in bytes or are unknown, each once."""
         encoded = self._backend.encode(text, add_special_tokens=False)
         spans = [
-            span
-            for span, piece in zip(encoded.offsets, encoded.ids, strict=True)
-            if piece == self.unknown
+            (each, text[start:end])
+            for each, (start, end) in zip(encoded.ids, encoded.offsets, strict=True)
+            if each in self._last_resort
         ]
-        characters = "".join(text[start:end] for start, end in spans)
-        return list(dict.fromkeys(character for character in characters if character.strip()))
+        unknown = "".join(span for each, span in spans if each == self.unknown)
+        spelt = self._spelt(each for each, _ in spans if each != self.unknown)
+        return list(dict.fromkeys(each for each in unknown + spelt if each.strip()))
 
-    def decode(self, ids: Sequence[int]) -> str:
-        text: str = self._backend.decode(list(ids), skip_special_tokens=True)
-        return text
+    def unknown_share(self, rows: Iterable[npt.ArrayLike]) -> float:
+        """Which part of the ids, 0 to 1, is unknown or spells in bytes what has no piece."""
+        strange = np.zeros(len(self), dtype=bool)
+        strange[list(self._last_resort)] = True
+        found = total = 0
+        for row in rows:
+            ids = np.asarray(row, dtype=np.int64)
+            found, total = found + int(strange[ids].sum()), total + ids.size
+        return found / total if total else 0.0
 
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Each id as a person would read it: "▁chat" is "chat"."""
-        return [self.readable(self._backend.id_to_token(each) or "") for each in ids]
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Each id as a person would read it."""
+        return [self.readable(self._pieces[each]) for each in ids]
 
-    @staticmethod
-    def readable(piece: str) -> str:
-        return piece.removeprefix(SPACE) or SPACE
+    def readable(self, piece: str) -> str:
+        """Without its space, however that is marked (▁chat, Ġchat); bare spaces made visible."""
+        decoder = self._backend.decoder
+        text = decoder.decode([piece]) if decoder else piece
+        if "�" in text:  # one byte of several
+            return piece
+        return text.strip() or (text or piece).translate(_VISIBLE)
 
 
 def tag(language: str) -> str:
     """The piece that asks for a language: <fr>."""
     return f"<{language}>"
+
+
+def name_of(piece: str, backend: Backend) -> str | None:
+    """What a backend calls a special piece, if it has it."""
+    names = [piece, *_ELSEWHERE.get(piece, ())]
+    if piece == UNKNOWN:
+        names.insert(0, getattr(backend.model, "unk_token", None) or piece)
+    return next((name for name in names if backend.token_to_id(name) is not None), None)
+
+
+def _by_id(vocabulary: dict[str, int]) -> list[str]:
+    pieces = [""] * (max(vocabulary.values()) + 1)
+    for piece, each in vocabulary.items():
+        pieces[each] = piece
+    return pieces

@@ -1,9 +1,16 @@
-"""BLEU and chrF by sacrebleu, on detokenised text; and how often a pronoun was resolved."""
+"""BLEU and chrF by sacrebleu, on detokenised text; and how often a pronoun was resolved.
+
+`lowercased` ignores case, as papers on Multi30k do. Theirs is multi-bleu.perl on text tokenised by
+Moses; ours is sacrebleu's 13a, which splits less (French l'homme stays whole), so the two are close
+but not the same. The signature says which it was: case:lc|tok:13a.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import sacrebleu
+
+from regard.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -15,15 +22,28 @@ class TranslationScore:
     signature: str  # how BLEU was computed, so that others can compare
 
 
-def score_translations(outputs: Sequence[str], references: Sequence[str]) -> TranslationScore:
-    bleu = sacrebleu.BLEU()
+def score_translations(
+    outputs: Sequence[str], references: Sequence[str], lowercased: bool = False
+) -> TranslationScore:
+    check_alignment(outputs, references)
+    bleu, chrf = sacrebleu.BLEU(lowercase=lowercased), sacrebleu.CHRF(lowercase=lowercased)
+    form = str.lower if lowercased else str
     return TranslationScore(
         bleu=bleu.corpus_score(list(outputs), [list(references)]).score,
-        chrf=sacrebleu.CHRF().corpus_score(list(outputs), [list(references)]).score,
-        exact=sum(map(str.__eq__, outputs, references)) / len(references),
+        chrf=chrf.corpus_score(list(outputs), [list(references)]).score,
+        exact=sum(map(str.__eq__, map(form, outputs), map(form, references))) / len(references),
         pairs=len(references),
         signature=str(bleu.get_signature()),
     )
+
+
+def check_alignment(outputs: Sequence[str], references: Sequence[str]) -> None:
+    """sacrebleu would score as many as the shorter has, and say nothing."""
+    if not references or len(outputs) != len(references):
+        raise DataError(
+            f"{len(outputs):,} translations cannot be scored against {len(references):,} "
+            f"references: give one reference for each, and at least one."
+        )
 
 
 def pronouns_right(outputs: Sequence[str], pronouns: Sequence[str]) -> float:

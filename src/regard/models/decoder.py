@@ -53,7 +53,12 @@ class Decoder(nn.Module):
         return tuple(each.remember(source, positions) for each in crosses if each is not None)
 
     def forward(self, ids: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        """Logits (B, T, V) of what follows each of the new ids (B, T), and the state after them.
+        """Logits (B, T, V) of what follows each of the new ids (B, T), and the state after them."""
+        states, state = self.states(ids, state)
+        return self.output(states), state
+
+    def states(self, ids: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """What the output layer is given for each of the new ids: (B, T, D), and the state after.
 
         Rows are padded on the right, where no real word can see: no padding mask is needed.
         """
@@ -68,5 +73,4 @@ class Decoder(nn.Module):
             source = Sight(state.source[layer], across) if across is not None else None
             x, memory = block(x, past, source)
             memories.append(memory)
-        logits = self.output(self.norm(x))
-        return logits, replace(state, length=state.length + length, past=tuple(memories))
+        return self.norm(x), replace(state, length=state.length + length, past=tuple(memories))

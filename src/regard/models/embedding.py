@@ -5,6 +5,7 @@ x = dropout(norm(√D · E[id] + position))       the norm is BERT's; usually th
 
 from torch import Tensor, nn
 
+from regard.blocks.dropout import Dropout
 from regard.positions.sites import AtEmbedding
 
 
@@ -22,7 +23,7 @@ class Embedding(nn.Module):
         self.position = position
         self.scale = scale
         self.norm = norm
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, ids: Tensor, offset: int = 0) -> Tensor:
         """ids (B, T), the first of which stands at position `offset` → (B, T, D)."""

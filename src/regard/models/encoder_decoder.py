@@ -22,8 +22,16 @@ class EncoderDecoder(nn.Module):
 
         padding (B, S) is True where a source word is real; targets are padded on the right.
         """
-        logits: Tensor = self.decoder(target, self.start(source, padding))[0]
+        logits: Tensor = self.output(self.states(source, padding, target))
         return logits
+
+    @property
+    def output(self) -> nn.Linear:
+        return self.decoder.output
+
+    def states(self, source: Tensor, padding: Tensor, target: Tensor) -> Tensor:
+        """What the output layer makes its logits of: (B, T, D)."""
+        return self.decoder.states(target, self.start(source, padding))[0]
 
     def start(self, source: Tensor, padding: Tensor) -> DecoderState:
         """Read the source; each decoder layer remembers its own keys and values of it."""

@@ -1,5 +1,6 @@
 """What every kind of model answers to: a spec that, given a vocabulary, builds a module."""
 
+from pydantic import Field
 from torch import nn
 
 from regard.config import Kind
@@ -7,6 +8,8 @@ from regard.config import Kind
 
 class ModelSpec(Kind, room="regard.models"):
     """A kind of model."""
+
+    max_length: int = Field(512, gt=0, description="the longest sequence, in tokens")
 
     def build(self, vocabulary: int) -> nn.Module:
         raise NotImplementedError

@@ -15,8 +15,16 @@ class LanguageModel(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Logits (B, T, V) of the word after each of ids (B, T), which are padded on the right."""
-        logits: Tensor = self.decoder(ids, DecoderState())[0]
+        logits: Tensor = self.output(self.states(ids))
         return logits
+
+    @property
+    def output(self) -> nn.Linear:
+        return self.decoder.output
+
+    def states(self, ids: Tensor) -> Tensor:
+        """What the output layer makes its logits of: (B, T, D)."""
+        return self.decoder.states(ids, DecoderState())[0]
 
     def start(self) -> DecoderState:
         return DecoderState()

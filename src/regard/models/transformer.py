@@ -55,7 +55,6 @@ class TransformerSpec(ModelSpec):
     inner: int = Field(1024, gt=0, description="the inner size of the feed-forward network")
     layers: int = Field(3, gt=0, description="blocks in the stack (in each stack, where two)")
     dropout: float = Field(0.1, ge=0, lt=1, description="on embeddings and each sublayer's output")
-    max_length: int = Field(512, gt=0, description="the longest sequence, in tokens")
     attention: AttentionSpec = kind_field(AttentionSpec, "a kind in attention/")
     position: PositionSpec = kind_field(PositionSpec, "a kind in positions/")
     norm: NormSpec = kind_field(NormSpec, "a kind in blocks/norms/")

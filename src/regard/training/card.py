@@ -1,41 +1,35 @@
 """The model card: what a stranger who finds the run folder needs to know."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from regard.data.sources import ParallelText
-from regard.evaluation.translation import TranslationScore
+from regard.data.ledger import Ledger
+from regard.training.checkpoint import Standing
+from regard.training.jobs import Finished
 from regard.training.recipe import Recipe
 
 
 def card(
-    recipe: Recipe,
-    text: ParallelText,
-    details: Mapping[str, Any],
-    scores: Mapping[str, TranslationScore],
+    recipe: Recipe, finished: Finished, ledger: Ledger, standing: Standing, parameters: int
 ) -> str:
-    first, second = text.languages
-    rows = "\n".join(
-        f"| {direction} | {each.bleu:.1f} | {each.chrf:.1f} | {each.exact:.1%} | {each.pairs:,} |"
-        for direction, each in scores.items()
+    spent = f"{standing.seconds / 60:,.0f} minutes" if standing.seconds > 90 else "a minute"
+    skipped = (
+        f" {standing.skipped:,} updates with a loss that was not finite were skipped."
+        if standing.skipped
+        else ""
     )
-    signature = next(iter(scores.values())).signature
-    return f"""# A translator, {first} ↔ {second}
+    rows = "\n".join(
+        f"| {part} | {source} | {tally.read:,} | {tally.kept:,} |"
+        for part, source, tally in ledger.tallies()
+    )
+    return f"""# {finished.title}
 
-Made with Regard: {recipe.model.kind()}, {details["parameters"]:,} parameters, trained for
-{recipe.training.steps:,} steps on {text.about}. `recipe.yaml` says exactly how.
+Made with Regard: {recipe.model.kind()}, {parameters:,} parameters, trained for {standing.step:,}
+steps ({standing.tokens:,} predicted tokens, {spent}).{skipped} `recipe.yaml` says exactly how.
 
-| direction | BLEU | chrF | exact | held-out pairs |
-|---|---|---|---|---|
+{finished.card}
+## Data
+
+| part | source | lines read | kept |
+|---|---|---|---|
 {rows}
 
-BLEU and chrF by sacrebleu on detokenised text ({signature}).
-
-    echo "…" | regard translate THIS-FOLDER --to {second}
-
-```python
-import regard
-
-regard.load("THIS-FOLDER").translate(["…"], to="{second}")
-```
+`ledger.json` says why lines were dropped and where they stand.
 """

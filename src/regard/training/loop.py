@@ -1,84 +1,114 @@
-"""The training loop: the same few lines for every model and objective."""
+"""The training loop: update, look at the dev data, save; the same for every job and model.
 
-import math
+It yields what happens, and whoever iterates reports it. Decisions that end training are taken from
+numbers that all processes share, so that all of them end at the same step.
+"""
+
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 
-import torch
-from pydantic import Field
-from torch import Tensor, nn
-from torch.optim.lr_scheduler import LambdaLR
-
-from regard.config import Spec, kind_field
-from regard.data.batching import Batch
 from regard.errors import TrainingError
-from regard.training.optimisers import OptimiserSpec
+from regard.training import checkpoint
+from regard.training.checkpoint import Standing
+from regard.training.events import Ended, Event, Look, Saved, Step
+from regard.training.jobs import Task
+from regard.training.learner import Learner
+from regard.training.signals import Interruption
 
-
-class TrainingSpec(Spec):
-    steps: int = Field(2000, gt=0, description="updates of the weights")
-    batch_tokens: int = Field(4096, gt=0, description="source and target tokens in a batch, padded")
-    label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability spread over all words")
-    seed: int = Field(1, ge=0, description="of weights, data order and dropout")
-    optimiser: OptimiserSpec = kind_field(OptimiserSpec, "how the weights move")
-    warmup: int = Field(50, ge=0, description="steps until the learning rate is at its peak")
-    clip: float = Field(1.0, gt=0, description="the largest norm of a gradient")
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How one step went."""
-
-    step: int
-    loss: float  # per target token
-    tokens: int  # target tokens in the batch
-    seconds: float  # since training began
-
-
-Objective = Callable[[nn.Module, Batch], Tensor]
+PATIENCE_WITH_NAN = 5  # updates in a row without a finite loss; then the weights are beyond saving
+LOWER_IS_BETTER = {"loss"}
 
 
 def fit(
-    model: nn.Module, objective: Objective, batches: Iterator[Batch], spec: TrainingSpec
-) -> Iterator[Progress]:
-    """Train, yielding after each step; whoever iterates reports, and may stop."""
-    optimisers = spec.optimiser.build(model)
-    rates = [LambdaLR(each, schedule(spec)) for each in optimisers]
-    device = next(model.parameters()).device
-    began = time.perf_counter()
-    model.train()
-    for step, batch in enumerate(islice(batches, spec.steps), start=1):
-        tokens = batch.tokens
-        loss = objective(model, batch.to(device)) / tokens
-        model.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(model.parameters(), spec.clip)
-        for optimiser, rate in zip(optimisers, rates, strict=True):
-            optimiser.step()
-            rate.step()
-        value = loss.item()
-        if not math.isfinite(value):
-            raise TrainingError(
-                f"the loss is not finite at step {step}: lower training.optimiser.learning_rate."
-            )
-        yield Progress(step, value, tokens, time.perf_counter() - began)
-    model.eval()
+    learner: Learner,
+    task: Task,
+    standing: Standing,
+    folder: Path,
+    interruption: Interruption,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Iterator[Event]:
+    """Train from where it stands until the steps or the budget are used up, or something ends it.
+
+    `standing` is kept up to date; the weights are the learner's.
+    """
+    spec, world = learner.spec, learner.world
+    began = clock() - standing.seconds
+    batches = task.batches(standing.position)
+    while spec.progress(standing.step, standing.seconds) < 1:
+        drawn = list(islice(batches, spec.accumulate))
+        update = learner.update(
+            [batch for batch, _ in drawn],
+            standing.step + 1,
+            spec.progress(standing.step, standing.seconds),
+            interruption.asked,
+            clock() - began,
+        )
+        standing.step += 1
+        standing.position = drawn[-1][1]
+        standing.seconds = update.seconds
+        standing.tokens += update.tokens
+        _count_skipped(standing, update.applied, folder)
+        progress = spec.progress(standing.step, standing.seconds)
+        yield Step(
+            standing.step,
+            update.loss,
+            update.tokens,
+            update.norm,
+            update.seconds,
+            progress,
+            update.applied,
+        )
+        over = progress >= 1
+        if standing.step % spec.evaluation.every == 0 or over:
+            look = _look(learner, task, standing, clock() - began)
+            yield look
+            # The best weights are those of a checkpoint, so there must be one.
+            if world.leads and look.best:
+                yield Saved(standing.step, _save(learner, standing, folder))
+            patience = spec.evaluation.patience
+            if patience is not None and standing.stale >= patience:
+                yield Ended(
+                    f"{task.metric} did not improve in {standing.stale} looks at the dev data", True
+                )
+                return
+        if standing.step % spec.checkpoint_every == 0 or over or update.asked_to_stop:
+            if world.leads:
+                yield Saved(standing.step, _save(learner, standing, folder))
+            world.wait()
+        if update.asked_to_stop and not over:
+            yield Ended("interrupted", False)
+            return
+    yield Ended("the budget is used up" if spec.budget else "all steps are done", True)
 
 
-def schedule(spec: TrainingSpec) -> Callable[[int], float]:
-    """The factor of the learning rate at each step: up in a line, then down in a line to zero."""
-
-    def factor(step: int) -> float:
-        rising = (step + 1) / (spec.warmup + 1)
-        falling = (spec.steps - step) / max(1, spec.steps - spec.warmup)
-        return max(0.0, min(rising, falling))
-
-    return factor
+def _save(learner: Learner, standing: Standing, folder: Path) -> Path:
+    return checkpoint.save(learner, standing, folder, learner.spec.keep_checkpoints)
 
 
-def best_device() -> torch.device:
-    if torch.cuda.is_available():
-        return torch.device("cuda")
-    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+def _look(learner: Learner, task: Task, standing: Standing, seconds: float) -> Look:
+    with learner.at_its_best() as model:
+        scores = task.measure(model, learner.world)
+    score = scores[task.metric]
+    sign = -1 if task.metric in LOWER_IS_BETTER else 1
+    better = standing.best is None or sign * score > sign * standing.best
+    if better:
+        standing.best, standing.best_step, standing.stale = score, standing.step, 0
+    else:
+        standing.stale += 1
+    return Look(standing.step, scores, better, seconds)
+
+
+def _count_skipped(standing: Standing, applied: bool, folder: Path) -> None:
+    if applied:
+        standing.skipped_in_a_row = 0
+        return
+    standing.skipped += 1
+    standing.skipped_in_a_row += 1
+    if standing.skipped_in_a_row >= PATIENCE_WITH_NAN:
+        raise TrainingError(
+            f"the loss was not finite {PATIENCE_WITH_NAN} times in a row, up to step "
+            f"{standing.step}; the last checkpoint is from before: go on from it with a lower "
+            f"rate, `regard resume {folder} training.optimiser.learning_rate=…`."
+        )

@@ -1,25 +1,29 @@
 """What a model is trained to do: functions over (model, batch) that give a loss.
 
-A loss is the sum over the tokens to be predicted and their number, so that whoever puts batches
-together can normalise by the tokens of the whole.
+A loss is the sum over the tokens to be predicted, so that whoever puts batches together can
+normalise by the tokens of the whole.
 """
 
+from typing import Protocol
+
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.data.batching import Batch
-
-IGNORED = -100
+from regard.training.cross_entropy import cross_entropy
 
 
-def translation(model: nn.Module, batch: Batch, smoothing: float) -> Tensor:
-    """Cross-entropy, summed over target tokens, with label smoothing (Szegedy et al. 2016)."""
-    logits = model(batch.source, batch.source_padding, batch.target[:, :-1])
-    following = batch.target[:, 1:].masked_fill(~batch.target_padding[:, 1:], IGNORED)
-    return F.cross_entropy(
-        logits.flatten(0, 1),
-        following.flatten(),
-        ignore_index=IGNORED,
-        label_smoothing=smoothing,
-        reduction="sum",
-    )
+class Writer(Protocol):
+    """A model that ends in a linear layer over the vocabulary."""
+
+    @property
+    def output(self) -> nn.Linear: ...
+
+
+def predict(model: Writer, states: Tensor, words: Tensor, real: Tensor, smoothing: float) -> Tensor:
+    """Cross-entropy, summed over the real ones of words (B, T), given states (B, T, D)."""
+    chosen, wanted = states[real], words[real]  # padding costs no product with the vocabulary
+    output = model.output
+    if output.bias is None and chosen.device.type == "cpu" and not torch.is_autocast_enabled("cpu"):
+        return cross_entropy(chosen, output.weight, wanted, smoothing)
+    return F.cross_entropy(output(chosen), wanted, label_smoothing=smoothing, reduction="sum")

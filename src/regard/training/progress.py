@@ -9,15 +9,17 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
+    TaskProgressColumn,
     TextColumn,
     TimeRemainingColumn,
 )
 
-from regard.training.loop import Progress as Step
+from regard.training.events import Event, Look, Step
 
 SMOOTHING = 0.98  # of the loss shown: one batch is noise
 
-Show = Callable[[int, str], None]
+Show = Callable[[float, str], None]
 
 
 class Reporter:
@@ -36,7 +38,7 @@ class Reporter:
             yield
 
     @contextmanager
-    def bar(self, title: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
+    def bar(self, title: str, total: int | None, unit: str) -> Iterator[Callable[[int], None]]:
         """A bar that is advanced by calling what it gives with how much more is done."""
         began, done = time.perf_counter(), 0
 
@@ -49,26 +51,53 @@ class Reporter:
             yield advance
 
     @contextmanager
-    def training(self, steps: int) -> Iterator[Callable[[Step], None]]:
-        """A bar with loss, target tokens a second and time left."""
-        loss, tokens = 0.0, 0
+    def counting(self, unit: str) -> Iterator[Callable[[str, int], None]]:
+        """A count with its rate, where the total cannot be told: (what is done, how many more)."""
+        began = time.perf_counter()
+        done: dict[str, int] = {}
+        with self.console.status("") as status:
 
-        def advance(step: Step) -> None:
-            nonlocal loss, tokens
-            weight = min(SMOOTHING, 1 - 1 / step.step)
-            loss = weight * loss + (1 - weight) * step.loss
-            tokens += step.tokens
-            show(1, f"loss {loss:.3f}  {tokens / step.seconds:,.0f} tokens/s")
+            def advance(doing: str, more: int) -> None:
+                done[doing] = done.get(doing, 0) + more
+                rate = sum(done.values()) / (time.perf_counter() - began)
+                status.update(f"{doing}: {done[doing]:,} {unit}, {rate:,.0f} {unit}/s")
 
-        with self._live("Training", steps) as show:
             yield advance
 
     @contextmanager
-    def _live(self, title: str, total: int) -> Iterator[Show]:
+    def training(
+        self, utilisation: Callable[[float], float | None]
+    ) -> Iterator[Callable[[Event], None]]:
+        """A bar with loss, tokens a second, how busy the machine is, dev score and time left.
+
+        `utilisation` turns tokens a second into a share of what the machine can do.
+        """
+        pace = _Pace()
+        dev = ""
+
+        def advance(event: Event) -> None:
+            nonlocal dev
+            if isinstance(event, Look):
+                dev = "  dev " + " ".join(f"{k} {v:.4g}" for k, v in event.scores.items())
+            if isinstance(event, Step):
+                pace.take(event)
+                busy = utilisation(pace.rate)
+                share = "" if busy is None else f" ({busy:.0%} of peak)"
+                status = f"step {event.step:,}  loss {pace.loss:.3f}  {pace.rate:,.0f} tokens/s"
+                show(event.progress - pace.shown, status + share + dev)
+                pace.shown = event.progress
+
+        with self._live("Training", 1.0, TaskProgressColumn()) as show:
+            yield advance
+
+    @contextmanager
+    def _live(
+        self, title: str, total: float | None, done: ProgressColumn | None = None
+    ) -> Iterator[Show]:
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
-            MofNCompleteColumn(),
+            done or MofNCompleteColumn(),
             TextColumn("{task.fields[status]}"),
             TimeRemainingColumn(),
         )
@@ -76,6 +105,24 @@ class Reporter:
         with Progress(*columns, console=self.console, disable=quiet) as progress:
             task = progress.add_task(title, total=total, status="")
             yield lambda more, status: progress.update(task, advance=more, status=status)
+
+
+class _Pace:
+    """Loss and speed, smoothed: one batch is noise."""
+
+    def __init__(self) -> None:
+        self.loss, self.rate, self.shown = 0.0, 0.0, 0.0
+        self._seen, self._last = 0, 0.0
+
+    def take(self, step: Step) -> None:
+        weight = min(SMOOTHING, self._seen / (self._seen + 1))
+        if self._seen and step.seconds > self._last:
+            rate = step.tokens / (step.seconds - self._last)
+            self.rate = rate if self._seen == 1 else weight * self.rate + (1 - weight) * rate
+        self._last = step.seconds
+        if step.applied:
+            self.loss = weight * self.loss + (1 - weight) * step.loss
+        self._seen += 1
 
 
 silent = Reporter(Console(quiet=True))

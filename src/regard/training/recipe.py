@@ -6,23 +6,24 @@ from typing import Any
 
 from pydantic import Field
 
-from regard.config import Spec, override, read_yaml, validate
-from regard.data.sources import SourceSpec
+from regard.config import Spec, kind_field, override, read_yaml, validate
+from regard.data.corpus import DataSpec
+from regard.data.tokenizers import TokenizerSpec
 from regard.data.vectors import VectorsSpec
 from regard.models.kind import ModelSpec
-from regard.training.loop import TrainingSpec
-
-
-class TokenizerSpec(Spec):
-    vocabulary: int = Field(8000, ge=64, description="pieces at most, special ones included")
+from regard.training.jobs import JobSpec
+from regard.training.spec import TrainingSpec
 
 
 class Recipe(Spec):
-    data: SourceSpec = Field(..., description="where the text comes from, a kind in data/sources/")
-    tokenizer: TokenizerSpec = Field(TokenizerSpec(), description="how text is cut into pieces")
+    job: JobSpec = kind_field(JobSpec, "what the model is for, a kind in training/jobs/")
+    data: DataSpec = Field(..., description="where the text comes from")
+    tokenizer: TokenizerSpec = kind_field(TokenizerSpec, "how text is cut into pieces")
     model: ModelSpec = Field(..., description="what is trained, a kind in models/")
     vectors: VectorsSpec | None = Field(None, description="pretrained vectors for the embedding")
-    training: TrainingSpec = Field(TrainingSpec(), description="how it is trained")
+    training: TrainingSpec = Field(
+        default_factory=lambda: TrainingSpec.model_validate({}), description="how it is trained"
+    )
 
 
 def read_recipe(path: Path, assignments: Sequence[str] = ()) -> Recipe:

@@ -1,153 +1,242 @@
-"""From a recipe to a run folder: read, tokenise, build, fit, save."""
+"""From a recipe to a run folder: prepare, build, fit, judge, write; and going on where it stopped.
+
+recipe.yaml, ledger.json, training.json     from the beginning: enough to go on
+metrics.jsonl, tensorboard/, checkpoints/   as training goes
+model.json and all that it vouches for      at the end
+"""
 
 import json
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 
-from regard import runs
+from regard import machine, runs
 from regard.config import plain, write_yaml
-from regard.data import pairs
-from regard.data.batching import Batch, batches
-from regard.data.languages import LanguageGuess
-from regard.data.sources import ParallelText
-from regard.data.tokenizer import Tokenizer
-from regard.data.vectors import VectorsSpec, read_vectors
-from regard.decoding.translator import Translator
-from regard.errors import ConfigError
-from regard.evaluation.translation import TranslationScore, score_translations
-from regard.models import encoder_decoder, vectors
-from regard.models.encoder_decoder import EncoderDecoder
+from regard.data.prepare import Prepared, prepare
+from regard.errors import ConfigError, Interrupted, OutputError, RunError
+from regard.files import write_all_whole
 from regard.models.kind import parameter_count
-from regard.models.weights import weights_of
+from regard.models.weights import set_weights, weights_of
+from regard.training import checkpoint, metrics
 from regard.training.card import card
-from regard.training.loop import Progress, TrainingSpec, best_device, fit
-from regard.training.objectives import translation
+from regard.training.checkpoint import Standing
+from regard.training.curves import curves
+from regard.training.distributed import World, world
+from regard.training.events import Ended
+from regard.training.jobs import Task
+from regard.training.learner import Learner
+from regard.training.loop import fit
 from regard.training.progress import Reporter, silent
-from regard.training.recipe import Recipe
+from regard.training.recipe import Recipe, read_recipe
+from regard.training.signals import heeding
+from regard.training.vectors import seed_vectors
+
+RECIPE, LEDGER, BEGINNING = "recipe.yaml", "ledger.json", "training.json"
+UNKNOWN_ALARM = 0.05  # of the training tokens
 
 
-def train(recipe: Recipe, folder: Path | str, report: Reporter = silent) -> Translator:
-    """Train what the recipe says, score it on the held-out pairs, and write the run folder."""
+def train(
+    recipe: Recipe, folder: Path | str, report: Reporter = silent, fresh: bool = False
+) -> Any:
+    """Train what the recipe says and write the run folder; gives what `regard.load` would."""
     folder = Path(folder)
-    if not isinstance(recipe.model, encoder_decoder.Spec):
+    with world() as where:
+        if where.leads:
+            _refuse_to_overwrite(folder, fresh)
+        return _train(recipe, folder, where, report if where.leads else silent, resuming=False)
+
+
+def resume(folder: Path | str, changes: Sequence[str] = (), report: Reporter = silent) -> Any:
+    """Go on from the last whole checkpoint; `changes` are overrides of the recipe."""
+    folder = Path(folder)
+    if not (folder / RECIPE).is_file():
+        raise RunError(f"{folder}: there is no {RECIPE} in it, so there is nothing to go on with.")
+    recipe = read_recipe(folder / RECIPE, changes)
+    with world() as where:
+        return _train(recipe, folder, where, report if where.leads else silent, resuming=True)
+
+
+def _refuse_to_overwrite(folder: Path, fresh: bool) -> None:
+    if runs.exists(folder) and not fresh:
+        raise OutputError(f"{folder}: a trained model is there; --fresh replaces it.")
+    if checkpoint.newest_first(folder) and not fresh:
+        raise OutputError(
+            f"{folder}: an unfinished run is there; `regard resume {folder}` goes on with it, "
+            f"--fresh begins anew."
+        )
+    runs.check_writable(folder)
+
+
+def _train(recipe: Recipe, folder: Path, where: World, report: Reporter, resuming: bool) -> Any:
+    machine.keep_freed_memory()
+    prepared = _prepared(recipe, where, report)
+    task = recipe.job.task(recipe, prepared)
+    learner = _learner(recipe, prepared, task, where, report)
+    standing = Standing()
+    if resuming:
+        standing = _restored(learner, recipe, folder, prepared, report)
+    elif where.leads:
+        _clear(folder)
+    if where.leads:
+        _begin(recipe, folder, prepared)
+    where.wait()
+    ended = _fit(learner, task, standing, folder, report)
+    if not ended.finished:
+        raise Interrupted(f"stopped at step {standing.step:,}, saved: `regard resume {folder}`.")
+    return _finish(recipe, learner, task, prepared, standing, folder, report)
+
+
+def _prepared(recipe: Recipe, where: World, report: Reporter) -> Prepared:
+    """The leading process prepares, the others then find it done."""
+    if recipe.data.shape != recipe.job.shape:
         raise ConfigError(
-            f"model: a {recipe.model.kind()} cannot be trained to translate; "
-            f"use kind: encoder-decoder."
+            f"data: the job {recipe.job.kind()} needs sources of {recipe.job.shape}s, and these "
+            f"give {recipe.data.shape}s."
         )
-    torch.manual_seed(recipe.training.seed)
-    with report.busy("Reading and cutting into pieces …"):
-        text = recipe.data.read()
-        tokenizer = Tokenizer.train(
-            (side for pair in text.train for side in pair),
-            recipe.tokenizer.vocabulary,
-            text.languages,
+    if not where.leads:
+        where.wait()
+    with report.counting("records") as progress:
+        prepared = prepare(
+            recipe.data, recipe.tokenizer, recipe.model.max_length, report.say, progress
         )
-        sides = pairs.encode(text.train, tokenizer)
-        held_out = pairs.encode(text.held_out, tokenizer)
-        for name, each in (("training", sides), ("held-out", held_out)):
-            pairs.check_lengths(each, recipe.model.max_length, name)
-    report.say(f"{text.about}; {len(text.held_out):,} held out.")
-    model = _build(recipe.model, recipe.vectors, tokenizer, report)
-    spec = recipe.training
-    examples = pairs.both_ways(sides, text.languages, tokenizer)
-    data = batches(examples, spec.batch_tokens, spec.seed, tokenizer.pad)
-    runs.claim(folder)
-    history = _fit(model, data, spec, report)
-    guess = LanguageGuess.learn(dict(zip(text.languages, sides, strict=True)))
-    translator = Translator(model, tokenizer, guess, recipe.model.max_length)
-    scores = evaluate(translator, text.languages, text.held_out, report)
-    runs.write(_run(recipe, translator, text, history, scores), folder)
-    return translator
-
-
-def evaluate(
-    translator: Translator,
-    languages: tuple[str, str],
-    held_out: Sequence[tuple[str, str]],
-    report: Reporter,
-) -> dict[str, TranslationScore]:
-    """Scores each way, by direction: {"fr → en": …, "en → fr": …}."""
-    scores = {}
-    for source, target in ((0, 1), (1, 0)):
-        direction = f"{languages[source]} → {languages[target]}"
-        with report.bar(f"Scoring {direction}", len(held_out), "pairs") as advance:
-            outputs = translator.translate(
-                [pair[source] for pair in held_out], languages[target], advance, strict=False
-            )
-        scores[direction] = score_translations(outputs, [pair[target] for pair in held_out])
-    return scores
-
-
-def _build(
-    spec: encoder_decoder.Spec,
-    pretrained: VectorsSpec | None,
-    tokenizer: Tokenizer,
-    report: Reporter,
-) -> EncoderDecoder:
-    model = spec.build(len(tokenizer))
-    if pretrained is not None:
-        _seed(model, pretrained, tokenizer, report)
-    size = parameter_count(model) / 1e6
-    report.say(f"Vocabulary of {len(tokenizer):,} pieces; {size:.1f} M parameters.")
-    return model.to(best_device())
-
-
-def _seed(model: EncoderDecoder, spec: VectorsSpec, tokenizer: Tokenizer, report: Reporter) -> None:
-    words = [tokenizer.readable(piece) for piece in tokenizer.vocabulary()]
-    wanted = {*words, *map(str.lower, words)}
-    embeddings = {model.encoder.embedding.tokens: model.encoder.embedding}
-    embeddings.setdefault(model.decoder.embedding.tokens, model.decoder.embedding)
-    for embedding in embeddings.values():
-        found = read_vectors(spec.path, wanted, embedding.tokens.embedding_dim)
-        seeded = vectors.seed(embedding, words, found, spec.frozen)
+    if where.leads:
+        where.wait()
+    report.console.print(prepared.ledger.table())
+    report.say(
+        f"{sum(prepared.train.tokens):,} training tokens{', prepared before' * prepared.reused}; "
+        f"vocabulary of {len(prepared.tokenizer):,} pieces; {prepared.unknown:.2%} of the tokens "
+        f"unknown or spelt in bytes."
+    )
+    if prepared.unknown > UNKNOWN_ALARM:
         report.say(
-            f"{spec.path.name} seeds {seeded.found:,} of {len(words):,} pieces; "
-            f"{seeded.missing:,} are missing from it and start at random."
+            f"[bold red]Alarm:[/bold red] the tokenizer does not know {prepared.unknown:.1%} of "
+            f"this text: is it the right one, and trained on such text?"
         )
+    return prepared
 
 
-def _fit(
-    model: nn.Module, data: Iterator[Batch], spec: TrainingSpec, report: Reporter
-) -> list[Progress]:
-    history = []
-    objective = partial(translation, smoothing=spec.label_smoothing)
-    with report.training(spec.steps) as show:
-        for progress in fit(model, objective, data, spec):
-            history.append(progress)
-            show(progress)
-    return history
+def _learner(
+    recipe: Recipe, prepared: Prepared, task: Task, where: World, report: Reporter
+) -> Learner:
+    torch.manual_seed(recipe.training.seed)
+    model = task.model().build(len(prepared.tokenizer))
+    if recipe.vectors is not None:
+        seed_vectors(model, recipe.vectors, prepared.tokenizer, report.say)
+    report.say(f"{parameter_count(model) / 1e6:.1f} M parameters on {where.device}.")
+    return Learner(model.to(where.device), task.loss, recipe.training, where)
 
 
-def _run(
-    recipe: Recipe,
-    translator: Translator,
-    text: ParallelText,
-    history: list[Progress],
-    scores: dict[str, TranslationScore],
-) -> runs.Run:
-    details = {
-        "languages": list(text.languages),
-        "max_length": translator.max_length,
-        "parameters": parameter_count(translator.model),
-        "tokenizer": translator.tokenizer.fingerprint,
-        "scores": {direction: asdict(score) for direction, score in scores.items()},
-    }
-    return runs.Run(
-        job="translation",
-        model=plain(recipe.model),
-        vocabulary=len(translator.tokenizer),
-        details=details,
-        weights=weights_of(translator.model),
-        tokenizer=translator.tokenizer.to_json(),
-        parts={"languages.json": translator.guess.to_json()},
-        papers={
-            "recipe.yaml": write_yaml(recipe),
-            "metrics.jsonl": "".join(json.dumps(asdict(each)) + "\n" for each in history),
-            "README.md": card(recipe, text, details, scores),
+def _restored(
+    learner: Learner, recipe: Recipe, folder: Path, prepared: Prepared, report: Reporter
+) -> Standing:
+    begun = json.loads((folder / BEGINNING).read_text(encoding="utf-8"))
+    if begun["prepared"] != prepared.folder.name:
+        raise RunError(
+            f"{folder}: its data or their preparation have changed since it began, so it cannot go "
+            f"on exactly; bring them back, or begin anew with `regard train … --fresh`."
+        )
+    standing = checkpoint.restore(learner, folder, report.say) or Standing()
+    report.say(f"Going on from step {standing.step:,}.")
+    spec = recipe.training
+    if spec.progress(standing.step, standing.seconds) >= 1 and runs.exists(folder):
+        done, longer = (
+            (f"{standing.step:,} of {spec.steps:,} steps", "training.steps=…")
+            if spec.steps
+            else (f"{standing.seconds:,.0f} of {spec.budget:,.0f} seconds", "training.budget=…")
+        )
+        raise RunError(
+            f"{folder}: finished, at {done}; to train longer, `regard resume {folder} {longer}`."
+        )
+    return standing
+
+
+def _clear(folder: Path) -> None:
+    """What an earlier run left, once everything is ready to replace it."""
+    runs.claim(folder)
+    for name in (metrics.NAME, runs.DESCRIPTION):
+        (folder / name).unlink(missing_ok=True)
+    for old in (checkpoint.FOLDER, "tensorboard"):
+        shutil.rmtree(folder / old, ignore_errors=True)
+
+
+def _begin(recipe: Recipe, folder: Path, prepared: Prepared) -> None:
+    write_all_whole(
+        folder,
+        {
+            LEDGER: prepared.ledger.to_json().encode(),
+            BEGINNING: json.dumps({"prepared": prepared.folder.name}).encode(),
+            RECIPE: write_yaml(recipe).encode(),  # last: with it, the run can be resumed
         },
     )
+
+
+def _fit(learner: Learner, task: Task, standing: Standing, folder: Path, report: Reporter) -> Ended:
+    peak = machine.matrix_peak(learner.world.device)
+
+    def utilisation(rate: float) -> float | None:
+        return learner.work * rate / peak if learner.work else None
+
+    with (
+        heeding() as interruption,
+        metrics.keeping(folder if learner.world.leads else None, standing.step) as keep,
+        report.training(utilisation) as show,
+    ):
+        for event in fit(learner, task, standing, folder, interruption):
+            keep(event)
+            show(event)
+    assert isinstance(event, Ended)
+    report.say(f"Step {standing.step:,}: {event.why}.")
+    return event
+
+
+def _finish(
+    recipe: Recipe,
+    learner: Learner,
+    task: Task,
+    prepared: Prepared,
+    standing: Standing,
+    folder: Path,
+    report: Reporter,
+) -> Any:
+    """Judge the best weights, or the last, and write the run folder."""
+    model = _chosen(learner, standing, folder)
+    if not learner.world.leads:
+        return None
+    finished = task.finish(model, report)
+    parameters = parameter_count(model)
+    events = metrics.read(folder)
+    details = {
+        "parameters": parameters,
+        "tokenizer": prepared.tokenizer.fingerprint,
+        "training": asdict(standing),
+        **finished.details,
+    }
+    run = runs.Run(
+        job=recipe.job.kind(),
+        model=plain(task.model()),
+        vocabulary=len(prepared.tokenizer),
+        details=details,
+        weights=weights_of(model),
+        tokenizer=prepared.tokenizer.to_json(),
+        parts=finished.parts,
+        papers={
+            "README.md": card(recipe, finished, prepared.ledger, standing, parameters),
+            **{f"{name}.svg": drawn for name, drawn in curves(events).items()},
+        },
+    )
+    runs.write(run, folder)
+    return finished.product
+
+
+def _chosen(learner: Learner, standing: Standing, folder: Path) -> nn.Module:
+    """The model with the weights that the run ends with, averaged where that was asked for."""
+    best = learner.spec.evaluation.keep == "best"
+    step = standing.best_step if best and standing.best_step else standing.step
+    weights = checkpoint.weights_at(folder, step)
+    set_weights(learner.model, weights, str(folder / checkpoint.FOLDER))
+    return learner.model.eval()

@@ -1,22 +1,64 @@
-"""Where parallel text comes from, one file a kind. All give a `ParallelText`."""
+"""Where text comes from, one file a kind. All give records, one after the other, never all at once.
 
-from dataclasses import dataclass
+A source has a shape: `pair` (a sentence and its translation), `text` (running text) or `labelled`
+(a text and its label). What is read is checked elsewhere (`checks.py`); a source rejects only what
+it cannot make a record of.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, field_validator
 
 from regard.config import Kind
+from regard.data.records import Line
 
-
-@dataclass(frozen=True)
-class ParallelText:
-    """Aligned sentences in two languages; each pair is in the order of `languages`."""
-
-    languages: tuple[str, str]
-    train: list[tuple[str, str]]
-    held_out: list[tuple[str, str]]
-    about: str  # one line for the model card: what it is, and how much
+Shape = Literal["pair", "text", "labelled"]
 
 
 class SourceSpec(Kind, room="regard.data.sources"):
     """A kind of source."""
 
-    def read(self) -> ParallelText:
+    shape: ClassVar[Shape] = "pair"
+
+    weight: float = Field(
+        1.0, gt=0, le=1000, description="how many times an epoch shows each record; 0.5 = half"
+    )
+
+    @property
+    def tongues(self) -> tuple[str, ...]:
+        """The language of each side of a pair; none for other shapes."""
+        return ()
+
+    def records(self) -> Iterator[Line]:
+        """Every line of the source, in order: a record, or why it cannot be one."""
         raise NotImplementedError
+
+    def files(self) -> list[Path]:
+        """The files that are read: when one of them changes, what was made of it is out of date."""
+        return []
+
+
+class PairSpec(SourceSpec):
+    """A kind of source that gives pairs in two languages."""
+
+    languages: tuple[str, str] = Field(..., description="the language of each side, as in [fr, en]")
+
+    @field_validator("languages", mode="before")
+    @classmethod
+    def _two_names(cls, given: Any) -> Any:
+        names = list(given) if isinstance(given, (list, tuple)) else []
+        if any(name is False for name in names):
+            raise ValueError("YAML takes a bare no for false; write Norwegian as 'no', in quotes")
+        for name in names:
+            if not re.fullmatch(r"[A-Za-z0-9_-]+", str(name)):
+                raise ValueError(f"a language is named by letters, digits, - and _, not {name!r}")
+        if len(names) == 2 and names[0] == names[1]:
+            raise ValueError(f"a pair has two languages, and both of these are {names[0]!r}")
+        return given
+
+    @property
+    def tongues(self) -> tuple[str, ...]:
+        return self.languages

@@ -1,42 +1,43 @@
-"""A text file with two columns, `sentence<TAB>translation`, one pair a line."""
+"""A text file with columns, `sentence<TAB>translation`, one pair a line."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field
 
-from regard.data.lines import read_lines
-from regard.data.sources import ParallelText, SourceSpec
-from regard.errors import DataError
+from regard.data.lines import decode, stream_lines
+from regard.data.records import Line, Place, Record, Rejected
+from regard.data.sources import PairSpec
+
+Column = Annotated[int, Field(ge=0)]
 
 
-class Spec(SourceSpec):
-    """data: {kind: tsv, train: pairs.tsv, held_out: dev.tsv, languages: [fr, en]}"""
+class Spec(PairSpec):
+    """{kind: tsv, path: pairs.tsv.gz, languages: [fr, en]}"""
 
-    train: Path = Field(..., description="pairs to train on")
-    held_out: Path = Field(..., description="pairs to score on")
-    languages: tuple[str, str] = Field(..., description="the language of each column")
+    path: Path = Field(..., description="lines with a tab between columns; gzip or plain")
+    columns: tuple[Column, Column] = Field((0, 1), description="where each side is, from 0")
 
-    def read(self) -> ParallelText:
-        train = read_pairs(self.train)
-        return ParallelText(
-            languages=self.languages,
-            train=train,
-            held_out=read_pairs(self.held_out),
-            about=f"{len(train):,} pairs of {self.train.name}",
-        )
+    def records(self) -> Iterator[Line]:
+        return read_columns(self.path, self.columns)
+
+    def files(self) -> list[Path]:
+        return [self.path]
 
 
-def read_pairs(path: Path) -> list[tuple[str, str]]:
-    """Every line has two columns, both with text in them; the first that has not is named."""
-    pairs = []
-    for number, line in enumerate(read_lines(path), start=1):
-        columns = line.split("\t")
-        if len(columns) != 2 or not all(map(str.strip, columns)):
-            raise DataError(
-                f"{path}, line {number}: expected two columns of text separated by one tab, "
-                f"found {line[:80]!r}."
-            )
-        pairs.append((columns[0], columns[1]))
-    if not pairs:
-        raise DataError(f"{path}: the file is empty.")
-    return pairs
+def read_columns(path: Path, columns: tuple[int, int]) -> Iterator[Line]:
+    """Two columns of a table. All its lines are as wide as its first: a stray tab moves text."""
+    width = 0
+    for number, line in stream_lines(path):
+        place = Place(str(path), number)
+        text = decode(line, place)
+        if isinstance(text, Rejected):
+            yield text
+            continue
+        cells = text.split("\t")
+        width = width or max(len(cells), *(column + 1 for column in columns))
+        if len(cells) == width:
+            yield Record(place, (cells[columns[0]], cells[columns[1]]))
+        else:
+            yield Rejected(place, "wrong columns", f"{len(cells)} instead of {width}")

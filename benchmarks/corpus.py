@@ -1,0 +1,37 @@
+"""Multi30k French → English as ids for every engine alike, cut into pieces by Regard."""
+
+import gzip
+import json
+from pathlib import Path
+
+from regard.data.prepare import prepare
+from regard.training.recipe import read_recipe
+
+ROOT = Path(__file__).parent.parent
+RECIPE = ROOT / "recipes" / "multi30k-fr-en.yaml"
+SHARED = ROOT / ".." / "shared" / "data" / "multi30k"
+FILES = {"train": "train", "dev": "val", "test": "test_2016_flickr"}
+
+
+def export(folder: Path) -> Path:
+    """{split}.jsonl with ids, {split}.fr and .en with the text, meta.json, tokenizer.json."""
+    recipe = read_recipe(RECIPE, ["tokenizer.vocabulary=8000"])
+    prepared = prepare(recipe.data, recipe.tokenizer, recipe.model.max_length)
+    tokenizer = prepared.tokenizer
+    folder.mkdir(parents=True)
+    for split, name in FILES.items():
+        sides = {}
+        for language in ("fr", "en"):
+            text = gzip.open(SHARED / f"{name}.{language}.gz", "rt", encoding="utf-8").read()
+            (folder / f"{split}.{language}").write_text(text, encoding="utf-8")
+            sides[language] = tokenizer.encode_all(text.removesuffix("\n").split("\n"))
+        with (folder / f"{split}.jsonl").open("w", encoding="utf-8") as file:
+            for french, english in zip(sides["fr"], sides["en"], strict=True):
+                source = [*french, tokenizer.end]
+                target = [tokenizer.start, *english, tokenizer.end]
+                file.write(json.dumps({"source": source, "target": target}) + "\n")
+    special = {"pad": tokenizer.pad, "start": tokenizer.start, "end": tokenizer.end}
+    meta = {"vocabulary": len(tokenizer), **special}
+    (folder / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
+    (folder / "tokenizer.json").write_text(tokenizer.to_json(), encoding="utf-8")
+    return folder

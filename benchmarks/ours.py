@@ -1,0 +1,118 @@
+"""Regard as one of the engines of the training benchmark, under the peers' protocol.
+
+Throughput takes the peers' optimiser (Adam), so that the work is the same. Training takes Regard's
+own defaults: the recipe, with the time as its budget.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent / "peers"))
+from common import peak_memory, process_age, write  # noqa: E402
+
+RECIPE = Path(__file__).parent.parent / "recipes" / "multi30k-fr-en.yaml"
+
+
+def throughput(options: argparse.Namespace) -> dict[str, Any]:
+    from regard.data.prepare import prepare
+    from regard.data.sampling import Position
+    from regard.machine import keep_freed_memory
+    from regard.models.kind import parameter_count
+    from regard.training.distributed import World
+    from regard.training.learner import Learner
+    from regard.training.recipe import read_recipe
+
+    keep_freed_memory()
+    optimiser = "training.optimiser={kind: adamw, learning_rate: 0.0003}"
+    recipe = read_recipe(RECIPE, [optimiser, *options.overrides])
+    prepared = prepare(recipe.data, recipe.tokenizer, recipe.model.max_length)
+    task = recipe.job.task(recipe, prepared)
+    learner = Learner(
+        task.model().build(len(prepared.tokenizer)), task.loss, recipe.training, World()
+    )
+    batches = task.batches(Position())
+    seconds, source, target, real, padded = [], 0, 0, 0, 0
+    for step in range(1, options.warmup + options.steps + 1):
+        began = time.perf_counter()
+        batch = next(batches)[0]
+        learner.update([batch], step, 0.0)
+        if step == 1:
+            first = process_age()
+        if step > options.warmup:
+            seconds.append(time.perf_counter() - began)
+            source += int(batch.source_padding.sum())
+            target += batch.tokens
+            real += int(batch.source_padding.sum() + batch.target_padding.sum())
+            padded += batch.source.numel() + batch.target.numel()
+    return {
+        "target_tokens_per_second": target / sum(seconds),
+        "source_tokens_per_second": source / sum(seconds),
+        "median_step_seconds": statistics.median(seconds),
+        "step_seconds": seconds,
+        "first_step_seconds": first,
+        "peak_memory_bytes": peak_memory(),
+        "parameters": parameter_count(learner.model),
+        "padding_share": 1 - real / padded,
+    }
+
+
+def train(options: argparse.Namespace) -> dict[str, Any]:
+    from regard.training.recipe import read_recipe
+    from regard.training.train import train as train_recipe
+
+    assignments = [f"training.budget={options.seconds}s", *options.overrides]
+    recipe = read_recipe(RECIPE, assignments)
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        translator = train_recipe(recipe, run)
+        lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    events = [json.loads(line) for line in lines]
+    curve = [
+        {"seconds": each["seconds"], "step": each["step"], "dev_bleu": each["scores"]["bleu"]}
+        for each in events
+        if "scores" in each
+    ]
+    references = _lines(options.data / "test.en")
+    sources = _lines(options.data / "test.fr")
+    hypotheses = translator.translate(sources, "en", beam=5)
+    from common import bleu
+
+    return {
+        "curve": curve,
+        "best_dev_bleu": max(each["dev_bleu"] for each in curve),
+        "test_bleu": bleu(hypotheses, references),
+        "test_hypotheses": hypotheses,
+        "peak_memory_bytes": peak_memory(),
+    }
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--mode", choices=("throughput", "train"), required=True)
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--warmup", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=1200)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("overrides", nargs="*", help="key.path=value, changes to the recipe")
+    options = parser.parse_args()
+    import torch
+
+    torch.set_num_threads(options.threads)
+    result = throughput(options) if options.mode == "throughput" else train(options)
+    write(options.out, {"name": "Regard", "mode": options.mode, **result})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""Batches of pairs of like length under a budget of tokens, for peers that are plain loops.
+
+Examples are shuffled, sorted by length within pools of about a hundred batches, and cut; the
+batches of an epoch are shuffled again. Little is padding and no two epochs are alike.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+import torch
+from common import Example
+from torch import Tensor
+
+POOL = 100  # batches whose examples are sorted together
+
+
+@dataclass(frozen=True)
+class Batch:
+    """source (B, S), target (B, T), padded on the right; source_real is True at real tokens."""
+
+    source: Tensor
+    source_real: Tensor
+    target: Tensor
+    source_tokens: int
+    target_tokens: int  # to be predicted: all but the start of each row
+
+    @property
+    def cells(self) -> int:
+        return self.source.numel() + self.target.numel()
+
+    @property
+    def real(self) -> int:
+        return self.source_tokens + self.target_tokens + len(self.target)
+
+
+def pad(rows: Sequence[Sequence[int]], filler: int) -> tuple[Tensor, Tensor]:
+    """Rows as one tensor (B, T), and where it is real."""
+    lengths = np.array([len(row) for row in rows])
+    real = np.arange(lengths.max()) < lengths[:, None]
+    ids = np.full(real.shape, filler, dtype=np.int64)
+    ids[real] = np.concatenate(rows)
+    return torch.from_numpy(ids), torch.from_numpy(real)
+
+
+def collate(examples: Sequence[Example], filler: int) -> Batch:
+    source, source_real = pad([example.source for example in examples], filler)
+    target, _ = pad([example.target for example in examples], filler)
+    return Batch(
+        source,
+        source_real,
+        target,
+        source_tokens=sum(len(example.source) for example in examples),
+        target_tokens=sum(len(example.target) - 1 for example in examples),
+    )
+
+
+def batches(examples: Sequence[Example], budget: int, seed: int, filler: int) -> Iterator[Batch]:
+    """Batches without end, epoch after epoch."""
+    lengths = np.array([(len(example.source), len(example.target)) for example in examples])
+    longest = int(lengths.sum(axis=1).max())
+    if longest > budget:
+        raise ValueError(f"the longest pair has {longest} tokens and a batch holds {budget}")
+    pool = max(1, int(POOL * budget / lengths.sum(axis=1).mean()))
+    for epoch in count():
+        random = np.random.default_rng([seed, epoch])
+        order = random.permutation(len(lengths))
+        rows: list[list[int]] = []
+        for start in range(0, len(order), pool):
+            chunk = order[start : start + pool]
+            # By target, then by source, so that the rows of a batch agree in both.
+            chunk = chunk[np.lexsort((lengths[chunk, 0], lengths[chunk, 1]))]
+            rows.extend(_cut(chunk.tolist(), lengths, budget))
+        for index in random.permutation(len(rows)):
+            yield collate([examples[row] for row in rows[index]], filler)
+
+
+def _cut(ordered: list[int], lengths: np.ndarray, budget: int) -> Iterator[list[int]]:
+    """Runs of examples, each as long as it may be: rows × (longest source + longest target)."""
+    batch: list[int] = []
+    longest = np.zeros(2, dtype=np.int64)
+    for index in ordered:
+        grown = np.maximum(longest, lengths[index])
+        if batch and grown.sum() * (len(batch) + 1) > budget:
+            yield batch
+            batch, grown = [], lengths[index]
+        batch.append(index)
+        longest = grown
+    if batch:
+        yield batch

@@ -1,0 +1,191 @@
+"""The two modes of a peer that is a torch module: how fast it steps, and how soon it translates."""
+
+import argparse
+import math
+import platform
+import statistics
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from itertools import islice
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from batching import Batch, batches, pad
+from common import BEAM, SMOOTHING, Corpus, bleu, peak_memory, process_age, write
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
+
+CLIP = 1.0
+ROWS = 128  # sentences that are translated together
+
+
+class Peer(nn.Module, ABC):
+    """A model as its own camp would write it."""
+
+    @abstractmethod
+    def forward(self, source: Tensor, source_real: Tensor, target: Tensor) -> Tensor:
+        """The loss, summed over the target's real tokens."""
+
+    @abstractmethod
+    def translate(self, source: Tensor, source_real: Tensor, beam: int) -> list[list[int]]:
+        """Ids without the start, one list a row; beam 1 is greedy."""
+
+
+def smoothed(logits: Tensor, following: Tensor, padding: int) -> Tensor:
+    """Cross-entropy with label smoothing (Szegedy et al. 2016), summed over real tokens."""
+    return F.cross_entropy(
+        logits.flatten(0, 1),
+        following.flatten(),
+        ignore_index=padding,
+        label_smoothing=SMOOTHING,
+        reduction="sum",
+    )
+
+
+def run(name: str, build: Callable[[Corpus], Peer], options: argparse.Namespace) -> None:
+    """Build the peer and do as the command line says."""
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(options.seed)
+    corpus = Corpus.open(options.data)
+    peer = build(corpus)
+    about = {
+        "peer": name,
+        "parameters": sum(p.numel() for p in peer.parameters() if p.requires_grad),
+        "options": {key: str(value) for key, value in vars(options).items()},
+        "versions": {"python": platform.python_version(), "torch": torch.__version__},
+    }
+    modes = {"throughput": throughput, "train": train}
+    modes[options.mode](peer, corpus, options, about)
+
+
+def stepper(peer: Peer, options: argparse.Namespace) -> Callable[[Batch], float]:
+    """One update of the weights; gives the loss per target token."""
+    adam = torch.optim.Adam(
+        peer.parameters(), lr=options.peak, betas=(0.9, 0.98), eps=1e-9, fused=True
+    )
+    rate = LambdaLR(adam, lambda step: inverse_root(step + 1, options.rise))
+    # One compilation for all shapes: batches come in hundreds of them.
+    objective = torch.compile(peer, dynamic=True) if options.compile else peer
+
+    def step(batch: Batch) -> float:
+        total: Tensor = objective(batch.source, batch.source_real, batch.target)
+        loss = total / batch.target_tokens
+        adam.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(peer.parameters(), CLIP)
+        adam.step()
+        rate.step()
+        return loss.item()
+
+    return step
+
+
+def inverse_root(step: int, rise: int) -> float:
+    """Up in a line, then down with 1/√step (Vaswani et al. 2017), as a share of the peak."""
+    return min(step / rise, math.sqrt(rise / step))
+
+
+def stream(corpus: Corpus, options: argparse.Namespace) -> Iterator[Batch]:
+    return batches(corpus.examples("train"), options.batch_tokens, options.seed, corpus.pad)
+
+
+def throughput(
+    peer: Peer, corpus: Corpus, options: argparse.Namespace, about: dict[str, Any]
+) -> None:
+    """Time steps one after another, the making of their batches included."""
+    step = stepper(peer, options)
+    peer.train()
+    seconds: list[float] = []
+    seen: list[Batch] = []
+    first = 0.0
+    before = time.perf_counter()
+    for batch in islice(stream(corpus, options), options.warmup + options.steps):
+        step(batch)
+        now = time.perf_counter()
+        first = first or process_age()
+        seconds.append(now - before)
+        seen.append(batch)
+        before = now
+    timed, counted = seconds[options.warmup :], seen[options.warmup :]
+    result = about | {
+        "target_tokens_per_second": sum(b.target_tokens for b in counted) / sum(timed),
+        "source_tokens_per_second": sum(b.source_tokens for b in counted) / sum(timed),
+        "median_step_seconds": statistics.median(timed),
+        "step_seconds": timed,
+        "first_step_seconds": first,
+        "peak_memory_bytes": peak_memory(),
+        "padding_share": 1 - sum(b.real for b in counted) / sum(b.cells for b in counted),
+    }
+    write(options.out, result)
+
+
+def train(peer: Peer, corpus: Corpus, options: argparse.Namespace, about: dict[str, Any]) -> None:
+    """Train by the clock, which stands still during evaluation; test the best checkpoint.
+
+    Training seconds hold everything else: making batches and, where asked for, compiling.
+    """
+    step = stepper(peer, options)
+    curve: list[dict[str, float]] = []
+    best: tuple[float, dict[str, Tensor]] = (-1.0, {})
+    losses: list[float] = []
+    seconds, due = 0.0, min(options.evaluate_every, options.seconds)
+    peer.train()
+    before = time.perf_counter()
+    for number, batch in enumerate(stream(corpus, options), start=1):
+        losses.append(step(batch))
+        now = time.perf_counter()
+        seconds, before = seconds + now - before, now
+        if seconds < due:
+            continue
+        dev = bleu(translate(peer, corpus, "dev", beam=1), corpus.references("dev"))
+        curve.append(
+            {
+                "seconds": seconds,
+                "step": number,
+                "loss": statistics.fmean(losses),  # since the evaluation before
+                "dev_bleu": dev,
+            }
+        )
+        write(options.out, about | {"curve": curve})
+        print(curve[-1], flush=True)
+        if dev > best[0]:
+            best = (dev, deepcopy(peer.state_dict()))
+        if seconds >= options.seconds:
+            break
+        losses = []
+        due = min(due + options.evaluate_every, options.seconds)
+        peer.train()
+        before = time.perf_counter()
+    peer.load_state_dict(best[1])
+    hypotheses = translate(peer, corpus, "test", BEAM)
+    result = about | {
+        "curve": curve,
+        "best_dev_bleu": best[0],
+        "test_bleu": bleu(hypotheses, corpus.references("test")),
+        "test_hypotheses": hypotheses,
+        "peak_memory_bytes": peak_memory(),
+    }
+    write(options.out, result)
+
+
+@torch.inference_mode()
+def translate(peer: Peer, corpus: Corpus, split: str, beam: int) -> list[str]:
+    """A split in its own order, translated in batches of like length."""
+    peer.eval()
+    sources = [example.source for example in corpus.examples(split)]
+    order = sorted(range(len(sources)), key=lambda index: len(sources[index]))
+    texts = [""] * len(sources)
+    for first in range(0, len(order), ROWS):
+        chunk = order[first : first + ROWS]
+        source, real = pad([sources[index] for index in chunk], corpus.pad)
+        for index, ids in zip(chunk, peer.translate(source, real, beam), strict=True):
+            texts[index] = corpus.text(ids)
+    return texts
+
+
+def limit(source: Tensor) -> int:
+    """How long a translation may grow: no sentence of the corpus is near it."""
+    return 2 * source.size(1) + 10

@@ -1,0 +1,249 @@
+"""Peers that are started through their own command line and judged by their logs and checkpoints.
+
+They are given the same pieces as text: the id 17 is the word `p17`, and a line of such words is a
+sentence. What they translate comes back the same way.
+"""
+
+import argparse
+import json
+import os
+import re
+import resource
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from common import BEAM, Corpus, bleu, peak_memory, write
+
+FOREVER = 10**6  # steps
+
+
+def spell(ids: list[int]) -> str:
+    return " ".join(f"p{index}" for index in ids)
+
+
+def understand(line: str) -> list[int]:
+    """The ids of a line; words that are not pieces (a toolkit's own unknown) are left out."""
+    return [int(found) for found in re.findall(r"\bp(\d+)\b", line)]
+
+
+def spell_corpus(corpus: Corpus, folder: Path) -> None:
+    """Sources with their end; targets bare, since toolkits add their own start and end."""
+    for split in ("train", "dev", "test"):
+        examples = corpus.examples(split)
+        for side, rows in (
+            ("fr", [example.source for example in examples]),
+            ("en", [example.target[1:-1] for example in examples]),
+        ):
+            text = "".join(spell(row) + "\n" for row in rows)
+            (folder / f"{split}.{side}").write_text(text, encoding="utf-8")
+    words = (f"p{index}\n" for index in range(corpus.vocabulary))
+    outside = {f"p{corpus.pad}\n", f"p{corpus.start}\n"}  # never seen: toolkits have their own
+    (folder / "vocabulary.txt").write_text(
+        "".join(word for word in words if word not in outside), encoding="utf-8"
+    )
+
+
+@dataclass(frozen=True)
+class Step:
+    """One line of a training log: when it came, since the process was started."""
+
+    number: int
+    loss: float
+    source_tokens: int
+    target_tokens: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Log:
+    """What a training run had said when it ended or was ended."""
+
+    steps: list[Step]
+    began: float  # when the training loop did
+    parameters: int
+
+
+@dataclass(frozen=True)
+class Toolkit:
+    """What differs from one toolkit to the next."""
+
+    name: str
+    parse: Callable[[str, float], Step | None]
+    beginning: re.Pattern[str]
+    parameters: re.Pattern[str]
+    train: list[str]  # the command, which would go on for very long
+    translate: Callable[[int, str, int, Path], list[str]]  # step, split, beam, output → command
+
+
+def environment(threads: int) -> dict[str, str]:
+    return os.environ | {
+        "OMP_NUM_THREADS": str(threads),
+        "MKL_NUM_THREADS": str(threads),
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONWARNINGS": "ignore",
+    }
+
+
+def watch(command: list[str], folder: Path, threads: int) -> Iterator[tuple[float, str]]:
+    """Lines of a process with the second each came; closing the iterator ends the process."""
+    began = time.perf_counter()
+    with (
+        (folder / "log.txt").open("w", encoding="utf-8") as log,
+        subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment(threads),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                log.write(line)
+                yield time.perf_counter() - began, line
+        except GeneratorExit:
+            process.terminate()
+            raise
+    if process.returncode:
+        said = (folder / "log.txt").read_text(encoding="utf-8").splitlines()[-20:]
+        raise RuntimeError("\n".join([f"{command[0]} failed; it said last:", *said]))
+
+
+def follow(
+    toolkit: Toolkit, folder: Path, options: argparse.Namespace, steps: int, seconds: float
+) -> Log:
+    """Train for so many steps or seconds of training, whichever comes first, and end it there."""
+    found: list[Step] = []
+    began, parameters = 0.0, 0
+    lines = watch(toolkit.train, folder, options.threads)
+    for now, line in lines:
+        if toolkit.beginning.search(line):
+            began = now
+        if match := toolkit.parameters.search(line):
+            parameters = int(match[1].replace(",", ""))
+        if step := toolkit.parse(line, now):
+            found.append(step)
+            if step.number >= steps or now - began > seconds:
+                break
+    lines.close()  # type: ignore[attr-defined]
+    return Log(found, began, parameters)
+
+
+def run(toolkit: Toolkit, corpus: Corpus, folder: Path, options: argparse.Namespace) -> None:
+    modes = {"throughput": throughput, "train": train}
+    about = {
+        "peer": toolkit.name,
+        "options": {key: str(value) for key, value in vars(options).items()},
+    }
+    modes[options.mode](toolkit, corpus, folder, options, about)
+
+
+def throughput(
+    toolkit: Toolkit,
+    corpus: Corpus,  # noqa: ARG001  the modes are called alike
+    folder: Path,
+    options: argparse.Namespace,
+    about: dict[str, Any],
+) -> None:
+    """Steps timed by the arrival of their lines in the log, which holds a line for each."""
+    log = follow(toolkit, folder, options, options.warmup + options.steps, float("inf"))
+    before = [log.began, *(step.seconds for step in log.steps)]
+    gaps = [step.seconds - start for step, start in zip(log.steps, before, strict=False)]
+    timed, counted = gaps[options.warmup :], log.steps[options.warmup :]
+    result = about | {
+        "parameters": log.parameters,
+        "target_tokens_per_second": sum(step.target_tokens for step in counted) / sum(timed),
+        "source_tokens_per_second": sum(step.source_tokens for step in counted) / sum(timed),
+        "median_step_seconds": statistics.median(timed),
+        "step_seconds": timed,
+        "first_step_seconds": log.steps[0].seconds,
+        "peak_memory_bytes": peak_memory(resource.RUSAGE_CHILDREN),
+        "padding_share": None,  # not in the log
+    }
+    write(options.out, result)
+
+
+def train(
+    toolkit: Toolkit,
+    corpus: Corpus,
+    folder: Path,
+    options: argparse.Namespace,
+    about: dict[str, Any],
+) -> None:
+    """Train in one go, then translate with the checkpoints left behind, about one a period.
+
+    Training seconds run from the start of the training loop; they hold the saving of checkpoints.
+    """
+    log = follow(toolkit, folder, options, FOREVER, options.seconds)
+    memory = peak_memory(resource.RUSAGE_CHILDREN)
+    about |= {"parameters": log.parameters}
+    curve: list[dict[str, float]] = []
+    for step in checkpoints(log, options):
+        since = int(curve[-1]["step"]) if curve else 0
+        hypotheses = translate(toolkit, corpus, folder, options, step.number, "dev", beam=1)
+        curve.append(
+            {
+                "seconds": step.seconds - log.began,
+                "step": step.number,
+                "loss": statistics.fmean(s.loss for s in log.steps[since : step.number]),
+                "dev_bleu": bleu(hypotheses, corpus.references("dev")),
+            }
+        )
+        write(options.out, about | {"curve": curve})
+        print(curve[-1], flush=True)
+    best = max(curve, key=lambda entry: entry["dev_bleu"])
+    hypotheses = translate(toolkit, corpus, folder, options, int(best["step"]), "test", BEAM)
+    result = about | {
+        "curve": curve,
+        "best_dev_bleu": best["dev_bleu"],
+        "test_bleu": bleu(hypotheses, corpus.references("test")),
+        "test_hypotheses": hypotheses,
+        "peak_memory_bytes": memory,
+    }
+    write(options.out, result)
+
+
+def checkpoints(log: Log, options: argparse.Namespace) -> list[Step]:
+    """The first step saved in each period, and the last of all; one cut short does not count."""
+    saved = [step for step in log.steps[:-1] if step.number % options.save_steps == 0]
+    if not saved:
+        raise RuntimeError("no checkpoint was saved in time: lower --save-steps")
+    chosen: list[Step] = []
+    for step in saved:
+        due = (len(chosen) + 1) * options.evaluate_every
+        if step.seconds - log.began >= due or step is saved[-1]:
+            chosen.append(step)
+    return chosen
+
+
+def translate(
+    toolkit: Toolkit,
+    corpus: Corpus,
+    folder: Path,
+    options: argparse.Namespace,
+    step: int,
+    split: str,
+    beam: int,
+) -> list[str]:
+    output = folder / f"{split}.{step}.{beam}.out"
+    subprocess.run(
+        toolkit.translate(step, split, beam, output),
+        cwd=folder,
+        env=environment(options.threads),
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+    lines = output.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    return [corpus.text(understand(line)) for line in lines]
+
+
+def save(path: Path, config: dict[str, Any]) -> None:
+    """A config file: JSON, which YAML readers read."""
+    path.write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,40 @@
+"""Results as JSON beside the docs, and as tables in docs/benchmarks.md: nothing there by hand."""
+
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE = DOCS / "benchmarks.md"
+
+
+def keep(name: str, result: Mapping[str, Any], section: str) -> None:
+    """The result as docs/benchmarks/NAME.json, and its section in the page written anew."""
+    (DOCS / "benchmarks").mkdir(exist_ok=True)
+    path = DOCS / "benchmarks" / f"{name}.json"
+    path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    begin, end = f"<!-- {name}: written by benchmarks/{name}.py -->", f"<!-- end of {name} -->"
+    page = PAGE.read_text(encoding="utf-8")
+    before, _, rest = page.partition(begin)
+    _, _, after = rest.partition(end)
+    if not rest:
+        before, after = page.rstrip() + "\n\n", "\n"
+    PAGE.write_text(f"{before}{begin}\n{section.strip()}\n{end}{after}", encoding="utf-8")
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def machine() -> dict[str, Any]:
+    import torch
+
+    return {
+        "cpu": torch.backends.cpu.get_cpu_capability(),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }

@@ -1,0 +1,42 @@
+"""What sources give: records with the place they come from, and lines that cannot be used."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Place(NamedTuple):
+    """Where a record stands: a file and a line in it, counted from 1 (a row, in Parquet)."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One example as text: (sentence, translation), (text,) or (text, label)."""
+
+    place: Place
+    texts: tuple[str, ...]
+    ends: bool = True  # of a text cut into several records, only the last one ends it
+
+    @property
+    def lines(self) -> int:
+        """How many lines of its file it is: one, but of running text as many as it holds."""
+        if len(self.texts) > 1:
+            return 1
+        return self.texts[0].count("\n") + (not self.texts[0].endswith("\n"))
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A line that cannot be an example: why in a word or two for the ledger, and what was found."""
+
+    place: Place
+    why: str  # "empty side", "invalid UTF-8" …: one of few, so that they can be counted
+    found: str = ""  # "byte 12 is 0xff"
+
+
+Line = Record | Rejected

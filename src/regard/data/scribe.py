@@ -1,0 +1,150 @@
+"""Records to rows: encoded some thousand at a time, measured, and written to a token store."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import chain, compress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from regard.data import store
+from regard.data.corpus import Refused
+from regard.data.ledger import Ledger
+from regard.data.records import Record, Rejected
+from regard.data.sources import Shape
+from regard.data.tokenizer import Tokenizer
+
+ROWS, CHARACTERS = 8192, 2**20  # of a record batch, whichever is reached first
+ROOM = 2  # tokens beside those of the text: a tag or a start, and an end
+
+Sides = Sequence[Sequence[list[int]]]  # ids by side and record
+
+
+@dataclass(frozen=True)
+class Form:
+    """What becomes of a record, in whichever part it is."""
+
+    shape: Shape
+    tokenizer: Tokenizer
+    limit: int  # tokens of a side; running text has no limit
+    labels: dict[str, int]
+
+    @property
+    def sides(self) -> int:
+        """How many texts of a record are turned into ids."""
+        return 2 if self.shape == "pair" else 1
+
+    def encode(self, records: Sequence[Record]) -> Sides:
+        sides = [
+            self.tokenizer.encode_all([record.texts[side] for record in records])
+            for side in range(self.sides)
+        ]
+        if self.shape == "text":
+            for record, ids in zip(records, sides[0], strict=True):
+                ids.extend([self.tokenizer.end] * record.ends)
+        return sides
+
+    def wrong(self, record: Record, lengths: Sequence[int]) -> Rejected | None:
+        """Why a record cannot be learned from, now that its tokens are counted."""
+        if self.shape == "text":
+            return None
+        if not min(lengths):
+            return Rejected(record.place, "empty side", "the tokeniser leaves nothing of it")
+        if max(lengths) + ROOM > self.limit:
+            found = f"{max(lengths) + ROOM:,} tokens, and the model takes {self.limit:,}"
+            return Rejected(record.place, "over the limit", found)
+        if self.shape == "labelled" and record.texts[1].strip() not in self.labels:
+            return Rejected(record.place, "unknown label", "no training text has this label")
+        return None
+
+
+def fold(texts: Sequence[str]) -> bytes:
+    """Eight bytes that are the same for the same texts, but for space around them."""
+    return blake2b("\0".join(map(str.strip, texts)).encode(), digest_size=8).digest()
+
+
+class Scribe:
+    """Writes one part, and accounts for every line that it is given."""
+
+    def __init__(self, path: Path, form: Form, ledger: Ledger, names: Sequence[str]) -> None:
+        self.part, self.files = path.stem, dict[str, int]()
+        self._form, self._ledger, self._names = form, ledger, names
+        texts = 0 if self.part == "train" else form.sides
+        self._schema = store.schema(len(form.tokenizer), form.shape, texts)
+        self._writer = pa.ipc.new_file(str(path), self._schema)
+        self._source, self._size = 0, 0
+        self._pending: list[Record] = []
+
+    def __enter__(self) -> "Scribe":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self._write()
+        self._writer.close()
+
+    def add(self, source: int, record: Record) -> None:
+        full = len(self._pending) == ROWS or self._size > CHARACTERS
+        if full or source != self._source:  # a batch is of one source
+            self._write()
+        self._source = source
+        self._pending.append(record)
+        self._size += sum(map(len, record.texts))
+
+    def refuse(self, source: int, refused: Refused) -> None:
+        """Account for what is not written."""
+        self._ledger.drop(self.part, self._names[source], *refused)
+
+    def _write(self) -> None:
+        """What is pending becomes a record batch; what proves wrong is refused after all."""
+        records, self._pending, self._size = self._pending, [], 0
+        sides = self._form.encode(records)
+        lengths = zip(*(map(len, side) for side in sides), strict=True)
+        wrong = list(map(self._form.wrong, records, lengths))
+        if any(wrong):
+            for record, why in zip(records, wrong, strict=True):
+                if why is not None:
+                    self.refuse(self._source, Refused(why, record.lines, record.texts))
+            fine = [why is None for why in wrong]
+            records = list(compress(records, fine))
+            sides = [list(compress(side, fine)) for side in sides]
+        if records:
+            lines = sum(record.lines for record in records)
+            self._ledger.keep(self.part, self._names[self._source], lines)
+            self._writer.write_batch(self._batch(records, sides))
+
+    def _batch(self, records: Sequence[Record], sides: Sides) -> pa.RecordBatch:
+        """The columns that the schema asks for."""
+        make: dict[str, Callable[[pa.DataType], Any]] = {
+            "first": lambda kind: _lists(sides[0], kind),
+            "second": lambda kind: _lists(sides[1], kind),
+            "label": lambda _: [self._form.labels[record.texts[1].strip()] for record in records],
+            "lines": lambda _: [record.lines for record in records],
+            "source": lambda _: np.full(len(records), self._source, np.int16),
+            "file": lambda _: [self._number(record.place.file) for record in records],
+            "line": lambda _: [record.place.line for record in records],
+            "hash": lambda _: np.frombuffer(b"".join(fold(r.texts) for r in records), np.uint64),
+            "text_0": lambda _: [record.texts[0] for record in records],
+            "text_1": lambda _: [record.texts[1] for record in records],
+        }
+        columns = [make[column.name](column.type) for column in self._schema]
+        return pa.record_batch(columns, schema=self._schema)
+
+    def _number(self, file: str) -> int:
+        return self.files.setdefault(file, len(self.files))
+
+
+def _lists(rows: Sequence[list[int]], kind: pa.ListType) -> pa.ListArray:
+    ends = np.cumsum(np.fromiter(map(len, rows), np.int64, len(rows)))
+    ids = np.fromiter(chain.from_iterable(rows), kind.value_type.to_pandas_dtype(), ends[-1])
+    offsets = np.concatenate(([0], ends)).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(ids))

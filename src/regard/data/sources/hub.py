@@ -1,0 +1,141 @@
+"""A dataset of the Hugging Face hub by its name. It is fetched once, as Parquet, and kept.
+
+`GET /api/datasets/{name}/parquet` answers {subset: {split: [URL, …]}}. The list is kept first and
+the files after it, each whole or not at all, so that what was cut short goes on where it stopped
+and what is all there needs no network.
+"""
+
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from http.client import HTTPException
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+from pydantic import Field, TypeAdapter
+
+from regard.data.records import Line
+from regard.data.sources import PairSpec
+from regard.data.sources.parquet import read_parquet
+from regard.errors import DataError, OutputError
+from regard.files import write_whole
+
+BLOCK = 2**20  # bytes read at once
+PATIENCE = 60  # seconds without a byte
+
+Listing = TypeAdapter(dict[str, dict[str, list[str]]])
+
+
+class Spec(PairSpec):
+    """{kind: hub, name: Helsinki-NLP/opus_books, subset: en-fr, columns: …, languages: …}"""
+
+    name: str = Field(
+        ..., pattern=r"^\w[\w.-]*(/\w[\w.-]*)?$", description="owner/dataset, as on the hub"
+    )
+    subset: str = Field(
+        "default", pattern=r"^\w[\w.+-]*$", description="which of its subsets (configurations)"
+    )
+    split: str = Field("train", pattern=r"^\w[\w.+-]*$", description="which split of it")
+    columns: tuple[str, str] = Field(..., description="the column of each side, dots lead inwards")
+
+    def records(self) -> Iterator[Line]:
+        for file in self.files():
+            yield from read_parquet(file, self.columns)
+
+    def files(self) -> list[Path]:
+        """The files in the cache, after those that are missing have been fetched."""
+        folder = _cache() / self.name.replace("/", "--") / self.subset / self.split
+        addresses = self._addresses(folder)
+        files = [folder / f"{number:05}.parquet" for number in range(len(addresses))]
+        for file, address in zip(files, addresses, strict=True):
+            if not file.exists():
+                _save(address, file)
+        return files
+
+    def _addresses(self, folder: Path) -> list[str]:
+        known = folder / "urls.json"
+        if not known.exists():
+            addresses = self._ask()
+            _make(folder)
+            write_whole(known, json.dumps(addresses).encode())
+        try:
+            return TypeAdapter(list[str]).validate_json(known.read_bytes())
+        except ValueError:
+            raise DataError(f"{known}: cannot be understood; delete it to have it anew.") from None
+
+    def _ask(self) -> list[str]:
+        address = f"{_hub()}/api/datasets/{self.name}/parquet"
+        try:
+            subsets = Listing.validate_json(b"".join(_fetch(address)))
+        except ValueError:
+            raise DataError(f"{address}: the answer is not a list of Parquet files.") from None
+        for key, names in (("subset", subsets), ("split", subsets.get(self.subset, {}))):
+            name = getattr(self, key)
+            if name not in names:
+                raise DataError(
+                    f"{self.name}: there is no {key} '{name}' in this dataset; set {key} to one "
+                    f"of: {', '.join(names)}."
+                )
+        return subsets[self.subset][self.split]
+
+
+def _hub() -> str:
+    return os.environ.get("REGARD_HUB", "https://huggingface.co").rstrip("/")
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("REGARD_CACHE") or "~/.cache/regard").expanduser() / "datasets"
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+
+
+def _save(address: str, path: Path) -> None:
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.writelines(_fetch(address))
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _unwritable(path: Path, error: OSError) -> OutputError:
+    return OutputError(
+        f"{path}: cannot be written ({error.strerror}); set REGARD_CACHE to another folder."
+    )
+
+
+def _fetch(address: str) -> Iterator[bytes]:
+    """What is at an address, block by block; all of it, or an error."""
+    if not address.startswith(("https://", f"{_hub()}/")):
+        raise DataError(f"{address}: the hub names a file outside itself; it is not fetched.")
+    try:
+        with urlopen(address, timeout=PATIENCE) as answer:
+            missing = int(answer.headers.get("Content-Length", 0))
+            while block := answer.read(BLOCK):
+                missing -= len(block)
+                yield block
+            if missing > 0:
+                raise DataError(f"{address}: cut off {missing:,} bytes before its end; try again.")
+    except HTTPError as error:
+        error.close()
+        raise DataError(
+            f"{address}: the hub answers {error.code} ({error.reason}); check the name, and that "
+            f"the dataset is open to all."
+        ) from None
+    except (OSError, HTTPException) as error:
+        raise DataError(
+            f"{address}: cannot be reached ({getattr(error, 'reason', error)}); without a network, "
+            f"give a folder of the dataset's Parquet files with kind: parquet instead."
+        ) from None

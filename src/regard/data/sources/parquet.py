@@ -1,0 +1,111 @@
+"""Columns of Parquet files, such as a dataset of the Hugging Face hub is kept in.
+
+Columns may lead inwards: `translation.fr` is the field `fr` of the column `translation`. They are
+read as bytes and decoded here, so that a text that is not UTF-8 costs one row and not the file.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pydantic import Field
+
+from regard.data.lines import decode
+from regard.data.records import Line, Place, Record, Rejected
+from regard.data.sources import PairSpec
+from regard.data.sources.paths import files_at
+from regard.errors import DataError
+
+ROWS = 4096  # at once in memory
+TEXT = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+
+
+class Spec(PairSpec):
+    """{kind: parquet, path: opus_books/, split: train, columns: [translation.fr, …], …}"""
+
+    path: Path = Field(..., description="a file, or a folder: all .parquet files below it")
+    split: str = Field("", description="of a folder, only files or folders named so, as train")
+    columns: tuple[str, str] = Field(..., description="the column of each side, dots lead inwards")
+
+    def records(self) -> Iterator[Line]:
+        for file in self.files():
+            yield from read_parquet(file, self.columns)
+
+    def files(self) -> list[Path]:
+        found = files_at(self.path, "*.parquet")
+        if not self.split or not self.path.is_dir():
+            return found
+        inside = [file.relative_to(self.path) for file in found]
+        chosen = [self.path / file for file in inside if _is_of(self.split, file)]
+        if not chosen:
+            raise DataError(
+                f"{self.path}: no Parquet file here is of the split '{self.split}'; the first is "
+                f"{inside[0]}."
+            )
+        return chosen
+
+
+def read_parquet(path: Path, columns: Sequence[str]) -> Iterator[Line]:
+    """A record a row, some thousand rows in memory at a time."""
+    row = 0
+    for batch in _batches(path, columns):
+        for values in zip(*(_bytes(batch, column) for column in columns), strict=True):
+            row += 1
+            yield _record(values, Place(str(path), row), columns)
+
+
+def _record(values: tuple[bytes | None, ...], place: Place, columns: Sequence[str]) -> Line:
+    texts = []
+    for column, value in zip(columns, values, strict=True):
+        if value is None:
+            return Rejected(place, "missing text", f"{column} is null")
+        text = decode(value, place)
+        if isinstance(text, Rejected):
+            return text
+        texts.append(text)
+    return Record(place, tuple(texts))
+
+
+def _batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    try:
+        with pq.ParquetFile(path) as file:
+            for column in columns:
+                _check_is_text(file.schema_arrow, column, path)
+            yield from file.iter_batches(ROWS, columns=list(columns))
+    except FileNotFoundError:
+        raise DataError(f"{path}: there is no such file or folder.") from None
+    except (OSError, pa.ArrowException) as error:
+        said = " ".join(str(error).split())
+        raise DataError(f"{path}: cannot be read as Parquet ({said}).") from None
+
+
+def _check_is_text(schema: pa.Schema, column: str, path: Path) -> None:
+    fields, kind = list(schema), pa.null()
+    for part in column.split("."):
+        types = {field.name: field.type for field in fields}
+        if part not in types:
+            raise DataError(
+                f"{path}: there is no column {column}; where '{part}' should be there are: "
+                f"{', '.join(types) or 'no columns'}."
+            )
+        kind = types[part]
+        fields = list(kind) if pa.types.is_struct(kind) else []
+    if (kind.value_type if pa.types.is_dictionary(kind) else kind) not in TEXT:
+        raise DataError(f"{path}: the column {column} holds {kind} and not text.")
+
+
+def _bytes(batch: pa.RecordBatch, column: str) -> list[bytes | None]:
+    first, *inwards = column.split(".")
+    values = batch.column(first)
+    for part in inwards:
+        values = pc.struct_field(values, part)
+    found: list[bytes | None] = values.cast(pa.large_binary()).to_pylist()
+    return found
+
+
+def _is_of(split: str, file: Path) -> bool:
+    """`train-00000-of-00002.parquet` and `train/0.parquet` are of train; `training…` is not."""
+    return split in file.parts or bool(re.match(rf"{re.escape(split)}(?!_?[A-Za-z])", file.name))

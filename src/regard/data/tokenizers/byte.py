@@ -1,0 +1,23 @@
+"""The 256 bytes of UTF-8 (as in ByT5, Xue et al. 2022): nothing to learn, and nothing is lost."""
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from regard.data.tokenizer import Tokenizer
+from regard.data.tokenizers import TokenizerSpec
+from regard.data.tokenizers.assembly import finish, first_pieces, spelling, whole
+
+
+class Spec(TokenizerSpec):
+    """tokenizer: byte"""
+
+    needs_text: ClassVar[bool] = False
+
+    def train(
+        self,
+        lines: Iterable[str] = (),  # noqa: ARG002
+        languages: Sequence[str] = (),
+    ) -> Tokenizer:
+        backend = whole()
+        backend.model = spelling(first_pieces(languages))
+        return finish(backend, languages)

@@ -1,0 +1,55 @@
+"""A labeller: texts to labels, with probabilities."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from regard.data.batching import pad
+from regard.data.tokenizer import Tokenizer
+from regard.errors import DataError
+
+BATCH = 64
+
+
+@dataclass(frozen=True)
+class Judgement:
+    label: str
+    probability: float
+
+
+class Labeller:
+    """What `regard.load` gives for a run of the classification job."""
+
+    def __init__(
+        self, model: nn.Module, tokenizer: Tokenizer, labels: Sequence[str], max_length: int
+    ) -> None:
+        self.model = model.eval()
+        self.tokenizer = tokenizer
+        self.labels = tuple(labels)
+        self.max_length = max_length
+
+    @torch.inference_mode()
+    def classify(self, texts: Sequence[str]) -> list[Judgement]:
+        """The likeliest label of each text, and how likely it is."""
+        rows = [self._ids(text, number) for number, text in enumerate(texts, start=1)]
+        device = next(self.model.parameters()).device
+        judged = []
+        for start in range(0, len(rows), BATCH):
+            ids, real = pad(rows[start : start + BATCH], self.tokenizer.pad)
+            likelihood = self.model(ids.to(device), real.to(device)).softmax(-1).max(-1)
+            judged += [
+                Judgement(self.labels[label], probability)
+                for probability, label in zip(*map(torch.Tensor.tolist, likelihood), strict=True)
+            ]
+        return judged
+
+    def _ids(self, text: str, number: int) -> list[int]:
+        ids = [self.tokenizer.start, *self.tokenizer.encode(text), self.tokenizer.end]
+        if len(ids) > self.max_length:
+            raise DataError(
+                f"text {number} has {len(ids):,} tokens and this model takes "
+                f"{self.max_length:,}: shorten it."
+            )
+        return ids

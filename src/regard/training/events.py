@@ -1,0 +1,44 @@
+"""What happens while training, told by the loop to whoever reports it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Step:
+    """An update was made."""
+
+    step: int
+    loss: float  # per token
+    tokens: int  # predicted
+    norm: float  # of the gradient
+    seconds: float  # since training began
+    progress: float  # from 0 to 1
+    applied: bool
+
+
+@dataclass(frozen=True)
+class Look:
+    """The model was judged on the dev data."""
+
+    step: int
+    scores: dict[str, float]
+    best: bool
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Saved:
+    step: int
+    place: Path
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Training is over, and why: finished, stopped early, or interrupted."""
+
+    why: str
+    finished: bool
+
+
+Event = Step | Look | Saved | Ended

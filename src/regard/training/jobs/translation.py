@@ -1,0 +1,166 @@
+"""Translation: pairs in, cross-entropy over the target words, BLEU and chrF on what it says."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from itertools import islice
+from typing import TYPE_CHECKING, ClassVar, cast
+
+import torch
+from torch import Tensor, nn
+
+from regard.data.batching import Batch, Batches, pair_batches
+from regard.data.prepare import Prepared
+from regard.data.sampling import Position, Rows
+from regard.data.sources import Shape
+from regard.data.store import Store
+from regard.decoding.translator import Translator
+from regard.errors import ConfigError
+from regard.evaluation.translation import TranslationScore, score_translations
+from regard.models import encoder_decoder
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.training.distributed import World
+from regard.training.jobs import Finished, JobSpec, chosen_metric
+from regard.training.objectives import predict
+from regard.training.progress import Reporter, silent
+
+if TYPE_CHECKING:
+    from regard.training.recipe import Recipe
+
+
+class Translation:
+    def __init__(self, recipe: "Recipe", prepared: Prepared) -> None:
+        self.recipe, self.prepared = recipe, prepared
+        self.metric = chosen_metric(recipe, ("bleu", "chrf", "loss"))
+        spec = recipe.training
+        self._training = self._batches(prepared.train, spec.batch_tokens, spec.seed)
+
+    def model(self) -> encoder_decoder.Spec:
+        spec = self.recipe.model
+        if not isinstance(spec, encoder_decoder.Spec):
+            raise ConfigError(
+                f"model: a {spec.kind()} cannot be trained to translate; use encoder-decoder."
+            )
+        return spec
+
+    def batches(self, position: Position) -> Iterator[tuple[Batch, Position]]:
+        return self._training.since(position)
+
+    def loss(self, model: nn.Module, batch: Batch, smoothing: float | None = None) -> Tensor:
+        translating = cast("EncoderDecoder", model)
+        states = translating.states(batch.source, batch.source_padding, batch.target[:, :-1])
+        if smoothing is None:
+            smoothing = self.recipe.training.label_smoothing
+        words, real = batch.target[:, 1:], batch.target_padding[:, 1:]
+        return predict(translating, states, words, real, smoothing)
+
+    def measure(self, model: nn.Module, world: World) -> dict[str, float]:
+        """Loss without smoothing on all dev pairs; BLEU and chrF on what is said of the first."""
+        dev = self.prepared.dev
+        loss, tokens = self._dev_loss(model, dev, world)
+        scores = {"loss": loss / tokens}
+        if self.metric != "loss":
+            limit = self.recipe.training.evaluation.limit
+            judged = self._judge(self.translator(model), dev, limit, silent, beam=1)
+            scores["bleu"] = sum(each.bleu for each in judged.values()) / len(judged)
+            scores["chrf"] = sum(each.chrf for each in judged.values()) / len(judged)
+        return scores
+
+    def translator(self, model: nn.Module) -> Translator:
+        return Translator(
+            cast("EncoderDecoder", model),
+            self.prepared.tokenizer,
+            self.prepared.guess,
+            self.recipe.model.max_length,
+            self.recipe.data.ways,
+        )
+
+    def finish(self, model: nn.Module, report: Reporter) -> Finished:
+        translator = self.translator(model)
+        part, store = self.prepared.judged
+        scores = self._judge(translator, store, len(store), report, beam=1)
+        details = {
+            "directions": [f"{way.source} → {way.target}" for way in self.recipe.data.ways],
+            "max_length": self.recipe.model.max_length,
+            "scores": {direction: asdict(score) for direction, score in scores.items()},
+            "scored_on": part,
+        }
+        return Finished(
+            product=translator,
+            title=f"A translator, {', '.join(scores)}",
+            card=_card(scores, part),
+            details=details,
+            parts={"languages.json": translator.guess.to_json()},
+        )
+
+    @torch.no_grad()
+    def _dev_loss(self, model: nn.Module, dev: Store, world: World) -> tuple[float, float]:
+        total, tokens = 0.0, 0
+        budget = max(self.recipe.training.batch_tokens, dev.facts.longest + 8)
+        for batch in self._batches(dev, budget, seed=0).epoch():
+            total += float(self.loss(model, batch.to(world.device), smoothing=0.0))
+            tokens += batch.tokens
+        return total, tokens
+
+    def _batches(self, store: Store, budget: int, seed: int) -> Batches[Rows, Batch]:
+        return pair_batches(store, self.prepared.tokenizer, self.recipe.data.ways, budget, seed)
+
+    def _judge(
+        self, translator: Translator, store: Store, limit: int, report: Reporter, beam: int
+    ) -> dict[str, TranslationScore]:
+        """Scores of each direction on the pairs that offer it: {"fr → en": …}."""
+        scores = {}
+        for way in self.recipe.data.ways:
+            pairs = list(islice(_pairs(store, way.source, way.target), limit))
+            if not pairs:
+                continue
+            title = f"Scoring {way.source} → {way.target}"
+            with report.bar(title, len(pairs), "pairs") as advance:
+                outputs = translator.translate(
+                    [source for source, _ in pairs], way.target, advance, beam=beam
+                )
+            references = [target for _, target in pairs]
+            scores[f"{way.source} → {way.target}"] = score_translations(outputs, references)
+        return scores
+
+
+def _pairs(store: Store, source: str, target: str) -> Iterator[tuple[str, str]]:
+    """The raw pairs of a part in these two languages, in this order."""
+    texts = list(zip(store.texts(0), store.texts(1), strict=True))
+    for section in store.sections:
+        rows = texts[section.first : section.first + section.count]
+        if section.tongues == (source, target):
+            yield from rows
+        elif section.tongues == (target, source):
+            yield from ((second, first) for first, second in rows)
+
+
+def _card(scores: Mapping[str, TranslationScore], part: str) -> str:
+    rows = "\n".join(
+        f"| {direction} | {each.bleu:.1f} | {each.chrf:.1f} | {each.exact:.1%} | {each.pairs:,} |"
+        for direction, each in scores.items()
+    )
+    signature = next(iter(scores.values())).signature
+    target = next(iter(scores)).rpartition(" ")[2]
+    return f"""| direction | BLEU | chrF | exact | {part} pairs |
+|---|---|---|---|---|
+{rows}
+
+BLEU and chrF by sacrebleu on detokenised text, greedy decoding ({signature}).
+
+    echo "…" | regard translate THIS-FOLDER --to {target}
+
+```python
+import regard
+
+regard.load("THIS-FOLDER").translate(["…"], to="{target}")
+```
+"""
+
+
+class Spec(JobSpec):
+    """job: translation"""
+
+    shape: ClassVar[Shape] = "pair"
+
+    def task(self, recipe: "Recipe", prepared: Prepared) -> Translation:
+        return Translation(recipe, prepared)

@@ -1,0 +1,167 @@
+"""One update of the weights, the same lines for one process or many, one batch or several.
+
+    loss = Σ over the tokens of all batches and processes / their number
+
+so that accumulation and the number of processes change nothing but the rounding. All randomness of
+an update (dropout) follows from the seed, the step and the rank: there is no random state to save.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.flop_counter import FlopCounterMode
+
+from regard.machine import computes_bfloat16
+from regard.training.averaging import Average
+from regard.training.distributed import World
+from regard.training.spec import TrainingSpec
+
+
+class Batch(Protocol):
+    """What a job learns from: some examples at once."""
+
+    @property
+    def tokens(self) -> int:
+        """How many predictions it asks for."""
+        ...
+
+    def to(self, device: torch.device) -> Self: ...
+
+    def share(self, rank: int, size: int) -> Self:
+        """The part of one process of several; it may have nothing to predict."""
+        ...
+
+
+Loss = Callable[[nn.Module, Any], Tensor]  # (model, batch) → the sum over the batch's tokens
+
+
+@dataclass(frozen=True)
+class Update:
+    """How one update went."""
+
+    loss: float  # per token
+    tokens: int  # predicted, over all processes
+    norm: float  # of the gradient before clipping
+    applied: bool  # False where loss or gradient were not finite: the weights did not move
+    asked_to_stop: bool  # by a signal to any process
+    seconds: float  # since training began, by the leading process's clock
+
+
+class Learner:
+    """A model and all that moves its weights."""
+
+    def __init__(self, model: nn.Module, loss: Loss, spec: TrainingSpec, world: World) -> None:
+        self.model, self.spec, self.world = model, spec, world
+        self.module = world.spread(_WithLoss(model, loss), spec.sharded)
+        self.optimisers = spec.optimiser.build(model)
+        self.average = Average(model, spec.average) if spec.average else None
+        self.work = 0.0  # floating-point operations for a token, counted in the first update
+        self.autocast = spec.precision == "bfloat16" or (
+            spec.precision == "auto" and computes_bfloat16(world.device)
+        )
+        for optimiser in self.optimisers:
+            for group in optimiser.param_groups:
+                group["peak"] = group["lr"]
+
+    def update(
+        self,
+        batches: Sequence[Batch],
+        step: int,
+        progress: float,
+        asked_to_stop: bool = False,
+        seconds: float = 0.0,
+    ) -> Update:
+        """The step-th update, counted from 1, `progress` of training being behind."""
+        world = self.world
+        tokens = sum(batch.tokens for batch in batches)  # a batch is global: each takes its share
+        torch.manual_seed(_seed(self.spec.seed, step, world.rank))
+        self.model.train()
+        self.module.zero_grad()
+        with self._counting_work(tokens):
+            own_loss = self._backward(batches, tokens)
+        norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), self.spec.clip))
+        loss, stops, clock = world.sums(
+            [own_loss, float(asked_to_stop), seconds if world.leads else 0.0]
+        )
+        # The norm is of the summed gradient, the same in every process: all skip or none.
+        applied = math.isfinite(loss) and math.isfinite(norm)
+        if applied:
+            self._move(self.spec.schedule.factor(step, progress))
+            if self.average is not None:
+                self.average.update(step)
+        return Update(loss / tokens, tokens, norm, applied, stops > 0, clock)
+
+    def _backward(self, batches: Sequence[Batch], tokens: int) -> float:
+        """Gradients of all batches added up; this process's part of the summed loss."""
+        world, total = self.world, 0.0
+        for number, batch in enumerate(batches, start=1):
+            share = batch.share(world.rank, world.size) if world.size > 1 else batch
+            with self._communicating(number == len(batches)), self._precision():
+                loss = self.module(share.to(world.device))
+            # The processes' gradients are averaged, and a sum is wanted: × their number.
+            (loss * (world.size / tokens)).backward()
+            total += float(loss.detach())
+        return total
+
+    def _move(self, factor: float) -> None:
+        for optimiser in self.optimisers:
+            for group in optimiser.param_groups:
+                group["lr"] = group["peak"] * factor
+            optimiser.step()
+
+    @contextmanager
+    def _communicating(self, last: bool) -> Iterator[None]:
+        """Processes exchange gradients once an update, after its last batch."""
+        if isinstance(self.module, DistributedDataParallel) and not last:
+            with self.module.no_sync():
+                yield
+        else:
+            yield
+
+    @contextmanager
+    def _counting_work(self, tokens: int) -> Iterator[None]:
+        if self.work or self.world.size > 1:
+            yield
+            return
+        with FlopCounterMode(display=False) as counter:
+            yield
+        self.work = counter.get_total_flops() / tokens
+
+    @contextmanager
+    def _precision(self) -> Iterator[None]:
+        with torch.autocast(self.world.device.type, torch.bfloat16, enabled=self.autocast):
+            yield
+
+    @contextmanager
+    def at_its_best(self) -> Iterator[nn.Module]:
+        """The model as it should be judged: averaged if asked for, without dropout."""
+        self.model.eval()
+        if self.average is None:
+            yield self.model
+        else:
+            with self.average.in_place():
+                yield self.model
+
+
+class _WithLoss(nn.Module):
+    """The loss as a module's forward, where torch's parallel wrappers can see it."""
+
+    def __init__(self, model: nn.Module, loss: Loss) -> None:
+        super().__init__()
+        self.model = model
+        self.loss = loss
+
+    def forward(self, batch: Any) -> Tensor:
+        return self.loss(self.model, batch)
+
+
+def _seed(*numbers: int) -> int:
+    """One seed from several numbers, unlike those of their neighbours."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))

@@ -1,0 +1,10 @@
+"""Down in a line to zero: whatever the budget, the weights have come to rest when it ends."""
+
+from regard.training.schedules import ScheduleSpec
+
+
+class Spec(ScheduleSpec):
+    """schedule: {kind: linear, warmup: 50}"""
+
+    def falling(self, step: int, progress: float) -> float:  # noqa: ARG002
+        return max(0.0, 1.0 - progress)

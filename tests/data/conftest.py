@@ -1,0 +1,18 @@
+"""What the tests of this room may use: real text, where it lies beside the project."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder ../shared/data, seen from the root of the project."""
+    folder = Path(__file__).parents[3] / "shared" / "data"
+    if not folder.is_dir():
+        missing = f"{folder} is not there: real corpora cannot be read"
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    return folder

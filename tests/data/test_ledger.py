@@ -1,0 +1,134 @@
+"""Every line read is accounted for, shown, stored, and limited in what may be lost."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from regard.data.ledger import DUPLICATE, FIRST, HELD_OUT, Ledger
+from regard.data.records import Place, Rejected
+from regard.errors import DataError, RunError
+
+
+def rejected(why: str, line: int = 1, found: str = "") -> Rejected:
+    return Rejected(Place("a.tsv", line), why, found)
+
+
+def printed(ledger: Ledger, width: int = 120) -> str:
+    console = Console(width=width, color_system=None)
+    with console.capture() as captured:
+        console.print(ledger.table())
+    return captured.get()
+
+
+def a_ledger() -> Ledger:
+    ledger = Ledger()
+    ledger.keep("train", "a.tsv", 90)
+    for line in range(1, 8):
+        ledger.drop("train", "a.tsv", rejected("empty side", line, "nothing"), texts=("é\n", ""))
+    ledger.drop("train", "a.tsv", rejected("too long", 9, "12,345 characters"))
+    ledger.move("train", "a.tsv", rejected(DUPLICATE, 10), n=2)
+    ledger.keep("dev", "[b]", 1234)
+    return ledger
+
+
+ACTS = st.lists(
+    st.tuples(
+        st.sampled_from(["keep", "drop", "move"]),
+        st.sampled_from(["train", "dev"]),
+        st.sampled_from(["a", "b"]),
+        st.sampled_from(["too long", "fuzzy", DUPLICATE]),
+        st.integers(1, 9),
+    )
+)
+
+
+@given(ACTS)
+def test_every_line_is_kept_or_dropped(acts: list[tuple[str, str, str, str, int]]) -> None:
+    ledger, read, kept = Ledger(), 0, 0
+    for act, part, source, why, n in acts:
+        if act == "keep":
+            ledger.keep(part, source, n)
+        elif act == "drop":
+            ledger.drop(part, source, rejected(why), n)
+        else:
+            ledger.move(part, source, rejected(why), n)
+        read += n * (act != "move")
+        kept += n * {"keep": 1, "drop": 0, "move": -1}[act]
+    tallies = [tally for _, _, tally in ledger.tallies()]
+    assert sum(tally.read for tally in tallies) == read
+    assert sum(tally.kept for tally in tallies) == kept
+    for tally in tallies:
+        assert tally.read == tally.kept + sum(cause.count for cause in tally.dropped.values())
+    assert Ledger.from_json(ledger.to_json()).to_json() == ledger.to_json()
+
+
+def test_the_first_lines_of_a_cause_are_remembered() -> None:
+    ((_, _, tally), _) = a_ledger().tallies()
+    cause = tally.dropped["empty side"]
+    assert (tally.read, tally.kept, cause.count) == (98, 88, 7)
+    assert [example.line for example in cause.first] == list(range(1, FIRST + 1))
+    assert cause.first[0].excerpt == r"'é\n' | ''"
+
+
+def test_the_table_says_it_all_in_a_line_a_cause() -> None:
+    lines = [" ".join(line.split()) for line in printed(a_ledger()).splitlines()]
+    assert lines == [
+        "part source read kept dropped why first at",
+        "train a.tsv 98 88 7 empty side a.tsv, line 1: nothing",
+        "2 duplicate a.tsv, line 10",
+        "1 too long a.tsv, line 9: 12,345 characters",
+        "dev [b] 1,234 1,234 0",
+    ]
+
+
+def test_a_narrow_table_hides_nothing() -> None:
+    narrow, wide = (Counter(printed(a_ledger(), width)) for width in (60, 120))
+    assert all(narrow[each] == wide[each] for each in wide if not each.isspace())
+
+
+def test_too_much_lost_names_the_cause_and_the_setting() -> None:
+    ledger = a_ledger()
+    ledger.enforce(0.1)
+    with pytest.raises(DataError) as caught:
+        ledger.enforce(0.05)
+    assert str(caught.value) == (
+        "a.tsv: 8.2% of the 98 lines for train are lost and 5.0% may be; most (7) for empty side, "
+        "first a.tsv, line 1: nothing: mend them, or change data.checks.max_lost."
+    )
+    ledger.drop("dev", "[b]", rejected("length ratio"), 2000)
+    with pytest.raises(DataError, match=r"data\.checks\.max_ratio or data\.checks\.max_lost"):
+        ledger.enforce(0.1)
+
+
+def test_what_stands_elsewhere_is_not_lost() -> None:
+    ledger = Ledger()
+    ledger.keep("train", "a", 60)
+    ledger.drop("train", "a", rejected(DUPLICATE), 20)
+    ledger.drop("train", "a", rejected(HELD_OUT), 20)
+    ledger.enforce(0.0)
+    assert ledger.lost == 0
+    ledger.drop("train", "a", rejected("fuzzy"), 100)
+    assert ledger.lost == 0.5
+
+
+def test_a_source_of_which_nothing_is_left_is_refused() -> None:
+    ledger = Ledger()
+    ledger.drop("train", "a", rejected(HELD_OUT), 20)
+    with pytest.raises(DataError, match=r"none of the 20 lines for train is left; .* held out"):
+        ledger.enforce(1.0)
+    empty = Ledger()
+    empty.keep("dev", "b", 0)
+    with pytest.raises(DataError, match="b: none of the 0 lines for dev is left; there is no text"):
+        empty.enforce(1.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", '{"train": 1}', '{"train": {"a": {"read": 9, "kept": 1, "dropped": {}}}}'],
+)
+def test_json_that_is_no_ledger_is_refused(text: str) -> None:
+    with pytest.raises(RunError, match="the ledger cannot be understood"):
+        Ledger.from_json(text)

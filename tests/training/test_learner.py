@@ -1,0 +1,218 @@
+"""One update: what it depends on, and what it leaves alone."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard.config import validate
+from regard.data.batching import Batch, Example, collate
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.kind import ModelSpec, parameter_count
+from regard.training.distributed import World
+from regard.training.learner import Learner
+from regard.training.objectives import predict
+from regard.training.spec import TrainingSpec
+
+PAD, START, END, V = 0, 1, 2, 20
+SMALL = {"kind": "encoder-decoder", "dim": 16, "heads": 2, "inner": 32, "layers": 1}
+
+MakeLearner = Callable[..., Learner]
+
+
+def weights(learner: Learner) -> list[Tensor]:
+    return [parameter.detach().clone() for parameter in learner.model.parameters()]
+
+
+def equal(one: list[Tensor], other: list[Tensor]) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def copying(model: nn.Module, batch: Batch) -> Tensor:
+    assert isinstance(model, EncoderDecoder)
+    states = model.states(batch.source, batch.source_padding, batch.target[:, :-1])
+    return predict(model, states, batch.target[:, 1:], batch.target_padding[:, 1:], 0.1)
+
+
+def translator(dropout: float, **settings: Any) -> Learner:
+    """A learner of the real thing, in double precision so that rounding is out of the way."""
+    spec = validate(TrainingSpec, {"steps": 100, "precision": "float32", **settings}, "recipe")
+    torch.manual_seed(spec.seed)
+    model = validate(ModelSpec, {**SMALL, "dropout": dropout}, "recipe").build(V).double()
+    return Learner(model, copying, spec, World())
+
+
+def examples(count: int) -> list[Example]:
+    random = torch.Generator().manual_seed(3)
+    drawn = []
+    for _ in range(count):
+        length = int(torch.randint(1, 12, (), generator=random))
+        ids = torch.randint(3, V, (length,), generator=random).tolist()
+        drawn.append(Example([*ids, END], [START, *ids, END]))
+    return drawn
+
+
+@pytest.mark.parametrize("optimiser", ["adamw", "muon"])
+@pytest.mark.parametrize("cuts", [[16, 32, 48], [1, 5, 60]])
+def test_one_batch_of_64_is_four_that_make_up_as_many(optimiser: str, cuts: list[int]) -> None:
+    drawn = examples(64)
+    whole, parted = (translator(0.0, optimiser=optimiser) for _ in range(2))
+    pieces = [
+        collate(drawn[a:b], PAD) for a, b in zip([0, *cuts], [*cuts, len(drawn)], strict=True)
+    ]
+    for step in (1, 2):
+        once = whole.update([collate(drawn, PAD)], step, 0.0)
+        bitwise = parted.update(pieces, step, 0.0)
+        assert once.loss == pytest.approx(bitwise.loss, rel=1e-12)
+        assert once.norm == pytest.approx(bitwise.norm, rel=1e-12)
+        assert once.tokens == bitwise.tokens == sum(len(each.target) - 1 for each in drawn)
+        for one, other in zip(whole.model.parameters(), parted.model.parameters(), strict=True):
+            assert one.grad is not None
+            assert other.grad is not None
+            assert torch.allclose(one.grad, other.grad, rtol=1e-9, atol=1e-12)
+            assert torch.allclose(one, other, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("optimiser", ["adamw", "muon"])
+def test_a_loss_that_is_not_finite_moves_nothing(
+    make_learner: MakeLearner, toy: Any, optimiser: str
+) -> None:
+    task = toy(poisoned=[2])
+    learner = make_learner(task, optimiser=optimiser, average=0.9)
+    spared = make_learner(task, optimiser=optimiser, average=0.9)
+    for each in (learner, spared):
+        assert each.update([task.batch(1)], 1, 0.0).applied
+    before = weights(learner)
+    states = copy.deepcopy([each.state_dict() for each in learner.optimisers])
+    update = learner.update([task.batch(2)], 2, 0.0)
+    assert not update.applied
+    assert update.loss != update.loss
+    assert equal(weights(learner), before)
+    assert str(states) == str([each.state_dict() for each in learner.optimisers])
+    for each in (learner, spared):
+        each.update([task.batch(3)], 3, 0.0)
+    assert equal(weights(learner), weights(spared))
+    assert learner.average is not None
+    assert spared.average is not None
+    assert equal(learner.average.values, spared.average.values)
+
+
+def test_one_bad_batch_of_several_spoils_the_update(make_learner: MakeLearner, toy: Any) -> None:
+    task = toy(poisoned=[2])
+    learner = make_learner(task)
+    before = weights(learner)
+    assert not learner.update([task.batch(1), task.batch(2)], 1, 0.0).applied
+    assert equal(weights(learner), before)
+
+
+def test_a_gradient_that_is_not_finite_moves_nothing(toy: Any) -> None:
+    """The root of zero is zero, and its slope is not finite."""
+    spec = validate(TrainingSpec, {"steps": 9}, "recipe")
+    task = toy()
+    learner = Learner(
+        task.model(), lambda model, batch: (0 * model(batch.given)).sqrt().sum(), spec, World()
+    )
+    before = weights(learner)
+    update = learner.update([task.batch(1)], 1, 0.0)
+    assert update.loss == 0
+    assert not update.applied
+    assert equal(weights(learner), before)
+
+
+def gradient_norm(learner: Learner) -> float:
+    gradients = [p.grad for p in learner.model.parameters() if p.grad is not None]
+    return float(torch.cat([gradient.flatten() for gradient in gradients]).norm())
+
+
+@pytest.mark.parametrize("clip", [1e-3, 1e3])
+def test_a_gradient_is_clipped_to_its_largest_norm(
+    make_learner: MakeLearner, toy: Any, clip: float
+) -> None:
+    learner = make_learner(clip=clip)
+    update = learner.update([toy().batch(1)], 1, 0.0)
+    assert 1e-3 < update.norm < 1e3
+    assert gradient_norm(learner) == pytest.approx(min(clip, update.norm), rel=1e-3)
+
+
+def trained(learner: Learner, batches: list[Any], disturb: bool = False) -> list[Tensor]:
+    for step, batch in enumerate(batches, start=1):
+        if disturb:
+            torch.manual_seed(1000 + step)
+            torch.rand(step)
+        learner.update([batch], step, step / 10)
+    return weights(learner)
+
+
+def test_the_seed_and_the_step_decide_all_chance() -> None:
+    batches = [collate(examples(8), PAD)] * 4
+    one = trained(translator(0.3), batches)
+    assert equal(one, trained(translator(0.3), batches))
+    assert equal(one, trained(translator(0.3), batches, disturb=True))
+    assert not equal(one, trained(translator(0.3, seed=2), batches))
+
+
+def test_dropout_differs_from_step_to_step() -> None:
+    """The same batch and the same weights twice: only the step has changed."""
+    learner, batch = translator(0.5, optimiser={"learning_rate": 1e-12}), collate(examples(8), PAD)
+    first, second = (learner.update([batch], step, 0.0).loss for step in (1, 2))
+    assert abs(first - second) > 1e-3
+
+
+def test_to_count_the_work_changes_nothing() -> None:
+    """The first update of a process is counted: after a pause it must be as any other."""
+    batches = [collate(examples(8), PAD)]
+    counting, plain = translator(0.1), translator(0.1)
+    plain.work = 1.0
+    assert equal(trained(counting, batches), trained(plain, batches))
+    # Forward and backward: at least six operations for each weight of a matrix and each token.
+    assert counting.work > parameter_count(counting.model)
+    assert plain.work == 1.0
+
+
+def test_the_schedule_moves_every_rate(make_learner: MakeLearner, toy: Any) -> None:
+    learner = make_learner(
+        schedule={"kind": "linear", "warmup": 3}, optimiser={"learning_rate": 0.1}
+    )
+    for step, factor in ((1, 0.25), (2, 0.5), (4, 0.6)):
+        learner.update([toy().batch(step)], step, 0.4)
+        for optimiser in learner.optimisers:
+            for group in optimiser.param_groups:
+                assert group["lr"] == pytest.approx(0.1 * factor)
+
+
+def test_a_model_is_judged_averaged_and_without_dropout(
+    make_learner: MakeLearner, toy: Any
+) -> None:
+    learner = make_learner(average=0.5)
+    learner.update([toy().batch(1)], 1, 0.0)
+    assert learner.average is not None
+    before, average = weights(learner), [value.clone() for value in learner.average.values]
+    with learner.at_its_best() as model:
+        assert not any(module.training for module in model.modules())
+        assert equal(weights(learner), average)
+        assert not equal(average, before)
+    assert equal(weights(learner), before)
+
+
+def test_wishes_to_stop_and_the_time_come_back(make_learner: MakeLearner, toy: Any) -> None:
+    update = make_learner().update([toy().batch(1)], 1, 0.0, asked_to_stop=True, seconds=2.5)
+    assert update.asked_to_stop
+    assert update.seconds == 2.5
+    assert not make_learner().update([toy().batch(1)], 1, 0.0).asked_to_stop
+
+
+def test_bfloat16_is_used_where_it_is_asked_for(make_learner: MakeLearner, toy: Any) -> None:
+    seen = []
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        out = model(batch.given)
+        seen.append(out.dtype)
+        return (out - batch.wanted).square().sum()
+
+    for precision in ("bfloat16", "float32"):
+        learner = make_learner(precision=precision)
+        Learner(learner.model, loss, learner.spec, World()).update([toy().batch(1)], 1, 0.0)
+    assert seen == [torch.bfloat16, torch.float32]
