@@ -22,7 +22,8 @@ def export(folder: Path) -> Path:
     for split, name in FILES.items():
         sides = {}
         for language in ("fr", "en"):
-            text = gzip.open(SHARED / f"{name}.{language}.gz", "rt", encoding="utf-8").read()
+            packed = (SHARED / f"{name}.{language}.gz").read_bytes()
+            text = gzip.decompress(packed).decode("utf-8")
             (folder / f"{split}.{language}").write_text(text, encoding="utf-8")
             sides[language] = tokenizer.encode_all(text.removesuffix("\n").split("\n"))
         with (folder / f"{split}.jsonl").open("w", encoding="utf-8") as file:

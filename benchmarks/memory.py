@@ -113,8 +113,9 @@ def main() -> None:
         import resource
 
         result = work(given.work[0], Path(given.work[1]), given.batches)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        print(json.dumps({**result, "peak RSS": peak}))
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        seconds = round(used.ru_utime + used.ru_stime, 1)
+        print(json.dumps({**result, "CPU seconds": seconds, "peak RSS": used.ru_maxrss // 1024}))
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent / "peers"))
-from common import peak_memory, process_age, write  # noqa: E402
+from common import peak_memory, process_age, write
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "multi30k-fr-en.yaml"
 

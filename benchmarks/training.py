@@ -87,7 +87,9 @@ def _peak() -> float:
         "from regard.machine import matrix_peak\n"
         "print(matrix_peak(torch.device('cpu'), 2.0))"
     )
-    return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout)
+    return float(
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+    )
 
 
 def _summary(rounds: list[dict[str, dict[str, Any]]]) -> dict[str, dict[str, float]]:

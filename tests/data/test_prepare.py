@@ -140,6 +140,16 @@ def test_without_dev_some_of_train_is_held_out_evenly(tmp_path: Path) -> None:
         made(tmp_path, train=tsv(tmp_path / "few.tsv", PAIRS[:19]))
 
 
+def test_what_cannot_be_held_out_is_lost_to_train(tmp_path: Path) -> None:
+    long = ("x" * 200, "y" * 200)
+    prepared = made(tmp_path, train=tsv(tmp_path / "a.tsv", [*PAIRS[:19], long, *PAIRS[20:]]))
+    assert len(prepared.dev) == 9
+    assert counts(prepared.ledger, "dev") == {}
+    assert counts(prepared.ledger, "train") == {"over the limit": 1}
+    with pytest.raises(DataError, match="no record that was held out can be used"):
+        made(tmp_path, train=tsv(tmp_path / "b.tsv", [*PAIRS[:19], long]))
+
+
 def test_running_text_keeps_its_repeats_and_loses_no_character(tmp_path: Path) -> None:
     lines = [f"line {number % 50} of a poem with a refrain\n" for number in range(4000)]
     (tmp_path / "poem.txt").write_text("".join(lines))
@@ -223,7 +233,6 @@ def test_what_is_there_is_used_again_and_made_again_where_it_is_damaged(tmp_path
         said: list[str] = []
         mended = prepare(data, BYTE, 100, said.append)
         assert not mended.reused
-        assert len(said) == 1
         assert "prepared again" in said[0]
         assert texts(mended) == expected
         del mended
@@ -290,7 +299,7 @@ def test_weights_are_those_of_the_recipe_now(tmp_path: Path) -> None:
     assert prepared.dev.sections[0].weight == 1
 
 
-def test_progress_is_told(tmp_path: Path) -> None:
+def test_progress_and_what_is_held_out_are_told(tmp_path: Path) -> None:
     told: dict[str, int] = {}
 
     def progress(doing: str, more: int) -> None:
@@ -301,7 +310,9 @@ def test_progress_is_told(tmp_path: Path) -> None:
         {"train": tsv(tmp_path / "train.tsv", PAIRS), "prepared": str(tmp_path / "prepared")},
         "recipe",
     )
-    prepare(data, BYTE, 100, progress=progress)
+    said: list[str] = []
+    prepare(data, BYTE, 100, said.append, progress)
+    assert said == ["No data.dev is given: 10 records of data.train are held out."]
     assert told == {"Reading": 200, "Cutting into pieces": 200}
 
 

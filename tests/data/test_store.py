@@ -23,8 +23,9 @@ BYTE = TokenizerSpec.model_validate("byte").train((), ["fr", "en"])
 def written(
     path: Path, sources: Sequence[Sequence[Record]], shape: Shape, tokenizer: Tokenizer = BYTE
 ) -> Store:
-    form = Form(shape, tokenizer, 1000, {"good": 0, "bad": 1})
-    with Scribe(path, form, Ledger(), [str(number) for number in range(len(sources))]) as scribe:
+    form = Form(shape, tokenizer, tokenizer.encode_all, 1000, {"good": 0, "bad": 1})
+    names = [str(number) for number in range(len(sources))]
+    with Scribe(path, form, Ledger(), names, path.stem) as scribe:
         for number, records in enumerate(sources):
             for record in records:
                 scribe.add(number, record)
@@ -70,6 +71,7 @@ def test_every_row_comes_back(
 def test_many_batches_are_one_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("regard.data.scribe.ROWS", 7)
     monkeypatch.setattr("regard.data.store.TOUCHED", 5)
+    monkeypatch.setattr("regard.data.store.SMALL", 0)
     records = [pair("a" * (n % 9 + 1), "b" * (n % 5 + 1)) for n in range(100)]
     store = written(tmp_path / "train.arrow", [records[:45], records[45:]], "pair")
     rows = np.arange(100)[::-1].copy()

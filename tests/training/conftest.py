@@ -134,6 +134,6 @@ def tiny_recipe(prepared: Path) -> dict[str, Any]:
             "steps": 40,
             "batch_tokens": 600,
             "checkpoint_every": 5,
-            "evaluation": {"every": 20},
+            "evaluation": {"every": 20, "limit": 5},
         },
     }

@@ -84,15 +84,20 @@ def test_a_fresh_learner_has_nothing_to_restore(make_learner: MakeLearner, tmp_p
     assert restore(make_learner(), tmp_path, pytest.fail) is None
 
 
+def flip(file: Path, at: int) -> None:
+    data = bytearray(file.read_bytes())
+    data[at] ^= 1
+    file.write_bytes(bytes(data))
+
+
 def truncate(place: Path) -> None:
     data = (place / TENSORS).read_bytes()
     (place / TENSORS).write_bytes(data[: len(data) // 2])
 
 
-def flip(file: Path, at: int) -> None:
-    data = bytearray(file.read_bytes())
-    data[at] ^= 1
-    file.write_bytes(bytes(data))
+def empty(place: Path) -> None:
+    for file in place.iterdir():
+        file.unlink()
 
 
 def forget_a_field(place: Path) -> None:
@@ -106,31 +111,26 @@ def miscount(place: Path) -> None:
     (place / NUMBERS).write_text(text.replace('"tokens": 12345', '"tokens": 12344'))
 
 
-def empty(place: Path) -> None:
-    for file in place.iterdir():
-        file.unlink()
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "cut off": truncate,
+    "empty": empty,
+    "a field too few": forget_a_field,
+    "another number": miscount,
+    "a bit of a weight": lambda place: flip(place / TENSORS, -1),
+    "a bit of the header": lambda place: flip(place / TENSORS, 3),
+    "a bit of the numbers": lambda place: flip(place / NUMBERS, 0),
+    "no numbers": lambda place: (place / NUMBERS).unlink(),
+    "no tensors": lambda place: (place / TENSORS).unlink(),
+    "nothing for numbers": lambda place: (place / NUMBERS).write_text(""),
+    "a list for numbers": lambda place: (place / NUMBERS).write_text("[]"),
+    "numbers without a checksum": lambda place: (place / NUMBERS).write_text("{}"),
+    "numbers that are no text": lambda place: (place / NUMBERS).write_bytes(b"\xff\xfe"),
+}
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        truncate,
-        empty,
-        forget_a_field,
-        miscount,
-        lambda place: flip(place / TENSORS, -1),
-        lambda place: flip(place / TENSORS, 3),
-        lambda place: flip(place / NUMBERS, 0),
-        lambda place: (place / NUMBERS).unlink(),
-        lambda place: (place / TENSORS).unlink(),
-        lambda place: (place / NUMBERS).write_text(""),
-        lambda place: (place / NUMBERS).write_text("[]"),
-        lambda place: (place / NUMBERS).write_text("{}"),
-        lambda place: (place / NUMBERS).write_bytes(b"\xff\xfe"),
-    ],
-)
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE.keys())
 def test_a_damaged_one_is_named_and_the_one_before_it_taken(
-    make_learner: MakeLearner, toy: Any, tmp_path: Path, damage: Callable[[Path], None]
+    make_learner: MakeLearner, toy: Any, tmp_path: Path, damage: Callable[[Path], object]
 ) -> None:
     learner = make_learner()
     learner.update([toy().batch(1)], 1, 0.0)
@@ -274,15 +274,13 @@ def test_an_average_asked_for_later_begins_with_the_weights(
     averaging = make_learner(average=0.9)
     restore(averaging, tmp_path, pytest.fail)
     assert averaging.average is not None
-    for value, weight in zip(
-        averaging.average.values, learner.model.parameters(), strict=True
-    ):
+    for value, weight in zip(averaging.average.values, learner.model.parameters(), strict=True):
         assert torch.equal(value, weight)
 
 
 def test_another_optimiser_is_refused(make_learner: MakeLearner, tmp_path: Path) -> None:
     save(make_learner(optimiser="muon"), STANDING, tmp_path, keep=2)
-    with pytest.raises(RunError, match="step-000003.*optimiser"):
+    with pytest.raises(RunError, match=r"step-000003.*optimiser"):
         restore(make_learner(optimiser="adamw"), tmp_path, pytest.fail)
 
 

@@ -23,9 +23,7 @@ def over(spec: ScheduleSpec, steps: int) -> list[float]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@given(
-    step=st.integers(1, 10**7), progress=st.floats(0, 1), warmup=st.sampled_from([1, 50, 4000])
-)
+@given(step=st.integers(1, 10**7), progress=st.floats(0, 1), warmup=st.sampled_from([1, 50, 4000]))
 def test_a_factor_is_never_negative_nor_above_one(
     kind: str, step: int, progress: float, warmup: int
 ) -> None:

@@ -6,7 +6,9 @@ from typing import Annotated
 import typer
 
 from regard import __version__
+from regard.cli.check import check
 from regard.cli.demo import demo
+from regard.cli.doctor import doctor
 from regard.cli.look import look
 from regard.cli.resume import resume
 from regard.cli.train import train
@@ -20,7 +22,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (demo, train, resume, translate, look):
+for command in (demo, check, train, resume, translate, look, doctor):
     app.command()(command)
 
 

@@ -9,12 +9,12 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import tokenizers
 
-import regard
 from regard.config import plain
 from regard.data.corpus import DataSpec
 from regard.data.tokenizers import TokenizerSpec
@@ -72,7 +72,7 @@ def take(data: DataSpec, tokenizer: TokenizerSpec, limit: int) -> Fingerprint:
     known = list(_known(data.prepared))
     made_by = {
         "format": FORMAT,
-        "regard": regard.__version__,  # with it comes the bundled grammar
+        "regard": version("regard"),  # with it comes the bundled grammar
         "tokenizers": tokenizers.__version__,
         "data": _that_shapes(data),
         "tokenizer": plain(tokenizer),

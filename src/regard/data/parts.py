@@ -22,6 +22,7 @@ from regard.data.sift import hashes, sift
 from regard.data.store import SIDES, Facts
 from regard.data.survey import survey, told
 from regard.data.tokenizers import TokenizerSpec
+from regard.data.wordwise import encoder
 from regard.errors import DataError
 
 SHARE = 20  # of so many records, at most one is held out
@@ -35,16 +36,24 @@ def write_parts(
     """Fill a folder; what is to be known of it without opening its parts is given back."""
     found = survey(data, tokenizer, partial(progress, "Reading"))
     labels = {label: number for number, label in enumerate(found.labels)}
-    form = Form(data.shape, found.tokenizer, limit, labels)
+    encode_all = encoder(tokenizer, found.tokenizer)
+    form = Form(data.shape, found.tokenizer, encode_all, limit, labels)
     ledger, aside = Ledger(), _held_out(data, found.records)
     sources = {"dev": data.train, **data.parts}
     scribes = {
-        part: Scribe(folder / f"{part}.arrow", form, ledger, [name(source) for source in each])
+        part: Scribe(
+            folder / f"{part}.arrow",
+            form,
+            ledger,
+            [name(source) for source in each],
+            read_for=part if part in data.parts else "train",
+        )
         for part, each in sources.items()
     }
     _write(data, scribes, aside, ledger, partial(progress, "Cutting into pieces"))
+    _check_some_left(ledger)
     _sift(folder, data, scribes, ledger)
-    ledger.enforce(max_lost=1)  # a part with nothing in it is no part
+    _check_some_left(ledger)
     train = folder / "train.arrow"
     for file, text in {
         "tokenizer.json": found.tokenizer.to_json(),
@@ -70,7 +79,8 @@ def _held_out(data: DataSpec, records: int) -> Iterator[bool]:
     count = min(data.held_out, records // SHARE)
     if count == 0:
         raise DataError(
-            f"data.train: {records:,} records are too few to hold one in {SHARE} out; give data.dev"
+            f"data.train: {records:,} records are too few to hold one in {SHARE} out: give "
+            f"data.dev."
         )
     return ((n + 1) * count // records > n * count // records for n in range(records))
 
@@ -95,6 +105,13 @@ def _write(
                         scribes["dev"].add(number, record)
                     else:
                         scribes[part].add(number, record)
+
+
+def _check_some_left(ledger: Ledger) -> None:
+    """A part with nothing in it is no part."""
+    ledger.enforce(max_lost=1)
+    if not any(part == "dev" for part, _, _ in ledger.tallies()):
+        raise DataError("data.train: no record that was held out can be used; give data.dev.")
 
 
 def _sift(folder: Path, data: DataSpec, scribes: dict[str, Scribe], ledger: Ledger) -> None:

@@ -19,6 +19,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -77,6 +78,8 @@ def prepare(
         _make(folder, data, tokenizer, limit, taken, progress)
         prepared = _open(folder, data, reused=False)
     prepared.ledger.enforce(data.checks.max_lost)
+    if data.dev is None:
+        say(f"No data.dev is given: {len(prepared.dev):,} records of data.train are held out.")
     return prepared
 
 
@@ -87,12 +90,14 @@ def _reuse(folder: Path, data: DataSpec, taken: Fingerprint, say: Say) -> Prepar
         prepared = _open(folder, data, reused=True)
     except DataError as error:
         say(f"{error} It is prepared again.")
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)
         return None
     path = folder / fingerprint.FILE
     content = json.loads(path.read_text("utf-8"))
-    if content != {**content, **taken.to_plain()}:  # touched, and found equal
-        write_whole(path, json.dumps({**content, **taken.to_plain()}, indent=2).encode())
+    marked = {**content, **taken.to_plain()}
+    if marked != content:  # files were touched and found equal: not to be read again next time
+        with suppress(OutputError):  # what cannot be written is good to be read all the same
+            write_whole(path, json.dumps(marked, indent=2).encode())
     return prepared
 
 

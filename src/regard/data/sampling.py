@@ -16,7 +16,7 @@ from regard.data.shuffle import Shuffle
 from regard.data.store import Store
 from regard.errors import ConfigError, DataError
 
-POOL = 100  # batches whose examples are sorted together
+POOL = 250  # batches whose examples are sorted together
 EPOCH, SOURCE, BATCHES, BEGIN = range(1, 5)  # what is shuffled: no two alike by chance
 
 Ints = npt.NDArray[np.int64]
@@ -91,7 +91,7 @@ class Order:
         return int(self._ends[-1])
 
     def stretch(self, epoch: int, start: int, stop: int) -> tuple[Ints, Ints, Ints]:
-        """From the sources, the units and the ways of the examples that come there."""
+        """Of the examples there: the source of each, which unit of it, and in which way."""
         places = Shuffle(len(self), self._seed, epoch, EPOCH)(np.arange(start, stop))
         source = np.searchsorted(self._ends, places, side="right")
         way, turn = np.divmod(places - self._starts[source], self._shown[source])
@@ -160,8 +160,7 @@ class RowPlan:
         section, unit, way = self._order.stretch(epoch, *ends)
         rows, sides = self._firsts[section] + unit, self._ways[section, way]
         lengths = self._lengths(rows, sides)
-        # By target, then source: a batch's rows agree in both, so that little of it is padding.
-        order = np.lexsort(lengths.T)
+        order = _alike(lengths)
         batches = [order[each] for each in cut(lengths[order], self._budget, self._cost)]
         shuffled = Shuffle(len(batches), self._seed, epoch, number, BATCHES).all()
         chosen = [batches[at] for at in shuffled.tolist()]
@@ -172,6 +171,16 @@ class RowPlan:
         turned = (sides[:, None] + np.arange(self._store.sides)) % self._store.sides
         lengths: Ints = np.take_along_axis(self._store.lengths(rows), turned, axis=1)
         return lengths + self._extra
+
+
+def _alike(lengths: Ints) -> Ints:
+    """By the last side, then by the first, up and down in turn: neighbours agree in both.
+
+    In turn, so that where one length of the last side gives way to the next, the first does not
+    leap from long to short: half of all padding stood in the batches that straddle such a leap.
+    """
+    first, last = lengths[:, 0], lengths[:, -1]
+    return np.lexsort((np.where(last % 2 == 0, first, -first), last))
 
 
 def cut(lengths: Ints, budget: int, cost: Cost) -> Iterator[slice]:

@@ -17,6 +17,7 @@ from regard.data.ledger import Ledger
 from regard.data.records import Record, Rejected
 from regard.data.sources import Shape
 from regard.data.tokenizer import Tokenizer
+from regard.data.wordwise import Encode
 
 ROWS, CHARACTERS = 8192, 2**20  # of a record batch, whichever is reached first
 ROOM = 2  # tokens beside those of the text: a tag or a start, and an end
@@ -30,6 +31,7 @@ class Form:
 
     shape: Shape
     tokenizer: Tokenizer
+    encode_all: Encode  # as the tokeniser would, but faster where it can be
     limit: int  # tokens of a side; running text has no limit
     labels: dict[str, int]
 
@@ -40,7 +42,7 @@ class Form:
 
     def encode(self, records: Sequence[Record]) -> Sides:
         sides = [
-            self.tokenizer.encode_all([record.texts[side] for record in records])
+            self.encode_all([record.texts[side] for record in records])
             for side in range(self.sides)
         ]
         if self.shape == "text":
@@ -68,12 +70,18 @@ def fold(texts: Sequence[str]) -> bytes:
 
 
 class Scribe:
-    """Writes one part, and accounts for every line that it is given."""
+    """Writes one part, and accounts for every line that it is given.
 
-    def __init__(self, path: Path, form: Form, ledger: Ledger, names: Sequence[str]) -> None:
-        self.part, self.files = path.stem, dict[str, int]()
+    What it refuses is told of the part that it was read for, which is train for what is held out.
+    """
+
+    def __init__(
+        self, path: Path, form: Form, ledger: Ledger, names: Sequence[str], read_for: str
+    ) -> None:
+        self.files: dict[str, int] = {}
+        self._part, self._read_for = path.stem, read_for
         self._form, self._ledger, self._names = form, ledger, names
-        texts = 0 if self.part == "train" else form.sides
+        texts = 0 if self._part == "train" else form.sides
         self._schema = store.schema(len(form.tokenizer), form.shape, texts)
         self._writer = pa.ipc.new_file(str(path), self._schema)
         self._source, self._size = 0, 0
@@ -102,7 +110,7 @@ class Scribe:
 
     def refuse(self, source: int, refused: Refused) -> None:
         """Account for what is not written."""
-        self._ledger.drop(self.part, self._names[source], *refused)
+        self._ledger.drop(self._read_for, self._names[source], *refused)
 
     def _write(self) -> None:
         """What is pending becomes a record batch; what proves wrong is refused after all."""
@@ -119,7 +127,7 @@ class Scribe:
             sides = [list(compress(side, fine)) for side in sides]
         if records:
             lines = sum(record.lines for record in records)
-            self._ledger.keep(self.part, self._names[self._source], lines)
+            self._ledger.keep(self._part, self._names[self._source], lines)
             self._writer.write_batch(self._batch(records, sides))
 
     def _batch(self, records: Sequence[Record], sides: Sides) -> pa.RecordBatch:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from regard.data.ledger import DUPLICATE, HELD_OUT
 from regard.data.mapped import MappedFile
 
-RANGE = 2**21  # rows whose hashes are compared at a time, about
+RANGE = 2**20  # rows whose hashes are compared at a time, about
 
 Hashes = npt.NDArray[np.uint64]
 Ints = npt.NDArray[np.int64]

@@ -30,7 +30,8 @@ from regard.data.sources import Shape
 from regard.errors import DataError
 
 SIDES = ("first", "second")
-TOUCHED = 1024  # rows looked at until their pages are given back; each has 64 kB of them mapped
+SMALL = 2**27  # bytes that may stay mapped; of a larger file, pages are given back after
+TOUCHED = 512  # rows that were looked at, for around each the system maps 64 kB
 
 Ids = npt.NDArray[Any]  # uint16, or int32 for a large vocabulary
 Ints = npt.NDArray[np.int64]
@@ -153,12 +154,13 @@ class Store:
 
     def lengths(self, rows: Ints) -> Ints:
         """Tokens (N, sides) of each side of these rows."""
-        found = []
+        found, order = np.empty((len(rows), self.sides), np.int64), np.argsort(rows)
         for start in range(0, len(rows), TOUCHED):
-            begin, end = self._spans(rows[start : start + TOUCHED, None], np.arange(self.sides))
-            found.append(end - begin)
-            self.release()
-        return np.concatenate(found)
+            some = order[start : start + TOUCHED]  # neighbours share pages
+            self._touch(len(some))
+            begin, end = self._spans(rows[some, None], np.arange(self.sides))
+            found[some] = end - begin
+        return found
 
     def ids(self, rows: Ints, sides: Ints) -> list[Ids]:
         """One side of each of these rows: views of the file."""
@@ -211,7 +213,7 @@ class Store:
 
     def _touch(self, rows: int) -> None:
         self._touched += rows
-        if self._touched > TOUCHED:
+        if self._touched > TOUCHED and self.facts.bytes > SMALL:
             self.release()
 
     def release(self) -> None:

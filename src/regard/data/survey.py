@@ -57,7 +57,7 @@ def survey(data: DataSpec, tokenizer: TokenizerSpec, progress: Callable[[int], N
 
 
 def _share(data: DataSpec) -> float:
-    """Of the records, those that a tokeniser is given; packed files are taken for what they are."""
+    """The share of the records that a tokeniser is given; of packed files it will be more text."""
     size = sum(file.stat().st_size for source in data.train for file in source.files())
     return min(1.0, SAMPLE / max(size, 1))
 

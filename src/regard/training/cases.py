@@ -25,7 +25,6 @@ from regard.training.jobs import Task
 from regard.training.learner import Learner
 from regard.training.progress import Reporter
 from regard.training.recipe import Recipe
-from regard.training.schedules import constant
 from regard.training.spec import TrainingSpec
 from regard.training.train import _learner, _prepared
 
@@ -85,9 +84,9 @@ class Case:
         """Examples put together, padded on the right to the longest."""
         return join(examples, self.filler)
 
-    def learner(self, clip: float | None = None) -> Learner:
+    def learner(self, training: TrainingSpec | None = None) -> Learner:
         """One that trains a copy of the model."""
-        spec = self.training if clip is None else self.training.model_copy(update={"clip": clip})
+        spec = training or self.training
         return Learner(deepcopy(self.model), self.task.loss, spec, self.world)
 
 
@@ -96,12 +95,7 @@ def make_case(recipe: Recipe, report: Reporter) -> Case:
     world = World(device=best_device())
     prepared = _prepared(recipe, world, report)
     training = recipe.training.model_copy(
-        update={
-            "label_smoothing": 0.0,
-            "average": 0.0,
-            "precision": "float32",
-            "schedule": constant.Spec(warmup=10),
-        }
+        update={"label_smoothing": 0.0, "average": 0.0, "precision": "float32"}
     )
     exact = recipe.model_copy(update={"training": training})
     task = exact.job.task(exact, prepared)

@@ -2,32 +2,49 @@
 
     checkpoints/step-000400/
       state.safetensors    weights, optimiser state and averaged weights
-      state.json           step, place in the data, scores so far, and the checksum of the tensors
+      state.json           step, place in the data, scores so far, and the checksums of all this
 
 A checkpoint is written in a folder beside its place, flushed to the disk, and renamed into it: a
-`kill -9` at any moment leaves a whole one or none. On reading, the newest whose checksum matches is
+`kill -9` at any moment leaves a whole one or none. On reading, the newest whose checksums match is
 taken; a damaged one is named and passed over.
+
+Where the weights are in parts, each process writes its own, `shard-00001-….safetensors` and so on,
+by torch's distributed checkpoint. That also reads: parts into other parts, or into whole tensors,
+so that a run goes on with another number of processes. Its safetensors storage knows no pickles.
 """
 
 import hashlib
 import json
 import shutil
+import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
-from torch import Tensor, nn
+from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.hf_storage import (
+    HuggingFaceStorageReader,
+    HuggingFaceStorageWriter,
+)
+from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+from torch.distributed.checkpoint.state_dict_loader import load as load_parts
+from torch.distributed.checkpoint.state_dict_saver import save as save_parts
 
 from regard.data.sampling import Position
 from regard.errors import OutputError, RunError
-from regard.files import sync_folder, write_all_whole
+from regard.files import sync_folder, write_whole
+from regard.training.distributed import World
 from regard.training.learner import Learner
 
 FOLDER, TENSORS, NUMBERS = "checkpoints", "state.safetensors", "state.json"
+DAMAGED = (OSError, ValueError, KeyError, TypeError)  # what reading half of something may raise
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -46,139 +63,228 @@ class Standing:
 
 
 def save(learner: Learner, standing: Standing, folder: Path, keep: int) -> Path:
-    """Write a checkpoint into the run folder, then remove all but the last `keep` and the best."""
-    parent = folder / FOLDER
-    place = parent / f"step-{standing.step:06d}"
-    partial = parent / f".{place.name}.partial"
-    if place.exists() and _is_whole(place):
+    """Write a checkpoint into the run folder, then remove all but the last `keep` and the best.
+
+    All processes take part; it is there when they go on, or none of them does.
+    """
+    leads = learner.world.leads
+    place = _place(folder, standing.step)
+    partial = place.with_name(f".{place.name}.partial")
+    if learner.world.leaders(leads and place.exists() and _damage(place) is None):
         return place  # the same step has the same state
-    data = save_tensors(_tensors(learner))
-    numbers = {
-        "standing": asdict(standing),
-        "optimisers": [_settings(each) for each in learner.optimisers],
-        "sha256": hashlib.sha256(data).hexdigest(),
-    }
     try:
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        write_all_whole(partial, {TENSORS: data, NUMBERS: json.dumps(numbers, indent=1).encode()})
-        if place.exists():
-            shutil.rmtree(place)
-        partial.rename(place)
-        sync_folder(parent)
-    except (OSError, OutputError) as error:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise OutputError(
-            f"{place}: the checkpoint cannot be written ({error}); make room, then go on from the "
-            f"last whole one with `regard resume {folder}`."
-        ) from None
-    _prune(parent, keep, standing.best_step)
+        with _writing(place, learner.world):
+            if leads:
+                shutil.rmtree(partial, ignore_errors=True)
+                partial.mkdir(parents=True)
+        with _writing(place, learner.world):
+            checksums = _write_tensors(learner, partial)
+        with _writing(place, learner.world):
+            if leads:
+                write_whole(partial / NUMBERS, _numbers(learner, standing, checksums))
+                shutil.rmtree(place, ignore_errors=True)
+                partial.rename(place)
+                sync_folder(place.parent)
+                _prune(place.parent, keep, standing.best_step)
+    finally:
+        if leads:
+            shutil.rmtree(partial, ignore_errors=True)
     return place
 
 
 def restore(learner: Learner, folder: Path, warn: Callable[[str], None]) -> Standing | None:
     """Put the newest whole checkpoint of a run folder into the learner; None if there is none."""
-    for place in newest_first(folder):
-        try:
-            tensors, numbers = _read(place)
-        except (OSError, ValueError, KeyError) as error:
-            warn(f"{place} is damaged ({error}) and passed over.")
+    world = learner.world
+    for place in world.leaders(newest_first(folder)):
+        # Each process looks at some of the files.
+        found = world.gathered(_damage(place, world.rank, world.size))
+        if damage := next(filter(None, found), None):
+            warn(f"{place} is damaged ({damage}) and passed over.")
             continue
-        _put(learner, tensors, numbers, place)
+        numbers = _read(place)
+        _put(learner, numbers["optimisers"], place)
         content = numbers["standing"]
         return Standing(**{**content, "position": Position(**content["position"])})
     return None
 
 
-def newest_first(folder: Path) -> list[Path]:
-    return sorted((folder / FOLDER).glob("step-*"), reverse=True)
-
-
 def weights_at(folder: Path, step: int) -> dict[str, Tensor]:
     """The weights to judge the model by in the checkpoint of a step: averaged where there are."""
-    tensors, _ = _read(folder / FOLDER / f"step-{step:06d}")
-    average = _under(tensors, "average")
-    return average or _under(tensors, "model")
+    place = _place(folder, step)
+    if damage := _damage(place):
+        raise RunError(
+            f"{place}: damaged ({damage}), and the run was to end with its weights; "
+            f"`regard resume {folder} training.evaluation.keep=last` takes the last ones."
+        )
+    stored = _stored(place)
+    prefix = "average" if _under(stored, "average") else "model"
+    weights = {f"{prefix}.{name}": _room(each) for name, each in _under(stored, prefix).items()}
+    _fill(weights, place, World())
+    return _under(weights, prefix)
 
 
-def _tensors(learner: Learner) -> dict[str, Tensor]:
-    model = dict(learner.model.named_parameters())
-    tensors = {f"model.{name}": parameter.detach() for name, parameter in model.items()}
-    if learner.average is not None:
-        tensors |= {
-            f"average.{name}": value
-            for name, value in zip(model, learner.average.values, strict=True)
-        }
+def newest_first(folder: Path) -> list[Path]:
+    return _newest_first(folder / FOLDER)
+
+
+def _newest_first(parent: Path) -> list[Path]:
+    # A longer number is a larger one: the millionth step is newer than the one before it.
+    return sorted(parent.glob("step-*"), key=lambda at: (len(at.name), at.name), reverse=True)
+
+
+def _place(folder: Path, step: int) -> Path:
+    return folder / FOLDER / f"step-{step:06d}"
+
+
+@contextmanager
+def _writing(place: Path, world: World) -> Iterator[None]:
+    with world.together():
+        try:
+            yield
+        except (OSError, OutputError) as error:
+            raise OutputError(
+                f"{place}: the checkpoint cannot be written ({error}); make room, then go on from "
+                f"the last whole one with `regard resume {place.parent.parent}`."
+            ) from None
+
+
+def _write_tensors(learner: Learner, partial: Path) -> dict[str, str]:
+    """Write all tensors; the checksums of the files, by name."""
+    tensors = _weights(learner)
     for number, optimiser in enumerate(learner.optimisers):
         for index, state in optimiser.state_dict()["state"].items():
             tensors |= {f"optimiser.{number}.{index}.{key}": value for key, value in state.items()}
-    return {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
+    if learner.sharded:
+        return _write_parts(tensors, partial, learner.world)
+    if not learner.world.leads:
+        return {}
+    data = save_tensors({name: tensor.cpu().contiguous() for name, tensor in tensors.items()})
+    write_whole(partial / TENSORS, data)
+    return {TENSORS: hashlib.sha256(data).hexdigest()}
 
 
-def _settings(optimiser: torch.optim.Optimizer) -> list[dict[str, Any]]:
-    return list(optimiser.state_dict()["param_groups"])
-
-
-def _is_whole(place: Path) -> bool:
+def _write_parts(tensors: Mapping[str, Tensor], partial: Path, world: World) -> dict[str, str]:
+    writer = HuggingFaceStorageWriter(str(partial), save_distributed=True)
     try:
-        _read(place)
-    except (OSError, ValueError, KeyError):
-        return False
-    return True
+        save_parts(dict(tensors), storage_writer=writer, process_group=world.control)
+    except CheckpointException as failed:  # in every process, whoever it was
+        error, _ = next(iter(failed.failures.values()))
+        raise OutputError(str(error)) from None
+    own = partial.glob(f"shard-{world.rank + 1:05d}-*")
+    checksums = world.gathered({path.name: _checksum(path) for path in own})
+    return {name: checksum for each in checksums for name, checksum in each.items()}
 
 
-def _read(place: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    numbers = json.loads((place / NUMBERS).read_text(encoding="utf-8"))
-    data = (place / TENSORS).read_bytes()
-    if hashlib.sha256(data).hexdigest() != numbers["sha256"]:
-        raise ValueError(f"{TENSORS} does not match its checksum")
-    return load_tensors(data), numbers
+def _weights(learner: Learner) -> dict[str, Tensor]:
+    model = dict(learner.model.named_parameters())
+    weights = {f"model.{name}": parameter.detach() for name, parameter in model.items()}
+    if learner.average is not None:
+        values = zip(model, learner.average.values, strict=True)
+        weights |= {f"average.{name}": value for name, value in values}
+    return weights
+
+
+def _numbers(learner: Learner, standing: Standing, checksums: Mapping[str, str]) -> bytes:
+    numbers = {
+        "standing": asdict(standing),
+        "optimisers": [_members(each) for each in learner.optimisers],
+        "files": dict(checksums),
+    }
+    return json.dumps({**numbers, "sha256": _checksum_of(numbers)}, indent=1).encode()
+
+
+def _checksum_of(numbers: Mapping[str, Any]) -> str:
+    others = {key: value for key, value in numbers.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _members(optimiser: torch.optim.Optimizer) -> list[list[int]]:
+    """Which weights are in which of its groups."""
+    return [group["params"] for group in optimiser.state_dict()["param_groups"]]
+
+
+def _read(place: Path) -> dict[str, Any]:
+    return dict(json.loads((place / NUMBERS).read_text(encoding="utf-8")))
+
+
+def _damage(place: Path, rank: int = 0, size: int = 1) -> str | None:
+    """What is wrong with a checkpoint, as far as one of several who look at it can tell."""
+    try:
+        numbers = _read(place)
+        if numbers["sha256"] != _checksum_of(numbers):
+            return f"{NUMBERS} does not match its checksum"
+        for name, checksum in sorted(numbers["files"].items())[rank::size]:
+            if _checksum(place / name) != checksum:
+                return f"{name} does not match its checksum"
+    except DAMAGED as error:
+        return str(error)
+    return None
 
 
 @torch.no_grad()
-def _put(
-    learner: Learner, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any], place: Path
-) -> None:
-    _copy(learner.model, _under(tensors, "model"), place)
-    if learner.average is not None:
-        saved = _under(tensors, "average") or _under(tensors, "model")
-        for (name, _), value in zip(
-            learner.model.named_parameters(), learner.average.values, strict=True
-        ):
-            value.copy_(saved[name])
-    states = [_under(tensors, f"optimiser.{n}") for n in range(len(learner.optimisers))]
-    for optimiser, flat, saved_groups in zip(
-        learner.optimisers, states, numbers["optimisers"], strict=True
-    ):
-        content = optimiser.state_dict()
-        # Rates and such are the recipe's, which may have been changed on purpose.
-        if [group["params"] for group in saved_groups] != [
-            group["params"] for group in content["param_groups"]
-        ]:
-            raise RunError(f"{place}: the optimiser is not the one that it was saved from.")
-        content["state"] = _nested(flat)
-        optimiser.load_state_dict(content)
-
-
-def _copy(model: nn.Module, weights: Mapping[str, Tensor], place: Path) -> None:
-    parameters = dict(model.named_parameters())
-    if parameters.keys() != weights.keys():
+def _put(learner: Learner, members: list[list[list[int]]], place: Path) -> None:
+    stored, weights = _stored(place), _weights(learner)
+    if {name: each.size for name, each in _under(stored, "model").items()} != {
+        name: each.shape for name, each in _under(weights, "model").items()
+    }:
         raise RunError(f"{place}: its weights are not those of the recipe's model.")
-    for name, parameter in parameters.items():
-        parameter.copy_(weights[name])
+    # Rates and such are the recipe's, which may have been changed on purpose.
+    if members != [_members(each) for each in learner.optimisers]:
+        raise RunError(f"{place}: the optimiser is not the one that it was saved from.")
+    targets = {name: tensor for name, tensor in weights.items() if name in stored}
+    states = [_state(each, n, stored) for n, each in enumerate(learner.optimisers)]
+    for number, state in enumerate(states):
+        for index, tensors in state.items():
+            targets |= {f"optimiser.{number}.{index}.{key}": t for key, t in tensors.items()}
+    _fill(targets, place, learner.world)
+    for optimiser, state in zip(learner.optimisers, states, strict=True):
+        optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
+    for name, value in _under(weights, "average").items():
+        if f"average.{name}" not in stored:  # asked for only now: it begins with the weights
+            value.copy_(weights[f"model.{name}"])
 
 
-def _under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+def _state(
+    optimiser: torch.optim.Optimizer, number: int, stored: Mapping[str, TensorStorageMetadata]
+) -> dict[int, dict[str, Tensor]]:
+    """Room for the state of an optimiser, by the number of the weight; in parts as the weight."""
+    weights = [weight for group in optimiser.param_groups for weight in group["params"]]
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, each in _under(stored, f"optimiser.{number}").items():
+        index, _, key = name.partition(".")
+        weight = weights[int(index)]
+        room = torch.zeros_like(weight) if weight.shape == each.size else _room(each)
+        state.setdefault(int(index), {})[key] = room
+    return state
+
+
+def _room(stored: TensorStorageMetadata) -> Tensor:
+    return torch.zeros(stored.size, dtype=stored.properties.dtype)
+
+
+def _stored(place: Path) -> dict[str, TensorStorageMetadata]:
+    """What tensors there are in a checkpoint, whatever files they are spread over."""
+    found = HuggingFaceStorageReader(str(place)).read_metadata().state_dict_metadata
+    return {name: each for name, each in found.items() if isinstance(each, TensorStorageMetadata)}
+
+
+def _fill(tensors: dict[str, Tensor], place: Path, world: World) -> None:
+    """Each tensor with what the checkpoint has under its name."""
+    reader = HuggingFaceStorageReader(str(place))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
+        alone = world.size == 1
+        load_parts(tensors, storage_reader=reader, process_group=world.control, no_dist=alone)
+
+
+def _under(tensors: Mapping[str, T], prefix: str) -> dict[str, T]:
     start = f"{prefix}."
     return {name[len(start) :]: t for name, t in tensors.items() if name.startswith(start)}
-
-
-def _nested(flat: Mapping[str, Tensor]) -> dict[int, dict[str, Tensor]]:
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in flat.items():
-        index, _, key = name.partition(".")
-        state.setdefault(int(index), {})[key] = tensor
-    return state
 
 
 def _prune(parent: Path, keep: int, best_step: int) -> None:
@@ -189,5 +295,5 @@ def _prune(parent: Path, keep: int, best_step: int) -> None:
 
 
 def _outdated(parent: Path, keep: int) -> Iterator[Path]:
-    yield from sorted(parent.glob("step-*"), reverse=True)[keep:]
+    yield from _newest_first(parent)[keep:]
     yield from parent.glob(".step-*.partial")

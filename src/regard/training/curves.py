@@ -1,7 +1,7 @@
 """Curves of a training run as SVG: the loss over steps, and the dev scores."""
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,9 @@ def curves(events: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     drawn = {}
     if steps:
         at = [each["step"] for each in steps]
-        lines: dict[str, Line] = {"training": (at, _smooth([each["loss"] for each in steps]))}
+        lines: dict[str, Line] = {
+            "training": (at, _smooth(_numbers(each["loss"] for each in steps)))
+        }
         if looks and "loss" in looks[0]["scores"]:
             lines["dev"] = _scores(looks, "loss")
         drawn["loss"] = _draw(lines, "loss per token")
@@ -29,7 +31,12 @@ def curves(events: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _scores(looks: Sequence[Mapping[str, Any]], name: str) -> Line:
-    return [each["step"] for each in looks], [each["scores"][name] for each in looks]
+    return [each["step"] for each in looks], _numbers(each["scores"][name] for each in looks)
+
+
+def _numbers(values: Iterable[float | None]) -> list[float]:
+    """Null is what is not finite."""
+    return [float("nan") if value is None else value for value in values]
 
 
 def _smooth(values: Sequence[float]) -> list[float]:

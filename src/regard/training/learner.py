@@ -8,7 +8,7 @@ an update (dropout) follows from the seed, the step and the rank: there is no ra
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -21,6 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard.machine import computes_bfloat16
 from regard.training.averaging import Average
 from regard.training.distributed import World
+from regard.training.sharding import assembled, whole
 from regard.training.spec import TrainingSpec
 
 
@@ -59,7 +60,8 @@ class Learner:
 
     def __init__(self, model: nn.Module, loss: Loss, spec: TrainingSpec, world: World) -> None:
         self.model, self.spec, self.world = model, spec, world
-        self.module = world.spread(_WithLoss(model, loss), spec.sharded)
+        self.sharded = spec.sharded and world.size > 1
+        self.module = world.spread(_WithLoss(model, loss), self.sharded)
         self.optimisers = spec.optimiser.build(model)
         self.average = Average(model, spec.average) if spec.average else None
         self.work = 0.0  # floating-point operations for a token, counted in the first update
@@ -86,7 +88,7 @@ class Learner:
         self.module.zero_grad()
         with self._counting_work(tokens):
             own_loss = self._backward(batches, tokens)
-        norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), self.spec.clip))
+        norm = float(whole(nn.utils.clip_grad_norm_(self.model.parameters(), self.spec.clip)))
         loss, stops, clock = world.sums(
             [own_loss, float(asked_to_stop), seconds if world.leads else 0.0]
         )
@@ -118,7 +120,10 @@ class Learner:
 
     @contextmanager
     def _communicating(self, last: bool) -> Iterator[None]:
-        """Processes exchange gradients once an update, after its last batch."""
+        """Processes exchange gradients once an update, after its last batch.
+
+        In parts, after every batch: nobody has room for the whole gradient.
+        """
         if isinstance(self.module, DistributedDataParallel) and not last:
             with self.module.no_sync():
                 yield
@@ -143,11 +148,9 @@ class Learner:
     def at_its_best(self) -> Iterator[nn.Module]:
         """The model as it should be judged: averaged if asked for, without dropout."""
         self.model.eval()
-        if self.average is None:
+        averaged = nullcontext() if self.average is None else self.average.in_place()
+        with averaged, assembled(self.module):
             yield self.model
-        else:
-            with self.average.in_place():
-                yield self.model
 
 
 class _WithLoss(nn.Module):

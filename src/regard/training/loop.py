@@ -4,10 +4,12 @@ It yields what happens, and whoever iterates reports it. Decisions that end trai
 numbers that all processes share, so that all of them end at the same step.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from regard.errors import TrainingError
 from regard.training import checkpoint
@@ -16,6 +18,7 @@ from regard.training.events import Ended, Event, Look, Saved, Step
 from regard.training.jobs import Task
 from regard.training.learner import Learner
 from regard.training.signals import Interruption
+from regard.training.spec import TrainingSpec
 
 PATIENCE_WITH_NAN = 5  # updates in a row without a finite loss; then the weights are beyond saving
 LOWER_IS_BETTER = {"loss"}
@@ -33,10 +36,10 @@ def fit(
 
     `standing` is kept up to date; the weights are the learner's.
     """
-    spec, world = learner.spec, learner.world
+    spec = learner.spec
     began = clock() - standing.seconds
     batches = task.batches(standing.position)
-    while spec.progress(standing.step, standing.seconds) < 1:
+    while (over := why_over(spec, standing)) is None:
         drawn = list(islice(batches, spec.accumulate))
         update = learner.update(
             [batch for batch, _ in drawn],
@@ -60,27 +63,37 @@ def fit(
             progress,
             update.applied,
         )
-        over = progress >= 1
-        if standing.step % spec.evaluation.every == 0 or over:
+        if standing.step % spec.evaluation.every == 0 or progress >= 1:
             look = _look(learner, task, standing, clock() - began)
             yield look
             # The best weights are those of a checkpoint, so there must be one.
-            if world.leads and look.best:
+            if look.best:
                 yield Saved(standing.step, _save(learner, standing, folder))
-            patience = spec.evaluation.patience
-            if patience is not None and standing.stale >= patience:
-                yield Ended(
-                    f"{task.metric} did not improve in {standing.stale} looks at the dev data", True
-                )
-                return
+        over = why_over(spec, standing)
         if standing.step % spec.checkpoint_every == 0 or over or update.asked_to_stop:
-            if world.leads:
-                yield Saved(standing.step, _save(learner, standing, folder))
-            world.wait()
+            yield Saved(standing.step, _save(learner, standing, folder))
         if update.asked_to_stop and not over:
             yield Ended("interrupted", False)
             return
-    yield Ended("the budget is used up" if spec.budget else "all steps are done", True)
+    yield Ended(over.why, True)
+
+
+class Over(NamedTuple):
+    why: str
+    key: str  # of the training section: what to raise to go on
+
+
+def why_over(spec: TrainingSpec, standing: Standing) -> Over | None:
+    """Why training ends where it stands; None if it goes on."""
+    patience = spec.evaluation.patience
+    if patience is not None and standing.stale >= patience:
+        looks = f"no better score in {standing.stale} looks at the dev data"
+        return Over(looks, "evaluation.patience")
+    if spec.progress(standing.step, standing.seconds) < 1:
+        return None
+    if spec.steps is not None:
+        return Over(f"all {spec.steps:,} steps are done", "steps")
+    return Over(f"the budget of {spec.budget:,.0f} seconds is used up", "budget")
 
 
 def _save(learner: Learner, standing: Standing, folder: Path) -> Path:
@@ -89,10 +102,11 @@ def _save(learner: Learner, standing: Standing, folder: Path) -> Path:
 
 def _look(learner: Learner, task: Task, standing: Standing, seconds: float) -> Look:
     with learner.at_its_best() as model:
-        scores = task.measure(model, learner.world)
+        # The same in every process, but for what rounding may do: the leading one decides.
+        scores = learner.world.leaders(task.measure(model, learner.world))
     score = scores[task.metric]
     sign = -1 if task.metric in LOWER_IS_BETTER else 1
-    better = standing.best is None or sign * score > sign * standing.best
+    better = math.isfinite(score) and (standing.best is None or sign * score > sign * standing.best)
     if better:
         standing.best, standing.best_step, standing.stale = score, standing.step, 0
     else:

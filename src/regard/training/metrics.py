@@ -5,14 +5,19 @@ checkpoint is taken back first.
 """
 
 import json
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tensorboardX import SummaryWriter
+from tensorboardX.event_file_writer import EventsWriter
+from tensorboardX.proto.event_pb2 import Event as Record
+from tensorboardX.proto.event_pb2 import SessionLog
+from tensorboardX.proto.summary_pb2 import Summary
 
+from regard.errors import OutputError
 from regard.files import write_whole
 from regard.training.events import Event, Look, Saved, Step
 
@@ -37,32 +42,51 @@ def keeping(folder: Path | None, step: int) -> Iterator[Callable[[Event], None]]
 
 class _Metrics:
     def __init__(self, folder: Path, step: int) -> None:
+        self._folder = folder
         kept = [each for each in read(folder) if each["step"] <= step]
         write_whole(folder / NAME, "".join(json.dumps(each) + "\n" for each in kept).encode())
-        self._file = (folder / NAME).open("a", encoding="utf-8")
-        self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+        # By lines: whenever it is killed, a checkpoint knows of no step that is not told of here.
+        self._file = (folder / NAME).open("a", encoding="utf-8", buffering=1)
+        board = folder / "tensorboard"
+        board.mkdir(exist_ok=True)
+        # Not by tensorboardX's SummaryWriter: its thread dies of a full disk, and who writes waits.
+        self._board = EventsWriter(str(board / "events"))
+        start = SessionLog(status=SessionLog.START)  # what earlier files say from here on is void
+        self._board.write_event(Record(wall_time=time.time(), step=step + 1, session_log=start))
 
     def write(self, event: Event) -> None:
-        if isinstance(event, Saved):
-            self._flush()
-        if not isinstance(event, Step | Look):
-            return
-        self._file.write(json.dumps(asdict(event)) + "\n")
-        values = (
-            {f"dev/{name}": score for name, score in event.scores.items()}
-            if isinstance(event, Look)
-            else {"train/loss": event.loss, "train/norm": event.norm}
-        )
-        for name, value in values.items():
-            self._board.add_scalar(name, value, event.step)
-
-    def _flush(self) -> None:
-        self._file.flush()
-        self._board.flush()
+        try:
+            if isinstance(event, Step | Look):
+                self._file.write(_line(event))
+                self._board.write_event(_record(event))
+            if isinstance(event, Saved):
+                self._board.flush()
+        except OSError as error:
+            raise OutputError(
+                f"{self._folder / NAME}: cannot be written ({error.strerror}); make room, then go "
+                f"on with `regard resume {self._folder}`."
+            ) from None
 
     def close(self) -> None:
-        self._file.close()
-        self._board.close()
+        for file in (self._file, self._board):
+            with suppress(OSError):  # on a full disk, of which `write` has told
+                file.close()
+
+
+def _record(event: Step | Look) -> Any:
+    values = (
+        {f"dev/{name}": score for name, score in event.scores.items()}
+        if isinstance(event, Look)
+        else {"train/loss": event.loss, "train/norm": event.norm}
+    )
+    scalars = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
+    return Record(wall_time=time.time(), step=event.step, summary=Summary(value=scalars))
+
+
+def _line(event: Step | Look) -> str:
+    """One line of JSON, which has no number for what is not finite: null stands for it."""
+    content = json.loads(json.dumps(asdict(event)), parse_constant=lambda _: None)
+    return json.dumps(content) + "\n"
 
 
 def read(folder: Path) -> list[dict[str, Any]]:

@@ -112,17 +112,23 @@ class _Pace:
 
     def __init__(self) -> None:
         self.loss, self.rate, self.shown = 0.0, 0.0, 0.0
-        self._seen, self._last = 0, 0.0
+        self._seen, self._applied, self._last = 0, 0, 0.0
 
     def take(self, step: Step) -> None:
-        weight = min(SMOOTHING, self._seen / (self._seen + 1))
         if self._seen and step.seconds > self._last:
             rate = step.tokens / (step.seconds - self._last)
-            self.rate = rate if self._seen == 1 else weight * self.rate + (1 - weight) * rate
+            self.rate = _smoothed(self.rate, rate, self._seen - 1)
         self._last = step.seconds
         if step.applied:
-            self.loss = weight * self.loss + (1 - weight) * step.loss
+            self.loss = _smoothed(self.loss, step.loss, self._applied)
+            self._applied += 1
         self._seen += 1
+
+
+def _smoothed(mean: float, value: float, seen: int) -> float:
+    """The mean of the first ones, then an exponential one."""
+    weight = min(SMOOTHING, seen / (seen + 1))
+    return weight * mean + (1 - weight) * value
 
 
 silent = Reporter(Console(quiet=True))

@@ -30,7 +30,7 @@ from regard.training.distributed import World, world
 from regard.training.events import Ended
 from regard.training.jobs import Task
 from regard.training.learner import Learner
-from regard.training.loop import fit
+from regard.training.loop import fit, why_over
 from regard.training.progress import Reporter, silent
 from regard.training.recipe import Recipe, read_recipe
 from regard.training.signals import heeding
@@ -46,19 +46,28 @@ def train(
     """Train what the recipe says and write the run folder; gives what `regard.load` would."""
     folder = Path(folder)
     with world() as where:
-        if where.leads:
-            _refuse_to_overwrite(folder, fresh)
+        with where.together():
+            if where.leads:
+                _refuse_to_overwrite(folder, fresh)
         return _train(recipe, folder, where, report if where.leads else silent, resuming=False)
 
 
 def resume(folder: Path | str, changes: Sequence[str] = (), report: Reporter = silent) -> Any:
     """Go on from the last whole checkpoint; `changes` are overrides of the recipe."""
     folder = Path(folder)
-    if not (folder / RECIPE).is_file():
-        raise RunError(f"{folder}: there is no {RECIPE} in it, so there is nothing to go on with.")
-    recipe = read_recipe(folder / RECIPE, changes)
     with world() as where:
+        with where.together():
+            recipe = _recipe_of(folder, changes)
         return _train(recipe, folder, where, report if where.leads else silent, resuming=True)
+
+
+def _recipe_of(folder: Path, changes: Sequence[str]) -> Recipe:
+    for name in (RECIPE, BEGINNING):
+        if not (folder / name).is_file():
+            raise RunError(
+                f"{folder}: there is no {name} in it, so there is nothing to go on with."
+            )
+    return read_recipe(folder / RECIPE, changes)
 
 
 def _refuse_to_overwrite(folder: Path, fresh: bool) -> None:
@@ -80,32 +89,30 @@ def _train(recipe: Recipe, folder: Path, where: World, report: Reporter, resumin
     standing = Standing()
     if resuming:
         standing = _restored(learner, recipe, folder, prepared, report)
-    elif where.leads:
-        _clear(folder)
-    if where.leads:
-        _begin(recipe, folder, prepared)
-    where.wait()
+    with where.together():
+        if where.leads and not resuming:
+            _clear(folder)
+        if where.leads:
+            _begin(recipe, folder, prepared)
     ended = _fit(learner, task, standing, folder, report)
     if not ended.finished:
         raise Interrupted(f"stopped at step {standing.step:,}, saved: `regard resume {folder}`.")
-    return _finish(recipe, learner, task, prepared, standing, folder, report)
+    with where.together():
+        if not where.leads:
+            return None
+        return _finish(recipe, learner, task, prepared, standing, folder, report)
 
 
 def _prepared(recipe: Recipe, where: World, report: Reporter) -> Prepared:
-    """The leading process prepares, the others then find it done."""
     if recipe.data.shape != recipe.job.shape:
         raise ConfigError(
-            f"data: the job {recipe.job.kind()} needs sources of {recipe.job.shape}s, and these "
-            f"give {recipe.data.shape}s."
+            f"data: the job {recipe.job.kind()} needs sources of shape {recipe.job.shape}, and "
+            f"these are of shape {recipe.data.shape}."
         )
-    if not where.leads:
-        where.wait()
-    with report.counting("records") as progress:
+    with where.leader_first(), report.counting("records") as progress:
         prepared = prepare(
             recipe.data, recipe.tokenizer, recipe.model.max_length, report.say, progress
         )
-    if where.leads:
-        where.wait()
     report.console.print(prepared.ledger.table())
     report.say(
         f"{sum(prepared.train.tokens):,} training tokens{', prepared before' * prepared.reused}; "
@@ -126,6 +133,11 @@ def _learner(
     torch.manual_seed(recipe.training.seed)
     model = task.model().build(len(prepared.tokenizer))
     if recipe.vectors is not None:
+        if recipe.vectors.frozen and recipe.training.sharded:
+            raise ConfigError(
+                "vectors.frozen: weights in parts cannot be held still by rows; leave "
+                "training.sharded out, or let the vectors learn."
+            )
         seed_vectors(model, recipe.vectors, prepared.tokenizer, report.say)
     report.say(f"{parameter_count(model) / 1e6:.1f} M parameters on {where.device}.")
     return Learner(model.to(where.device), task.loss, recipe.training, where)
@@ -142,15 +154,12 @@ def _restored(
         )
     standing = checkpoint.restore(learner, folder, report.say) or Standing()
     report.say(f"Going on from step {standing.step:,}.")
-    spec = recipe.training
-    if spec.progress(standing.step, standing.seconds) >= 1 and runs.exists(folder):
-        done, longer = (
-            (f"{standing.step:,} of {spec.steps:,} steps", "training.steps=…")
-            if spec.steps
-            else (f"{standing.seconds:,.0f} of {spec.budget:,.0f} seconds", "training.budget=…")
-        )
+    over = why_over(recipe.training, standing)
+    # A model of an earlier step is there where a run that was made longer was cut off at its end.
+    if over and runs.exists(folder) and runs.read(folder).details["training"] == asdict(standing):
         raise RunError(
-            f"{folder}: finished, at {done}; to train longer, `regard resume {folder} {longer}`."
+            f"{folder}: finished at step {standing.step:,} ({over.why}); to train longer, "
+            f"`regard resume {folder} training.{over.key}=…`."
         )
     return standing
 
@@ -204,9 +213,7 @@ def _finish(
     report: Reporter,
 ) -> Any:
     """Judge the best weights, or the last, and write the run folder."""
-    model = _chosen(learner, standing, folder)
-    if not learner.world.leads:
-        return None
+    model = _chosen(task.model().build(len(prepared.tokenizer)), learner, standing, folder)
     finished = task.finish(model, report)
     parameters = parameter_count(model)
     events = metrics.read(folder)
@@ -233,10 +240,10 @@ def _finish(
     return finished.product
 
 
-def _chosen(learner: Learner, standing: Standing, folder: Path) -> nn.Module:
+def _chosen(model: nn.Module, learner: Learner, standing: Standing, folder: Path) -> nn.Module:
     """The model with the weights that the run ends with, averaged where that was asked for."""
     best = learner.spec.evaluation.keep == "best"
     step = standing.best_step if best and standing.best_step else standing.step
     weights = checkpoint.weights_at(folder, step)
-    set_weights(learner.model, weights, str(folder / checkpoint.FOLDER))
-    return learner.model.eval()
+    set_weights(model, weights, str(folder / checkpoint.FOLDER))
+    return model.to(learner.world.device).eval()

@@ -1,10 +1,14 @@
 """How the weights move, one file a kind."""
 
+from typing import Annotated
+
 import torch
 from pydantic import Field
 from torch import nn
 
 from regard.config import Kind
+
+Beta = Annotated[float, Field(ge=0, lt=1)]  # how much of the past a memory of Adam's keeps
 
 
 class OptimiserSpec(Kind, room="regard.training.optimisers", default="muon"):

@@ -4,13 +4,13 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from regard.training.optimisers import OptimiserSpec, matrices_and_others
+from regard.training.optimisers import Beta, OptimiserSpec, matrices_and_others
 
 
 class Spec(OptimiserSpec):
     """optimiser: {kind: adamw, learning_rate: 0.002}"""
 
-    betas: tuple[float, float] = Field((0.9, 0.98), description="Adam's memories")
+    betas: tuple[Beta, Beta] = Field((0.9, 0.98), description="Adam's memories")
 
     def build(self, model: nn.Module) -> list[torch.optim.Optimizer]:
         matrices, others = matrices_and_others(model)

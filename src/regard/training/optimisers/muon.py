@@ -11,38 +11,40 @@ bfloat16, which many a CPU computes a hundred times slower than float32.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.training.optimisers import OptimiserSpec, matrices_and_others
+from regard.training.optimisers import Beta, OptimiserSpec, matrices_and_others
+from regard.training.sharding import cut_like, is_part, whole
 
 
 class Muon(torch.optim.Optimizer):
     def __init__(
-        self, parameters: Iterable[nn.Parameter], lr: float, momentum: float, weight_decay: float
+        self,
+        parameters: Iterable[nn.Parameter],
+        lr: float,
+        momentum: float,
+        weight_decay: float,
+        iterations: int = 5,
     ) -> None:
-        super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+        settings = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay}
+        super().__init__(parameters, {**settings, "iterations": iterations})
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         assert closure is None
         for group in self.param_groups:
-            # Matrices of one shape go as a batch: few large products instead of many small ones.
-            by_shape: dict[torch.Size, list[nn.Parameter]] = defaultdict(list)
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    by_shape[parameter.shape].append(parameter)
-            for shape, parameters in by_shape.items():
-                looking_ahead = [self._momentum(p, group["momentum"]) for p in parameters]
-                updates = orthogonal(torch.stack(looking_ahead))
-                step = group["lr"] * 0.2 * max(shape) ** 0.5
+            for parameters in _batches(group["params"]):
+                looking_ahead = [whole(self._momentum(p, group["momentum"])) for p in parameters]
+                updates = orthogonal(torch.stack(looking_ahead), group["iterations"])
+                step = group["lr"] * 0.2 * max(parameters[0].shape) ** 0.5
                 for parameter, update in zip(parameters, updates, strict=True):
                     parameter.mul_(1 - group["lr"] * group["weight_decay"])
-                    parameter.add_(update, alpha=-step)
+                    parameter.add_(cut_like(update, parameter), alpha=-step)
 
     def _momentum(self, parameter: nn.Parameter, momentum: float) -> Tensor:
         """Nesterov's: the gradient, and where the momentum is going."""
@@ -55,29 +57,68 @@ class Muon(torch.optim.Optimizer):
         return ahead
 
 
+def _batches(parameters: Iterable[nn.Parameter]) -> Iterable[list[nn.Parameter]]:
+    """Matrices of one shape go together: few large products instead of many small ones.
+
+    Those in parts go one by one: there may not be room for all of them whole.
+    """
+    batches: dict[Hashable, list[nn.Parameter]] = defaultdict(list)
+    for parameter in parameters:
+        if parameter.grad is not None:
+            batches[parameter if is_part(parameter) else parameter.shape].append(parameter)
+    return batches.values()
+
+
 def orthogonal(matrices: Tensor, steps: int = 5) -> Tensor:
     """Nearly U Vᵀ for each matrix U Σ Vᵀ of a batch (N, rows, columns)."""
     tall = matrices.size(-2) > matrices.size(-1)
     x = matrices.mT if tall else matrices
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    iterate = _on_gram if 2 * x.size(-2) <= x.size(-1) else _on_matrix
+    answer: Tensor = iterate(x, steps)
+    return answer.mT if tall else answer
+
+
+# A quintic that takes any singular value in (0, 1] to about 1; coefficients by its authors.
+#     x ← (A I + B a + C a²) x,  a = x xᵀ
+A, B, C = 3.4445, -4.7750, 2.0315
+
+
+def _on_matrix(x: Tensor, steps: int) -> Tensor:
     for _ in range(steps):
-        # A quintic that takes any singular value in (0, 1] to about 1; coefficients by its authors.
-        #     x ← 3.4445 x + (−4.7750 a + 2.0315 a²) x,  a = x xᵀ
         a = x @ x.mT
-        x = torch.baddbmm(x, torch.baddbmm(a, a, a, beta=-4.7750, alpha=2.0315), x, beta=3.4445)
-    answer: Tensor = x.mT if tall else x
-    return answer
+        x = torch.baddbmm(x, torch.baddbmm(a, a, a, beta=B, alpha=C), x, beta=A)
+    return x
+
+
+def _on_gram(x: Tensor, steps: int) -> Tensor:
+    """The same for wide matrices, in products of the small side only.
+
+    With p = A I + B a + C a², which commutes with a, the next x xᵀ is p a p; the factors p are
+    collected in q and meet x once.
+    """
+    a = x @ x.mT
+    q = None
+    for step in range(steps):
+        p = torch.baddbmm(a, a, a, beta=B, alpha=C)
+        p.diagonal(dim1=-2, dim2=-1).add_(A)
+        q = p if q is None else p @ q
+        if step < steps - 1:
+            a = p @ (a @ p)
+    return q @ x if q is not None else x
 
 
 class Spec(OptimiserSpec):
     """optimiser: {kind: muon, learning_rate: 0.005}"""
 
     momentum: float = Field(0.95, ge=0, lt=1, description="Muon's memory, for matrices")
-    betas: tuple[float, float] = Field((0.9, 0.98), description="Adam's memories, for the others")
+    iterations: int = Field(5, gt=0, le=10, description="steps towards the orthogonal matrix")
+    betas: tuple[Beta, Beta] = Field((0.9, 0.98), description="Adam's memories, for the others")
 
     def build(self, model: nn.Module) -> list[torch.optim.Optimizer]:
         matrices, others = matrices_and_others(model)
         adam = torch.optim.AdamW(
             others, lr=self.learning_rate, betas=self.betas, weight_decay=0.0, fused=True
         )
-        return [Muon(matrices, self.learning_rate, self.momentum, self.weight_decay), adam]
+        muon = Muon(matrices, self.learning_rate, self.momentum, self.weight_decay, self.iterations)
+        return [muon, adam]

@@ -1,0 +1,144 @@
+"""How good is a translator after the same time on the same machine, and how soon is it good?
+
+    python benchmarks/quality.py --seconds 1200 --write
+
+Every engine trains with its usual recipe for so many seconds, in a process of its own, one after
+the other; its best checkpoint translates the test set with a beam of 5. Regard plans its schedule
+for the time it is given, so its time to a score is that of the shortest budget that reaches it.
+Run it with nothing else running; with three engines and 20 minutes it takes an hour and a half.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from corpus import export
+from regard.evaluation.confidence import confidence, paired_bootstrap
+from report import keep, machine, table
+from training import ENGINES
+
+SCORES = (30, 40)  # dev BLEU whose time is taken
+DEFAULT = ("Regard", "torch.nn.Transformer", "Hugging Face Marian")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=1200)
+    parser.add_argument("--budgets", type=float, nargs="*", default=[240, 420], help="of Regard")
+    parser.add_argument("--engines", nargs="*", default=list(DEFAULT), choices=list(ENGINES))
+    parser.add_argument("--keep", type=Path, help="a folder for results, used again where there")
+    parser.add_argument("--write", action="store_true", help="into docs/")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        data = export(Path(folder) / "data")
+        store = options.keep or Path(folder) / "results"
+        store.mkdir(parents=True, exist_ok=True)
+        runs = {name: _run(name, options.seconds, data, store) for name in options.engines}
+        short = [_run("Regard", seconds, data, store) for seconds in sorted(options.budgets)]
+        references = (data / "test.en").read_text("utf-8").removesuffix("\n").split("\n")
+    result = _summary(runs, short, references, options.seconds)
+    section = _section(result)
+    print(section)
+    if options.write:
+        keep("quality", result, section)
+
+
+def _run(name: str, seconds: float, data: Path, store: Path) -> dict[str, Any]:
+    out = store / f"{name.replace(' ', '-')}-{seconds:.0f}.json"
+    if not out.exists() or "test_bleu" not in out.read_text("utf-8"):
+        command = [sys.executable, *ENGINES[name], str(data), "--mode", "train"]
+        command += ["--seconds", str(seconds), "--threads", "2", "--out", str(out)]
+        done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+        if done.returncode:
+            sys.exit(f"{name} failed:\n{done.stderr[-2000:]}")
+    result: dict[str, Any] = json.loads(out.read_text("utf-8"))
+    print(f"{name}, {seconds:.0f} s: test BLEU {result['test_bleu']:.2f}", flush=True)
+    return {**result, "budget": seconds}
+
+
+def _summary(
+    runs: dict[str, dict[str, Any]],
+    short: list[dict[str, Any]],
+    references: list[str],
+    seconds: float,
+) -> dict[str, Any]:
+    ours = runs["Regard"]["test_hypotheses"]
+    engines = {}
+    for name, run in runs.items():
+        sure = confidence(references=references, outputs=run["test_hypotheses"])
+        theirs = run["test_hypotheses"]
+        compared = paired_bootstrap(references=references, ours=ours, theirs=theirs)
+        engines[name] = {
+            "test_bleu": run["test_bleu"],
+            "margin": sure.margin,
+            "signature": sure.signature,
+            "p_value": None if name == "Regard" else compared.p_value,
+            "dev_bleu": run["best_dev_bleu"],
+            "seconds_to": _times_of_ours([*short, run]) if name == "Regard" else _times(run),
+            "curve": run["curve"],
+        }
+    budgets = [
+        {key: run[key] for key in ("budget", "best_dev_bleu", "test_bleu")}
+        for run in (*short, runs["Regard"])
+    ]
+    return {"machine": machine(), "seconds": seconds, "engines": engines, "budgets": budgets}
+
+
+def _times(run: dict[str, Any]) -> dict[str, float | None]:
+    return {
+        str(score): next(
+            (look["seconds"] for look in run["curve"] if look["dev_bleu"] >= score), None
+        )
+        for score in SCORES
+    }
+
+
+def _times_of_ours(runs: list[dict[str, Any]]) -> dict[str, float | None]:
+    return {
+        str(score): next((run["budget"] for run in runs if run["best_dev_bleu"] >= score), None)
+        for score in SCORES
+    }
+
+
+def _section(result: dict[str, Any]) -> str:
+    def time(seconds: float | None) -> str:
+        return "not reached" if seconds is None else f"{seconds:,.0f} s"
+
+    rows = [
+        [
+            name,
+            f"{each['test_bleu']:.1f} ± {each['margin']:.1f}",
+            "" if each["p_value"] is None else f"{each['p_value']:.3f}",
+            f"{each['dev_bleu']:.1f}",
+            *(time(each["seconds_to"][str(score)]) for score in SCORES),
+        ]
+        for name, each in result["engines"].items()
+    ]
+    head = ["engine", "test BLEU", "p against Regard", "dev BLEU (greedy)"]
+    head += [f"to dev BLEU {score}" for score in SCORES]
+    budgets = [
+        [f"{each['budget']:,.0f} s", f"{each['best_dev_bleu']:.1f}", f"{each['test_bleu']:.1f}"]
+        for each in result["budgets"]
+    ]
+    signature = result["engines"]["Regard"]["signature"]
+    return f"""## Quality after {result["seconds"] / 60:.0f} minutes on 2 cores
+
+Multi30k French → English (Elliott et al. 2016, 2017), test_2016_flickr, beam 5, cased and
+detokenised, sacrebleu `{signature}`; 95 % intervals and p-values by (paired) bootstrap. Peers train
+with Adam, inverse square root and warm-up; Regard with `recipes/multi30k-fr-en.yaml`. Clocks stand
+still while peers evaluate. One run each.
+
+{table(head, rows)}
+
+Regard by the budget it was given:
+
+{table(["budget", "dev BLEU (greedy)", "test BLEU (beam 5)"], budgets)}
+"""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""The loop: when it looks, saves and ends, and that a pause changes nothing."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from regard.errors import TrainingError
+from regard.training.checkpoint import Standing, newest_first, restore
+from regard.training.events import Ended, Event, Look, Saved, Step
+from regard.training.learner import Learner
+from regard.training.loop import fit
+from regard.training.signals import Interruption
+
+MakeLearner = Callable[..., Learner]
+
+
+def ticking(seconds: float) -> Callable[[], float]:
+    """A clock that goes on by so much whenever it is looked at."""
+    now = 1e6
+
+    def clock() -> float:
+        nonlocal now
+        now += seconds
+        return now
+
+    return clock
+
+
+def steps(events: list[Event]) -> list[int]:
+    return [event.step for event in events if isinstance(event, Step)]
+
+
+def saved(events: list[Event]) -> list[int]:
+    return [event.step for event in events if isinstance(event, Saved)]
+
+
+def looks(events: list[Event]) -> list[int]:
+    return [event.step for event in events if isinstance(event, Look)]
+
+
+def run(
+    learner: Learner, task: Any, folder: Path, standing: Standing | None = None, stop_after: int = 0
+) -> list[Event]:
+    interruption = Interruption()
+    events: list[Event] = []
+    for event in fit(learner, task, standing or Standing(), folder, interruption, ticking(0.1)):
+        events.append(event)
+        interruption.asked |= isinstance(event, Step) and event.step == stop_after
+    return events
+
+
+def test_it_makes_its_steps_looks_and_checkpoints(
+    make_learner: MakeLearner, toy: Any, tmp_path: Path
+) -> None:
+    learner = make_learner(steps=10, checkpoint_every=4, evaluation={"every": 3})
+    standing = Standing()
+    events = run(learner, toy(scores=[4, 3, 9, 8]), tmp_path, standing)
+    assert steps(events) == list(range(1, 11))
+    assert looks(events) == [3, 6, 9, 10]
+    # At the best looks, every four steps, and at the end.
+    assert saved(events) == [3, 4, 6, 8, 10]
+    assert events[-1] == Ended("all 10 steps are done", True)
+    assert (standing.step, standing.position.batch, standing.tokens) == (10, 10, 160)
+    assert (standing.best, standing.best_step, standing.stale) == (3, 6, 2)
+
+
+def test_several_batches_make_a_step(make_learner: MakeLearner, toy: Any, tmp_path: Path) -> None:
+    standing = Standing()
+    run(make_learner(steps=3, accumulate=4), toy(), tmp_path, standing)
+    assert (standing.position.batch, standing.tokens) == (12, 12 * 16)
+
+
+def test_a_budget_of_time_is_kept(make_learner: MakeLearner, toy: Any, tmp_path: Path) -> None:
+    learner = make_learner(steps=None, budget="3s", schedule={"kind": "linear", "warmup": 0})
+    standing = Standing()
+    events = run(learner, toy(), tmp_path, standing)
+    made = [event for event in events if isinstance(event, Step)]
+    assert events[-1] == Ended("the budget of 3 seconds is used up", True)
+    assert 29 <= len(made) <= 31
+    assert standing.seconds == pytest.approx(3, abs=0.15)
+    assert [step.progress for step in made] == sorted(step.progress for step in made)
+    assert made[-1].progress == 1
+    assert looks(events) == [made[-1].step]
+
+
+def test_time_spent_before_a_pause_counts(
+    make_learner: MakeLearner, toy: Any, tmp_path: Path
+) -> None:
+    learner = make_learner(steps=None, budget="3s")
+    assert len(steps(run(learner, toy(), tmp_path, Standing(seconds=2.0)))) == pytest.approx(10, 1)
+
+
+def test_patience_ends_it(make_learner: MakeLearner, toy: Any, tmp_path: Path) -> None:
+    settings = {"steps": 100, "evaluation": {"every": 2, "patience": 3}}
+    task = toy(scores=[5, 4, 6, 3, 3, 8, 7, 1])
+    standing = Standing()
+    events = run(make_learner(**settings), task, tmp_path, standing)
+    assert events[-1] == Ended("no better score in 3 looks at the dev data", True)
+    assert looks(events) == [2, 4, 6, 8, 10, 12, 14]
+    assert (standing.step, standing.best_step) == (14, 8)
+    # The best weights are there, and the last.
+    assert newest_first(tmp_path)[0].name == "step-000014"
+    assert (tmp_path / "checkpoints" / "step-000008").is_dir()
+
+
+def test_patience_at_its_end_stays_at_its_end(
+    make_learner: MakeLearner, toy: Any, tmp_path: Path
+) -> None:
+    settings = {"steps": 100, "evaluation": {"every": 1, "patience": 2}}
+    run(make_learner(**settings), toy(scores=[1, 2, 3]), tmp_path)
+    again = make_learner(**settings)
+    standing = restore(again, tmp_path, pytest.fail)
+    assert standing is not None
+    assert steps(run(again, toy(), tmp_path, standing)) == []
+
+
+def test_a_score_that_is_not_finite_is_never_the_best(
+    make_learner: MakeLearner, toy: Any, tmp_path: Path
+) -> None:
+    standing = Standing()
+    task = toy(scores=[float("nan"), 5.0, float("nan"), float("-inf")])
+    run(make_learner(steps=4, evaluation={"every": 1}), task, tmp_path, standing)
+    assert (standing.best, standing.best_step, standing.stale) == (5.0, 2, 2)
+
+
+@pytest.mark.parametrize(("metric", "best"), [("loss", 1), ("accuracy", 3)])
+def test_less_loss_is_better_and_less_of_anything_else_is_not(
+    make_learner: MakeLearner, toy: Any, tmp_path: Path, metric: str, best: int
+) -> None:
+    task, values = toy(), iter([0.1, 0.5, 0.9, 0.2])
+    task.metric = metric
+    task.measure = lambda *_: {metric: next(values)}
+    standing = Standing()
+    run(make_learner(steps=4, evaluation={"every": 1}), task, tmp_path, standing)
+    assert standing.best_step == best
+
+
+def test_a_skipped_update_is_counted_and_told(
+    make_learner: MakeLearner, toy: Any, tmp_path: Path
+) -> None:
+    standing = Standing()
+    events = run(make_learner(steps=12), toy(poisoned=[2, 3, 7]), tmp_path, standing)
+    assert [e.step for e in events if isinstance(e, Step) and not e.applied] == [2, 3, 7]
+    assert (standing.skipped, standing.skipped_in_a_row, standing.step) == (3, 0, 12)
+
+
+def test_five_losses_in_a_row_that_are_not_finite_end_it_with_a_good_checkpoint(
+    make_learner: MakeLearner, toy: Any, tmp_path: Path
+) -> None:
+    settings = {"steps": 20, "checkpoint_every": 4}
+    learner = make_learner(**settings)
+    with pytest.raises(
+        TrainingError, match=r"not finite 5 times in a row, up to step 10.*learning_rate=…"
+    ):
+        run(learner, toy(poisoned=range(6, 20)), tmp_path)
+    again = make_learner(**settings)
+    standing = restore(again, tmp_path, pytest.fail)
+    assert standing is not None
+    assert standing.step == 8
+    assert all(parameter.isfinite().all() for parameter in again.model.parameters())
+    standing.skipped_in_a_row = 0
+    assert run(again, toy(), tmp_path, standing)[-1].finished
+
+
+def losses(events: list[Event]) -> list[float]:
+    return [event.loss for event in events if isinstance(event, Step)]
+
+
+def weights(learner: Learner) -> list[torch.Tensor]:
+    return [parameter.detach().clone() for parameter in learner.model.parameters()]
+
+
+SETTINGS: list[dict[str, Any]] = [
+    {"optimiser": "muon", "average": 0.9, "accumulate": 2},
+    {"optimiser": "adamw", "schedule": "cosine"},
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=["muon", "adamw"])
+@pytest.mark.parametrize("stops", [[1], [7, 9, 16]])
+def test_who_is_interrupted_and_goes_on_has_lost_nothing(
+    make_learner: MakeLearner, toy: Any, tmp_path: Path, settings: dict[str, Any], stops: list[int]
+) -> None:
+    settings = {"steps": 20, "checkpoint_every": 100, "evaluation": {"every": 5}, **settings}
+    whole, end = make_learner(**settings), Standing()
+    wanted = losses(run(whole, toy(), tmp_path / "whole", end))
+    found: list[float] = []
+    for stop in [*stops, 0]:
+        learner = make_learner(**settings)
+        standing = restore(learner, tmp_path / "parts", pytest.fail) or Standing()
+        events = run(learner, toy(), tmp_path / "parts", standing, stop)
+        found += losses(events)
+        if stop:  # the wish is heard in the step that follows
+            assert events[-1] == Ended("interrupted", False)
+            assert standing.step == stop + 1
+    assert found == wanted
+    assert all(map(torch.equal, weights(whole), weights(learner)))
+    assert (standing.step, standing.position, standing.best) == (20, end.position, end.best)
+
+
+def test_an_interruption_in_the_last_step_is_no_interruption(
+    make_learner: MakeLearner, toy: Any, tmp_path: Path
+) -> None:
+    events = run(make_learner(steps=5), toy(), tmp_path, stop_after=4)
+    assert events[-1] == Ended("all 5 steps are done", True)
