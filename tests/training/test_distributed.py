@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from regard import runs
 from regard.config import write_yaml
 from regard.data.batching import Example, collate
+from regard.errors import ConfigError
 from regard.models.encoder_decoder import Spec
 from regard.training import metrics
 from regard.training.checkpoint import newest_first
@@ -203,6 +204,12 @@ def test_what_the_leading_process_cannot_write_ends_all(recipe: Path, tmp_path: 
     (run / "checkpoints").write_text("a file is in the way")
     (sentence,) = ended(launched("train", recipe, "--run", run), code=1)
     assert "the checkpoint cannot be written" in sentence
+
+
+def test_frozen_vectors_in_parts_are_refused(tiny: MakeRecipe, tmp_path: Path) -> None:
+    recipe = tiny(SHARDED, "vectors={path: some.txt, frozen: true}")
+    with pytest.raises(ConfigError, match=r"vectors\.frozen.*training\.sharded"):
+        train(recipe, tmp_path / "run")
 
 
 def test_alone_all_sums_are_what_is_given() -> None:

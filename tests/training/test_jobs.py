@@ -10,10 +10,12 @@ import pytest
 import regard
 from regard import runs
 from regard.config import kinds
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError, DataError, RunError
 from regard.training import metrics
+from regard.training.checkpoint import weights_at
+from regard.training.jobs.language_model import LanguageModelling
 from regard.training.recipe import Recipe, make_recipe
-from regard.training.train import train
+from regard.training.train import resume, train
 
 SMALL = {"dim": 32, "heads": 2, "inner": 64, "layers": 1, "dropout": 0.0, "max_length": 48}
 SAYING = "the quick brown fox jumps over the lazy dog and runs home again.\n"
@@ -202,20 +204,19 @@ def test_one_label_is_none(labelling: Made, tmp_path: Path) -> None:
 def test_the_run_ends_with_the_weights_asked_for(
     writing: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: str, step: int
 ) -> None:
-    from regard.training.checkpoint import weights_at
-    from regard.training.jobs.language_model import LanguageModelling
-
     scores = iter([3.0, 1.0, 2.0])
     monkeypatch.setattr(
         LanguageModelling, "measure", lambda *_: {"loss": next(scores), "accuracy": 0.0}
     )
-    train(
-        writing("training.steps=6", f"training.evaluation={{every: 2, keep: {keep}}}"),
-        tmp_path / "run",
-    )
+    looks = f"training.evaluation={{every: 2, patience: 1, keep: {keep}}}"
+    train(writing("training.steps=100", looks), tmp_path / "run")
     wanted = weights_at(tmp_path / "run", step)
     found = runs.read(tmp_path / "run").weights
     assert found.keys() == wanted.keys()
     assert all(bool((found[name] == wanted[name]).all()) for name in wanted)
     other = weights_at(tmp_path / "run", 10 - step)
     assert any(bool((found[name] != other[name]).any()) for name in wanted)
+    with pytest.raises(
+        RunError, match=r"finished at step 6 \(no better.*training.evaluation.patience=…"
+    ):
+        resume(tmp_path / "run")

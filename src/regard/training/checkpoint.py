@@ -17,6 +17,7 @@ import hashlib
 import json
 import shutil
 import warnings
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -78,7 +79,8 @@ def save(learner: Learner, standing: Standing, folder: Path, keep: int) -> Path:
                 shutil.rmtree(partial, ignore_errors=True)
                 partial.mkdir(parents=True)
         with _writing(place, learner.world):
-            checksums = _write_tensors(learner, partial)
+            own = _write_tensors(learner, partial)
+        checksums = dict(ChainMap(*learner.world.gathered(own)))
         with _writing(place, learner.world):
             if leads:
                 write_whole(partial / NUMBERS, _numbers(learner, standing, checksums))
@@ -149,7 +151,7 @@ def _writing(place: Path, world: World) -> Iterator[None]:
 
 
 def _write_tensors(learner: Learner, partial: Path) -> dict[str, str]:
-    """Write all tensors; the checksums of the files, by name."""
+    """Write what this process has to; the checksum of each file, by its name."""
     tensors = _weights(learner)
     for number, optimiser in enumerate(learner.optimisers):
         for index, state in optimiser.state_dict()["state"].items():
@@ -171,8 +173,7 @@ def _write_parts(tensors: Mapping[str, Tensor], partial: Path, world: World) -> 
         error, _ = next(iter(failed.failures.values()))
         raise OutputError(str(error)) from None
     own = partial.glob(f"shard-{world.rank + 1:05d}-*")
-    checksums = world.gathered({path.name: _checksum(path) for path in own})
-    return {name: checksum for each in checksums for name, checksum in each.items()}
+    return {path.name: _checksum(path) for path in own}
 
 
 def _weights(learner: Learner) -> dict[str, Tensor]:

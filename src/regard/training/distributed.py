@@ -38,7 +38,7 @@ class World:
     rank: int = 0
     size: int = 1
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
-    control: dist.ProcessGroup | None = None  # for words and numbers, which are on the CPU
+    control: dist.ProcessGroup | None = None  # for words, and for whoever may have to wait long
 
     @property
     def leads(self) -> bool:
@@ -49,8 +49,8 @@ class World:
         """Each value summed over all processes."""
         if self.size == 1:
             return list(values)
-        total = torch.tensor(values, dtype=torch.float64)
-        dist.all_reduce(total, group=self.control)
+        total = torch.tensor(values, dtype=torch.float64, device=self.device)
+        dist.all_reduce(total)
         return [float(value) for value in total]
 
     def gathered(self, value: T) -> list[T]:
@@ -77,9 +77,9 @@ class World:
         try:
             yield
         except Exception:
-            self.sums([1.0])
+            self.gathered(True)
             raise
-        if self.sums([0.0])[0]:
+        if any(self.gathered(False)):
             raise SystemExit(1)
 
     @contextmanager

@@ -70,7 +70,9 @@ def fit(
             if look.best:
                 yield Saved(standing.step, _save(learner, standing, folder))
         over = why_over(spec, standing)
-        if standing.step % spec.checkpoint_every == 0 or over or update.asked_to_stop:
+        # Not among updates that were skipped: who has to go back shall get to before them.
+        due = standing.step % spec.checkpoint_every == 0 and update.applied
+        if due or over or update.asked_to_stop:
             yield Saved(standing.step, _save(learner, standing, folder))
         if update.asked_to_stop and not over:
             yield Ended("interrupted", False)

@@ -1,0 +1,48 @@
+"""Signals as a wish to stop."""
+
+import signal
+import threading
+
+import pytest
+
+from regard.training.signals import Interruption, heeding
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_within_a_signal_only_asks(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with heeding() as interruption:
+        assert not interruption.asked
+        signal.raise_signal(number)
+        assert interruption.asked
+    assert signal.getsignal(number) is before
+
+
+def test_asked_twice_it_ends_at_once() -> None:
+    def insist() -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    with heeding(), pytest.raises(KeyboardInterrupt):
+        insist()
+
+
+def test_a_cluster_may_repeat_itself() -> None:
+    with heeding() as interruption:
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        assert interruption.asked
+
+
+def test_elsewhere_than_in_the_main_thread_signals_are_left_alone() -> None:
+    before, found = signal.getsignal(signal.SIGINT), list[Interruption]()
+
+    def work() -> None:
+        with heeding() as interruption:
+            found.append(interruption)
+            assert signal.getsignal(signal.SIGINT) is before
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert not found[0].asked
