@@ -67,7 +67,6 @@ def test_the_page_goes_into_the_run_folder_unless_told(demo, call) -> None:
     [
         (["  "], "the sentence: there is no text"),
         (["the street " * 5000], "the sentence: the text has 10,0"),
-        (["Это."], "this model has never seen"),
         ([TIRED, "--panel", "nonsense"], "no panel is named 'nonsense'"),
         ([TIRED, "--layer", "9"], "there is no layer 9 of 2"),
         ([TIRED, "--layer", "0"], "there is no layer 0 of 2"),

@@ -10,6 +10,7 @@ import torch
 
 from regard import runs
 from regard.config import plain
+from regard.data.tokenizers import bpe
 from regard.models.kind import ModelSpec
 from regard.models.weights import weights_of
 
@@ -98,7 +99,19 @@ def test_a_corrupt_run(demo, call, tmp_path: Path) -> None:
 def test_a_run_of_another_kind(call, tmp_path: Path) -> None:
     spec = ModelSpec.model_validate({"kind": "language-model", "size": "tiny"})
     torch.manual_seed(0)
-    run = runs.Run("language-model", plain(spec), 9, {}, weights_of(spec.build(9)), "{}", {}, {})
+    tokenizer = bpe.Spec(vocabulary=400).train([EN])
+    model = spec.build(len(tokenizer))
+    details = {"max_length": 512}
+    run = runs.Run(
+        job="language-model",
+        model=plain(spec),
+        vocabulary=len(tokenizer),
+        details=details,
+        weights=weights_of(model),
+        tokenizer=tokenizer.to_json(),
+        parts={},
+        papers={},
+    )
     runs.write(run, tmp_path / "lm")
     said = one_sentence(call("translate", tmp_path / "lm", stdin=EN.encode()))
     assert "holds a writer, not a translator" in said

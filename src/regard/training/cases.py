@@ -26,7 +26,7 @@ from regard.training.learner import Learner
 from regard.training.progress import Reporter
 from regard.training.recipe import Recipe
 from regard.training.spec import TrainingSpec
-from regard.training.train import _learner, _prepared
+from regard.training.train import build_learner, prepare_data
 
 EXAMPLES = 64
 A_BATCH = 8  # examples from each batch: a batch's own are all of like length
@@ -93,13 +93,13 @@ class Case:
 def make_case(recipe: Recipe, report: Reporter) -> Case:
     """Data and model just as training would have them, less all that is random or smoothed."""
     world = World(device=best_device())
-    prepared = _prepared(recipe, world, report)
+    prepared = prepare_data(recipe, world, report)
     training = recipe.training.model_copy(
         update={"label_smoothing": 0.0, "average": 0.0, "precision": "float32"}
     )
     exact = recipe.model_copy(update={"training": training})
     task = exact.job.task(exact, prepared)
-    model = _learner(exact, prepared, task, world, report).model
+    model = build_learner(exact, prepared, task, world, report).model
     for module in model.modules():
         if isinstance(module, Dropout | nn.Dropout):
             module.p = 0.0

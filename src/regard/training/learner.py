@@ -149,7 +149,8 @@ class Learner:
         """The model as it should be judged: averaged if asked for, without dropout."""
         self.model.eval()
         averaged = nullcontext() if self.average is None else self.average.in_place()
-        with averaged, assembled(self.module):
+        whole_model = assembled(self.module) if self.sharded else nullcontext()
+        with averaged, whole_model:
             yield self.model
 
 

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor, Replicate
 
 from regard.blocks.decoder import DecoderBlock
@@ -21,6 +19,10 @@ from regard.blocks.encoder import EncoderBlock
 
 def shard(module: nn.Module, device: torch.device, size: int) -> None:
     """Cut a module's weights up: each block's together, and together what is outside of blocks."""
+    # Here, for it takes most of a second, and few runs need it.
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+
     mesh = init_device_mesh(device.type, (size,))
     for block in _blocks(module):
         if isinstance(block, DecoderBlock) and block.cross is not None:
@@ -37,6 +39,8 @@ def shard(module: nn.Module, device: torch.device, size: int) -> None:
 @contextmanager
 def assembled(module: nn.Module) -> Iterator[None]:
     """Within, every process has all the weights: decoding calls the parts of a model one by one."""
+    from torch.distributed.fsdp import FSDPModule
+
     parts = [each for each in module.modules() if isinstance(each, FSDPModule)]
     blocks = [block for block in _blocks(module) if isinstance(block, FSDPModule)]
     for block in blocks:

@@ -83,9 +83,9 @@ def _refuse_to_overwrite(folder: Path, fresh: bool) -> None:
 
 def _train(recipe: Recipe, folder: Path, where: World, report: Reporter, resuming: bool) -> Any:
     machine.keep_freed_memory()
-    prepared = _prepared(recipe, where, report)
+    prepared = prepare_data(recipe, where, report)
     task = recipe.job.task(recipe, prepared)
-    learner = _learner(recipe, prepared, task, where, report)
+    learner = build_learner(recipe, prepared, task, where, report)
     standing = Standing()
     if resuming:
         standing = _restored(learner, recipe, folder, prepared, report)
@@ -103,7 +103,7 @@ def _train(recipe: Recipe, folder: Path, where: World, report: Reporter, resumin
         return _finish(recipe, learner, task, prepared, standing, folder, report)
 
 
-def _prepared(recipe: Recipe, where: World, report: Reporter) -> Prepared:
+def prepare_data(recipe: Recipe, where: World, report: Reporter) -> Prepared:
     if recipe.data.shape != recipe.job.shape:
         raise ConfigError(
             f"data: the job {recipe.job.kind()} needs sources of shape {recipe.job.shape}, and "
@@ -127,7 +127,7 @@ def _prepared(recipe: Recipe, where: World, report: Reporter) -> Prepared:
     return prepared
 
 
-def _learner(
+def build_learner(
     recipe: Recipe, prepared: Prepared, task: Task, where: World, report: Reporter
 ) -> Learner:
     torch.manual_seed(recipe.training.seed)
