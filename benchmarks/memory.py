@@ -1,9 +1,10 @@
-"""How much memory does it take to prepare a corpus, and to draw batches from it?
+"""How much memory does it take to prepare a corpus, to draw batches from it and to train on it?
 
-    python benchmarks/memory.py --gigabytes 5
+    python benchmarks/memory.py --gigabytes 5 --write
 
-Writes a corpus of pairs into a temporary folder, prepares it in one process and draws batches in
-another, and watches both from outside. Neither should take more memory for more text.
+Writes a corpus of pairs into a temporary folder, prepares it in one process, draws batches in
+another and trains in a third, and watches each from outside. None should take more memory for more
+text.
 """
 
 import argparse
@@ -19,8 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from report import keep, machine, table
+
 WORDS, FRAGMENTS, LINES = 50_000, 100_000, 10_000
-LIMIT, BUDGET = 128, 4096
+LIMIT, BUDGET, STEPS = 128, 4096, 200
 
 
 def corpus(path: Path, size: int) -> int:
@@ -52,7 +55,9 @@ def _fragments(random: np.random.Generator) -> Iterator[bytes]:
 
 
 def work(task: str, folder: Path, batches: int) -> dict[str, Any]:
-    """One of the two tasks, in a process of its own."""
+    """One of the three tasks, in a process of its own."""
+    if task == "train":
+        return train(folder)
     from regard.config import validate
     from regard.data.batching import pair_batches
     from regard.data.corpus import DataSpec
@@ -60,10 +65,10 @@ def work(task: str, folder: Path, batches: int) -> dict[str, Any]:
     from regard.data.sampling import Position
     from regard.data.tokenizers import TokenizerSpec
 
-    train = {"kind": "tsv", "path": str(folder / "pairs.tsv"), "languages": ["xx", "yy"]}
-    given = {"train": train, "prepared": str(folder / "prepared")}
-    data = validate(DataSpec, given, "benchmark")
-    prepared = prepare(data, TokenizerSpec.model_validate({"vocabulary": 16_000}), LIMIT)
+    recipe = recipe_of(folder)
+    data = validate(DataSpec, recipe["data"], "benchmark")
+    tokenizer = TokenizerSpec.model_validate(recipe["tokenizer"])
+    prepared = prepare(data, tokenizer, LIMIT)
     if task == "prepare":
         return {"rows": len(prepared.train), "tokens": sum(prepared.train.tokens)}
     stream = pair_batches(prepared.train, prepared.tokenizer, data.ways, BUDGET, seed=1)
@@ -72,6 +77,25 @@ def work(task: str, folder: Path, batches: int) -> dict[str, Any]:
         tokens += batch.tokens
     each = (time.perf_counter() - began) / batches
     return {"batches": batches, "milliseconds a batch": round(1000 * each, 3)}
+
+
+def recipe_of(folder: Path) -> dict[str, Any]:
+    source = {"kind": "tsv", "path": str(folder / "pairs.tsv"), "languages": ["xx", "yy"]}
+    return {
+        "data": {"train": source, "prepared": str(folder / "prepared"), "directions": ["xx-yy"]},
+        "tokenizer": {"vocabulary": 16_000},
+        "model": {"kind": "encoder-decoder", "size": "tiny", "max_length": LIMIT},
+        "training": {"steps": STEPS, "batch_tokens": BUDGET, "evaluation": {"metric": "loss"}},
+    }
+
+
+def train(folder: Path) -> dict[str, Any]:
+    """A real run, from the recipe to the run folder."""
+    from regard.training.recipe import make_recipe
+    from regard.training.train import train as train_recipe
+
+    train_recipe(make_recipe(recipe_of(folder), (), "benchmark"), folder / "run")
+    return {"steps": STEPS}
 
 
 def watch(task: str, folder: Path, batches: int) -> dict[str, Any]:
@@ -106,7 +130,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--gigabytes", type=float, default=5.0, help="of text to prepare")
     parser.add_argument("--batches", type=int, default=3000, help="to draw afterwards")
-    parser.add_argument("--output", type=Path, default=Path("memory.json"))
+    parser.add_argument("--write", action="store_true", help="into docs/")
     parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.work:
@@ -124,13 +148,39 @@ def main() -> None:
         size = (folder / "pairs.tsv").stat().st_size
         print(f"{size / 1e9:.2f} GB, {lines:,} pairs in {time.perf_counter() - began:.0f} s")
         results: dict[str, Any] = {"bytes": size, "lines": lines, "cores": os.cpu_count()}
-        for task in ("prepare", "batches"):
+        for task in ("prepare", "batches", "train"):
             results[task] = watch(task, folder, given.batches)
             print(task, json.dumps(results[task]))
         rate = size / 1e6 / results["prepare"]["seconds"]
         results["prepare"]["MB/s"] = round(rate, 2)
         print(f"{rate:.2f} MB/s")
-    given.output.write_text(json.dumps(results, indent=2) + "\n")
+    results["machine"] = machine()
+    section = _section(results)
+    print(section)
+    if given.write:
+        keep("memory", results, section)
+
+
+def _section(results: dict[str, Any]) -> str:
+    names = {"prepare": "preparing", "batches": "drawing batches", "train": "training, 200 steps"}
+    rows = [
+        [
+            name,
+            f"{results[task]['peak RSS']:,} MB",
+            f"{results[task]['RssAnon']:,} MB",
+            f"{results[task]['RssFile']:,} MB",
+            f"{results[task]['seconds']:,.0f} s",
+        ]
+        for task, name in names.items()
+    ]
+    head = ["task", "peak resident", "of its own", "of files", "time"]
+    return f"""## Memory for a corpus of {results["bytes"] / 1e9:.1f} GB
+
+{results["lines"]:,} pairs of made-up words, as common as words are, in one TSV file; the tokeniser
+has 16,000 pieces, the model is `tiny`. Resident memory of each process, watched from outside.
+
+{table(head, rows)}
+"""
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("overrides", nargs="*", help="key.path=value, changes to the recipe")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     import torch
 
     torch.set_num_threads(options.threads)
