@@ -30,7 +30,7 @@ ENGINES: dict[str, list[str]] = {
     "Hugging Face Marian": [str(PEERS / "marian.py")],
     "Eole": [str(PEERS / "eole.py")],
 }
-EOLE = Path("/tmp/peers/eole")
+EOLE = PEERS / "environments" / "eole"
 
 
 def main() -> None:

@@ -116,7 +116,9 @@ def toolkit(corpus: Corpus, folder: Path, options: argparse.Namespace) -> outsid
 
 def main() -> None:
     options = parser(__doc__)
-    options.add_argument("--environment", type=Path, default=Path("/tmp/peers/eole"))
+    options.add_argument(
+        "--environment", type=Path, default=Path(__file__).parent / "environments" / "eole"
+    )
     options.add_argument("--save-steps", type=int, default=50, help="train: between checkpoints")
     options.add_argument("--compile", action="store_true", help="its own torch_compile")
     chosen = options.parse_args()

@@ -6,5 +6,5 @@ from regard.training.schedules import ScheduleSpec
 class Spec(ScheduleSpec):
     """schedule: constant"""
 
-    def falling(self, step: int, progress: float) -> float:  # noqa: ARG002
+    def falling(self, step: int, progress: float) -> float:
         return 1.0

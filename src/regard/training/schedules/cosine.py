@@ -12,6 +12,6 @@ class Spec(ScheduleSpec):
 
     floor: float = Field(0.0, ge=0, le=1, description="the factor at the end")
 
-    def falling(self, step: int, progress: float) -> float:  # noqa: ARG002
+    def falling(self, step: int, progress: float) -> float:
         half = 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
         return self.floor + (1 - self.floor) * half

@@ -21,5 +21,5 @@ class Spec(ScheduleSpec):
     def rising(self, step: int) -> float:
         return step / self.warmup
 
-    def falling(self, step: int, progress: float) -> float:  # noqa: ARG002
+    def falling(self, step: int, progress: float) -> float:
         return math.sqrt(self.warmup / step)

@@ -6,5 +6,5 @@ from regard.training.schedules import ScheduleSpec
 class Spec(ScheduleSpec):
     """schedule: {kind: linear, warmup: 50}"""
 
-    def falling(self, step: int, progress: float) -> float:  # noqa: ARG002
+    def falling(self, step: int, progress: float) -> float:
         return max(0.0, 1.0 - progress)
