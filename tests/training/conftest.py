@@ -137,3 +137,11 @@ def tiny_recipe(prepared: Path) -> dict[str, Any]:
             "evaluation": {"every": 20, "limit": 5},
         },
     }
+
+
+@pytest.fixture
+def four_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    yield
+    torch.set_num_threads(before)

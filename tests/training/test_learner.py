@@ -55,6 +55,20 @@ def examples(count: int) -> list[Example]:
     return drawn
 
 
+@pytest.mark.usefixtures("four_threads")
+def test_lanes_change_nothing_but_the_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = collate(examples(40), PAD)
+    learners = []
+    for enough in (10**9, 1):
+        monkeypatch.setattr("regard.training.lanes.ENOUGH", enough)
+        learner = translator(0.0)
+        for step in range(1, 4):
+            learner.update([batch], step, 0.0)
+        learners.append(learner)
+    for one, other in zip(weights(learners[0]), weights(learners[1]), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("optimiser", ["adamw", "muon"])
 @pytest.mark.parametrize("cuts", [[16, 32, 48], [1, 5, 60]])
 def test_one_batch_of_64_is_four_that_make_up_as_many(optimiser: str, cuts: list[int]) -> None:
@@ -215,4 +229,5 @@ def test_bfloat16_is_used_where_it_is_asked_for(make_learner: MakeLearner, toy: 
     for precision in ("bfloat16", "float32"):
         learner = make_learner(precision=precision)
         Learner(learner.model, loss, learner.spec, World()).update([toy().batch(1)], 1, 0.0)
-    assert seen == [torch.bfloat16, torch.float32]
+    # Each twice: the work is counted first.
+    assert seen == [torch.bfloat16, torch.bfloat16, torch.float32, torch.float32]

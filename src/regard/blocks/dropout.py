@@ -7,6 +7,9 @@ comes from random bytes, eight to a 64-bit draw of a fast generator, which is se
 own: `torch.manual_seed` still decides everything. p is met to the nearest 1/256.
 """
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 LEVELS = 256  # what a byte can tell apart
+_this_thread = threading.local()
 
 
 class Dropout(nn.Module):
@@ -39,6 +43,17 @@ class Dropout(nn.Module):
 
 def random_bytes(count: int) -> Tensor:
     """So many bytes, each value equally likely, as torch's generator decides."""
-    seed: Any = torch.randint(2**62, ()).item()
+    generator = getattr(_this_thread, "generator", None)
+    seed: Any = torch.randint(2**62, (), generator=generator).item()
     words = np.random.SFC64(seed).random_raw(-(-count // 8))
     return torch.from_numpy(words.view(np.uint8)[:count])
+
+
+@contextmanager
+def drawing_from(seed: int) -> Iterator[None]:
+    """Within, this thread's dropout has a generator of its own, whatever other threads draw."""
+    _this_thread.generator = torch.Generator().manual_seed(seed)
+    try:
+        yield
+    finally:
+        _this_thread.generator = None

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-SLICE = 1 << 22  # numbers in a slice of logits: 16 MB in float32
+SLICE = 1 << 21  # numbers in a slice of logits: 8 MB in float32
 
 
 def cross_entropy(states: Tensor, weight: Tensor, words: Tensor, smoothing: float) -> Tensor:

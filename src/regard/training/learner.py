@@ -21,6 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard.machine import computes_bfloat16
 from regard.training.averaging import Average
 from regard.training.distributed import World
+from regard.training.lanes import Lanes
 from regard.training.sharding import assembled, whole
 from regard.training.spec import TrainingSpec
 
@@ -63,8 +64,9 @@ class Learner:
         self.sharded = spec.sharded and world.size > 1
         self.module = world.spread(_WithLoss(model, loss), self.sharded)
         self.optimisers = spec.optimiser.build(model)
+        self.lanes = Lanes(self._loss, [p for p in model.parameters() if p.requires_grad])
         self.average = Average(model, spec.average) if spec.average else None
-        self.work = 0.0  # floating-point operations for a token, counted in the first update
+        self.work = 0.0  # floating-point operations for a token, counted before the first update
         self.autocast = spec.precision == "bfloat16" or (
             spec.precision == "auto" and computes_bfloat16(world.device)
         )
@@ -83,11 +85,12 @@ class Learner:
         """The step-th update, counted from 1, `progress` of training being behind."""
         world = self.world
         tokens = sum(batch.tokens for batch in batches)  # a batch is global: each takes its share
+        if not self.work and world.size == 1:
+            self._count_work(batches[0])
         torch.manual_seed(_seed(self.spec.seed, step, world.rank))
         self.model.train()
         self.module.zero_grad()
-        with self._counting_work(tokens):
-            own_loss = self._backward(batches, tokens)
+        own_loss = self._backward(batches, tokens)
         norm = float(whole(nn.utils.clip_grad_norm_(self.model.parameters(), self.spec.clip)))
         loss, stops, clock = world.sums(
             [own_loss, float(asked_to_stop), seconds if world.leads else 0.0]
@@ -104,13 +107,26 @@ class Learner:
         """Gradients of all batches added up; this process's part of the summed loss."""
         world, total = self.world, 0.0
         for number, batch in enumerate(batches, start=1):
+            if (lanes := self._lanes(batch)) > 1:
+                total += self.lanes.backward(batch, lanes, 1 / tokens)
+                continue
             share = batch.share(world.rank, world.size) if world.size > 1 else batch
-            with self._communicating(number == len(batches)), self._precision():
-                loss = self.module(share.to(world.device))
+            with self._communicating(number == len(batches)):
+                loss = self._loss(share)
             # The processes' gradients are averaged, and a sum is wanted: × their number.
-            (loss * (world.size / tokens)).backward()
+            torch.autograd.backward(loss * (world.size / tokens))
             total += float(loss.detach())
         return total
+
+    def _lanes(self, batch: Batch) -> int:
+        alone_on_cpu = self.world.size == 1 and self.world.device.type == "cpu"
+        return self.lanes.wanted(batch.tokens) if alone_on_cpu else 1
+
+    def _loss(self, batch: Batch) -> Tensor:
+        device = self.world.device
+        with torch.autocast(device.type, torch.bfloat16, enabled=self.autocast):
+            loss: Tensor = self.module(batch.to(device))
+        return loss
 
     def _move(self, factor: float) -> None:
         for optimiser in self.optimisers:
@@ -130,19 +146,12 @@ class Learner:
         else:
             yield
 
-    @contextmanager
-    def _counting_work(self, tokens: int) -> Iterator[None]:
-        if self.work or self.world.size > 1:
-            yield
-            return
+    def _count_work(self, batch: Batch) -> None:
+        """On a few rows, before the update: it must not know whether anyone counted."""
+        few = batch.share(0, 8)
         with FlopCounterMode(display=False) as counter:
-            yield
-        self.work = counter.get_total_flops() / tokens
-
-    @contextmanager
-    def _precision(self) -> Iterator[None]:
-        with torch.autocast(self.world.device.type, torch.bfloat16, enabled=self.autocast):
-            yield
+            torch.autograd.backward(self._loss(few))
+        self.work = counter.get_total_flops() / few.tokens
 
     @contextmanager
     def at_its_best(self) -> Iterator[nn.Module]:
