@@ -86,7 +86,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     add("--seconds", type=float, default=1200, help="train: so long, evaluation not counted")
     add("--evaluate-every", type=float, default=60, help="train: seconds between evaluations")
     add("--peak", type=float, default=1e-3, help="the highest learning rate")
-    add("--rise", type=int, default=1000, help="steps until the learning rate is at its peak")
+    add("--rise", type=int, default=500, help="steps until the learning rate is at its peak")
     return options
 
 
