@@ -18,7 +18,7 @@ from typing import Any
 
 from corpus import export
 from regard.evaluation.confidence import confidence, paired_bootstrap
-from report import keep, machine, table
+from report import DOCS, keep, machine, table
 from training import ENGINES
 
 SCORES = (30, 40)  # dev BLEU whose time is taken
@@ -45,6 +45,7 @@ def main() -> None:
     print(section)
     if options.write:
         keep("quality", result, section)
+        draw(result, DOCS / "images" / "quality.svg")
 
 
 def _run(name: str, seconds: float, data: Path, store: Path) -> dict[str, Any]:
@@ -104,6 +105,35 @@ def _times_of_ours(runs: list[dict[str, Any]]) -> dict[str, float | None]:
     }
 
 
+def draw(result: dict[str, Any], path: Path) -> None:
+    """Dev BLEU over time: the peers' curves, and what Regard has reached when its budget ends."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context({"svg.hashsalt": "regard", "svg.fonttype": "none"}):
+        figure = Figure(figsize=(7, 4), layout="constrained")
+        axes = figure.add_subplot()
+        for name, engine in result["engines"].items():
+            if name != "Regard":
+                curve = engine["curve"]
+                minutes = [look["seconds"] / 60 for look in curve]
+                axes.plot(minutes, [look["dev_bleu"] for look in curve], label=name)
+        budgets = result["budgets"]
+        axes.plot(
+            [each["budget"] / 60 for each in budgets],
+            [each["best_dev_bleu"] for each in budgets],
+            "o--",
+            label="Regard, by its budget",
+        )
+        axes.set_xlabel("minutes of training on 2 cores")
+        axes.set_ylabel("dev BLEU, French → English")
+        axes.set_xlim(0)
+        axes.grid(alpha=0.25)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False)
+        figure.savefig(path, metadata={"Date": None})
+
+
 def _section(result: dict[str, Any]) -> str:
     def time(seconds: float | None) -> str:
         return "not reached" if seconds is None else f"{seconds:,.0f} s"
@@ -133,6 +163,8 @@ with Adam, inverse square root and warm-up; Regard with `recipes/multi30k-fr-en.
 still while peers evaluate. One run each.
 
 {table(head, rows)}
+
+![Dev BLEU over time](images/quality.svg)
 
 Regard by the budget it was given:
 

@@ -9,6 +9,7 @@ import torch
 import regard.attention
 from regard.config import kinds
 from regard.models.kind import ModelSpec
+from regard.training.recipe import read_recipe
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -31,6 +32,13 @@ def test_files_that_the_pages_name_exist() -> None:
     for page in ("docs/parts.md", "docs/architecture.md"):
         for name in re.findall(r"`((?:\w+/)+\w+\.py)`", (ROOT / page).read_text(encoding="utf-8")):
             assert (ROOT / "src/regard" / name).exists(), name
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*.yaml")), ids=lambda p: p.stem)
+def test_every_recipe_is_one(path: Path) -> None:
+    recipe = read_recipe(path, [])
+    assert recipe.job.kind == "translation"
+    assert recipe.data.directions
 
 
 def test_the_parts_can_be_built_as_shown() -> None:
