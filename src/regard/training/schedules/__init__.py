@@ -8,7 +8,7 @@ from regard.config import Kind
 class ScheduleSpec(Kind, room="regard.training.schedules", default="linear"):
     """A kind of schedule: what the optimiser's learning rate is multiplied by at each step."""
 
-    warmup: int = Field(50, ge=0, description="steps until the learning rate is at its peak")
+    warmup: int = Field(20, ge=0, description="steps until the learning rate is at its peak")
 
     def factor(self, step: int, progress: float) -> float:
         """Between 0 and 1, for the step-th update, counted from 1.
