@@ -4,7 +4,7 @@ from regard.training.schedules import ScheduleSpec
 
 
 class Spec(ScheduleSpec):
-    """schedule: {kind: linear, warmup: 50}"""
+    """schedule: {kind: linear, warmup: 20}"""
 
     def falling(self, step: int, progress: float) -> float:
         return max(0.0, 1.0 - progress)
