@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent / "peers"))
-from common import peak_memory, process_age, write
+from common import matrix_rate, peak_memory, process_age, write
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "multi30k-fr-en.yaml"
 
@@ -37,7 +37,7 @@ def throughput(options: argparse.Namespace) -> dict[str, Any]:
         task.model().build(len(prepared.tokenizer)), task.loss, recipe.training, World()
     )
     batches = task.batches(Position())
-    seconds, source, target, real, padded = [], 0, 0, 0, 0
+    seconds, rates, source, target, real, padded = [], [], 0, 0, 0, 0
     for step in range(1, options.warmup + options.steps + 1):
         began = time.perf_counter()
         batch = next(batches)[0]
@@ -46,6 +46,7 @@ def throughput(options: argparse.Namespace) -> dict[str, Any]:
             first = process_age()
         if step > options.warmup:
             seconds.append(time.perf_counter() - began)
+            rates.append(matrix_rate())
             source += int(batch.source_padding.sum())
             target += batch.tokens
             real += int(batch.source_padding.sum() + batch.target_padding.sum())
@@ -55,6 +56,7 @@ def throughput(options: argparse.Namespace) -> dict[str, Any]:
         "source_tokens_per_second": source / sum(seconds),
         "median_step_seconds": statistics.median(seconds),
         "step_seconds": seconds,
+        "matrix_rates": rates,
         "first_step_seconds": first,
         "peak_memory_bytes": peak_memory(),
         "parameters": parameter_count(learner.model),

@@ -97,6 +97,21 @@ def write(path: Path, result: dict[str, Any]) -> None:
     beside.replace(path)
 
 
+def matrix_rate() -> float:
+    """Operations a second of large float32 products, right now.
+
+    Asked between steps: a neighbour on the machine slows it and the engine alike.
+    """
+    import torch
+
+    size, times = 1024, 12
+    a, c = torch.rand(size, size), torch.empty(size, size)
+    began = time.perf_counter()
+    for _ in range(times):
+        torch.mm(a, a, out=c)
+    return float(times * 2 * size**3 / (time.perf_counter() - began))
+
+
 def process_age() -> float:
     """Seconds since this process was started, the interpreter and all imports included."""
     # Field 22 of proc(5)'s stat; the second field, in brackets, may itself hold spaces.

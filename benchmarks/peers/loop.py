@@ -14,7 +14,16 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from batching import Batch, batches, pad
-from common import BEAM, SMOOTHING, Corpus, bleu, peak_memory, process_age, write
+from common import (
+    BEAM,
+    SMOOTHING,
+    Corpus,
+    bleu,
+    matrix_rate,
+    peak_memory,
+    process_age,
+    write,
+)
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
@@ -99,6 +108,7 @@ def throughput(
     step = stepper(peer, options)
     peer.train()
     seconds: list[float] = []
+    rates: list[float] = []
     seen: list[Batch] = []
     first = 0.0
     before = time.perf_counter()
@@ -108,13 +118,15 @@ def throughput(
         first = first or process_age()
         seconds.append(now - before)
         seen.append(batch)
-        before = now
+        rates.append(matrix_rate())
+        before = time.perf_counter()
     timed, counted = seconds[options.warmup :], seen[options.warmup :]
     result = about | {
         "target_tokens_per_second": sum(b.target_tokens for b in counted) / sum(timed),
         "source_tokens_per_second": sum(b.source_tokens for b in counted) / sum(timed),
         "median_step_seconds": statistics.median(timed),
         "step_seconds": timed,
+        "matrix_rates": rates[options.warmup :],
         "first_step_seconds": first,
         "peak_memory_bytes": peak_memory(),
         "padding_share": 1 - sum(b.real for b in counted) / sum(b.cells for b in counted),
