@@ -37,7 +37,7 @@ def test_files_that_the_pages_name_exist() -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*.yaml")), ids=lambda p: p.stem)
 def test_every_recipe_is_one(path: Path) -> None:
     recipe = read_recipe(path, [])
-    assert recipe.job.kind == "translation"
+    assert recipe.job.kind() == "translation"
     assert recipe.data.directions
 
 
