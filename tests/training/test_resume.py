@@ -16,6 +16,7 @@ from regard.config import write_yaml
 from regard.errors import Interrupted, OutputError, RunError
 from regard.training import metrics
 from regard.training import train as module
+from regard.training.lanes import ENOUGH
 from regard.training.recipe import Recipe
 from regard.training.signals import Interruption
 from regard.training.train import resume, train
@@ -80,6 +81,7 @@ VARIANTS = {
         [saving, sometime(1)],
     ),
     "adamw": (["training.optimiser=adamw", "training.schedule=cosine"], [sometime(2)]),
+    "large batches, a core its own rows": (["training.batch_tokens=3200"], [sometime(3)]),
 }
 
 
@@ -101,6 +103,8 @@ def test_killed_at_any_moment_it_ends_as_if_it_had_not_been(
     assert made_of(run) == made_of(tmp_path / "whole")
     assert told(run) == told(tmp_path / "whole")
     assert not list((run / "checkpoints").glob(".*"))
+    if "training.batch_tokens=3200" in changes:
+        assert max(line.get("tokens", 0) for line in metrics.read(run)) >= 2 * ENOUGH
 
 
 @pytest.fixture(scope="module")
