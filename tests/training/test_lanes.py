@@ -1,5 +1,7 @@
 """A batch in lanes gives the gradient of the batch, and the same bits every time."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -82,18 +84,29 @@ def test_chance_follows_from_the_seed_however_the_threads_race() -> None:
 
 
 @pytest.mark.usefixtures("four_threads")
-def test_a_lanes_kernels_use_one_thread_and_everybody_else_as_many_as_before() -> None:
-    split = made(dropout=0.0)[1]
-    inside = [split._pool.submit(torch.get_num_threads).result() for _ in range(8)]
-    assert set(inside) == {1}
+@pytest.mark.parametrize(("lanes", "threads"), [(4, 1), (2, 2)])
+def test_lanes_share_the_threads_and_everybody_else_has_as_many_as_before(
+    lanes: int, threads: int
+) -> None:
+    scorer, inside = made(dropout=0.0)[0], []
+
+    def loss(share: Batch) -> Tensor:
+        inside.append(torch.get_num_threads())
+        return scorer(share)
+
+    split = Lanes(loss, [scorer.inner.weight])
+    for _ in range(3):
+        split.backward(batch(), lanes, 1.0)
+    assert inside == [threads] * 3 * lanes
     assert torch.get_num_threads() == 4
+    assert ThreadPoolExecutor(1).submit(torch.get_num_threads).result() == 4
 
 
 @pytest.mark.usefixtures("four_threads")
 def test_small_batches_are_not_split() -> None:
     split = made(dropout=0.0)[1]
     enough = lanes_module.ENOUGH
-    assert [split.wanted(n * enough) for n in (0, 1, 2, 3, 4, 9)] == [1, 1, 2, 3, 4, 4]
+    assert [split.wanted(n * enough) for n in (0, 1, 2, 3, 4, 9)] == [1, 1, 2, 2, 4, 4]
 
 
 @pytest.mark.usefixtures("four_threads")

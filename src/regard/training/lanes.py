@@ -1,13 +1,13 @@
-"""On a CPU each thread carries its own rows of a batch; not all threads share every kernel.
+"""On a CPU a batch goes through the model in lanes, each with rows and threads of its own.
 
 Threads that share a kernel wait for each other at its end, hundreds of times an update. A lane
-takes its rows through the whole forward and backward pass with kernels of one thread. Lanes meet
-once, where their gradients are added, always in the same order: the sum is the same every time.
+takes its rows through the whole forward and backward pass with as few threads as there are for it:
+one, where the batch is large enough. Lanes meet once, where their gradients are added, always in
+the same order: the sum is the same every time.
 """
 
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cached_property
 from typing import Any
 
@@ -28,16 +28,20 @@ class Lanes:
         self.threads = torch.get_num_threads()
 
     def wanted(self, tokens: int) -> int:
-        """How many lanes a batch of so many tokens keeps busy."""
-        return max(1, min(self.threads, tokens // ENOUGH))
+        """How many lanes a batch of so many tokens keeps busy, each with as many threads."""
+        busy = max(1, min(self.threads, tokens // ENOUGH))
+        return next(lanes for lanes in range(busy, 0, -1) if self.threads % lanes == 0)
 
     def backward(self, batch: Any, lanes: int, scale: float) -> float:
         """Add the gradient of scale · loss to the parameters' own; the loss before scaling."""
         seeds = torch.randint(2**62, (lanes,)).tolist()  # drawn here: lanes race, chance must not
+        threads = self.threads // lanes
         jobs = [
-            self._pool.submit(self._lane, batch.share(lane, lanes), scale, seed)
+            self._pool.submit(self._lane, batch.share(lane, lanes), scale, seed, threads)
             for lane, seed in enumerate(seeds)
         ]
+        wait(jobs)
+        torch.set_num_threads(self.threads)  # what a thread begins with is the number set last
         losses, gradients = zip(*(job.result() for job in jobs), strict=True)
         for parameter, *parts in zip(self.parameters, *gradients, strict=True):
             for part in parts:
@@ -45,7 +49,11 @@ class Lanes:
                     parameter.grad = part if parameter.grad is None else parameter.grad.add_(part)
         return float(sum(losses))
 
-    def _lane(self, share: Any, scale: float, seed: int) -> tuple[float, Sequence[Tensor | None]]:
+    def _lane(
+        self, share: Any, scale: float, seed: int, threads: int
+    ) -> tuple[float, Sequence[Tensor | None]]:
+        torch.get_num_threads()  # the first time, this takes over the number set last
+        torch.set_num_threads(threads)
         with drawing_from(seed):
             loss = self.loss(share)
         gradients = torch.autograd.grad(loss * scale, self.parameters, allow_unused=True)
@@ -53,17 +61,4 @@ class Lanes:
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
-        """Threads whose kernels use no other."""
-        all_there = threading.Barrier(self.threads + 1)
-
-        def settle() -> None:
-            torch.get_num_threads()  # a thread takes over the number set last when first asked
-            torch.set_num_threads(1)
-            all_there.wait()
-
-        pool = ThreadPoolExecutor(self.threads, "lane")
-        for _ in range(self.threads):
-            pool.submit(settle)
-        all_there.wait()
-        torch.set_num_threads(self.threads)
-        return pool
+        return ThreadPoolExecutor(self.threads, "lane")
