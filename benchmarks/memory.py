@@ -162,7 +162,11 @@ def main() -> None:
 
 
 def _section(results: dict[str, Any]) -> str:
-    names = {"prepare": "preparing", "batches": "drawing batches", "train": "training, 200 steps"}
+    names = {
+        "prepare": "preparing",
+        "batches": "drawing batches",
+        "train": f"training, {STEPS} steps",
+    }
     rows = [
         [
             name,

@@ -89,7 +89,7 @@ def _utilisation(result: dict[str, Any]) -> float | None:
     return work / float(pace)
 
 
-def _summary(rounds: list[dict[str, dict[str, Any]]]) -> dict[str, dict[str, float]]:
+def _summary(rounds: list[dict[str, dict[str, Any]]]) -> dict[str, dict[str, float | None]]:
     """The median over the rounds; ratios are taken within a round."""
     summary = {}
     for name in rounds[0]:
@@ -101,11 +101,19 @@ def _summary(rounds: list[dict[str, dict[str, Any]]]) -> dict[str, dict[str, flo
                 mine / its for mine, its in zip(ours, rates, strict=True)
             ),
             **{
-                key: statistics.median(each[name][key] or 0 for each in rounds)
+                key: _median([each[name][key] for each in rounds])
                 for key in ("utilisation", "first_step_seconds", "peak_memory_bytes")
             },
         }
     return summary
+
+
+def _median(values: list[float | None]) -> float | None:
+    return None if None in values else statistics.median(filter(None, values))
+
+
+def _shown(value: float | None, form: str, unit: str = "") -> str:
+    return "not measured" if value is None else format(value, form) + unit
 
 
 def _section(result: dict[str, Any]) -> str:
@@ -113,9 +121,9 @@ def _section(result: dict[str, Any]) -> str:
         [
             name,
             f"{each['tokens_per_second']:,.0f}",
-            f"{each['utilisation']:.0%}",
+            _shown(each["utilisation"], ".0%"),
             f"{each['regard_over_it']:.2f}×",
-            f"{each['first_step_seconds']:.1f} s",
+            _shown(each["first_step_seconds"], ".1f", " s"),
             f"{each['peak_memory_bytes'] / 1e9:.2f} GB",
         ]
         for name, each in result["engines"].items()
