@@ -18,6 +18,8 @@ from typing import Any
 
 from corpus import export
 from regard.evaluation.confidence import confidence, paired_bootstrap
+from regard.training.curves import Line
+from regard.training.curves import draw as draw_lines
 from report import DOCS, keep, machine, table
 from training import ENGINES
 
@@ -45,7 +47,7 @@ def main() -> None:
     print(section)
     if options.write:
         keep("quality", result, section)
-        draw(result, DOCS / "images" / "quality.svg")
+        (DOCS / "images" / "quality.svg").write_text(draw(result), encoding="utf-8")
 
 
 def _run(name: str, seconds: float, data: Path, store: Path) -> dict[str, Any]:
@@ -105,33 +107,24 @@ def _times_of_ours(runs: list[dict[str, Any]]) -> dict[str, float | None]:
     }
 
 
-def draw(result: dict[str, Any], path: Path) -> None:
+def draw(result: dict[str, Any]) -> str:
     """Dev BLEU over time: the peers' curves, and what Regard has reached when its budget ends."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    with rc_context({"svg.hashsalt": "regard", "svg.fonttype": "none"}):
-        figure = Figure(figsize=(7, 4), layout="constrained")
-        axes = figure.add_subplot()
-        for name, engine in result["engines"].items():
-            if name != "Regard":
-                curve = engine["curve"]
-                minutes = [look["seconds"] / 60 for look in curve]
-                axes.plot(minutes, [look["dev_bleu"] for look in curve], label=name)
-        budgets = result["budgets"]
-        axes.plot(
-            [each["budget"] / 60 for each in budgets],
-            [each["best_dev_bleu"] for each in budgets],
-            "o--",
-            label="Regard, by its budget",
+    lines: dict[str, Line] = {
+        name: (
+            [look["seconds"] / 60 for look in engine["curve"]],
+            [look["dev_bleu"] for look in engine["curve"]],
         )
-        axes.set_xlabel("minutes of training on 2 cores")
-        axes.set_ylabel("dev BLEU, French → English")
-        axes.set_xlim(0)
-        axes.grid(alpha=0.25)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False)
-        figure.savefig(path, metadata={"Date": None})
+        for name, engine in result["engines"].items()
+        if name != "Regard"
+    }
+    budgets, ours = result["budgets"], "Regard, by its budget"
+    lines[ours] = (
+        [each["budget"] / 60 for each in budgets],
+        [each["best_dev_bleu"] for each in budgets],
+    )
+    return draw_lines(
+        lines, "minutes of training on 2 cores", "dev BLEU, French → English", pointed={ours}
+    )
 
 
 def _section(result: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Curves of a training run as SVG: the loss over steps, and the dev scores."""
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,10 @@ def curves(events: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         }
         if looks and "loss" in looks[0]["scores"]:
             lines["dev"] = _scores(looks, "loss")
-        drawn["loss"] = _draw(lines, "loss per token")
+        drawn["loss"] = draw(lines, "step", "loss per token", pointed={"dev"})
     for name in looks[0]["scores"] if looks else ():
         if name != "loss":
-            drawn[name] = _draw({"dev": _scores(looks, name)}, name)
+            drawn[name] = draw({"dev": _scores(looks, name)}, "step", name, pointed={"dev"})
     return drawn
 
 
@@ -49,7 +49,8 @@ def _smooth(values: Sequence[float]) -> list[float]:
     return smoothed
 
 
-def _draw(lines: Mapping[str, Line], label: str) -> str:
+def draw(lines: Mapping[str, Line], across: str, up: str, pointed: Collection[str] = ()) -> str:
+    """Lines by name as SVG, the axes labelled; of some, each point is marked."""
     # Figure and canvas without pyplot: no global state, no display, no fonts to look for.
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -58,9 +59,9 @@ def _draw(lines: Mapping[str, Line], label: str) -> str:
         figure = Figure(figsize=(6, 3.6), layout="constrained")
         axes = figure.add_subplot()
         for name, (x, y) in lines.items():
-            axes.plot(x, y, label=name, marker="o" if name == "dev" else None, markersize=3)
-        axes.set_xlabel("step")
-        axes.set_ylabel(label)
+            axes.plot(x, y, label=name, marker="o" if name in pointed else None, markersize=3)
+        axes.set_xlabel(across)
+        axes.set_ylabel(up)
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
         if len(lines) > 1:
