@@ -109,9 +109,9 @@ def _on_gram(x: Tensor, steps: int) -> Tensor:
 
 
 class Spec(OptimiserSpec):
-    """optimiser: {kind: muon, learning_rate: 0.01}"""
+    """optimiser: {kind: muon, learning_rate: 0.005}"""
 
-    learning_rate: float = Field(1e-2, gt=0, lt=1, description="at its peak")
+    learning_rate: float = Field(5e-3, gt=0, lt=1, description="at its peak")
     momentum: float = Field(0.95, ge=0, lt=1, description="Muon's memory, for matrices")
     iterations: int = Field(5, gt=0, le=10, description="steps towards the orthogonal matrix")
     betas: tuple[Beta, Beta] = Field((0.9, 0.98), description="Adam's memories, for the others")
