@@ -4,11 +4,18 @@ Matrices are Xavier-uniform, biases zero. Embeddings are drawn so that, after th
 component has variance 1 and a tied output layer starts with logits of variance about 1. With norms
 first, what each sublayer adds is shrunk by √(2·layers), as in GPT-2, so that the sum over the depth
 starts with the variance of its first term.
+
+Keys begin like queries, wholly where a decoder looks across and half-way in self-attention, so that
+like looks at like, in meaning and in place, from the first step (after Trockman and Kolter 2023).
 """
 
+import torch
 from torch import nn
 
+from regard.attention.multihead import MultiHead
 from regard.models.transformer import TransformerSpec
+
+ALIKE = {"cross": 1.0, "attention": 0.5}  # how like their queries keys are, by what they are for
 
 
 def initialise(model: nn.Module, spec: TransformerSpec) -> None:
@@ -17,6 +24,9 @@ def initialise(model: nn.Module, spec: TransformerSpec) -> None:
             nn.init.xavier_uniform_(module.weight)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
+    for name, module in model.named_modules():
+        if isinstance(module, MultiHead):
+            _begin_alike(module, ALIKE[name.rpartition(".")[2]])
     # After the matrices: a tied output layer is an embedding first.
     for module in model.modules():
         if isinstance(module, nn.Embedding):
@@ -25,3 +35,9 @@ def initialise(model: nn.Module, spec: TransformerSpec) -> None:
         for name, parameter in model.named_parameters():
             if name.endswith(("w_o.weight", "narrow.weight")):
                 parameter.data.mul_((2 * spec.layers) ** -0.5)
+
+
+@torch.no_grad()
+def _begin_alike(attention: MultiHead, share: float) -> None:
+    queries, keys = attention.w_q.weight, attention.w_k.weight
+    keys.copy_(share * queries + (1 - share**2) ** 0.5 * keys)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.flop_counter import FlopCounterMode
 
+from regard.blocks.dropout import rest
 from regard.machine import computes_bfloat16
 from regard.training.averaging import Average
 from regard.training.distributed import World
@@ -81,6 +82,7 @@ class Learner:
         progress: float,
         asked_to_stop: bool = False,
         seconds: float = 0.0,
+        epoch: int = 0,
     ) -> Update:
         """The step-th update, counted from 1, `progress` of training being behind."""
         world = self.world
@@ -89,6 +91,7 @@ class Learner:
             self._count_work(batches[0])
         torch.manual_seed(_seed(self.spec.seed, step, world.rank))
         self.model.train()
+        rest(self.model, epoch < self.spec.dropout_from)
         self.module.zero_grad()
         own_loss = self._backward(batches, tokens)
         norm = float(whole(nn.utils.clip_grad_norm_(self.model.parameters(), self.spec.clip)))
@@ -98,7 +101,9 @@ class Learner:
         # The norm is of the summed gradient, the same in every process: all skip or none.
         applied = math.isfinite(loss) and math.isfinite(norm)
         if applied:
-            self._move(self.spec.schedule.factor(step, progress))
+            rate = self.spec.optimiser.rate
+            planned = rate(self.spec.updates(step - 1, progress)) / rate()
+            self._move(planned * self.spec.schedule.factor(step, progress))
             if self.average is not None:
                 self.average.update(step)
         return Update(loss / tokens, tokens, norm, applied, stops > 0, clock)

@@ -47,6 +47,7 @@ def fit(
             spec.progress(standing.step, standing.seconds),
             interruption.asked,
             clock() - began,
+            standing.position.epoch,
         )
         standing.step += 1
         standing.position = drawn[-1][1]

@@ -223,7 +223,7 @@ def a_few_can_be_learned_by_heart(case: Case) -> Proof:
     raised, for in so few updates it could not show what it can.
     """
     given = case.training
-    rate = max(given.optimiser.learning_rate, SWIFT)
+    rate = max(given.optimiser.rate(), SWIFT)
     learner = case.learner(
         given.model_copy(
             update={
@@ -243,7 +243,7 @@ def a_few_can_be_learned_by_heart(case: Case) -> Proof:
         loss,
         LEARNED,
         f"the model does not learn: lower training.optimiser.learning_rate (it is "
-        f"{given.optimiser.learning_rate:g}) or raise training.schedule.warmup; a deep model "
+        f"{given.optimiser.rate():g}) or raise training.schedule.warmup; a deep model "
         f"may need model.norm_first=true.",
     )
 

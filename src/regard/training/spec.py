@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from regard.config import Spec, kind_field
-from regard.training.optimisers import OptimiserSpec
+from regard.training.optimisers import USUAL, OptimiserSpec
 from regard.training.schedules import ScheduleSpec
 
 _UNITS = {"": 1, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
@@ -45,6 +45,9 @@ class TrainingSpec(Spec):
     seed: int = Field(1, ge=0, description="of weights, data order and dropout")
     optimiser: OptimiserSpec = kind_field(OptimiserSpec, "how the weights move")
     schedule: ScheduleSpec = kind_field(ScheduleSpec, "how the learning rate moves")
+    dropout_from: int = Field(
+        1, ge=0, description="passes over the data before dropout: text seen once cannot be overfit"
+    )
     clip: float = Field(1.0, gt=0, description="the largest norm of a gradient")
     average: float = Field(
         0.0, ge=0, lt=1, description="decay of a running average of the weights; 0 = none"
@@ -71,6 +74,12 @@ class TrainingSpec(Spec):
         if self.steps is not None and self.budget is not None:
             raise ValueError("give steps or a budget of time, not both")
         return self
+
+    def updates(self, steps_done: int, progress: float) -> float:
+        """How many updates there will be in all; within a budget, at the pace so far."""
+        if self.steps is not None:
+            return self.steps
+        return steps_done / progress if steps_done else USUAL
 
     def progress(self, steps_done: int, seconds_gone: float) -> float:
         """How much of training is behind, from 0 to 1."""

@@ -1,6 +1,6 @@
 """How the weights move, one file a kind."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
@@ -8,14 +8,28 @@ from torch import nn
 
 from regard.config import Kind
 
+USUAL, LEAST = 1000, 100  # updates: of the training that rates are named for, and of the shortest
+
 Beta = Annotated[float, Field(ge=0, lt=1)]  # how much of the past a memory of Adam's keeps
 
 
 class OptimiserSpec(Kind, room="regard.training.optimisers", default="muon"):
     """A kind of optimiser. Its rate is multiplied by the schedule's factor at each step."""
 
-    learning_rate: float = Field(2e-3, gt=0, lt=1, description="at its peak")
+    learning_rate: float | None = Field(
+        2e-3, gt=0, lt=1, description="at its peak; null: by how long training is"
+    )
+    planned: ClassVar[float] = 2e-3  # the rate of a training of the usual length
     weight_decay: float = Field(0.01, ge=0, description="on matrices; not on norms and biases")
+
+    def rate(self, updates: float = USUAL) -> float:
+        """At its peak, in a training of so many updates.
+
+        A short training must go far in few steps; a long one has time, and less noise to average.
+        """
+        if self.learning_rate is not None:
+            return self.learning_rate
+        return self.planned * (USUAL / max(updates, LEAST)) ** 0.5
 
     def build(self, model: nn.Module) -> list[torch.optim.Optimizer]:
         raise NotImplementedError

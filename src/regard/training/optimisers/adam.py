@@ -19,7 +19,7 @@ class Spec(OptimiserSpec):
         return [
             torch.optim.Adam(
                 trained,
-                lr=self.learning_rate,
+                lr=self.rate(),
                 betas=self.betas,
                 eps=self.eps,
                 weight_decay=self.weight_decay,

@@ -18,4 +18,4 @@ class Spec(OptimiserSpec):
             {"params": matrices, "weight_decay": self.weight_decay},
             {"params": others, "weight_decay": 0.0},
         ]
-        return [torch.optim.AdamW(groups, lr=self.learning_rate, betas=self.betas, fused=True)]
+        return [torch.optim.AdamW(groups, lr=self.rate(), betas=self.betas, fused=True)]

@@ -6,13 +6,13 @@ Every direction of a matrix then moves as fast as every other, where Adam lets a
 lead. The factor gives the update the size that Adam's would have (Liu et al. 2025), so one learning
 rate serves both. Embeddings, norms and biases are moved by AdamW.
 
-`orthogonal` is five Newton–Schulz steps, in the parameters' own precision: torch's own Muon takes
+`orthogonal` is three polynomial steps, in the parameters' own precision: torch's own Muon takes
 bfloat16, which many a CPU computes a hundred times slower than float32.
 """
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -29,7 +29,7 @@ class Muon(torch.optim.Optimizer):
         lr: float,
         momentum: float,
         weight_decay: float,
-        iterations: int = 5,
+        iterations: int = 3,
     ) -> None:
         settings = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay}
         super().__init__(parameters, {**settings, "iterations": iterations})
@@ -69,25 +69,33 @@ def _batches(parameters: Iterable[nn.Parameter]) -> Iterable[list[nn.Parameter]]
     return batches.values()
 
 
-def orthogonal(matrices: Tensor, steps: int = 5) -> Tensor:
+def orthogonal(matrices: Tensor, steps: int = 3) -> Tensor:
     """Nearly U Vᵀ for each matrix U Σ Vᵀ of a batch (N, rows, columns)."""
     tall = matrices.size(-2) > matrices.size(-1)
     x = matrices.mT if tall else matrices
-    x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    x = x / (x.norm(dim=(-2, -1), keepdim=True) * MARGIN + 1e-7)
     iterate = _on_gram if 2 * x.size(-2) <= x.size(-1) else _on_matrix
     answer: Tensor = iterate(x, steps)
     return answer.mT if tall else answer
 
 
-# A quintic that takes any singular value in (0, 1] to about 1; coefficients by its authors.
+# Quintics that, one after the other, take singular values in (0, 1] to about 1, as near as so many
+# can: the Polar Express (Amsel et al. 2025, algorithm 1), with its margin for rounding.
 #     x ← (A I + B a + C a²) x,  a = x xᵀ
-A, B, C = 3.4445, -4.7750, 2.0315
+QUINTICS = (
+    (8.28721201814563, -23.595886519098837, 17.300387312530933),
+    (4.107059111542203, -2.9478499167379106, 0.5448431082926601),
+    (3.9486908534822946, -2.908902115962949, 0.5518191394370137),
+    (3.3184196573706015, -2.488488024314874, 0.51004894012372),
+    (2.300652019954817, -1.6689039845747493, 0.4188073119525673),
+)
+MARGIN = 1.01
 
 
 def _on_matrix(x: Tensor, steps: int) -> Tensor:
-    for _ in range(steps):
-        a = x @ x.mT
-        x = torch.baddbmm(x, torch.baddbmm(a, a, a, beta=B, alpha=C), x, beta=A)
+    for a1, a3, a5 in QUINTICS[:steps]:
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=a3, alpha=a5), x, beta=a1)
     return x
 
 
@@ -97,29 +105,35 @@ def _on_gram(x: Tensor, steps: int) -> Tensor:
     With p = A I + B a + C a², which commutes with a, the next x xᵀ is p a p; the factors p are
     collected in q and meet x once.
     """
-    a = x @ x.mT
+    gram = x @ x.mT
     q = None
-    for step in range(steps):
-        p = torch.baddbmm(a, a, a, beta=B, alpha=C)
-        p.diagonal(dim1=-2, dim2=-1).add_(A)
+    for step, (a1, a3, a5) in enumerate(QUINTICS[:steps], start=1):
+        p = torch.baddbmm(gram, gram, gram, beta=a3, alpha=a5)
+        p.diagonal(dim1=-2, dim2=-1).add_(a1)
         q = p if q is None else p @ q
-        if step < steps - 1:
-            a = p @ (a @ p)
+        if step < steps:
+            gram = p @ (gram @ p)
     return q @ x if q is not None else x
 
 
 class Spec(OptimiserSpec):
-    """optimiser: {kind: muon, learning_rate: 0.005}"""
+    """optimiser: {kind: muon, momentum: 0.9}"""
 
-    learning_rate: float = Field(5e-3, gt=0, lt=1, description="at its peak")
-    momentum: float = Field(0.95, ge=0, lt=1, description="Muon's memory, for matrices")
-    iterations: int = Field(5, gt=0, le=10, description="steps towards the orthogonal matrix")
+    planned: ClassVar[float] = 4.4e-3
+
+    learning_rate: float | None = Field(
+        None, gt=0, lt=1, description="at its peak; by how long training is unless given"
+    )
+    momentum: float = Field(0.9, ge=0, lt=1, description="Muon's memory, for matrices")
+    iterations: int = Field(
+        3, gt=0, le=len(QUINTICS), description="steps towards the orthogonal matrix"
+    )
     betas: tuple[Beta, Beta] = Field((0.9, 0.98), description="Adam's memories, for the others")
 
     def build(self, model: nn.Module) -> list[torch.optim.Optimizer]:
         matrices, others = matrices_and_others(model)
         adam = torch.optim.AdamW(
-            others, lr=self.learning_rate, betas=self.betas, weight_decay=0.0, fused=True
+            others, lr=self.rate(), betas=self.betas, weight_decay=0.0, fused=True
         )
-        muon = Muon(matrices, self.learning_rate, self.momentum, self.weight_decay, self.iterations)
+        muon = Muon(matrices, self.rate(), self.momentum, self.weight_decay, self.iterations)
         return [muon, adam]
