@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.blocks.dropout import LEVELS, Dropout, random_bytes
+from regard.blocks.dropout import LEVELS, Dropout, random_bytes, rest
 
 MANY = 200_000
 
@@ -79,3 +79,12 @@ def test_bytes_are_all_alike_in_number() -> None:
     assert (counts - 1000).abs().max() < 6 * 1000**0.5
     assert len(random_bytes(0)) == 0
     assert len(random_bytes(13)) == 13
+
+
+def test_it_can_rest() -> None:
+    model = torch.nn.Sequential(Dropout(0.5), Dropout(0.9)).train()
+    x = torch.ones(50)
+    rest(model, True)
+    assert torch.equal(model(x), x)
+    rest(model, False)
+    assert not torch.equal(model(x), x)

@@ -187,3 +187,14 @@ def test_vectors_of_another_size_are_named(tmp_path: Path) -> None:
 def test_vectors_are_read_as_float32(tmp_path: Path) -> None:
     write_vectors(tmp_path / "v.txt", header=False)
     assert read_vectors(tmp_path / "v.txt", ["chien"], 32)["chien"].dtype == np.float32
+
+
+def test_keys_begin_like_queries() -> None:
+    model = ModelSpec.model_validate({"kind": "encoder-decoder", "size": "small"}).build(50)
+    for block in model.decoder.blocks:
+        assert torch.equal(block.cross.w_k.weight, block.cross.w_q.weight)
+    for block in (*model.encoder.blocks, *model.decoder.blocks):
+        own = block.attention
+        pair = torch.stack([own.w_q.weight.flatten(), own.w_k.weight.flatten()])
+        assert torch.corrcoef(pair)[0, 1] == pytest.approx(0.5, abs=0.03)
+        assert pair[1].var() == pytest.approx(pair[0].var(), rel=0.05)

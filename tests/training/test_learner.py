@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from regard.blocks.dropout import Dropout
 from regard.config import validate
 from regard.data.batching import Batch, Example, collate
 from regard.models.encoder_decoder import EncoderDecoder
@@ -195,6 +196,29 @@ def test_the_schedule_moves_every_rate(make_learner: MakeLearner, toy: Any) -> N
         for optimiser in learner.optimisers:
             for group in optimiser.param_groups:
                 assert group["lr"] == pytest.approx(0.1 * factor)
+
+
+def test_the_rate_is_that_of_the_training_planned(make_learner: MakeLearner, toy: Any) -> None:
+    def rates(**spec: Any) -> float:
+        learner = make_learner(
+            schedule={"kind": "constant", "warmup": 0}, optimiser={"kind": "muon"}, **spec
+        )
+        learner.update([toy().batch(1)], 51, 0.125)
+        (rate,) = {group["lr"] for each in learner.optimisers for group in each.param_groups}
+        return rate
+
+    usual = rates(steps=1000)
+    assert rates(steps=250) == pytest.approx(2 * usual)
+    # Fifty updates in an eighth of the time: there will be four hundred.
+    assert rates(steps=None, budget=100.0) == pytest.approx(usual * 2.5**0.5)
+
+
+def test_dropout_waits_for_the_second_pass(make_learner: MakeLearner, toy: Any) -> None:
+    learner = make_learner(dropout_from=1)
+    for epoch in (0, 1, 0):
+        learner.update([toy().batch(1)], 1, 0.0, epoch=epoch)
+        resting = {m.resting for m in learner.model.modules() if isinstance(m, Dropout)}
+        assert resting == {epoch == 0}
 
 
 def test_a_model_is_judged_averaged_and_without_dropout(

@@ -82,9 +82,12 @@ class Learner:
         progress: float,
         asked_to_stop: bool = False,
         seconds: float = 0.0,
-        epoch: int = 0,
+        epoch: int = 1,
     ) -> Update:
-        """The step-th update, counted from 1, `progress` of training being behind."""
+        """The step-th update, counted from 1, `progress` of training being behind.
+
+        `epoch` is how often all of the data have been seen.
+        """
         world = self.world
         tokens = sum(batch.tokens for batch in batches)  # a batch is global: each takes its share
         if not self.work and world.size == 1:
