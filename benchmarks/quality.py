@@ -30,7 +30,7 @@ DEFAULT = ("Regard", "torch.nn.Transformer", "Hugging Face Marian")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=1200)
-    parser.add_argument("--budgets", type=float, nargs="*", default=[240, 420], help="of Regard")
+    parser.add_argument("--budgets", type=float, nargs="*", default=[200, 280], help="of Regard")
     parser.add_argument("--engines", nargs="*", default=list(DEFAULT), choices=list(ENGINES))
     parser.add_argument("--keep", type=Path, help="a folder for results, used again where there")
     parser.add_argument("--write", action="store_true", help="into docs/")

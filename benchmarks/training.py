@@ -30,8 +30,9 @@ ENGINES: dict[str, list[str]] = {
     "torch.nn.Transformer, compiled": [str(PEERS / "torch_nn.py"), "--compile"],
     "Hugging Face Marian": [str(PEERS / "marian.py")],
     "Eole": [str(PEERS / "eole.py")],
+    "Joey NMT": [str(PEERS / "joey.py")],
 }
-EOLE = PEERS / "environments" / "eole"
+ELSEWHERE = {"Eole": "eole", "Joey NMT": "joey"}  # in environments of their own
 
 
 def main() -> None:
@@ -52,7 +53,10 @@ def main() -> None:
 
 
 def _installed() -> list[str]:
-    return [name for name in ENGINES if name != "Eole" or EOLE.is_dir()]
+    places = PEERS / "environments"
+    return [
+        name for name in ENGINES if name not in ELSEWHERE or (places / ELSEWHERE[name]).is_dir()
+    ]
 
 
 def _round(data: Path, options: argparse.Namespace, number: int) -> dict[str, dict[str, Any]]:

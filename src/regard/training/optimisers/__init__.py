@@ -1,5 +1,6 @@
 """How the weights move, one file a kind."""
 
+import math
 from typing import Annotated, ClassVar
 
 import torch
@@ -29,7 +30,7 @@ class OptimiserSpec(Kind, room="regard.training.optimisers", default="muon"):
         """
         if self.learning_rate is not None:
             return self.learning_rate
-        return self.planned * (USUAL / max(updates, LEAST)) ** 0.5
+        return self.planned * math.sqrt(USUAL / max(updates, LEAST))
 
     def build(self, model: nn.Module) -> list[torch.optim.Optimizer]:
         raise NotImplementedError
