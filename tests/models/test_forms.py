@@ -189,6 +189,7 @@ def test_vectors_are_read_as_float32(tmp_path: Path) -> None:
     assert read_vectors(tmp_path / "v.txt", ["chien"], 32)["chien"].dtype == np.float32
 
 
+@torch.no_grad()
 def test_keys_begin_like_queries() -> None:
     model = ModelSpec.model_validate({"kind": "encoder-decoder", "size": "small"}).build(50)
     for block in model.decoder.blocks:
