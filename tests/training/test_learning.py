@@ -165,16 +165,16 @@ def test_with_a_bias_in_the_output_the_loss_is_the_same_function() -> None:
     assert torch.allclose(*gradients, atol=1e-4)
 
 
-@pytest.mark.parametrize(("steps", "least"), [(3, 0.1), (5, 0.7)])
+@pytest.mark.parametrize(("steps", "least", "most"), [(3, 0.1, 1.9), (5, 0.7, 1.3)])
 @pytest.mark.parametrize("shape", [(2, 16, 16), (1, 8, 32), (1, 32, 8), (1, 10, 12)])
 def test_muon_moves_along_an_orthogonal_matrix(
-    shape: tuple[int, ...], steps: int, least: float
+    shape: tuple[int, ...], steps: int, least: float, most: float
 ) -> None:
     matrices = torch.randn(shape)
     found = orthogonal(matrices, steps)
     u, singular, v = torch.linalg.svd(found, full_matrices=False)
     assert singular.min() > least
-    assert singular.max() < 1.5
+    assert singular.max() < most
     # And it is the nearest: what is left of its singular values is that of the matrix.
     u, _, v = torch.linalg.svd(matrices, full_matrices=False)
     turned = u.mT @ found @ v.mT
