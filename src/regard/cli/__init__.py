@@ -1,5 +1,6 @@
 """The command line: one short file a command. Nothing heavy is imported until a command runs."""
 
+import os
 import sys
 from typing import Annotated
 
@@ -47,7 +48,19 @@ def main() -> None:
         app()
     except Interrupted as error:
         print(f"regard: {error}", file=sys.stderr)
-        sys.exit(130)  # as a shell does for a command that Ctrl-C ended
+        _leave(130)  # as a shell does for a command that Ctrl-C ended
     except RegardError as error:
         print(f"regard: {error}", file=sys.stderr)
-        sys.exit(1)
+        _leave(1)
+    except SystemExit as done:
+        _leave(done.code)
+
+
+def _leave(code: str | int | None) -> None:
+    """One of torchrun's processes goes at once: threads of torch that are still up when the rest is
+    taken down can abort a process that has done all its work."""
+    if "TORCHELASTIC_RUN_ID" in os.environ and not isinstance(code, str):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code or 0)
+    sys.exit(code)
