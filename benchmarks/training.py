@@ -30,9 +30,8 @@ ENGINES: dict[str, list[str]] = {
     "torch.nn.Transformer, compiled": [str(PEERS / "torch_nn.py"), "--compile"],
     "Hugging Face Marian": [str(PEERS / "marian.py")],
     "Eole": [str(PEERS / "eole.py")],
-    "Joey NMT": [str(PEERS / "joey.py")],
 }
-ELSEWHERE = {"Eole": "eole", "Joey NMT": "joey"}  # in environments of their own
+EOLE = PEERS / "environments" / "eole"
 
 
 def main() -> None:
@@ -53,10 +52,7 @@ def main() -> None:
 
 
 def _installed() -> list[str]:
-    places = PEERS / "environments"
-    return [
-        name for name in ENGINES if name not in ELSEWHERE or (places / ELSEWHERE[name]).is_dir()
-    ]
+    return [name for name in ENGINES if name != "Eole" or EOLE.is_dir()]
 
 
 def _round(data: Path, options: argparse.Namespace, number: int) -> dict[str, dict[str, Any]]:

@@ -15,7 +15,7 @@ from torch import nn
 from regard.attention.multihead import MultiHead
 from regard.models.transformer import TransformerSpec
 
-ALIKE = {"cross": 1.0, "attention": 0.5}  # how like their queries keys are, by what they are for
+ALIKE = {"cross": 1.0, "attention": 0.5}  # how like their queries keys are, by an attention's name
 
 
 def initialise(model: nn.Module, spec: TransformerSpec) -> None:
@@ -26,7 +26,7 @@ def initialise(model: nn.Module, spec: TransformerSpec) -> None:
                 nn.init.zeros_(module.bias)
     for name, module in model.named_modules():
         if isinstance(module, MultiHead):
-            _begin_alike(module, ALIKE[name.rpartition(".")[2]])
+            _begin_alike(module, ALIKE.get(name.rpartition(".")[2], 0.0))
     # After the matrices: a tied output layer is an embedding first.
     for module in model.modules():
         if isinstance(module, nn.Embedding):
