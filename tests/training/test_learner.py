@@ -213,6 +213,11 @@ def test_the_rate_is_that_of_the_training_planned(make_learner: MakeLearner, toy
     assert rates(steps=None, budget=100.0) == pytest.approx(usual * 2.5**0.5)
 
 
+def test_a_plan_needs_no_clock_that_has_moved() -> None:
+    spec = TrainingSpec(budget=100.0)
+    assert spec.updates(3, 0.0) == spec.updates(0, 0.0) == 1000
+
+
 def test_dropout_waits_for_the_second_pass(make_learner: MakeLearner, toy: Any) -> None:
     learner = make_learner(dropout_from=1)
     for epoch in (0, 1, 0):

@@ -79,7 +79,7 @@ class TrainingSpec(Spec):
         """How many updates there will be in all; within a budget, at the pace so far."""
         if self.steps is not None:
             return self.steps
-        return steps_done / progress if steps_done else USUAL
+        return steps_done / progress if progress else USUAL
 
     def progress(self, steps_done: int, seconds_gone: float) -> float:
         """How much of training is behind, from 0 to 1."""

@@ -81,7 +81,7 @@ def orthogonal(matrices: Tensor, steps: int = 3) -> Tensor:
 
 # Quintics that, one after the other, take singular values in (0, 1] to about 1, as near as so many
 # can: the Polar Express (Amsel et al. 2025, algorithm 1), with its margin for rounding.
-#     x ← (A I + B a + C a²) x,  a = x xᵀ
+#     x ← (a₁ I + a₃ g + a₅ g²) x,  g = x xᵀ
 QUINTICS = (
     (8.28721201814563, -23.595886519098837, 17.300387312530933),
     (4.107059111542203, -2.9478499167379106, 0.5448431082926601),
@@ -102,7 +102,7 @@ def _on_matrix(x: Tensor, steps: int) -> Tensor:
 def _on_gram(x: Tensor, steps: int) -> Tensor:
     """The same for wide matrices, in products of the small side only.
 
-    With p = A I + B a + C a², which commutes with a, the next x xᵀ is p a p; the factors p are
+    With p = a₁ I + a₃ g + a₅ g², which commutes with g, the next g is p g p; the factors p are
     collected in q and meet x once.
     """
     gram = x @ x.mT
