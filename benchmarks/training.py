@@ -30,8 +30,9 @@ ENGINES: dict[str, list[str]] = {
     "torch.nn.Transformer, compiled": [str(PEERS / "torch_nn.py"), "--compile"],
     "Hugging Face Marian": [str(PEERS / "marian.py")],
     "Eole": [str(PEERS / "eole.py")],
+    "Joey NMT": [str(PEERS / "joey.py")],
 }
-EOLE = PEERS / "environments" / "eole"
+ENVIRONMENTS = {"Eole": "eole", "Joey NMT": "joey"}  # of their own, below peers/environments/
 
 
 def main() -> None:
@@ -52,7 +53,10 @@ def main() -> None:
 
 
 def _installed() -> list[str]:
-    return [name for name in ENGINES if name != "Eole" or EOLE.is_dir()]
+    def is_there(name: str) -> bool:
+        return (PEERS / "environments" / ENVIRONMENTS.get(name, "")).is_dir()
+
+    return [name for name in ENGINES if name not in ENVIRONMENTS or is_there(name)]
 
 
 def _round(data: Path, options: argparse.Namespace, number: int) -> dict[str, dict[str, Any]]:
@@ -80,32 +84,38 @@ def _utilisation(result: dict[str, Any]) -> float | None:
     """The work of its steps against matrix products in between; an engine outside has none."""
     if "matrix_rates" not in result:
         return None
-    work = (
-        SOURCE_WORK * result["source_tokens_per_second"]
-        + TARGET_WORK * result["target_tokens_per_second"]
-    )
     # Both over the same stretch of time: mean against mean.
     pace = statistics.harmonic_mean(result["matrix_rates"])
-    return work / float(pace)
+    return _work(result) / float(pace)
+
+
+def _work(result: dict[str, Any]) -> float:
+    """Operations a second."""
+    source = SOURCE_WORK * float(result["source_tokens_per_second"])
+    return source + TARGET_WORK * float(result["target_tokens_per_second"])
 
 
 def _summary(rounds: list[dict[str, dict[str, Any]]]) -> dict[str, dict[str, float | None]]:
     """The median over the rounds; ratios are taken within a round."""
     summary = {}
     for name in rounds[0]:
-        rates = [each[name]["target_tokens_per_second"] for each in rounds]
-        ours = [each.get("Regard", each[name])["target_tokens_per_second"] for each in rounds]
         summary[name] = {
-            "tokens_per_second": statistics.median(rates),
-            "regard_over_it": statistics.median(
-                mine / its for mine, its in zip(ours, rates, strict=True)
-            ),
+            "tokens_per_second": _median([r[name]["target_tokens_per_second"] for r in rounds]),
+            "regard_over_it": _ratio(rounds, name, "target_tokens_per_second"),
+            # What was computed against what the machine could compute at that time: a neighbour
+            # who comes and goes between two engines is left out of it.
+            "regard_over_it_at_equal_pace": _ratio(rounds, name, "utilisation"),
             **{
                 key: _median([each[name][key] for each in rounds])
                 for key in ("utilisation", "first_step_seconds", "peak_memory_bytes")
             },
         }
     return summary
+
+
+def _ratio(rounds: list[dict[str, dict[str, Any]]], name: str, key: str) -> float | None:
+    pairs = [(each.get("Regard", each[name])[key], each[name][key]) for each in rounds]
+    return _median([mine / its if its else None for mine, its in pairs])
 
 
 def _median(values: list[float | None]) -> float | None:
@@ -116,19 +126,32 @@ def _shown(value: float | None, form: str, unit: str = "") -> str:
     return "not measured" if value is None else format(value, form) + unit
 
 
+def _spread(rounds: list[dict[str, dict[str, Any]]]) -> float:
+    """How much faster matrix products were beside one engine than beside another."""
+    paces = [
+        _work(each) / each["utilisation"]
+        for engines in rounds
+        for each in engines.values()
+        if each["utilisation"]
+    ]
+    return max(paces) / min(paces) - 1
+
+
 def _section(result: dict[str, Any]) -> str:
     rows = [
         [
             name,
             f"{each['tokens_per_second']:,.0f}",
             _shown(each["utilisation"], ".0%"),
-            f"{each['regard_over_it']:.2f}×",
+            _shown(each["regard_over_it"], ".2f", "×"),
+            _shown(each["regard_over_it_at_equal_pace"], ".2f", "×"),
             _shown(each["first_step_seconds"], ".1f", " s"),
             f"{each['peak_memory_bytes'] / 1e9:.2f} GB",
         ]
         for name, each in result["engines"].items()
     ]
-    head = ["engine", "target tokens/s", "of the matrix peak", "Regard is", "first step", "memory"]
+    ratios = ["Regard is, by the clock", "at equal pace"]
+    head = ["engine", "target tokens/s", "of the matrix peak", *ratios, "first step", "memory"]
     about = result["machine"]
     return f"""## Speed of a training step
 
@@ -136,7 +159,9 @@ Encoder-decoder, D 256, feed-forward 1024, 4 heads, 3 + 3 layers, shared vocabul
 4,096 tokens a batch, label smoothing 0.1, dropout 0.1, float32, 2 threads, Adam; Multi30k French →
 English (Elliott et al. 2016, 2017). Each engine in a process of its own, {len(result["rounds"])}
 round(s), medians; real tokens only. Utilisation counts 14.3 MFLOP a source token and 31.5 a target
-token against the rate of 1024 × 1024 float32 matrix products between the steps of the same process.
+token against the rate of 1024 × 1024 float32 matrix products between the steps of the same process;
+at equal pace means the ratio of these, since the machine's own pace differed by up to
+{_spread(result["rounds"]):.0%} from one engine to the next. Eole and Joey NMT cannot be asked.
 A compiled model is compiled anew for lengths it has not met; that time is counted. {about["cpu"]},
 torch {about["torch"]}.
 

@@ -9,12 +9,11 @@ the two sides, so half the budget of tokens is its batch size.
 import argparse
 import math
 import re
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import outside
-from common import DIM, DROPOUT, HEADS, INNER, LAYERS, SMOOTHING, Corpus, parser
+from common import DIM, DROPOUT, HEADS, INNER, LAYERS, SMOOTHING, Corpus
 
 STEP = re.compile(r"Step\s+(\d+)/.*xent: ([\d.]+);.*bsz:\s*(\d+)/\s*(\d+)/")
 
@@ -115,20 +114,13 @@ def toolkit(corpus: Corpus, folder: Path, options: argparse.Namespace) -> outsid
 
 
 def main() -> None:
-    options = parser(__doc__)
-    options.add_argument(
-        "--environment", type=Path, default=Path(__file__).parent / "environments" / "eole"
-    )
+    options = outside.parser(__doc__, "eole")
     options.add_argument("--save-steps", type=int, default=50, help="train: between checkpoints")
     options.add_argument("--compile", action="store_true", help="its own torch_compile")
     chosen = options.parse_args()
     if chosen.compile and chosen.mode == "train":
         options.error("compiled, Eole cannot save a model with tied embeddings: no --compile")
-    corpus = Corpus.open(chosen.data)
-    with tempfile.TemporaryDirectory(prefix="eole-") as scratch:
-        folder = Path(scratch)
-        outside.spell_corpus(corpus, folder)
-        outside.run(toolkit(corpus, folder, chosen), corpus, folder, chosen)
+    outside.run(toolkit, chosen)
 
 
 if __name__ == "__main__":

@@ -11,12 +11,14 @@ import re
 import resource
 import statistics
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import common
 from common import BEAM, Corpus, bleu, peak_memory, write
 
 FOREVER = 10**6  # steps
@@ -77,7 +79,15 @@ class Toolkit:
     beginning: re.Pattern[str]
     parameters: re.Pattern[str]
     train: list[str]  # the command, which would go on for very long
-    translate: Callable[[int, str, int, Path], list[str]]  # step, split, beam, output → command
+    # step, split, beam, output → command; absent where only throughput is measured
+    translate: Callable[[int, str, int, Path], list[str]] | None = None
+
+
+def parser(description: str | None, name: str) -> argparse.ArgumentParser:
+    options = common.parser(description)
+    place = Path(__file__).parent / "environments" / name
+    options.add_argument("--environment", type=Path, default=place)
+    return options
 
 
 def environment(threads: int) -> dict[str, str]:
@@ -136,13 +146,20 @@ def follow(
     return Log(found, began, parameters)
 
 
-def run(toolkit: Toolkit, corpus: Corpus, folder: Path, options: argparse.Namespace) -> None:
+def run(
+    make: Callable[[Corpus, Path, argparse.Namespace], Toolkit], options: argparse.Namespace
+) -> None:
+    corpus = Corpus.open(options.data)
     modes = {"throughput": throughput, "train": train}
-    about = {
-        "peer": toolkit.name,
-        "options": {key: str(value) for key, value in vars(options).items()},
-    }
-    modes[options.mode](toolkit, corpus, folder, options, about)
+    with tempfile.TemporaryDirectory(prefix="peer-") as scratch:
+        folder = Path(scratch)
+        spell_corpus(corpus, folder)
+        toolkit = make(corpus, folder, options)
+        about = {
+            "peer": toolkit.name,
+            "options": {key: str(value) for key, value in vars(options).items()},
+        }
+        modes[options.mode](toolkit, corpus, folder, options, about)
 
 
 def throughput(
@@ -232,6 +249,7 @@ def translate(
     split: str,
     beam: int,
 ) -> list[str]:
+    assert toolkit.translate is not None
     output = folder / f"{split}.{step}.{beam}.out"
     subprocess.run(
         toolkit.translate(step, split, beam, output),
