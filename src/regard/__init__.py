@@ -8,8 +8,15 @@
 Names are imported when first used, so that `import regard` and `regard --help` stay instant.
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+# Torch's threads spin for milliseconds while they wait for each other. Where another program has
+# one of the cores, they then wait for a thread that cannot run: training beside one such program
+# took 20 times as long. Read when torch is first imported; costs nothing where cores are free.
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 if TYPE_CHECKING:
     from regard.errors import RegardError
