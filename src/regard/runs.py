@@ -91,6 +91,13 @@ def exists(folder: Path) -> bool:
     return (folder / DESCRIPTION).is_file()
 
 
+def fingerprint(folder: Path) -> str:
+    """Changes whenever the model does."""
+    return hashlib.sha256(
+        json.dumps(_read_description(folder), sort_keys=True).encode()
+    ).hexdigest()
+
+
 def read(folder: Path) -> Run:
     """The run in a folder, every checksum verified."""
     description = _read_description(folder)

@@ -7,6 +7,9 @@
 Heads cost no loop and no more than one head would: splitting is a reshape, and the head axis acts
 as a second batch axis. Self-attention projects one sequence to all three; cross-attention asks with
 one sequence and remembers another.
+
+With fewer key heads than heads, groups of heads ask the same keys and values (Ainslie et al. 2023):
+there is less to remember.
 """
 
 import torch
@@ -25,10 +28,11 @@ class MultiHead(nn.Module):
     ) -> None:
         super().__init__()
         self.heads, self.key_size = sizes.heads, sizes.key_size
-        inner = sizes.heads * sizes.key_size
+        self.key_heads = sizes.key_heads or sizes.heads
+        inner, kept = sizes.heads * sizes.key_size, self.key_heads * sizes.key_size
         self.w_q = nn.Linear(sizes.dim, inner, bias)
-        self.w_k = nn.Linear(sizes.dim, inner, bias)
-        self.w_v = nn.Linear(sizes.dim, inner, bias)
+        self.w_k = nn.Linear(sizes.dim, kept, bias)
+        self.w_v = nn.Linear(sizes.dim, kept, bias)
         self.w_o = nn.Linear(inner, sizes.dim, bias)
         self.attention = attention
         self.position = position
@@ -51,12 +55,14 @@ class MultiHead(nn.Module):
 
     def forward(self, q: Tensor, memory: KeyValues, view: View) -> Tensor:
         """What the queries find in the memory, heads merged: (B, T, D)."""
+        if self.key_heads < self.heads:
+            memory = memory.repeated(self.heads // self.key_heads)
         found = self.attention(q, memory.keys, memory.values, view, self.position)
         merged: Tensor = self.w_o(found.transpose(1, 2).flatten(2))  # (B, H, T, K) → (B, T, H·K)
         return merged
 
     def _split(self, x: Tensor) -> Tensor:
-        return x.view(*x.shape[:-1], self.heads, self.key_size).transpose(1, 2)  # (B, H, T, K)
+        return x.view(*x.shape[:-1], -1, self.key_size).transpose(1, 2)  # (B, H, T, K)
 
 
 def _together(x: Tensor, *maps: nn.Linear) -> tuple[Tensor, ...]:

@@ -35,6 +35,10 @@ class DecoderState:
             source_padding=None if padding is None else padding.index_select(0, rows),
         )
 
+    def cut(self, length: int) -> "DecoderState":
+        """The state when only the first `length` words had been said."""
+        return replace(self, length=length, past=tuple(memory.cut(length) for memory in self.past))
+
 
 class Decoder(nn.Module):
     def __init__(

@@ -43,21 +43,30 @@ class EncoderDecoder(nn.Module):
         logits, state = self.decoder(ids[:, None], state)
         return logits[:, -1], state
 
+    def extend(self, ids: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """Logits (B, T, V) after each of several words, ids (B, T), and the state after them."""
+        logits: Tensor
+        logits, state = self.decoder(ids, state)
+        return logits, state
+
 
 class Spec(TransformerSpec):
     """model: {kind: encoder-decoder}"""
 
     decoder_layers: int | None = Field(None, gt=0, description="as many as `layers` unless given")
-    tie: Literal["all", "output", "none"] = Field(
-        "all", description="which share weights: source, target and output; target and output; none"
+    tie: Literal["all", "embeddings", "output", "none"] = Field(
+        "all",
+        description="which share weights: source, target and output; source and target; target and "
+        "output; none",
     )
     output_bias: bool = Field(False, description="a bias in the output layer")
 
     def build(self, vocabulary: int) -> EncoderDecoder:
         target = nn.Embedding(vocabulary, self.dim)
-        source = target if self.tie == "all" else nn.Embedding(vocabulary, self.dim)
+        shared = self.tie in ("all", "embeddings")
+        source = target if shared else nn.Embedding(vocabulary, self.dim)
         output = nn.Linear(self.dim, vocabulary, self.output_bias)
-        if self.tie != "none":
+        if self.tie in ("all", "output"):
             output.weight = target.weight
         blocks = decoder_blocks(self, self.decoder_layers or self.layers, cross=True)
         decoder = Decoder(embedding(self, target), blocks, final_norm(self), output)

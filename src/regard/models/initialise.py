@@ -39,5 +39,8 @@ def initialise(model: nn.Module, spec: TransformerSpec) -> None:
 
 @torch.no_grad()
 def _begin_alike(attention: MultiHead, share: float) -> None:
-    queries, keys = attention.w_q.weight, attention.w_k.weight
+    """Where several heads ask the same keys, these are like the first one's queries."""
+    by_head = (attention.key_heads, -1, attention.key_size, attention.w_q.in_features)
+    queries = attention.w_q.weight.view(by_head)[:, 0].flatten(0, 1)
+    keys = attention.w_k.weight
     keys.copy_(share * queries + (1 - share**2) ** 0.5 * keys)

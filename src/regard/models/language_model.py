@@ -34,6 +34,12 @@ class LanguageModel(nn.Module):
         logits, state = self.decoder(ids[:, None], state)
         return logits[:, -1], state
 
+    def extend(self, ids: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """Logits (B, T, V) after each of several words, ids (B, T), and the state after them."""
+        logits: Tensor
+        logits, state = self.decoder(ids, state)
+        return logits, state
+
 
 class Spec(TransformerSpec):
     """model: {kind: language-model}"""

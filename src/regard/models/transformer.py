@@ -52,6 +52,9 @@ class TransformerSpec(ModelSpec):
     dim: int = Field(256, gt=0, description="D, the model size")
     heads: int = Field(4, gt=0, description="H, the attention heads of a layer")
     key_size: int | None = Field(None, gt=0, description="K, the size of a head; D/H unless given")
+    key_heads: int | None = Field(
+        None, gt=0, description="heads of keys and values, each for several queries; H unless given"
+    )
     inner: int = Field(1024, gt=0, description="the inner size of the feed-forward network")
     layers: int = Field(3, gt=0, description="blocks in the stack (in each stack, where two)")
     dropout: float = Field(0.1, ge=0, lt=1, description="on embeddings and each sublayer's output")
@@ -75,12 +78,14 @@ class TransformerSpec(ModelSpec):
     def _heads_divide_dim(self) -> Self:
         if self.key_size is None and self.dim % self.heads:
             raise ValueError(f"dim {self.dim} cannot be divided into {self.heads} heads")
+        if self.key_heads and self.heads % self.key_heads:
+            raise ValueError(f"{self.heads} heads cannot share {self.key_heads} key heads evenly")
         return self
 
     @property
     def sizes(self) -> Sizes:
         key_size = self.key_size or self.dim // self.heads
-        return Sizes(self.dim, self.heads, key_size, self.max_length)
+        return Sizes(self.dim, self.heads, key_size, self.max_length, self.key_heads)
 
 
 def embedding(spec: TransformerSpec, tokens: nn.Embedding) -> Embedding:

@@ -23,6 +23,7 @@ class Sizes:
     heads: int
     key_size: int
     max_length: int
+    key_heads: int | None = None  # fewer than heads where several share their keys and values
 
 
 class AtEmbedding(nn.Module):

@@ -1,0 +1,56 @@
+"""Which way a model is decoded: through the engine where it can, as it is where it cannot."""
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from torch import nn
+
+from regard.engine.fast import FastEncoderDecoder, FastLanguageModel
+from regard.engine.library import library
+from regard.engine.stacks import UnsupportedError
+from regard.machine import keep_freed_memory
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.language_model import LanguageModel
+
+FAST: dict[type, Callable[..., Any]] = {
+    EncoderDecoder: FastEncoderDecoder,
+    LanguageModel: FastLanguageModel,
+}
+
+
+class Decodable:
+    """A model, and its packed form for as long as its weights stay as they are."""
+
+    def __init__(self, model: nn.Module, capacity: int, bits: int = 32) -> None:
+        self.model = model
+        self.capacity = capacity
+        self.bits = bits
+        self._packed: Any = None
+        self._of: Hashable = None
+
+    @property
+    def is_fast(self) -> bool:
+        return self.now is not self.model
+
+    @property
+    def now(self) -> Any:
+        """A Stepper with the model's present weights."""
+        if library() is None or type(self.model) not in FAST or self._is_watched():
+            return self.model
+        weights = tuple((p.data_ptr(), p._version, p.device) for p in self.model.parameters())
+        if weights != self._of:
+            self._packed, self._of = self._pack(), weights
+        return self.model if self._packed is None else self._packed
+
+    def _is_watched(self) -> bool:
+        """Whoever watches wants to see the model itself at work."""
+        return any(module._forward_hooks for module in self.model.modules())
+
+    def _pack(self) -> Any:
+        if any(p.device.type != "cpu" for p in self.model.parameters()):
+            return None
+        keep_freed_memory()  # each step's logits are megabytes, used once
+        try:
+            return FAST[type(self.model)](self.model, self.capacity, self.bits)
+        except UnsupportedError:
+            return None

@@ -1,0 +1,878 @@
+// The Transformer's forward pass for decoding on a CPU, from packed weights.
+//
+// At each step a decoder reads all its weights once for a handful of rows, so what matters is how
+// the weights lie in memory and how little happens besides. Here a whole step is one call: threads
+// meet at barriers of their own instead of entering and leaving a kernel hundreds of times.
+//
+// Every output number is summed in one fixed order, whatever the number of rows and threads: a
+// sentence gets the same bits alone and in any batch.
+//
+// Matrices are stored in panels of 16 outputs, inputs running fastest but one: [panel][input][16].
+// With `bits` 8 weights are whole numbers with a scale for each output; inputs become whole numbers
+// of 13 bits with a scale for each row, and the sums are exact.
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+#if !defined(_WIN32)
+#include <pthread.h>
+#endif
+
+namespace {
+
+// ---------------------------------------------------------------- eight numbers at a time
+
+typedef float f8 __attribute__((vector_size(32)));
+typedef int i8 __attribute__((vector_size(32)));
+typedef float f8_anywhere __attribute__((vector_size(32), aligned(4)));
+
+inline f8 load(const float *from) { return *reinterpret_cast<const f8_anywhere *>(from); }
+inline void store(float *to, f8 v) { *reinterpret_cast<f8_anywhere *>(to) = v; }
+inline f8 all(float v) { return f8{v, v, v, v, v, v, v, v}; }
+inline float sum(f8 v) {
+#if defined(__AVX2__)
+  __m128 four = _mm_add_ps(_mm256_castps256_ps128(__m256(v)), _mm256_extractf128_ps(__m256(v), 1));
+  __m128 two = _mm_add_ps(four, _mm_movehdup_ps(four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehl_ps(two, two)));
+#else
+  return ((v[0] + v[4]) + (v[1] + v[5])) + ((v[2] + v[6]) + (v[3] + v[7]));
+#endif
+}
+
+inline bool any(i8 v) {
+#if defined(__AVX2__)
+  return !_mm256_testz_si256(__m256i(v), __m256i(v));
+#else
+  return v[0] | v[1] | v[2] | v[3] | v[4] | v[5] | v[6] | v[7];
+#endif
+}
+
+// exp by 2^n · p(r), |r| ≤ ln 2 / 2, p of degree 6: within two units in the last place.
+inline f8 exp8(f8 x) {
+  const f8 low = all(-87.0f), high = all(88.0f);
+  x = x < low ? low : x;
+  x = x > high ? high : x;
+  const f8 magic = all(12582912.0f);  // adding it rounds to a whole number
+  f8 n = (x * all(1.44269504f) + magic) - magic;
+  f8 r = (x - n * all(0.693359375f)) + n * all(2.12194440e-4f);
+  f8 p = all(1.3888889e-3f);
+  p = p * r + all(8.3333333e-3f);
+  p = p * r + all(4.1666667e-2f);
+  p = p * r + all(1.6666667e-1f);
+  p = p * r + all(0.5f);
+  p = p * r + all(1.0f);
+  p = p * r + all(1.0f);
+  i8 power = (__builtin_convertvector(n, i8) + 127) << 23;
+  f8 two_n;
+  std::memcpy(&two_n, &power, sizeof two_n);
+  return p * two_n;
+}
+
+// ---------------------------------------------------------------- threads that meet often
+
+inline void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+class Barrier {
+ public:
+  void wait(int threads) {
+    if (threads == 1) return;
+    int turn = turn_.load(std::memory_order_relaxed);
+    if (here_.fetch_add(1, std::memory_order_acq_rel) == threads - 1) {
+      here_.store(0, std::memory_order_relaxed);
+      turn_.store(turn + 1, std::memory_order_release);
+      return;
+    }
+    for (int spins = 0; turn_.load(std::memory_order_acquire) == turn; spins++)
+      spins < 4000 ? pause() : std::this_thread::yield();
+  }
+
+ private:
+  std::atomic<int> here_{0}, turn_{0};
+};
+
+struct Team {  // one of several threads that do the same work, each its share
+  int me, size;
+  Barrier *barrier;
+  void meet() const { barrier->wait(size); }
+  int from(int count) const { return int(int64_t(count) * me / size); }
+  int to(int count) const { return int(int64_t(count) * (me + 1) / size); }
+};
+
+class Pool {
+ public:
+  template <typename Work>
+  void run(int threads, const Work &work) {
+    Barrier barrier;
+    if (threads <= 1) return work(Team{0, 1, &barrier});
+    std::lock_guard<std::mutex> one_at_a_time(mutex_);
+    while (int(workers_.size()) < threads - 1) hire();
+    job_ = [](const void *of, Team team) { (*static_cast<const Work *>(of))(team); };
+    of_ = &work, barrier_ = &barrier, threads_ = threads;
+    left_.store(threads - 1, std::memory_order_relaxed);
+    turn_.fetch_add(1, std::memory_order_release);
+    turn_.notify_all();
+    work(Team{0, threads, &barrier});
+    while (left_.load(std::memory_order_acquire)) pause();
+  }
+
+ private:
+  void hire() {
+    int me = int(workers_.size()) + 1, seen = turn_.load();
+    workers_.emplace_back([this, me, seen]() mutable {
+      for (;;) {
+        for (int spins = 0; spins < 20000 && turn_.load(std::memory_order_acquire) == seen; spins++) pause();
+        turn_.wait(seen, std::memory_order_acquire);
+        seen = turn_.load(std::memory_order_acquire);
+        if (me < threads_) {
+          job_(of_, Team{me, threads_, barrier_});
+          left_.fetch_sub(1, std::memory_order_release);
+        }
+      }
+    });
+    workers_.back().detach();
+  }
+
+  std::mutex mutex_;
+  std::vector<std::thread> workers_;
+  std::atomic<int> turn_{0}, left_{0};
+  void (*job_)(const void *, Team) = nullptr;
+  const void *of_ = nullptr;
+  Barrier *barrier_ = nullptr;
+  int threads_ = 0;
+};
+
+Pool *the_pool = new Pool;  // never destroyed: its threads may outlive main
+
+#if !defined(_WIN32)
+// A forked process has none of its parent's threads.
+[[maybe_unused]] const int forks_start_anew = pthread_atfork(nullptr, nullptr, [] { the_pool = new Pool; });
+#endif
+
+Pool &pool() { return *the_pool; }
+
+// ---------------------------------------------------------------- y = W x + b
+
+constexpr int PANEL = 16;   // outputs in a panel
+constexpr int DEPTH = 256;  // inputs at a time: a panel's worth stays in the first cache
+constexpr int CHUNK = 96;   // rows at a time
+
+struct Matrix {
+  int outputs, inputs, panels, bits;
+  std::vector<float> weights;   // [panel][input][16]
+  std::vector<int8_t> whole;    // [panel][input pair][16][2]
+  std::vector<float> scale;     // of each output, where weights are whole numbers
+  std::vector<float> bias;
+  int pairs() const { return (inputs + 1) / 2; }
+};
+
+template <int ROWS, int PANELS>
+inline void multiply(const float *w, int64_t panel_step, int depth, const float *x, int64_t x_step,
+                     float *sums, bool fresh) {
+  f8 acc[ROWS][2 * PANELS];
+  for (int r = 0; r < ROWS; r++)
+    for (int p = 0; p < 2 * PANELS; p++)
+      acc[r][p] = fresh ? all(0.0f) : load(sums + r * PANELS * PANEL + p * 8);
+  for (int i = 0; i < depth; i++) {
+    f8 b[2 * PANELS];
+#pragma GCC unroll 8
+    for (int p = 0; p < 2 * PANELS; p++) b[p] = load(w + (p / 2) * panel_step + i * PANEL + (p % 2) * 8);
+#pragma GCC unroll 8
+    for (int r = 0; r < ROWS; r++) {
+      f8 a = all(x[r * x_step + i]);
+#pragma GCC unroll 8
+      for (int p = 0; p < 2 * PANELS; p++) acc[r][p] += a * b[p];
+    }
+  }
+  for (int r = 0; r < ROWS; r++)
+    for (int p = 0; p < 2 * PANELS; p++) store(sums + r * PANELS * PANEL + p * 8, acc[r][p]);
+}
+
+enum Activation { NONE, RELU, GELU, GELU_TANH, SILU, SIGMOID };
+
+inline f8 activate(Activation how, f8 x) {
+  const f8 zero = all(0.0f), one = all(1.0f);
+  switch (how) {
+    case NONE: return x;
+    case RELU: return x > zero ? x : zero;
+    case SIGMOID: return one / (one + exp8(-x));
+    case SILU: return x / (one + exp8(-x));
+    case GELU_TANH: {
+      f8 u = all(0.7978845608f) * (x + all(0.044715f) * x * x * x);
+      return x * (one - one / (one + exp8(u + u)));
+    }
+    case GELU:
+      for (int i = 0; i < 8; i++) x[i] = 0.5f * x[i] * (1.0f + std::erf(x[i] * 0.70710678f));
+      return x;
+  }
+  return x;
+}
+
+struct Finish {  // what happens to a product on its way out
+  bool add = false;  // to what is there already
+  Activation activation = NONE;
+};
+
+// Sums of `panels` panels (rows × panels·16, consecutive) become outputs.
+inline void finish(const Matrix &m, int panel, int panels, int rows, const float *sums, float *y,
+                   int64_t y_step, Finish how) {
+  int first = panel * PANEL, width = std::min(panels * PANEL, m.outputs - first);
+  for (int r = 0; r < rows; r++) {
+    const float *from = sums + int64_t(r) * panels * PANEL;
+    float *to = y + r * y_step + first;
+    int c = 0;
+    for (; c + 8 <= width; c += 8) {
+      f8 v = activate(how.activation, load(from + c) + load(&m.bias[first + c]));
+      store(to + c, how.add ? load(to + c) + v : v);
+    }
+    for (; c < width; c++) {
+      f8 v = activate(how.activation, all(from[c] + m.bias[first + c]));
+      to[c] = how.add ? to[c] + v[0] : v[0];
+    }
+  }
+}
+
+template <int ROWS, int PANELS>
+void few_rows(const Matrix &m, const float *x, int64_t x_step, float *y, int64_t y_step, int from,
+              int to, Finish how) {
+  float sums[ROWS * PANELS * PANEL];
+  const int64_t step = int64_t(m.inputs) * PANEL;
+  int p = from;
+  for (; p + PANELS <= to; p += PANELS) {
+    multiply<ROWS, PANELS>(&m.weights[p * step], step, m.inputs, x, x_step, sums, true);
+    finish(m, p, PANELS, ROWS, sums, y, y_step, how);
+  }
+  for (; p < to; p++) {
+    multiply<ROWS, 1>(&m.weights[p * step], step, m.inputs, x, x_step, sums, true);
+    finish(m, p, 1, ROWS, sums, y, y_step, how);
+  }
+}
+
+void many_rows(const Matrix &m, const float *x, int64_t x_step, int rows, float *y, int64_t y_step,
+               int from, int to, Finish how) {
+  float sums[CHUNK * PANEL];
+  const int64_t step = int64_t(m.inputs) * PANEL;
+  for (int start = 0; start < rows; start += CHUNK) {
+    int count = std::min(CHUNK, rows - start), groups = (count + 5) / 6;
+    for (int p = from; p < to; p++) {
+      for (int k = 0; k < m.inputs; k += DEPTH) {
+        int depth = std::min(DEPTH, m.inputs - k);
+        const float *w = &m.weights[p * step + int64_t(k) * PANEL];
+        for (int g = 0; g < groups; g++) {
+          int r = count * g / groups, size = count * (g + 1) / groups - r;
+          const float *rows_in = x + (start + r) * x_step + k;
+          float *into = sums + r * PANEL;
+          switch (size) {
+            case 1: multiply<1, 1>(w, step, depth, rows_in, x_step, into, k == 0); break;
+            case 2: multiply<2, 1>(w, step, depth, rows_in, x_step, into, k == 0); break;
+            case 3: multiply<3, 1>(w, step, depth, rows_in, x_step, into, k == 0); break;
+            case 4: multiply<4, 1>(w, step, depth, rows_in, x_step, into, k == 0); break;
+            case 5: multiply<5, 1>(w, step, depth, rows_in, x_step, into, k == 0); break;
+            default: multiply<6, 1>(w, step, depth, rows_in, x_step, into, k == 0); break;
+          }
+        }
+      }
+      finish(m, p, 1, count, sums, y + start * y_step, y_step, how);
+    }
+  }
+}
+
+// ---------------------------------------------------------------- the same in whole numbers
+
+// 13 bits and a sign at most, and no sum of products leaves 32 bits.
+inline float range_of(int inputs) { return std::min(4095.0f, std::floor(2147483647.0f / (127.0f * inputs))); }
+
+void to_whole(const float *x, int inputs, int16_t *to, float *scale) {
+  f8 most = all(0.0f);
+  int i = 0;
+  float top = 0;
+  for (; i + 8 <= inputs; i += 8) {
+    f8 v = load(x + i);
+    v = v < all(0.0f) ? -v : v;
+    most = v > most ? v : most;
+  }
+  for (int j = 0; j < 8; j++) top = std::max(top, most[j]);
+  for (; i < inputs; i++) top = std::max(top, std::fabs(x[i]));
+  float range = range_of(inputs), up = top > 0 ? range / top : 0;
+  *scale = top / range;
+  for (i = 0; i < inputs; i++) to[i] = int16_t(std::nearbyintf(x[i] * up));
+  if (inputs % 2) to[inputs] = 0;
+}
+
+#if defined(__AVX2__)
+typedef __m256i Sum16[2];
+
+inline __m256i widened(const int8_t *from) {
+  return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i *>(from)));
+}
+
+template <int ROWS, bool WIDE>
+inline void multiply_whole(const void *w, int pairs, const int16_t *x, int64_t x_step, int32_t *sums,
+                           bool fresh) {
+  __m256i acc[ROWS][2];
+  for (int r = 0; r < ROWS; r++)
+    for (int p = 0; p < 2; p++)
+      acc[r][p] = fresh ? _mm256_setzero_si256()
+                        : _mm256_loadu_si256(reinterpret_cast<__m256i *>(sums + r * PANEL + p * 8));
+  for (int i = 0; i < pairs; i++) {
+    __m256i b[2];
+    for (int p = 0; p < 2; p++)
+      b[p] = WIDE ? _mm256_load_si256(static_cast<const __m256i *>(w) + 2 * i + p)
+                  : widened(static_cast<const int8_t *>(w) + 32 * i + 16 * p);
+#pragma GCC unroll 8
+    for (int r = 0; r < ROWS; r++) {
+      int pair;
+      std::memcpy(&pair, x + r * x_step + 2 * i, 4);
+      __m256i a = _mm256_set1_epi32(pair);
+#pragma GCC unroll 2
+      for (int p = 0; p < 2; p++) acc[r][p] = _mm256_add_epi32(acc[r][p], _mm256_madd_epi16(a, b[p]));
+    }
+  }
+  for (int r = 0; r < ROWS; r++)
+    for (int p = 0; p < 2; p++)
+      _mm256_storeu_si256(reinterpret_cast<__m256i *>(sums + r * PANEL + p * 8), acc[r][p]);
+}
+#else
+template <int ROWS, bool WIDE>
+inline void multiply_whole(const void *w, int pairs, const int16_t *x, int64_t x_step, int32_t *sums,
+                           bool fresh) {
+  for (int r = 0; r < ROWS; r++)
+    for (int c = 0; c < PANEL; c++) {
+      int32_t acc = fresh ? 0 : sums[r * PANEL + c];
+      for (int i = 0; i < pairs; i++)
+        for (int h = 0; h < 2; h++) {
+          int at = 32 * i + 2 * c + h;
+          int weight = WIDE ? static_cast<const int16_t *>(w)[at] : static_cast<const int8_t *>(w)[at];
+          acc += weight * x[r * x_step + 2 * i + h];
+        }
+      sums[r * PANEL + c] = acc;
+    }
+}
+#endif
+
+void rescale(const Matrix &m, int panel, int rows, const int32_t *sums, const float *scales, float *y,
+             int64_t y_step, Finish how) {
+  float products[CHUNK * PANEL];
+  for (int r = 0; r < rows; r++)
+    for (int c = 0; c < PANEL; c++)
+      products[r * PANEL + c] = float(sums[r * PANEL + c]) * (scales[r] * m.scale[panel * PANEL + c]);
+  finish(m, panel, 1, rows, products, y, y_step, how);
+}
+
+void whole_rows(const Matrix &m, const float *x, int64_t x_step, int rows, float *y, int64_t y_step,
+                int from, int to, Finish how) {
+  thread_local std::vector<int16_t> input;
+  alignas(64) int16_t wide[DEPTH * 2 * PANEL];
+  const int pairs = m.pairs();
+  int32_t sums[CHUNK * PANEL];
+  float scales[CHUNK];
+  input.resize(size_t(CHUNK) * 2 * pairs);
+  for (int start = 0; start < rows; start += CHUNK) {
+    int count = std::min(CHUNK, rows - start), groups = (count + 5) / 6;
+    for (int r = 0; r < count; r++)
+      to_whole(x + (start + r) * x_step, m.inputs, &input[size_t(r) * 2 * pairs], &scales[r]);
+    for (int p = from; p < to; p++) {
+      const int8_t *panel = &m.whole[size_t(p) * pairs * 2 * PANEL];
+      for (int k = 0; k < pairs; k += DEPTH) {
+        int depth = std::min(DEPTH, pairs - k);
+        const int8_t *narrow = panel + size_t(k) * 2 * PANEL;
+        if (count > 6) std::copy(narrow, narrow + size_t(depth) * 2 * PANEL, wide);
+        for (int g = 0; g < groups; g++) {
+          int r = count * g / groups, size = count * (g + 1) / groups - r;
+          const int16_t *in = &input[size_t(r) * 2 * pairs + 2 * k];
+          int32_t *into = sums + r * PANEL;
+          bool fresh = k == 0;
+#define GO(N) (count > 6 ? multiply_whole<N, true>(wide, depth, in, 2 * pairs, into, fresh) \
+                         : multiply_whole<N, false>(narrow, depth, in, 2 * pairs, into, fresh))
+          switch (size) {
+            case 1: GO(1); break;
+            case 2: GO(2); break;
+            case 3: GO(3); break;
+            case 4: GO(4); break;
+            case 5: GO(5); break;
+            default: GO(6); break;
+          }
+#undef GO
+        }
+      }
+      rescale(m, p, count, sums, scales, y + start * y_step, y_step, how);
+    }
+  }
+}
+
+// A thread's share of the outputs for all rows.
+void apply(const Matrix &m, const float *x, int64_t x_step, int rows, float *y, int64_t y_step,
+           Team team, Finish how = {}) {
+  int from = team.from(m.panels), to = team.to(m.panels);
+  if (m.bits == 8) return whole_rows(m, x, x_step, rows, y, y_step, from, to, how);
+  switch (rows) {
+    case 1: return few_rows<1, 4>(m, x, x_step, y, y_step, from, to, how);
+    case 2: return few_rows<2, 2>(m, x, x_step, y, y_step, from, to, how);
+    case 3: return few_rows<3, 2>(m, x, x_step, y, y_step, from, to, how);
+    default: return many_rows(m, x, x_step, rows, y, y_step, from, to, how);
+  }
+}
+
+// ---------------------------------------------------------------- parts of a block
+
+struct Norm {
+  const float *gain, *bias;  // may be absent
+  float eps;
+  int kind;  // 0 none, 1 layer, 2 root mean square
+};
+
+void normalise(const Norm &norm, const float *x, int dim, float *y) {
+  if (norm.kind == 0) {
+    if (x != y) std::memcpy(y, x, sizeof(float) * dim);
+    return;
+  }
+  const int whole = dim / 8 * 8;
+  float mean = 0;
+  if (norm.kind == 1) {
+    f8 added = all(0.0f);
+    for (int i = 0; i < whole; i += 8) added += load(x + i);
+    mean = sum(added);
+    for (int i = whole; i < dim; i++) mean += x[i];
+    mean /= dim;
+  }
+  f8 squares = all(0.0f);
+  for (int i = 0; i < whole; i += 8) {
+    f8 away = load(x + i) - all(mean);
+    squares += away * away;
+  }
+  float square = sum(squares);
+  for (int i = whole; i < dim; i++) square += (x[i] - mean) * (x[i] - mean);
+  float up = 1.0f / std::sqrt(square / dim + norm.eps);
+  for (int i = 0; i < whole; i += 8) {
+    f8 v = (load(x + i) - all(mean)) * all(up);
+    if (norm.gain) v *= load(norm.gain + i);
+    store(y + i, norm.bias ? v + load(norm.bias + i) : v);
+  }
+  for (int i = whole; i < dim; i++) {
+    float v = (x[i] - mean) * up;
+    if (norm.gain) v *= norm.gain[i];
+    y[i] = norm.bias ? v + norm.bias[i] : v;
+  }
+}
+
+inline float dot(const float *a, const float *b, int size) {
+  f8 acc = all(0.0f);
+  int i = 0;
+  for (; i + 8 <= size; i += 8) acc += load(a + i) * load(b + i);
+  float total = sum(acc);
+  for (; i < size; i++) total += a[i] * b[i];
+  return total;
+}
+
+// softmax(scale · q·k + bias) v, over keys that each lie somewhere; values at a distance from them.
+struct Places {
+  const float *const *keys;
+  int64_t offset, to_values;
+  int count;
+};
+
+// Σ_j scores[j] · value_j for 8 · BLOCKS components, which stay in registers over all places.
+template <int BLOCKS>
+inline void gather(const float *scores, Places at, int from, float down, float *out) {
+  f8 acc[BLOCKS];
+#pragma GCC unroll 8
+  for (int b = 0; b < BLOCKS; b++) acc[b] = all(0.0f);
+  for (int j = 0; j < at.count; j++) {
+    const float *value = at.keys[j] + at.offset + at.to_values + from;
+    f8 share = all(scores[j]);
+#pragma GCC unroll 8
+    for (int b = 0; b < BLOCKS; b++) acc[b] += share * load(value + 8 * b);
+  }
+#pragma GCC unroll 8
+  for (int b = 0; b < BLOCKS; b++) store(out + from + 8 * b, acc[b] * all(down));
+}
+
+void attend(const float *q, int size, Places at, float scale, const float *bias, float *out,
+            std::vector<float> &scores) {
+  scores.resize(size_t(at.count + 7) / 8 * 8);
+  float top = -INFINITY;
+  for (int j = 0; j < at.count; j++) {
+    float score = dot(q, at.keys[j] + at.offset, size) * scale + (bias ? bias[j] : 0.0f);
+    scores[j] = score;
+    top = std::max(top, score);
+  }
+  for (size_t j = at.count; j < scores.size(); j++) scores[j] = -INFINITY;
+  f8 total8 = all(0.0f);
+  for (size_t j = 0; j < scores.size(); j += 8) {
+    f8 raised = exp8(load(&scores[j]) - all(top));
+    store(&scores[j], raised);
+  }
+  for (size_t j = at.count; j < scores.size(); j++) scores[j] = 0.0f;
+  for (size_t j = 0; j < scores.size(); j += 8) total8 += load(&scores[j]);
+  float down = 1.0f / sum(total8);
+  int i = 0;
+  for (; i + 64 <= size; i += 64) gather<8>(scores.data(), at, i, down, out);
+  for (; i + 32 <= size; i += 32) gather<4>(scores.data(), at, i, down, out);
+  for (; i + 8 <= size; i += 8) gather<1>(scores.data(), at, i, down, out);
+  for (; i < size; i++) {
+    float acc = 0;
+    for (int j = 0; j < at.count; j++) acc += scores[j] * at.keys[j][at.offset + at.to_values + i];
+    out[i] = acc * down;
+  }
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------- what Python fills in
+
+extern "C" {
+
+struct Layer {
+  Norm attention_norm, cross_norm, feed_forward_norm;
+  Matrix *project, *merge;              // queries, keys and values in one; W_O
+  Matrix *cross_ask, *cross_merge;      // absent without a source
+  Matrix *gate, *widen, *narrow;        // gate may be absent
+  const float *distance_bias;           // (heads, 2·capacity − 1) by key − query, may be absent
+};
+
+struct Stack {
+  int dim, heads, key_heads, key_size, inner, layers, capacity, vocabulary;
+  int norm_first, activation, rotary;   // rotary: 0 none, 1 adjacent pairs, 2 halves
+  float embedding_scale, score_scale;
+  const float *tokens;                  // (vocabulary, dim)
+  const float *positions;               // (capacity, dim), may be absent
+  const float *cosines, *sines;         // (capacity, key_size / 2), where rotary
+  Norm embedding_norm, final_norm;
+  const Layer *layer;
+  const Matrix *output;
+};
+
+struct Encoding {
+  int sentences, tokens;
+  const int *ids, *starts;              // (tokens), (sentences + 1)
+  float *states;                        // (tokens, dim)
+};
+
+// New ids for each row, all rows of one length; token t of row r is number t · rows + r.
+struct Step {
+  int rows, count, past;                // past: how many have been said before
+  const int *ids;
+  float *const *said;                   // (past + count) blocks: (its rows, layers, 2, key_heads·key_size)
+  const int *ancestors;                 // (rows, past): each row's own row in each block
+  const float *source;                  // (source tokens, layers, 2, key_heads·key_size), may be absent
+  const int *source_start, *source_count;  // of each row
+  int wanted;                           // logits of the last `wanted` tokens of each row
+  float *logits;                        // (wanted · rows, vocabulary)
+};
+
+}  // extern "C"
+
+namespace {
+
+struct Buffers {
+  std::vector<float> x, entered, projected, found, inner, gate;
+  void prepare(const Stack &s, int tokens) {
+    size_t n = tokens, heads = size_t(s.heads + 2 * s.key_heads) * s.key_size;
+    x.resize(n * s.dim), entered.resize(n * s.dim), projected.resize(n * heads);
+    found.resize(n * s.heads * s.key_size), inner.resize(n * s.inner);
+    gate.resize(s.layer[0].gate ? n * s.inner : 0);
+  }
+};
+
+void embed(const Stack &s, int id, int position, float *x) {
+  const float *token = s.tokens + int64_t(id) * s.dim;
+  const float *place = s.positions ? s.positions + int64_t(position) * s.dim : nullptr;
+  for (int i = 0; i < s.dim; i++) x[i] = token[i] * s.embedding_scale + (place ? place[i] : 0.0f);
+  normalise(s.embedding_norm, x, s.dim, x);
+}
+
+void rotate(const Stack &s, float *x, int position) {
+  const int half = s.key_size / 2;
+  const float *cosine = s.cosines + int64_t(position) * half, *sine = s.sines + int64_t(position) * half;
+  for (int k = 0; k < half; k++) {
+    int a = s.rotary == 1 ? 2 * k : k, b = s.rotary == 1 ? 2 * k + 1 : k + half;
+    float first = x[a], second = x[b];
+    x[a] = first * cosine[k] - second * sine[k];
+    x[b] = first * sine[k] + second * cosine[k];
+  }
+}
+
+// y = x + f(norm(x)), or norm(x + f(x)): what every sublayer has around it.
+template <typename Sublayer>
+void around(const Stack &s, const Norm &norm, Buffers &b, int tokens, Team team, const Sublayer &f) {
+  const int from = team.from(tokens), to = team.to(tokens);
+  const float *entered = b.x.data();
+  if (s.norm_first) {
+    for (int m = from; m < to; m++) normalise(norm, &b.x[size_t(m) * s.dim], s.dim, &b.entered[size_t(m) * s.dim]);
+    entered = b.entered.data();
+    team.meet();
+  }
+  f(entered);  // adds to x
+  team.meet();
+  if (!s.norm_first) {
+    for (int m = from; m < to; m++) normalise(norm, &b.x[size_t(m) * s.dim], s.dim, &b.x[size_t(m) * s.dim]);
+    team.meet();
+  }
+}
+
+void feed_forward(const Stack &s, const Layer &layer, Buffers &b, int tokens, Team team) {
+  around(s, layer.feed_forward_norm, b, tokens, team, [&](const float *entered) {
+    Activation activation = Activation(s.activation);
+    if (layer.gate) {
+      apply(*layer.gate, entered, s.dim, tokens, b.gate.data(), s.inner, team, {false, activation});
+      apply(*layer.widen, entered, s.dim, tokens, b.inner.data(), s.inner, team);
+      team.meet();
+      for (int m = team.from(tokens); m < team.to(tokens); m++)
+        for (int i = 0; i < s.inner; i++) b.inner[size_t(m) * s.inner + i] *= b.gate[size_t(m) * s.inner + i];
+    } else {
+      apply(*layer.widen, entered, s.dim, tokens, b.inner.data(), s.inner, team, {false, activation});
+    }
+    team.meet();
+    apply(*layer.narrow, b.inner.data(), s.inner, tokens, b.x.data(), s.dim, team, {true});
+  });
+}
+
+// Queries, keys and values of the entered tokens, turned where positions turn them.
+template <typename Position>
+void project(const Stack &s, const Layer &layer, Buffers &b, const float *entered, int tokens, Team team,
+             const Position &position) {
+  const int width = (s.heads + 2 * s.key_heads) * s.key_size, turning = s.heads + s.key_heads;
+  apply(*layer.project, entered, s.dim, tokens, b.projected.data(), width, team);
+  team.meet();
+  if (!s.rotary) return;
+  for (int m = team.from(tokens); m < team.to(tokens); m++)
+    for (int h = 0; h < turning; h++)
+      rotate(s, &b.projected[size_t(m) * width + size_t(h) * s.key_size], position(m));
+  team.meet();
+}
+
+// By which a head's scores of a query differ from one key to the next, the first key first.
+inline const float *bias_of(const Stack &s, const Layer &layer, int head, int query) {
+  if (!layer.distance_bias) return nullptr;
+  return layer.distance_bias + int64_t(head) * (2 * s.capacity - 1) + (s.capacity - 1 - query);
+}
+
+void encode(const Stack &s, const Encoding &e, Buffers &b, Team team) {
+  thread_local std::vector<float> scores;
+  const int width = (s.heads + 2 * s.key_heads) * s.key_size, group = s.heads / s.key_heads;
+  const int keys = s.heads * s.key_size, values = s.key_heads * s.key_size;
+  std::vector<int> position(e.tokens), sentence(e.tokens);
+  std::vector<const float *> place(e.tokens);
+  for (int n = 0; n < e.sentences; n++)
+    for (int m = e.starts[n]; m < e.starts[n + 1]; m++) position[m] = m - e.starts[n], sentence[m] = n;
+  for (int m = 0; m < e.tokens; m++) place[m] = &b.projected[size_t(m) * width];
+  for (int m = team.from(e.tokens); m < team.to(e.tokens); m++)
+    embed(s, e.ids[m], position[m], &b.x[size_t(m) * s.dim]);
+  team.meet();
+  for (int l = 0; l < s.layers; l++) {
+    const Layer &layer = s.layer[l];
+    around(s, layer.attention_norm, b, e.tokens, team, [&](const float *entered) {
+      project(s, layer, b, entered, e.tokens, team, [&](int m) { return position[m]; });
+      const int work = e.tokens * s.heads;
+      for (int w = team.from(work); w < team.to(work); w++) {
+        int m = w / s.heads, h = w % s.heads, start = e.starts[sentence[m]];
+        Places at{&place[start], keys + (h / group) * s.key_size, values, e.starts[sentence[m] + 1] - start};
+        attend(place[m] + h * s.key_size, s.key_size, at, s.score_scale, bias_of(s, layer, h, position[m]),
+               &b.found[(size_t(m) * s.heads + h) * s.key_size], scores);
+      }
+      team.meet();
+      apply(*layer.merge, b.found.data(), keys, e.tokens, b.x.data(), s.dim, team, {true});
+    });
+    feed_forward(s, layer, b, e.tokens, team);
+  }
+  for (int m = team.from(e.tokens); m < team.to(e.tokens); m++)
+    normalise(s.final_norm, &b.x[size_t(m) * s.dim], s.dim, e.states + size_t(m) * s.dim);
+}
+
+void look_back(const Stack &s, const Step &step, int l, const std::vector<const float *> &places, Buffers &b,
+               Team team) {
+  thread_local std::vector<float> scores;
+  const Layer &layer = s.layer[l];
+  const int tokens = step.rows * step.count, all_said = step.past + step.count, group = s.heads / s.key_heads;
+  const int keys = s.heads * s.key_size, values = s.key_heads * s.key_size, width = keys + 2 * values;
+  around(s, layer.attention_norm, b, tokens, team, [&](const float *entered) {
+    project(s, layer, b, entered, tokens, team, [&](int m) { return step.past + m / step.rows; });
+    for (int m = team.from(tokens); m < team.to(tokens); m++) {
+      float *block = step.said[step.past + m / step.rows];
+      std::memcpy(block + (size_t(m % step.rows) * s.layers + l) * 2 * values, &b.projected[size_t(m) * width + keys],
+                  sizeof(float) * 2 * values);
+    }
+    team.meet();
+    const int work = tokens * s.heads;
+    for (int w = team.from(work); w < team.to(work); w++) {
+      int m = w / s.heads, h = w % s.heads, seen = step.past + m / step.rows + 1;
+      Places at{&places[size_t(m % step.rows) * all_said], int64_t(l) * 2 * values + (h / group) * s.key_size, values, seen};
+      attend(&b.projected[size_t(m) * width + size_t(h) * s.key_size], s.key_size, at, s.score_scale,
+             bias_of(s, layer, h, seen - 1), &b.found[(size_t(m) * s.heads + h) * s.key_size], scores);
+    }
+    team.meet();
+    apply(*layer.merge, b.found.data(), keys, tokens, b.x.data(), s.dim, team, {true});
+  });
+}
+
+void look_across(const Stack &s, const Step &step, int l, const std::vector<const float *> &places, Buffers &b,
+                 Team team) {
+  thread_local std::vector<float> scores;
+  const Layer &layer = s.layer[l];
+  const int tokens = step.rows * step.count, keys = s.heads * s.key_size;
+  const int kept = s.key_heads * s.key_size, group = s.heads / s.key_heads;
+  around(s, layer.cross_norm, b, tokens, team, [&](const float *entered) {
+    apply(*layer.cross_ask, entered, s.dim, tokens, b.projected.data(), keys, team);
+    team.meet();
+    const int work = tokens * s.heads;
+    for (int w = team.from(work); w < team.to(work); w++) {
+      int m = w / s.heads, h = w % s.heads, r = m % step.rows;
+      Places at{&places[step.source_start[r]], int64_t(l) * 2 * kept + (h / group) * s.key_size, kept, step.source_count[r]};
+      attend(&b.projected[size_t(m) * keys + size_t(h) * s.key_size], s.key_size, at, s.score_scale, nullptr,
+             &b.found[(size_t(m) * s.heads + h) * s.key_size], scores);
+    }
+    team.meet();
+    apply(*layer.cross_merge, b.found.data(), keys, tokens, b.x.data(), s.dim, team, {true});
+  });
+}
+
+void advance(const Stack &s, const Step &step, const std::vector<const float *> &said,
+             const std::vector<const float *> &source, Buffers &b, Team team) {
+  const int tokens = step.rows * step.count, first_wanted = (step.count - step.wanted) * step.rows;
+  for (int m = team.from(tokens); m < team.to(tokens); m++)
+    embed(s, step.ids[m], step.past + m / step.rows, &b.x[size_t(m) * s.dim]);
+  team.meet();
+  for (int l = 0; l < s.layers; l++) {
+    look_back(s, step, l, said, b, team);
+    if (step.source) look_across(s, step, l, source, b, team);
+    feed_forward(s, s.layer[l], b, tokens, team);
+  }
+  if (!step.wanted) return;
+  for (int m = first_wanted + team.from(tokens - first_wanted); m < first_wanted + team.to(tokens - first_wanted); m++)
+    normalise(s.final_norm, &b.x[size_t(m) * s.dim], s.dim, &b.entered[size_t(m) * s.dim]);
+  team.meet();
+  apply(*s.output, &b.entered[size_t(first_wanted) * s.dim], s.dim, tokens - first_wanted, step.logits, s.vocabulary, team);
+}
+
+// log Σ exp of a row, and its highest numbers in order, the earlier of equals first.
+void rank(const float *x, int size, int count, float *log_sum, float *values, int *places) {
+  const int whole = size / 8 * 8;
+  int found = 0;
+  auto offer = [&](int place) {
+    if (found == count && !(x[place] > values[count - 1])) return;
+    int at = found < count ? found++ : count - 1;
+    for (; at > 0 && x[place] > values[at - 1]; at--) values[at] = values[at - 1], places[at] = places[at - 1];
+    values[at] = x[place], places[at] = place;
+  };
+  for (int i = 0; i < whole; i += 8) {
+    if (found == count) {
+      i8 higher = load(x + i) > all(values[count - 1]);
+      if (!any(higher)) continue;
+    }
+    for (int j = i; j < i + 8; j++) offer(j);
+  }
+  for (int i = whole; i < size; i++) offer(i);
+  const float top = values[0];
+  f8 total8 = all(0.0f);
+  for (int i = 0; i < whole; i += 8) total8 += exp8(load(x + i) - all(top));
+  float total = sum(total8);
+  for (int i = whole; i < size; i++) total += exp8(all(x[i] - top))[0];
+  *log_sum = top + std::log(total);
+}
+
+// Where each row's keys of each word lie: in the block of that word, at the row it was said by.
+std::vector<const float *> places_said(const Stack &s, const Step &step) {
+  const int all_said = step.past + step.count;
+  const size_t row = size_t(s.layers) * 2 * s.key_heads * s.key_size;
+  std::vector<const float *> places(size_t(step.rows) * all_said);
+  for (int r = 0; r < step.rows; r++)
+    for (int j = 0; j < all_said; j++) {
+      int at = j < step.past ? step.ancestors[int64_t(r) * step.past + j] : r;
+      places[size_t(r) * all_said + j] = step.said[j] + at * row;
+    }
+  return places;
+}
+
+std::vector<const float *> places_of_source(const Stack &s, const Step &step) {
+  int tokens = 0;
+  if (step.source)
+    for (int r = 0; r < step.rows; r++) tokens = std::max(tokens, step.source_start[r] + step.source_count[r]);
+  std::vector<const float *> places(tokens);
+  for (int j = 0; j < tokens; j++) places[j] = step.source + size_t(j) * s.layers * 2 * s.key_heads * s.key_size;
+  return places;
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------- the door
+
+extern "C" {
+
+int regard_supported() {
+#if defined(__x86_64__) && defined(__AVX2__)
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+  return 1;
+#endif
+}
+
+Matrix *regard_matrix(const float *weights, const float *bias, int outputs, int inputs, int bits) {
+  Matrix *m = new Matrix{outputs, inputs, (outputs + PANEL - 1) / PANEL, bits, {}, {}, {}, {}};
+  m->bias.assign(size_t(m->panels) * PANEL, 0.0f);
+  if (bias) std::copy(bias, bias + outputs, m->bias.begin());
+  if (bits != 8) {
+    m->weights.assign(size_t(m->panels) * inputs * PANEL, 0.0f);
+    for (int n = 0; n < outputs; n++)
+      for (int k = 0; k < inputs; k++)
+        m->weights[(size_t(n / PANEL) * inputs + k) * PANEL + n % PANEL] = weights[size_t(n) * inputs + k];
+    return m;
+  }
+  m->scale.assign(size_t(m->panels) * PANEL, 0.0f);
+  m->whole.assign(size_t(m->panels) * m->pairs() * 2 * PANEL, 0);
+  for (int n = 0; n < outputs; n++) {
+    const float *row = weights + size_t(n) * inputs;
+    float top = 0;
+    for (int k = 0; k < inputs; k++) top = std::max(top, std::fabs(row[k]));
+    m->scale[n] = top / 127.0f;
+    for (int k = 0; k < inputs && top > 0; k++)
+      m->whole[((size_t(n / PANEL) * m->pairs() + k / 2) * PANEL + n % PANEL) * 2 + k % 2] =
+          int8_t(std::nearbyintf(row[k] * 127.0f / top));
+  }
+  return m;
+}
+
+void regard_forget(Matrix *matrix) { delete matrix; }
+
+void regard_apply(const Matrix *matrix, const float *x, int rows, float *y, int threads) {
+  pool().run(threads, [&](Team team) { apply(*matrix, x, matrix->inputs, rows, y, matrix->outputs, team); });
+}
+
+// Of each row (rows, size): log Σ exp, and its `count` ≤ size highest numbers and their places.
+void regard_rank(const float *x, int rows, int size, int count, float *log_sums, float *values, int *places,
+                 int threads) {
+  pool().run(threads, [&](Team team) {
+    for (int r = team.from(rows); r < team.to(rows); r++)
+      rank(x + size_t(r) * size, size, count, log_sums + r, values + size_t(r) * count, places + size_t(r) * count);
+  });
+}
+
+void regard_encode(const Stack *stack, const Encoding *encoding, int threads) {
+  thread_local Buffers buffers;
+  Buffers &mine = buffers;
+  mine.prepare(*stack, encoding->tokens);
+  pool().run(threads, [&](Team team) { encode(*stack, *encoding, mine, team); });
+}
+
+void regard_step(const Stack *stack, const Step *step, int threads) {
+  thread_local Buffers buffers;
+  Buffers &mine = buffers;
+  mine.prepare(*stack, step->rows * step->count);
+  auto said = places_said(*stack, *step), source = places_of_source(*stack, *step);
+  pool().run(threads, [&](Team team) { advance(*stack, *step, said, source, mine, team); });
+}
+
+}  // extern "C"

@@ -1,0 +1,173 @@
+"""Models that decode through the engine: the same Stepper, the same answers, less waiting.
+
+Keys and values are never moved. Each step leaves a block behind with those of its rows; a state
+knows, for each of its rows, which row of each block it descends from. To reorder a beam is to
+reorder that small table.
+"""
+
+import ctypes
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from regard.engine import library as c
+from regard.engine.stacks import Matrix, PackedStack, UnsupportedError, stacked
+from regard.errors import DataError
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.language_model import LanguageModel
+
+Numbers = NDArray[np.int32]
+Numbers64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Keys and values of all source words, for all decoder layers, and where each row's lie."""
+
+    memory: Tensor  # (source words, layers · 2 · H · K)
+    start: Numbers  # (rows,)
+    count: Numbers
+
+    def reorder(self, rows: Any) -> "Source":
+        return replace(self, start=self.start[rows], count=self.count[rows])
+
+
+@dataclass(frozen=True)
+class FastState:
+    length: int = 0
+    blocks: tuple[Tensor, ...] = ()  # one for each reading: (words, rows, layers · 2 · keys)
+    places: Numbers64 | None = None  # (length,), where in memory each word's rows are
+    ancestors: Numbers | None = None  # (rows, length)
+    source: Source | None = None
+
+    def reorder(self, rows: Tensor) -> "FastState":
+        chosen = rows.numpy()
+        return replace(
+            self,
+            ancestors=None if self.ancestors is None else self.ancestors[chosen],
+            source=None if self.source is None else self.source.reorder(chosen),
+        )
+
+    def cut(self, length: int) -> "FastState":
+        kept = None if self.ancestors is None else self.ancestors[:, :length]
+        places = None if self.places is None else self.places[:length]
+        return replace(self, length=length, places=places, ancestors=kept)
+
+
+class FastDecoder:
+    """A decoder, with a source or without."""
+
+    def __init__(self, decoder: Any, capacity: int, bits: int) -> None:
+        found = c.library()
+        if found is None:
+            raise UnsupportedError("there is no compiled engine")
+        self._call = found.regard_step
+        self.capacity = capacity
+        self.packed = PackedStack(
+            decoder.embedding, list(decoder.blocks), decoder.norm, decoder.output, capacity, bits
+        )
+
+    def extend(self, ids: Tensor, state: FastState, wanted: int) -> tuple[Tensor, FastState]:
+        """Logits (B, wanted, V) after the last `wanted` of the new ids (B, T), and the state."""
+        rows, count = ids.shape
+        stack, past = self.packed.stack, state.length
+        if past + count > self.capacity:
+            raise DataError(f"this model takes {self.capacity:,} tokens and was given more.")
+        new = torch.empty(count, rows, stack.layers * self.packed.kept_width)
+        said = new.data_ptr() + np.arange(count, dtype=np.int64) * new.stride(0) * 4
+        if state.places is not None:
+            said = np.concatenate([state.places, said])
+        own = np.broadcast_to(np.arange(rows, dtype=np.int32)[:, None], (rows, count))
+        before = state.ancestors if state.ancestors is not None else own[:, :0]
+        before = np.ascontiguousarray(before)
+        given = np.ascontiguousarray(ids.numpy().T, dtype=np.int32)
+        logits = torch.empty(wanted, rows, stack.vocabulary)
+        source = state.source
+        step = c.Step(
+            rows=rows,
+            count=count,
+            past=past,
+            ids=given.ctypes.data,
+            said=said.ctypes.data,
+            ancestors=before.ctypes.data,
+            source=None if source is None else source.memory.data_ptr(),
+            source_start=None if source is None else source.start.ctypes.data,
+            source_count=None if source is None else source.count.ctypes.data,
+            wanted=wanted,
+            logits=logits.data_ptr(),
+        )
+        self._call(ctypes.byref(stack), ctypes.byref(step), torch.get_num_threads())
+        ancestors = np.concatenate([before, own], axis=1)
+        after = replace(
+            state,
+            length=past + count,
+            blocks=(*state.blocks, new),
+            places=said,
+            ancestors=ancestors,
+        )
+        return logits.transpose(0, 1), after
+
+
+class FastLanguageModel:
+    def __init__(self, model: LanguageModel, capacity: int, bits: int = 32) -> None:
+        self.decoder = FastDecoder(model.decoder, capacity, bits)
+
+    def start(self) -> FastState:
+        return FastState()
+
+    def step(self, ids: Tensor, state: FastState) -> tuple[Tensor, FastState]:
+        logits, state = self.decoder.extend(ids[:, None], state, wanted=1)
+        return logits[:, 0], state
+
+    def extend(self, ids: Tensor, state: FastState) -> tuple[Tensor, FastState]:
+        return self.decoder.extend(ids, state, wanted=ids.size(1))
+
+
+class FastEncoderDecoder:
+    def __init__(self, model: EncoderDecoder, capacity: int, bits: int = 32) -> None:
+        self.decoder = FastDecoder(model.decoder, capacity, bits)
+        encoder = model.encoder
+        self.encoder = PackedStack(
+            encoder.embedding, list(encoder.blocks), encoder.norm, None, capacity, bits
+        )
+        # One matrix for the keys and values of all decoder layers: the source is read once.
+        maps: list[nn.Linear] = []
+        for block in model.decoder.blocks:
+            maps += [block.cross.w_k, block.cross.w_v]  # type: ignore[union-attr, list-item]
+        self.remember: Matrix = stacked(maps, bits)
+        found = c.library()
+        assert found is not None
+        self._encode = found.regard_encode
+
+    def start(self, source: Tensor, padding: Tensor) -> FastState:
+        """Read the sources (B, S), whose words are real where padding (B, S) says so."""
+        count = padding.sum(1).numpy().astype(np.int32)
+        starts = np.concatenate([[0], np.cumsum(count)]).astype(np.int32)
+        ids = source[padding].numpy().astype(np.int32)
+        if int(count.max()) > self.decoder.capacity:
+            raise DataError(
+                f"this model takes {self.decoder.capacity:,} tokens and was given more."
+            )
+        states = torch.empty(len(ids), self.encoder.stack.dim)
+        encoding = c.Encoding(
+            sentences=len(count),
+            tokens=len(ids),
+            ids=ids.ctypes.data,
+            starts=starts.ctypes.data,
+            states=states.data_ptr(),
+        )
+        self._encode(
+            ctypes.byref(self.encoder.stack), ctypes.byref(encoding), torch.get_num_threads()
+        )
+        return FastState(source=Source(self.remember(states), starts[:-1].copy(), count))
+
+    def step(self, ids: Tensor, state: FastState) -> tuple[Tensor, FastState]:
+        logits, state = self.decoder.extend(ids[:, None], state, wanted=1)
+        return logits[:, 0], state
+
+    def extend(self, ids: Tensor, state: FastState) -> tuple[Tensor, FastState]:
+        return self.decoder.extend(ids, state, wanted=ids.size(1))

@@ -1,0 +1,92 @@
+"""The compiled engine, if there is one: engine.cpp is built when Regard is installed.
+
+Where there was no compiler, or the processor is another than the one it was built for, everything
+works without it, more slowly.
+"""
+
+import ctypes
+from functools import cache
+from pathlib import Path
+
+POINTER = ctypes.c_void_p
+
+
+class Norm(ctypes.Structure):
+    _fields_ = [
+        ("gain", POINTER),
+        ("bias", POINTER),
+        ("eps", ctypes.c_float),
+        ("kind", ctypes.c_int),
+    ]
+
+
+class Layer(ctypes.Structure):
+    _fields_ = [
+        *[(name, Norm) for name in ("attention_norm", "cross_norm", "feed_forward_norm")],
+        *[(name, POINTER) for name in ("project", "merge", "cross_ask", "cross_merge")],
+        *[(name, POINTER) for name in ("gate", "widen", "narrow", "distance_bias")],
+    ]
+
+
+class Stack(ctypes.Structure):
+    _fields_ = [
+        *[(name, ctypes.c_int) for name in ("dim", "heads", "key_heads", "key_size", "inner")],
+        *[(name, ctypes.c_int) for name in ("layers", "capacity", "vocabulary")],
+        *[(name, ctypes.c_int) for name in ("norm_first", "activation", "rotary")],
+        *[(name, ctypes.c_float) for name in ("embedding_scale", "score_scale")],
+        *[(name, POINTER) for name in ("tokens", "positions", "cosines", "sines")],
+        ("embedding_norm", Norm),
+        ("final_norm", Norm),
+        ("layer", ctypes.POINTER(Layer)),
+        ("output", POINTER),
+    ]
+
+
+class Encoding(ctypes.Structure):
+    _fields_ = [
+        *[(name, ctypes.c_int) for name in ("sentences", "tokens")],
+        *[(name, POINTER) for name in ("ids", "starts", "states")],
+    ]
+
+
+class Step(ctypes.Structure):
+    _fields_ = [
+        *[(name, ctypes.c_int) for name in ("rows", "count", "past")],
+        *[(name, POINTER) for name in ("ids", "said", "ancestors", "source")],
+        *[(name, POINTER) for name in ("source_start", "source_count")],
+        ("wanted", ctypes.c_int),
+        ("logits", POINTER),
+    ]
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """The engine's functions; None where it was not built or cannot run here."""
+    for path in sorted(Path(__file__).parent.glob("_engine*.so")):
+        try:
+            found = ctypes.CDLL(str(path))
+        except OSError:
+            continue
+        if found.regard_supported():
+            return _declared(found)
+    return None
+
+
+def _declared(found: ctypes.CDLL) -> ctypes.CDLL:
+    integer = ctypes.c_int
+    found.regard_matrix.restype = POINTER
+    found.regard_matrix.argtypes = [POINTER, POINTER, integer, integer, integer]
+    found.regard_forget.argtypes = [POINTER]
+    found.regard_apply.argtypes = [POINTER, POINTER, integer, POINTER, integer]
+    found.regard_rank.argtypes = [POINTER, *[integer] * 3, POINTER, POINTER, POINTER, integer]
+    found.regard_encode.argtypes = [ctypes.POINTER(Stack), ctypes.POINTER(Encoding), integer]
+    found.regard_step.argtypes = [ctypes.POINTER(Stack), ctypes.POINTER(Step), integer]
+    for function in (
+        found.regard_forget,
+        found.regard_apply,
+        found.regard_rank,
+        found.regard_encode,
+        found.regard_step,
+    ):
+        function.restype = None
+    return found
