@@ -1,5 +1,7 @@
 """From a run folder to something that can do its job."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,9 +11,11 @@ from regard.data.corpus import Direction
 from regard.data.languages import LanguageGuess
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.labeller import Labeller
+from regard.decoding.reader import Reader
 from regard.decoding.translator import Translator
 from regard.decoding.writer import Writer
 from regard.errors import RunError
+from regard.models.encoder import Encoder
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.kind import ModelSpec
 from regard.models.language_model import LanguageModel
@@ -19,22 +23,46 @@ from regard.models.weights import set_weights
 from regard.runs import Run
 
 
-def load(folder: Path | str) -> Any:
-    """What is in a run folder, ready to `translate`, `generate` or `classify`: what it is for."""
+def load(folder: Path | str, bits: int = 32) -> Any:
+    """What is in a run folder, ready to `translate`, `generate` or `classify`: what it is for.
+
+    With `bits=8` a CPU decodes with whole-number weights: smaller, faster, a little less exact.
+    """
     folder = Path(folder)
+    if bits not in (8, 32):
+        raise RunError(f"weights have 32 bits or 8, not {bits}.")
     run = runs.read(folder)
-    makers = {"translation": _translator, "language-model": _writer, "classification": _labeller}
+    makers: dict[str, Callable[[Run, Any, Tokenizer], Any]] = {
+        "translation": partial(_translator, bits=bits),
+        "language-model": partial(_writer, bits=bits),
+        "classification": _labeller,
+        "encoder": _reader,
+    }
     if run.job not in makers:
         raise RunError(f"{folder}: holds a model for {run.job}, which this version does not know.")
     spec = validate(ModelSpec, run.model, f"{folder / runs.DESCRIPTION}: model")
     model = spec.build(run.vocabulary)
     set_weights(model, run.weights, str(folder / runs.WEIGHTS))
-    return makers[run.job](run, model, Tokenizer.from_json(run.tokenizer))
+    tokenizer = Tokenizer.from_json(run.tokenizer)
+    tokenizer.start = run.details.get("start", tokenizer.start)
+    tokenizer.pad = run.details.get("pad", tokenizer.pad)
+    return makers[run.job](run, model, tokenizer)
 
 
-def load_translator(folder: Path | str) -> Translator:
+def load_writer(folder: Path | str, bits: int = 32) -> Writer:
+    """The language model in a run folder; a model for something else is refused."""
+    loaded = load(folder, bits)
+    if not isinstance(loaded, Writer):
+        raise RunError(
+            f"{folder}: holds a {type(loaded).__name__.lower()}, not a writer; choose a run folder "
+            f"made by `regard train` for language-model, or by `regard import`."
+        )
+    return loaded
+
+
+def load_translator(folder: Path | str, bits: int = 32) -> Translator:
     """The translator in a run folder; a model for something else is refused."""
-    loaded = load(folder)
+    loaded = load(folder, bits)
     if not isinstance(loaded, Translator):
         raise RunError(
             f"{folder}: holds a {type(loaded).__name__.lower()}, not a translator; choose a run "
@@ -43,15 +71,22 @@ def load_translator(folder: Path | str) -> Translator:
     return loaded
 
 
-def _translator(run: Run, model: Any, tokenizer: Tokenizer) -> Translator:
+def _translator(run: Run, model: Any, tokenizer: Tokenizer, bits: int) -> Translator:
     ways = [Direction(*way.split(" → ")) for way in run.details["directions"]]
     guess = LanguageGuess.from_json(run.parts["languages.json"])
     length = run.details["max_length"]
-    return Translator(cast("EncoderDecoder", model), tokenizer, guess, length, ways)
+    never = run.details.get("never", ())
+    return Translator(cast("EncoderDecoder", model), tokenizer, guess, length, ways, bits, never)
 
 
-def _writer(run: Run, model: Any, tokenizer: Tokenizer) -> Writer:
-    return Writer(cast("LanguageModel", model), tokenizer, run.details["max_length"])
+def _writer(run: Run, model: Any, tokenizer: Tokenizer, bits: int) -> Writer:
+    begin = run.details.get("begin", ())
+    length = run.details["max_length"]
+    return Writer(cast("LanguageModel", model), tokenizer, length, begin, bits)
+
+
+def _reader(run: Run, model: Any, tokenizer: Tokenizer) -> Reader:
+    return Reader(cast("Encoder", model), tokenizer, run.details["max_length"])
 
 
 def _labeller(run: Run, model: Any, tokenizer: Tokenizer) -> Labeller:

@@ -59,13 +59,6 @@ def test_nothing_to_translate(demo, call, text: bytes) -> None:
     assert "standard input: there is no text to translate" in said
 
 
-def test_a_very_long_line(demo, call) -> None:
-    text = f"{EN}\n" + "the street " * 5_000
-    said = one_sentence(call("translate", demo.folder, stdin=text.encode()))
-    assert "line 2: the text has" in said
-    assert "(10,000 words) and this model takes at most 128" in said
-
-
 def test_characters_never_seen(demo, call) -> None:
     answer = call("translate", demo.folder, stdin=f"{EN}\nЭто 🦊.".encode())
     assert answer.code == 0

@@ -44,6 +44,7 @@ def _processor() -> list[Finding]:
     import torch
 
     from regard import machine
+    from regard.engine.library import library
 
     device, cores = machine.best_device(), machine.cores()
     threads = torch.get_num_threads()
@@ -51,7 +52,6 @@ def _processor() -> list[Finding]:
     name = torch.cuda.get_device_name() if device.type == "cuda" else device.type
     fast = machine.computes_bfloat16(device)
     int8 = ", ".join(machine.int8_instructions()) or "no instructions of its own"
-    engines = ", ".join(torch.backends.quantized.supported_engines)
     capability = torch.backends.cpu.get_cpu_capability()
     peak = machine.matrix_peak(device)
     return [
@@ -63,8 +63,12 @@ def _processor() -> list[Finding]:
             "faster than float32" if fast else "not faster than float32",
             f"training.precision=auto is {'bfloat16' if fast else 'float32'}",
         ),
-        Finding("int8", f"{int8}; torch has {engines}", "not used"),
-        Finding("C++ compiler", machine.compiler() or "none", "not needed: compiles nothing"),
+        Finding("int8", int8, "decodes with it when asked: --int8" if library() else "not used"),
+        Finding(
+            "C++ compiler",
+            machine.compiler() or "none",
+            "decodes with its own engine" if library() else "decodes with torch: no engine built",
+        ),
     ]
 
 

@@ -1,13 +1,15 @@
 """regard translate: lines in, lines out."""
 
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from regard.decoding.translator import Translator
+    from regard.decoding.search import Search
+    from regard.decoding.translator import Translation, Translator
 
 
 def translate(
@@ -21,52 +23,209 @@ def translate(
     beam: Annotated[
         int, typer.Option(min=1, help="How many beginnings to follow at a time; 5 is usual.")
     ] = 1,
+    n_best: Annotated[int, typer.Option(min=1, help="So many translations of each line.")] = 1,
+    scores: Annotated[
+        bool, typer.Option("--scores", help="The number of the line and a score before each.")
+    ] = False,
+    length_penalty: Annotated[
+        float, typer.Option(min=0, help="More favours longer translations.")
+    ] = 1.0,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="End a beam early, as most engines do.")
+    ] = False,
+    groups: Annotated[
+        int, typer.Option(min=1, help="Beams in groups that avoid each other's words.")
+    ] = 1,
+    no_repeat: Annotated[int, typer.Option(min=0, help="No n words in a row twice; 0: off.")] = 0,
+    force: Annotated[
+        list[str] | None, typer.Option(help="A phrase that every translation must have in it.")
+    ] = None,
+    forbid: Annotated[
+        list[str] | None, typer.Option(help="A phrase that no translation may have in it.")
+    ] = None,
+    prefix: Annotated[str, typer.Option(help="What every translation begins with.")] = "",
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep numbers, links, {variables} and <markup>.")
+    ] = False,
+    align: Annotated[
+        bool, typer.Option("--align", help="After a tab, each word's source word: 0-0 1-2 …")
+    ] = False,
+    int8: Annotated[
+        bool, typer.Option("--int8", help="Whole-number weights: smaller and faster.")
+    ] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A file instead of standard output.")
     ] = None,
 ) -> None:
-    """Translate: as many lines out as in, in the same order."""
-    from regard.cli.console import reporter
-    from regard.data.lines import read_lines
+    """Translate: as many lines out as in, in the same order.
+
+    With --output, a translation that was stopped goes on where it was. Of a gettext catalogue
+    (FILE.po) the texts without a translation get one, with all their variables.
+    """
+    from regard.decoding.search import Search
     from regard.errors import DataError
-    from regard.files import write_whole
     from regard.loading import load_translator
 
-    translator = load_translator(run)
+    translator = load_translator(run, bits=8 if int8 else 32)
+    search = Search(
+        beam=max(beam, n_best),
+        n_best=n_best,
+        length_penalty=length_penalty,
+        quick=quick,
+        groups=groups,
+        no_repeat=no_repeat,
+        scored=scores,
+        forbid=[translator.tokenizer.encode(phrase) for phrase in forbid or []],
+    )
+    job = _Job(translator, to, search, force or [], prefix, keep, scores, align)
+    if file.suffix == ".po":
+        return _to_catalogue(job, file, output)
     if str(file) == "-" and output is None and sys.stdin.isatty():
-        return _converse(translator, to, beam)
-    lines = read_lines(file)
-    if not any(map(str.strip, lines)):
+        return _converse(job)
+    seen, lines = _peeked(_lines(file))
+    if not seen:
         where = "standard input" if str(file) == "-" else file
         raise DataError(f"{where}: there is no text to translate.")
-    with reporter().bar("Translating", sum(bool(line.strip()) for line in lines), "lines") as show:
-        translated = translator.translate(lines, to, show, beam=beam)
-    _tell_unseen(translator, lines)
-    text = "".join(f"{line}\n" for line in translated)
     if output is None:
-        return typer.echo(text, nl=False)
-    return write_whole(output, text.encode())
+        return _to_standard_output(job, lines)
+    return _to_file(job, lines, run, file, output)
 
 
-def _converse(translator: "Translator", to: str | None, beam: int) -> None:
+class _Job:
+    """A question to the translator, the same for every line."""
+
+    def __init__(
+        self,
+        translator: "Translator",
+        to: str | None,
+        search: "Search",
+        force: list[str],
+        prefix: str,
+        keep: bool,
+        scores: bool,
+        align: bool,
+    ) -> None:
+        self.translator = translator
+        self.to, self.search, self.scores, self.align = to, search, scores, align
+        self.wishes: dict[str, Any] = {"force": force, "prefix": prefix, "keep": keep}
+        self.done = 0  # lines
+
+    def __call__(self, lines: list[str]) -> list[str]:
+        """What to print for each line: one text, of several lines where several are asked for."""
+        found = self.translator.candidates(lines, self.to, search=self.search, **self.wishes)
+        texts = []
+        for number, candidates in enumerate(found, start=self.done + 1):
+            texts.append("\n".join(self._shown(number, each) for each in candidates))
+        self.done += len(lines)
+        return texts
+
+    def _shown(self, number: int, each: "Translation") -> str:
+        fields = [str(number), f"{each.score:.4f}"] if self.scores else []
+        fields.append(each.text.replace("\n", " "))  # a line for a line
+        if self.align:
+            from regard.insight.alignment import align_parts
+
+            fields.append(" ".join(map(str, align_parts(self.translator, each, self.to))))
+        return "\t".join(fields)
+
+    def plain(self) -> Any:
+        """All that the answers depend on but the model and the text."""
+        return [self.to, repr(self.search), self.wishes, self.scores, self.align]
+
+
+def _lines(file: Path) -> Iterator[str]:
+    from regard.data.lines import stream_text
+
+    return stream_text(file)
+
+
+def _peeked(lines: Iterator[str]) -> tuple[bool, Iterator[str]]:
+    """Whether there is any text among the first lines, and all lines."""
+    from itertools import chain, islice
+
+    first = list(islice(lines, 10_000))
+    return any(map(str.strip, first)) or len(first) == 10_000, chain(first, lines)
+
+
+def _to_standard_output(job: _Job, lines: Iterator[str]) -> None:
+    from regard.cli.console import reporter
+    from regard.decoding.filing import in_chunks
+
+    with reporter().bar("Translating", None, "lines") as show:
+        for text in in_chunks(_told(job, lines), job):
+            typer.echo(text)
+            show(1)
+
+
+def _to_catalogue(job: _Job, file: Path, output: Path | None) -> None:
+    from regard.cli.console import reporter
+    from regard.data.catalogue import Catalogue
+    from regard.decoding.catalogues import fill
+    from regard.files import write_whole
+
+    job.wishes["keep"] = True
+    with reporter().bar("Translating", None, "lines") as show:
+
+        def translate(lines: Sequence[str]) -> list[str]:
+            return job.translator.translate(
+                lines, job.to, on_progress=show, search=job.search, **job.wishes
+            )
+
+        text, lost = fill(Catalogue(file), translate)
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        write_whole(output, text.encode())
+    for left in lost:
+        typer.echo(f"{file}: left open, because a part was lost: {left!r}", err=True)
+
+
+def _to_file(job: _Job, lines: Iterator[str], run: Path, file: Path, output: Path) -> None:
+    from itertools import islice
+
+    from regard.cli.console import reporter
+    from regard.decoding.filing import Part, in_chunks
+    from regard.runs import fingerprint
+
+    stamp = [] if str(file) == "-" else [file.stat().st_size, file.stat().st_mtime_ns]
+    part = Part(output, [fingerprint(run), str(file.absolute()), stamp, job.plain()])
+    done = part.done() if str(file) != "-" else 0
+    if job.search.n_best > 1:
+        done = 0  # several answers a line, not always as many: from the beginning
+    if done:
+        typer.echo(f"Going on after line {done:,}.", err=True)
+    job.done = done
+    total = None if str(file) == "-" else sum(1 for _ in _lines(file)) - done
+    with reporter().bar("Translating", total, "lines") as show:
+
+        def shown() -> Iterator[str]:
+            for text in in_chunks(_told(job, islice(lines, done, None)), job):
+                show(1)
+                yield text
+
+        part.write(shown(), done)
+
+
+def _told(job: _Job, lines: Iterator[str]) -> Iterator[str]:
+    """The lines; the first with characters that are new to the model are named."""
+    told = 0
+    for number, line in enumerate(lines, start=job.done + 1):
+        unseen = job.translator.tokenizer.unseen(line) if told < 3 else []
+        if unseen:
+            told += 1
+            named = ", ".join(f"'{each}' (U+{ord(each):04X})" for each in unseen[:5])
+            typer.echo(f"line {number}: never seen in training: {named}.", err=True)
+        yield line
+
+
+def _converse(job: _Job) -> None:
     """A person types: each line is answered at once, and a line that cannot be is not the end."""
     from regard.errors import DataError
 
     typer.echo("Type a sentence and press Enter; Ctrl-D ends.", err=True)
     for line in sys.stdin:
         try:
-            typer.echo(translator.translate([line.rstrip("\n")], to, beam=beam)[0])
-            _tell_unseen(translator, [line])
+            for text in job(list(_told(job, iter([line.rstrip("\n")])))):
+                typer.echo(text)
         except DataError as error:
             typer.echo(f"regard: {error}", err=True)
-
-
-def _tell_unseen(translator: "Translator", lines: list[str]) -> None:
-    """Characters that are new to the model reach it as bytes; what it says of them is a guess."""
-    found = [(number, translator.tokenizer.unseen(line)) for number, line in enumerate(lines, 1)]
-    where = [(number, characters) for number, characters in found if characters]
-    for number, characters in where[:3]:
-        named = ", ".join(f"'{each}' (U+{ord(each):04X})" for each in characters[:5])
-        typer.echo(f"line {number}: never seen in training: {named}.", err=True)
-    if len(where) > 3:
-        typer.echo(f"… and so in {len(where) - 3:,} more lines.", err=True)

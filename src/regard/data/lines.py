@@ -54,6 +54,17 @@ def stream_lines(path: Path, *, keep_ends: bool = False) -> Iterator[tuple[int, 
         yield number, rest.removesuffix(b"\r")
 
 
+def stream_text(path: Path) -> Iterator[str]:
+    """The lines of a file, or of standard input (`-`), few of which are in memory at a time."""
+    if str(path) == "-":
+        for number, line in enumerate(sys.stdin.buffer, start=1):
+            text = line.removesuffix(b"\n").removesuffix(b"\r")
+            yield _decode(text, f"standard input, line {number}")
+    else:
+        for number, line in stream_lines(path):
+            yield _decode(line, f"{path}, line {number}")
+
+
 def decode(line: bytes, place: Place) -> str | Rejected:
     """The text of a line, or which byte of it is wrong."""
     try:

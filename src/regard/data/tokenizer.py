@@ -3,6 +3,8 @@
 import hashlib
 import json
 import os
+import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
@@ -40,7 +42,9 @@ class Tokenizer:
         backend.encode_special_tokens = True
         self._backend = backend
         self._pieces = _by_id(backend.get_vocab(with_added_tokens=True))
-        self.pad, self.unknown, self.start, self.end = map(self._id, SPECIAL)
+        self.pad, self.unknown, self.end = map(self._id, (PAD, UNKNOWN, END))
+        # Where there is no start, a new text begins where another has ended.
+        self.start = self.end if name_of(START, backend) is None else self._id(START)
         added = backend.get_added_tokens_decoder()
         self._special = {each for each, piece in added.items() if piece.special}
         bytes_found = [each for each in map(backend.token_to_id, BYTES) if each is not None]
@@ -109,6 +113,13 @@ class Tokenizer:
 
     def _spelt(self, ids: Iterable[int]) -> str:
         return bytes(map(self._bytes.__getitem__, ids)).decode("utf-8", errors="replace")
+
+    def words(self, text: str) -> list[int]:
+        """For each id of a text the number of the word, between spaces, that it is part of."""
+        ends = [found.end() for found in re.finditer(r"\S+", text)]
+        offsets = self._backend.encode(text, add_special_tokens=False).offsets
+        # A piece may have the space before a word in it, but not the word after.
+        return [min(bisect_left(ends, max(end, 1)), len(ends) - 1) for _, end in offsets]
 
     def unseen(self, text: str) -> list[str]:
         """The characters of a text that must be spelt in bytes or are unknown, each once."""

@@ -1,8 +1,12 @@
 """The one protocol by which every model is decoded, whatever is inside it.
 
-state = model.start(…)                    read the prompt; how is the model's own affair
-logits, state = model.step(ids, state)    say one more word in each row
-state = state.reorder(rows)               keep, drop or repeat rows
+state = model.start(…)                      read the prompt; how is the model's own affair
+logits, state = model.step(ids, state)      say one more word in each row
+logits, state = model.extend(ids, state)    say several words in each row, and hear of each
+state = state.reorder(rows)                 keep, drop or repeat rows
+state = state.cut(length)                   take back what was said after the first so many words
+
+States do not change: what follows from one is another, and an old one can be gone back to.
 """
 
 from typing import Protocol, Self, TypeVar
@@ -20,4 +24,21 @@ S = TypeVar("S", bound=State)
 class Stepper(Protocol[S]):
     def step(self, ids: Tensor, state: S) -> tuple[Tensor, S]:
         """Logits (B, V) after one more id in each row (B,), and the state after it."""
+        ...
+
+
+class Retraceable(State, Protocol):
+    def cut(self, length: int) -> Self:
+        """The state when only the first `length` words had been said."""
+        ...
+
+
+R = TypeVar("R", bound=Retraceable)
+
+
+class Extender(Protocol[R]):
+    """What reads several words at once, as prompts and guesses are read."""
+
+    def extend(self, ids: Tensor, state: R) -> tuple[Tensor, R]:
+        """Logits (B, T, V) after each of the new ids (B, T), and the state after them."""
         ...

@@ -72,7 +72,7 @@ class _Entry:
             return
         if keyword == "msgid" != self.last:
             self.place = place
-        self.strings[keyword] = self.strings.get(keyword, "") + _unescape(statement[2])
+        self.strings[keyword] = self.strings.get(keyword, "") + unescape(statement[2])
         self.last = keyword
 
     def records(self) -> Iterator[Line]:
@@ -125,5 +125,5 @@ def _check_charset(entry: _Entry) -> None:
         )
 
 
-def _unescape(text: str) -> str:
+def unescape(text: str) -> str:
     return re.sub(r"\\(.)", lambda match: ESCAPES.get(match[1], match[1]), text)

@@ -1,0 +1,56 @@
+"""regard generate: continue a text."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def generate(
+    run: Annotated[Path, typer.Argument(help="A run folder with a language model.")],
+    prompt: Annotated[str, typer.Option(help="What the text begins with.")] = "",
+    tokens: Annotated[int, typer.Option(min=1, help="At most so many more.")] = 100,
+    temperature: Annotated[
+        float, typer.Option(min=0, help="0: always the likeliest word; 1: as the model says.")
+    ] = 0.0,
+    top_k: Annotated[int, typer.Option(min=0, help="Draw from the k likeliest; 0: from all.")] = 0,
+    top_p: Annotated[float, typer.Option(help="Draw from the likeliest that make up p.")] = 1.0,
+    min_p: Annotated[float, typer.Option(help="Leave out what is p times less likely.")] = 0.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the draw.")] = 0,
+    beam: Annotated[int, typer.Option(min=1, help="Search instead of drawing.")] = 1,
+    repetition_penalty: Annotated[float, typer.Option(help="1: none.")] = 1.0,
+    no_repeat: Annotated[int, typer.Option(min=0, help="No n words in a row twice; 0: off.")] = 0,
+    draft: Annotated[
+        Path | None, typer.Option(help="A smaller model that guesses: the same text, sooner.")
+    ] = None,
+    lookup: Annotated[
+        bool,
+        typer.Option("--lookup", help="Guess by what the text repeats: the same, sooner."),
+    ] = False,
+) -> None:
+    """Continue a prompt; words appear as they are found."""
+    from regard.decoding.sampling import Sampling
+    from regard.decoding.search import Search
+    from regard.loading import load_writer
+
+    writer = load_writer(run)
+    sampling = Sampling(temperature, top_k, top_p, min_p, seed) if temperature > 0 else None
+    if draft is not None or lookup:
+        guesser = None if draft is None else load_writer(draft)
+        words = writer.speculate(prompt, tokens, guesser, sampling)
+    elif beam > 1 or repetition_penalty != 1 or no_repeat:
+        search = Search(
+            beam=beam,
+            sampling=sampling,
+            repetition_penalty=repetition_penalty,
+            no_repeat=no_repeat,
+        )
+        words = iter([writer.generate(prompt, tokens, search)])
+    else:
+        words = writer.stream(prompt, tokens, sampling)
+    sys.stdout.write(prompt)
+    for word in words:
+        sys.stdout.write(word)
+        sys.stdout.flush()
+    sys.stdout.write("\n")

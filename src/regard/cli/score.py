@@ -1,0 +1,38 @@
+"""regard score: how likely a model finds given text."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def score(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    file: Annotated[Path, typer.Argument(help="Text, or sources, one a line.")],
+    target: Annotated[
+        Path | None, typer.Argument(help="Their translations, one a line, for a translator.")
+    ] = None,
+    to: Annotated[str | None, typer.Option(help="The language of the translations.")] = None,
+    words: Annotated[bool, typer.Option("--words", help="The log p of each word too.")] = False,
+) -> None:
+    """For each line: log p, log p by word, perplexity."""
+    from regard.data.lines import read_lines
+    from regard.decoding.translator import Translator
+    from regard.decoding.writer import Writer
+    from regard.errors import DataError
+    from regard.loading import load
+
+    loaded = load(run)
+    lines = read_lines(file)
+    if isinstance(loaded, Translator):
+        if target is None:
+            raise DataError("a translator scores translations: give sources and translations.")
+        scores = loaded.score(lines, read_lines(target), to)
+    elif isinstance(loaded, Writer):
+        scores = loaded.score(lines)
+    else:
+        raise DataError(f"{run}: holds a model that says nothing, so nothing can be scored.")
+    for each in scores:
+        fields = [f"{each.total:.4f}", f"{each.mean:.4f}", f"{each.perplexity:.4f}"]
+        fields += [" ".join(f"{word:.4f}" for word in each.words)] if words else []
+        typer.echo("\t".join(fields))

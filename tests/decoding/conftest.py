@@ -1,0 +1,47 @@
+"""A translator and writers with weights of chance: what they say means nothing, but they say it."""
+
+import pytest
+import torch
+
+from regard.data.corpus import Direction
+from regard.data.languages import LanguageGuess
+from regard.data.tokenizers import bpe
+from regard.decoding.translator import Translator
+from regard.decoding.writer import Writer
+from regard.models.kind import ModelSpec
+
+TEXT = [
+    "A dog runs over the grass near 12 trees.",
+    "Two men sit on a bench and read the paper.",
+    "Un chien court sur l'herbe, près de 12 arbres.",
+    "Deux hommes sont assis sur un banc et lisent le journal.",
+    "The girl has a red ball; the boy has none.",
+]
+
+
+def random_model(kind: str, vocabulary: int, seed: int = 1, **settings: object) -> torch.nn.Module:
+    torch.manual_seed(seed)
+    sizes = {"dim": 32, "heads": 4, "inner": 64, "layers": 2, "dropout": 0.0, "max_length": 40}
+    spec = ModelSpec.model_validate({"kind": kind, **sizes, **settings})
+    model = spec.build(vocabulary)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.15)
+    return model.eval()
+
+
+@pytest.fixture(scope="session")
+def tokenizer():
+    return bpe.Spec(vocabulary=400).train(TEXT)
+
+
+@pytest.fixture
+def translator(tokenizer) -> Translator:
+    model = random_model("encoder-decoder", len(tokenizer), seed=5)
+    guess = LanguageGuess({"fr": {}, "en": {}})
+    return Translator(model, tokenizer, guess, 40, [Direction("fr", "en")])
+
+
+@pytest.fixture
+def writer(tokenizer) -> Writer:
+    return Writer(random_model("language-model", len(tokenizer), max_length=120), tokenizer, 120)

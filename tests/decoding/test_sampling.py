@@ -1,0 +1,67 @@
+"""Sampling: the distribution as in Hugging Face, drawn as it says, the same in any batch."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers.generation.logits_process import (
+    LogitsProcessorList,
+    MinPLogitsWarper,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from regard.decoding.sampling import Sampling
+from regard.errors import ConfigError
+
+
+@given(
+    st.floats(0.2, 3), st.integers(0, 12), st.floats(0.05, 1), st.floats(0, 0.9), st.integers(0, 99)
+)
+@settings(max_examples=80, deadline=None)
+def test_the_distribution_is_that_of_hugging_face(
+    temperature: float, top_k: int, top_p: float, min_p: float, seed: int
+) -> None:
+    logits = torch.randn(3, 10, generator=torch.Generator().manual_seed(seed)).double() * 3
+    warpers = LogitsProcessorList([TemperatureLogitsWarper(temperature)])
+    if top_k:
+        warpers.append(TopKLogitsWarper(top_k))
+    if top_p < 1:
+        warpers.append(TopPLogitsWarper(top_p))
+    if min_p > 0:
+        warpers.append(MinPLogitsWarper(min_p))
+    wanted = warpers(None, logits.clone()).softmax(-1)
+    found = Sampling(temperature, top_k, top_p, min_p).distribution(logits)
+    torch.testing.assert_close(found, wanted)
+
+
+def test_words_are_drawn_as_often_as_they_should() -> None:
+    logits = torch.tensor([2.0, 1.0, 0.0, -1.0, 0.5])
+    sampling = Sampling(temperature=1.5, top_k=4, seed=3)
+    p = sampling.distribution(logits[None].double())[0]
+    draws = torch.cat([sampling(logits.expand(50, -1), range(50), step) for step in range(80)])
+    counts = torch.bincount(draws, minlength=5)
+    assert counts[3] == 0
+    possible = p > 0
+    expected = p[possible] * len(draws)
+    chi2 = ((counts[possible] - expected) ** 2 / expected).sum()
+    assert chi2 < 16.3  # 3 degrees of freedom: once in a thousand
+
+
+def test_a_row_draws_the_same_in_any_batch_and_another_with_another_seed() -> None:
+    logits = torch.randn(6, 40)
+    together = Sampling(seed=1)(logits, range(6), 4)
+    for row in range(6):
+        assert Sampling(seed=1)(logits[row : row + 1], [row], 4) == together[row]
+    assert not torch.equal(Sampling(seed=2)(logits, range(6), 4), together)
+    assert not torch.equal(Sampling(seed=1)(logits, range(6), 5), together)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"temperature": 0}, {"top_k": -1}, {"top_p": 0}, {"min_p": 1.5}, {"seed": -1}]
+)
+def test_what_makes_no_sense_is_refused(wrong: dict[str, float]) -> None:
+    (name,) = wrong
+    with pytest.raises(ConfigError, match=name):
+        Sampling(**wrong)  # type: ignore[arg-type]

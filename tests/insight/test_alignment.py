@@ -1,0 +1,54 @@
+"""Words are linked to where the cross-attention looked."""
+
+import numpy as np
+import pytest
+import torch
+
+from regard.data.corpus import Direction
+from regard.data.languages import LanguageGuess
+from regard.data.tokenizers import word
+from regard.decoding.translator import Translator
+from regard.insight import alignment
+from regard.insight.alignment import Link, align, align_parts
+from regard.models.kind import ModelSpec
+
+TEXT = ["the red cat sleeps well", "le chat rouge dort bien"]
+
+
+@pytest.fixture
+def translator() -> Translator:
+    tokenizer = word.Spec(vocabulary=300).train(TEXT, ["en", "fr"])
+    torch.manual_seed(4)
+    spec = {"kind": "encoder-decoder", "dim": 16, "heads": 2, "inner": 16, "layers": 2}
+    model = ModelSpec.model_validate(spec).build(len(tokenizer))
+    ways = [Direction("en", "fr"), Direction("fr", "en")]
+    return Translator(model, tokenizer, LanguageGuess({"en": {}, "fr": {}}), 12, ways)
+
+
+def test_a_word_is_linked_to_what_was_looked_at(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planted weights: pieces looked at, the tag before and the end after them left out."""
+    looked = np.zeros((6, 7), dtype=np.float32)  # 5 words and the end; tag, 5 words, end
+    for said, source in enumerate([0, 2, 1, 3, 4]):
+        looked[said, 1 + source] = 0.6
+        looked[said, 0] = 0.9  # the tag is not a word
+    monkeypatch.setattr(alignment, "_weights", lambda *_: looked)
+    links = align(translator, *TEXT, to="fr")
+    assert [str(link) for link in links] == ["0-0", "2-1", "1-2", "3-3", "4-4"]
+    assert all(link.weight == pytest.approx(1) for link in links)
+
+
+def test_the_weights_are_those_of_the_model(translator: Translator) -> None:
+    links = align(translator, *TEXT, to="fr")
+    assert [link.target for link in links] == [0, 1, 2, 3, 4]
+    assert all(0 <= link.source < 5 and 0.2 <= link.weight <= 1 for link in links)
+    assert isinstance(links[0], Link)
+
+
+def test_words_are_counted_through_a_line_in_parts(translator: Translator) -> None:
+    (found,) = translator.candidates([" ".join(TEXT[0] for _ in range(4))], to="fr")
+    assert len(found[0].parts) > 1
+    links = align_parts(translator, found[0], to="fr")
+    assert [link.target for link in links] == list(range(len(found[0].text.split())))
+    assert all(link.source < 20 for link in links)
