@@ -10,8 +10,12 @@ from regard import __version__
 from regard.cli.check import check
 from regard.cli.demo import demo
 from regard.cli.doctor import doctor
+from regard.cli.export import export
+from regard.cli.generate import generate
+from regard.cli.import_ import import_
 from regard.cli.look import look
 from regard.cli.resume import resume
+from regard.cli.score import score
 from regard.cli.train import train
 from regard.cli.translate import translate
 from regard.errors import Interrupted, RegardError
@@ -23,8 +27,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (demo, check, train, resume, translate, look, doctor):
+for command in (demo, check, train, resume, translate, generate, score, look, export, doctor):
     app.command()(command)
+app.command("import")(import_)
 
 
 def _show_version(asked: bool) -> None:

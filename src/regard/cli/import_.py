@@ -1,0 +1,31 @@
+"""regard import: a Hugging Face model folder becomes a run folder."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def import_(
+    folder: Annotated[Path, typer.Argument(help="A model folder as Hugging Face saves it.")],
+    run: Annotated[
+        Path | None, typer.Option(help="The run folder; runs/NAME unless given.")
+    ] = None,
+    languages: Annotated[
+        str | None, typer.Option(help="What a translator translates, as fr-en.")
+    ] = None,
+) -> None:
+    """Import a model: GPT-2, Llama, BERT, RoBERTa, Marian, Pegasus, T5. No pickles."""
+    from regard.data.corpus import Direction
+    from regard.errors import ConfigError
+    from regard.interchange.importing import import_model
+
+    way = None
+    if languages is not None:
+        source, dash, target = languages.partition("-")
+        if not source or not dash or not target:
+            raise ConfigError(f"--languages {languages}: give two, as fr-en.")
+        way = Direction(source, target)
+    run = run or Path("runs") / folder.resolve().name
+    import_model(folder, run, way)
+    typer.echo(f"The model is in {run}.")

@@ -1,0 +1,1 @@
+"""Checkpoints of other libraries in, and ours out."""

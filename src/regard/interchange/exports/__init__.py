@@ -1,0 +1,28 @@
+"""To other libraries, one file each. Each gives the files of a folder, by name."""
+
+import json
+from typing import Any
+
+from regard.config import validate
+from regard.errors import ConfigError
+from regard.models.kind import ModelSpec
+from regard.models.weights import set_weights
+from regard.runs import Run
+
+
+def refuse(what: str, where: str) -> ConfigError:
+    return ConfigError(
+        f"{what} has no equivalent in {where}, so this model cannot be exported to it."
+    )
+
+
+def built(run: Run) -> tuple[ModelSpec, Any]:
+    """The run's model, with its weights."""
+    spec = validate(ModelSpec, run.model, "model.json")
+    model = spec.build(run.vocabulary)
+    set_weights(model, run.weights, "model.safetensors")
+    return spec, model.eval()
+
+
+def as_json(content: Any) -> bytes:
+    return json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n"

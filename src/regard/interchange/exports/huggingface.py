@@ -1,0 +1,244 @@
+"""To a Hugging Face folder: config.json, model.safetensors, tokenizer.json.
+
+An encoder-decoder with sinusoids becomes a Marian (norms last) or a Pegasus (norms first); a
+language model with sinusoids or learned positions a GPT-2; one with rotary positions, RMS norms and
+gated networks a Llama.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+from regard.data.tokenizer import Tokenizer
+from regard.files import write_all_whole
+from regard.interchange.exports import as_json, built, refuse
+from regard.interchange.exports.arrangement import in_halves
+from regard.interchange.families import Family, llama, marian
+from regard.models import encoder_decoder, language_model
+from regard.models.transformer import TransformerSpec
+from regard.positions.sinusoidal import sinusoids
+from regard.runs import Run
+
+Weights = dict[str, Tensor]
+
+
+def export(run: Run, folder: Path) -> None:
+    spec = built(run)[0]
+    tokenizer = Tokenizer.from_json(run.tokenizer)
+    tokens: dict[str, int | None] = {
+        "vocab_size": run.vocabulary,
+        "pad_token_id": tokenizer.pad,
+        "eos_token_id": tokenizer.end,
+        "bos_token_id": tokenizer.start,
+    }
+    if isinstance(spec, encoder_decoder.Spec):
+        config, weights = _marian(spec, run.weights)
+        tokens["decoder_start_token_id"] = run.details.get("start", tokenizer.start)
+        tokens["forced_eos_token_id"] = None
+    elif isinstance(spec, language_model.Spec) and spec.position.kind() == "rotary":
+        config, weights = _llama(spec, run.weights)
+    elif isinstance(spec, language_model.Spec):
+        config, weights = _gpt2(spec, run.weights)
+    else:
+        raise refuse(f"a {spec.kind()}", "Hugging Face's Marian, Pegasus, GPT-2 and Llama")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_all_whole(
+        folder,
+        {
+            "config.json": as_json(config | tokens),
+            "generation_config.json": as_json({**tokens, "num_beams": 1, "do_sample": False}),
+            "tokenizer.json": run.tokenizer.encode(),
+            "tokenizer_config.json": as_json(_tokenizer_config(tokenizer, spec.max_length)),
+            "model.safetensors": save(
+                {name: tensor.contiguous() for name, tensor in weights.items()}, {"format": "pt"}
+            ),
+        },
+    )
+
+
+def _tokenizer_config(tokenizer: Tokenizer, length: int) -> dict[str, Any]:
+    pieces = tokenizer.vocabulary()
+    return {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": length,
+        "pad_token": pieces[tokenizer.pad],
+        "eos_token": pieces[tokenizer.end],
+        "bos_token": pieces[tokenizer.start],
+        "unk_token": pieces[tokenizer.unknown],
+    }
+
+
+def _theirs(family: Family, config: Mapping[str, Any], ours: Mapping[str, Tensor]) -> Weights:
+    """By their names, for names that are a plain renaming."""
+    return {take.name: ours[name] for name, take in family.names(config).items() if name in ours}
+
+
+def _check(spec: TransformerSpec, where: str, **wanted: Any) -> None:
+    """Refuse a model with a setting that the other library has no place for."""
+    for path, allowed in wanted.items():
+        value: Any = spec
+        for name in path.split("__"):
+            value = getattr(value, name)
+        value = value() if callable(value) else value
+        if value not in (allowed if isinstance(allowed, tuple) else (allowed,)):
+            raise refuse(f"model.{path.removesuffix('__kind').replace('__', '.')}: {value}", where)
+
+
+def _marian(
+    spec: encoder_decoder.Spec, weights: Mapping[str, Tensor]
+) -> tuple[dict[str, Any], Weights]:
+    _check(
+        spec,
+        "Marian and Pegasus",
+        position__kind="sinusoidal",
+        norm__kind="layer",
+        feed_forward__kind="dense",
+        tie="all",
+        embedding_norm=False,
+        bias=True,
+        key_size=(None, spec.dim // spec.heads),
+        key_heads=(None, spec.heads),
+    )
+    _check(
+        spec, "Marian and Pegasus", norm__eps=1e-5, position__base=10_000.0, feed_forward__bias=True
+    )
+    position: Any = spec.position
+    network: Any = spec.feed_forward
+    kind = "pegasus" if spec.norm_first else "marian"
+    layers = spec.decoder_layers or spec.layers
+    config = {
+        "model_type": kind,
+        "architectures": [
+            "PegasusForConditionalGeneration" if spec.norm_first else "MarianMTModel"
+        ],
+        "d_model": spec.dim,
+        "encoder_layers": spec.layers,
+        "decoder_layers": layers,
+        "encoder_attention_heads": spec.heads,
+        "decoder_attention_heads": spec.heads,
+        "encoder_ffn_dim": spec.inner,
+        "decoder_ffn_dim": spec.inner,
+        "activation_function": _activation(network.activation),
+        "scale_embedding": spec.scale_embedding,
+        "max_position_embeddings": spec.max_length,
+        "share_encoder_decoder_embeddings": True,
+        "tie_word_embeddings": True,
+        "dropout": spec.dropout,
+    }
+    ours = dict(weights)
+    if position.layout == "interleaved":
+        ours = in_halves(ours, spec.dim)
+    theirs = _theirs(marian.FAMILY, config, ours)
+    bias = theirs.get("final_logits_bias", torch.zeros(len(theirs["model.shared.weight"])))
+    theirs["final_logits_bias"] = bias[None]
+    table = sinusoids(torch.arange(spec.max_length), spec.dim, position.base, "halves")
+    theirs["model.encoder.embed_positions.weight"] = table
+    theirs["model.decoder.embed_positions.weight"] = table.clone()
+    return config, theirs
+
+
+def _gpt2(
+    spec: language_model.Spec, weights: Mapping[str, Tensor]
+) -> tuple[dict[str, Any], Weights]:
+    _check(
+        spec,
+        "GPT-2",
+        position__kind=("sinusoidal", "learned"),
+        norm__kind="layer",
+        norm_first=True,
+        feed_forward__kind="dense",
+        output_bias=False,
+        embedding_norm=False,
+        bias=True,
+        key_size=(None, spec.dim // spec.heads),
+        key_heads=(None, spec.heads),
+    )
+    _check(spec, "GPT-2", feed_forward__bias=True)
+    position: Any = spec.position
+    norm: Any = spec.norm
+    network: Any = spec.feed_forward
+    config = {
+        "model_type": "gpt2",
+        "architectures": ["GPT2LMHeadModel"],
+        "n_embd": spec.dim,
+        "n_head": spec.heads,
+        "n_inner": spec.inner,
+        "n_layer": spec.layers,
+        "n_positions": spec.max_length,
+        "activation_function": _activation(network.activation),
+        "layer_norm_epsilon": norm.eps,
+        "tie_word_embeddings": False,
+    }
+    tokens = weights["decoder.embedding.tokens.weight"]
+    scale = spec.dim**0.5 if spec.scale_embedding else 1.0
+    theirs = {
+        "wte.weight": tokens * scale,
+        "wpe.weight": weights["decoder.embedding.position.table"]
+        if position.kind() == "learned"
+        else sinusoids(torch.arange(spec.max_length), spec.dim, position.base, position.layout),
+        "ln_f.weight": weights["decoder.norm.gain"],
+        "ln_f.bias": weights["decoder.norm.bias"],
+    }
+    for layer in range(spec.layers):
+        own, name = f"decoder.blocks.{layer}", f"h.{layer}"
+        for around, norm_name in (("around_attention", "ln_1"), ("around_feed_forward", "ln_2")):
+            theirs[f"{name}.{norm_name}.weight"] = weights[f"{own}.{around}.norm.gain"]
+            theirs[f"{name}.{norm_name}.bias"] = weights[f"{own}.{around}.norm.bias"]
+        joined = [weights[f"{own}.attention.w_{letter}.weight"] for letter in "qkv"]
+        theirs[f"{name}.attn.c_attn.weight"] = torch.cat(joined).T
+        biases = [weights[f"{own}.attention.w_{letter}.bias"] for letter in "qkv"]
+        theirs[f"{name}.attn.c_attn.bias"] = torch.cat(biases)
+        for ours, part in (
+            ("attention.w_o", "attn.c_proj"),
+            ("feed_forward.widen", "mlp.c_fc"),
+            ("feed_forward.narrow", "mlp.c_proj"),
+        ):
+            theirs[f"{name}.{part}.weight"] = weights[f"{own}.{ours}.weight"].T
+            theirs[f"{name}.{part}.bias"] = weights[f"{own}.{ours}.bias"]
+    theirs = {f"transformer.{name}": tensor for name, tensor in theirs.items()}
+    theirs["lm_head.weight"] = weights.get("decoder.output.weight", tokens).clone()
+    return config, theirs
+
+
+def _llama(
+    spec: language_model.Spec, weights: Mapping[str, Tensor]
+) -> tuple[dict[str, Any], Weights]:
+    _check(
+        spec,
+        "Llama",
+        norm__kind="rms",
+        norm_first=True,
+        feed_forward__kind="gated",
+        bias=False,
+        scale_embedding=False,
+        embedding_norm=False,
+        output_bias=False,
+    )
+    _check(spec, "Llama", feed_forward__bias=False, position__pairs="halves")
+    position: Any = spec.position
+    norm: Any = spec.norm
+    network: Any = spec.feed_forward
+    config = {
+        "model_type": "llama",
+        "architectures": ["LlamaForCausalLM"],
+        "hidden_size": spec.dim,
+        "num_attention_heads": spec.heads,
+        "num_key_value_heads": spec.key_heads or spec.heads,
+        "head_dim": spec.sizes.key_size,
+        "intermediate_size": spec.inner,
+        "num_hidden_layers": spec.layers,
+        "rms_norm_eps": norm.eps,
+        "rope_theta": position.base,
+        "hidden_act": _activation(network.gate),
+        "max_position_embeddings": spec.max_length,
+        "tie_word_embeddings": spec.tie,
+    }
+    return config, _theirs(llama.FAMILY, config, weights)
+
+
+def _activation(name: str) -> str:
+    return {"gelu-tanh": "gelu_new"}.get(name, name)

@@ -1,0 +1,119 @@
+"""To ONNX, which many runtimes run: graphs with the names that Hugging Face's tools look for.
+
+    encoder_model.onnx   input_ids, attention_mask (B, S)                   → last_hidden_state
+    decoder_model.onnx   input_ids (B, T), encoder_hidden_states (B, S, D),
+                         encoder_attention_mask (B, S)                      → logits (B, T, V)
+    model.onnx           input_ids (B, T), of a language model              → logits (B, T, V)
+
+A decoder is given all that has been said so far, and answers for each place.
+"""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+from regard.data.tokenizer import Tokenizer
+from regard.errors import ConfigError
+from regard.files import write_all_whole
+from regard.interchange.exports import as_json, built, refuse
+from regard.models import encoder_decoder, language_model
+from regard.models.decoder import DecoderState
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.language_model import LanguageModel
+from regard.runs import Run
+
+LARGEST = 2**31  # bytes: what one file of this format can hold
+
+
+class _Reads(nn.Module):
+    def __init__(self, model: EncoderDecoder) -> None:
+        super().__init__()
+        self.encoder = model.encoder
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        states: Tensor = self.encoder(input_ids, attention_mask.bool())
+        return states
+
+
+class _Writes(nn.Module):
+    def __init__(self, model: EncoderDecoder) -> None:
+        super().__init__()
+        self.decoder = model.decoder
+
+    def forward(
+        self, input_ids: Tensor, encoder_hidden_states: Tensor, encoder_attention_mask: Tensor
+    ) -> Tensor:
+        state = DecoderState(
+            source=self.decoder.remember(encoder_hidden_states),
+            source_padding=encoder_attention_mask.bool(),
+        )
+        logits: Tensor = self.decoder(input_ids, state)[0]
+        return logits
+
+
+class _Continues(nn.Module):
+    def __init__(self, model: LanguageModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        logits: Tensor = self.model(input_ids)
+        return logits
+
+
+def export(run: Run, folder: Path) -> None:
+    spec, model = built(run)
+    if sum(tensor.nbytes for tensor in run.weights.values()) >= LARGEST:
+        raise refuse("a model of 2 GB or more", "a single ONNX file")
+    tokenizer = Tokenizer.from_json(run.tokenizer)
+    ids = torch.tensor([[tokenizer.end] * 5, [tokenizer.start] * 5])
+    real = torch.ones(2, 7, dtype=torch.long)
+    if isinstance(spec, encoder_decoder.Spec):
+        words, states = torch.full((2, 7), tokenizer.end), torch.zeros(2, 7, spec.dim)
+        files = {
+            "encoder_model.onnx": _graph(_Reads(model), (words, real), "last_hidden_state"),
+            "decoder_model.onnx": _graph(_Writes(model), (ids, states, real), "logits"),
+        }
+    elif isinstance(spec, language_model.Spec):
+        files = {"model.onnx": _graph(_Continues(model), (ids,), "logits")}
+    else:
+        raise refuse(f"a {spec.kind()}", "ONNX as Regard exports it")
+    start = run.details.get("start", tokenizer.start)
+    settings = {
+        "bos_token_id": tokenizer.start,
+        "eos_token_id": tokenizer.end,
+        "pad_token_id": run.details.get("pad", tokenizer.pad),
+        "decoder_start_token_id": start,
+        "max_length": spec.max_length,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    files |= {"tokenizer.json": run.tokenizer.encode(), "generation_config.json": as_json(settings)}
+    write_all_whole(folder, files)
+
+
+def _graph(module: nn.Module, inputs: tuple[Tensor, ...], output: str) -> bytes:
+    """Batch and lengths may be any."""
+    shapes = [{0: Dim.DYNAMIC, 1: Dim.DYNAMIC} for _ in inputs]
+    try:
+        import onnxscript  # noqa: F401
+    except ImportError:
+        raise ConfigError(
+            "ONNX is written with the package onnxscript, which is not installed: "
+            "pip install 'regard[onnx]'."
+        ) from None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the library to its own developers
+        program: Any = torch.onnx.export(
+            module.eval(),
+            inputs,
+            dynamo=True,
+            dynamic_shapes=shapes,
+            output_names=[output],
+            verbose=False,
+        )
+    data: bytes = program.model_proto.SerializeToString()
+    return data

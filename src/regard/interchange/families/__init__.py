@@ -1,0 +1,78 @@
+"""Families of models, one file each: how a config becomes our spec, and their names ours."""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from regard.errors import DataError
+
+Config = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Take:
+    """One of our weights as made from theirs."""
+
+    name: str
+    change: Callable[[Tensor], Tensor] = lambda tensor: tensor
+    plus: str = ""  # another of theirs, handed on to `join`
+    join: Callable[[Tensor, Tensor], Tensor] = lambda one, _other: one
+
+
+@dataclass(frozen=True)
+class Family:
+    types: tuple[str, ...]  # what config.json calls them
+    job: str
+    spec: Callable[[Config], dict[str, Any]]
+    names: Callable[[Config], Mapping[str, Take]]
+    left_out: tuple[str, ...] = ()  # patterns of tensors that our model has no use for
+    prefixes: tuple[str, ...] = ("",)  # what all names may begin with, by who saved them
+    begins_with_start: bool = False  # every text has the start piece before it
+
+
+def family_of(config: Config) -> Family:
+    kind = config.get("model_type")
+    known: list[str] = []
+    for module in pkgutil.iter_modules(__path__):
+        family: Family = importlib.import_module(f"{__name__}.{module.name}").FAMILY
+        if kind in family.types:
+            return family
+        known += family.types
+    raise DataError(
+        f"config.json: models of type '{kind}' cannot be imported, only: {', '.join(known)}."
+    )
+
+
+def require(config: Config, key: str, allowed: Iterable[Any]) -> None:
+    """Refuse a setting that our parts have no equivalent of."""
+    allowed = tuple(allowed)
+    if key in config and config[key] not in allowed:
+        raise DataError(
+            f"config.json: {key} is {config[key]!r}, which Regard has no equivalent of "
+            f"({', '.join(map(repr, allowed))})."
+        )
+
+
+def needed(config: Config, key: str) -> Any:
+    if config.get(key) is None:
+        raise DataError(f"config.json: {key} is missing.")
+    return config[key]
+
+
+ACTIVATIONS = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_new": "gelu-tanh",
+    "gelu_pytorch_tanh": "gelu-tanh",
+    "silu": "silu",
+    "swish": "silu",
+}
+
+
+def activation(config: Config, key: str) -> str:
+    require(config, key, ACTIVATIONS)
+    return ACTIVATIONS[needed(config, key)]

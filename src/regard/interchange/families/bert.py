@@ -1,0 +1,81 @@
+"""BERT (Devlin et al. 2019) and RoBERTa (Liu et al. 2019): encoders, norms last.
+
+All words are taken to be of the first segment: its vector is added to every position's. RoBERTa
+counts positions from 2.
+"""
+
+from typing import Any
+
+from torch import Tensor
+
+from regard.interchange.families import Config, Family, Take, activation, needed, require
+
+
+def spec(config: Config) -> dict[str, Any]:
+    require(config, "position_embedding_type", ["absolute"])
+    return {
+        "kind": "encoder",
+        "dim": needed(config, "hidden_size"),
+        "heads": needed(config, "num_attention_heads"),
+        "inner": needed(config, "intermediate_size"),
+        "layers": needed(config, "num_hidden_layers"),
+        "dropout": config.get("hidden_dropout_prob", 0.1),
+        "position": "learned",
+        "norm": {"kind": "layer", "eps": config.get("layer_norm_eps", 1e-12)},
+        "norm_first": False,
+        "feed_forward": {"kind": "dense", "activation": activation(config, "hidden_act")},
+        "scale_embedding": False,
+        "embedding_norm": True,
+        "max_length": needed(config, "max_position_embeddings") - _first(config),
+    }
+
+
+def _first(config: Config) -> int:
+    return 2 if config.get("model_type") == "roberta" else 0
+
+
+def names(config: Config) -> dict[str, Take]:
+    def with_segment(positions: Tensor, segments: Tensor) -> Tensor:
+        return positions[_first(config) :] + segments[0]
+
+    found = {
+        "embedding.tokens.weight": Take("embeddings.word_embeddings.weight"),
+        "embedding.position.table": Take(
+            "embeddings.position_embeddings.weight",
+            plus="embeddings.token_type_embeddings.weight",
+            join=with_segment,
+        ),
+        "embedding.norm.gain": Take("embeddings.LayerNorm.weight"),
+        "embedding.norm.bias": Take("embeddings.LayerNorm.bias"),
+    }
+    linear = {
+        "attention.w_q": "attention.self.query",
+        "attention.w_k": "attention.self.key",
+        "attention.w_v": "attention.self.value",
+        "attention.w_o": "attention.output.dense",
+        "feed_forward.widen": "intermediate.dense",
+        "feed_forward.narrow": "output.dense",
+    }
+    norms = {
+        "around_attention.norm": "attention.output.LayerNorm",
+        "around_feed_forward.norm": "output.LayerNorm",
+    }
+    for layer in range(config["num_hidden_layers"]):
+        own, their = f"blocks.{layer}", f"encoder.layer.{layer}"
+        for ours, theirs in linear.items():
+            found[f"{own}.{ours}.weight"] = Take(f"{their}.{theirs}.weight")
+            found[f"{own}.{ours}.bias"] = Take(f"{their}.{theirs}.bias")
+        for ours, theirs in norms.items():
+            found[f"{own}.{ours}.gain"] = Take(f"{their}.{theirs}.weight")
+            found[f"{own}.{ours}.bias"] = Take(f"{their}.{theirs}.bias")
+    return found
+
+
+FAMILY = Family(
+    types=("bert", "roberta"),
+    job="encoder",
+    spec=spec,
+    names=names,
+    left_out=(r".*position_ids", r"pooler\..*", r"cls\..*", r"lm_head\..*", r"classifier\..*"),
+    prefixes=("", "bert.", "roberta."),
+)

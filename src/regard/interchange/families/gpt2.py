@@ -1,0 +1,78 @@
+"""GPT-2 (Radford et al. 2019): a language model, norms first, learned positions."""
+
+from functools import partial
+from typing import Any
+
+from torch import Tensor
+
+from regard.interchange.families import Config, Family, Take, activation, needed, require
+
+
+def spec(config: Config) -> dict[str, Any]:
+    require(config, "scale_attn_weights", [True])
+    require(config, "scale_attn_by_inverse_layer_idx", [False])
+    require(config, "add_cross_attention", [False])
+    dim = needed(config, "n_embd")
+    return {
+        "kind": "language-model",
+        "dim": dim,
+        "heads": needed(config, "n_head"),
+        "inner": config.get("n_inner") or 4 * dim,
+        "layers": needed(config, "n_layer"),
+        "dropout": config.get("resid_pdrop", 0.1),
+        "position": "learned",
+        "norm": {"kind": "layer", "eps": config.get("layer_norm_epsilon", 1e-5)},
+        "feed_forward": {
+            "kind": "dense",
+            "activation": activation(
+                {"activation_function": "gelu_new", **config}, "activation_function"
+            ),
+        },
+        "scale_embedding": False,
+        "max_length": needed(config, "n_positions"),
+    }
+
+
+def names(config: Config) -> dict[str, Take]:
+    found = {
+        "decoder.embedding.tokens.weight": Take("wte.weight"),
+        "decoder.embedding.position.table": Take("wpe.weight"),
+        "decoder.norm.gain": Take("ln_f.weight"),
+        "decoder.norm.bias": Take("ln_f.bias"),
+    }
+    for layer in range(config["n_layer"]):
+        ours, theirs = f"decoder.blocks.{layer}", f"h.{layer}"
+        for norm, name in (("around_attention", "ln_1"), ("around_feed_forward", "ln_2")):
+            found[f"{ours}.{norm}.norm.gain"] = Take(f"{theirs}.{name}.weight")
+            found[f"{ours}.{norm}.norm.bias"] = Take(f"{theirs}.{name}.bias")
+        # Their "Conv1D" keeps matrices the other way round, queries, keys and values in one.
+        for place, letter in enumerate("qkv"):
+            found[f"{ours}.attention.w_{letter}.weight"] = Take(
+                f"{theirs}.attn.c_attn.weight", partial(_third, place=place)
+            )
+            found[f"{ours}.attention.w_{letter}.bias"] = Take(
+                f"{theirs}.attn.c_attn.bias", partial(_third, place=place)
+            )
+        for own, name in (
+            ("attention.w_o", "attn.c_proj"),
+            ("feed_forward.widen", "mlp.c_fc"),
+            ("feed_forward.narrow", "mlp.c_proj"),
+        ):
+            found[f"{ours}.{own}.weight"] = Take(f"{theirs}.{name}.weight", lambda w: w.T)
+            found[f"{ours}.{own}.bias"] = Take(f"{theirs}.{name}.bias")
+    return found
+
+
+def _third(joined: Tensor, place: int) -> Tensor:
+    """Of queries, keys and values in one."""
+    return joined.T.chunk(3)[place] if joined.dim() == 2 else joined.chunk(3)[place]
+
+
+FAMILY = Family(
+    types=("gpt2",),
+    job="language-model",
+    spec=spec,
+    names=names,
+    left_out=(r"h\.\d+\.attn\.(masked_)?bias", r"lm_head\.weight"),
+    prefixes=("transformer.", ""),
+)

@@ -1,0 +1,84 @@
+"""A Hugging Face model folder on disk: its config, its weights, its tokeniser. No pickles.
+
+A pickle is a program: to load one is to run what its author wrote. Folders that hold their weights
+as pickles only are refused, with the way out.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from regard.errors import DataError
+
+PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
+
+
+class ModelFolder:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if not path.is_dir():
+            raise DataError(f"{path}: there is no such folder; give the folder of a model.")
+        self.config: dict[str, Any] = self.read_json("config.json")
+
+    def read_json(self, name: str) -> dict[str, Any]:
+        try:
+            content = json.loads((self.path / name).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise DataError(
+                f"{self.path / name}: cannot be read ({error.strerror}); a Hugging Face model "
+                f"folder has it."
+            ) from None
+        except ValueError as error:
+            raise DataError(f"{self.path / name}: not JSON ({error}).") from None
+        if not isinstance(content, dict):
+            raise DataError(f"{self.path / name}: not a JSON object.")
+        return content
+
+    def has(self, name: str) -> bool:
+        return (self.path / name).is_file()
+
+    def weights(self) -> dict[str, Tensor]:
+        """All tensors by name, in float32."""
+        files = sorted(self.path.glob("*.safetensors"))
+        if not files:
+            raise DataError(self._why_none())
+        tensors: dict[str, Tensor] = {}
+        for file in files:
+            tensors.update(_tensors(file))
+        self._check_complete(tensors)
+        return tensors
+
+    def _why_none(self) -> str:
+        pickles = [each.name for each in sorted(self.path.iterdir()) if each.suffix in PICKLES]
+        if not pickles:
+            return f"{self.path}: there are no weights in it (*.safetensors)."
+        return (
+            f"{self.path}: the weights are a pickle ({pickles[0]}), which can run any program when "
+            f"it is loaded, so Regard never does; in a place you trust it in, load it with "
+            f"transformers and save it with `model.save_pretrained(folder, safe_serialization="
+            f"True)`, or fetch the model's safetensors file."
+        )
+
+    def _check_complete(self, tensors: dict[str, Tensor]) -> None:
+        """Of weights in several files, none may be missing."""
+        if self.has("model.safetensors.index.json"):
+            index = self.read_json("model.safetensors.index.json").get("weight_map", {})
+            missing = sorted(set(index) - set(tensors))
+            if missing:
+                raise DataError(
+                    f"{self.path / index[missing[0]]}: is missing or incomplete: it should have "
+                    f"{missing[0]}; fetch it again."
+                )
+
+
+def _tensors(file: Path) -> Iterator[tuple[str, Tensor]]:
+    try:
+        with safe_open(file, "pt") as content:
+            for name in content.keys():  # noqa: SIM118  it is no dictionary
+                yield name, content.get_tensor(name).float()
+    except (SafetensorError, OSError) as error:
+        raise DataError(f"{file}: damaged or cut off ({error}); fetch it again.") from None

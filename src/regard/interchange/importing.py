@@ -1,0 +1,137 @@
+"""From a Hugging Face folder to a run folder: spec, weights by our names, tokeniser."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from regard import runs
+from regard.config import plain, validate
+from regard.data.corpus import Direction
+from regard.data.languages import LanguageGuess
+from regard.errors import DataError
+from regard.interchange.families import Family, family_of
+from regard.interchange.folder import ModelFolder
+from regard.interchange.tokenizers import tokenizer_of
+from regard.models.kind import ModelSpec
+from regard.models.weights import set_weights, weights_of
+from regard.runs import Run
+
+ENDS = ("</s>", "[SEP]", "<eos>", "<|endoftext|>", "<|end_of_text|>")
+
+
+def import_model(source: Path, run: Path, languages: Direction | None = None) -> None:
+    """A run folder with the model of a Hugging Face folder in it."""
+    folder = ModelFolder(source)
+    family = family_of(folder.config)
+    spec = validate(ModelSpec, family.spec(folder.config), str(source / "config.json"))
+    tokenizer = tokenizer_of(folder)
+    weights, left = _ours(family, folder)
+    vocabulary = _vocabulary(weights)
+    model = spec.build(vocabulary)
+    set_weights(model, weights, str(source))
+    details: dict[str, Any] = {"max_length": spec.max_length, "imported": _origin(folder, left)}
+    if tokenizer.end >= vocabulary:
+        raise DataError(
+            f"{source}: its tokeniser has no piece for the end of a text ({', '.join(ENDS)}), so "
+            f"the model would never end."
+        )
+    if tokenizer.pad >= vocabulary:
+        details["pad"] = tokenizer.end  # this model never had any; what is masked may be anything
+    parts: dict[str, str] = {}
+    if family.begins_with_start:
+        details["begin"] = [folder.config.get("bos_token_id", tokenizer.start)]
+    if family.job == "translation":
+        details["start"] = folder.config.get("decoder_start_token_id", tokenizer.start)
+        details["never"] = _never(folder)
+        way = languages or _direction(folder)
+        details["directions"] = [f"{way.source} → {way.target}"]
+        parts["languages.json"] = LanguageGuess({way.source: {}, way.target: {}}).to_json()
+    runs.write(
+        Run(
+            job=family.job,
+            model=plain(spec),
+            vocabulary=vocabulary,
+            details=details,
+            weights=weights_of(model),
+            tokenizer=tokenizer.to_json(),
+            parts=parts,
+            papers={"README.md": _card(folder, family, left)},
+        ),
+        run,
+    )
+
+
+def _ours(family: Family, folder: ModelFolder) -> tuple[dict[str, Tensor], list[str]]:
+    """The weights by our names, and the names of theirs that have no place in our model."""
+    theirs = folder.weights()
+    names = family.names(folder.config)
+    prefix = _prefix(family, theirs, next(iter(names.values())).name)
+    used: set[str] = set()
+    ours: dict[str, Tensor] = {}
+    for name, take in names.items():
+        for wanted in (take.name, take.plus):
+            if wanted and prefix + wanted not in theirs and wanted not in theirs:
+                raise DataError(
+                    f"{folder.path}: the weights have no {wanted}; is it a whole model?"
+                )
+        parts = [_get(theirs, prefix, each, used) for each in (take.name, take.plus) if each]
+        ours[name] = take.join(*parts) if take.plus else take.change(parts[0])
+    left = sorted(set(theirs) - used)
+    unknown = [
+        each
+        for each in left
+        if not any(re.fullmatch(rf"({re.escape(prefix)})?{out}", each) for out in family.left_out)
+    ]
+    if unknown:
+        raise DataError(
+            f"{folder.path}: the weights have {unknown[0]}, which Regard has no place for "
+            f"({len(unknown)} such names); this is another kind of model than it says."
+        )
+    return ours, left
+
+
+def _prefix(family: Family, theirs: Mapping[str, Tensor], name: str) -> str:
+    return next((each for each in family.prefixes if each + name in theirs), "")
+
+
+def _get(theirs: Mapping[str, Tensor], prefix: str, name: str, used: set[str]) -> Tensor:
+    full = prefix + name if prefix + name in theirs else name
+    used.add(full)
+    return theirs[full]
+
+
+def _vocabulary(weights: Mapping[str, Tensor]) -> int:
+    return next(len(t) for name, t in weights.items() if name.endswith("embedding.tokens.weight"))
+
+
+def _never(folder: ModelFolder) -> list[int]:
+    """Pieces that the model must be kept from saying, as Marian from its padding."""
+    name = "generation_config.json"
+    settings = folder.read_json(name) if folder.has(name) else {}
+    words = settings.get("bad_words_ids") or folder.config.get("bad_words_ids") or []
+    return [ids[0] for ids in words if len(ids) == 1]
+
+
+def _direction(folder: ModelFolder) -> Direction:
+    known = folder.read_json("tokenizer_config.json") if folder.has("tokenizer_config.json") else {}
+    source, target = known.get("source_lang"), known.get("target_lang")
+    if not source or not target:
+        raise DataError(
+            f"{folder.path}: does not say which languages it translates; say so: --languages fr-en."
+        )
+    return Direction(source, target)
+
+
+def _origin(folder: ModelFolder, left: list[str]) -> dict[str, Any]:
+    return {"from": folder.path.name, "type": folder.config.get("model_type"), "left_out": left}
+
+
+def _card(folder: ModelFolder, family: Family, left: list[str]) -> str:
+    out = f"\n\nLeft out, having no place in it: {', '.join(left)}." if left else ""
+    return (
+        f"# {folder.path.name}\n\nImported from a Hugging Face folder, a model of type "
+        f"{folder.config.get('model_type')}, for {family.job}. Its licence is its authors'.{out}\n"
+    )

@@ -1,0 +1,143 @@
+"""The tokeniser of a Hugging Face folder: its tokenizer.json, or one made from older files.
+
+vocab.json + merges.txt                     GPT-2, RoBERTa: bytes merged
+vocab.txt                                   BERT: word pieces
+source.spm, target.spm + vocab.json         Marian: a SentencePiece model and other ids
+spiece.model, tokenizer.model               T5, Llama: a SentencePiece model
+"""
+
+from pathlib import Path
+from typing import Any
+
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
+from tokenizers import Tokenizer as Backend
+
+from regard.data.tokenizer import END, PAD, START, Tokenizer, name_of
+from regard.data.tokenizer import UNKNOWN as UNKNOWN_PIECE
+from regard.errors import DataError
+from regard.interchange.folder import ModelFolder
+from regard.interchange.sentencepiece import (
+    BYTE,
+    CONTROL,
+    UNKNOWN,
+    SentencePieces,
+    read_sentencepiece,
+)
+
+NEVER = -100.0  # the score of a piece that no text is cut into
+
+
+def tokenizer_of(folder: ModelFolder) -> Tokenizer:
+    backend = _backend(folder)
+    backend.no_truncation()
+    backend.no_padding()
+    special = [name_of(piece, backend) or piece for piece in (PAD, UNKNOWN_PIECE, END)]
+    special += filter(None, [name_of(START, backend)])  # a decoder may start with another piece
+    backend.add_special_tokens(
+        [AddedToken(piece, special=True) for piece in dict.fromkeys(special)]
+    )
+    return Tokenizer(backend)
+
+
+def _backend(folder: ModelFolder) -> Backend:
+    path = folder.path
+    if folder.has("tokenizer.json"):
+        try:
+            return Backend.from_str((path / "tokenizer.json").read_text(encoding="utf-8"))
+        except Exception as error:  # the library raises nothing more precise
+            raise DataError(f"{path / 'tokenizer.json'}: cannot be understood ({error}).") from None
+    if folder.has("source.spm") and folder.has("vocab.json"):
+        return _marian(folder)
+    for name in ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model"):
+        if folder.has(name):
+            return _sentencepiece(read_sentencepiece(path / name), path / name)
+    if folder.has("vocab.json") and folder.has("merges.txt"):
+        return _byte_level(folder)
+    if folder.has("vocab.txt"):
+        return _word_pieces(folder)
+    raise DataError(
+        f"{path}: there is no tokeniser in it (tokenizer.json, vocab.json and merges.txt, "
+        f"vocab.txt, or a SentencePiece model)."
+    )
+
+
+def _byte_level(folder: ModelFolder) -> Backend:
+    backend = Backend(
+        models.BPE.from_file(str(folder.path / "vocab.json"), str(folder.path / "merges.txt"))
+    )
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    return backend
+
+
+def _word_pieces(folder: ModelFolder) -> Backend:
+    known = _settings(folder)
+    backend = Backend(models.WordPiece.from_file(str(folder.path / "vocab.txt"), unk_token="[UNK]"))
+    lower = known.get("do_lower_case", True)
+    backend.normalizer = normalizers.BertNormalizer(lowercase=lower)
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.decoder = decoders.WordPiece()
+    return backend
+
+
+def _marian(folder: ModelFolder) -> Backend:
+    """Text is cut by the source's model; ids are those of the shared vocabulary."""
+    source = read_sentencepiece(folder.path / "source.spm")
+    scores = {text: score for text, score, _ in source.pieces}
+    ids = folder.read_json("vocab.json")
+    pieces = sorted(ids, key=lambda piece: int(ids[piece]))
+    unknown = int(ids.get("<unk>", 1))
+    model = models.Unigram([(piece, scores.get(piece, NEVER)) for piece in pieces], unk_id=unknown)
+    return _around(Backend(model), source)
+
+
+def _sentencepiece(found: SentencePieces, path: Path) -> Backend:
+    unknown = next((i for i, piece in enumerate(found.pieces) if piece[2] == UNKNOWN), 0)
+    bytes_too = any(kind == BYTE for _, _, kind in found.pieces)
+    if found.is_bpe:
+        model: Any = _merging(found, bytes_too, path)
+    else:
+        vocabulary = [(text, score) for text, score, _ in found.pieces]
+        model = models.Unigram(vocabulary, unk_id=unknown, byte_fallback=bytes_too)
+    backend = _around(Backend(model), found)
+    control = [text for text, _, kind in found.pieces if kind in (CONTROL, UNKNOWN)]
+    backend.add_special_tokens(control)
+    return backend
+
+
+def _merging(found: SentencePieces, bytes_too: bool, path: Path) -> models.BPE:
+    """Pieces are merged in the order of their scores: every way to make one of two is a rule."""
+    ids = {text: i for i, (text, _, _) in enumerate(found.pieces)}
+    rules = [
+        (-score, ids[text[:cut]], ids[text[cut:]], (text[:cut], text[cut:]))
+        for text, score, kind in found.pieces
+        if kind == 1
+        for cut in range(1, len(text))
+        if text[:cut] in ids and text[cut:] in ids
+    ]
+    if not rules:
+        raise DataError(f"{path}: a SentencePiece model in which nothing is merged.")
+    merges = [rule for *_, rule in sorted(rules)]
+    return models.BPE(ids, merges, unk_token="<unk>", byte_fallback=bytes_too, fuse_unk=True)
+
+
+def _around(backend: Backend, found: SentencePieces) -> Backend:
+    steps: list[Any] = []
+    if found.replacements:
+        steps.append(normalizers.Precompiled(found.replacements))
+    if found.trims:  # spaces at both ends, and of several in a row all but one
+        steps += [normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")]
+    if steps:
+        backend.normalizer = normalizers.Sequence(steps)
+    backend.pre_tokenizer = pre_tokenizers.Metaspace(
+        prepend_scheme="always", split=not found.is_bpe
+    )
+    spaces = decoders.Replace("▁", " ")
+    backend.decoder = decoders.Sequence(
+        [spaces, decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    return backend
+
+
+def _settings(folder: ModelFolder) -> dict[str, Any]:
+    return folder.read_json("tokenizer_config.json") if folder.has("tokenizer_config.json") else {}

@@ -1,0 +1,39 @@
+"""Greedy decoding by ONNX Runtime: python in_onnxruntime.py FOLDER TOKENS 1 < ids."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+folder, tokens = Path(sys.argv[1]), int(sys.argv[2])
+settings = json.loads((folder / "generation_config.json").read_text())
+pairs = (folder / "encoder_model.onnx").exists()
+
+
+def session(name: str) -> onnxruntime.InferenceSession:
+    return onnxruntime.InferenceSession(str(folder / name), providers=["CPUExecutionProvider"])
+
+
+encoder = session("encoder_model.onnx") if pairs else None
+decoder = session("decoder_model.onnx" if pairs else "model.onnx")
+said = []
+for row in json.loads(sys.stdin.read()):
+    ids = np.array([row], dtype=np.int64)
+    real = np.ones_like(ids)
+    begun = [settings["decoder_start_token_id"]] if pairs else list(row)
+    given = {}
+    if encoder is not None:
+        (states,) = encoder.run(None, {"input_ids": ids, "attention_mask": real})
+        given = {"encoder_hidden_states": states, "encoder_attention_mask": real}
+    words: list[int] = []
+    while len(words) < tokens:
+        asked = np.array([begun + words], dtype=np.int64)
+        (logits,) = decoder.run(None, {"input_ids": asked, **given})
+        word = int(logits[0, -1].argmax())
+        if word == settings["eos_token_id"]:
+            break
+        words.append(word)
+    said.append(words)
+print(json.dumps(said))

@@ -1,0 +1,164 @@
+"""Exported models say the same words in Hugging Face, CTranslate2 and ONNX Runtime.
+
+The other libraries run in processes of their own: two OpenMP runtimes in one ruin each other.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import regard
+from regard import runs
+from regard.config import plain
+from regard.data.languages import LanguageGuess
+from regard.data.tokenizers import bpe
+from regard.errors import ConfigError
+from regard.interchange.exports import ctranslate2, huggingface, onnx
+from regard.models.kind import ModelSpec
+from regard.models.weights import weights_of
+
+from .conftest import TEXT
+
+SIZES = {"dim": 32, "heads": 4, "inner": 64, "layers": 2, "dropout": 0.0, "max_length": 64}
+LLAMA = {
+    "position": {"kind": "rotary", "pairs": "halves"},
+    "norm": "rms",
+    "feed_forward": "gated",
+    "bias": False,
+    "scale_embedding": False,
+    "key_heads": 2,
+}
+TRANSLATORS = {
+    "norms first": {},
+    "norms last": {"norm_first": False, "decoder_layers": 3},
+    "gelu, an output bias": {
+        "feed_forward": {"kind": "dense", "activation": "gelu"},
+        "output_bias": True,
+    },
+}
+ELSEWHERE = {  # of CTranslate2 and ONNX only
+    "learned, rms, gated": {"position": "learned", "norm": "rms", "feed_forward": "gated"},
+    "rotary": {"position": "rotary", "tie": "none"},
+}
+WRITERS = {"sinusoids": {}, "learned": {"position": "learned", "tie": False}, "llama": LLAMA}
+
+
+def made(kind: str, settings: dict[str, Any], folder: Path) -> Path:
+    """A run folder with weights of chance."""
+    torch.manual_seed(2)
+    tokenizer = bpe.Spec(vocabulary=400).train(TEXT)
+    spec = ModelSpec.model_validate({"kind": kind, **SIZES, **settings})
+    model = spec.build(len(tokenizer))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+    translation = kind == "encoder-decoder"
+    details: dict[str, Any] = {"max_length": spec.max_length}
+    if translation:
+        details["directions"] = ["fr → en"]
+    run = runs.Run(
+        job="translation" if translation else "language-model",
+        model=plain(spec),
+        vocabulary=len(tokenizer),
+        details=details,
+        weights=weights_of(model),
+        tokenizer=tokenizer.to_json(),
+        parts={"languages.json": LanguageGuess({"fr": {}, "en": {}}).to_json()}
+        if translation
+        else {},
+        papers={},
+    )
+    runs.write(run, folder)
+    return folder
+
+
+def elsewhere(
+    program: str, folder: Path, rows: list[list[int]], tokens: int, beam: int = 1
+) -> list[list[int]]:
+    """What a program in another process says: ids in, ids out."""
+    script = str(Path(__file__).parent / program)
+    done = subprocess.run(
+        [sys.executable, script, str(folder), str(tokens), str(beam)],
+        input=json.dumps(rows),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    found: list[list[int]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def compare(export: Any, program: str, kind: str, settings: dict[str, Any], home: Path) -> None:
+    run = made(kind, settings, home / "run")
+    export(runs.read(run), home / "theirs")
+    ours = regard.load(run)
+    tokens = 20
+    if kind == "encoder-decoder":
+        rows = [[*ours.tokenizer.encode(line), ours.tokenizer.end] for line in TEXT[:4]]
+        said = [ids[:tokens] for ids in ours.say(rows)]
+    else:
+        rows = [ours.tokenizer.encode(line)[:6] for line in TEXT[:4]]
+        found = [ours._find([row], tokens, regard_search(), [0])[0][0] for row in rows]
+        said = [ids[:tokens] for ids in found]
+    assert elsewhere(program, home / "theirs", rows, tokens) == said
+
+
+def regard_search() -> Any:
+    from regard.decoding.search import Search
+
+    return Search()
+
+
+@pytest.mark.parametrize("settings", TRANSLATORS.values(), ids=TRANSLATORS.keys())
+def test_translators_in_hugging_face(settings: dict[str, Any], tmp_path: Path) -> None:
+    compare(huggingface.export, "in_hugging_face.py", "encoder-decoder", settings, tmp_path)
+
+
+@pytest.mark.parametrize("settings", WRITERS.values(), ids=WRITERS.keys())
+def test_writers_in_hugging_face(settings: dict[str, Any], tmp_path: Path) -> None:
+    compare(huggingface.export, "in_hugging_face.py", "language-model", settings, tmp_path)
+
+
+ALL = {**TRANSLATORS, **ELSEWHERE}
+
+
+@pytest.mark.parametrize("settings", ALL.values(), ids=ALL.keys())
+def test_translators_in_ctranslate2(settings: dict[str, Any], tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
+    compare(ctranslate2.export, "in_ctranslate2.py", "encoder-decoder", settings, tmp_path)
+
+
+@pytest.mark.parametrize("settings", WRITERS.values(), ids=WRITERS.keys())
+def test_writers_in_ctranslate2(settings: dict[str, Any], tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
+    compare(ctranslate2.export, "in_ctranslate2.py", "language-model", settings, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["encoder-decoder", "language-model"])
+def test_both_in_onnxruntime(kind: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+    compare(onnx.export, "in_onnxruntime.py", kind, {"position": "rotary"}, tmp_path)
+
+
+@pytest.mark.parametrize("export", [huggingface.export, ctranslate2.export])
+def test_what_has_no_equivalent_is_refused(export: Any, tmp_path: Path) -> None:
+    run = made("encoder-decoder", {"position": "relative"}, tmp_path / "run")
+    with pytest.raises(ConfigError, match="relative has no equivalent"):
+        export(runs.read(run), tmp_path / "theirs")
+    assert not (tmp_path / "theirs").exists()
+
+
+def test_there_and_back_again(tmp_path: Path) -> None:
+    from regard.data.corpus import Direction
+    from regard.interchange.importing import import_model
+
+    run = made("encoder-decoder", {"norm_first": False}, tmp_path / "run")
+    huggingface.export(runs.read(run), tmp_path / "theirs")
+    import_model(tmp_path / "theirs", tmp_path / "back", Direction("fr", "en"))
+    lines = TEXT[:4]
+    assert regard.load(tmp_path / "back").translate(lines) == regard.load(run).translate(lines)

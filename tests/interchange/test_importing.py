@@ -1,0 +1,194 @@
+"""Models of Hugging Face, imported, give the same logits, and say the same words."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+import regard
+from regard.data.corpus import Direction
+from regard.errors import DataError
+from regard.interchange.importing import import_model
+
+from .conftest import TEXT, byte_level, randomised, saved, word_pieces
+
+WAY = Direction("fr", "en")
+NO_LIMIT = {"output_attentions": False}
+
+
+def gpt2(vocabulary: int) -> Any:
+    config = transformers.GPT2Config(
+        vocab_size=vocabulary, n_positions=64, n_embd=32, n_layer=2, n_head=4,
+        bos_token_id=0, eos_token_id=0, pad_token_id=None,
+    )  # fmt: skip
+    return randomised(transformers.GPT2LMHeadModel(config))
+
+
+def llama(vocabulary: int, **more: Any) -> Any:
+    config = transformers.LlamaConfig(
+        vocab_size=vocabulary, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+        num_attention_heads=4, max_position_embeddings=64, bos_token_id=1, eos_token_id=2,
+        **{"num_key_value_heads": 2, "tie_word_embeddings": False, **more},
+    )  # fmt: skip
+    return randomised(transformers.LlamaForCausalLM(config))
+
+
+def bert(vocabulary: int, roberta: bool) -> Any:
+    kind = transformers.RobertaConfig if roberta else transformers.BertConfig
+    config = kind(
+        vocab_size=vocabulary, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+        num_attention_heads=4, max_position_embeddings=66, type_vocab_size=2, pad_token_id=1,
+    )  # fmt: skip
+    model = transformers.RobertaModel if roberta else transformers.BertModel
+    return randomised(model(config, add_pooling_layer=True))
+
+
+def marian(vocabulary: int, pegasus: bool) -> Any:
+    kind = transformers.PegasusConfig if pegasus else transformers.MarianConfig
+    config = kind(
+        vocab_size=vocabulary, d_model=32, encoder_layers=2, decoder_layers=3,
+        encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=48,
+        decoder_ffn_dim=48, max_position_embeddings=64, pad_token_id=0, eos_token_id=3,
+        bos_token_id=2, decoder_start_token_id=0, forced_eos_token_id=None, scale_embedding=True,
+        activation_function="silu",
+    )  # fmt: skip
+    model = transformers.PegasusForConditionalGeneration if pegasus else transformers.MarianMTModel
+    return randomised(model(config))
+
+
+def t5(vocabulary: int, **more: Any) -> Any:
+    config = transformers.T5Config(
+        vocab_size=vocabulary, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4,
+        pad_token_id=0, eos_token_id=3, decoder_start_token_id=0, **more,
+    )  # fmt: skip
+    return randomised(transformers.T5ForConditionalGeneration(config))
+
+
+@pytest.mark.parametrize("which", ["gpt2", "llama", "llama, all keys, tied"])
+def test_language_models(which: str, folder: Path, tmp_path: Path) -> None:
+    tokenizer = byte_level(["<|endoftext|>"] if which == "gpt2" else ["<unk>", "<s>", "</s>"])
+    vocabulary = tokenizer.get_vocab_size()
+    more = {"num_key_value_heads": 4, "tie_word_embeddings": True} if "tied" in which else {}
+    theirs = gpt2(vocabulary) if which == "gpt2" else llama(vocabulary, **more)
+    import_model(saved(theirs, tokenizer, folder), tmp_path / "run")
+    ours = regard.load(tmp_path / "run")
+    ids = torch.randint(3, vocabulary, (3, 20))
+    with torch.inference_mode():
+        torch.testing.assert_close(ours.model(ids), theirs(ids).logits, atol=1e-4, rtol=1e-4)
+    for prompt in TEXT[:3]:
+        given = [*ours.begin, *tokenizer.encode(prompt).ids]
+        said = theirs.generate(
+            torch.tensor([given]), max_new_tokens=12, do_sample=False, pad_token_id=0
+        )[0, len(given) :].tolist()
+        end = ours.tokenizer.end
+        said = said[: said.index(end)] if end in said else said
+        assert ours.generate(prompt, 12) == ours.tokenizer.decode(said)
+
+
+@pytest.mark.parametrize("roberta", [False, True])
+def test_encoders(roberta: bool, folder: Path, tmp_path: Path) -> None:
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    tokenizer = byte_level(special) if roberta else word_pieces()
+    theirs = bert(tokenizer.get_vocab_size(), roberta)
+    import_model(saved(theirs, tokenizer, folder), tmp_path / "run")
+    ours = regard.load(tmp_path / "run")
+    ids = torch.randint(5, tokenizer.get_vocab_size(), (3, 9))
+    real = torch.arange(9) < torch.tensor([9, 4, 6])[:, None]
+    if roberta:  # it counts positions by what is not padding
+        ids = ids.where(real, 1)
+    with torch.inference_mode():
+        wanted = theirs(ids, attention_mask=real.long()).last_hidden_state
+        found = ours.model(ids, real)
+    torch.testing.assert_close(found[real], wanted[real], atol=1e-4, rtol=1e-4)
+    vectors = ours.embed(TEXT[:4])
+    assert vectors.shape == (4, 32)
+    torch.testing.assert_close(vectors.norm(dim=1), torch.ones(4))
+
+
+@pytest.mark.parametrize("which", ["marian", "pegasus", "t5", "t5 gated, not scaled"])
+def test_translators(which: str, folder: Path, tmp_path: Path) -> None:
+    tokenizer = byte_level(["<pad>", "<unk>", "<s>", "</s>"])
+    vocabulary = tokenizer.get_vocab_size()
+    theirs = (
+        t5(vocabulary)
+        if which == "t5"
+        else t5(vocabulary, feed_forward_proj="gated-gelu", tie_word_embeddings=False)
+        if "t5" in which
+        else marian(vocabulary, which == "pegasus")
+    )
+    import_model(saved(theirs, tokenizer, folder), tmp_path / "run", WAY)
+    ours = regard.load(tmp_path / "run")
+    source = torch.randint(4, vocabulary, (3, 9))
+    real = torch.arange(9) < torch.tensor([9, 4, 6])[:, None]
+    target = torch.randint(4, vocabulary, (3, 40))
+    with torch.inference_mode():
+        wanted = theirs(source, attention_mask=real.long(), decoder_input_ids=target).logits
+        found = ours.model(source, real, target)
+    torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-4)
+    rows = [[*tokenizer.encode(line).ids, 3] for line in TEXT[:4]]
+    for row, said in zip(rows, ours.say(rows), strict=True):
+        limit = min(2 * len(row) + 10, ours.max_length - 1)
+        given = torch.tensor([row])
+        mine = theirs.generate(given, max_new_tokens=limit, do_sample=False, num_beams=1)[0, 1:]
+        wanted = mine.tolist()
+        assert said == (wanted[: wanted.index(3)] if 3 in wanted else wanted)
+
+
+def test_a_pickle_is_refused_with_the_way_out(folder: Path, tmp_path: Path) -> None:
+    saved(gpt2(300), byte_level(["<|endoftext|>"]), folder)
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(DataError, match=r"pytorch_model\.bin.*save_pretrained"):
+        import_model(folder, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_damaged_and_foreign_folders_are_refused(folder: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with pytest.raises(DataError, match="no such folder"):
+        import_model(folder, run)
+    tokenizer = byte_level(["<|endoftext|>"])
+    saved(gpt2(tokenizer.get_vocab_size()), tokenizer, folder)
+    config = json.loads((folder / "config.json").read_text())
+    for change, said in (
+        ({"model_type": "mamba"}, "'mamba' cannot be imported"),
+        ({"activation_function": "quick_gelu"}, "activation_function is 'quick_gelu'"),
+        ({"n_embd": None}, "n_embd is missing"),
+        ({"n_layer": 3}, r"the weights have no h\.2"),
+        ({"n_layer": 1}, r"h\.1.*no place for"),
+    ):
+        (folder / "config.json").write_text(json.dumps({**config, **change}))
+        with pytest.raises(DataError, match=said):
+            import_model(folder, run)
+    (folder / "config.json").write_text(json.dumps(config))
+    weights = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(weights[:-100])
+    with pytest.raises(DataError, match="damaged or cut off"):
+        import_model(folder, run)
+    (folder / "model.safetensors").write_bytes(weights)
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(DataError, match="no tokeniser"):
+        import_model(folder, run)
+    assert not run.exists()
+
+
+def test_what_a_model_must_be_kept_from_saying(folder: Path, tmp_path: Path) -> None:
+    tokenizer = byte_level(["<pad>", "<unk>", "<s>", "</s>"])
+    saved(marian(tokenizer.get_vocab_size(), False), tokenizer, folder)
+    import_model(folder, tmp_path / "free", WAY)
+    rows = [[*tokenizer.encode(line).ids, 3] for line in TEXT[:4]]
+    word = regard.load(tmp_path / "free").say(rows)[0][0]
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "bad_words_ids": [[word]]}))
+    import_model(folder, tmp_path / "kept", WAY)
+    for beam in (1, 3):
+        assert all(word not in ids for ids in regard.load(tmp_path / "kept").say(rows, beam))
+
+
+def test_a_translator_must_say_its_languages(folder: Path, tmp_path: Path) -> None:
+    tokenizer = byte_level(["<pad>", "<unk>", "<s>", "</s>"])
+    saved(marian(tokenizer.get_vocab_size(), False), tokenizer, folder)
+    with pytest.raises(DataError, match="--languages fr-en"):
+        import_model(folder, tmp_path / "run")
