@@ -1,0 +1,23 @@
+"""Regard as one of the engines of the decoding benchmark."""
+
+from common import Answer, Work, do
+
+
+def load(work: Work) -> Answer:
+    import torch
+
+    torch.set_num_threads(work.threads * work.workers)
+    import regard
+    from regard.decoding.search import Search
+
+    model, search = (
+        regard.load(work.model, bits=work.bits),
+        Search(beam=work.beam, quick=work.quick),
+    )
+    if not work.tokens:
+        return lambda lines: model.translate(lines, search=search)
+    return lambda lines: [found[0] for found in model.candidates(lines, work.tokens, search)]
+
+
+if __name__ == "__main__":
+    do(load)
