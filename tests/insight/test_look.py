@@ -82,5 +82,5 @@ def test_the_other_language_is_found_or_asked_for(translator: Translator) -> Non
 
 
 def test_a_sentence_too_long_for_the_model_is_refused(translator: Translator) -> None:
-    with pytest.raises(DataError, match=r"line 2: the text has 3\d tokens .* at most 30"):
-        translator.translate([EN, "the cat " * 16], "fr")
+    with pytest.raises(DataError, match=r"the text has 3\d tokens .* at most 30"):
+        look(translator, "the cat " * 16, "fr")
