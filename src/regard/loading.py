@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from regard import runs
 from regard.config import validate
@@ -21,6 +21,8 @@ from regard.models.kind import ModelSpec
 from regard.models.language_model import LanguageModel
 from regard.models.weights import set_weights
 from regard.runs import Run
+
+T = TypeVar("T")
 
 
 def load(folder: Path | str, bits: int = 32) -> Any:
@@ -51,22 +53,22 @@ def load(folder: Path | str, bits: int = 32) -> Any:
 
 def load_writer(folder: Path | str, bits: int = 32) -> Writer:
     """The language model in a run folder; a model for something else is refused."""
-    loaded = load(folder, bits)
-    if not isinstance(loaded, Writer):
-        raise RunError(
-            f"{folder}: holds a {type(loaded).__name__.lower()}, not a writer; choose a run folder "
-            f"made by `regard train` for language-model, or by `regard import`."
-        )
-    return loaded
+    made_by = "`regard train` for language-model, or by `regard import`"
+    return _loaded(folder, bits, Writer, made_by)
 
 
 def load_translator(folder: Path | str, bits: int = 32) -> Translator:
     """The translator in a run folder; a model for something else is refused."""
+    made_by = "`regard demo`, or by `regard train` for translation"
+    return _loaded(folder, bits, Translator, made_by)
+
+
+def _loaded(folder: Path | str, bits: int, wanted: type[T], made_by: str) -> T:
     loaded = load(folder, bits)
-    if not isinstance(loaded, Translator):
+    if not isinstance(loaded, wanted):
+        found, name = type(loaded).__name__.lower(), wanted.__name__.lower()
         raise RunError(
-            f"{folder}: holds a {type(loaded).__name__.lower()}, not a translator; choose a run "
-            f"folder made by `regard demo`, or by `regard train` for translation."
+            f"{folder}: holds a {found}, not a {name}; choose a run folder made by {made_by}."
         )
     return loaded
 

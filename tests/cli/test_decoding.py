@@ -150,6 +150,16 @@ def test_a_text_is_continued(writer: Path, call) -> None:
     assert call("generate", writer, *asked, "--lookup").out == first.out
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [(("--top-p", "0.9"), "--temperature above 0"), (("--lookup", "--beam", "3"), "leave out")],
+)
+def test_options_that_would_do_nothing_are_refused(writer: Path, call, options, said: str) -> None:
+    answer = call("generate", writer, "--prompt", "The", *options)
+    assert answer.code == 1
+    assert said in answer.err
+
+
 def test_a_prompt_too_long_is_refused(writer: Path, call) -> None:
     answer = call("generate", writer, "--prompt", EN * 10)
     assert answer.code == 1

@@ -32,14 +32,23 @@ def generate(
     """Continue a prompt; words appear as they are found."""
     from regard.decoding.sampling import Sampling
     from regard.decoding.search import Search
+    from regard.errors import ConfigError
     from regard.loading import load_writer
 
+    searching = beam > 1 or repetition_penalty != 1 or no_repeat > 0
+    if temperature == 0 and (top_k or top_p < 1 or min_p):
+        raise ConfigError("--top-k, --top-p and --min-p draw words: give a --temperature above 0.")
+    if searching and (draft is not None or lookup):
+        raise ConfigError(
+            "--draft and --lookup guess for a plain continuation: leave out --beam, "
+            "--repetition-penalty and --no-repeat."
+        )
     writer = load_writer(run)
     sampling = Sampling(temperature, top_k, top_p, min_p, seed) if temperature > 0 else None
     if draft is not None or lookup:
         guesser = None if draft is None else load_writer(draft)
         words = writer.speculate(prompt, tokens, guesser, sampling)
-    elif beam > 1 or repetition_penalty != 1 or no_repeat:
+    elif searching:
         search = Search(
             beam=beam,
             sampling=sampling,

@@ -8,7 +8,7 @@ from torch import nn
 
 from regard.data.batching import pad
 from regard.data.tokenizer import Tokenizer
-from regard.errors import DataError
+from regard.decoding.texts import whole_text
 
 BATCH = 64
 
@@ -46,10 +46,4 @@ class Labeller:
         return judged
 
     def _ids(self, text: str, number: int) -> list[int]:
-        ids = [self.tokenizer.start, *self.tokenizer.encode(text), self.tokenizer.end]
-        if len(ids) > self.max_length:
-            raise DataError(
-                f"text {number} has {len(ids):,} tokens and this model takes "
-                f"{self.max_length:,}: shorten it."
-            )
-        return ids
+        return whole_text(text, number, self.tokenizer, self.max_length)

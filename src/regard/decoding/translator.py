@@ -224,14 +224,14 @@ class Translator:
             if not line.strip():
                 continue
             ids = partial(self._ids, to=to or self.other_language(line))
-            for place, part in enumerate(cut(line, lambda text: self._fits(ids(text)))):  # noqa: B023
+            for place, part in enumerate(cut(line, partial(self._fits, ids))):
                 kept = kept_parts(part.text) if keep else []
                 forced = (*map(self.tokenizer.encode, kept), *(phrases if place == 0 else ()))
                 pieces.append(_Piece(number, part.text, part.gap, ids(part.text), forced))
         return pieces
 
-    def _fits(self, ids: Ids) -> bool:
-        return len(ids) <= self.max_length
+    def _fits(self, ids: Callable[[str], Ids], text: str) -> bool:
+        return len(ids(text)) <= self.max_length
 
     def _start(self, model: Any, sources: Sequence[Ids]) -> tuple[Any, torch.Tensor, list[int]]:
         ids, real = (tensor.to(self.device) for tensor in pad(sources, self.tokenizer.pad))

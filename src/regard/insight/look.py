@@ -18,7 +18,7 @@ def look(translator: Translator, text: str, to: str | None = None, title: str = 
     to = to or translator.other_language(text)
     source = translator.source_ids(text, to, "the sentence")
     target = translator.say([source])[0]
-    seen = _watched(translator, source, target)
+    seen = watched(translator, source, target)
     words = tuple(translator.tokenizer.pieces(source))
     said = tuple(translator.tokenizer.pieces(target))
     queries, predicts = (START, *said), (*said, END)
@@ -46,7 +46,8 @@ def look(translator: Translator, text: str, to: str | None = None, title: str = 
     )
 
 
-def _watched(translator: Translator, source: list[int], target: list[int]) -> Seen:
+def watched(translator: Translator, source: list[int], target: list[int]) -> Seen:
+    """What the model looks at while it reads a source and says a target, both as ids."""
     device = translator.device
     with torch.inference_mode(), watch(translator.model) as seen:
         translator.model(

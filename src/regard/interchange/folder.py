@@ -59,8 +59,8 @@ class ModelFolder:
         return (
             f"{self.path}: the weights are a pickle ({pickles[0]}), which can run any program when "
             f"it is loaded, so Regard never does; in a place you trust it in, load it with "
-            f"transformers and save it with `model.save_pretrained(folder, safe_serialization="
-            f"True)`, or fetch the model's safetensors file."
+            f"transformers and save it with `model.save_pretrained(folder)`, or fetch the model's "
+            f"safetensors file."
         )
 
     def _check_complete(self, tensors: dict[str, Tensor]) -> None:

@@ -9,6 +9,7 @@ A decoder is given all that has been said so far, and answers for each place.
 """
 
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -98,13 +99,11 @@ def export(run: Run, folder: Path) -> None:
 def _graph(module: nn.Module, inputs: tuple[Tensor, ...], output: str) -> bytes:
     """Batch and lengths may be any."""
     shapes = [{0: Dim.DYNAMIC, 1: Dim.DYNAMIC} for _ in inputs]
-    try:
-        import onnxscript  # noqa: F401
-    except ImportError:
+    if find_spec("onnxscript") is None:
         raise ConfigError(
             "ONNX is written with the package onnxscript, which is not installed: "
             "pip install 'regard[onnx]'."
-        ) from None
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the library to its own developers
         program: Any = torch.onnx.export(

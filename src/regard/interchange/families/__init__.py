@@ -34,6 +34,18 @@ class Family:
     begins_with_start: bool = False  # every text has the start piece before it
 
 
+def renamed(linear: Mapping[str, str], norms: Mapping[str, str]) -> dict[str, Take]:
+    """Maps and norms, each with a weight and a bias, by our names and theirs."""
+    found = {}
+    for ours, theirs in linear.items():
+        found[f"{ours}.weight"] = Take(f"{theirs}.weight")
+        found[f"{ours}.bias"] = Take(f"{theirs}.bias")
+    for ours, theirs in norms.items():
+        found[f"{ours}.gain"] = Take(f"{theirs}.weight")
+        found[f"{ours}.bias"] = Take(f"{theirs}.bias")
+    return found
+
+
 def family_of(config: Config) -> Family:
     kind = config.get("model_type")
     known: list[str] = []

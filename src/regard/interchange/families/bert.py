@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.interchange.families import Config, Family, Take, activation, needed, require
+from regard.interchange.families import Config, Family, Take, activation, needed, renamed, require
 
 
 def spec(config: Config) -> dict[str, Any]:
@@ -62,12 +62,10 @@ def names(config: Config) -> dict[str, Take]:
     }
     for layer in range(config["num_hidden_layers"]):
         own, their = f"blocks.{layer}", f"encoder.layer.{layer}"
-        for ours, theirs in linear.items():
-            found[f"{own}.{ours}.weight"] = Take(f"{their}.{theirs}.weight")
-            found[f"{own}.{ours}.bias"] = Take(f"{their}.{theirs}.bias")
-        for ours, theirs in norms.items():
-            found[f"{own}.{ours}.gain"] = Take(f"{their}.{theirs}.weight")
-            found[f"{own}.{ours}.bias"] = Take(f"{their}.{theirs}.bias")
+        found |= renamed(
+            {f"{own}.{ours}": f"{their}.{theirs}" for ours, theirs in linear.items()},
+            {f"{own}.{ours}": f"{their}.{theirs}" for ours, theirs in norms.items()},
+        )
     return found
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from regard.interchange.families import Config, Family, Take, activation, needed, require
+from regard.interchange.families import Config, Family, Take, activation, needed, renamed, require
 
 
 def spec(config: Config) -> dict[str, Any]:
@@ -51,12 +51,10 @@ def names(config: Config) -> dict[str, Take]:
                     continue
                 linear |= {f"{ours}.{a}": f"{theirs}.{b}" for a, b in attention.items()}
                 norms[f"{around}.norm"] = f"{theirs}_layer_norm"
-            for ours, theirs in linear.items():
-                found[f"{own}.{ours}.weight"] = Take(f"{their}.{theirs}.weight")
-                found[f"{own}.{ours}.bias"] = Take(f"{their}.{theirs}.bias")
-            for ours, theirs in norms.items():
-                found[f"{own}.{ours}.gain"] = Take(f"{their}.{theirs}.weight")
-                found[f"{own}.{ours}.bias"] = Take(f"{their}.{theirs}.bias")
+            found |= renamed(
+                {f"{own}.{ours}": f"{their}.{theirs}" for ours, theirs in linear.items()},
+                {f"{own}.{ours}": f"{their}.{theirs}" for ours, theirs in norms.items()},
+            )
         if config.get("model_type") == "pegasus":
             found[f"{stack}.norm.gain"] = Take(f"model.{stack}.layer_norm.weight")
             found[f"{stack}.norm.bias"] = Take(f"model.{stack}.layer_norm.bias")

@@ -1,0 +1,15 @@
+"""A text as a model that reads whole texts takes it."""
+
+from regard.data.tokenizer import Tokenizer
+from regard.errors import DataError
+
+
+def whole_text(text: str, number: int, tokenizer: Tokenizer, max_length: int) -> list[int]:
+    """Its ids between start and end; one that is too long is refused, not cut."""
+    ids = [tokenizer.start, *tokenizer.encode(text), tokenizer.end]
+    if len(ids) > max_length:
+        raise DataError(
+            f"text {number} has {len(ids):,} tokens and this model takes {max_length:,}: "
+            f"shorten it."
+        )
+    return ids
