@@ -31,7 +31,7 @@ def test_prompts_are_continued_alike_in_any_company(writer, search: Search) -> N
 
 def test_the_engine_says_what_the_model_says(writer) -> None:
     fast = writer.candidates(PROMPTS, 20)
-    writer.decodable._is_watched = lambda: True
+    writer.model.register_forward_hook(lambda *_: None)  # whoever watches sees the model itself
     assert writer.candidates(PROMPTS, 20) == fast
 
 

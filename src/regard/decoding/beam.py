@@ -16,13 +16,17 @@ from bisect import insort
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.decoding.rules import Rule
 from regard.decoding.stepper import S, Stepper
 from regard.engine.ranking import rank
 from regard.errors import ConfigError
+
+Ids = NDArray[np.int64]
 
 
 class Hypothesis(NamedTuple):
@@ -52,31 +56,6 @@ def likeliest(at: Crossroads) -> tuple[Tensor, Tensor]:
     return best.values, best.indices
 
 
-def _likeliest(
-    log_p: Tensor, alive: Tensor, logits: Tensor, closing: Sequence[int], end: int, width: int
-) -> tuple[Tensor, Tensor]:
-    """What `likeliest` chooses, from the best continuations of each beginning alone."""
-    best, words, total = rank(logits, min(width, logits.size(1)))
-    after = _spread(log_p, alive, best - total[:, None])
-    said = alive.new_zeros(after.shape, dtype=torch.long)
-    said[alive] = words
-    if closing:
-        last = _spread(log_p, alive, (logits[:, end] - total)[:, None])
-        after[closing] = -math.inf
-        after[closing, :, :1] = last[closing]
-        said[closing] = end
-    values, places = after.flatten(1).topk(min(width, after[0].numel()))
-    origin = places.div(after.size(2), rounding_mode="floor")
-    return values, said.flatten(1).gather(1, places) + origin * logits.size(1)
-
-
-def _spread(log_p: Tensor, alive: Tensor, words: Tensor) -> Tensor:
-    """log p of words (beginnings that there are, K) after those (R, W): (R, W, K), −∞ elsewhere."""
-    after = words.new_full((*log_p.shape, words.size(1)), -math.inf)
-    after[alive] = log_p[alive][:, None] + words
-    return after
-
-
 @torch.inference_mode()
 def beam(
     model: Stepper[S],
@@ -104,63 +83,120 @@ def beam(
             f"give a width of at least 1 and a penalty of at least 0."
         )
     found = [Best(wanted or width, width if quick else None) for _ in limits]
-    rows = list(range(len(limits)))
-    said = first[:, None, None]  # (R, W, length): R rows, W beginnings of each
-    log_p = torch.zeros(len(rows), 1, device=first.device)  # (R, W), -∞ where there is none
-    while rows:
+    # Small tables change at each step: numpy's, wherever the model is. R rows, W beginnings of each
+    rows, longest = np.arange(len(limits)), np.array(limits)
+    said = first.cpu().numpy()[:, None, None]  # (R, W, length)
+    log_p = np.zeros((len(rows), 1), dtype=np.float32)  # (R, W), -∞ where there is none
+    to_beat = np.full(len(rows), -math.inf)  # the log p below which a beginning is hopeless
+    while len(rows):
         alive = log_p > -math.inf  # beginnings that can lead anywhere: only these are continued
-        logits, state = model.step(said[:, :, -1][alive], state)
-        length = said.size(2)  # of what ends now: its first id is not counted, its end is
-        closing = [i for i, row in enumerate(rows) if length > limits[row]]  # these may only end
-        vocabulary = logits.size(1)
+        ids = torch.from_numpy(said[:, :, -1][alive]).to(first.device)
+        logits, state = model.step(ids, state)
+        length = said.shape[2]  # of what ends now: its first id is not counted, its end is
+        closing = np.flatnonzero(length > longest)  # these may only end
         if select is likeliest and not rules:
-            log_p, chosen = _likeliest(log_p, alive, logits, closing, end, width)
+            log_p, origin, word = _likeliest(log_p, alive, logits, closing, end, width)
         else:
-            words = _ruled(logits.log_softmax(-1), said, alive, rows, rules, before)
-            after = _spread(log_p, alive, words)
-            if closing:
-                after[closing, :, :end] = after[closing, :, end + 1 :] = -math.inf
-            left = [limits[row] - length for row in rows]
-            log_p, chosen = select(Crossroads(after, said, rows, left, width))
-        first_of = torch.arange(len(rows), device=first.device)[:, None] * said.size(1)
-        origin, word = first_of + chosen // vocabulary, chosen % vocabulary
-        said = torch.cat([said.flatten(0, 1)[origin], word[:, :, None]], dim=2)
+            beginnings = Beginnings(said, alive, rows.tolist(), (longest - length).tolist())
+            words = _ruled(logits.log_softmax(-1), beginnings, rules, before)
+            log_p, origin, word = _selected(log_p, beginnings, words, closing, end, width, select)
+        origin += np.arange(len(rows))[:, None] * said.shape[1]
+        said = np.concatenate([said.reshape(-1, length)[origin], word[:, :, None]], axis=2)
         ended = (word == end) & (log_p > -math.inf)
         if ended.any():
-            places, sentences = ended.nonzero()[:, 0].tolist(), said[ended][:, 1:-1].tolist()
-            scores = (log_p[ended] / length**length_penalty).tolist()
-            for place, ids, score in zip(places, sentences, scores, strict=True):
-                found[rows[place]].add(Hypothesis(ids, score))
-            log_p = log_p.masked_fill(ended, -math.inf)
-        to_beat = [found[row].to_beat * (limits[row] + 1) ** length_penalty for row in rows]
-        hopeless = log_p <= log_p.new_tensor(to_beat)[:, None]
-        log_p = log_p.masked_fill(hopeless, -math.inf)
-        origin = (alive.flatten().cumsum(0) - 1)[origin]  # among those that were continued
+            scores = log_p / length**length_penalty
+            for place, beginning in zip(*ended.nonzero(), strict=True):
+                ids_said = said[place, beginning, 1:-1].tolist()
+                best = found[rows[place]]
+                best.add(Hypothesis(ids_said, float(scores[place, beginning])))
+                to_beat[place] = best.to_beat * (longest[place] + 1) ** length_penalty
+            log_p[ended] = -math.inf
+        hopeless = log_p <= to_beat[:, None]
+        log_p[hopeless] = -math.inf
+        origin = (alive.cumsum() - 1)[origin]  # among those that were continued
         if hopeless.any():
-            kept = (~hopeless).any(1)
-            rows = [row for row, keep in zip(rows, kept.tolist(), strict=True) if keep]
+            kept = ~hopeless.all(1)
+            rows, longest, to_beat = rows[kept], longest[kept], to_beat[kept]
             said, log_p, origin = said[kept], log_p[kept], origin[kept]
-        state = state.reorder(origin[log_p > -math.inf])
+        state = state.reorder(torch.from_numpy(origin[log_p > -math.inf]).to(first.device))
     return [best.hypotheses for best in found]
+
+
+class Beginnings(NamedTuple):
+    """What has been said so far, which of it goes on, in which rows, and how much may follow."""
+
+    said: Ids  # (R, W, length)
+    alive: NDArray[np.bool_]  # (R, W)
+    rows: list[int]
+    left: list[int]
+
+
+# The log p of what goes on, which of its row's beginnings it goes on from, and its word: all (R, W)
+Continued = tuple[NDArray[np.float32], Ids, Ids]
+
+
+def _likeliest(
+    log_p: NDArray[np.float32],
+    alive: NDArray[np.bool_],
+    logits: Tensor,
+    closing: Ids,
+    end: int,
+    width: int,
+) -> Continued:
+    """What `likeliest` chooses, from the best continuations of each beginning alone."""
+    ranked = rank(logits, min(width, logits.size(1)))
+    best, words, total = (each.cpu().numpy() for each in ranked)
+    after = np.full((*log_p.shape, best.shape[1]), -math.inf, dtype=np.float32)
+    after[alive] = log_p[alive][:, None] + (best - total[:, None])
+    said = np.zeros(after.shape, dtype=np.int64)
+    said[alive] = words
+    if len(closing):
+        last = np.full_like(log_p, -math.inf)
+        last[alive] = log_p[alive] + (logits[:, end].cpu().numpy() - total)
+        after[closing] = -math.inf
+        after[closing, :, 0], said[closing] = last[closing], end
+    row, size = np.arange(len(log_p))[:, None], best.shape[1]
+    places = np.argsort(-after.reshape(len(log_p), -1), axis=1, kind="stable")[:, :width]
+    origin, place = places // size, places % size
+    return after[row, origin, place], origin, said[row, origin, place]
+
+
+def _selected(
+    log_p: NDArray[np.float32],
+    beginnings: Beginnings,
+    words: Tensor,
+    closing: Ids,
+    end: int,
+    width: int,
+    select: Select,
+) -> Continued:
+    """What `select` chooses among all continuations, words (beginnings that go on, V)."""
+    device, vocabulary = words.device, words.size(1)
+    alive = torch.from_numpy(beginnings.alive).to(device)
+    after = words.new_full((*log_p.shape, vocabulary), -math.inf)
+    after[alive] = torch.from_numpy(log_p).to(device)[alive][:, None] + words
+    if len(closing):
+        after[closing, :, :end] = after[closing, :, end + 1 :] = -math.inf
+    said = torch.from_numpy(beginnings.said)
+    values, chosen = select(Crossroads(after, said, beginnings.rows, beginnings.left, width))
+    places = chosen.cpu().numpy()
+    return values.cpu().numpy(), places // vocabulary, places % vocabulary
 
 
 def _ruled(
     words: Tensor,
-    said: Tensor,
-    alive: Tensor,
-    rows: Sequence[int],
+    beginnings: Beginnings,
     rules: Sequence[Rule],
     before: Sequence[Sequence[int]] | None,
 ) -> Tensor:
     """The log p of the next words, of each beginning that there is, after the rules."""
     if rules:
-        numbers = [rows[place] for place in alive.nonzero()[:, 0].tolist()]
-        beginnings = said[alive][:, 1:].tolist()
+        numbers = [beginnings.rows[place] for place in beginnings.alive.nonzero()[0]]
+        said = beginnings.said[beginnings.alive][:, 1:].tolist()
         if before is not None:
-            pairs = zip(numbers, beginnings, strict=True)
-            beginnings = [[*before[row], *ids] for row, ids in pairs]
+            said = [[*before[row], *ids] for row, ids in zip(numbers, said, strict=True)]
         for rule in rules:
-            words = rule(words, beginnings, numbers)
+            words = rule(words, said, numbers)
     return words
 
 

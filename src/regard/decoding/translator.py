@@ -130,7 +130,7 @@ class Translator:
             return self._find(model, [pieces[i] for i in group], group, search, begun)
 
         found: dict[int, list[Hypothesis]] = {}
-        if not self.decodable.is_fast:
+        if model is self.model:
             answers: Iterator[tuple[int, list[list[Hypothesis]]]] = enumerate(map(work, groups))
         else:
             answers = spread(work, groups)

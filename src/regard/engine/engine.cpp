@@ -8,8 +8,8 @@
 // sentence gets the same bits alone and in any batch.
 //
 // Matrices are stored in panels of 16 outputs, inputs running fastest but one: [panel][input][16].
-// With `bits` 8 weights are whole numbers with a scale for each output; inputs become whole numbers
-// of 13 bits with a scale for each row, and the sums are exact.
+// With `bits` 8 weights and inputs are whole numbers of 7 bits, in a byte each: weights with a scale
+// for each output, inputs with a scale and a zero for each row. Their sums are exact.
 
 #include <algorithm>
 #include <atomic>
@@ -171,14 +171,20 @@ constexpr int PANEL = 16;   // outputs in a panel
 constexpr int DEPTH = 256;  // inputs at a time: a panel's worth stays in the first cache
 constexpr int CHUNK = 96;   // rows at a time
 
+constexpr int OCTET = 8;    // whole inputs at a time
+constexpr int MOST = 127;   // a whole input, at most; a whole weight is within ±MOST_WEIGHT
+constexpr int MOST_WEIGHT = 63;
+
 struct Matrix {
   int outputs, inputs, panels, bits;
-  std::vector<float> weights;   // [panel][input][16]
-  std::vector<int8_t> whole;    // [panel][input pair][16][2]
-  std::vector<float> scale;     // of each output, where weights are whole numbers
+  std::vector<float> weights;        // [panel][input][16]
+  std::vector<int8_t> whole;         // [panel][four inputs][16][4], inputs padded with zeros
+  std::vector<float> scale, total;   // of each output, where weights are whole numbers: their sum is total
   std::vector<float> bias;
-  int pairs() const { return (inputs + 1) / 2; }
+  int padded() const { return (inputs + OCTET - 1) / OCTET * OCTET; }
 };
+
+inline int place_in_panel(int output, int input) { return input / 4 * 4 * PANEL + output * 4 + input % 4; }
 
 template <int ROWS, int PANELS>
 inline void multiply(const float *w, int64_t panel_step, int depth, const float *x, int64_t x_step,
@@ -293,123 +299,100 @@ void many_rows(const Matrix &m, const float *x, int64_t x_step, int rows, float 
 
 // ---------------------------------------------------------------- the same in whole numbers
 
-// 13 bits and a sign at most, and no sum of products leaves 32 bits.
-inline float range_of(int inputs) { return std::min(4095.0f, std::floor(2147483647.0f / (127.0f * inputs))); }
+// A row of inputs becomes whole numbers from 0 to MOST: x ≈ low + step · whole.
+struct Range {
+  float low, step;
+};
 
-void to_whole(const float *x, int inputs, int16_t *to, float *scale) {
-  f8 most = all(0.0f);
+Range to_whole(const float *x, int inputs, int padded, uint8_t *to) {
+  f8 least = all(x[0]), most = least;
   int i = 0;
-  float top = 0;
   for (; i + 8 <= inputs; i += 8) {
     f8 v = load(x + i);
-    v = v < all(0.0f) ? -v : v;
-    most = v > most ? v : most;
+    least = v < least ? v : least, most = v > most ? v : most;
   }
-  for (int j = 0; j < 8; j++) top = std::max(top, most[j]);
-  for (; i < inputs; i++) top = std::max(top, std::fabs(x[i]));
-  float range = range_of(inputs), up = top > 0 ? range / top : 0;
-  *scale = top / range;
-  for (i = 0; i < inputs; i++) to[i] = int16_t(std::nearbyintf(x[i] * up));
-  if (inputs % 2) to[inputs] = 0;
+  float low = x[0], high = x[0];
+  for (int j = 0; j < 8; j++) low = std::min(low, least[j]), high = std::max(high, most[j]);
+  for (; i < inputs; i++) low = std::min(low, x[i]), high = std::max(high, x[i]);
+  float up = high > low ? MOST / (high - low) : 0;
+  for (i = 0; i < inputs; i++) to[i] = uint8_t(int((x[i] - low) * up + 0.5f));
+  for (; i < padded; i++) to[i] = 0;
+  return {low, (high - low) / MOST};
 }
 
+// Four products of 7 bits by 7 fit 16 bits, so that 128 of them take five instructions.
+template <int ROWS>
+inline void multiply_whole(const int8_t *w, int padded, const uint8_t *x, int64_t x_step, int32_t *sums) {
 #if defined(__AVX2__)
-typedef __m256i Sum16[2];
-
-inline __m256i widened(const int8_t *from) {
-  return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i *>(from)));
-}
-
-template <int ROWS, bool WIDE>
-inline void multiply_whole(const void *w, int pairs, const int16_t *x, int64_t x_step, int32_t *sums,
-                           bool fresh) {
+  const __m256i *weights = reinterpret_cast<const __m256i *>(w), ones = _mm256_set1_epi16(1);
   __m256i acc[ROWS][2];
   for (int r = 0; r < ROWS; r++)
-    for (int p = 0; p < 2; p++)
-      acc[r][p] = fresh ? _mm256_setzero_si256()
-                        : _mm256_loadu_si256(reinterpret_cast<__m256i *>(sums + r * PANEL + p * 8));
-  for (int i = 0; i < pairs; i++) {
-    __m256i b[2];
-    for (int p = 0; p < 2; p++)
-      b[p] = WIDE ? _mm256_load_si256(static_cast<const __m256i *>(w) + 2 * i + p)
-                  : widened(static_cast<const int8_t *>(w) + 32 * i + 16 * p);
+    for (int p = 0; p < 2; p++) acc[r][p] = _mm256_setzero_si256();
+  for (int i = 0; i < padded; i += OCTET, weights += 4) {
 #pragma GCC unroll 8
     for (int r = 0; r < ROWS; r++) {
-      int pair;
-      std::memcpy(&pair, x + r * x_step + 2 * i, 4);
-      __m256i a = _mm256_set1_epi32(pair);
+      int first, second;
+      std::memcpy(&first, x + r * x_step + i, 4), std::memcpy(&second, x + r * x_step + i + 4, 4);
+      __m256i a = _mm256_set1_epi32(first), b = _mm256_set1_epi32(second);
 #pragma GCC unroll 2
-      for (int p = 0; p < 2; p++) acc[r][p] = _mm256_add_epi32(acc[r][p], _mm256_madd_epi16(a, b[p]));
+      for (int p = 0; p < 2; p++) {
+        __m256i four = _mm256_add_epi16(_mm256_maddubs_epi16(a, _mm256_loadu_si256(weights + p)),
+                                        _mm256_maddubs_epi16(b, _mm256_loadu_si256(weights + 2 + p)));
+        acc[r][p] = _mm256_add_epi32(acc[r][p], _mm256_madd_epi16(four, ones));
+      }
     }
   }
   for (int r = 0; r < ROWS; r++)
     for (int p = 0; p < 2; p++)
       _mm256_storeu_si256(reinterpret_cast<__m256i *>(sums + r * PANEL + p * 8), acc[r][p]);
-}
 #else
-template <int ROWS, bool WIDE>
-inline void multiply_whole(const void *w, int pairs, const int16_t *x, int64_t x_step, int32_t *sums,
-                           bool fresh) {
   for (int r = 0; r < ROWS; r++)
     for (int c = 0; c < PANEL; c++) {
-      int32_t acc = fresh ? 0 : sums[r * PANEL + c];
-      for (int i = 0; i < pairs; i++)
-        for (int h = 0; h < 2; h++) {
-          int at = 32 * i + 2 * c + h;
-          int weight = WIDE ? static_cast<const int16_t *>(w)[at] : static_cast<const int8_t *>(w)[at];
-          acc += weight * x[r * x_step + 2 * i + h];
-        }
+      int32_t acc = 0;
+      for (int i = 0; i < padded; i++) acc += w[place_in_panel(c, i)] * x[r * x_step + i];
       sums[r * PANEL + c] = acc;
     }
-}
 #endif
+}
 
-void rescale(const Matrix &m, int panel, int rows, const int32_t *sums, const float *scales, float *y,
+// Σ w x ≈ scale · (step · Σ whole weights · whole inputs + low · Σ whole weights)
+void rescale(const Matrix &m, int panel, int rows, const int32_t *sums, const Range *ranges, float *y,
              int64_t y_step, Finish how) {
   float products[CHUNK * PANEL];
+  const float *scale = &m.scale[panel * PANEL], *total = &m.total[panel * PANEL];
   for (int r = 0; r < rows; r++)
     for (int c = 0; c < PANEL; c++)
-      products[r * PANEL + c] = float(sums[r * PANEL + c]) * (scales[r] * m.scale[panel * PANEL + c]);
+      products[r * PANEL + c] = scale[c] * (float(sums[r * PANEL + c]) * ranges[r].step + ranges[r].low * total[c]);
   finish(m, panel, 1, rows, products, y, y_step, how);
 }
 
 void whole_rows(const Matrix &m, const float *x, int64_t x_step, int rows, float *y, int64_t y_step,
                 int from, int to, Finish how) {
-  thread_local std::vector<int16_t> input;
-  alignas(64) int16_t wide[DEPTH * 2 * PANEL];
-  const int pairs = m.pairs();
+  thread_local std::vector<uint8_t> input;
+  const int padded = m.padded();
   int32_t sums[CHUNK * PANEL];
-  float scales[CHUNK];
-  input.resize(size_t(CHUNK) * 2 * pairs);
+  Range ranges[CHUNK];
+  input.resize(size_t(CHUNK) * padded);
   for (int start = 0; start < rows; start += CHUNK) {
     int count = std::min(CHUNK, rows - start), groups = (count + 5) / 6;
     for (int r = 0; r < count; r++)
-      to_whole(x + (start + r) * x_step, m.inputs, &input[size_t(r) * 2 * pairs], &scales[r]);
+      ranges[r] = to_whole(x + (start + r) * x_step, m.inputs, padded, &input[size_t(r) * padded]);
     for (int p = from; p < to; p++) {
-      const int8_t *panel = &m.whole[size_t(p) * pairs * 2 * PANEL];
-      for (int k = 0; k < pairs; k += DEPTH) {
-        int depth = std::min(DEPTH, pairs - k);
-        const int8_t *narrow = panel + size_t(k) * 2 * PANEL;
-        if (count > 6) std::copy(narrow, narrow + size_t(depth) * 2 * PANEL, wide);
-        for (int g = 0; g < groups; g++) {
-          int r = count * g / groups, size = count * (g + 1) / groups - r;
-          const int16_t *in = &input[size_t(r) * 2 * pairs + 2 * k];
-          int32_t *into = sums + r * PANEL;
-          bool fresh = k == 0;
-#define GO(N) (count > 6 ? multiply_whole<N, true>(wide, depth, in, 2 * pairs, into, fresh) \
-                         : multiply_whole<N, false>(narrow, depth, in, 2 * pairs, into, fresh))
-          switch (size) {
-            case 1: GO(1); break;
-            case 2: GO(2); break;
-            case 3: GO(3); break;
-            case 4: GO(4); break;
-            case 5: GO(5); break;
-            default: GO(6); break;
-          }
-#undef GO
+      const int8_t *w = &m.whole[size_t(p) * padded * PANEL];
+      for (int g = 0; g < groups; g++) {
+        int r = count * g / groups, size = count * (g + 1) / groups - r;
+        const uint8_t *in = &input[size_t(r) * padded];
+        int32_t *into = sums + r * PANEL;
+        switch (size) {
+          case 1: multiply_whole<1>(w, padded, in, padded, into); break;
+          case 2: multiply_whole<2>(w, padded, in, padded, into); break;
+          case 3: multiply_whole<3>(w, padded, in, padded, into); break;
+          case 4: multiply_whole<4>(w, padded, in, padded, into); break;
+          case 5: multiply_whole<5>(w, padded, in, padded, into); break;
+          default: multiply_whole<6>(w, padded, in, padded, into); break;
         }
       }
-      rescale(m, p, count, sums, scales, y + start * y_step, y_step, how);
+      rescale(m, p, count, sums, ranges, y + start * y_step, y_step, how);
     }
   }
 }
@@ -821,7 +804,7 @@ int regard_supported() {
 }
 
 Matrix *regard_matrix(const float *weights, const float *bias, int outputs, int inputs, int bits) {
-  Matrix *m = new Matrix{outputs, inputs, (outputs + PANEL - 1) / PANEL, bits, {}, {}, {}, {}};
+  Matrix *m = new Matrix{outputs, inputs, (outputs + PANEL - 1) / PANEL, bits, {}, {}, {}, {}, {}};
   m->bias.assign(size_t(m->panels) * PANEL, 0.0f);
   if (bias) std::copy(bias, bias + outputs, m->bias.begin());
   if (bits != 8) {
@@ -832,15 +815,21 @@ Matrix *regard_matrix(const float *weights, const float *bias, int outputs, int 
     return m;
   }
   m->scale.assign(size_t(m->panels) * PANEL, 0.0f);
-  m->whole.assign(size_t(m->panels) * m->pairs() * 2 * PANEL, 0);
+  m->total.assign(size_t(m->panels) * PANEL, 0.0f);
+  m->whole.assign(size_t(m->panels) * m->padded() * PANEL, 0);
   for (int n = 0; n < outputs; n++) {
     const float *row = weights + size_t(n) * inputs;
+    int8_t *panel = &m->whole[size_t(n / PANEL) * m->padded() * PANEL];
     float top = 0;
     for (int k = 0; k < inputs; k++) top = std::max(top, std::fabs(row[k]));
-    m->scale[n] = top / 127.0f;
-    for (int k = 0; k < inputs && top > 0; k++)
-      m->whole[((size_t(n / PANEL) * m->pairs() + k / 2) * PANEL + n % PANEL) * 2 + k % 2] =
-          int8_t(std::nearbyintf(row[k] * 127.0f / top));
+    m->scale[n] = top / MOST_WEIGHT;
+    int total = 0;
+    for (int k = 0; k < inputs && top > 0; k++) {
+      int weight = int(std::nearbyintf(row[k] * MOST_WEIGHT / top));
+      panel[place_in_panel(n % PANEL, k)] = int8_t(weight);
+      total += weight;
+    }
+    m->total[n] = float(total);
   }
   return m;
 }

@@ -81,7 +81,7 @@ class FastDecoder:
         said = new.data_ptr() + np.arange(count, dtype=np.int64) * new.stride(0) * 4
         if state.places is not None:
             said = np.concatenate([state.places, said])
-        own = np.broadcast_to(np.arange(rows, dtype=np.int32)[:, None], (rows, count))
+        own = np.arange(rows, dtype=np.int32)[:, None].repeat(count, axis=1)
         before = state.ancestors if state.ancestors is not None else own[:, :0]
         before = np.ascontiguousarray(before)
         given = np.ascontiguousarray(ids.numpy().T, dtype=np.int32)
