@@ -52,9 +52,8 @@ worker or two. Ratios: Regard against CTranslate2 with the same kind of weights.
 Multi30k's test_2016_flickr (Elliott et al. 2016, 2017), French → English; a writer adds 256 tokens
 to a prompt of 32. A beam ends after five sentences, in CTranslate2 as it comes and in Regard by
 `quick`; otherwise Regard goes on until no better sentence can come. One by one: the first 100 of
-the 1,000 lines. *Same lines*: the share whose text is that of Regard in float32; Regard says at
-most 2n + 10 pieces for a source of n, the others up to 127, which tells where a model goes round in
-circles. Memory: after loading, and at its peak."""
+the 1,000 lines. *Same lines*: the share whose text is that of Regard in float32. Memory: after
+loading, and at its peak."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+LONGEST = 127  # tokens of a translation, in every engine
+
 
 @dataclass(frozen=True)
 class Work:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from common import Answer, Work, do
+from common import LONGEST, Answer, Work, do
 
 
 def load(work: Work) -> Answer:
@@ -35,7 +35,7 @@ def load(work: Work) -> Answer:
     translator = ctranslate2.Translator(work.model, **settings)
 
     def translated(lines: list[str]) -> list[str]:
-        found = translator.translate_batch(pieces(lines), max_decoding_length=127, **common)
+        found = translator.translate_batch(pieces(lines), max_decoding_length=LONGEST, **common)
         return [text(each.hypotheses[0]) for each in found]
 
     return translated

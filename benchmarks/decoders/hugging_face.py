@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from common import Answer, Work, do
+from common import LONGEST, Answer, Work, do
 
 
 def load(work: Work) -> Answer:
@@ -16,7 +16,7 @@ def load(work: Work) -> Answer:
     model = kind.from_pretrained(work.model).eval()
     tokenizer = Tokenizer.from_file(f"{work.model}/tokenizer.json")
     padding, end = model.config.pad_token_id, model.config.eos_token_id
-    room = {"max_new_tokens": work.tokens} if work.tokens else {"max_length": 128}
+    room = {"max_new_tokens": work.tokens} if work.tokens else {"max_length": LONGEST + 1}
 
     def batch(rows: list[list[int]]) -> dict[str, Any]:
         longest = max(map(len, rows))

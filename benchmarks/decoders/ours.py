@@ -1,6 +1,6 @@
 """Regard as one of the engines of the decoding benchmark."""
 
-from common import Answer, Work, do
+from common import LONGEST, Answer, Work, do
 
 
 def load(work: Work) -> Answer:
@@ -15,7 +15,7 @@ def load(work: Work) -> Answer:
         Search(beam=work.beam, quick=work.quick),
     )
     if not work.tokens:
-        return lambda lines: model.translate(lines, search=search)
+        return lambda lines: model.translate(lines, search=search, tokens=LONGEST)
     return lambda lines: [found[0] for found in model.candidates(lines, work.tokens, search)]
 
 

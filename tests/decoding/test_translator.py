@@ -105,6 +105,15 @@ def test_a_prefix_begins_every_translation(translator) -> None:
             assert line.startswith("The girl has")
 
 
+def test_a_translation_is_as_long_as_is_asked_for(translator) -> None:
+    pieces = translator._pieces(TEXT, None, (), keep=False)
+    for beam in (1, 3):
+        asked = (translator.decodable.now, pieces, range(len(pieces)), Search(beam=beam), [])
+        assert max(len(found[0].ids) for found in translator._find(*asked)) > 2
+        assert all(len(found[0].ids) <= 2 for found in translator._find(*asked, tokens=2))
+        assert translator.translate(TEXT, beam=beam, tokens=2) != translator.translate(TEXT)
+
+
 def test_forced_and_forbidden_phrases(translator) -> None:
     for line in translator.translate(TEXT, beam=3, force=["red ball"]):
         assert "red ball" in line

@@ -1,6 +1,7 @@
 """Models of Hugging Face, imported, give the same logits, and say the same words."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,9 @@ def test_a_pickle_is_refused_with_the_way_out(folder: Path, tmp_path: Path) -> N
     saved(gpt2(300), byte_level(["<|endoftext|>"]), folder)
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     with pytest.raises(DataError, match=r"pytorch_model\.bin.*save_pretrained"):
+        import_model(folder, tmp_path / "run")
+    shutil.copy(folder / "pytorch_model.bin", folder / "model.safetensors")
+    with pytest.raises(DataError, match=r"pytorch_model\.bin.*delete it"):
         import_model(folder, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

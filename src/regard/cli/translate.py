@@ -47,6 +47,10 @@ def translate(
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep numbers, links, {variables} and <markup>.")
     ] = False,
+    tokens: Annotated[
+        int | None,
+        typer.Option(min=1, help="At most so many in a translation; twice the source's and 10."),
+    ] = None,
     align: Annotated[
         bool, typer.Option("--align", help="After a tab, each word's source word: 0-0 1-2 …")
     ] = False,
@@ -77,7 +81,7 @@ def translate(
         scored=scores,
         forbid=[translator.tokenizer.encode(phrase) for phrase in forbid or []],
     )
-    job = _Job(translator, to, search, force or [], prefix, keep, scores, align)
+    job = _Job(translator, to, search, force or [], prefix, keep, tokens, scores, align)
     if file.suffix == ".po":
         return _to_catalogue(job, file, output)
     if str(file) == "-" and output is None and sys.stdin.isatty():
@@ -102,12 +106,18 @@ class _Job:
         force: list[str],
         prefix: str,
         keep: bool,
+        tokens: int | None,
         scores: bool,
         align: bool,
     ) -> None:
         self.translator = translator
         self.to, self.search, self.scores, self.align = to, search, scores, align
-        self.wishes: dict[str, Any] = {"force": force, "prefix": prefix, "keep": keep}
+        self.wishes: dict[str, Any] = {
+            "force": force,
+            "prefix": prefix,
+            "keep": keep,
+            "tokens": tokens,
+        }
         self.done = 0  # lines
 
     def __call__(self, lines: list[str]) -> list[str]:

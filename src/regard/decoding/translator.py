@@ -92,6 +92,7 @@ class Translator:
         force: Sequence[str] = (),
         prefix: str = "",
         keep: bool = False,
+        tokens: int | None = None,
     ) -> list[str]:
         """As many lines out as in; a blank line stays blank.
 
@@ -99,10 +100,11 @@ class Translator:
         hears how many lines were done each time some are. `beam` is how many beginnings are
         followed at a time: 1 is greedy; 5 is slower and usually better; `search` says more. Each
         line's translation begins with `prefix` and has the phrases of `force` in it; `keep` forces
-        numbers, links and variables of the source.
+        numbers, links and variables of the source. It has at most `tokens` tokens: unless given,
+        twice as many as the source and ten.
         """
         found = self.candidates(
-            lines, to, on_progress, search or Search(beam=beam), force, prefix, keep
+            lines, to, on_progress, search or Search(beam=beam), force, prefix, keep, tokens
         )
         return [candidates[0].text for candidates in found]
 
@@ -115,6 +117,7 @@ class Translator:
         force: Sequence[str] = (),
         prefix: str = "",
         keep: bool = False,
+        tokens: int | None = None,
     ) -> list[list[Translation]]:
         """The best translations of each line, best first: `search.n_best` at most."""
         search = search or Search()
@@ -127,7 +130,7 @@ class Translator:
         begun = self.tokenizer.encode(prefix) if prefix else []
 
         def work(group: Sequence[int]) -> list[list[Hypothesis]]:
-            return self._find(model, [pieces[i] for i in group], group, search, begun)
+            return self._find(model, [pieces[i] for i in group], group, search, begun, tokens)
 
         found: dict[int, list[Hypothesis]] = {}
         if model is self.model:
@@ -233,12 +236,15 @@ class Translator:
     def _fits(self, ids: Callable[[str], Ids], text: str) -> bool:
         return len(ids(text)) <= self.max_length
 
-    def _start(self, model: Any, sources: Sequence[Ids]) -> tuple[Any, torch.Tensor, list[int]]:
+    def _start(
+        self, model: Any, sources: Sequence[Ids], tokens: int | None = None
+    ) -> tuple[Any, torch.Tensor, list[int]]:
         ids, real = (tensor.to(self.device) for tensor in pad(sources, self.tokenizer.pad))
         with torch.inference_mode():
             state = model.start(ids, real)
         first = torch.full((len(sources),), self.tokenizer.start, device=self.device)
-        limits = [min(2 * len(source) + 10, self.max_length - 1) for source in sources]
+        room = self.max_length - 1
+        limits = [min(tokens or 2 * len(source) + 10, room) for source in sources]
         return state, first, limits
 
     def _find(
@@ -248,8 +254,9 @@ class Translator:
         numbers: Sequence[int],
         search: Search,
         begun: Ids,
+        tokens: int | None = None,
     ) -> list[list[Hypothesis]]:
-        state, first, limits = self._start(model, [piece.source for piece in pieces])
+        state, first, limits = self._start(model, [piece.source for piece in pieces], tokens)
         forced: Mapping[int, tuple[Ids, ...]] = {
             row: piece.forced for row, piece in enumerate(pieces) if piece.forced
         }

@@ -1,7 +1,7 @@
 """A Hugging Face model folder on disk: its config, its weights, its tokeniser. No pickles.
 
-A pickle is a program: to load one is to run what its author wrote. Folders that hold their weights
-as pickles only are refused, with the way out.
+A pickle is a program: to load one is to run what its author wrote. A folder with one in it is
+refused, with the way out.
 """
 
 import json
@@ -44,23 +44,28 @@ class ModelFolder:
     def weights(self) -> dict[str, Tensor]:
         """All tensors by name, in float32."""
         files = sorted(self.path.glob("*.safetensors"))
+        self._refuse_pickles(bool(files))
         if not files:
-            raise DataError(self._why_none())
+            raise DataError(f"{self.path}: there are no weights in it (*.safetensors).")
         tensors: dict[str, Tensor] = {}
         for file in files:
             tensors.update(_tensors(file))
         self._check_complete(tensors)
         return tensors
 
-    def _why_none(self) -> str:
-        pickles = [each.name for each in sorted(self.path.iterdir()) if each.suffix in PICKLES]
+    def _refuse_pickles(self, beside_safetensors: bool) -> None:
+        pickles = [each for each in sorted(self.path.iterdir()) if each.suffix in PICKLES]
         if not pickles:
-            return f"{self.path}: there are no weights in it (*.safetensors)."
-        return (
-            f"{self.path}: the weights are a pickle ({pickles[0]}), which can run any program when "
-            f"it is loaded, so Regard never does; in a place you trust it in, load it with "
-            f"transformers and save it with `model.save_pretrained(folder)`, or fetch the model's "
-            f"safetensors file."
+            return
+        way_out = (
+            "delete it, since the weights are in the safetensors file too."
+            if beside_safetensors
+            else "in a place you trust it in, load it with transformers and save it with "
+            "`model.save_pretrained(folder)`, or fetch the model's safetensors file."
+        )
+        raise DataError(
+            f"{pickles[0]}: is a pickle, which can run any program when it is loaded, so Regard "
+            f"takes no folder that has one; {way_out}"
         )
 
     def _check_complete(self, tensors: dict[str, Tensor]) -> None:
