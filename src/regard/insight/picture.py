@@ -1,16 +1,21 @@
 """Plain data between a model's tensors and whatever draws them.
 
-A `Picture` is one sentence seen by one model; each of its `Panel`s is one kind of attention.
-Nothing here knows about models, HTML or terminals, so any model can be drawn by any of them.
+A `Picture` is one text seen by one model; each of its `Panel`s is one kind of attention. Beside
+them it may hold how words flow through the layers (`Flow`), what the model would say after each
+layer (`Lens`), and the vectors behind the weights (`Steps`). Nothing here knows about models, HTML
+or terminals, so any model can be drawn by any of them.
 """
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+Numbers = npt.NDArray[np.float32]
 
 # The ten colours of the well-known attention figures, one per head; an eleventh head starts again.
 HEAD_COLOURS = (
@@ -26,8 +31,7 @@ HEAD_COLOURS = (
     "#17becf",
 )
 
-# More digits would double the size of a page and change nothing that an eye can see.
-DECIMALS = 4
+WEIGHT_ONE = 65535  # a weight of 1 in the 16 bits that a page gets
 
 
 @dataclass(frozen=True)
@@ -38,11 +42,16 @@ class Panel:
     title: str
     queries: tuple[str, ...]
     keys: tuple[str, ...]
-    weights: npt.NDArray[np.float32]
+    weights: Numbers
     """(layers, heads, queries, keys); a row sums to 1, or to 0 where nothing could be seen."""
     predicts: tuple[str, ...] = ()
     """What the model said after each query; empty where it says nothing."""
     causal: bool = False
+    scores: Numbers | None = None
+    """Like weights, before the softmax: q·k / √K and the positions' bias; −∞ where none may look"""
+    query_words: tuple[int, ...] = ()
+    """The word that each query is a piece of, counted from 0; empty where that is not known."""
+    key_words: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         # A wrong shape would surface much later, as a blank page: better to say it here.
@@ -56,11 +65,15 @@ class Panel:
             raise ValueError(f"panel {self.name!r}: there must be at least one layer and one head")
         if not np.isfinite(self.weights).all():
             raise ValueError(f"panel {self.name!r}: weights must be finite numbers")
-        if self.predicts and len(self.predicts) != len(self.queries):
-            raise ValueError(
-                f"panel {self.name!r}: {len(self.predicts)} predictions "
-                f"for {len(self.queries)} queries"
-            )
+        if self.scores is not None and self.scores.shape != self.weights.shape:
+            raise ValueError(f"panel {self.name!r}: scores must have the shape of the weights")
+        for what, size in (
+            (self.predicts, words[0]),
+            (self.query_words, words[0]),
+            (self.key_words, words[1]),
+        ):
+            if what and len(what) != size:
+                raise ValueError(f"panel {self.name!r}: {len(what)} entries for {size} words")
 
     @property
     def layers(self) -> int:
@@ -71,29 +84,91 @@ class Panel:
         return int(self.weights.shape[1])
 
     def to_json(self) -> dict[str, Any]:
-        """Return the panel as plain dicts, lists, strings and numbers."""
-        # Rounding in float32 would come back as 0.8122999668: round what Python will print.
-        rounded = np.round(self.weights.astype(np.float64), DECIMALS)
+        """The panel as plain dicts, lists, strings and numbers."""
         return {
             "name": self.name,
             "title": self.title,
             "queries": list(self.queries),
             "keys": list(self.keys),
-            "weights": rounded.tolist(),
+            "weights": packed_weights(self.weights),
+            "scores": None if self.scores is None else packed(self.scores),
             "predicts": list(self.predicts),
             "causal": self.causal,
+            "query_words": list(self.query_words),
+            "key_words": list(self.key_words),
         }
 
 
 @dataclass(frozen=True)
+class Flow:
+    """How much of each input word has come to each word after each layer, by one way of telling."""
+
+    name: str  # rollout, gradient
+    title: str
+    panel: str  # the panel whose words these are
+    weights: Numbers  # (layers, words, words): row i after layer l is made of these shares
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "title": self.title,
+            "panel": self.panel,
+            "weights": packed_weights(self.weights),
+        }
+
+
+@dataclass(frozen=True)
+class Lens:
+    """What would be said next, were each layer the last (the logit lens)."""
+
+    words: tuple[str, ...]  # after which of them
+    layers: tuple[str, ...]  # the embedding first
+    likeliest: tuple[tuple[tuple[tuple[str, float], ...], ...], ...]
+    """[layer][word]: the likeliest next pieces and their probabilities, best first."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "words": list(self.words),
+            "layers": list(self.layers),
+            "likeliest": [
+                [[[piece, round(p, 6)] for piece, p in best] for best in layer]
+                for layer in self.likeliest
+            ],
+        }
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The vectors behind one panel: L layers, H heads, T queries, S keys, K and D sizes."""
+
+    panel: str
+    entered: Numbers  # (L, T, D): what is asked with
+    remembered: Numbers  # (L, S, D): what is looked at
+    queries: Numbers  # (L, H, T, K)
+    keys: Numbers  # (L, H, S, K)
+    values: Numbers  # (L, H, S, K)
+    found: Numbers  # (L, H, T, K): the weighted sums
+    output: Numbers  # (L, T, D): the heads joined, times W_O
+
+    def to_json(self) -> dict[str, Any]:
+        names = ("entered", "remembered", "queries", "keys", "values", "found", "output")
+        return {"panel": self.panel, **{name: packed(getattr(self, name)) for name in names}}
+
+
+@dataclass(frozen=True)
 class Picture:
-    """One sentence as one model saw it."""
+    """One text as one model saw it."""
 
     title: str
     caption: str
     source: str
     output: str
     panels: tuple[Panel, ...]
+    flows: tuple[Flow, ...] = ()
+    lens: Lens | None = None
+    steps: tuple[Steps, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What was summarised or left out, in whole sentences."""
 
     def __post_init__(self) -> None:
         names = [panel.name for panel in self.panels]
@@ -109,7 +184,7 @@ class Picture:
         raise LookupError(f"no panel is named {name!r}; there are: {known}")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the picture as plain dicts, lists, strings and numbers."""
+        """The picture as plain dicts, lists, strings and numbers."""
         return {
             "title": self.title,
             "caption": self.caption,
@@ -117,4 +192,59 @@ class Picture:
             "output": self.output,
             "colours": list(HEAD_COLOURS),
             "panels": [panel.to_json() for panel in self.panels],
+            "flows": [flow.to_json() for flow in self.flows],
+            "lens": None if self.lens is None else self.lens.to_json(),
+            "steps": [steps.to_json() for steps in self.steps],
+            "notes": list(self.notes),
         }
+
+    def _repr_html_(self) -> str:
+        """A notebook shows the page in a frame of its own."""
+        from html import escape
+
+        from regard.insight.page import render
+
+        page = escape(render(film(self)), quote=True)
+        return f'<iframe srcdoc="{page}" width="100%" height="900" style="border:0"></iframe>'
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What is seen at once: one picture, or two side by side."""
+
+    title: str  # such as "step 200"; empty where there is one scene
+    pictures: tuple[Picture, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"title": self.title, "pictures": [each.to_json() for each in self.pictures]}
+
+
+@dataclass(frozen=True)
+class Film:
+    """Scenes one after the other: how attention formed while a model was trained."""
+
+    scenes: tuple[Scene, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"scenes": [scene.to_json() for scene in self.scenes]}
+
+
+def film(*pictures: Picture) -> Film:
+    """One scene of one picture, or of two side by side."""
+    return Film((Scene("", pictures),))
+
+
+def packed(numbers: Numbers) -> dict[str, Any]:
+    """An array as text: 32 bits a number, little-endian."""
+    return _packed(numbers.astype("<f4"), "f32")
+
+
+def packed_weights(weights: Numbers) -> dict[str, Any]:
+    """Numbers from 0 to 1 in 16 bits: half the size, and off by less than an eye or a line shows"""
+    whole = np.round(np.clip(weights, 0, 1).astype(np.float64) * WEIGHT_ONE)
+    return _packed(whole.astype("<u2"), "u16")
+
+
+def _packed(array: npt.NDArray[Any], kind: str) -> dict[str, Any]:
+    data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
+    return {"type": kind, "shape": list(array.shape), "data": data}
