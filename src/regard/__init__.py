@@ -20,11 +20,11 @@ if "OMP_WAIT_POLICY" not in os.environ:
 
 if TYPE_CHECKING:
     from regard.errors import RegardError
+    from regard.insight.filming import train
     from regard.insight.watch import watch
     from regard.loading import load
     from regard.models.kind import ModelSpec
     from regard.training.recipe import Recipe, read_recipe
-    from regard.training.train import train
 
 _HOMES = {
     "ModelSpec": "regard.models.kind",
@@ -32,7 +32,7 @@ _HOMES = {
     "RegardError": "regard.errors",
     "load": "regard.loading",
     "read_recipe": "regard.training.recipe",
-    "train": "regard.training.train",
+    "train": "regard.insight.filming",
     "watch": "regard.insight.watch",
 }
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.attention.kind import ALL, Attention, AttentionSpec
 from regard.attention.masks import View
-from regard.attention.reference import explain
+from regard.attention.reference import explain, scores
 from regard.positions.sites import InAttention
 
 
@@ -29,6 +29,9 @@ class Fused(Attention):
         self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
     ) -> tuple[Tensor, Tensor]:
         return explain(q, k, v, view, position)
+
+    def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
+        return scores(q, k, view, position)
 
 
 def _joined(visible: Tensor | None, bias: Tensor | None) -> Tensor | None:

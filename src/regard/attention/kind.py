@@ -34,6 +34,10 @@ class Attention(nn.Module):
         """The same answers, by way of the weights (B, H, T, S), which come second."""
         raise NotImplementedError
 
+    def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
+        """What the softmax is given (B, H, T, S): q·k / √K and the bias; −∞ where none may look."""
+        raise NotImplementedError
+
 
 class AttentionSpec(Kind, room="regard.attention", default="fused"):
     """A kind of attention. `honours` is the subset of NEEDS that it can meet."""

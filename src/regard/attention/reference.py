@@ -52,6 +52,14 @@ def explain(
     return output if moved is None else output + moved, weights
 
 
+def scores(q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
+    """What `Attention.scores` promises."""
+    found = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+    bias = position.bias(q, view.queries, view.keys)
+    found = found if bias is None else found + bias
+    return found if view.visible is None else found.masked_fill(~view.visible, float("-inf"))
+
+
 class Reference(Attention):
     """Full attention by the equation as it is written; slower than `fused`, and transparent."""
 
@@ -62,6 +70,9 @@ class Reference(Attention):
         self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
     ) -> tuple[Tensor, Tensor]:
         return explain(q, k, v, view, position)
+
+    def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
+        return scores(q, k, view, position)
 
 
 class Spec(AttentionSpec):

@@ -1,17 +1,31 @@
-"""regard look: which word looked at which, as a page and in the terminal."""
+"""regard look: which word looked at which, as a page, live in a browser and in the terminal."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from regard.insight.picture import Picture
 
 
 def look(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
-    sentence: Annotated[str, typer.Argument(help="The sentence to translate and look into.")],
+    texts: Annotated[
+        list[str] | None, typer.Argument(help="What it reads; two are shown side by side.")
+    ] = None,
     to: Annotated[
         str | None, typer.Option(help="The language to produce; the other one unless given.")
     ] = None,
+    beside: Annotated[
+        Path | None, typer.Option(help="Another run folder, to be shown side by side.")
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="A page on this machine where you type the text.")
+    ] = False,
+    film: Annotated[
+        bool, typer.Option("--film", help="How attention formed, where the recipe had `look`.")
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -19,27 +33,84 @@ def look(
         ),
     ] = None,
     panel: Annotated[
-        str, typer.Option(help="What to show in the terminal: encoder, decoder or cross.")
-    ] = "cross",
+        str | None, typer.Option(help="What to show in the terminal: encoder, decoder or cross.")
+    ] = None,
     layer: Annotated[
         int | None, typer.Option(help="Which layer to show in the terminal, from 1; the last.")
     ] = None,
+    host: Annotated[
+        str, typer.Option(help="Where the live page listens; others reach it unless loopback.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the live page.")] = 8321,
 ) -> None:
     """Write a page that shows which word looked at which, and a compact view here."""
+    from regard.errors import ConfigError
+
+    asked = [name for name, given in (("--live", live), ("--film", film), ("TEXT", texts)) if given]
+    if len(asked) != 1:
+        raise ConfigError(
+            "give a text to look into (in quotes), or --live to type it in a browser, or --film; "
+            f"given: {' and '.join(asked) or 'none of them'}."
+        )
+    if len(texts or []) + (beside is not None) > 2:
+        raise ConfigError("two can be shown side by side: give two texts, or one and --beside.")
+    folders = [run, beside] if beside else [run]
+    if film:
+        _show_film(run, output)
+    elif live:
+        _serve(folders, host, port)
+    else:
+        pictures = [_picture(folder, text, to) for folder in folders for text in texts or []]
+        _write(pictures, output or run / "attention.html", panel, layer)
+
+
+def _picture(run: Path, text: str, to: str | None) -> "Picture":
+    from regard.insight.look import look as look_into
+    from regard.loading import load
+
+    return look_into(load(run), text, to, title=str(run))
+
+
+def _write(pictures: "list[Picture]", target: Path, panel: str | None, layer: int | None) -> None:
     from rich.console import Console
 
     from regard.errors import DataError
     from regard.insight import page, terminal
-    from regard.insight.look import look as look_into
-    from regard.loading import load_translator
+    from regard.insight.picture import film
 
-    picture = look_into(load_translator(run), sentence, to, title=str(run))
     try:
-        view = terminal.render(picture, panel, None if layer is None else layer - 1)
+        views = [
+            terminal.render(
+                each, panel or each.panels[-1].name, None if layer is None else layer - 1
+            )
+            for each in pictures
+        ]
     except LookupError as error:
         raise DataError(f"{error.args[0]}.") from None
-    target = output or run / "attention.html"
-    page.write(picture, target)
+    page.write(film(*pictures), target)
     console = Console()
-    console.print(view)
+    for view in views:
+        console.print(view)
+    for note in dict.fromkeys(note for each in pictures for note in each.notes):
+        console.print(note, highlight=False)
     console.print(f"The page is {target}; it opens in any browser.", highlight=False)
+
+
+def _show_film(run: Path, output: Path | None) -> None:
+    from regard.insight import filming, page
+
+    scenes = filming.film(run)
+    target = output or run / filming.PAGE
+    page.write(scenes, target)
+    typer.echo(f"{len(scenes.scenes)} scenes: the page is {target}; it opens in any browser.")
+
+
+def _serve(folders: list[Path], host: str, port: int) -> None:
+    from regard.insight.live import is_loopback, serve
+    from regard.loading import load
+
+    models: list[tuple[str, Any]] = [(str(folder), load(folder)) for folder in folders]
+    if not is_loopback(host):
+        typer.echo(f"Anyone who can reach {host} can use this page.", err=True)
+    typer.echo(f"http://{host}:{port} shows it; Ctrl-C ends.")
+    serve(models, host, port)

@@ -14,7 +14,7 @@ def resume(
 ) -> None:
     """Go on from the last whole checkpoint, exactly as if nothing had happened."""
     from regard.cli.console import reporter, show_scores
-    from regard.training.train import resume as go_on
+    from regard.insight.filming import resume as go_on
 
     report = reporter()
     go_on(run, overrides or (), report)

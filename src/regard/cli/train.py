@@ -18,8 +18,8 @@ def train(
 ) -> None:
     """Train what a recipe says and write a run folder."""
     from regard.cli.console import reporter, show_scores
+    from regard.insight.filming import train as train_recipe
     from regard.training.recipe import read_recipe
-    from regard.training.train import train as train_recipe
 
     read = read_recipe(recipe, overrides or ())
     folder = run or Path("runs") / recipe.stem

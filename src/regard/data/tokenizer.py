@@ -89,6 +89,11 @@ class Tokenizer:
             )
         return self._pieces.index(name)
 
+    @property
+    def special(self) -> frozenset[int]:
+        """Pieces that are no text: start, end, languages."""
+        return frozenset(self._special)
+
     def encode(self, text: str) -> list[int]:
         return self._backend.encode(text, add_special_tokens=False).ids
 

@@ -33,7 +33,7 @@ class Labeller:
     @torch.inference_mode()
     def classify(self, texts: Sequence[str]) -> list[Judgement]:
         """The likeliest label of each text, and how likely it is."""
-        rows = [self._ids(text, number) for number, text in enumerate(texts, start=1)]
+        rows = [self.ids(text, number) for number, text in enumerate(texts, start=1)]
         device = next(self.model.parameters()).device
         judged = []
         for start in range(0, len(rows), BATCH):
@@ -45,5 +45,6 @@ class Labeller:
             ]
         return judged
 
-    def _ids(self, text: str, number: int) -> list[int]:
+    def ids(self, text: str, number: int = 1) -> list[int]:
+        """What this model is given for a text; refuses what it cannot take."""
         return whole_text(text, number, self.tokenizer, self.max_length)

@@ -24,7 +24,7 @@ class Reader:
     @torch.inference_mode()
     def embed(self, texts: Sequence[str]) -> Tensor:
         """A vector of length 1 for each text (N, D): the mean of its words' states."""
-        rows = [self._ids(text, number) for number, text in enumerate(texts, start=1)]
+        rows = [self.ids(text, number) for number, text in enumerate(texts, start=1)]
         device = next(self.model.parameters()).device
         vectors = []
         for start in range(0, len(rows), BATCH):
@@ -33,5 +33,6 @@ class Reader:
             vectors.append(states.sum(1) / real.sum(1, keepdim=True))
         return torch.nn.functional.normalize(torch.cat(vectors), dim=-1).cpu()
 
-    def _ids(self, text: str, number: int) -> list[int]:
+    def ids(self, text: str, number: int = 1) -> list[int]:
+        """What this model is given for a text; refuses what it cannot take."""
         return whole_text(text, number, self.tokenizer, self.max_length)

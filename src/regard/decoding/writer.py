@@ -45,7 +45,7 @@ class Writer:
     ) -> list[list[str]]:
         """Continuations of each prompt, best first."""
         search = search or Search()
-        asked = [self._ids(prompt) for prompt in prompts]
+        asked = [self.ids(prompt) for prompt in prompts]
         for ids in asked:
             self._check_room(len(ids), tokens)
         written: list[list[str]] = [[] for _ in prompts]
@@ -119,19 +119,25 @@ class Writer:
         model = self.decodable.now
         scores = []
         for text in texts:
-            ids = self._ids(text)
+            ids = self.ids(text)
             self._check_room(len(ids), 1)
             first = torch.tensor([ids[0]])
             scores += score(model, model.start(), first, self.tokenizer.end, [ids[1:]])
         return scores
 
-    def _ids(self, text: str) -> list[int]:
+    def ids(self, text: str) -> list[int]:
+        """What this model is given for a text; refuses what it cannot take."""
         ids = [*self.begin, *self.tokenizer.encode(text)]
+        if len(ids) > self.max_length:
+            raise DataError(
+                f"the text has {len(ids):,} tokens and this model takes at most "
+                f"{self.max_length:,}: shorten it."
+            )
         return ids or [self.tokenizer.end]  # a new text begins where another has ended
 
     def _read(self, model: Any, prompt: str, tokens: int) -> tuple[Any, torch.Tensor, list[int]]:
         """The state after all of the prompt but its last word, that word, and the words before."""
-        *said, last = self._ids(prompt)
+        *said, last = self.ids(prompt)
         self._check_room(len(said) + 1, tokens)
         device = next(self.model.parameters()).device
         with torch.inference_mode():

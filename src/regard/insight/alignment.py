@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from regard.decoding.translator import Translation, Translator
-from regard.insight.look import watched
+from regard.insight.watch import watch
 
 Weights = npt.NDArray[np.float32]
 
@@ -59,7 +60,14 @@ def align_parts(
 
 def _weights(translator: Translator, asked: list[int], said: list[int], layer: int) -> Weights:
     """The mean over the heads of one cross-attention: (words to be said, source)."""
-    layers = watched(translator, asked, said).stack("decoder.blocks", "cross")
+    device = translator.device
+    with torch.inference_mode(), watch(translator.model, {"weights"}) as seen:
+        translator.model(
+            torch.tensor([asked], device=device),
+            torch.ones(1, len(asked), dtype=torch.bool, device=device),
+            torch.tensor([[translator.tokenizer.start, *said]], device=device),
+        )
+    layers = seen.stack("decoder.blocks", "cross")
     chosen: Weights = layers[max(layer, -len(layers))].mean(0)
     return chosen
 

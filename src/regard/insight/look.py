@@ -1,68 +1,77 @@
-"""What a translator looked at while it translated one sentence, as a picture."""
+"""What a model looked at while it read one text, as a picture."""
 
-import numpy as np
-import numpy.typing as npt
+from typing import Any
+
 import torch
 
-from regard.data.tokenizer import END, START
-from regard.decoding.translator import Translator
+from regard.errors import DataError
+from regard.insight.flows import flows
+from regard.insight.lens import lens
 from regard.insight.picture import Panel, Picture
-from regard.insight.watch import Seen, watch
+from regard.insight.readings import Part, Reading, reading
+from regard.insight.seen import Seen
+from regard.insight.steps import steps
+from regard.insight.summary import bearable
+from regard.insight.watch import USUAL, watch
 from regard.models.kind import parameter_count
 
-Weights = npt.NDArray[np.float32]
+IN_DETAIL = 128  # words: up to here all vectors and scores are shown
+FOLLOWED = 512  # words: up to here they are followed through the layers
 
 
-def look(translator: Translator, text: str, to: str | None = None, title: str = "") -> Picture:
-    """Translate, then run source and translation through the model once more, watched."""
-    to = to or translator.other_language(text)
-    source = translator.source_ids(text, to, "the sentence")
-    target = translator.say([source])[0]
-    seen = watched(translator, source, target)
-    words = tuple(translator.tokenizer.pieces(source))
-    said = tuple(translator.tokenizer.pieces(target))
-    queries, predicts = (START, *said), (*said, END)
-    encoder = seen.stack("encoder.blocks", "attention")
-    decoder = seen.stack("decoder.blocks", "attention")
-    cross = seen.stack("decoder.blocks", "cross")
+def look(loaded: Any, text: str, to: str | None = None, title: str = "") -> Picture:
+    """Run a text through what `regard.load` gave, watched: a translation, a text, a judgement."""
+    return bearable(picture(reading(loaded, text, to), text, title))
+
+
+def picture(read: Reading, text: str, title: str = "") -> Picture:
+    """All that can be shown of a reading."""
+    longest = max(len(part.queries.pieces) for part in read.parts)
+    in_detail, followed = longest <= IN_DETAIL, longest <= FOLLOWED
+    points = USUAL | {"scores"} if in_detail else {"weights", "residual"}
+    with torch.inference_mode(), watch(read.model, points) as seen:
+        read.run()
+    if not seen.names():
+        raise DataError("this model has no attention to show.")
+    notes = []
+    if not in_detail:
+        notes.append(f"Beyond {IN_DETAIL} words, scores and the steps behind them are left out.")
+    if not followed:
+        notes.append(f"Beyond {FOLLOWED} words, words are not followed through the layers.")
     return Picture(
         title=title,
-        caption=_caption(translator, encoder, decoder),
+        caption=_caption(read, seen),
         source=text,
-        output=translator.tokenizer.decode(target),
-        panels=(
-            Panel("encoder", "Encoder self-attention", words, words, encoder),
-            Panel(
-                "decoder",
-                "Decoder self-attention",
-                queries,
-                queries,
-                decoder,
-                predicts,
-                causal=True,
-            ),
-            Panel("cross", "Cross-attention", queries, words, cross, predicts),
-        ),
+        output=read.output,
+        panels=tuple(_panel(part, seen, in_detail) for part in read.parts),
+        flows=flows(read, seen) if followed else (),
+        lens=lens(read, seen) if followed else None,
+        steps=steps(read, seen) if in_detail else (),
+        notes=tuple(notes),
     )
 
 
-def watched(translator: Translator, source: list[int], target: list[int]) -> Seen:
-    """What the model looks at while it reads a source and says a target, both as ids."""
-    device = translator.device
-    with torch.inference_mode(), watch(translator.model) as seen:
-        translator.model(
-            torch.tensor([source], device=device),
-            torch.ones(1, len(source), dtype=torch.bool, device=device),
-            torch.tensor([[translator.tokenizer.start, *target]], device=device),
-        )
-    return seen
-
-
-def _caption(
-    translator: Translator, encoder: npt.NDArray[np.float32], decoder: npt.NDArray[np.float32]
-) -> str:
-    size = parameter_count(translator.model) / 1e6
-    return (
-        f"encoder-decoder, {len(encoder)} + {len(decoder)} layers, {encoder.shape[1]} heads, "
-        f"{size:.1f} M parameters"
+def _panel(part: Part, seen: Seen, in_detail: bool) -> Panel:
+    return Panel(
+        part.name,
+        part.title,
+        part.queries.pieces,
+        part.keys.pieces,
+        seen.stack(part.blocks, part.attention),
+        part.predicts,
+        part.causal,
+        seen.stack(part.blocks, part.attention, "scores") if in_detail else None,
+        part.queries.numbers,
+        part.keys.numbers,
     )
+
+
+def _caption(read: Reading, seen: Seen) -> str:
+    """Its kind, its layers and heads, its size."""
+    name = type(read.model).__name__
+    kind = "".join(f"-{sign.lower()}" if sign.isupper() else sign for sign in name).strip("-")
+    own = [part for part in read.parts if part.attention != "cross"]
+    stacks = [seen.stack(part.blocks, part.attention) for part in own]
+    layers = " + ".join(str(len(stack)) for stack in stacks)
+    size = parameter_count(read.model) / 1e6
+    return f"{kind}, {layers} layers, {stacks[0].shape[1]} heads, {size:.1f} M parameters"

@@ -198,6 +198,27 @@ class Picture:
             "notes": list(self.notes),
         }
 
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> Picture:
+        """The panels of what `to_json` gave, and its texts."""
+        texts = (content[name] for name in ("title", "caption", "source", "output"))
+        panels = tuple(
+            Panel(
+                panel["name"],
+                panel["title"],
+                tuple(panel["queries"]),
+                tuple(panel["keys"]),
+                unpacked(panel["weights"]),
+                tuple(panel["predicts"]),
+                panel["causal"],
+                None,
+                tuple(panel["query_words"]),
+                tuple(panel["key_words"]),
+            )
+            for panel in content["panels"]
+        )
+        return cls(*texts, panels=panels, notes=tuple(content["notes"]))
+
     def _repr_html_(self) -> str:
         """A notebook shows the page in a frame of its own."""
         from html import escape
@@ -243,6 +264,14 @@ def packed_weights(weights: Numbers) -> dict[str, Any]:
     """Numbers from 0 to 1 in 16 bits: half the size, and off by less than an eye or a line shows"""
     whole = np.round(np.clip(weights, 0, 1).astype(np.float64) * WEIGHT_ONE)
     return _packed(whole.astype("<u2"), "u16")
+
+
+def unpacked(content: dict[str, Any]) -> Numbers:
+    """What `packed` or `packed_weights` was given."""
+    kinds = {"f32": ("<f4", 1.0), "u16": ("<u2", float(WEIGHT_ONE))}
+    kind, one = kinds[content["type"]]
+    whole = np.frombuffer(base64.b64decode(content["data"]), kind).reshape(content["shape"])
+    return (whole / one).astype(np.float32)
 
 
 def _packed(array: npt.NDArray[Any], kind: str) -> dict[str, Any]:

@@ -2,72 +2,55 @@
 
     with regard.watch(model) as seen:
         model(source, padding, target)
-    seen.weights("encoder.blocks.0.attention")      # (B, H, T, S)
+    seen.weights("encoder.blocks.0.attention")                  # (B, H, T, S)
+    seen.last("encoder.blocks.0.feed_forward", "activations")   # (B, T, inner)
+    seen.last("encoder.blocks.0", "residual")                   # (B, T, D), after this block
 
 Models carry no flags for this. While somebody watches, each attention answers by way of its weights
 (`explain`), which are recorded; nothing is changed in the model and nothing is paid afterwards.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from torch import Tensor, nn
 
 from regard.attention.kind import Attention
-from regard.errors import RegardError
+from regard.attention.multihead import MultiHead
+from regard.blocks.decoder import DecoderBlock
+from regard.blocks.encoder import EncoderBlock
+from regard.blocks.feedforward.dense import Dense
+from regard.blocks.feedforward.gated import Gated
+from regard.errors import ConfigError
+from regard.insight.seen import Seen
+from regard.models.embedding import Embedding
 
-POINTS = ("weights", "queries", "keys", "values")
-
-
-class Seen:
-    """What was recorded, by the name of the module and the point in it."""
-
-    def __init__(self) -> None:
-        self._records: dict[tuple[str, str], list[Tensor]] = {}
-
-    def names(self) -> list[str]:
-        """The attentions that ran, in the order in which they first did."""
-        return list(dict.fromkeys(name for name, _ in self._records))
-
-    def calls(self, name: str, point: str = "weights") -> list[Tensor]:
-        """One tensor for each time the module ran while watched."""
-        try:
-            return self._records[name, point]
-        except KeyError:
-            raise RegardError(
-                f"nothing was seen of '{name}' at '{point}'; seen: {', '.join(self.names())}."
-            ) from None
-
-    def weights(self, name: str) -> Tensor:
-        """Attention weights (B, H, T, S) of the last time the module ran."""
-        return self.calls(name)[-1]
-
-    def stack(self, blocks: str, attention: str) -> npt.NDArray[np.float32]:
-        """The first row's weights in every layer of a stack: (layers, H, T, S)."""
-        layers = [name for name in self.names() if _is_in(name, blocks, attention)]
-        return np.stack([self.weights(name)[0].detach().float().cpu().numpy() for name in layers])
-
-    def record(self, name: str, point: str, tensor: Tensor) -> None:
-        self._records.setdefault((name, point), []).append(tensor)
-
-
-def _is_in(name: str, blocks: str, attention: str) -> bool:
-    """Is this the attention of that name in some block of that stack?"""
-    *stack, _, last = name.split(".")
-    return ".".join(stack) == blocks and last == attention
+POINTS = {
+    "weights": "who looked at whom, (B, H, T, S)",
+    "queries": "(B, H, T, K)",
+    "keys": "(B, H, S, K)",
+    "values": "(B, H, S, K)",
+    "found": "what each head found, (B, H, T, K)",
+    "output": "the heads joined, times W_O: (B, T, D)",
+    "residual": "the stream after the embedding and after each block, (B, T, D)",
+    "activations": "the feed-forward network's inner numbers, (B, T, inner)",
+    "scores": "before the softmax, (B, H, T, S); recorded on request only",
+}
+USUAL = frozenset(POINTS) - {"scores"}
 
 
 @contextmanager
-def watch(model: nn.Module) -> Iterator[Seen]:
-    """Record every attention of the model for as long as the context lasts."""
+def watch(model: nn.Module, points: Collection[str] = USUAL) -> Iterator[Seen]:
+    """Record these points of a model's parts for as long as the context lasts."""
+    unknown = sorted(set(points) - set(POINTS))
+    if unknown:
+        raise ConfigError(f"there is no point '{unknown[0]}'; there are: {', '.join(POINTS)}.")
     seen = Seen()
     hooks = [
-        module.register_forward_hook(_recorder(seen, name.removesuffix(".attention")))
+        hook
         for name, module in model.named_modules()
-        if isinstance(module, Attention)
+        for hook in _hooks(module, name, points, seen)
     ]
     try:
         yield seen
@@ -76,12 +59,42 @@ def watch(model: nn.Module) -> Iterator[Seen]:
             hook.remove()
 
 
-def _recorder(seen: Seen, name: str) -> Any:
+def _hooks(module: nn.Module, name: str, points: Collection[str], seen: Seen) -> Iterator[Any]:
+    """The hooks that one part of a model needs."""
+    if isinstance(module, Attention):
+        # An attention and what projects for it are one thing to whoever watches.
+        yield module.register_forward_hook(
+            _explained(name.removesuffix(".attention"), points, seen)
+        )
+    elif isinstance(module, MultiHead) and "output" in points:
+        yield module.register_forward_hook(_recorded(name, "output", seen))
+    elif isinstance(module, (Embedding, EncoderBlock, DecoderBlock)) and "residual" in points:
+        yield module.register_forward_hook(_recorded(name, "residual", seen))
+    elif isinstance(module, (Dense, Gated)) and "activations" in points:
+        yield module.narrow.register_forward_pre_hook(_entering(name, "activations", seen))
+
+
+def _explained(name: str, points: Collection[str], seen: Seen) -> Callable[..., Tensor]:
     def answer_by_weights(module: Attention, inputs: tuple[Any, ...], _: Tensor) -> Tensor:
-        output, weights = module.explain(*inputs)
-        recorded = (weights, *inputs[:3])
-        for point, tensor in zip(POINTS, recorded, strict=True):
-            seen.record(name, point, tensor)
-        return output
+        q, k, v, view, position = inputs
+        found, weights = module.explain(*inputs)
+        recorded = {"weights": weights, "queries": q, "keys": k, "values": v, "found": found}
+        if "scores" in points:
+            recorded["scores"] = module.scores(q, k, view, position)
+        for point, tensor in recorded.items():
+            if point in points:
+                seen.record(name, point, tensor)
+        return found
 
     return answer_by_weights
+
+
+def _recorded(name: str, point: str, seen: Seen) -> Callable[..., None]:
+    def record(_: nn.Module, _inputs: Any, output: Any) -> None:
+        seen.record(name, point, output[0] if isinstance(output, tuple) else output)
+
+    return record
+
+
+def _entering(name: str, point: str, seen: Seen) -> Callable[..., None]:
+    return lambda _, inputs: seen.record(name, point, inputs[0])

@@ -15,6 +15,11 @@ from regard.training.jobs import JobSpec
 from regard.training.spec import TrainingSpec
 
 
+class LookSpec(Spec):
+    every: int = Field(200, gt=0, description="steps from one look to the next")
+    text: str = Field(..., min_length=1, description="what the model reads each time")
+
+
 class Recipe(Spec):
     job: JobSpec = kind_field(JobSpec, "what the model is for, a kind in training/jobs/")
     data: DataSpec = Field(..., description="where the text comes from")
@@ -23,6 +28,9 @@ class Recipe(Spec):
     vectors: VectorsSpec | None = Field(None, description="pretrained vectors for the embedding")
     training: TrainingSpec = Field(
         default_factory=lambda: TrainingSpec.model_validate({}), description="how it is trained"
+    )
+    look: LookSpec | None = Field(
+        None, description="keep what looks at what in a text while training: a film"
     )
 
 

@@ -7,7 +7,7 @@ model.json and all that it vouches for      at the end
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from regard.training.card import card
 from regard.training.checkpoint import Standing
 from regard.training.curves import curves
 from regard.training.distributed import World, world
-from regard.training.events import Ended
+from regard.training.events import Ended, Event, Step
 from regard.training.jobs import Task
 from regard.training.learner import Learner
 from regard.training.loop import fit, why_over
@@ -37,11 +37,20 @@ from regard.training.signals import heeding
 from regard.training.vectors import seed_vectors
 
 RECIPE, LEDGER, BEGINNING = "recipe.yaml", "ledger.json", "training.json"
+FILM = "film"  # what an onlooker keeps
 UNKNOWN_ALARM = 0.05  # of the training tokens
 
 
+# Called with the step and what `regard.load` would give, as often as the recipe's `look` says
+Onlooker = Callable[[int, Any], None]
+
+
 def train(
-    recipe: Recipe, folder: Path | str, report: Reporter = silent, fresh: bool = False
+    recipe: Recipe,
+    folder: Path | str,
+    report: Reporter = silent,
+    fresh: bool = False,
+    onlooker: Onlooker | None = None,
 ) -> Any:
     """Train what the recipe says and write the run folder; gives what `regard.load` would."""
     folder = Path(folder)
@@ -49,19 +58,26 @@ def train(
         with where.together():
             if where.leads:
                 _refuse_to_overwrite(folder, fresh)
-        return _train(recipe, folder, where, report if where.leads else silent, resuming=False)
+        report = report if where.leads else silent
+        return _train(recipe, folder, where, report, onlooker, resuming=False)
 
 
-def resume(folder: Path | str, changes: Sequence[str] = (), report: Reporter = silent) -> Any:
+def resume(
+    folder: Path | str,
+    changes: Sequence[str] = (),
+    report: Reporter = silent,
+    onlooker: Onlooker | None = None,
+) -> Any:
     """Go on from the last whole checkpoint; `changes` are overrides of the recipe."""
     folder = Path(folder)
     with world() as where:
         with where.together():
-            recipe = _recipe_of(folder, changes)
-        return _train(recipe, folder, where, report if where.leads else silent, resuming=True)
+            recipe = recipe_of(folder, changes)
+        report = report if where.leads else silent
+        return _train(recipe, folder, where, report, onlooker, resuming=True)
 
 
-def _recipe_of(folder: Path, changes: Sequence[str]) -> Recipe:
+def recipe_of(folder: Path, changes: Sequence[str]) -> Recipe:
     for name in (RECIPE, BEGINNING):
         if not (folder / name).is_file():
             raise RunError(
@@ -81,7 +97,14 @@ def _refuse_to_overwrite(folder: Path, fresh: bool) -> None:
     runs.check_writable(folder)
 
 
-def _train(recipe: Recipe, folder: Path, where: World, report: Reporter, resuming: bool) -> Any:
+def _train(
+    recipe: Recipe,
+    folder: Path,
+    where: World,
+    report: Reporter,
+    onlooker: Onlooker | None,
+    resuming: bool,
+) -> Any:
     machine.keep_freed_memory()
     prepared = prepare_data(recipe, where, report)
     task = recipe.job.task(recipe, prepared)
@@ -94,7 +117,8 @@ def _train(recipe: Recipe, folder: Path, where: World, report: Reporter, resumin
             _clear(folder)
         if where.leads:
             _begin(recipe, folder, prepared)
-    ended = _fit(learner, task, standing, folder, report)
+    look = _looking(recipe, learner, task, onlooker)
+    ended = _fit(learner, task, standing, folder, report, look)
     if not ended.finished:
         raise Interrupted(f"stopped at step {standing.step:,}, saved: `regard resume {folder}`.")
     with where.together():
@@ -169,7 +193,7 @@ def _clear(folder: Path) -> None:
     runs.claim(folder)
     for name in (metrics.NAME, runs.DESCRIPTION):
         (folder / name).unlink(missing_ok=True)
-    for old in (checkpoint.FOLDER, "tensorboard"):
+    for old in (checkpoint.FOLDER, "tensorboard", FILM):
         shutil.rmtree(folder / old, ignore_errors=True)
 
 
@@ -184,7 +208,30 @@ def _begin(recipe: Recipe, folder: Path, prepared: Prepared) -> None:
     )
 
 
-def _fit(learner: Learner, task: Task, standing: Standing, folder: Path, report: Reporter) -> Ended:
+def _looking(
+    recipe: Recipe, learner: Learner, task: Task, onlooker: Onlooker | None
+) -> Callable[[Event], None]:
+    """What lets the onlooker see the model when it is time."""
+
+    def look(event: Event) -> None:
+        if onlooker is None or recipe.look is None or not isinstance(event, Step):
+            return
+        if event.step == 1 or event.step % recipe.look.every == 0:
+            with learner.at_its_best() as model:  # all processes: weights may be in parts
+                if learner.world.leads:
+                    onlooker(event.step, task.product(model))
+
+    return look
+
+
+def _fit(
+    learner: Learner,
+    task: Task,
+    standing: Standing,
+    folder: Path,
+    report: Reporter,
+    look: Callable[[Event], None],
+) -> Ended:
     peak = machine.matrix_peak(learner.world.device)
 
     def utilisation(rate: float) -> float | None:
@@ -198,6 +245,7 @@ def _fit(learner: Learner, task: Task, standing: Standing, folder: Path, report:
         for event in fit(learner, task, standing, folder, interruption):
             keep(event)
             show(event)
+            look(event)
     assert isinstance(event, Ended)
     report.say(f"Step {standing.step:,}: {event.why}.")
     return event

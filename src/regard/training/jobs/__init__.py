@@ -63,6 +63,10 @@ class Task(Protocol):
         """Scores on the dev data, `metric` among them."""
         ...
 
+    def product(self, model: nn.Module) -> Any:
+        """The model ready to do its job, as `regard.load` would give it."""
+        ...
+
     def finish(self, model: nn.Module, report: "Reporter") -> Finished:
         """The last judgement, on the test data where there are any."""
         ...

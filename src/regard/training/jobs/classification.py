@@ -61,13 +61,17 @@ class Classification:
     def measure(self, model: nn.Module, world: World) -> dict[str, float]:
         return self._judge(model, self.prepared.dev, world.device)
 
+    def product(self, model: nn.Module) -> Labeller:
+        labels, length = self.prepared.labels, self.recipe.model.max_length
+        return Labeller(model, self.prepared.tokenizer, labels, length)
+
     def finish(self, model: nn.Module, report: Reporter) -> Finished:
         part, store = self.prepared.judged
         with report.busy(f"Scoring on {part} …"):
             scores = self._judge(model, store, next(model.parameters()).device)
         labels, length = self.prepared.labels, self.recipe.model.max_length
         return Finished(
-            product=Labeller(model, self.prepared.tokenizer, labels, length),
+            product=self.product(model),
             title=f"A classifier: {', '.join(labels[:10])}",
             card=f"| {part} texts | accuracy | loss |\n|---|---|---|\n"
             f"| {len(store):,} | {scores['accuracy']:.1%} | {scores['loss']:.4f} |\n",

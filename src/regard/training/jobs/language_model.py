@@ -53,13 +53,16 @@ class LanguageModelling:
     def measure(self, model: nn.Module, world: World) -> dict[str, float]:
         return self._judge(model, self.prepared.dev, world.device)
 
+    def product(self, model: nn.Module) -> Writer:
+        return Writer(cast("LanguageModel", model), self.prepared.tokenizer, self._context)
+
     def finish(self, model: nn.Module, report: Reporter) -> Finished:
         part, store = self.prepared.judged
         with report.busy(f"Scoring on {part} …"):
             scores = self._judge(model, store, next(model.parameters()).device)
         perplexity = math.exp(scores["loss"])
         return Finished(
-            product=Writer(cast("LanguageModel", model), self.prepared.tokenizer, self._context),
+            product=self.product(model),
             title="A language model",
             card=f"| {part} loss per token | perplexity | next tokens right |\n|---|---|---|\n"
             f"| {scores['loss']:.4f} | {perplexity:.2f} | {scores['accuracy']:.1%} |\n",

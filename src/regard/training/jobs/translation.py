@@ -60,12 +60,12 @@ class Translation:
         scores = {"loss": loss / tokens}
         if self.metric != "loss":
             limit = self.recipe.training.evaluation.limit
-            judged = self._judge(self.translator(model), dev, limit, silent, beam=1)
+            judged = self._judge(self.product(model), dev, limit, silent, beam=1)
             scores["bleu"] = sum(each.bleu for each in judged.values()) / len(judged)
             scores["chrf"] = sum(each.chrf for each in judged.values()) / len(judged)
         return scores
 
-    def translator(self, model: nn.Module) -> Translator:
+    def product(self, model: nn.Module) -> Translator:
         return Translator(
             cast("EncoderDecoder", model),
             self.prepared.tokenizer,
@@ -75,7 +75,7 @@ class Translation:
         )
 
     def finish(self, model: nn.Module, report: Reporter) -> Finished:
-        translator = self.translator(model)
+        translator = self.product(model)
         part, store = self.prepared.judged
         scores = self._judge(translator, store, len(store), report, beam=1)
         details = {

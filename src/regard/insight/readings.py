@@ -1,0 +1,170 @@
+"""What each kind of model does with a text: how it is run, and what then looks at what.
+
+A new kind of model is one more function here; all that is drawn follows from its `Reading`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from regard.data.tokenizer import END, START, Tokenizer
+from regard.decoding.labeller import Labeller
+from regard.decoding.reader import Reader
+from regard.decoding.translator import Translator
+from regard.decoding.writer import Writer
+from regard.errors import DataError
+
+
+class Words(NamedTuple):
+    """A row of pieces as a person reads them, and the number of the word that each is part of."""
+
+    pieces: tuple[str, ...]
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One kind of attention: where in the model, and who looks at whom."""
+
+    name: str
+    title: str
+    blocks: str  # the stack, by name
+    attention: str  # in each of its blocks
+    queries: Words
+    keys: Words
+    predicts: tuple[str, ...] = ()
+    causal: bool = False
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A model about to read a text."""
+
+    model: nn.Module
+    run: Callable[[], Tensor]  # the model's answer to be explained: its log-probability, one number
+    parts: tuple[Part, ...]
+    output: str  # what it said of the text, if anything
+    decoder: str = ""  # the stack that says what comes next, by name; "" where none does
+    tokenizer: Tokenizer | None = None  # of what comes next
+
+
+def reading(loaded: Any, text: str, to: str | None = None) -> Reading:
+    """How what `regard.load` gave reads a text; a translator says it in the language `to`."""
+    if isinstance(loaded, Translator):
+        return _translating(loaded, text, to)
+    if to is not None:
+        raise DataError(
+            f"a {type(loaded).__name__.lower()} speaks as it was given: leave out 'to'."
+        )
+    ways: dict[type, Callable[[Any, str], Reading]] = {
+        Writer: _writing,
+        Labeller: _judging,
+        Reader: _encoding,
+    }
+    return ways[type(loaded)](loaded, text)
+
+
+def _translating(loaded: Translator, text: str, to: str | None) -> Reading:
+    to = to or loaded.other_language(text)
+    source = loaded.source_ids(text, to, "the sentence")
+    target = loaded.say([source])[0]
+    words = _words(loaded.tokenizer, source)
+    said = _words(loaded.tokenizer, target)
+    queries = Words((START, *said.pieces), (0, *(number + 1 for number in said.numbers)))
+    predicts = (*said.pieces, END)
+    inputs = (
+        _row(loaded, source),
+        torch.ones(1, len(source), dtype=torch.bool, device=loaded.device),
+        _row(loaded, [loaded.tokenizer.start, *target]),
+    )
+    wanted = [*target, loaded.tokenizer.end]
+    back, across = "Decoder self-attention", "Cross-attention"
+    return Reading(
+        loaded.model,
+        lambda: _log_p(loaded.model(*inputs)[0], wanted),
+        (
+            Part("encoder", "Encoder self-attention", "encoder.blocks", "attention", words, words),
+            Part("decoder", back, "decoder.blocks", "attention", queries, queries, predicts, True),
+            Part("cross", across, "decoder.blocks", "cross", queries, words, predicts),
+        ),
+        loaded.tokenizer.decode(target),
+        "decoder",
+        loaded.tokenizer,
+    )
+
+
+def _writing(loaded: Writer, text: str) -> Reading:
+    ids = loaded.ids(text)
+    row = _row(loaded, ids)
+    with torch.inference_mode():
+        likeliest = loaded.model(row)[0].argmax(-1).tolist()
+    words = _words(loaded.tokenizer, ids)
+    predicts = tuple(loaded.tokenizer.pieces(likeliest))
+    title = "Self-attention"
+    return Reading(
+        loaded.model,
+        lambda: _log_p(loaded.model(row)[0], likeliest),
+        (Part("decoder", title, "decoder.blocks", "attention", words, words, predicts, True),),
+        "",
+        "decoder",
+        loaded.tokenizer,
+    )
+
+
+def _judging(loaded: Labeller, text: str) -> Reading:
+    ids = loaded.ids(text)
+    row, real = _row(loaded, ids), _real(loaded, ids)
+    judged = loaded.classify([text])[0]
+    label = loaded.labels.index(judged.label)
+    words = _words(loaded.tokenizer, ids)
+    return Reading(
+        loaded.model,
+        lambda: loaded.model(row, real)[0].log_softmax(-1)[label],
+        (Part("encoder", "Self-attention", "encoder.blocks", "attention", words, words),),
+        f"{judged.label} ({judged.probability:.0%})",
+    )
+
+
+def _encoding(loaded: Reader, text: str) -> Reading:
+    ids = loaded.ids(text)
+    row, real = _row(loaded, ids), _real(loaded, ids)
+    words = _words(loaded.tokenizer, ids)
+    return Reading(
+        loaded.model,
+        lambda: loaded.model(row, real)[0].mean(0).norm(),  # an encoder says nothing: its vector
+        (Part("encoder", "Self-attention", "blocks", "attention", words, words),),
+        "",
+    )
+
+
+def _row(loaded: Any, ids: Sequence[int]) -> Tensor:
+    device = next(loaded.model.parameters()).device
+    return torch.tensor([ids], dtype=torch.long, device=device)
+
+
+def _real(loaded: Any, ids: Sequence[int]) -> Tensor:
+    return torch.ones_like(_row(loaded, ids), dtype=torch.bool)
+
+
+def _log_p(logits: Tensor, wanted: Sequence[int]) -> Tensor:
+    """The log-probability of saying all of these, one at each place (T, V)."""
+    ids = torch.tensor(wanted, device=logits.device)
+    return logits.log_softmax(-1).gather(1, ids[:, None]).sum()
+
+
+def _words(tokenizer: Tokenizer, ids: Sequence[int]) -> Words:
+    """What a person reads; a special piece is a word of its own."""
+    numbers: list[int] = []
+    plain: list[int] = []
+    for each in ids:
+        special = each in tokenizer.special
+        begins = not plain or special
+        if not begins:
+            before, after = (tokenizer.decode(some) for some in (plain, [*plain, each]))
+            begins = len(after.split()) > len(before.split())
+        numbers.append((numbers[-1] if numbers else -1) + begins)
+        plain = [] if special else [each] if begins else [*plain, each]
+    return Words(tuple(tokenizer.pieces(ids)), tuple(numbers))

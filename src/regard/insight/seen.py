@@ -1,0 +1,105 @@
+"""What was seen inside a model: tensors by the name of a part and a point in it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from regard.errors import DataError, RegardError
+from regard.files import write_whole
+
+Numbers = npt.NDArray[np.float32]
+
+
+class Seen:
+    def __init__(self) -> None:
+        self._records: dict[tuple[str, str], list[Tensor]] = {}
+
+    def record(self, name: str, point: str, tensor: Tensor) -> None:
+        self._records.setdefault((name, point), []).append(tensor)
+
+    def names(self, point: str = "weights") -> list[str]:
+        """The parts of which this was seen, in the order in which they first ran."""
+        return [name for name, seen in self._records if seen == point]
+
+    def points(self, name: str) -> list[str]:
+        """What was seen of a part."""
+        return [point for each, point in self._records if each == name]
+
+    def calls(self, name: str, point: str = "weights") -> list[Tensor]:
+        """One tensor for each time the part ran while watched."""
+        try:
+            return self._records[name, point]
+        except KeyError:
+            raise RegardError(
+                f"nothing was seen of '{name}' at '{point}'; seen: {', '.join(self.names(point))}."
+            ) from None
+
+    def last(self, name: str, point: str) -> Tensor:
+        """Of the last time the part ran."""
+        return self.calls(name, point)[-1]
+
+    def weights(self, name: str) -> Tensor:
+        """Attention weights (B, H, T, S) of the last time the attention ran."""
+        return self.last(name, "weights")
+
+    def stack(self, blocks: str, attention: str, point: str = "weights") -> Numbers:
+        """Of the first row, what was seen in every layer of a stack: (layers, …)."""
+        layers = [name for name in self.names(point) if _is_in(name, blocks, attention)]
+        return np.stack([as_numpy(self.last(name, point)[0]) for name in layers])
+
+    def to_numpy(self) -> dict[str, Numbers]:
+        """Everything of the last time each part ran, by "name point"."""
+        return {f"{name} {point}": as_numpy(t[-1]) for (name, point), t in self._records.items()}
+
+    def to_table(self) -> pa.Table:
+        """All attention weights, one a line: whose, in which row, from which word to which."""
+        tables = []
+        for name in self.names():
+            for call, tensor in enumerate(self.calls(name)):
+                weights = as_numpy(tensor)
+                row, head, query, key = (each.ravel() for each in np.indices(weights.shape))
+                columns = {"call": np.full(weights.size, call), "row": row, "head": head}
+                columns |= {"query": query, "key": key, "weight": weights.ravel()}
+                names = pa.array([name] * weights.size).dictionary_encode()
+                tables.append(pa.table({"name": names, **columns}))
+        return pa.concat_tables(tables).unify_dictionaries() if tables else pa.table({})
+
+    def save(self, path: Path | str) -> None:
+        """Write everything to a file (safetensors), whole or not at all."""
+        keys, tensors = [], {}
+        for (name, point), calls in self._records.items():
+            keys.append([name, point, len(calls)])
+            for call, tensor in enumerate(calls):
+                tensors[f"{name} {point} {call}"] = tensor.detach().cpu().contiguous().clone()
+        write_whole(Path(path), save(tensors, metadata={"seen": json.dumps(keys)}))
+
+    @classmethod
+    def load(cls, path: Path | str) -> "Seen":
+        seen = cls()
+        try:
+            with safe_open(str(path), "pt") as file:
+                for name, point, calls in json.loads((file.metadata() or {})["seen"]):
+                    for call in range(calls):
+                        seen.record(name, point, file.get_tensor(f"{name} {point} {call}"))
+        except (SafetensorError, OSError, KeyError, ValueError) as error:
+            raise DataError(
+                f"{path}: is not what Seen.save writes, or damaged ({error})."
+            ) from None
+        return seen
+
+
+def as_numpy(tensor: Tensor) -> Numbers:
+    numbers: Numbers = tensor.detach().float().cpu().numpy()
+    return numbers
+
+
+def _is_in(name: str, blocks: str, attention: str) -> bool:
+    """Is this the attention of that name in some block of that stack?"""
+    *stack, _, last = name.split(".")
+    return ".".join(stack) == blocks and last == attention
