@@ -1,10 +1,14 @@
 """Watching changes nothing, records everything, and leaves nothing behind."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 import torch
 
 from regard.config import kinds
-from regard.errors import RegardError
+from regard.errors import ConfigError, DataError, RegardError
+from regard.insight.seen import Seen
 from regard.insight.watch import watch
 from regard.models.kind import ModelSpec
 
@@ -53,6 +57,79 @@ def test_every_point_is_recorded_at_its_shape() -> None:
     assert seen.calls(cross, "values")[0].shape == (2, 4, 6, 8)
     assert (seen.weights(cross)[1, :, :, 4:] == 0).all()
     assert seen.stack("decoder.blocks", "cross").shape == (2, 4, 5, 6)
+
+
+@pytest.mark.parametrize("position", ["sinusoidal", "relative", "alibi", "rotary", "distance"])
+def test_scores_are_what_the_softmax_is_given(position: str) -> None:
+    spec = {"kind": "encoder-decoder", **SMALL, "position": position}
+    model = ModelSpec.model_validate(spec).build(20).eval()
+    with torch.no_grad(), watch(model, {"scores", "weights"}) as seen:
+        model(*INPUTS["encoder-decoder"])
+    for name in seen.names():
+        assert torch.allclose(seen.last(name, "scores").softmax(-1), seen.weights(name), atol=1e-6)
+        assert seen.points(name) == ["weights", "scores"]
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_the_residual_stream_and_the_activations_add_up(gated: bool) -> None:
+    feed_forward = {"kind": "gated"} if gated else {"kind": "dense"}
+    spec = {"kind": "encoder", **SMALL, "norm_first": True, "feed_forward": feed_forward}
+    model = ModelSpec.model_validate(spec).build(20).eval()
+    with torch.no_grad(), watch(model) as seen:
+        states = model(*INPUTS["encoder"])
+        for layer, block in enumerate(model.blocks):
+            before = "embedding" if layer == 0 else f"blocks.{layer - 1}"
+            looked = seen.last(f"blocks.{layer}.attention", "output")
+            inner = seen.last(f"blocks.{layer}.feed_forward", "activations")
+            wanted = seen.last(before, "residual") + looked + block.feed_forward.narrow(inner)
+            assert torch.allclose(seen.last(f"blocks.{layer}", "residual"), wanted, atol=1e-5)
+            found = seen.last(f"blocks.{layer}.attention", "found")
+            joined = block.attention.w_o(found.transpose(1, 2).flatten(2))
+            assert torch.allclose(looked, joined, atol=1e-6)
+        assert torch.equal(states, model.norm(seen.last("blocks.1", "residual")))
+
+
+def test_only_what_is_asked_for_is_recorded() -> None:
+    model = ModelSpec.model_validate({"kind": "encoder", **SMALL}).build(20).eval()
+    with watch(model, {"residual"}) as seen:
+        model(*INPUTS["encoder"])
+    assert seen.names("residual") == ["embedding", "blocks.0", "blocks.1"]
+    assert seen.names() == []
+    with pytest.raises(ConfigError, match="there is no point 'wights'; there are: weights"):
+        with watch(model, {"wights"}):
+            pass
+
+
+def test_what_was_seen_is_saved_and_loaded(tmp_path: Path) -> None:
+    model = ModelSpec.model_validate({"kind": "encoder-decoder", **SMALL}).build(20).eval()
+    with watch(model) as seen:
+        model(*INPUTS["encoder-decoder"])
+        model(*INPUTS["encoder-decoder"])
+    seen.save(tmp_path / "seen.safetensors")
+    again = Seen.load(tmp_path / "seen.safetensors")
+    assert again.names() == seen.names()
+    for name in ("decoder.blocks.1.cross", "encoder.blocks.0.attention"):
+        assert again.points(name) == seen.points(name)
+        for point in seen.points(name):
+            for one, other in zip(seen.calls(name, point), again.calls(name, point), strict=True):
+                assert torch.equal(one, other)
+    (tmp_path / "other").write_bytes(b"no such thing")
+    with pytest.raises(DataError, match="other: is not what"):
+        Seen.load(tmp_path / "other")
+
+
+def test_numpy_and_a_table_hold_the_same_numbers() -> None:
+    model = ModelSpec.model_validate({"kind": "encoder", **SMALL}).build(20).eval()
+    with watch(model) as seen:
+        model(*INPUTS["encoder"])
+    arrays = seen.to_numpy()
+    weights = arrays["blocks.1.attention weights"]
+    assert np.array_equal(weights, seen.weights("blocks.1.attention").detach().numpy())
+    table = seen.to_table()
+    assert table.num_rows == 2 * weights.size
+    last = table.slice(table.num_rows - 1).to_pylist()[0]
+    place = {"call": 0, "row": 1, "head": 3, "query": 5, "key": 5}
+    assert last == {"name": "blocks.1.attention", **place, "weight": weights[1, 3, 5, 5]}
 
 
 def test_the_weights_recorded_are_those_the_output_came_from() -> None:

@@ -1,0 +1,83 @@
+"""The live page: a real server, asked as a browser asks and as a stranger would."""
+
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi.testclient import TestClient
+
+from regard.insight.live import LONGEST, application, is_loopback
+from regard.insight.look import look
+from regard.insight.picture import film
+
+from .test_look import EN, FR, translator  # noqa: F401  a fixture
+
+
+def test_a_text_is_answered_with_its_picture(translator) -> None:  # noqa: F811
+    client = TestClient(application([("here", translator)]))
+    answer = client.post("/look", json={"text": EN, "beside": None, "to": "fr"})
+    assert answer.status_code == 200
+    assert answer.json() == film(look(translator, EN, "fr", "here")).to_json()
+    both = client.post("/look", json={"text": EN, "beside": EN.upper(), "to": "fr"}).json()
+    assert [each["source"] for each in both["scenes"][0]["pictures"]] == [EN, EN.upper()]
+
+
+def test_two_models_side_by_side(translator) -> None:  # noqa: F811
+    client = TestClient(application([("one", translator), ("other", translator)]))
+    pictures = client.post("/look", json={"text": FR}).json()["scenes"][0]["pictures"]
+    assert [each["title"] for each in pictures] == ["one", "other"]
+
+
+def test_what_it_cannot_take_is_one_sentence(translator) -> None:  # noqa: F811
+    client = TestClient(application([("here", translator)]))
+    for text, said in (("the cat " * 40, "at most 30"), ("  ", "no text")):
+        answer = client.post("/look", json={"text": text, "to": "fr"})
+        assert answer.status_code == 422
+        assert said in answer.json()["detail"]
+    assert client.post("/look", json={"text": "a" * (LONGEST + 1)}).status_code == 422
+    assert client.post("/look", content="text=a").status_code == 422
+    assert client.get("/docs").status_code == 404
+
+
+def test_it_answers_to_its_own_name_only(translator) -> None:  # noqa: F811
+    app = application([("here", translator)], hosts=("localhost", "127.0.0.1"))
+    assert TestClient(app, base_url="http://localhost").get("/").status_code == 200
+    assert TestClient(app, base_url="http://evil.example").get("/").status_code == 400
+    assert is_loopback("127.0.0.1")
+    assert is_loopback("::1")
+    assert not is_loopback("0.0.0.0")
+
+
+def test_a_real_server_and_a_real_browser(demo, browser, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "regard", "look", str(demo), "--live", "--port", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as server:
+        try:
+            address = f"http://127.0.0.1:{port}/"
+            for _ in range(300):
+                try:
+                    assert "connect-src" in httpx.get(address).text
+                    break
+                except httpx.TransportError:
+                    time.sleep(0.1)
+            else:
+                pytest.fail("the server never answered")
+            browser.get(address)
+            box = browser.find_element("css selector", "textarea, input[type=text]")
+            box.send_keys("the cat sleeps\n")
+            for _ in range(100):
+                words = browser.execute_script(
+                    "return [...document.querySelectorAll('#queries .word')].map(w => w.textContent)"
+                )
+                if words:
+                    break
+                time.sleep(0.1)
+            assert "cat" in words
+        finally:
+            server.terminate()
