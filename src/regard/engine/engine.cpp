@@ -525,10 +525,11 @@ struct Layer {
   Matrix *cross_ask, *cross_merge;      // absent without a source
   Matrix *gate, *widen, *narrow;        // gate may be absent
   const float *distance_bias;           // (heads, 2·capacity − 1) by key − query, may be absent
+  int heads, cross_heads;               // of this layer: heads may have been removed
 };
 
 struct Stack {
-  int dim, heads, key_heads, key_size, inner, layers, capacity, vocabulary;
+  int dim, heads, key_heads, key_size, inner, layers, capacity, vocabulary;  // heads: of the widest layer
   int norm_first, activation, rotary;   // rotary: 0 none, 1 adjacent pairs, 2 halves
   float embedding_scale, score_scale;
   const float *tokens;                  // (vocabulary, dim)
@@ -624,11 +625,22 @@ void feed_forward(const Stack &s, const Layer &layer, Buffers &b, int tokens, Te
   });
 }
 
+// What a layer with so many heads computes; what is kept has the room of the widest layer.
+struct Shares {
+  int group, keys, values, width, kept;
+};
+
+inline Shares shares(const Stack &s, int heads) {
+  const int group = s.heads / s.key_heads, values = heads / group * s.key_size;
+  return {group, heads * s.key_size, values, heads * s.key_size + 2 * values, s.key_heads * s.key_size};
+}
+
 // Queries, keys and values of the entered tokens, turned where positions turn them.
 template <typename Position>
 void project(const Stack &s, const Layer &layer, Buffers &b, const float *entered, int tokens, Team team,
              const Position &position) {
-  const int width = (s.heads + 2 * s.key_heads) * s.key_size, turning = s.heads + s.key_heads;
+  const Shares own = shares(s, layer.heads);
+  const int width = own.width, turning = layer.heads + own.values / s.key_size;
   apply(*layer.project, entered, s.dim, tokens, b.projected.data(), width, team);
   team.meet();
   if (!s.rotary) return;
@@ -646,29 +658,28 @@ inline const float *bias_of(const Stack &s, const Layer &layer, int head, int qu
 
 void encode(const Stack &s, const Encoding &e, Buffers &b, Team team) {
   thread_local std::vector<float> scores;
-  const int width = (s.heads + 2 * s.key_heads) * s.key_size, group = s.heads / s.key_heads;
-  const int keys = s.heads * s.key_size, values = s.key_heads * s.key_size;
   std::vector<int> position(e.tokens), sentence(e.tokens);
   std::vector<const float *> place(e.tokens);
   for (int n = 0; n < e.sentences; n++)
     for (int m = e.starts[n]; m < e.starts[n + 1]; m++) position[m] = m - e.starts[n], sentence[m] = n;
-  for (int m = 0; m < e.tokens; m++) place[m] = &b.projected[size_t(m) * width];
   for (int m = team.from(e.tokens); m < team.to(e.tokens); m++)
     embed(s, e.ids[m], position[m], &b.x[size_t(m) * s.dim]);
   team.meet();
   for (int l = 0; l < s.layers; l++) {
     const Layer &layer = s.layer[l];
+    const Shares own = shares(s, layer.heads);
+    for (int m = 0; m < e.tokens; m++) place[m] = &b.projected[size_t(m) * own.width];
     around(s, layer.attention_norm, b, e.tokens, team, [&](const float *entered) {
       project(s, layer, b, entered, e.tokens, team, [&](int m) { return position[m]; });
-      const int work = e.tokens * s.heads;
+      const int work = e.tokens * layer.heads;
       for (int w = team.from(work); w < team.to(work); w++) {
-        int m = w / s.heads, h = w % s.heads, start = e.starts[sentence[m]];
-        Places at{&place[start], keys + (h / group) * s.key_size, values, e.starts[sentence[m] + 1] - start};
+        int m = w / layer.heads, h = w % layer.heads, start = e.starts[sentence[m]];
+        Places at{&place[start], own.keys + (h / own.group) * s.key_size, own.values, e.starts[sentence[m] + 1] - start};
         attend(place[m] + h * s.key_size, s.key_size, at, s.score_scale, bias_of(s, layer, h, position[m]),
-               &b.found[(size_t(m) * s.heads + h) * s.key_size], scores);
+               &b.found[(size_t(m) * layer.heads + h) * s.key_size], scores);
       }
       team.meet();
-      apply(*layer.merge, b.found.data(), keys, e.tokens, b.x.data(), s.dim, team, {true});
+      apply(*layer.merge, b.found.data(), own.keys, e.tokens, b.x.data(), s.dim, team, {true});
     });
     feed_forward(s, layer, b, e.tokens, team);
   }
@@ -680,25 +691,28 @@ void look_back(const Stack &s, const Step &step, int l, const std::vector<const 
                Team team) {
   thread_local std::vector<float> scores;
   const Layer &layer = s.layer[l];
-  const int tokens = step.rows * step.count, all_said = step.past + step.count, group = s.heads / s.key_heads;
-  const int keys = s.heads * s.key_size, values = s.key_heads * s.key_size, width = keys + 2 * values;
+  const int tokens = step.rows * step.count, all_said = step.past + step.count;
+  const Shares own = shares(s, layer.heads);
   around(s, layer.attention_norm, b, tokens, team, [&](const float *entered) {
     project(s, layer, b, entered, tokens, team, [&](int m) { return step.past + m / step.rows; });
     for (int m = team.from(tokens); m < team.to(tokens); m++) {
       float *block = step.said[step.past + m / step.rows];
-      std::memcpy(block + (size_t(m % step.rows) * s.layers + l) * 2 * values, &b.projected[size_t(m) * width + keys],
-                  sizeof(float) * 2 * values);
+      float *kept = block + (size_t(m % step.rows) * s.layers + l) * 2 * own.kept;
+      const float *new_keys = &b.projected[size_t(m) * own.width + own.keys];
+      std::memcpy(kept, new_keys, sizeof(float) * own.values);
+      std::memcpy(kept + own.kept, new_keys + own.values, sizeof(float) * own.values);
     }
     team.meet();
-    const int work = tokens * s.heads;
+    const int work = tokens * layer.heads;
     for (int w = team.from(work); w < team.to(work); w++) {
-      int m = w / s.heads, h = w % s.heads, seen = step.past + m / step.rows + 1;
-      Places at{&places[size_t(m % step.rows) * all_said], int64_t(l) * 2 * values + (h / group) * s.key_size, values, seen};
-      attend(&b.projected[size_t(m) * width + size_t(h) * s.key_size], s.key_size, at, s.score_scale,
-             bias_of(s, layer, h, seen - 1), &b.found[(size_t(m) * s.heads + h) * s.key_size], scores);
+      int m = w / layer.heads, h = w % layer.heads, seen = step.past + m / step.rows + 1;
+      Places at{&places[size_t(m % step.rows) * all_said], int64_t(l) * 2 * own.kept + (h / own.group) * s.key_size,
+                own.kept, seen};
+      attend(&b.projected[size_t(m) * own.width + size_t(h) * s.key_size], s.key_size, at, s.score_scale,
+             bias_of(s, layer, h, seen - 1), &b.found[(size_t(m) * layer.heads + h) * s.key_size], scores);
     }
     team.meet();
-    apply(*layer.merge, b.found.data(), keys, tokens, b.x.data(), s.dim, team, {true});
+    apply(*layer.merge, b.found.data(), own.keys, tokens, b.x.data(), s.dim, team, {true});
   });
 }
 
@@ -706,20 +720,21 @@ void look_across(const Stack &s, const Step &step, int l, const std::vector<cons
                  Team team) {
   thread_local std::vector<float> scores;
   const Layer &layer = s.layer[l];
-  const int tokens = step.rows * step.count, keys = s.heads * s.key_size;
-  const int kept = s.key_heads * s.key_size, group = s.heads / s.key_heads;
+  const int tokens = step.rows * step.count, heads = layer.cross_heads;
+  const Shares own = shares(s, heads);
   around(s, layer.cross_norm, b, tokens, team, [&](const float *entered) {
-    apply(*layer.cross_ask, entered, s.dim, tokens, b.projected.data(), keys, team);
+    apply(*layer.cross_ask, entered, s.dim, tokens, b.projected.data(), own.keys, team);
     team.meet();
-    const int work = tokens * s.heads;
+    const int work = tokens * heads;
     for (int w = team.from(work); w < team.to(work); w++) {
-      int m = w / s.heads, h = w % s.heads, r = m % step.rows;
-      Places at{&places[step.source_start[r]], int64_t(l) * 2 * kept + (h / group) * s.key_size, kept, step.source_count[r]};
-      attend(&b.projected[size_t(m) * keys + size_t(h) * s.key_size], s.key_size, at, s.score_scale, nullptr,
-             &b.found[(size_t(m) * s.heads + h) * s.key_size], scores);
+      int m = w / heads, h = w % heads, r = m % step.rows;
+      Places at{&places[step.source_start[r]], int64_t(l) * 2 * own.kept + (h / own.group) * s.key_size, own.kept,
+                step.source_count[r]};
+      attend(&b.projected[size_t(m) * own.keys + size_t(h) * s.key_size], s.key_size, at, s.score_scale, nullptr,
+             &b.found[(size_t(m) * heads + h) * s.key_size], scores);
     }
     team.meet();
-    apply(*layer.cross_merge, b.found.data(), keys, tokens, b.x.data(), s.dim, team, {true});
+    apply(*layer.cross_merge, b.found.data(), own.keys, tokens, b.x.data(), s.dim, team, {true});
   });
 }
 

@@ -138,7 +138,7 @@ class FastEncoderDecoder:
         maps: list[nn.Linear] = []
         for block in model.decoder.blocks:
             maps += [block.cross.w_k, block.cross.w_v]  # type: ignore[union-attr, list-item]
-        self.remember: Matrix = stacked(maps, bits)
+        self.remember: Matrix = stacked(maps, bits, room=self.decoder.packed.kept_width // 2)
         found = c.library()
         assert found is not None
         self._encode = found.regard_encode

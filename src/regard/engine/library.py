@@ -25,6 +25,7 @@ class Layer(ctypes.Structure):
         *[(name, Norm) for name in ("attention_norm", "cross_norm", "feed_forward_norm")],
         *[(name, POINTER) for name in ("project", "merge", "cross_ask", "cross_merge")],
         *[(name, POINTER) for name in ("gate", "widen", "narrow", "distance_bias")],
+        *[(name, ctypes.c_int) for name in ("heads", "cross_heads")],
     ]
 
 

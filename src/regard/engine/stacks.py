@@ -78,12 +78,14 @@ class PackedStack:
         attention, feed_forward = blocks[0].attention, blocks[0].feed_forward
         norm_first = blocks[0].around_attention.norm_first
         dim = embedding.tokens.embedding_dim
-        key_heads = attention.w_k.out_features // attention.key_size
+        # Heads may have been removed: what all layers share has the room of the widest.
+        looking = [each for block in blocks for each in _attentions(block)]
+        heads, key_heads = max(each.heads for each in looking), max(_kept(each) for each in looking)
         self.layers = (c.Layer * len(blocks))(*(self._layer(block, capacity) for block in blocks))
         self.kept_width = 2 * key_heads * attention.key_size
         self.stack = c.Stack(
             dim=dim,
-            heads=attention.heads,
+            heads=heads,
             key_heads=key_heads,
             key_size=attention.key_size,
             inner=feed_forward.narrow.in_features,
@@ -125,6 +127,8 @@ class PackedStack:
             widen=self._matrix(feed_forward.widen),
             narrow=self._matrix(feed_forward.narrow),
             distance_bias=self._distances(own.position, own, capacity),
+            heads=own.heads,
+            cross_heads=cross.heads if cross else 0,
         )
 
     def _matrix(self, *maps: nn.Linear) -> int:
@@ -182,13 +186,24 @@ class PackedStack:
         return None
 
 
-def stacked(maps: Sequence[nn.Linear], bits: int) -> Matrix:
-    """Several linear maps of one input as one."""
-    weight = torch.cat([each.weight.detach() for each in maps])
-    biases = [
-        torch.zeros(each.out_features) if each.bias is None else each.bias.detach() for each in maps
-    ]
-    return Matrix(weight, torch.cat(biases), bits)
+def _attentions(block: Any) -> list[MultiHead]:
+    cross = getattr(block, "cross", None)
+    return [block.attention] if cross is None else [block.attention, cross]
+
+
+def _kept(attention: MultiHead) -> int:
+    return attention.w_k.out_features // attention.key_size
+
+
+def stacked(maps: Sequence[nn.Linear], bits: int, room: int = 0) -> Matrix:
+    """Several linear maps of one input as one, each with room for so many outputs at least."""
+    weights, biases = [], []
+    for each in maps:
+        free = max(room - each.out_features, 0)
+        bias = torch.zeros(each.out_features) if each.bias is None else each.bias.detach()
+        weights.append(nn.functional.pad(each.weight.detach(), (0, 0, 0, free)))
+        biases.append(nn.functional.pad(bias, (0, free)))
+    return Matrix(torch.cat(weights), torch.cat(biases), bits)
 
 
 def address(tensor: Tensor | None) -> int | None:
