@@ -1,4 +1,4 @@
-"""What does it cost to be able to watch? Nothing while nobody does, and how much while somebody does.
+"""What does it cost to be able to watch: while nobody does, and while somebody does?
 
     python benchmarks/watching.py --write
 

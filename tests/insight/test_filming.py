@@ -50,5 +50,5 @@ def test_a_film_is_kept_played_and_gone_on_with(tmp_path: Path, monkeypatch) -> 
 
 
 def test_without_a_film_the_way_to_one_is_said(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="look: {every: 200"):
+    with pytest.raises(DataError, match=r"look: \{every: 200"):
         film(tmp_path)

@@ -8,16 +8,54 @@ from pathlib import Path
 
 import httpx
 import pytest
+import torch
 from fastapi.testclient import TestClient
 
+import regard
+from regard import runs
+from regard.config import plain
+from regard.data.languages import LanguageGuess
+from regard.data.tokenizers import bpe
+from regard.decoding.translator import Translator
 from regard.insight.live import LONGEST, application, is_loopback
 from regard.insight.look import look
 from regard.insight.picture import film
+from regard.models.kind import ModelSpec
+from regard.models.weights import weights_of
 
-from .test_look import EN, FR, translator  # noqa: F401  a fixture
+EN, FR = "the cat sleeps under the tree", "le chat dort sous l'arbre"
 
 
-def test_a_text_is_answered_with_its_picture(translator) -> None:  # noqa: F811
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run folder of a translator that says anything at all."""
+    torch.manual_seed(4)
+    tokenizer = bpe.Spec(vocabulary=400).train([EN, FR] * 3, ["fr", "en"])
+    spec = ModelSpec.model_validate({"kind": "encoder-decoder", "size": "tiny"})
+    model = spec.build(len(tokenizer))
+    guess = LanguageGuess.learn({"fr": [tokenizer.encode(FR)], "en": [tokenizer.encode(EN)]})
+    run = runs.Run(
+        job="translation",
+        model=plain(spec),
+        vocabulary=len(tokenizer),
+        details={"directions": ["fr → en", "en → fr"], "max_length": 30},
+        weights=weights_of(model),
+        tokenizer=tokenizer.to_json(),
+        parts={"languages.json": guess.to_json()},
+        papers={},
+    )
+    target = tmp_path_factory.mktemp("live") / "run"
+    runs.write(run, target)
+    return target
+
+
+@pytest.fixture(scope="module")
+def translator(folder: Path) -> Translator:
+    loaded: Translator = regard.load(folder)
+    return loaded
+
+
+def test_a_text_is_answered_with_its_picture(translator) -> None:
     client = TestClient(application([("here", translator)]))
     answer = client.post("/look", json={"text": EN, "beside": None, "to": "fr"})
     assert answer.status_code == 200
@@ -26,13 +64,13 @@ def test_a_text_is_answered_with_its_picture(translator) -> None:  # noqa: F811
     assert [each["source"] for each in both["scenes"][0]["pictures"]] == [EN, EN.upper()]
 
 
-def test_two_models_side_by_side(translator) -> None:  # noqa: F811
+def test_two_models_side_by_side(translator) -> None:
     client = TestClient(application([("one", translator), ("other", translator)]))
     pictures = client.post("/look", json={"text": FR}).json()["scenes"][0]["pictures"]
     assert [each["title"] for each in pictures] == ["one", "other"]
 
 
-def test_what_it_cannot_take_is_one_sentence(translator) -> None:  # noqa: F811
+def test_what_it_cannot_take_is_one_sentence(translator) -> None:
     client = TestClient(application([("here", translator)]))
     for text, said in (("the cat " * 40, "at most 30"), ("  ", "no text")):
         answer = client.post("/look", json={"text": text, "to": "fr"})
@@ -43,7 +81,7 @@ def test_what_it_cannot_take_is_one_sentence(translator) -> None:  # noqa: F811
     assert client.get("/docs").status_code == 404
 
 
-def test_it_answers_to_its_own_name_only(translator) -> None:  # noqa: F811
+def test_it_answers_to_its_own_name_only(translator) -> None:
     app = application([("here", translator)], hosts=("localhost", "127.0.0.1"))
     assert TestClient(app, base_url="http://localhost").get("/").status_code == 200
     assert TestClient(app, base_url="http://evil.example").get("/").status_code == 400
@@ -52,11 +90,11 @@ def test_it_answers_to_its_own_name_only(translator) -> None:  # noqa: F811
     assert not is_loopback("0.0.0.0")
 
 
-def test_a_real_server_and_a_real_browser(demo, browser, tmp_path: Path) -> None:
+def test_a_real_server_and_a_real_browser(folder, browser) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "regard", "look", str(demo), "--live", "--port", str(port)]
+    command = [sys.executable, "-m", "regard", "look", str(folder), "--live", "--port", str(port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as server:
         try:
             address = f"http://127.0.0.1:{port}/"
@@ -72,9 +110,8 @@ def test_a_real_server_and_a_real_browser(demo, browser, tmp_path: Path) -> None
             box = browser.find_element("css selector", "textarea, input[type=text]")
             box.send_keys("the cat sleeps\n")
             for _ in range(100):
-                words = browser.execute_script(
-                    "return [...document.querySelectorAll('#queries .word')].map(w => w.textContent)"
-                )
+                found = browser.find_elements("css selector", "#queries .word")
+                words = [each.text for each in found]
                 if words:
                     break
                 time.sleep(0.1)

@@ -95,9 +95,11 @@ def test_only_what_is_asked_for_is_recorded() -> None:
         model(*INPUTS["encoder"])
     assert seen.names("residual") == ["embedding", "blocks.0", "blocks.1"]
     assert seen.names() == []
-    with pytest.raises(ConfigError, match="there is no point 'wights'; there are: weights"):
-        with watch(model, {"wights"}):
-            pass
+    with (
+        pytest.raises(ConfigError, match="there is no point 'wights'; there are: weights"),
+        watch(model, {"wights"}),
+    ):
+        pass
 
 
 def test_what_was_seen_is_saved_and_loaded(tmp_path: Path) -> None:
