@@ -557,6 +557,14 @@ struct Step {
   float *logits;                        // (wanted · rows, vocabulary)
 };
 
+// The likeliest word of each row, again and again, until it ends or has said limits[row] words.
+struct Greedy {
+  Step step;                            // before the first word; its logits and count are not used
+  const int *limits;
+  int end, longest;                     // longest: the highest limit
+  int *words, *counts;                  // (rows, longest), (rows): what each row says
+};
+
 }  // extern "C"
 
 namespace {
@@ -789,6 +797,66 @@ std::vector<const float *> places_of_source(const Stack &s, const Step &step) {
   return places;
 }
 
+int highest(const float *x, int size) {
+  const int whole = size / 8 * 8;
+  f8 most = all(-INFINITY);
+  for (int i = 0; i < whole; i += 8) {
+    f8 v = load(x + i);
+    most = v > most ? v : most;
+  }
+  float top = -INFINITY;
+  for (int j = 0; j < 8; j++) top = std::max(top, most[j]);
+  for (int i = whole; i < size; i++) top = std::max(top, x[i]);
+  return int(std::find(x, x + size, top) - x);  // the earlier of equals
+}
+
+void take(const Stack &s, const Step &step, Buffers &b, std::vector<int> *best, int threads) {
+  b.prepare(s, step.rows * step.count);
+  auto said = places_said(s, step), source = places_of_source(s, step);
+  pool().run(threads, [&](Team team) {
+    advance(s, step, said, source, b, team);
+    if (!best) return;
+    team.meet();
+    for (int r = team.from(step.rows); r < team.to(step.rows); r++)
+      (*best)[r] = highest(step.logits + size_t(r) * s.vocabulary, s.vocabulary);
+  });
+}
+
+// Rows that have ended leave the batch; the others know which row of each block they descend from.
+void say_likeliest(const Stack &s, const Greedy &g, Buffers &b, int threads) {
+  const size_t row = size_t(s.layers) * 2 * s.key_heads * s.key_size;
+  Step step = g.step;
+  std::vector<int> speaking(step.rows), ids(step.ids, step.ids + step.rows), best(step.rows);
+  std::vector<int> ancestors(step.ancestors, step.ancestors + size_t(step.rows) * step.past), start, count;
+  std::vector<float *> said(step.said, step.said + step.past);
+  std::vector<std::unique_ptr<float[]>> blocks;
+  std::unique_ptr<float[]> logits(new float[size_t(step.rows) * s.vocabulary]);
+  for (int r = 0; r < step.rows; r++) speaking[r] = r, g.counts[r] = 0;
+  if (step.source) start.assign(step.source_start, step.source_start + step.rows);
+  if (step.source) count.assign(step.source_count, step.source_count + step.rows);
+  for (int said_now = 1; !speaking.empty(); said_now++, step.past++) {
+    step.rows = int(speaking.size()), step.count = step.wanted = 1;
+    blocks.emplace_back(new float[row * step.rows]);
+    said.push_back(blocks.back().get());
+    step.ids = ids.data(), step.said = said.data(), step.ancestors = ancestors.data(), step.logits = logits.get();
+    step.source_start = start.data(), step.source_count = count.data();
+    take(s, step, b, &best, threads);
+    int kept = 0;
+    std::vector<int> longer;
+    for (int i = 0; i < step.rows; i++) {
+      int r = speaking[i];
+      if (best[i] == g.end) continue;
+      g.words[size_t(r) * g.longest + g.counts[r]++] = best[i];
+      if (said_now >= g.limits[r]) continue;
+      longer.insert(longer.end(), &ancestors[size_t(i) * step.past], &ancestors[size_t(i) * step.past] + step.past);
+      longer.push_back(i);
+      if (step.source) start[kept] = start[i], count[kept] = count[i];
+      ids[kept] = best[i], speaking[kept++] = r;
+    }
+    speaking.resize(kept), ancestors.swap(longer);
+  }
+}
+
 }  // namespace
 
 // ---------------------------------------------------------------- the door
@@ -858,10 +926,12 @@ void regard_encode(const Stack *stack, const Encoding *encoding, int threads) {
 
 void regard_step(const Stack *stack, const Step *step, int threads) {
   thread_local Buffers buffers;
-  Buffers &mine = buffers;
-  mine.prepare(*stack, step->rows * step->count);
-  auto said = places_said(*stack, *step), source = places_of_source(*stack, *step);
-  pool().run(threads, [&](Team team) { advance(*stack, *step, said, source, mine, team); });
+  take(*stack, *step, buffers, nullptr, threads);
+}
+
+void regard_greedy(const Stack *stack, const Greedy *greedy, int threads) {
+  thread_local Buffers buffers;
+  say_likeliest(*stack, *greedy, buffers, threads);
 }
 
 }  // extern "C"
