@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-LONGEST = 127  # tokens of a translation, in every engine
+LONGEST = 60  # tokens of a translation, in every engine: captions have half as many
 LONG_ENOUGH = 5  # seconds of work at least: what takes less is done again
 
 

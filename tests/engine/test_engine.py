@@ -63,9 +63,9 @@ def test_a_product_is_a_product(shape: tuple[int, int], rows: int, bits: int) ->
     if bits == 32:
         torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-4)
     else:
-        # A weight is off by half of a 63rd of the greatest, an input by half of a 127th of the
+        # A weight is off by half of a 63rd of the greatest, an input by half of a 255th of the
         # range of its row: at most this is what they come to.
-        off, away = weight.abs().amax(1) / 126, (x.amax(1) - x.amin(1))[:, None] / 254
+        off, away = weight.abs().amax(1) / 126, (x.amax(1) - x.amin(1))[:, None] / 510
         inputs, weights = x.abs().sum(1, keepdim=True), weight.abs().sum(1) + off * shape[1]
         assert ((found - wanted).abs() <= (off * inputs + away * weights) * 1.001 + 1e-5).all()
 

@@ -8,8 +8,8 @@
 // sentence gets the same bits alone and in any batch.
 //
 // Matrices are stored in panels of 16 outputs, inputs running fastest but one: [panel][input][16].
-// With `bits` 8 weights and inputs are whole numbers of 7 bits, in a byte each: weights with a scale
-// for each output, inputs with a scale and a zero for each row. Their sums are exact.
+// With `bits` 8 weights are whole numbers of 7 bits with a scale for each output, and inputs are whole
+// numbers of 8 bits with a scale and a zero for each row. Their sums are exact.
 
 #include <algorithm>
 #include <atomic>
@@ -171,8 +171,8 @@ constexpr int PANEL = 16;   // outputs in a panel
 constexpr int DEPTH = 256;  // inputs at a time: a panel's worth stays in the first cache
 constexpr int CHUNK = 96;   // rows at a time
 
-constexpr int OCTET = 8;    // whole inputs at a time
-constexpr int MOST = 127;   // a whole input, at most; a whole weight is within ±MOST_WEIGHT
+constexpr int FOUR = 4;     // whole inputs at a time
+constexpr int MOST = 255;   // a whole input, at most; a whole weight is within ±MOST_WEIGHT
 constexpr int MOST_WEIGHT = 63;
 
 struct Matrix {
@@ -181,10 +181,12 @@ struct Matrix {
   std::vector<int8_t> whole;         // [panel][four inputs][16][4], inputs padded with zeros
   std::vector<float> scale, total;   // of each output, where weights are whole numbers: their sum is total
   std::vector<float> bias;
-  int padded() const { return (inputs + OCTET - 1) / OCTET * OCTET; }
+  int padded() const { return (inputs + FOUR - 1) / FOUR * FOUR; }
 };
 
-inline int place_in_panel(int output, int input) { return input / 4 * 4 * PANEL + output * 4 + input % 4; }
+inline int place_in_panel(int output, int input) {
+  return input / FOUR * FOUR * PANEL + output * FOUR + input % FOUR;
+}
 
 template <int ROWS, int PANELS>
 inline void multiply(const float *w, int64_t panel_step, int depth, const float *x, int64_t x_step,
@@ -320,7 +322,7 @@ Range to_whole(const float *x, int inputs, int padded, uint8_t *to) {
   return {low, (high - low) / MOST};
 }
 
-// Four products of 7 bits by 7 fit 16 bits, so that 128 of them take five instructions.
+// Two products of 8 bits by 7 fit 16 bits, so that 32 of them take three instructions.
 template <int ROWS>
 inline void multiply_whole(const int8_t *w, int padded, const uint8_t *x, int64_t x_step, int32_t *sums) {
 #if defined(__AVX2__)
@@ -328,17 +330,16 @@ inline void multiply_whole(const int8_t *w, int padded, const uint8_t *x, int64_
   __m256i acc[ROWS][2];
   for (int r = 0; r < ROWS; r++)
     for (int p = 0; p < 2; p++) acc[r][p] = _mm256_setzero_si256();
-  for (int i = 0; i < padded; i += OCTET, weights += 4) {
+  for (int i = 0; i < padded; i += FOUR, weights += 2) {
 #pragma GCC unroll 8
     for (int r = 0; r < ROWS; r++) {
-      int first, second;
-      std::memcpy(&first, x + r * x_step + i, 4), std::memcpy(&second, x + r * x_step + i + 4, 4);
-      __m256i a = _mm256_set1_epi32(first), b = _mm256_set1_epi32(second);
+      int four;
+      std::memcpy(&four, x + r * x_step + i, FOUR);
+      const __m256i inputs = _mm256_set1_epi32(four);
 #pragma GCC unroll 2
       for (int p = 0; p < 2; p++) {
-        __m256i four = _mm256_add_epi16(_mm256_maddubs_epi16(a, _mm256_loadu_si256(weights + p)),
-                                        _mm256_maddubs_epi16(b, _mm256_loadu_si256(weights + 2 + p)));
-        acc[r][p] = _mm256_add_epi32(acc[r][p], _mm256_madd_epi16(four, ones));
+        __m256i pairs = _mm256_maddubs_epi16(inputs, _mm256_loadu_si256(weights + p));
+        acc[r][p] = _mm256_add_epi32(acc[r][p], _mm256_madd_epi16(pairs, ones));
       }
     }
   }
