@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 from regard.config import validate
 from regard.decoding.beam import beam
 from regard.decoding.greedy import greedy
+from regard.decoding.stream import stream
 from regard.engine.fast import FastEncoderDecoder, FastLanguageModel
 from regard.engine.library import library
 from regard.engine.ranking import rank
 from regard.engine.stacks import Matrix, UnsupportedError
+from regard.errors import DataError
 from regard.models.kind import ModelSpec
 
 pytestmark = pytest.mark.skipif(library() is None, reason="the engine was not built")
@@ -61,9 +63,9 @@ def test_a_product_is_a_product(shape: tuple[int, int], rows: int, bits: int) ->
     if bits == 32:
         torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-4)
     else:
-        # A weight is off by half of a 63rd of the greatest, an input by half of a 127th of the
+        # A weight is off by half of a 63rd of the greatest, an input by half of a 255th of the
         # range of its row: at most this is what they come to.
-        off, away = weight.abs().amax(1) / 126, (x.amax(1) - x.amin(1))[:, None] / 254
+        off, away = weight.abs().amax(1) / 126, (x.amax(1) - x.amin(1))[:, None] / 510
         inputs, weights = x.abs().sum(1, keepdim=True), weight.abs().sum(1) + off * shape[1]
         assert ((found - wanted).abs() <= (off * inputs + away * weights) * 1.001 + 1e-5).all()
 
@@ -182,3 +184,27 @@ def test_a_sentence_is_translated_alike_in_any_batch(chosen: list[int], width: i
 def test_what_the_engine_has_not_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="Relative"):
         FastLanguageModel(built("language-model", position="relative"), LENGTH)
+
+
+@pytest.mark.parametrize("kind", ["language-model", "encoder-decoder"])
+def test_going_on_by_itself_says_what_step_by_step_says(kind: str) -> None:
+    first, limits = torch.randint(0, V, (5,)), [7, 1, 12, 4, 9]
+    if kind == "encoder-decoder":
+        fast = FastEncoderDecoder(built(kind), LENGTH)
+        real = torch.arange(6) < torch.tensor([[6], [3], [1], [5], [2]])
+        state = fast.start(torch.randint(0, V, (5, 6)), real)
+    else:
+        fast = FastLanguageModel(built(kind), LENGTH)
+        state = fast.start()
+    for prompt in (None, torch.randint(0, V, (5, 3))):
+        if prompt is not None:
+            _, state = fast.extend(prompt, state)
+            state = state.reorder(torch.tensor([4, 0, 1, 1, 2]))
+        for end in range(0, V, 5):
+            wanted: list[list[int]] = [[] for _ in limits]
+            for words in stream(fast, state, first, end, limits):
+                for row, word in words:
+                    wanted[row].append(word)
+            assert fast.greedy(first, state, end, limits) == wanted
+    with pytest.raises(DataError, match="was given more"):
+        fast.greedy(first, state, 0, [LENGTH] * 5)

@@ -10,7 +10,7 @@ from regard.decoding.diverse import Diverse
 from regard.decoding.forced import Forced
 from regard.decoding.rules import Forbidden, NoRepeatedNgram, Prefix, RepetitionPenalty, Rule
 from regard.decoding.sampling import Sampling
-from regard.decoding.stepper import S, Stepper
+from regard.decoding.stepper import Fluent, S, Stepper
 from regard.decoding.stream import Choose, stream
 from regard.decoding.stream import likeliest as greedily
 from regard.errors import ConfigError
@@ -82,8 +82,11 @@ def find(
     wishes = wishes or Wishes()
     rules = _rules(search, wishes, before)
     if search.beam == 1 and not search.scored and not wishes.forced:
+        if isinstance(model, Fluent) and search.sampling is None and not rules:
+            said = model.greedy(first, state, end, limits)
+            return [[Hypothesis(ids, float("nan"))] for ids in said]
         choose = greedily if search.sampling is None else _drawing(search, wishes, numbers)
-        said: list[list[int]] = [[] for _ in limits]
+        said = [[] for _ in limits]
         for words in stream(model, state, first, end, limits, choose, rules, before):
             for row, word in words:
                 said[row].append(word)

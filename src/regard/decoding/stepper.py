@@ -9,7 +9,8 @@ state = state.cut(length)                   take back what was said after the fi
 States do not change: what follows from one is another, and an old one can be gone back to.
 """
 
-from typing import Protocol, Self, TypeVar
+from collections.abc import Sequence
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 from torch import Tensor
 
@@ -24,6 +25,15 @@ S = TypeVar("S", bound=State)
 class Stepper(Protocol[S]):
     def step(self, ids: Tensor, state: S) -> tuple[Tensor, S]:
         """Logits (B, V) after one more id in each row (B,), and the state after it."""
+        ...
+
+
+@runtime_checkable
+class Fluent(Protocol):
+    """What can go on by itself, word by word, faster than it is asked for each."""
+
+    def greedy(self, first: Tensor, state: Any, end: int, limits: Sequence[int]) -> list[list[int]]:
+        """The likeliest words after first (B,), as `decoding.greedy` would find them."""
         ...
 
 

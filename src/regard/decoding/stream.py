@@ -16,10 +16,11 @@ Choose = Callable[[Tensor, Sequence[int], int], Tensor]
 
 
 def likeliest(logits: Tensor, _rows: Sequence[int], _step: int) -> Tensor:
+    if logits.device.type == "cpu" and logits.dtype == torch.float32:
+        return torch.from_numpy(logits.numpy().argmax(-1))  # numpy's is ten times as fast
     return logits.argmax(-1)
 
 
-@torch.inference_mode()
 def stream(
     model: Stepper[S],
     state: S,
@@ -38,10 +39,11 @@ def stream(
     spoken = [list(before) for before in said] if said is not None else [[] for _ in limits]
     rows, ids, step = list(range(len(limits))), first, 0
     while rows:
-        logits, state = model.step(ids, state)
-        for rule in rules:
-            logits = rule(logits, [spoken[row] for row in rows], rows)
-        ids = choose(logits, rows, step)
+        with torch.inference_mode():
+            logits, state = model.step(ids, state)
+            for rule in rules:
+                logits = rule(logits, [spoken[row] for row in rows], rows)
+            ids = choose(logits, rows, step)
         step += 1
         words = [(row, word) for row, word in zip(rows, ids.tolist(), strict=True) if word != end]
         for row, word in words:
@@ -52,5 +54,6 @@ def stream(
         if len(speaking) < len(rows):
             going = [place for place, row in enumerate(rows) if row in speaking]
             kept = torch.tensor(going, device=ids.device, dtype=torch.long)
-            ids, state = ids.index_select(0, kept), state.reorder(kept)
+            with torch.inference_mode():
+                ids, state = ids.index_select(0, kept), state.reorder(kept)
             rows = [rows[place] for place in going]

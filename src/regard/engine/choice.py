@@ -27,6 +27,7 @@ class Decodable:
         self.bits = bits
         self._packed: Any = None
         self._of: list[Hashable] | None = None
+        self._walk: _Walk | None = None
 
     @property
     def is_fast(self) -> bool:
@@ -37,9 +38,11 @@ class Decodable:
         """A Stepper with the model's present weights."""
         if library() is None or type(self.model) not in FAST:
             return self.model
-        weights = _weights_unwatched(self.model)
-        if weights is None:
+        if self._walk is None or not self._walk.holds():
+            self._walk = _Walk(self.model)
+        if self._walk.is_watched():
             return self.model
+        weights = self._walk.weights()
         if weights != self._of:
             self._packed, self._of = self._pack(), weights
         return self.model if self._packed is None else self._packed
@@ -54,19 +57,29 @@ class Decodable:
             return None
 
 
-def _weights_unwatched(model: nn.Module) -> list[Hashable] | None:
-    """What would change if a weight did; None if someone watches, who wants to see the model work.
+class _Walk:
+    """The modules of a model in one list, and their weights as they are.
 
     Asked for each line that is translated alone: torch's own walks take ten times as long.
     """
-    weights: list[Hashable] = []
-    modules = [model]
-    while modules:
-        module = modules.pop()
-        if module._forward_hooks:
-            return None
-        modules += [each for each in module._modules.values() if each is not None]
-        for each in module._parameters.values():
-            if each is not None:
-                weights += [each.data_ptr(), each._version, each.device]
-    return weights
+
+    def __init__(self, model: nn.Module) -> None:
+        self.modules = [(module, tuple(module._modules.values())) for module in model.modules()]
+
+    def holds(self) -> bool:
+        """Whether the model still has these modules."""
+        return all(tuple(module._modules.values()) == inside for module, inside in self.modules)
+
+    def is_watched(self) -> bool:
+        """Whoever watches wants to see the model itself at work."""
+        return any(module._forward_hooks for module, _ in self.modules)
+
+    def weights(self) -> list[Hashable]:
+        """What would change if a weight did."""
+        return [
+            part
+            for module, _ in self.modules
+            for each in module._parameters.values()
+            if each is not None
+            for part in (each.data_ptr(), each._version)
+        ]

@@ -8,8 +8,8 @@
 // sentence gets the same bits alone and in any batch.
 //
 // Matrices are stored in panels of 16 outputs, inputs running fastest but one: [panel][input][16].
-// With `bits` 8 weights and inputs are whole numbers of 7 bits, in a byte each: weights with a scale
-// for each output, inputs with a scale and a zero for each row. Their sums are exact.
+// With `bits` 8 weights are whole numbers of 7 bits with a scale for each output, and inputs are whole
+// numbers of 8 bits with a scale and a zero for each row. Their sums are exact.
 
 #include <algorithm>
 #include <atomic>
@@ -171,8 +171,8 @@ constexpr int PANEL = 16;   // outputs in a panel
 constexpr int DEPTH = 256;  // inputs at a time: a panel's worth stays in the first cache
 constexpr int CHUNK = 96;   // rows at a time
 
-constexpr int OCTET = 8;    // whole inputs at a time
-constexpr int MOST = 127;   // a whole input, at most; a whole weight is within ±MOST_WEIGHT
+constexpr int FOUR = 4;     // whole inputs at a time
+constexpr int MOST = 255;   // a whole input, at most; a whole weight is within ±MOST_WEIGHT
 constexpr int MOST_WEIGHT = 63;
 
 struct Matrix {
@@ -181,10 +181,12 @@ struct Matrix {
   std::vector<int8_t> whole;         // [panel][four inputs][16][4], inputs padded with zeros
   std::vector<float> scale, total;   // of each output, where weights are whole numbers: their sum is total
   std::vector<float> bias;
-  int padded() const { return (inputs + OCTET - 1) / OCTET * OCTET; }
+  int padded() const { return (inputs + FOUR - 1) / FOUR * FOUR; }
 };
 
-inline int place_in_panel(int output, int input) { return input / 4 * 4 * PANEL + output * 4 + input % 4; }
+inline int place_in_panel(int output, int input) {
+  return input / FOUR * FOUR * PANEL + output * FOUR + input % FOUR;
+}
 
 template <int ROWS, int PANELS>
 inline void multiply(const float *w, int64_t panel_step, int depth, const float *x, int64_t x_step,
@@ -320,7 +322,7 @@ Range to_whole(const float *x, int inputs, int padded, uint8_t *to) {
   return {low, (high - low) / MOST};
 }
 
-// Four products of 7 bits by 7 fit 16 bits, so that 128 of them take five instructions.
+// Two products of 8 bits by 7 fit 16 bits, so that 32 of them take three instructions.
 template <int ROWS>
 inline void multiply_whole(const int8_t *w, int padded, const uint8_t *x, int64_t x_step, int32_t *sums) {
 #if defined(__AVX2__)
@@ -328,17 +330,16 @@ inline void multiply_whole(const int8_t *w, int padded, const uint8_t *x, int64_
   __m256i acc[ROWS][2];
   for (int r = 0; r < ROWS; r++)
     for (int p = 0; p < 2; p++) acc[r][p] = _mm256_setzero_si256();
-  for (int i = 0; i < padded; i += OCTET, weights += 4) {
+  for (int i = 0; i < padded; i += FOUR, weights += 2) {
 #pragma GCC unroll 8
     for (int r = 0; r < ROWS; r++) {
-      int first, second;
-      std::memcpy(&first, x + r * x_step + i, 4), std::memcpy(&second, x + r * x_step + i + 4, 4);
-      __m256i a = _mm256_set1_epi32(first), b = _mm256_set1_epi32(second);
+      int four;
+      std::memcpy(&four, x + r * x_step + i, FOUR);
+      const __m256i inputs = _mm256_set1_epi32(four);
 #pragma GCC unroll 2
       for (int p = 0; p < 2; p++) {
-        __m256i four = _mm256_add_epi16(_mm256_maddubs_epi16(a, _mm256_loadu_si256(weights + p)),
-                                        _mm256_maddubs_epi16(b, _mm256_loadu_si256(weights + 2 + p)));
-        acc[r][p] = _mm256_add_epi32(acc[r][p], _mm256_madd_epi16(four, ones));
+        __m256i pairs = _mm256_maddubs_epi16(inputs, _mm256_loadu_si256(weights + p));
+        acc[r][p] = _mm256_add_epi32(acc[r][p], _mm256_madd_epi16(pairs, ones));
       }
     }
   }
@@ -556,6 +557,14 @@ struct Step {
   const int *source_start, *source_count;  // of each row
   int wanted;                           // logits of the last `wanted` tokens of each row
   float *logits;                        // (wanted · rows, vocabulary)
+};
+
+// The likeliest word of each row, again and again, until it ends or has said limits[row] words.
+struct Greedy {
+  Step step;                            // before the first word; its logits and count are not used
+  const int *limits;
+  int end, longest;                     // longest: the highest limit
+  int *words, *counts;                  // (rows, longest), (rows): what each row says
 };
 
 }  // extern "C"
@@ -804,6 +813,66 @@ std::vector<const float *> places_of_source(const Stack &s, const Step &step) {
   return places;
 }
 
+int highest(const float *x, int size) {
+  const int whole = size / 8 * 8;
+  f8 most = all(-INFINITY);
+  for (int i = 0; i < whole; i += 8) {
+    f8 v = load(x + i);
+    most = v > most ? v : most;
+  }
+  float top = -INFINITY;
+  for (int j = 0; j < 8; j++) top = std::max(top, most[j]);
+  for (int i = whole; i < size; i++) top = std::max(top, x[i]);
+  return int(std::find(x, x + size, top) - x);  // the earlier of equals
+}
+
+void take(const Stack &s, const Step &step, Buffers &b, std::vector<int> *best, int threads) {
+  b.prepare(s, step.rows * step.count);
+  auto said = places_said(s, step), source = places_of_source(s, step);
+  pool().run(threads, [&](Team team) {
+    advance(s, step, said, source, b, team);
+    if (!best) return;
+    team.meet();
+    for (int r = team.from(step.rows); r < team.to(step.rows); r++)
+      (*best)[r] = highest(step.logits + size_t(r) * s.vocabulary, s.vocabulary);
+  });
+}
+
+// Rows that have ended leave the batch; the others know which row of each block they descend from.
+void say_likeliest(const Stack &s, const Greedy &g, Buffers &b, int threads) {
+  const size_t row = size_t(s.layers) * 2 * s.key_heads * s.key_size;
+  Step step = g.step;
+  std::vector<int> speaking(step.rows), ids(step.ids, step.ids + step.rows), best(step.rows);
+  std::vector<int> ancestors(step.ancestors, step.ancestors + size_t(step.rows) * step.past), start, count;
+  std::vector<float *> said(step.said, step.said + step.past);
+  std::vector<std::unique_ptr<float[]>> blocks;
+  std::unique_ptr<float[]> logits(new float[size_t(step.rows) * s.vocabulary]);
+  for (int r = 0; r < step.rows; r++) speaking[r] = r, g.counts[r] = 0;
+  if (step.source) start.assign(step.source_start, step.source_start + step.rows);
+  if (step.source) count.assign(step.source_count, step.source_count + step.rows);
+  for (int said_now = 1; !speaking.empty(); said_now++, step.past++) {
+    step.rows = int(speaking.size()), step.count = step.wanted = 1;
+    blocks.emplace_back(new float[row * step.rows]);
+    said.push_back(blocks.back().get());
+    step.ids = ids.data(), step.said = said.data(), step.ancestors = ancestors.data(), step.logits = logits.get();
+    step.source_start = start.data(), step.source_count = count.data();
+    take(s, step, b, &best, threads);
+    int kept = 0;
+    std::vector<int> longer;
+    for (int i = 0; i < step.rows; i++) {
+      int r = speaking[i];
+      if (best[i] == g.end) continue;
+      g.words[size_t(r) * g.longest + g.counts[r]++] = best[i];
+      if (said_now >= g.limits[r]) continue;
+      longer.insert(longer.end(), &ancestors[size_t(i) * step.past], &ancestors[size_t(i) * step.past] + step.past);
+      longer.push_back(i);
+      if (step.source) start[kept] = start[i], count[kept] = count[i];
+      ids[kept] = best[i], speaking[kept++] = r;
+    }
+    speaking.resize(kept), ancestors.swap(longer);
+  }
+}
+
 }  // namespace
 
 // ---------------------------------------------------------------- the door
@@ -873,10 +942,12 @@ void regard_encode(const Stack *stack, const Encoding *encoding, int threads) {
 
 void regard_step(const Stack *stack, const Step *step, int threads) {
   thread_local Buffers buffers;
-  Buffers &mine = buffers;
-  mine.prepare(*stack, step->rows * step->count);
-  auto said = places_said(*stack, *step), source = places_of_source(*stack, *step);
-  pool().run(threads, [&](Team team) { advance(*stack, *step, said, source, mine, team); });
+  take(*stack, *step, buffers, nullptr, threads);
+}
+
+void regard_greedy(const Stack *stack, const Greedy *greedy, int threads) {
+  thread_local Buffers buffers;
+  say_likeliest(*stack, *greedy, buffers, threads);
 }
 
 }  // extern "C"

@@ -6,6 +6,7 @@ reorder that small table.
 """
 
 import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -65,7 +66,7 @@ class FastDecoder:
         found = c.library()
         if found is None:
             raise UnsupportedError("there is no compiled engine")
-        self._call = found.regard_step
+        self._call, self._greedy = found.regard_step, found.regard_greedy
         self.capacity = capacity
         self.packed = PackedStack(
             decoder.embedding, list(decoder.blocks), decoder.norm, decoder.output, capacity, bits
@@ -82,34 +83,57 @@ class FastDecoder:
         if state.places is not None:
             said = np.concatenate([state.places, said])
         own = np.arange(rows, dtype=np.int32)[:, None].repeat(count, axis=1)
-        before = state.ancestors if state.ancestors is not None else own[:, :0]
-        before = np.ascontiguousarray(before)
+        before = _ancestors(state, rows)
         given = np.ascontiguousarray(ids.numpy().T, dtype=np.int32)
         logits = torch.empty(wanted, rows, stack.vocabulary)
-        source = state.source
-        step = c.Step(
-            rows=rows,
-            count=count,
-            past=past,
-            ids=given.ctypes.data,
-            said=said.ctypes.data,
-            ancestors=before.ctypes.data,
-            source=None if source is None else source.memory.data_ptr(),
-            source_start=None if source is None else source.start.ctypes.data,
-            source_count=None if source is None else source.count.ctypes.data,
-            wanted=wanted,
-            logits=logits.data_ptr(),
-        )
+        step = _step(given, said, before, state.source)
+        step.count, step.wanted, step.logits = count, wanted, logits.data_ptr()
         self._call(ctypes.byref(stack), ctypes.byref(step), torch.get_num_threads())
-        ancestors = np.concatenate([before, own], axis=1)
         after = replace(
             state,
             length=past + count,
             blocks=(*state.blocks, new),
             places=said,
-            ancestors=ancestors,
+            ancestors=np.concatenate([before, own], axis=1),
         )
         return logits.transpose(0, 1), after
+
+    def greedy(
+        self, ids: Tensor, state: FastState, end: int, limits: Sequence[int]
+    ) -> list[list[int]]:
+        """What greedy decoding says after ids (B,), all of it in one call."""
+        if state.length + max(limits) > self.capacity:
+            raise DataError(f"this model takes {self.capacity:,} tokens and was given more.")
+        rows, given = len(ids), ids.numpy().astype(np.int32)
+        said = np.zeros(0, np.int64) if state.places is None else state.places
+        most, counts = np.array(limits, np.int32), np.zeros(rows, np.int32)
+        words, before = np.zeros((rows, max(limits)), np.int32), _ancestors(state, rows)
+        greedy = c.Greedy(
+            step=_step(given, said, before, state.source),
+            limits=most.ctypes.data,
+            end=end,
+            longest=max(limits),
+            words=words.ctypes.data,
+            counts=counts.ctypes.data,
+        )
+        threads = torch.get_num_threads()
+        self._greedy(ctypes.byref(self.packed.stack), ctypes.byref(greedy), threads)
+        return [row[:count].tolist() for row, count in zip(words, counts, strict=True)]
+
+
+def _ancestors(state: FastState, rows: int) -> Numbers:
+    before = state.ancestors
+    return np.zeros((rows, 0), np.int32) if before is None else np.ascontiguousarray(before)
+
+
+def _step(given: Numbers, said: Numbers64, before: Numbers, source: Source | None) -> c.Step:
+    """What comes after what was said; whoever calls keeps the arrays alive."""
+    step = c.Step(rows=len(before), past=before.shape[1])
+    step.ids, step.said, step.ancestors = (each.ctypes.data for each in (given, said, before))
+    if source is not None:
+        step.source = source.memory.data_ptr()
+        step.source_start, step.source_count = source.start.ctypes.data, source.count.ctypes.data
+    return step
 
 
 class FastLanguageModel:
@@ -125,6 +149,11 @@ class FastLanguageModel:
 
     def extend(self, ids: Tensor, state: FastState) -> tuple[Tensor, FastState]:
         return self.decoder.extend(ids, state, wanted=ids.size(1))
+
+    def greedy(
+        self, first: Tensor, state: FastState, end: int, limits: Sequence[int]
+    ) -> list[list[int]]:
+        return self.decoder.greedy(first, state, end, limits)
 
 
 class FastEncoderDecoder:
@@ -171,3 +200,8 @@ class FastEncoderDecoder:
 
     def extend(self, ids: Tensor, state: FastState) -> tuple[Tensor, FastState]:
         return self.decoder.extend(ids, state, wanted=ids.size(1))
+
+    def greedy(
+        self, first: Tensor, state: FastState, end: int, limits: Sequence[int]
+    ) -> list[list[int]]:
+        return self.decoder.greedy(first, state, end, limits)

@@ -60,6 +60,15 @@ class Step(ctypes.Structure):
     ]
 
 
+class Greedy(ctypes.Structure):
+    _fields_ = [
+        ("step", Step),
+        ("limits", POINTER),
+        *[(name, ctypes.c_int) for name in ("end", "longest")],
+        *[(name, POINTER) for name in ("words", "counts")],
+    ]
+
+
 @cache
 def library() -> ctypes.CDLL | None:
     """The engine's functions; None where it was not built or cannot run here."""
@@ -82,12 +91,14 @@ def _declared(found: ctypes.CDLL) -> ctypes.CDLL:
     found.regard_rank.argtypes = [POINTER, *[integer] * 3, POINTER, POINTER, POINTER, integer]
     found.regard_encode.argtypes = [ctypes.POINTER(Stack), ctypes.POINTER(Encoding), integer]
     found.regard_step.argtypes = [ctypes.POINTER(Stack), ctypes.POINTER(Step), integer]
+    found.regard_greedy.argtypes = [ctypes.POINTER(Stack), ctypes.POINTER(Greedy), integer]
     for function in (
         found.regard_forget,
         found.regard_apply,
         found.regard_rank,
         found.regard_encode,
         found.regard_step,
+        found.regard_greedy,
     ):
         function.restype = None
     return found
