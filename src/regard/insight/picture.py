@@ -201,7 +201,6 @@ class Picture:
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Picture:
         """The panels of what `to_json` gave, and its texts."""
-        texts = (content[name] for name in ("title", "caption", "source", "output"))
         panels = tuple(
             Panel(
                 panel["name"],
@@ -217,7 +216,14 @@ class Picture:
             )
             for panel in content["panels"]
         )
-        return cls(*texts, panels=panels, notes=tuple(content["notes"]))
+        return cls(
+            title=content["title"],
+            caption=content["caption"],
+            source=content["source"],
+            output=content["output"],
+            panels=panels,
+            notes=tuple(content["notes"]),
+        )
 
     def _repr_html_(self) -> str:
         """A notebook shows the page in a frame of its own."""
