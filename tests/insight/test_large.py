@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,12 +29,16 @@ def weights() -> npt.NDArray[np.float32]:
 
 @pytest.fixture(scope="module")
 def large(
-    browser: Chrome, weights: npt.NDArray[np.float32], tmp_path_factory: pytest.TempPathFactory
+    browser: Chrome,
+    emulated: Callable[..., None],
+    weights: npt.NDArray[np.float32],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Chrome:
     words = tuple(f"w{i}" for i in range(WORDS))
     picture = Picture("large", "", "", "", (Panel("p", "Panel", words, words, weights),))
     path = tmp_path_factory.mktemp("large") / "page.html"
     page.write(picture, path)
+    emulated(browser)
     browser.get("about:blank")
     browser.get(path.as_uri())
     return browser

@@ -47,8 +47,9 @@ function play() {
 function listenToFilm() {
   at("film-play").addEventListener("click", () => (playing === null ? play() : pause()));
   const byHand = (sceneOf) => () => {
+    const scene = sceneOf(); // before anything puts the slider back
     pause();
-    showScene(sceneOf());
+    showScene(scene);
   };
   at("film-slider").addEventListener("input", byHand(() => Number(at("film-slider").value)));
   at("film-back").addEventListener("click", byHand(() => state.scene - 1));
