@@ -1,9 +1,11 @@
 """regard look: the page and the terminal view of a real, trained model."""
 
+import base64
 import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,10 +17,11 @@ TIRED = "The animal didn't cross the street because it was too tired."
 
 
 def embedded(page: Path) -> dict:
+    """The one picture of a page."""
     text = re.search(
         r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', page.read_text(), re.DOTALL
     )
-    return json.loads(text[1])
+    return json.loads(text[1])["scenes"][0]["pictures"][0]
 
 
 def test_the_page_holds_the_models_own_weights(demo, call, tmp_path: Path) -> None:
@@ -43,7 +46,9 @@ def test_the_page_holds_the_models_own_weights(demo, call, tmp_path: Path) -> No
         ("decoder", "decoder.blocks.1.attention"),
         ("cross", "decoder.blocks.1.cross"),
     ):
-        shown = torch.tensor(panels[name]["weights"][1])
+        packed = panels[name]["weights"]
+        whole = np.frombuffer(base64.b64decode(packed["data"]), dtype="<u2")
+        shown = torch.tensor(whole.reshape(packed["shape"])[1] / 65535, dtype=torch.float32)
         assert torch.allclose(shown, seen.weights(module)[0], atol=6e-5)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from regard.errors import OutputError
 from regard.insight import page
-from regard.insight.picture import HEAD_COLOURS, Panel, Picture
+from regard.insight.picture import HEAD_COLOURS, WEIGHT_ONE, Panel, Picture, film
 
 Show = Callable[..., Chrome]
 Emulate = Callable[..., None]
@@ -101,19 +102,24 @@ def lines(browser: Chrome) -> dict[tuple[int, int, int], float]:
     return {(int(h), int(q), int(k)): weight for h, q, k, weight in drawn}
 
 
+def sent(weights: Weights) -> npt.NDArray[np.float64]:
+    """The weights as a page gets them: in 16 bits."""
+    return np.round(weights.astype(np.float64) * WEIGHT_ONE) / WEIGHT_ONE
+
+
 def expected_lines(
     weights: Weights,
     heads: list[int],
     queries: list[int] | None = None,
     keys: list[int] | None = None,
 ) -> dict[tuple[int, int, int], float]:
-    rounded = np.round(weights.astype(np.float64), 4)
+    whole = sent(weights)
     return {
-        (h, q, k): float(rounded[h, q, k])
+        (h, q, k): float(f"{whole[h, q, k]:.4f}")
         for h in heads
         for q in (range(weights.shape[1]) if queries is None else queries)
         for k in (range(weights.shape[2]) if keys is None else keys)
-        if rounded[h, q, k] >= FAINTEST
+        if whole[h, q, k] >= FAINTEST
     }
 
 
@@ -195,7 +201,7 @@ def test_the_status_line_reads_the_exact_value_of_a_cell(show: Show, picture: Pi
     choose(browser, "layer", 1)
     choose(browser, "map", 2)
     hover(browser, cell(browser, 6, 1))
-    value = picture.panels[0].weights[1, 2, 6, 1]
+    value = sent(picture.panels[0].weights)[1, 2, 6, 1]
     assert status(browser) == f"layer 2, head 3: “it” → “animal” {value:.4f}"
     choose(browser, "map", "mean")
     head(browser, 0).click()
@@ -315,7 +321,7 @@ def test_clicking_pins_a_word_and_the_other_side_makes_a_pair(show: Show, pictur
     assert address(browser)["pin"] == "query-7"
     hover(browser, key(browser, 1))
     assert lines(browser) == expected_lines(weights, [0, 1, 2, 3], queries=[6], keys=[1])
-    values = ", ".join(f"head {h + 1} {weights[h, 6, 1]:.4f}" for h in range(4))
+    values = ", ".join(f"head {h + 1} {sent(weights)[h, 6, 1]:.4f}" for h in range(4))
     assert status(browser) == f"layer 3: “it” → “animal” {values}"
     query(browser, 6).click()
     hover(browser, find(browser, "h1"))
@@ -398,7 +404,7 @@ def test_words_are_reached_and_pinned_by_keyboard(show: Show, picture: Picture) 
 
 def test_the_heat_map_is_a_grid_that_arrow_keys_walk(show: Show, picture: Picture) -> None:
     browser = show(address="#panel=cross&map=2")
-    weights = picture.panel("cross").weights[1, 1]
+    weights = sent(picture.panel("cross").weights[1, 1])
     tab_to(browser, "td")
     press(browser, Keys.ARROW_DOWN, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
     assert status(browser) == f"layer 2, head 2: “L'” → “did” {weights[1, 2]:.4f}"
@@ -556,9 +562,9 @@ def test_long_sentences_are_drawn_at_once_and_what_is_left_out_is_said(
     # On any desk this is far below; the margin is for a busy machine that runs many tests.
     assert spent < 1000
     drawn = lines(browser)
-    rounded = np.round(weights[0].astype(np.float64), 4)
-    left = int((rounded > 0).sum()) - len(drawn)
-    assert min(drawn.values()) >= np.sort(rounded.ravel())[-len(drawn)] - 1e-9
+    whole = sent(weights[0])
+    left = int((whole > 0).sum()) - len(drawn)
+    assert min(drawn.values()) >= np.sort(whole.ravel())[-len(drawn)] - 6e-5
     assert (
         f"{left} lines are too faint to draw (weight below 0." in find(browser, "[data-note]").text
     )
@@ -718,13 +724,14 @@ def test_nothing_moves_for_those_who_asked_for_that(show: Show, emulated: Emulat
 
 def test_the_embedded_picture_is_the_picture(picture: Picture) -> None:
     html = page.render(picture)
-    block = re.search(r'<script type="application/json" id="picture">(.*?)</script>', html, re.S)
+    block = re.search(r'<script type="application/json" id="film-data">(.*?)</script>', html, re.S)
     assert block is not None
     assert "<" not in block[1]
-    assert json.loads(block[1]) == picture.to_json()
+    assert json.loads(block[1]) == film(picture).to_json()
     weights = picture.to_json()["panels"][0]["weights"]
-    assert weights[2][1][6][1] == round(float(picture.panels[0].weights[2, 1, 6, 1]), 4)
-    assert max(len(repr(w)) for w in np.ravel(weights).tolist()) <= len("0.8123")
+    assert (weights["type"], weights["shape"]) == ("u16", [3, 4, 9, 9])
+    whole = np.frombuffer(base64.b64decode(weights["data"]), dtype="<u2").reshape(3, 4, 9, 9)
+    np.testing.assert_allclose(whole / WEIGHT_ONE, picture.panels[0].weights, atol=8e-6)
 
 
 def test_wrong_pictures_are_refused_when_made() -> None:
@@ -736,7 +743,7 @@ def test_wrong_pictures_are_refused_when_made() -> None:
         Panel("p", "P", words, words, good[:0])
     with pytest.raises(ValueError, match="finite"):
         Panel("p", "P", words, words, good * np.float32("nan"))
-    with pytest.raises(ValueError, match="1 predictions for 2 queries"):
+    with pytest.raises(ValueError, match="1 entries for 2 words"):
         Panel("p", "P", words, words, good, ("x",))
     panel = Panel("p", "P", words, words, good)
     with pytest.raises(ValueError, match="names of their own"):

@@ -1,0 +1,184 @@
+// One picture on the page. Two of them stand side by side, and follow the same choices.
+
+class Column {
+  constructor(index) {
+    this.index = index;
+    this.picture = null;
+    this.built = new Map(); // for each card, the shape of what it was built for
+    this.stops = { query: 0, key: 0 }; // where the tab key stops among the words
+    this.root = at("column").content.firstElementChild.cloneNode(true);
+    this.story = at("story").content.firstElementChild.cloneNode(true);
+    this.parts = {};
+    for (const area of [this.root, this.story]) {
+      for (const part of area.querySelectorAll("[data-part]")) this.#name(part);
+    }
+    for (const labelled of this.root.querySelectorAll("[data-labelled]")) {
+      labelled.setAttribute("aria-labelledby", this.part(labelled.dataset.labelled).id);
+    }
+    for (const card of Object.values(CARDS)) card.listen?.(this);
+  }
+
+  /** The first column's parts have plain names; no two elements may have the same. */
+  #name(part) {
+    const { part: name } = part.dataset;
+    part.id = this.index === 0 ? name : `${name}-${this.index + 1}`;
+    this.parts[name] = part;
+  }
+
+  part(name) {
+    return this.parts[name];
+  }
+
+  /** The panels that the view can show. */
+  panels() {
+    return cards()[0].panels?.(this.picture) ?? this.picture.panels;
+  }
+
+  panel() {
+    const panels = this.panels();
+    return panels.find(({ name }) => name === state.panel) ?? panels[0] ?? null;
+  }
+
+  /** The attention that the view shows, with pieces merged where asked. */
+  attention() {
+    const panel = this.panel();
+    if (!panel) return NO_ATTENTION;
+    return this.merges() ? mergedOf(panel) : attentionOf(panel);
+  }
+
+  merges() {
+    return state.words && uses("words") && knowsWords(this.panel());
+  }
+
+  // The choices are the same for all columns; each shows what it has of them.
+
+  layer() {
+    return clamp(chosenLayer(), this.attention().layers);
+  }
+
+  heads() {
+    return chosenHeads().filter((head) => head < this.attention().heads);
+  }
+
+  /** The heads that the heat map averages. */
+  mapHeads() {
+    return state.map === "mean" ? this.heads() : [clamp(state.map, this.attention().heads)];
+  }
+
+  /** The one head that is looked at in depth. */
+  head() {
+    return (state.map === "mean" ? this.heads() : this.mapHeads())[0] ?? 0;
+  }
+
+  pin() {
+    const attention = this.attention();
+    return {
+      query: attention.shown("query", state.pin.query),
+      key: attention.shown("key", state.pin.key),
+    };
+  }
+
+  /** The pinned word and the one pointed at, together: two sides make a pair. */
+  active() {
+    const [pin, here] = [this.pin(), pointed.column === this ? pointed : NOTHING];
+    return { query: here.query ?? pin.query, key: here.key ?? pin.key };
+  }
+
+  /** The word that is followed, or taken through the steps: the pinned one, or the last. */
+  word() {
+    return this.pin().query ?? this.attention().queries.length - 1;
+  }
+
+  /** "layer 2, head 3", or "layer 2, mean of heads 1, 3". */
+  place(heads) {
+    const [layer, count] = [`layer ${this.layer() + 1}`, heads.length];
+    if (count === 0) return `${layer}, no head`;
+    if (count === 1) return `${layer}, head ${heads[0] + 1}`;
+    if (count === this.attention().heads) return `${layer}, mean of all ${count} heads`;
+    return `${layer}, mean of heads ${heads.map((head) => head + 1).join(", ")}`;
+  }
+
+  paintStory() {
+    const { title, caption, source, output, notes } = this.picture;
+    this.part("own-title").textContent = title;
+    this.part("own-caption").textContent = caption;
+    this.part("own").hidden = columns.length === 1;
+    this.part("source").textContent = source;
+    this.part("output").textContent = output;
+    this.part("output").parentElement.hidden = !output;
+    const items = notes.map((note) => element("li", { dir: "auto" }, note));
+    this.part("notes").replaceChildren(...items);
+    this.part("notes").hidden = notes.length === 0;
+  }
+
+  paint() {
+    this.paintStory();
+    for (const [name, card] of Object.entries(CARDS)) {
+      const shown = cards().includes(card) && card.has(this.picture);
+      this.part(`${name}-card`).hidden = !shown;
+      if (!shown) continue;
+      const { shape } = this.attention();
+      if (this.built.get(card) !== shape) card.build?.(this);
+      this.built.set(card, shape);
+      card.paint(this);
+    }
+    const empty = [...this.root.querySelectorAll(".card")].every((card) => card.hidden);
+    this.part("nothing").hidden = !empty;
+  }
+
+  /** Only what changes when the mouse or the keyboard moves. */
+  light() {
+    for (const card of cards()) if (card.has(this.picture)) card.light?.(this);
+  }
+}
+
+/** Show the pictures of the chosen scene, in as many columns as there are. */
+function takeScene() {
+  const pictures = scenes[state.scene]?.pictures ?? [];
+  if (pictures.length !== columns.length) {
+    columns = pictures.map((_, index) => new Column(index));
+    at("stories").replaceChildren(...columns.map(({ story }) => story));
+    at("columns").replaceChildren(...columns.map(({ root }) => root));
+    at("main").dataset.columns = columns.length;
+  }
+  for (const [index, picture] of pictures.entries()) columns[index].picture = picture;
+  if (pictures.length) colours = pictures[0].colours;
+  if (!offeredViews().includes(state.view)) state.view = offeredViews()[0] ?? "both";
+}
+
+function point(column, meant) {
+  pointed = { ...(meant ?? NOTHING), column };
+  light();
+}
+
+function light() {
+  for (const column of columns) column.light();
+  paintStatus();
+}
+
+function paint() {
+  const isEmpty = offeredViews().length === 0;
+  at("main").dataset.view = state.view;
+  at("empty").hidden = !isEmpty || (isLive && columns.length === 0);
+  for (const id of ["controls", "columns", "save", "help"]) at(id).hidden = isEmpty;
+  paintTheme();
+  paintFilm();
+  if (columns.length) {
+    at("title").textContent = columns[0].picture.title;
+    at("caption").textContent = columns[0].picture.caption;
+    for (const column of columns) column.paintStory();
+  }
+  if (isEmpty) return paintStatus();
+  paintControls();
+  for (const column of columns) column.paint();
+  light();
+}
+
+function paintTheme() {
+  const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  const theme = state.theme ?? system;
+  const other = theme === "dark" ? "Light" : "Dark";
+  document.documentElement.dataset.theme = theme;
+  at("theme").textContent = other;
+  at("theme").setAttribute("aria-label", `${other} colours`);
+}
