@@ -55,7 +55,7 @@ class Decodable:
 
 
 def _weights_unwatched(model: nn.Module) -> list[Hashable] | None:
-    """What would change if a weight did; None if someone watches, who wants to see the model work.
+    """What would change if a weight did; None if someone watches or steps in: they want the model.
 
     Asked for each line that is translated alone: torch's own walks take ten times as long.
     """
@@ -63,7 +63,7 @@ def _weights_unwatched(model: nn.Module) -> list[Hashable] | None:
     modules = [model]
     while modules:
         module = modules.pop()
-        if module._forward_hooks:
+        if module._forward_hooks or module._forward_pre_hooks:
             return None
         modules += [each for each in module._modules.values() if each is not None]
         for each in module._parameters.values():

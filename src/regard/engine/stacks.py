@@ -75,6 +75,7 @@ class PackedStack:
     ) -> None:
         self.bits = bits
         self._kept: list[Any] = []
+        _refuse_unlike_heads(blocks)
         attention, feed_forward = blocks[0].attention, blocks[0].feed_forward
         norm_first = blocks[0].around_attention.norm_first
         dim = embedding.tokens.embedding_dim
@@ -104,7 +105,7 @@ class PackedStack:
         )
 
     def _layer(self, block: Any, capacity: int) -> c.Layer:
-        cross = getattr(block, "cross", None)
+        cross = _cross(block)
         feed_forward = block.feed_forward
         if not isinstance(feed_forward, (Dense, Gated)):
             raise UnsupportedError(f"feed-forward network {type(feed_forward).__name__}")
@@ -193,6 +194,16 @@ def stacked(maps: Sequence[nn.Linear], bits: int) -> Matrix:
 
 def address(tensor: Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
+
+
+def _refuse_unlike_heads(blocks: Sequence[Any]) -> None:
+    attentions = [each for block in blocks for each in (block.attention, _cross(block)) if each]
+    if len({(each.heads, each.key_heads) for each in attentions}) > 1:
+        raise UnsupportedError("heads differ from layer to layer")
+
+
+def _cross(block: Any) -> MultiHead | None:
+    return getattr(block, "cross", None)
 
 
 def _activation(function: Any) -> int:

@@ -46,9 +46,15 @@ class Seen:
         return self.calls(name)[-1]
 
     def stack(self, blocks: str, attention: str) -> npt.NDArray[np.float32]:
-        """The first row's weights in every layer of a stack: (layers, H, T, S)."""
-        layers = [name for name in self.names() if _is_in(name, blocks, attention)]
-        return np.stack([self.weights(name)[0].detach().float().cpu().numpy() for name in layers])
+        """The first row's weights in every layer of a stack: (layers, H, T, S).
+
+        Where layers have fewer heads than others, those that are not there look at nothing.
+        """
+        names = [name for name in self.names() if _is_in(name, blocks, attention)]
+        layers = [self.weights(name)[0].detach().float().cpu().numpy() for name in names]
+        most = max(map(len, layers))
+        missing = [[(0, most - len(layer)), (0, 0), (0, 0)] for layer in layers]
+        return np.stack([np.pad(*each) for each in zip(layers, missing, strict=True)])
 
     def record(self, name: str, point: str, tensor: Tensor) -> None:
         self._records.setdefault((name, point), []).append(tensor)
