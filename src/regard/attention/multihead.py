@@ -12,6 +12,9 @@ With fewer key heads than heads, groups of heads ask the same keys and values (A
 there is less to remember.
 """
 
+from collections import Counter
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -19,6 +22,7 @@ from torch import Tensor, nn
 from regard.attention.cache import KeyValues
 from regard.attention.kind import Attention
 from regard.attention.masks import View
+from regard.errors import ConfigError
 from regard.positions.sites import InAttention, Sizes
 
 
@@ -61,8 +65,37 @@ class MultiHead(nn.Module):
         merged: Tensor = self.w_o(found.transpose(1, 2).flatten(2))  # (B, H, T, K) → (B, T, H·K)
         return merged
 
+    def keep(self, heads: Sequence[int]) -> None:
+        """Let the other heads go: their rows of W_Q, W_K and W_V, their columns of W_O."""
+        if sorted(set(heads)) != list(heads) or not set(heads) <= set(range(self.heads)):
+            raise ConfigError(
+                f"heads to keep are numbers from 0 to {self.heads - 1} in order, not {list(heads)}."
+            )
+        if not heads:
+            raise ConfigError("at least one head of each attention must be kept.")
+        asked = Counter(head * self.key_heads // self.heads for head in heads)
+        if len(set(asked.values())) > 1:
+            raise ConfigError(
+                f"{self.heads // self.key_heads} heads in a row ask the same keys and values: keep "
+                f"or let go all of them, not a part as in {list(heads)}."
+            )
+        queries, keys = (_rows(each, self.key_size) for each in (heads, sorted(asked)))
+        for linear, rows in ((self.w_q, queries), (self.w_k, keys), (self.w_v, keys)):
+            linear.out_features = len(rows)
+            linear.weight = nn.Parameter(linear.weight.detach()[rows])
+            if linear.bias is not None:
+                linear.bias = nn.Parameter(linear.bias.detach()[rows])
+        self.w_o.in_features = len(queries)
+        self.w_o.weight = nn.Parameter(self.w_o.weight.detach()[:, queries].contiguous())
+        self.position.keep(heads)
+        self.heads, self.key_heads = len(heads), len(asked)
+
     def _split(self, x: Tensor) -> Tensor:
         return x.view(*x.shape[:-1], -1, self.key_size).transpose(1, 2)  # (B, H, T, K)
+
+
+def _rows(heads: Sequence[int], key_size: int) -> list[int]:
+    return [head * key_size + row for head in heads for row in range(key_size)]
 
 
 def _together(x: Tensor, *maps: nn.Linear) -> tuple[Tensor, ...]:

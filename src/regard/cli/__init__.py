@@ -12,6 +12,7 @@ from regard.cli.demo import demo
 from regard.cli.doctor import doctor
 from regard.cli.export import export
 from regard.cli.generate import generate
+from regard.cli.heads import heads
 from regard.cli.import_ import import_
 from regard.cli.look import look
 from regard.cli.resume import resume
@@ -27,7 +28,19 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (demo, check, train, resume, translate, generate, score, look, export, doctor):
+for command in (
+    demo,
+    check,
+    train,
+    resume,
+    translate,
+    generate,
+    score,
+    look,
+    heads,
+    export,
+    doctor,
+):
     app.command()(command)
 app.command("import")(import_)
 

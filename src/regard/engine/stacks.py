@@ -106,7 +106,7 @@ class PackedStack:
         )
 
     def _layer(self, block: Any, capacity: int) -> c.Layer:
-        cross = getattr(block, "cross", None)
+        cross = _cross(block)
         feed_forward = block.feed_forward
         if not isinstance(feed_forward, (Dense, Gated)):
             raise UnsupportedError(f"feed-forward network {type(feed_forward).__name__}")
@@ -187,8 +187,7 @@ class PackedStack:
 
 
 def _attentions(block: Any) -> list[MultiHead]:
-    cross = getattr(block, "cross", None)
-    return [block.attention] if cross is None else [block.attention, cross]
+    return [each for each in (block.attention, _cross(block)) if each is not None]
 
 
 def _kept(attention: MultiHead) -> int:
@@ -208,6 +207,10 @@ def stacked(maps: Sequence[nn.Linear], bits: int, room: int = 0) -> Matrix:
 
 def address(tensor: Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
+
+
+def _cross(block: Any) -> MultiHead | None:
+    return getattr(block, "cross", None)
 
 
 def _activation(function: Any) -> int:

@@ -49,9 +49,16 @@ class Seen:
         return self.last(name, "weights")
 
     def stack(self, blocks: str, attention: str, point: str = "weights") -> Numbers:
-        """Of the first row, what was seen in every layer of a stack: (layers, …)."""
-        layers = [name for name in self.names(point) if _is_in(name, blocks, attention)]
-        return np.stack([as_numpy(self.last(name, point)[0]) for name in layers])
+        """Of the first row, what was seen in every layer of a stack: (layers, …).
+
+        Where layers have fewer heads than others, those that are not there look at nothing.
+        """
+        names = [name for name in self.names(point) if _is_in(name, blocks, attention)]
+        layers = [as_numpy(self.last(name, point)[0]) for name in names]
+        most = max(map(len, layers))
+        return np.stack(
+            [np.pad(each, [(0, most - len(each))] + [(0, 0)] * (each.ndim - 1)) for each in layers]
+        )
 
     def to_numpy(self) -> dict[str, Numbers]:
         """Everything of the last time each part ran, by "name point"."""

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from regard.blocks.dropout import Dropout
 from regard.models.encoder import Encoder, build_encoder
 from regard.models.initialise import initialise
+from regard.models.kept import keep_heads
 from regard.models.transformer import TransformerSpec
 
 
@@ -35,4 +36,5 @@ class Spec(TransformerSpec):
         output = nn.Linear(self.dim, self.classes)
         model = Classifier(encoder, self.dropout, output)
         initialise(model, self)
+        keep_heads(model, self.kept_heads)
         return model

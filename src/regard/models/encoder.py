@@ -5,6 +5,7 @@ from torch import Tensor, nn
 from regard.attention.masks import look_around
 from regard.models.embedding import Embedding
 from regard.models.initialise import initialise
+from regard.models.kept import keep_heads
 from regard.models.transformer import TransformerSpec, embedding, encoder_blocks, final_norm
 
 
@@ -31,6 +32,7 @@ class Spec(TransformerSpec):
     def build(self, vocabulary: int) -> Encoder:
         encoder = build_encoder(self, nn.Embedding(vocabulary, self.dim))
         initialise(encoder, self)
+        keep_heads(encoder, self.kept_heads)
         return encoder
 
 

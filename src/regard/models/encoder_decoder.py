@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from regard.models.decoder import Decoder, DecoderState
 from regard.models.encoder import Encoder, build_encoder
 from regard.models.initialise import initialise
+from regard.models.kept import keep_heads
 from regard.models.transformer import TransformerSpec, decoder_blocks, embedding, final_norm
 
 
@@ -72,4 +73,5 @@ class Spec(TransformerSpec):
         decoder = Decoder(embedding(self, target), blocks, final_norm(self), output)
         model = EncoderDecoder(build_encoder(self, source), decoder)
         initialise(model, self)
+        keep_heads(model, self.kept_heads)
         return model

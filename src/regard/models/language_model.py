@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from regard.models.decoder import Decoder, DecoderState
 from regard.models.initialise import initialise
+from regard.models.kept import keep_heads
 from regard.models.transformer import TransformerSpec, decoder_blocks, embedding, final_norm
 
 
@@ -55,4 +56,5 @@ class Spec(TransformerSpec):
         blocks = decoder_blocks(self, self.layers, cross=False)
         model = LanguageModel(Decoder(embedding(self, tokens), blocks, final_norm(self), output))
         initialise(model, self)
+        keep_heads(model, self.kept_heads)
         return model

@@ -66,6 +66,9 @@ class TransformerSpec(ModelSpec):
     bias: bool = Field(True, description="biases in W_Q, W_K, W_V and W_O")
     scale_embedding: bool = Field(True, description="multiply embeddings by √D")
     embedding_norm: bool = Field(False, description="a norm on the embeddings, as in BERT")
+    kept_heads: dict[str, tuple[int, ...]] | None = Field(
+        None, description="by attention (encoder.blocks.0.attention), the heads that are left of H"
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -7,6 +7,7 @@ power of two the paper's own code interleaves the slopes of the next power; so d
 """
 
 import math
+from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
@@ -31,6 +32,9 @@ class Alibi(InAttention):
     def bias(self, q: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
         distance = (keys[None, :] - queries[:, None]).abs()  # (T, S)
         return -self.slopes[:, None, None].to(q.dtype) * distance  # (H, T, S)
+
+    def keep(self, heads: Sequence[int]) -> None:
+        self.slopes = self.slopes[list(heads)]
 
 
 class Spec(PositionSpec):

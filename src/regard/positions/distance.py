@@ -5,6 +5,7 @@
 T5 shares one bias among distances of about the same size; here each has its own, up to `clip`.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
@@ -24,6 +25,9 @@ class Distance(InAttention):
         distance = keys[None, :] - queries[:, None]  # (T, S): j − i
         index = distance.clamp(-self.clip, self.clip) + self.clip
         return self.table[:, index].to(q.dtype)  # (H, T, S)
+
+    def keep(self, heads: Sequence[int]) -> None:
+        self.table = nn.Parameter(self.table.detach()[list(heads)])
 
 
 class Spec(PositionSpec):

@@ -7,6 +7,7 @@
 Shapes: B batch, T queries, S keys, H heads, K key size, D model size.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -50,6 +51,9 @@ class InAttention(nn.Module):
     def values(self, weights: Tensor, queries: Tensor, keys: Tensor) -> Tensor | None:
         """What is added to the output (B, H, T, K), given the weights (B, H, T, S)."""
         return None
+
+    def keep(self, heads: Sequence[int]) -> None:
+        """Only these heads go on. What all heads share stays as it is."""
 
 
 class PositionSpec(Kind, room="regard.positions", default="sinusoidal"):

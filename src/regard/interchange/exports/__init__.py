@@ -24,5 +24,11 @@ def built(run: Run) -> tuple[ModelSpec, Any]:
     return spec, model.eval()
 
 
+def refuse_uneven(spec: ModelSpec, where: str) -> None:
+    """Elsewhere all layers have the same heads."""
+    if getattr(spec, "kept_heads", None):
+        raise refuse("model.kept_heads", where)
+
+
 def as_json(content: Any) -> bytes:
     return json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n"

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.data.tokenizer import Tokenizer
 from regard.files import write_all_whole
-from regard.interchange.exports import as_json, built, refuse
+from regard.interchange.exports import as_json, built, refuse, refuse_uneven
 from regard.interchange.exports.arrangement import in_halves
 from regard.interchange.families import Family, llama, marian
 from regard.models import encoder_decoder, language_model
@@ -28,6 +28,7 @@ Weights = dict[str, Tensor]
 
 def export(run: Run, folder: Path) -> None:
     spec = built(run)[0]
+    refuse_uneven(spec, "Hugging Face")
     tokenizer = Tokenizer.from_json(run.tokenizer)
     tokens: dict[str, int | None] = {
         "vocab_size": run.vocabulary,

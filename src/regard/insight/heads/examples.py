@@ -1,0 +1,174 @@
+"""Text as the model takes it, line by line from a file: what heads are judged on.
+
+A translator reads `source<TAB>translation` (or two files), a classifier `text<TAB>label`, an
+encoder a text a line. A language model reads running text in windows.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.data.batching import UNCOUNTED, Batch, LabelledBatch, TextBatch, pad
+from regard.data.records import Place, Record, Rejected
+from regard.data.sources.files import Spec as TwoFiles
+from regard.data.sources.text import Spec as RunningText
+from regard.data.sources.tsv import read_columns
+from regard.decoding.labeller import Labeller
+from regard.decoding.reader import Reader
+from regard.decoding.translator import Translator
+from regard.decoding.writer import Writer
+from regard.errors import ConfigError, DataError
+
+WINDOW = 128  # tokens of running text at a time, where the model takes so many
+ROWS = 32  # of a batch
+LINES = 1000
+
+Ids = list[int]
+AnyBatch = Batch | TextBatch | LabelledBatch
+
+
+@dataclass(frozen=True)
+class Row:
+    """One example: ids, its label if it has one, and the texts it was made of."""
+
+    ids: tuple[Ids, ...]
+    label: int = UNCOUNTED
+    texts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Rows, shortest first, and how to put them into a batch."""
+
+    rows: tuple[Row, ...]
+    make: Callable[[Sequence[Row]], AnyBatch]
+    unit: str  # what a row is, in the plural
+    to: str | None = None  # the language to produce, where that must be said
+
+    def batches(self, rows: int = ROWS) -> Iterator[AnyBatch]:
+        for start in range(0, len(self.rows), rows):
+            yield self.make(self.rows[start : start + rows])
+
+    def few(self, most: int) -> "Examples":
+        """At most so many rows, of all lengths."""
+        step = max(1, -(-len(self.rows) // most))
+        return replace(self, rows=self.rows[::step])
+
+    def halves(self, most: int) -> tuple["Examples", "Examples"]:
+        """At most so many rows to choose by, and the others to judge by; of one row, both."""
+        if len(self.rows) < 2:
+            return self, self
+        step = max(2, -(-len(self.rows) // most))
+        others = tuple(row for place, row in enumerate(self.rows) if place % step)
+        return replace(self, rows=self.rows[::step]), replace(self, rows=others)
+
+
+def read_examples(
+    loaded: Any,
+    path: Path,
+    target: Path | None = None,
+    to: str | None = None,
+    lines: int = LINES,
+) -> Examples:
+    """The first lines of a file for what `regard.load` gave."""
+    if (target is not None or to is not None) and not isinstance(loaded, Translator):
+        raise ConfigError("--target and --to are for translators, and this model is none.")
+    make: Callable[[Sequence[Row]], AnyBatch]
+    if isinstance(loaded, Translator):
+        rows, make, unit = _pairs(loaded, path, target, to), partial(_pair_batch, loaded), "pairs"
+    elif isinstance(loaded, Writer):
+        rows, make, unit = _windows(loaded, path, lines), partial(_window_batch, loaded), "windows"
+    elif isinstance(loaded, Labeller):
+        rows, make, unit = _labelled(loaded, path), partial(_text_batch, loaded), "texts"
+    elif isinstance(loaded, Reader):
+        rows, make, unit = _texts(loaded, path), partial(_text_batch, loaded), "texts"
+    else:
+        raise ConfigError(f"a {type(loaded).__name__} has no heads that could be looked at.")
+    found = sorted(islice(rows, lines), key=lambda row: [len(each) for each in row.ids])
+    if not found:
+        raise DataError(f"{path}: there are no lines in it.")
+    return Examples(tuple(found), make, unit, to)
+
+
+def _records(lines: Iterable[Record | Rejected]) -> Iterator[Record]:
+    for line in lines:
+        if isinstance(line, Rejected):
+            raise DataError(f"{line.place}: {line.why} ({line.found}); mend the line.")
+        yield line
+
+
+def _pairs(
+    translator: Translator, path: Path, target: Path | None, to: str | None
+) -> Iterator[Row]:
+    if target is None:
+        lines = read_columns(path, (0, 1))
+    else:
+        lines = TwoFiles(source=path, target=target, languages=("source", "target")).records()
+    start, end = translator.tokenizer.start, translator.tokenizer.end
+    for record in _records(lines):
+        source, said = record.texts
+        asked = translator.source_ids(
+            source, to or translator.other_language(source), str(record.place)
+        )
+        ids = translator.target_ids(said, str(record.place))
+        yield Row((asked, [start, *ids, end]), texts=(source, said))
+
+
+def _pair_batch(translator: Translator, rows: Sequence[Row]) -> Batch:
+    filler = translator.tokenizer.pad
+    sources, targets = ([row.ids[side] for row in rows] for side in (0, 1))
+    return Batch(*pad(sources, filler), *pad(targets, filler))
+
+
+def _windows(writer: Writer, path: Path, most: int) -> Iterator[Row]:
+    """Running text cut into windows; each begins as this model expects a text to."""
+    begin = writer.begin
+    room = min(WINDOW, writer.max_length) - len(begin)
+    ids: Ids = []
+    for record in _records(RunningText(path=path).records()):
+        ids += writer.tokenizer.encode(record.texts[0])
+        if len(ids) > most * room:
+            break
+    for at in range(0, len(ids), room):
+        row = [*begin, *ids[at : at + room + (not begin)]]
+        if len(row) > 1:  # one alone predicts nothing
+            yield Row((row,))
+
+
+def _window_batch(writer: Writer, rows: Sequence[Row]) -> TextBatch:
+    return TextBatch(*pad([row.ids[0] for row in rows], writer.tokenizer.pad))
+
+
+def _labelled(labeller: Labeller, path: Path) -> Iterator[Row]:
+    for record in _records(read_columns(path, (0, 1))):
+        text, label = record.texts
+        if label not in labeller.labels:
+            known = ", ".join(labeller.labels[:10])
+            raise DataError(f"{record.place}: this model has no label '{label}', only: {known}.")
+        yield _whole(labeller, text, record.place, labeller.labels.index(label))
+
+
+def _texts(reader: Reader, path: Path) -> Iterator[Row]:
+    for record in _records(RunningText(path=path, documents="line").records()):
+        yield _whole(reader, record.texts[0], record.place, UNCOUNTED)
+
+
+def _whole(loaded: Labeller | Reader, text: str, place: Place, label: int) -> Row:
+    tokenizer = loaded.tokenizer
+    ids = [tokenizer.start, *tokenizer.encode(text), tokenizer.end]
+    if len(ids) > loaded.max_length:
+        raise DataError(
+            f"{place}: the text has {len(ids):,} tokens and this model takes {loaded.max_length:,}:"
+            f" shorten it."
+        )
+    return Row((ids,), label, (text,))
+
+
+def _text_batch(loaded: Labeller | Reader, rows: Sequence[Row]) -> LabelledBatch:
+    ids, real = pad([row.ids[0] for row in rows], loaded.tokenizer.pad)
+    return LabelledBatch(ids, real, torch.tensor([row.label for row in rows]))

@@ -1,0 +1,171 @@
+"""The figures of a study as SVG, by name: importance, map, likeness, removal, training."""
+
+import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from regard.insight.heads.likeness import Likeness, laid_out
+from regard.insight.heads.removal import Removal
+from regard.insight.heads.study import Importance, Study
+
+CAPTIONS = {
+    "importance": "How much the loss rises without each head, in percent. A row is a layer.",
+    "map": "Heads that look alike lie together: divergence laid out on a plane. The colour is the "
+    "layer, the number layer.head.",
+    "likeness": "Divergence of each two heads, in bits: dark is alike. Lines part the layers.",
+    "removal": "The model with fewer and fewer heads, the least important first. The band holds 95 "
+    "% of draws of the text.",
+    "training": "How heads grow apart in training: mean divergence, in bits.",
+}
+
+
+def figures(study: Study) -> dict[str, str]:
+    drawn = {}
+    kinds = list(study.likeness)
+    if study.importance is not None:
+        drawn["importance"] = _side_by_side(kinds, _importance(study.importance))
+    several = [kind for kind in kinds if len(study.likeness[kind].heads) > 2]
+    if several:
+        drawn["map"] = _side_by_side(several, _map(study.likeness))
+        drawn["likeness"] = _side_by_side(several, _likeness(study.likeness))
+    if study.removal is not None and len(study.removal.steps) > 1:
+        drawn["removal"] = _removal(study.removal)
+    if len(study.growth) > 1:
+        drawn["training"] = _growth(study.growth)
+    return drawn
+
+
+def _side_by_side(kinds: list[str], paint: Callable[[Any, Any, str], None]) -> str:
+    with _figure(3.2 * len(kinds) + 0.6, 3.2) as (figure, save):
+        for place, kind in enumerate(kinds, start=1):
+            axes = figure.add_subplot(1, len(kinds), place)
+            axes.set_title(kind, fontsize=10)
+            paint(figure, axes, kind)
+        return save()
+
+
+def _importance(importance: Importance) -> Callable[[Any, Any, str], None]:
+    rise = {head: 100 * each / importance.loss for head, each in importance.measured.items()}
+    most = max(0.01, *map(abs, rise.values()))
+
+    def paint(figure: Any, axes: Any, kind: str) -> None:
+        own = {head: each for head, each in rise.items() if head.kind == kind}
+        layers, heads = (1 + max(getattr(h, of) for h in own) for of in ("layer", "number"))
+        grid = np.full((layers, heads), np.nan)
+        for head, each in own.items():
+            grid[head.layer, head.number] = each
+        shown = axes.imshow(grid, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto")
+        axes.set_xticks(range(heads), map(str, range(1, heads + 1)))
+        axes.set_yticks(range(layers), map(str, range(1, layers + 1)))
+        axes.set_xlabel("head")
+        axes.set_ylabel("layer")
+        if grid.size <= 48:
+            for head, each in own.items():
+                strong = abs(each) > 0.6 * most
+                axes.text(
+                    head.number,
+                    head.layer,
+                    f"{each:.1f}",
+                    ha="center",
+                    va="center",
+                    color="white" if strong else "#222222",
+                )
+        figure.colorbar(shown, ax=axes, shrink=0.8)
+
+    return paint
+
+
+def _map(likeness: dict[str, Likeness]) -> Callable[[Any, Any, str], None]:
+    def paint(_: Any, axes: Any, kind: str) -> None:
+        like = likeness[kind]
+        places = laid_out(like.divergence)
+        layers = [head.layer for head in like.heads]
+        axes.scatter(places[:, 0], places[:, 1], c=layers, cmap="viridis", s=60, alpha=0.8)
+        if len(like.heads) <= 48:
+            for head, (x, y) in zip(like.heads, places, strict=True):
+                name = f"{head.layer + 1}.{head.number + 1}"
+                axes.annotate(name, (x, y), xytext=(5, 4), textcoords="offset points", fontsize=8)
+        axes.margins(0.15)
+        axes.set_aspect("equal", adjustable="datalim")
+        axes.spines[["top", "right"]].set_visible(False)
+
+    return paint
+
+
+def _likeness(likeness: dict[str, Likeness]) -> Callable[[Any, Any, str], None]:
+    def paint(figure: Any, axes: Any, kind: str) -> None:
+        like = likeness[kind]
+        shown = axes.imshow(like.divergence, cmap="viridis", vmin=0, vmax=1)
+        layers = [head.layer for head in like.heads]
+        for at in (place for place in range(1, len(layers)) if layers[place] != layers[place - 1]):
+            axes.axhline(at - 0.5, color="white", linewidth=0.8)
+            axes.axvline(at - 0.5, color="white", linewidth=0.8)
+        axes.set_xticks([])
+        axes.set_yticks([])
+        figure.colorbar(shown, ax=axes, shrink=0.8)
+
+    return paint
+
+
+def _removal(removal: Removal) -> str:
+    steps = removal.steps
+    with_bleu = steps[0].bleu is not None
+    with _figure(6.4 * (1 + with_bleu), 3.6) as (figure, save):
+        gone = [step.removed for step in steps]
+        axes = figure.add_subplot(1, 1 + with_bleu, 1)
+        low, high = zip(*(step.band for step in steps), strict=True)
+        _curve(axes, gone, [step.loss for step in steps], (low, high), "loss per token")
+        if with_bleu:
+            bleu = np.array([step.bleu for step in steps], dtype=float)
+            margin = np.array([step.bleu_margin for step in steps], dtype=float)
+            axes = figure.add_subplot(1, 2, 2)
+            _curve(axes, gone, bleu, (bleu - margin, bleu + margin), "BLEU")
+        for each in figure.axes:
+            each.set_xlabel(f"heads removed of {removal.heads}")
+        return save()
+
+
+def _curve(axes: Any, x: Any, y: Any, band: tuple[Any, Any], up: str) -> None:
+    axes.fill_between(x, *band, alpha=0.25, linewidth=0)
+    axes.plot(x, y, marker="o", markersize=3)
+    axes.set_ylabel(up)
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _growth(growth: list[dict[str, Any]]) -> str:
+    with _figure(6.4, 3.6) as (figure, save):
+        axes = figure.add_subplot()
+        steps = [each["step"] for each in growth]
+        for kind in growth[0]["divergence"]:
+            means = [each["divergence"][kind]["all"] for each in growth]
+            values: npt.NDArray[np.float64] = np.array(means, dtype=float)
+            axes.plot(steps, values, marker="o", markersize=3, label=kind)
+        axes.set_xlabel("step")
+        axes.set_ylabel("mean divergence (bits)")
+        axes.grid(alpha=0.25)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False)
+        return save()
+
+
+@contextmanager
+def _figure(width: float, height: float) -> Iterator[tuple[Any, Callable[[], str]]]:
+    """A figure of that size, and how to save it."""
+    # Figure and canvas without pyplot: no global state, no display, no fonts to look for.
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context({"svg.hashsalt": "regard", "svg.fonttype": "none"}):
+        figure = Figure(figsize=(width, height), layout="constrained")
+
+        def save() -> str:
+            file = io.StringIO()
+            figure.savefig(file, format="svg", metadata={"Date": None})
+            return file.getvalue()
+
+        yield figure, save

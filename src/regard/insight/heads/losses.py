@@ -1,0 +1,76 @@
+"""A model on a batch, whatever its kind, and its loss row by row: −Σ log p of what was to be said.
+
+Sums by row, so that rows can be drawn anew for a confidence band, and divided by tokens at the end.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.data.batching import Batch, LabelledBatch, TextBatch
+from regard.insight.heads.examples import AnyBatch, Examples
+from regard.insight.heads.gates import Gates, gated
+from regard.models.encoder import Encoder
+
+Numbers = npt.NDArray[np.float64]
+
+
+class Losses(NamedTuple):
+    """Of each row: its loss, and how many tokens it is the sum of."""
+
+    rows: Numbers
+    tokens: Numbers
+
+    @property
+    def mean(self) -> float:
+        """By token."""
+        return float(self.rows.sum() / self.tokens.sum())
+
+
+def has_loss(model: nn.Module) -> bool:
+    """An encoder alone says nothing that could be right or wrong."""
+    return not isinstance(model, Encoder)
+
+
+def run(model: Any, batch: AnyBatch) -> None:
+    """The model on the batch, for those who look on."""
+    if isinstance(batch, Batch):
+        model.states(batch.source, batch.source_padding, batch.target[:, :-1])
+    elif isinstance(batch, TextBatch):
+        model.states(batch.ids[:, :-1])
+    else:
+        model(batch.ids, batch.padding)
+
+
+def row_losses(model: Any, batch: AnyBatch) -> tuple[Tensor, Tensor]:
+    """The loss of each row and its tokens, (B,) each."""
+    if isinstance(batch, LabelledBatch):
+        logits = model(batch.ids, batch.padding)
+        return F.cross_entropy(logits, batch.labels, reduction="none"), torch.ones(len(logits))
+    if isinstance(batch, Batch):
+        states = model.states(batch.source, batch.source_padding, batch.target[:, :-1])
+        words, real = batch.target[:, 1:], batch.target_padding[:, 1:]
+    else:
+        states = model.states(batch.ids[:, :-1])
+        words, real = batch.ids[:, 1:], batch.padding[:, 1:]
+    by_token = F.cross_entropy(model.output(states[real]), words[real], reduction="none")
+    by_row = torch.zeros(len(words), dtype=by_token.dtype, device=by_token.device)
+    owner = torch.arange(len(words), device=real.device)[:, None].expand_as(real)[real]
+    return by_row.index_add(0, owner, by_token), real.sum(1)
+
+
+@torch.inference_mode()
+def losses(model: nn.Module, examples: Examples, gates: Gates | None = None) -> Losses:
+    """Of all examples, with gates on the heads or as the model is."""
+    device = next(model.parameters()).device
+    rows, tokens = [], []
+    with gated(model, gates or {}):
+        for batch in examples.batches():
+            here, count = row_losses(model, batch.to(device))
+            rows.append(here.double().cpu().numpy())
+            tokens.append(count.double().cpu().numpy())
+    return Losses(np.concatenate(rows), np.concatenate(tokens))

@@ -1,0 +1,191 @@
+"""A smaller run: the heads that go are really gone, with their rows of W_Q, W_K, W_V and their
+columns of W_O, and `kept_heads` in the model's spec says which are left.
+
+What it computes is what the whole model computes with those heads masked. A head whose twin is left
+first gives it its columns of W_O.
+"""
+
+import time
+from collections.abc import Collection, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from regard import runs
+from regard.attention.multihead import MultiHead
+from regard.config import plain, validate
+from regard.errors import ConfigError, OutputError
+from regard.insight.heads.examples import Examples
+from regard.insight.heads.gates import twins
+from regard.insight.heads.losses import has_loss, losses, run
+from regard.insight.heads.places import Head, attention, attentions, find_head, heads_of, units
+from regard.insight.heads.removal import remove
+from regard.loading import load
+from regard.models.kept import keep_heads
+from regard.models.kind import ModelSpec, parameter_count
+from regard.models.transformer import TransformerSpec
+from regard.models.weights import weights_of
+from regard.training.progress import Reporter, silent
+
+PASSES = 5  # over the text, the fastest of which counts
+
+
+def choose(
+    model: nn.Module, examples: Examples, share: float, report: Reporter = silent
+) -> list[Head]:
+    """The heads to remove: this share of all, the least important first."""
+    total = len(heads_of(model))
+    wanted = wanted_count(model, share)
+    if not has_loss(model):
+        raise ConfigError(
+            "an encoder has no loss to choose heads by: name those to remove (--remove encoder.1.2)"
+            " instead."
+        )
+    removal = remove(model, examples, most=wanted, report=report)
+    chosen = [head for unit in removal.order for head in unit]
+    if len(chosen) < wanted:
+        report.say(
+            f"At least one head of each attention stays, and heads that share keys go together: "
+            f"{len(chosen)} of the {wanted} asked for can go (of {total})."
+        )
+    return chosen
+
+
+def wanted_count(model: nn.Module, share: float) -> int:
+    """How many heads this share is; refuses what is none."""
+    total = len(heads_of(model))
+    if not 0 < share < 1:
+        raise ConfigError(f"--prune {share:g}: give the share of heads to remove, between 0 and 1.")
+    wanted = round(share * total)
+    if wanted < min(map(len, units(model))):
+        raise ConfigError(f"--prune {share:g}: of {total} heads that is not one; give more.")
+    return wanted
+
+
+def named(model: nn.Module, names: Sequence[str]) -> list[Head]:
+    """Heads by name; refuses to take all of an attention."""
+    chosen = [find_head(model, name) for name in names]
+    for heads in attentions(model).values():
+        if set(heads) <= set(chosen):
+            layer = str(heads[0]).rpartition(".")[0]
+            raise ConfigError(
+                f"all {len(heads)} heads of {layer} would go: at least one must stay; leave one of "
+                f"them out."
+            )
+    return chosen
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What has become of a model."""
+
+    parameters: tuple[int, int]  # before and after
+    heads: tuple[int, int]
+
+
+def prune(folder: Path, output: Path, heads: Collection[Head | str]) -> Pruned:
+    """Write the run in a folder again, without these heads."""
+    check_place(folder, output)
+    whole = runs.read(folder)
+    model: nn.Module = load(folder).model
+    gone = named(model, [str(head) for head in heads])
+    smaller = pruned(model, gone)
+    spec = cast("TransformerSpec", validate(ModelSpec, whole.model, str(folder)))
+    left = spec.model_copy(update={"kept_heads": _left(spec, model, gone)})
+    found = Pruned(
+        (parameter_count(model), parameter_count(smaller)),
+        (len(heads_of(model)), len(heads_of(smaller))),
+    )
+    # Scores are those of the whole model: this one has yet to be scored.
+    unscored = {k: v for k, v in whole.details.items() if k not in ("scores", "scored_on")}
+    names = sorted(map(str, gone))
+    details = {"parameters": found.parameters[1], "pruned": {"from": str(folder), "heads": names}}
+    run_ = replace(
+        whole,
+        model=plain(left),
+        details={**unscored, **details},
+        weights=weights_of(smaller),
+        papers={"README.md": _card(folder, found, names)},
+    )
+    runs.write(run_, output)
+    return found
+
+
+def check_place(folder: Path, output: Path) -> None:
+    """Before minutes are spent: can the smaller run be written there?"""
+    if runs.exists(output):
+        raise OutputError(f"{output}: a model is there; choose another folder with -o.")
+    runs.check_writable(output)
+    runs.fingerprint(folder)
+
+
+def pruned(model: nn.Module, gone: Collection[Head]) -> nn.Module:
+    """A copy without these heads."""
+    smaller = deepcopy(model)
+    kept = {}
+    for name, heads in attentions(model).items():
+        left = [head.number for head in heads if head not in gone]
+        if len(left) < len(heads):
+            _hand_over(attention(smaller, name), left)
+            kept[name] = left
+    keep_heads(smaller, kept)
+    return smaller.eval()
+
+
+@torch.no_grad()
+def _hand_over(heads: MultiHead, left: Sequence[int]) -> None:
+    """The columns of W_O of each head that goes are added to those of its twin, if one is left."""
+    first = twins(heads)
+    columns = heads.w_o.weight.view(-1, heads.heads, heads.key_size)  # (D, H, K)
+    for head in set(range(heads.heads)) - set(left):
+        heir = next((each for each in left if first[each] == first[head]), None)
+        if heir is not None:
+            columns[:, heir] += columns[:, head]
+
+
+def _left(
+    spec: TransformerSpec, model: nn.Module, gone: Collection[Head]
+) -> dict[str, tuple[int, ...]]:
+    """Which heads of the full size are left, also where some had gone before."""
+    left = dict(spec.kept_heads or {})
+    for name, heads in attentions(model).items():
+        own = left.get(name, tuple(range(spec.heads)))
+        kept = tuple(own[head.number] for head in heads if head not in gone)
+        if len(kept) < spec.heads:
+            left[name] = kept
+    return left
+
+
+def _card(folder: Path, found: Pruned, names: Sequence[str]) -> str:
+    return f"""# {folder.name}, with fewer heads
+
+Made with Regard from {folder}: {found.heads[1]} of {found.heads[0]} heads are left, and
+{found.parameters[1]:,} of {found.parameters[0]:,} parameters.
+
+Gone: {", ".join(names)}.
+"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    loss: float | None
+    seconds: float  # for one pass over the text
+
+
+@torch.inference_mode()
+def compared(first: Any, second: Any, examples: Examples) -> tuple[Cost, Cost]:
+    """Two models on the same text, in turns, so that both meet the same machine."""
+    models, best = (first, second), [float("inf")] * 2
+    device = next(first.parameters()).device
+    for _ in range(PASSES):
+        for which, model in enumerate(models):
+            began = time.perf_counter()
+            for batch in examples.batches():
+                run(model, batch.to(device))
+            best[which] = min(best[which], time.perf_counter() - began)
+    found = [losses(each, examples).mean if has_loss(each) else None for each in models]
+    return Cost(found[0], best[0]), Cost(found[1], best[1])

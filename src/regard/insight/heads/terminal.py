@@ -1,0 +1,27 @@
+"""The study in a terminal: a line a head."""
+
+from rich.table import Table
+
+from regard.insight.heads.statistics import LABELS
+from regard.insight.heads.study import Study
+
+SHORT = {"previous": "prev", "punctuation": "punct"}
+
+
+def table(study: Study) -> Table:
+    """Shares in percent; `rise` is of the loss without the head, in percent."""
+    found = Table("head", "looks at", box=None, header_style="bold", pad_edge=False)
+    names = ["bits", "away", *(SHORT.get(name, name) for name in LABELS)]
+    for name in [*names, *(["rise", "grad"] if study.importance else [])]:
+        found.add_column(name, justify="right", no_wrap=True)
+    for each in study.heads:
+        cells = [str(each.head), each.label, f"{each.entropy:.2f}"]
+        cells.append("" if each.distance is None else f"{each.distance:.1f}")
+        shares = (each.shares.get(place) for place in LABELS)
+        cells += ["" if share is None else f"{100 * share:.0f}" for share in shares]
+        if study.importance is not None:
+            whole = study.importance.loss
+            cells.append(f"{100 * study.importance.measured[each.head] / whole:+.2f}")
+            cells.append(f"{100 * study.importance.estimated[each.head] / whole:.2f}")
+        found.add_row(*cells)
+    return found

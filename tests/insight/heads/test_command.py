@@ -1,0 +1,148 @@
+"""`regard heads` from end to end on tiny runs: figures, pages, smaller runs, and bad input."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+import regard
+from regard.models.kind import ModelSpec
+from regard.models.weights import weights_of
+from regard.training.spec import TrainingSpec
+
+from .conftest import SIZES
+
+
+def test_a_study_of_a_translator(make, command) -> None:
+    home = make("encoder-decoder")
+    answer = command(home.run, home.data, "--bleu")
+    assert answer.code == 0, answer.err
+    assert "cross.2.4" in answer.out
+    assert re.search(r"\d+ of 24 heads can go for 0.5 BLEU", answer.out)
+    folder = home.run / "heads"
+    found = json.loads((folder / "heads.json").read_text())
+    assert len(found["heads"]) == 24
+    assert found["heads"][0]["loss_rise"] is not None
+    assert len(found["likeness"]["cross"]["map"]) == 8
+    assert found["likeness"]["cross"]["means_before_training"]["cka"]["within_layers"] > 0
+    assert len(found["removal"]["steps"]) == 19
+    page = (folder / "heads.html").read_text()
+    assert "default-src 'none'" in page
+    assert page.count("<svg") == 4
+    assert "<script" not in page
+    assert not re.search(r'(src|href)="https?:', page)
+    drawn = {path.stem for path in folder.glob("*.svg")}
+    assert drawn == {"importance", "map", "likeness", "removal"}
+
+
+@pytest.mark.parametrize("kind", ["language-model", "classifier"])
+def test_a_study_of_other_kinds(make, command, tmp_path: Path, kind: str) -> None:
+    home = make(kind)
+    answer = command(home.run, home.data, "-o", tmp_path / "found", "--tolerance", "20")
+    assert answer.code == 0, answer.err
+    assert "of 8 heads can go for 20 % of the loss" in answer.out
+    assert json.loads((tmp_path / "found" / "heads.json").read_text())["loss"] > 0
+    assert not (home.run / "heads").exists()
+
+
+def test_grouped_keys_as_imported_models_have_them(make, command, tmp_path: Path) -> None:
+    llama = {"position": "rotary", "norm": "rms", "feed_forward": "gated", "bias": False}
+    home = make("language-model", key_heads=2, **llama)
+    assert command(home.run, home.data).code == 0
+    answer = command(home.run, home.data, "--prune", 0.5, "-o", tmp_path / "small")
+    assert answer.code == 0, answer.err
+    assert len(regard.load(tmp_path / "small").generate("The", 5)) >= 0
+
+
+def test_an_encoder_has_no_loss_and_says_so(make, command) -> None:
+    home = make("encoder")
+    answer = command(home.run, home.data)
+    assert answer.code == 0, answer.err
+    assert "An encoder alone has no loss" in answer.out
+    found = json.loads((home.run / "heads" / "heads.json").read_text())
+    assert "removal" not in found
+    assert "loss_rise" not in found["heads"][0]
+    assert found["likeness"]["encoder"]["divergence"]
+
+
+def test_how_heads_grew_apart_by_checkpoint(make, command, learner_for) -> None:
+    home = make("language-model")
+    learner_for(home, steps=(5, 10))
+    answer = command(home.run, home.data)
+    assert answer.code == 0, answer.err
+    grown = json.loads((home.run / "heads" / "heads.json").read_text())["training"]
+    assert [each["step"] for each in grown] == [0, 5, 10]
+    assert all(0 < each["divergence"]["decoder"]["all"] < 1 for each in grown)
+    assert (home.run / "heads" / "training.svg").exists()
+
+
+@pytest.fixture
+def learner_for(tokenizer):
+    """Checkpoints as training writes them, of models of chance."""
+    from regard.training import checkpoint
+    from regard.training.checkpoint import Standing
+    from regard.training.distributed import World
+    from regard.training.learner import Learner
+
+    def write(home, steps: tuple[int, ...]) -> None:
+        spec = ModelSpec.model_validate({"kind": "language-model", **SIZES})
+        for step in steps:
+            torch.manual_seed(step)
+            learner = Learner(
+                spec.build(len(tokenizer)),
+                lambda model, batch: model(batch).sum(),
+                TrainingSpec(steps=100),
+                World(),
+            )
+            assert weights_of(learner.model)
+            checkpoint.save(learner, Standing(step=step), home.run, keep=5)
+
+    return write
+
+
+def test_a_smaller_run(make, command, tmp_path: Path) -> None:
+    home = make("encoder-decoder")
+    answer = command(home.run, home.data, "--prune", "0.5", "-o", tmp_path / "small")
+    assert answer.code == 0, answer.err
+    assert re.search(r"before +24 +[\d,]+ +[\d.]+ +[\d.]+", answer.out)
+    assert re.search(r"after +12 +[\d,]+ +[\d.]+ +[\d.]+", answer.out)
+    assert command(tmp_path / "small", home.data).code == 0
+    named = command(home.run, home.data, "--remove", "cross.1.2", "--remove", "cross.1.3")
+    assert named.code == 0, named.err
+    assert "Gone: cross.1.2, cross.1.3." in named.out
+    assert regard.load(home.run / "pruned").translate(["Un chien."])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--prune", "1.5"], "--prune 1.5: give the share of heads to remove, between 0 and 1"),
+        (["--prune", "0"], "between 0 and 1"),
+        (["--prune", "0.01"], "of 8 heads that is not one"),
+        (["--prune", "0.5", "--remove", "encoder.1.1"], "give one of the two"),
+        (["--prune", "0.5", "--bleu"], "leave them out when pruning"),
+        (["--remove", "encoder.1.9"], "there is no head encoder.1.9"),
+        (["--remove", "encoder.5.1"], "there is no head encoder.5.1"),
+        (["--remove", "nonsense"], "names no head"),
+        ([f"--remove=encoder.1.{n}" for n in (1, 2, 3, 4)], "at least one must stay"),
+        (["--bleu"], "--bleu is for translators"),
+        (["--to", "fr"], "for translators"),
+        (["-o", "/dev/null/nowhere"], "cannot be written"),
+        (["--prune", "0.5", "-o", "/dev/null/nowhere"], "cannot be written"),
+    ],
+)
+def test_bad_input_is_one_clear_sentence(make, command, arguments: list, complaint: str) -> None:
+    home = make("classifier")
+    answer = command(home.run, home.data, *arguments)
+    assert answer.code == 1, answer.out
+    assert answer.err.startswith("regard: ")
+    assert complaint in answer.err
+    assert answer.err.count("\n") == 1
+
+
+def test_no_data_and_no_run(make, command, tmp_path: Path) -> None:
+    home = make("classifier")
+    assert "cannot be read" in command(home.run, tmp_path / "nowhere.tsv").err
+    assert "no such run folder" in command(tmp_path / "nowhere", home.data).err

@@ -1,0 +1,79 @@
+"""Text for each kind of model, and text that cannot be used."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from regard.errors import ConfigError, DataError
+from regard.insight.heads.examples import read_examples
+from regard.insight.heads.losses import losses
+
+from .conftest import PAIRS, TEXTS
+
+
+def test_two_files_or_one_gzip_or_plain(make, tmp_path: Path) -> None:
+    home = make("encoder-decoder")
+    for name, side in (("a.fr.gz", 0), ("a.en.gz", 1)):
+        text = "".join(f"{pair[side]}\n" for pair in PAIRS)
+        (tmp_path / name).write_bytes(gzip.compress(text.encode()))
+    two = read_examples(home.loaded, tmp_path / "a.fr.gz", tmp_path / "a.en.gz")
+    assert two.rows == home.examples.rows
+    assert len(read_examples(home.loaded, home.data, lines=2).rows) == 2
+
+
+def test_the_loss_is_what_the_translator_says_it_is(make) -> None:
+    home = make("encoder-decoder")
+    scores = home.loaded.score(*(list(side) for side in zip(*PAIRS, strict=True)))
+    found = losses(home.loaded.model, home.examples)
+    assert found.rows.sum() == pytest.approx(-sum(score.total for score in scores), rel=1e-4)
+    assert found.tokens.sum() == sum(len(score.words) for score in scores)
+
+
+def test_every_token_of_running_text_is_predicted_once(make) -> None:
+    home = make("language-model")
+    tokens = len(home.loaded.tokenizer.encode(TEXTS["language-model"].removesuffix("\n")))
+    found = losses(home.loaded.model, home.examples)
+    assert found.tokens.sum() == pytest.approx(tokens - 1, abs=1)
+
+
+def test_halves_do_not_overlap_and_lose_nothing(make) -> None:
+    examples = make("classifier").examples
+    chosen, judged = examples.halves(4)
+    assert len(chosen.rows) <= 4
+    assert len(chosen.rows) + len(judged.rows) == len(examples.rows)
+    assert not any(row is other for row in chosen.rows for other in judged.rows)
+
+
+LONG = "court " * 100
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "complaint"),
+    [
+        ("encoder-decoder", "", "there are no lines in it"),
+        ("classifier", "", "there are no lines in it"),
+        ("encoder", "\n\n", "there are no lines in it"),
+        ("language-model", "", "there are no lines in it"),
+        ("encoder-decoder", "Un chien.\n", r"line 1: wrong columns \(1 instead of 2\)"),
+        ("encoder-decoder", "a\tb\na\tb\tc\n", r"line 2: wrong columns \(3 instead of 2\)"),
+        ("encoder-decoder", f"a\tb\n{LONG}\tb\n", "line 2: the text has .* takes at most 48"),
+        ("encoder-decoder", f"a\tb\na\t{LONG}\n", "line 2: the translation has .* at most 47"),
+        ("encoder-decoder", "\tb\n", "line 1: there is no text to translate"),
+        ("classifier", "chien\tde\n", "line 1: this model has no label 'de', only: fr, en"),
+        ("classifier", f"chien\tfr\n{LONG}\tfr\n", "line 2: the text has .* takes 48"),
+        ("encoder", f"chien\n{LONG}\n", "line 2: the text has .* takes 48"),
+    ],
+)
+def test_text_that_cannot_be_used_is_named(make, kind: str, text: str, complaint: str) -> None:
+    home = make(kind)
+    home.data.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=complaint) as raised:
+        read_examples(home.loaded, home.data)
+    assert str(raised.value).startswith(str(home.data))
+
+
+def test_translations_are_for_translators(make) -> None:
+    home = make("classifier")
+    with pytest.raises(ConfigError, match="for translators"):
+        read_examples(home.loaded, home.data, target=home.data)

@@ -1,0 +1,61 @@
+"""The gradient tells what masking would show, and twins cost nothing."""
+
+from copy import deepcopy
+
+import pytest
+import torch
+
+from regard.insight.heads.importance import _ranks, agreement, estimated, measured
+from regard.insight.heads.losses import losses
+from regard.insight.heads.places import attention, find_head, heads_of
+
+from .conftest import plant_twins
+
+
+def test_the_gradients_estimate_correlates_with_the_masked_loss(learned) -> None:
+    _, rise = measured(learned.model, learned.examples)
+    guess = estimated(learned.model, learned.examples)
+    agrees = agreement(rise, guess)
+    assert agrees.spearman > 0.5
+    assert agrees.pearson > 0.4
+
+
+def test_the_estimate_is_the_gradient_of_a_gate(learned) -> None:
+    """Of one example, by a small change of one gate."""
+    model, one = learned.model, learned.examples.few(1)
+    from regard.insight.heads.gates import gated
+
+    head = find_head(model, "cross.2.1")
+    step = 1e-3
+    sides = []
+    for change in (step, -step):
+        gate = torch.ones(4)
+        gate[head.number] += change
+        with gated(model, {head.module: gate}):
+            sides.append(losses(model, one).mean)
+    wanted = abs(sides[0] - sides[1]) / (2 * step)
+    assert estimated(model, one)[head] == pytest.approx(wanted, rel=0.05, abs=1e-4)
+
+
+def test_a_twin_costs_nothing_until_the_other_is_gone(learned) -> None:
+    model = deepcopy(learned.model)
+    plant_twins(attention(model, "decoder.blocks.0.cross"), 0, 1)
+    whole, rise = measured(model, learned.examples)
+    one, other = (find_head(model, f"cross.1.{number}") for number in (1, 2))
+    assert rise[one] == rise[other] == 0
+    assert whole > 0
+    assert estimated(model, learned.examples)[one] == 0
+    left = estimated(model, learned.examples, {one})
+    assert left[other] > 0
+    assert one not in left
+
+
+def test_ranks_share_the_places_of_equals(learned) -> None:
+    import numpy as np
+
+    assert _ranks(np.array([3.0, 1.0, 3.0, 9.0])).tolist() == [2.5, 1, 2.5, 4]
+    heads = heads_of(learned.model)[:4]
+    up = {head: float(each) for each, head in enumerate(heads)}
+    cubed = {head: each**3 for head, each in up.items()}
+    assert agreement(up, cubed).spearman == pytest.approx(1)
+    assert agreement(up, cubed).pearson < 1

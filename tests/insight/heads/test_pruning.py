@@ -1,0 +1,198 @@
+"""A pruned run is the masked model, smaller, and loads like any other."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import regard
+from regard import runs
+from regard.engine.fast import FastLanguageModel
+from regard.engine.library import library
+from regard.engine.stacks import UnsupportedError
+from regard.errors import ConfigError, OutputError
+from regard.insight.heads.examples import read_examples
+from regard.insight.heads.gates import gated, without
+from regard.insight.heads.losses import row_losses
+from regard.insight.heads.places import attention, find_head, heads_of
+from regard.insight.heads.pruning import choose, compared, prune, pruned, wanted_count
+from regard.interchange.exports import huggingface
+from regard.models.kind import parameter_count
+from regard.training.progress import Reporter
+
+from .conftest import SIZES, Home, built, plant_twins
+
+GONE = {
+    "encoder-decoder": ["encoder.1.1", "encoder.1.4", "decoder.2.2", "cross.1.3"],
+    "language-model": ["decoder.1.1", "decoder.1.2", "decoder.2.4"],
+    "classifier": ["encoder.1.3", "encoder.2.1"],
+    "encoder": ["encoder.1.3", "encoder.2.1", "encoder.2.2"],
+}
+GROUPS = ["decoder.1.1", "decoder.1.2"]
+POSITIONS = ["sinusoidal", "rotary", "alibi", "distance", "relative", "learned", "none"]
+
+
+def outputs(model: torch.nn.Module, home: Home) -> torch.Tensor:
+    (batch,) = home.examples.few(8).batches()
+    with torch.no_grad():
+        if hasattr(batch, "labels"):
+            return model(batch.ids, batch.padding)[batch.padding if model_reads(model) else ...]
+        return row_losses(model, batch)[0]
+
+
+def model_reads(model: torch.nn.Module) -> bool:
+    return not hasattr(model, "output")
+
+
+def check_equal_to_masked(home: Home, gone: list[str], output: Path) -> None:
+    whole = home.loaded.model
+    found = prune(home.run, output, gone)
+    smaller = regard.load(output)
+    with gated(whole, without(whole, [find_head(whole, name) for name in gone])):
+        masked = outputs(whole, home)
+    torch.testing.assert_close(outputs(smaller.model, home), masked, rtol=1e-5, atol=1e-5)
+    assert found.parameters[1] == parameter_count(smaller.model) < found.parameters[0]
+    assert found.heads[1] == len(heads_of(smaller.model)) == found.heads[0] - len(gone)
+
+
+@pytest.mark.parametrize("kind", GONE)
+def test_pruned_equals_masked(make, tmp_path: Path, kind: str) -> None:
+    check_equal_to_masked(make(kind), GONE[kind], tmp_path / "small")
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_with_every_kind_of_position(make, tmp_path: Path, position: str) -> None:
+    home = make("language-model", position=position)
+    check_equal_to_masked(home, GONE["language-model"], tmp_path / "small")
+
+
+@pytest.mark.parametrize(("key_heads", "gone"), [(2, GROUPS), (1, GONE["language-model"])])
+def test_with_shared_keys(make, tmp_path: Path, key_heads: int, gone: list[str]) -> None:
+    home = make("language-model", key_heads=key_heads, position="rotary", bias=False)
+    check_equal_to_masked(home, gone, tmp_path / "small")
+
+
+def test_a_twin_hands_its_columns_over(make) -> None:
+    home = make("language-model")
+    model = home.loaded.model
+    plant_twins(attention(model, "decoder.blocks.0.attention"), 0, 1)
+    smaller = pruned(model, [find_head(model, "decoder.1.2")])
+    torch.testing.assert_close(outputs(smaller, home), outputs(model, home), rtol=1e-5, atol=1e-5)
+
+
+def test_rows_and_columns_are_really_gone(make, tmp_path: Path) -> None:
+    home = make("encoder-decoder")
+    prune(home.run, tmp_path / "small", GONE["encoder-decoder"])
+    run = runs.read(tmp_path / "small")
+    assert run.weights["encoder.blocks.0.attention.w_q.weight"].shape == (16, 32)
+    assert run.weights["encoder.blocks.0.attention.w_k.bias"].shape == (16,)
+    assert run.weights["encoder.blocks.0.attention.w_o.weight"].shape == (32, 16)
+    assert run.model["kept_heads"] == {
+        "encoder.blocks.0.attention": [1, 2],
+        "decoder.blocks.1.attention": [0, 2, 3],
+        "decoder.blocks.0.cross": [0, 1, 3],
+    }
+    assert run.details["pruned"]["heads"] == sorted(GONE["encoder-decoder"])
+
+
+def test_a_pruned_run_does_everything(make, tmp_path: Path) -> None:
+    home = make("encoder-decoder")
+    prune(home.run, tmp_path / "small", GONE["encoder-decoder"])
+    smaller = regard.load(tmp_path / "small")
+    from regard.insight.alignment import align
+    from regard.insight.look import look
+
+    assert len(smaller.translate(["Un chien court."], beam=3)) == 1
+    assert smaller.score(["Un chien."], ["A dog."])[0].total < 0
+    assert look(smaller, "Un chien court.").panel("encoder").weights.shape[1] == 4
+    assert len(align(smaller, "Un chien court.", "A dog runs.")) == 3
+    with pytest.raises(ConfigError, match=r"model\.kept_heads has no equivalent in Hugging Face"):
+        huggingface.export(runs.read(tmp_path / "small"), tmp_path / "theirs")
+
+
+def test_what_was_pruned_can_be_pruned_again(make, tmp_path: Path) -> None:
+    home = make("language-model")
+    prune(home.run, tmp_path / "once", ["decoder.1.2"])
+    prune(tmp_path / "once", tmp_path / "twice", ["decoder.1.2", "decoder.2.1"])
+    assert runs.read(tmp_path / "twice").model["kept_heads"] == {
+        "decoder.blocks.0.attention": [0, 3],
+        "decoder.blocks.1.attention": [1, 2, 3],
+    }
+    model = home.loaded.model
+    gone = [find_head(model, name) for name in ("decoder.1.2", "decoder.1.3", "decoder.2.1")]
+    with gated(model, without(model, gone)):
+        masked = outputs(model, home)
+    again = regard.load(tmp_path / "twice").model
+    torch.testing.assert_close(outputs(again, home), masked, rtol=1e-5, atol=1e-5)
+
+
+def test_a_share_is_chosen_and_one_head_of_each_attention_stays(make, capsys) -> None:
+    home = make("language-model")
+    model = home.loaded.model
+    assert len(choose(model, home.examples, 0.5)) == 4
+    from rich.console import Console
+
+    said = Reporter(Console())
+    assert len(choose(model, home.examples, 0.95, said)) == 6
+    assert "At least one head of each attention stays" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("share", "complaint"), [(1.5, "between 0 and 1"), (0.01, "is not one")])
+def test_shares_that_are_none(share: float, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        wanted_count(built("language-model"), share)
+
+
+def test_what_cannot_be_pruned(make, tmp_path: Path) -> None:
+    home = make("language-model", key_heads=2)
+    output = tmp_path / "small"
+    with pytest.raises(ConfigError, match=r"all 4 heads of decoder\.1 would go"):
+        prune(home.run, output, [f"decoder.1.{number}" for number in (1, 2, 3, 4)])
+    with pytest.raises(ConfigError, match="2 heads in a row ask the same keys"):
+        prune(home.run, output, ["decoder.1.1"])
+    with pytest.raises(ConfigError, match=r"no head decoder\.7\.1"):
+        prune(home.run, output, ["decoder.7.1"])
+    assert not output.exists()
+    with pytest.raises(OutputError, match="a model is there"):
+        prune(home.run, home.run, GROUPS)
+    encoder = make("encoder", "encoder")
+    with pytest.raises(ConfigError, match="an encoder has no loss to choose heads by"):
+        choose(encoder.loaded.model, encoder.examples, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("kept", "complaint"),
+    [
+        ({"nowhere": [0]}, "no attention 'nowhere'"),
+        ({"decoder.blocks.0.attention": []}, "at least one head"),
+        ({"decoder.blocks.0.attention": [0, 9]}, "from 0 to 3"),
+        ({"decoder.blocks.0.attention": [1, 0]}, "in order"),
+    ],
+)
+def test_a_spec_with_heads_that_cannot_be(kept: dict[str, list[int]], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        built("language-model", kept_heads=kept)
+
+
+@pytest.mark.skipif(library() is None, reason="the engine was not built")
+def test_the_engine_leaves_models_with_uneven_heads_alone() -> None:
+    uneven = built("language-model", kept_heads={"decoder.blocks.0.attention": [0, 2]})
+    with pytest.raises(UnsupportedError, match="heads differ from layer to layer"):
+        FastLanguageModel(uneven, SIZES["max_length"])
+    layers = [f"decoder.blocks.{layer}.attention" for layer in (0, 1)]
+    even = built("language-model", kept_heads={name: [0, 2] for name in layers})
+    fast = FastLanguageModel(even, SIZES["max_length"])
+    ids = torch.randint(4, 300, (2, 7))
+    with torch.inference_mode():
+        found, _ = fast.extend(ids, fast.start())
+        torch.testing.assert_close(found, even(ids), rtol=1e-4, atol=1e-4)
+
+
+def test_both_are_timed_on_the_same_text(make, tmp_path: Path) -> None:
+    home = make("classifier")
+    prune(home.run, tmp_path / "small", GONE["classifier"])
+    smaller = regard.load(tmp_path / "small")
+    before, after = compared(home.loaded.model, smaller.model, home.examples)
+    assert before.loss != after.loss
+    assert min(before.seconds, after.seconds) > 0
+    assert read_examples(smaller, home.data).rows == home.examples.rows
