@@ -151,9 +151,9 @@ def test_it_starts_with_the_encoders_last_layer_and_everything_in_sight(
     browser = show()
     checked = browser.find_elements(By.CSS_SELECTOR, ".choice input:checked + span")
     assert [choice.text for choice in checked] == [
+        "Both",
         "Encoder self-attention",
         "3",
-        "Both",
         "Mean of the selected heads",
     ]
     heads = browser.find_elements(By.CSS_SELECTOR, "#heads button")
@@ -507,7 +507,7 @@ def test_hostile_text_is_only_text(show: Show, make_attention: MakeAttention) ->
     browser = show(Picture(attack, attack, attack + " {{picture}} 🙂", attack, (panel,)))
     assert find(browser, "h1").text == attack
     assert find(browser, "[data-source]").text == attack + " {{picture}} 🙂"
-    assert find(browser, ".choice span").text == attack
+    assert find(browser, "#panels .choice span").text == attack
     shown = [word.text for word in browser.find_elements(By.CSS_SELECTOR, "#keys .word")]
     assert shown == [*words[:6], "␣", "a↵b"]
     hover(browser, query(browser, 0))

@@ -313,15 +313,15 @@ def test_the_steps_show_the_vectors_of_one_word(show: Show, hands: Any, rich: Pi
 
     hands.press(Keys.ARROW_RIGHT)
     shown = vectors(hands, "step-numbers")
-    np.testing.assert_allclose(shown["z of “mal”"], steps.found[1, 1, 2], atol=NEAR)
+    np.testing.assert_allclose(shown["o of “mal”"], steps.found[1, 1, 2], atol=NEAR)
     made = np.array(column("α")) @ np.stack([shown[f"v of “{w}”"] for w in panel.keys])
-    np.testing.assert_allclose(made, shown["z of “mal”"], atol=1e-3)
+    np.testing.assert_allclose(made, shown["o of “mal”"], atol=1e-3)
 
     hands.press(Keys.ARROW_RIGHT)
     shown = vectors(hands, "step-numbers")
     for head in range(3):
         expected = steps.found[1, head, 2]
-        np.testing.assert_allclose(shown[f"z of head {head + 1}"], expected, atol=NEAR)
+        np.testing.assert_allclose(shown[f"o of head {head + 1}"], expected, atol=NEAR)
 
     hands.press(Keys.ARROW_RIGHT)
     shown = vectors(hands, "step-numbers")
