@@ -115,7 +115,6 @@ class Column {
   }
 
   paint() {
-    this.paintStory();
     for (const [name, card] of Object.entries(CARDS)) {
       const shown = cards().includes(card) && card.has(this.picture);
       this.part(`${name}-card`).hidden = !shown;

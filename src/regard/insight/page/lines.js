@@ -51,11 +51,11 @@ const linesCard = {
       const area = column.part(SIDES[side]);
       listenToWords(column, area);
       area.addEventListener("keydown", (event) => moveAmongWords(column, side, event));
+      let frame = null; // once a frame is often enough
       area.addEventListener("scroll", () => {
-        if (!column.isWindowed || column.isScrolling) return;
-        column.isScrolling = true;
-        requestAnimationFrame(() => {
-          column.isScrolling = false;
+        if (!column.isWindowed || frame) return;
+        frame = requestAnimationFrame(() => {
+          frame = null;
           buildWords(column, side);
           linesCard.light(column);
         });
