@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -232,6 +233,30 @@ def show(browser: webdriver.Chrome, picture: Picture, tmp_path: Path) -> Iterato
     assert complaints == []
 
 
+Colour = tuple[float, ...]
+
+
+def rgba(text: str) -> Colour:
+    numbers = [float(n) for n in re.findall(r"[\d.]+", text)]
+    return (*numbers[:3], numbers[3] if len(numbers) > 3 else 1.0)
+
+
+def over(top: Colour, below: Colour) -> Colour:
+    return (*(t * top[3] + b * (1 - top[3]) for t, b in zip(top[:3], below, strict=False)), 1.0)
+
+
+def contrast(one: Colour, other: Colour) -> float:
+    """Return the contrast ratio that accessibility guidelines define."""
+
+    def luminance(colour: Colour) -> float:
+        parts = [c / 255 for c in colour[:3]]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return sum(f * p for f, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
 class Hands:
     """What a person does with the page, and reads from it."""
 
@@ -277,6 +302,22 @@ class Hands:
 
     def focus(self, selector: str) -> None:
         self.script("arguments[0].focus({focusVisible: true})", self.find(selector))
+
+    def colours(self, selector: str) -> tuple[Colour, Colour]:
+        """The text colour of an element and the background under its text."""
+        text, under = self.script(
+            "let e = document.querySelector(arguments[0]); const text = getComputedStyle(e).color; "
+            "const under = []; for (; e; e = e.parentElement) "
+            "under.push(getComputedStyle(e).backgroundColor); return [text, under]",
+            selector,
+        )
+        background: Colour = (255.0, 255.0, 255.0, 1.0)
+        for layer in reversed(under):
+            background = over(rgba(layer), background)
+        return rgba(text), background
+
+    def contrast(self, selector: str) -> float:
+        return contrast(*self.colours(selector))
 
     def views(self) -> list[str]:
         found: list[str] = self.script(

@@ -151,9 +151,9 @@ def test_it_starts_with_the_encoders_last_layer_and_everything_in_sight(
     browser = show()
     checked = browser.find_elements(By.CSS_SELECTOR, ".choice input:checked + span")
     assert [choice.text for choice in checked] == [
+        "Both",
         "Encoder self-attention",
         "3",
-        "Both",
         "Mean of the selected heads",
     ]
     heads = browser.find_elements(By.CSS_SELECTOR, "#heads button")
@@ -507,7 +507,7 @@ def test_hostile_text_is_only_text(show: Show, make_attention: MakeAttention) ->
     browser = show(Picture(attack, attack, attack + " {{picture}} 🙂", attack, (panel,)))
     assert find(browser, "h1").text == attack
     assert find(browser, "[data-source]").text == attack + " {{picture}} 🙂"
-    assert find(browser, ".choice span").text == attack
+    assert find(browser, "#panels .choice span").text == attack
     shown = [word.text for word in browser.find_elements(By.CSS_SELECTOR, "#keys .word")]
     assert shown == [*words[:6], "␣", "a↵b"]
     hover(browser, query(browser, 0))
@@ -636,60 +636,24 @@ def test_at_phone_width_only_the_heat_map_scrolls(
     assert cell(browser, 0, 19).rect["x"] < 360
 
 
-def rgba(text: str) -> tuple[float, ...]:
-    numbers = [float(n) for n in re.findall(r"[\d.]+", text)]
-    return (*numbers[:3], numbers[3] if len(numbers) > 3 else 1.0)
-
-
-def over(top: tuple[float, ...], below: tuple[float, ...]) -> tuple[float, ...]:
-    return (*(t * top[3] + b * (1 - top[3]) for t, b in zip(top[:3], below, strict=False)), 1.0)
-
-
-def contrast(one: tuple[float, ...], other: tuple[float, ...]) -> float:
-    """Return the contrast ratio that accessibility guidelines define."""
-
-    def luminance(colour: tuple[float, ...]) -> float:
-        parts = [c / 255 for c in colour[:3]]
-        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-        return sum(f * p for f, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-def colours(browser: Chrome, selector: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the text colour of an element and the background under its text."""
-    found: list[Any] = browser.execute_script(
-        "let e = document.querySelector(arguments[0]); const text = getComputedStyle(e).color; "
-        "const under = []; for (; e; e = e.parentElement) "
-        "under.push(getComputedStyle(e).backgroundColor); return [text, under]",
-        selector,
-    )
-    text, under = found
-    background: tuple[float, ...] = (255.0, 255.0, 255.0, 1.0)
-    for layer in reversed(under):
-        background = over(rgba(layer), background)
-    return rgba(text), background
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_is_readable_on_every_heads_strongest_colour(
-    show: Show, browser: Chrome, emulated: Emulate, scheme: str
+    show: Show, hands: Any, browser: Chrome, emulated: Emulate, scheme: str
 ) -> None:
     # Without transitions, a colour read at once is the final one.
     emulated(browser, scheme=scheme, motion="reduce")
     weights = np.ones((1, 10, 1, 1), dtype=np.float32)
     show(Picture("t", "c", "s", "o", (Panel("p", "P", ("a",), ("b",), weights),)))
-    _, behind_page = colours(browser, "body")
+    _, behind_page = hands.colours("body")
     assert (sum(behind_page[:3]) < 200) == (scheme == "dark")
     chosen = ".choice input:checked + span"
     for selector in ("h1", ".caption", ".explain", ".status", "tbody th", chosen):
-        assert contrast(*colours(browser, selector)) >= 4.5, selector
+        assert hands.contrast(selector) >= 4.5, selector
     for one in range(10):
         choose(browser, "map", one)
         square, cell_behind_word = f'button[data-head="{one}"]', f'#keys i[data-head="{one}"]'
         for selector in ("td", square, cell_behind_word):
-            assert contrast(*colours(browser, selector)) >= 4.5, (selector, HEAD_COLOURS[one])
+            assert hands.contrast(selector) >= 4.5, (selector, HEAD_COLOURS[one])
 
 
 def test_the_colours_follow_the_system_until_the_button_is_used(

@@ -32,7 +32,10 @@ def save(browser: Chrome, hands: Any, tmp_path: Path) -> Save:
 
     def press(kind: str) -> Path:
         before = set(folder.iterdir())
-        hands.find(f'[data-save="{kind}"]').click()
+        button = hands.find(f'[data-save="{kind}"]')
+        # Out from under the line at the bottom, which stays in sight.
+        hands.script("arguments[0].scrollIntoView({block: 'center'})", button)
+        button.click()
         for _ in range(200):
             new = [path for path in set(folder.iterdir()) - before if path.suffix == f".{kind}"]
             if new and new[0].stat().st_size > 0:

@@ -86,6 +86,42 @@ def test_every_view_can_be_chosen_and_is_kept_in_the_address(
         assert all(name for name in (card.accessible_name for card in shown))
 
 
+def test_at_phone_width_only_tables_scroll(
+    show: Show, hands: Any, browser: Chrome, emulated: Callable[..., None], rich: Picture
+) -> None:
+    emulated(browser, 360, 740)
+    show(Film((Scene("", (rich, replace(rich, title="long" * 40))),)))
+    for view in hands.views():
+        hands.script("location.hash = `view=${arguments[0]}&step=2`", view)
+        card = {"both": "lines"}.get(view, view)
+        assert hands.find(f"#{card}-card-2").is_displayed()
+        assert hands.script("return document.documentElement.scrollWidth") <= 360, view
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_view_is_readable(
+    show: Show,
+    hands: Any,
+    browser: Chrome,
+    emulated: Callable[..., None],
+    rich: Picture,
+    scheme: str,
+) -> None:
+    emulated(browser, scheme=scheme, motion="reduce")
+    show(rich)
+    for view, selectors in {
+        "heads": ["#glance th"],
+        "depth": ["#depth thead th", "#depth tbody button", "#depth tfoot td", ".equation"],
+        "follow": ["#follow tbody th", "#follow td"],
+        "align": ["#align tbody th", "#align .names"],
+        "lens": ["#lens td", "#lens .chance", "#likeliest .chance"],
+        "steps": ["#step-title", "#step-equation", "#step-says", "#step-rows th"],
+    }.items():
+        hands.script("location.hash = `view=${arguments[0]}`", view)
+        for selector in selectors:
+            assert hands.contrast(selector) >= 4.5, selector
+
+
 def test_notes_are_printed_as_text(show: Show, hands: Any, rich: Picture, picture: Picture) -> None:
     show(rich)
     assert hands.texts("[data-notes] li") == list(rich.notes)
@@ -313,15 +349,15 @@ def test_the_steps_show_the_vectors_of_one_word(show: Show, hands: Any, rich: Pi
 
     hands.press(Keys.ARROW_RIGHT)
     shown = vectors(hands, "step-numbers")
-    np.testing.assert_allclose(shown["z of “mal”"], steps.found[1, 1, 2], atol=NEAR)
+    np.testing.assert_allclose(shown["o of “mal”"], steps.found[1, 1, 2], atol=NEAR)
     made = np.array(column("α")) @ np.stack([shown[f"v of “{w}”"] for w in panel.keys])
-    np.testing.assert_allclose(made, shown["z of “mal”"], atol=1e-3)
+    np.testing.assert_allclose(made, shown["o of “mal”"], atol=1e-3)
 
     hands.press(Keys.ARROW_RIGHT)
     shown = vectors(hands, "step-numbers")
     for head in range(3):
         expected = steps.found[1, head, 2]
-        np.testing.assert_allclose(shown[f"z of head {head + 1}"], expected, atol=NEAR)
+        np.testing.assert_allclose(shown[f"o of head {head + 1}"], expected, atol=NEAR)
 
     hands.press(Keys.ARROW_RIGHT)
     shown = vectors(hands, "step-numbers")

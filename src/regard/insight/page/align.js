@@ -25,7 +25,9 @@ const alignCard = {
       );
       // A last column names what is looked at most; it is read, not walked.
       table.tHead.rows[0].append(element("td", { class: "names" }, "comes from"));
-      for (const row of table.tBodies[0].rows) row.append(element("td", { class: "names" }));
+      for (const row of table.tBodies[0].rows) {
+        row.append(element("td", { class: "names", dir: "auto" }));
+      }
       table.style.setProperty("--longest", Math.max(...targets.map((word) => word.length), 3));
     }
     table.setAttribute("aria-label", `Alignment, ${column.place(column.heads())}`);
@@ -36,9 +38,7 @@ const alignCard = {
         cell.setAttribute("aria-label", value.toFixed(4));
         cell.style.setProperty("--weight", value.toFixed(4));
       }
-      const [best] = strongest(sources.length, (source) => weights[target][source]);
-      const said = best ? [wordOf(sources[best[0]]), ` ${best[1].toFixed(2)}`] : ["nothing"];
-      row.lastElementChild.replaceChildren(...said);
+      row.lastElementChild.textContent = comesFrom(sources, weights[target]);
     }
     column.part("align-note").textContent = column.heads().length ? "" : "No head is selected.";
   },
@@ -68,6 +68,7 @@ const alignCard = {
     return drawGrid({
       rows: targets,
       columns: sources,
+      tails: weights.map((row) => comesFrom(sources, row)),
       cellOf: (target, source) => ({
         fill: range(3).map(() => Math.round(255 * weights[target][source])),
         opacity: 1,
@@ -76,6 +77,12 @@ const alignCard = {
     });
   },
 };
+
+/** The word that is looked at most, and how much: "animal 0.62". */
+function comesFrom(sources, row) {
+  const [best] = strongest(sources.length, (source) => row[source]);
+  return best ? `${visible(sources[best[0]])} ${best[1].toFixed(2)}` : "nothing";
+}
 
 /** Whole words of both sides, and for each target word how much it looks at each source word. */
 function alignmentOf(column) {

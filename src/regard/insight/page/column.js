@@ -102,8 +102,11 @@ class Column {
     const { title, caption, source, output, notes } = this.picture;
     this.part("own-title").textContent = title;
     this.part("own-caption").textContent = caption;
-    this.part("own").hidden = columns.length === 1;
+    // One title at the top is enough where there is one model.
+    const titles = new Set(columns.map(({ picture }) => `${picture.title}\n${picture.caption}`));
+    this.part("own").hidden = titles.size === 1;
     this.part("source").textContent = source;
+    this.part("source").parentElement.hidden = !source;
     this.part("output").textContent = output;
     this.part("output").parentElement.hidden = !output;
     const items = notes.map((note) => element("li", { dir: "auto" }, note));
@@ -112,7 +115,6 @@ class Column {
   }
 
   paint() {
-    this.paintStory();
     for (const [name, card] of Object.entries(CARDS)) {
       const shown = cards().includes(card) && card.has(this.picture);
       this.part(`${name}-card`).hidden = !shown;

@@ -72,8 +72,8 @@ function drawLines(column) {
 
 // ---------------------------------------------------------------- tables of coloured cells
 
-/** Rows by columns of cells, each { fill, opacity, text, masked }, with their headings. */
-function drawGrid({ rows, columns: tops, cellOf, width: cellWidth = 40 }) {
+/** Rows by columns of cells, each { fill, opacity, text, masked }, with words around them. */
+function drawGrid({ rows, columns: tops, cellOf, tails = [], width: cellWidth = 40 }) {
   const cellHeight = 26;
   const [names, heads] = [rows.map(label), tops.map(label)];
   const [left, top] = [longestOf(names) + 10, longestOf(heads) + 10];
@@ -94,8 +94,12 @@ function drawGrid({ rows, columns: tops, cellOf, width: cellWidth = 40 }) {
     const turned = `transform="rotate(-90 ${x.toFixed(1)} ${top - 6})"`;
     body.push(svgText(x, top - 6, head, { more: turned }));
   }
-  const [width, height] = [left + heads.length * cellWidth, top + names.length * cellHeight];
-  return { width, height, body: body.join("") };
+  const end = left + heads.length * cellWidth;
+  for (const [row, tail] of tails.entries()) {
+    body.push(svgText(end + 10, top + (row + 0.6) * cellHeight, tail));
+  }
+  const width = end + (tails.length ? longestOf(tails) + 10 : 0);
+  return { width, height: top + names.length * cellHeight, body: body.join("") };
 }
 
 function drawMap(column) {
@@ -181,8 +185,10 @@ function drawDepth(column) {
 function drawSteps(column) {
   const { shown, lead, rows } = stepOf(column);
   const drawn = drawRows(lead, rows);
-  const said = `${state.step + 1}. ${shown.name}: ${shown.equation}`;
-  const title = svgText(0, 16, said, { size: 14 });
+  const parts = shown.equation.split(/_(\w)/).map(escaped);
+  const lowered = (part) => `<tspan font-size="10" baseline-shift="sub">${part}</tspan>`;
+  const equation = parts.map((part, place) => (place % 2 ? lowered(part) : part)).join("");
+  const title = `<text y="16" font-size="14">${state.step + 1}. ${equation}</text>`;
   const body = `${title}<g transform="translate(0 30)">${drawn.body}</g>`;
   return { width: Math.max(drawn.width, 480), height: drawn.height + 30, body };
 }

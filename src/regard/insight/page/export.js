@@ -45,10 +45,11 @@ function headline(line) {
   return { width: widthOf(text), height: 0, body: svgText(0, 12, text) };
 }
 
-/** "Cross-attention, layer 2, head 3": what of it the view shows. */
+/** "Cross-attention, layer 2, head 3": what the view shows of it. */
 function whereOf(column) {
   const said = uses("panel") || state.view === "align" ? [column.attention().title] : [];
   if (uses("layer")) said.push(column.place(uses("one") ? [column.head()] : headsShown(column)));
+  if (uses("word")) said.push(`“${visible(column.attention().queries[column.word()] ?? "")}”`);
   return said.join(", ");
 }
 

@@ -17,7 +17,7 @@ const followCard = {
       buildGrid(
         table,
         "input word, after each layer",
-        range(layers).map((layer) => element("th", { scope: "col" }, `${layer + 1}`)),
+        range(layers).map((layer) => heading("col", `layer ${layer + 1}`)),
         keys.map((word) => heading("row", word)),
         (key, layer) => element("td", { "data-word": key, "data-after": layer }),
       );

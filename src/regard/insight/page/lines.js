@@ -32,6 +32,7 @@ const linesCard = {
       column.part(SIDES[side]).scrollTop = 0;
       buildWords(column, side);
     }
+    if (column.isWindowed) showPinned(column);
   },
 
   paint(column) {
@@ -50,11 +51,11 @@ const linesCard = {
       const area = column.part(SIDES[side]);
       listenToWords(column, area);
       area.addEventListener("keydown", (event) => moveAmongWords(column, side, event));
+      let frame = null; // once a frame is often enough
       area.addEventListener("scroll", () => {
-        if (!column.isWindowed || column.isScrolling) return;
-        column.isScrolling = true;
-        requestAnimationFrame(() => {
-          column.isScrolling = false;
+        if (!column.isWindowed || frame) return;
+        frame = requestAnimationFrame(() => {
+          frame = null;
           buildWords(column, side);
           linesCard.light(column);
         });
@@ -349,16 +350,27 @@ function acrossFrom(column, side, here) {
   return best?.[0] ?? 0;
 }
 
+/** Bring a pinned word into the window, and what it looks at most (or who looks at it most). */
+function showPinned(column) {
+  const pin = column.pin();
+  for (const [side, other] of [["query", "key"], ["key", "query"]]) {
+    if (pin[side] === null) continue;
+    bringIntoSight(column, side, pin[side]);
+    bringIntoSight(column, other, acrossFrom(column, side, pin[side]));
+  }
+}
+
+function bringIntoSight(column, side, index) {
+  const { top, rows } = windowOf(column, side);
+  if (index >= top && index + 1 <= top + rows) return;
+  // The middle of the window, so that its neighbours are in sight too.
+  column.part(SIDES[side]).scrollTop = (index + 0.5 - rows / 2) * rowHeight(column);
+  buildWords(column, side);
+}
+
 function goToWord(column, side, index) {
   column.stops[side] = index;
-  if (column.isWindowed) {
-    const { top, rows } = windowOf(column, side);
-    if (index < top || index + 1 > top + rows) {
-      // The middle of the window, so that its neighbours are in sight too.
-      column.part(SIDES[side]).scrollTop = (index + 0.5 - rows / 2) * rowHeight(column);
-      buildWords(column, side);
-    }
-  }
+  if (column.isWindowed) bringIntoSight(column, side, index);
   const buttons = wordsIn(column, side);
   const button = buttons.find((one) => Number(one.dataset[side]) === index);
   rove(buttons, button);

@@ -19,7 +19,7 @@ const STEPS = [
   },
   {
     name: "q, k, v",
-    equation: "q = x W_Q,  kⱼ = xⱼ W_K,  vⱼ = xⱼ W_V",
+    equation: "q = W_Q x,  k_j = W_K x_j,  v_j = W_V x_j",
     says: ({ sizes }) => [
       `Three matrices make ${sizes.K} numbers each: a query from the word that looks, a key and a`,
       " value from each word looked at.",
@@ -32,7 +32,7 @@ const STEPS = [
   },
   {
     name: "q · k",
-    equation: "sⱼ = q · kⱼ",
+    equation: "e_j = q · k_j",
     says: () => ["Query and key are multiplied number by number, and the products added up."],
     lead: ({ word, query }) => [{ name: "q", of: word, values: query }],
     strips: ({ keyOf }, key) => [{ name: "k", values: keyOf(key) }],
@@ -40,7 +40,7 @@ const STEPS = [
   },
   {
     name: "÷ √d",
-    equation: "sⱼ = q · kⱼ / √d",
+    equation: "e_j = q · k_j / √d",
     says: ({ sizes, hasBias }) => [
       `The sums are divided by √${sizes.K}, so that they do not grow with the size of the vectors.`,
       hasBias ? " The positions add what is left." : "",
@@ -55,7 +55,7 @@ const STEPS = [
   },
   {
     name: "Softmax",
-    equation: "αⱼ = exp sⱼ / Σᵢ exp sᵢ",
+    equation: "α_j = exp e_j / Σ_i exp e_i",
     says: () => ["The softmax makes weights of the scores: none below 0, and all together 1."],
     lead: () => [],
     strips: () => [],
@@ -66,24 +66,24 @@ const STEPS = [
   },
   {
     name: "Σ α v",
-    equation: "z = Σⱼ αⱼ vⱼ",
+    equation: "o = Σ_j α_j v_j",
     says: () => ["Each value counts as much as its weight; their sum is what this head found."],
-    lead: ({ word, found }) => [{ name: "z", of: word, values: found }],
+    lead: ({ word, found }) => [{ name: "o", of: word, values: found }],
     strips: ({ valueOf }, key) => [{ name: "v", values: valueOf(key) }],
     numbers: ({ weight }, key) => [{ name: "α", value: weight(key), isShare: true }],
   },
   {
     name: "Heads joined",
-    equation: "[z₁; z₂; …]",
+    equation: "[o_1; o_2; …]",
     says: ({ heads }) => [
       heads === 1 ? "There is one head." : `What the ${heads} heads found is put side by side.`,
     ],
     lead: ({ foundBy, heads }) =>
-      range(heads).map((one) => ({ name: `z of head ${one + 1}`, of: "", values: foundBy(one) })),
+      range(heads).map((one) => ({ name: `o of head ${one + 1}`, of: "", values: foundBy(one) })),
   },
   {
-    name: "× W_O",
-    equation: "y = [z₁; z₂; …] W_O",
+    name: "× Wₒ",
+    equation: "y = W_O [o_1; o_2; …]",
     says: ({ sizes, word }) => [
       `A last matrix mixes the heads into ${sizes.D} numbers: what attention gives `,
       quote(word),
@@ -107,7 +107,7 @@ const stepsCard = {
     column.part("step-back").disabled = state.step === 0;
     column.part("step-next").disabled = state.step === STEPS.length - 1;
     column.part("step-title").textContent = `${state.step + 1}. ${shown.name}`;
-    column.part("step-equation").textContent = shown.equation;
+    column.part("step-equation").replaceChildren(...written(shown.equation));
     column.part("step-says").replaceChildren(...shown.says(lecture));
     const vectors = [...lead, ...rows.flatMap(({ strips }) => strips)];
     const scale = largestOf(vectors);
@@ -158,6 +158,12 @@ const stepsCard = {
     return drawSteps(column);
   },
 };
+
+/** An equation with what follows each "_" set below the line. */
+function written(equation) {
+  const parts = equation.split(/_(\w)/);
+  return parts.map((part, place) => (place % 2 ? element("sub", {}, part) : part));
+}
 
 function takeStep(column, by) {
   change({ step: clamp(state.step + by, STEPS.length) });
@@ -223,7 +229,7 @@ function stepOf(column) {
 
 function stepTable(rows, scale) {
   const [first] = rows;
-  const names = [...first.strips, ...first.numbers].map(({ name }) => name);
+  const names = [...first.numbers, ...first.strips].map(({ name }) => name);
   const top = ["word looked at", ...names].map((name) => element("th", { scope: "col" }, name));
   const largest = first.numbers.map((_, place) =>
     Math.max(...rows.map(({ numbers }) => Math.abs(numbers[place].value)), 0),
@@ -233,10 +239,10 @@ function stepTable(rows, scale) {
       "tr",
       { "data-row": key },
       element("th", { scope: "row" }, wordOf(word)),
-      ...strips.map((strip) => element("td", { class: "strip-cell" }, stripOf(strip, scale))),
       ...numbers.map(({ name, value, isShare }, place) =>
         barred(value, isShare ? value : value / (largest[place] || 1), { "data-name": name }),
       ),
+      ...strips.map((strip) => element("td", { class: "strip-cell" }, stripOf(strip, scale))),
     ),
   );
   return [element("thead", {}, element("tr", {}, ...top)), element("tbody", {}, ...body)];
