@@ -7,9 +7,8 @@ import torch
 
 import regard
 from regard import runs
-from regard.engine.fast import FastLanguageModel
+from regard.engine.fast import FastEncoderDecoder, FastLanguageModel
 from regard.engine.library import library
-from regard.engine.stacks import UnsupportedError
 from regard.errors import ConfigError, OutputError
 from regard.insight.heads.examples import read_examples
 from regard.insight.heads.gates import gated, without
@@ -175,17 +174,30 @@ def test_a_spec_with_heads_that_cannot_be(kept: dict[str, list[int]], complaint:
 
 
 @pytest.mark.skipif(library() is None, reason="the engine was not built")
-def test_the_engine_leaves_models_with_uneven_heads_alone() -> None:
-    uneven = built("language-model", kept_heads={"decoder.blocks.0.attention": [0, 2]})
-    with pytest.raises(UnsupportedError, match="heads differ from layer to layer"):
-        FastLanguageModel(uneven, SIZES["max_length"])
-    layers = [f"decoder.blocks.{layer}.attention" for layer in (0, 1)]
-    even = built("language-model", kept_heads={name: [0, 2] for name in layers})
-    fast = FastLanguageModel(even, SIZES["max_length"])
+@pytest.mark.parametrize("settings", [{}, {"position": "alibi"}, {"key_heads": 2}])
+def test_the_engine_computes_models_with_uneven_heads(settings: dict[str, object]) -> None:
+    kept = {"decoder.blocks.0.attention": [0, 1]}
+    uneven = built("language-model", kept_heads=kept, **settings)
+    fast = FastLanguageModel(uneven, SIZES["max_length"])
     ids = torch.randint(4, 300, (2, 7))
     with torch.inference_mode():
-        found, _ = fast.extend(ids, fast.start())
-        torch.testing.assert_close(found, even(ids), rtol=1e-4, atol=1e-4)
+        found, state = fast.extend(ids[:, :6], fast.start())
+        torch.testing.assert_close(found, uneven(ids[:, :6]), rtol=1e-4, atol=1e-4)
+        last, _ = fast.step(ids[:, 6], state)
+        torch.testing.assert_close(last, uneven(ids)[:, -1], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.skipif(library() is None, reason="the engine was not built")
+def test_the_engine_translates_with_uneven_heads() -> None:
+    kept = {"encoder.blocks.1.attention": [3], "decoder.blocks.0.cross": [1, 2]}
+    uneven = built("encoder-decoder", kept_heads=kept)
+    fast = FastEncoderDecoder(uneven, SIZES["max_length"])
+    source, target = torch.randint(4, 300, (2, 5)), torch.randint(4, 300, (2, 6))
+    real = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
+    with torch.inference_mode():
+        found, _ = fast.extend(target, fast.start(source, real))
+        wanted = uneven(source, real, target)
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_both_are_timed_on_the_same_text(make, tmp_path: Path) -> None:
