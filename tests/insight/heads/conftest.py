@@ -2,7 +2,8 @@
 
 import io
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,6 +45,15 @@ TEXTS = {
     "classifier": "".join(f"{a}\tfr\n{b}\ten\n" for a, b in PAIRS),
     "encoder": "".join(f"{a}\n{b}\n" for a, b in PAIRS),
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    """Models so tiny are done sooner than threads are woken."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def built(kind: str, vocabulary: int = 300, **settings: Any) -> nn.Module:
@@ -122,21 +132,26 @@ class Learned(NamedTuple):
     before: nn.Module
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def learned() -> Learned:
+    return _learned()
+
+
+@cache
+def _learned() -> Learned:
     """An encoder-decoder that has learned to turn sequences round."""
     spec = ModelSpec.model_validate({"kind": "encoder-decoder", **SIZES})
     torch.manual_seed(0)
     model, before = spec.build(20), spec.build(20)
     before.load_state_dict(model.state_dict())
     optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
-    for step in range(150):
+    for step in range(120):
         (batch,) = reversing(48, seed=step).batches(48)
         loss, tokens = row_losses(model, batch)
         optimiser.zero_grad()
         (loss.sum() / tokens.sum()).backward()
         optimiser.step()
-    return Learned(model.eval(), reversing(96, seed=1000), before.eval())
+    return Learned(model.eval(), reversing(64, seed=1000), before.eval())
 
 
 def plant_twins(attention: MultiHead, first: int, second: int) -> None:

@@ -9,12 +9,13 @@ from regard.insight.heads.losses import losses
 from regard.insight.heads.places import attention, attentions, heads_of
 from regard.insight.heads.removal import remove
 
-from .conftest import plant_twins
+from .conftest import _learned, plant_twins
 
 
 @pytest.fixture(scope="module")
-def removal(learned):
-    return remove(learned.model, learned.examples)
+def removal():
+    model, examples, _ = _learned()
+    return remove(model, examples)
 
 
 def test_all_but_one_of_each_attention_go(learned, removal) -> None:

@@ -69,7 +69,7 @@ def _importance(importance: Importance) -> Callable[[Any, Any, str], None]:
                 axes.text(
                     head.number,
                     head.layer,
-                    f"{each:.1f}",
+                    f"{round(each, 1) + 0:.1f}",  # no minus before a zero
                     ha="center",
                     va="center",
                     color="white" if strong else "#222222",
@@ -114,7 +114,7 @@ def _likeness(likeness: dict[str, Likeness]) -> Callable[[Any, Any, str], None]:
 def _removal(removal: Removal) -> str:
     steps = removal.steps
     with_bleu = steps[0].bleu is not None
-    with _figure(6.4 * (1 + with_bleu), 3.6) as (figure, save):
+    with _figure(5.2 * (1 + with_bleu), 3.6) as (figure, save):
         gone = [step.removed for step in steps]
         axes = figure.add_subplot(1, 1 + with_bleu, 1)
         low, high = zip(*(step.band for step in steps), strict=True)

@@ -22,7 +22,8 @@ th:first-child, td:first-child, td.label, th.label { text-align: left; white-spa
 td.share { background: linear-gradient(to right, var(--bar) var(--of), transparent var(--of)); }
 figure { margin: 1rem 0; } figcaption { color: var(--muted); font-size: .875rem; }
 /* Figures are drawn in black on white: a sheet of paper, also at night. */
-figure div { background: #fff; border-radius: .4rem; padding: .5rem; overflow-x: auto; }
+figure div { background: #fff; border-radius: .4rem; padding: .5rem; }
+figure svg { display: block; max-width: 100%; height: auto; }
 """
 
 

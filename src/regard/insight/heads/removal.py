@@ -14,7 +14,7 @@ import numpy.typing as npt
 from torch import nn
 
 from regard.decoding.translator import Translator
-from regard.evaluation.confidence import confidence
+from regard.evaluation.confidence import paired_bootstrap
 from regard.insight.heads.examples import Examples
 from regard.insight.heads.gates import silenced, without
 from regard.insight.heads.importance import estimated
@@ -42,6 +42,7 @@ class Step:
     rise: Band  # of the loss in percent of the whole model's, row by row
     bleu: float | None = None
     bleu_margin: float | None = None
+    bleu_chance: float | None = None  # of a difference as large from the whole model's (p-value)
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,8 @@ class Removal:
         tolerance = (0.5 if by_bleu else 1.0) if tolerance is None else tolerance
         last = self.within(tolerance)
         if by_bleu:
-            price, change = f"{tolerance:g} BLEU", f"{whole.bleu:.1f} → {last.bleu:.1f}"
+            price = f"{tolerance:g} BLEU"
+            change = f"{whole.bleu:.1f} → {last.bleu:.1f}, p = {last.bleu_chance:.2f}"
         else:
             price = f"{tolerance:g} % of the loss"
             change = (
@@ -89,17 +91,17 @@ def remove(
     """Let heads go until `most` are gone, or none can; with a translator, BLEU at each step too."""
     choosing, judging = examples.halves(CHOOSING)
     whole = losses(model, judging)
+    bleu = _Bleu(translator, model, judging)
     steps = [_judged(whole, whole, (), 0)]
     removed: set[Head] = set()
     total = len(heads_of(model)) if most is None else most
     with report.bar("Removing heads", total, "heads") as advance:
-        _add_bleu(steps, model, judging, translator, removed)
+        steps[0] = bleu.add(steps[0], removed)
         while candidates := _may_go(model, removed, most):
             unit = _least(model, choosing, candidates, removed)
             removed |= set(unit)
             now = losses(model, judging, without(model, removed))
-            steps.append(_judged(now, whole, unit, len(removed)))
-            _add_bleu(steps, model, judging, translator, removed)
+            steps.append(bleu.add(_judged(now, whole, unit, len(removed)), removed))
             advance(len(unit))
     return Removal(steps, len(heads_of(model)), len(judging.rows))
 
@@ -149,19 +151,28 @@ def _middle(draws: npt.NDArray[np.float64]) -> Band:
     return float(low), float(high)
 
 
-def _add_bleu(
-    steps: list[Step],
-    model: nn.Module,
-    examples: Examples,
-    translator: Translator | None,
-    removed: Collection[Head],
-) -> None:
-    if translator is None:
-        return
-    said = translate(translator, silenced(model, without(model, removed)), examples)
-    references = [row.texts[1] for row in examples.rows]
-    found = confidence(references=references, outputs=said, samples=DRAWS)
-    steps[-1] = replace(steps[-1], bleu=found.bleu, bleu_margin=found.margin)
+class _Bleu:
+    """What is said with fewer and fewer heads, scored beside what the whole model said."""
+
+    def __init__(self, translator: Translator | None, model: nn.Module, examples: Examples) -> None:
+        self.translator, self.model, self.examples = translator, model, examples
+        self.first: list[str] = []
+
+    def add(self, step: Step, removed: Collection[Head]) -> Step:
+        """The step with its BLEU, where there is a translator."""
+        if self.translator is None:
+            return step
+        quiet = silenced(self.model, without(self.model, removed))
+        said = translate(self.translator, quiet, self.examples)
+        self.first = self.first or said
+        references = [row.texts[1] for row in self.examples.rows]
+        found = paired_bootstrap(references=references, ours=said, theirs=self.first, samples=DRAWS)
+        return replace(
+            step,
+            bleu=found.ours.bleu,
+            bleu_margin=found.ours.margin,
+            bleu_chance=found.p_value,
+        )
 
 
 def translate(translator: Translator, model: nn.Module, examples: Examples) -> list[str]:

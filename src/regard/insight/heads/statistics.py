@@ -4,8 +4,9 @@
     distance   Σ_j α_ij |i − j|, in words
     shares     Σ α_ij over the previous word, the next, the first, the last, itself, punctuation
 
-Means over the queries that see more than one word; a share counts where there is such a place. Two
-sequences have no distance between them, so cross-attention has only some of this.
+Means over the queries that see more than one word, and for a share over those that have such a
+place; of punctuation over all, and a mark that looks at itself does not count. Two sequences have
+no distance between them, so cross-attention has only some of this.
 """
 
 import unicodedata
@@ -87,7 +88,8 @@ def _measured(glimpse: Glimpse, punctuation: Tensor) -> dict[str, tuple[Tensor, 
         found["distance"] = _over(distance, choosing)
     for name, there in _places(sight, weights, punctuation).items():
         share = (weights * there).sum(-1)
-        found[name] = _over(share, choosing & there.any(-1))
+        counted = choosing if name == "punctuation" else choosing & there.any(-1)
+        found[name] = _over(share, counted)
     return found
 
 
@@ -109,15 +111,13 @@ def _places(sight: Sight, weights: Tensor, punctuation: Tensor) -> dict[str, Ten
         visible = visible & (distance <= 0)
     keys = torch.arange(weights.shape[-1])
     last = sight.keys.sum(1)[:, None, None] - 1
-    places = {"first": visible & (keys == 0), "punctuation": visible & _is(punctuation, sight.ids)}
+    marks = visible & punctuation[sight.ids][:, None, :]
+    places = {"first": visible & (keys == 0), "punctuation": marks}
     if sight.kind != CROSS:
+        places["punctuation"] = marks & (distance != 0)
         places |= {"previous": visible & (distance == -1), "same": visible & (distance == 0)}
     if sight.kind != DECODER:
         places |= {"last": visible & (keys == last)}
     if sight.kind not in (CROSS, DECODER):
         places |= {"next": visible & (distance == 1)}
     return places
-
-
-def _is(punctuation: Tensor, ids: Tensor) -> Tensor:
-    return punctuation[ids][:, None, :]

@@ -143,6 +143,7 @@ def _removal(removal: Removal) -> dict[str, Any]:
             "rise_percent_band": step.rise,
             "bleu": step.bleu,
             "bleu_margin": step.bleu_margin,
+            "bleu_chance": step.bleu_chance,
         }
         for step in removal.steps
     ]

@@ -10,12 +10,14 @@ SHORT = {"previous": "prev", "punctuation": "punct"}
 
 def table(study: Study) -> Table:
     """Shares in percent; `rise` is of the loss without the head, in percent."""
-    found = Table("head", "looks at", box=None, header_style="bold", pad_edge=False)
+    found = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("head", "looks at"):
+        found.add_column(name, no_wrap=True)
     names = ["bits", "away", *(SHORT.get(name, name) for name in LABELS)]
     for name in [*names, *(["rise", "grad"] if study.importance else [])]:
         found.add_column(name, justify="right", no_wrap=True)
     for each in study.heads:
-        cells = [str(each.head), each.label, f"{each.entropy:.2f}"]
+        cells = [str(each.head), each.label.removesuffix(" token"), f"{each.entropy:.2f}"]
         cells.append("" if each.distance is None else f"{each.distance:.1f}")
         shares = (each.shares.get(place) for place in LABELS)
         cells += ["" if share is None else f"{100 * share:.0f}" for share in shares]
