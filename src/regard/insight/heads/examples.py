@@ -24,7 +24,8 @@ from regard.decoding.translator import Translator
 from regard.decoding.writer import Writer
 from regard.errors import ConfigError, DataError
 
-WINDOW = 128  # tokens of running text at a time, where the model takes so many
+WINDOW = 128  # tokens of running text at a time, where the model takes so many:
+LINES_OF_A_WINDOW = 8  # as much to read as so many sentences
 ROWS = 32  # of a batch
 LINES = 1000
 
@@ -125,8 +126,9 @@ def _pair_batch(translator: Translator, rows: Sequence[Row]) -> Batch:
     return Batch(*pad(sources, filler), *pad(targets, filler))
 
 
-def _windows(writer: Writer, path: Path, most: int) -> Iterator[Row]:
+def _windows(writer: Writer, path: Path, lines: int) -> Iterator[Row]:
     """Running text cut into windows; each begins as this model expects a text to."""
+    most = -(-lines // LINES_OF_A_WINDOW)
     begin = writer.begin
     room = min(WINDOW, writer.max_length) - len(begin)
     ids: Ids = []
@@ -134,7 +136,7 @@ def _windows(writer: Writer, path: Path, most: int) -> Iterator[Row]:
         ids += writer.tokenizer.encode(record.texts[0])
         if len(ids) > most * room:
             break
-    for at in range(0, len(ids), room):
+    for at in range(0, min(len(ids), most * room), room):
         row = [*begin, *ids[at : at + room + (not begin)]]
         if len(row) > 1:  # one alone predicts nothing
             yield Row((row,))

@@ -10,7 +10,7 @@ SHORT = {"previous": "prev", "punctuation": "punct"}
 
 def table(study: Study) -> Table:
     """Shares in percent; `rise` is of the loss without the head, in percent."""
-    found = Table(box=None, header_style="bold", pad_edge=False)
+    found = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("head", "looks at"):
         found.add_column(name, no_wrap=True)
     names = ["bits", "away", *(SHORT.get(name, name) for name in LABELS)]
