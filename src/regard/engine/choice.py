@@ -71,8 +71,8 @@ class _Walk:
         return all(tuple(module._modules.values()) == inside for module, inside in self.modules)
 
     def is_watched(self) -> bool:
-        """Whoever watches wants to see the model itself at work."""
-        return any(module._forward_hooks for module, _ in self.modules)
+        """Whoever watches or steps in wants to have the model itself at work."""
+        return any(m._forward_hooks or m._forward_pre_hooks for m, _ in self.modules)
 
     def weights(self) -> list[Hashable]:
         """What would change if a weight did."""
