@@ -112,6 +112,13 @@ def test_a_translation_is_as_long_as_is_asked_for(translator) -> None:
         assert max(len(found[0].ids) for found in translator._find(*asked)) > 2
         assert all(len(found[0].ids) <= 2 for found in translator._find(*asked, tokens=2))
         assert translator.translate(TEXT, beam=beam, tokens=2) != translator.translate(TEXT)
+    with pytest.raises(ConfigError, match="give 1 or more"):
+        translator.translate(TEXT, tokens=0)
+
+
+def test_whoever_steps_in_before_a_part_has_the_model_itself(translator) -> None:
+    translator.model.decoder.norm.register_forward_pre_hook(lambda *_: None)
+    assert not translator.decodable.is_fast
 
 
 def test_forced_and_forbidden_phrases(translator) -> None:

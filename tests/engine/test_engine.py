@@ -188,13 +188,14 @@ def test_what_the_engine_has_not_is_refused() -> None:
 
 @pytest.mark.parametrize("kind", ["language-model", "encoder-decoder"])
 def test_going_on_by_itself_says_what_step_by_step_says(kind: str) -> None:
+    fast_model = built(kind)
     first, limits = torch.randint(0, V, (5,)), [7, 1, 12, 4, 9]
     if kind == "encoder-decoder":
-        fast = FastEncoderDecoder(built(kind), LENGTH)
+        fast = FastEncoderDecoder(fast_model, LENGTH)
         real = torch.arange(6) < torch.tensor([[6], [3], [1], [5], [2]])
         state = fast.start(torch.randint(0, V, (5, 6)), real)
     else:
-        fast = FastLanguageModel(built(kind), LENGTH)
+        fast = FastLanguageModel(fast_model, LENGTH)
         state = fast.start()
     for prompt in (None, torch.randint(0, V, (5, 3))):
         if prompt is not None:
@@ -206,5 +207,10 @@ def test_going_on_by_itself_says_what_step_by_step_says(kind: str) -> None:
                 for row, word in words:
                     wanted[row].append(word)
             assert fast.greedy(first, state, end, limits) == wanted
+    for parameter in fast_model.parameters():
+        parameter.data.fill_(float("nan"))
+    broken = type(fast)(fast_model, LENGTH)
+    nowhere = state if kind == "encoder-decoder" else broken.start()
+    assert all(max(said, default=0) < V for said in broken.greedy(first, nowhere, V - 1, limits))
     with pytest.raises(DataError, match="was given more"):
         fast.greedy(first, state, 0, [LENGTH] * 5)

@@ -81,7 +81,8 @@ def translate(
         scored=scores,
         forbid=[translator.tokenizer.encode(phrase) for phrase in forbid or []],
     )
-    job = _Job(translator, to, search, force or [], prefix, keep, tokens, scores, align)
+    wishes = {"force": force or [], "prefix": prefix, "keep": keep, "tokens": tokens}
+    job = _Job(translator, to, search, wishes, scores, align)
     if file.suffix == ".po":
         return _to_catalogue(job, file, output)
     if str(file) == "-" and output is None and sys.stdin.isatty():
@@ -103,21 +104,13 @@ class _Job:
         translator: "Translator",
         to: str | None,
         search: "Search",
-        force: list[str],
-        prefix: str,
-        keep: bool,
-        tokens: int | None,
+        wishes: dict[str, Any],
         scores: bool,
         align: bool,
     ) -> None:
         self.translator = translator
         self.to, self.search, self.scores, self.align = to, search, scores, align
-        self.wishes: dict[str, Any] = {
-            "force": force,
-            "prefix": prefix,
-            "keep": keep,
-            "tokens": tokens,
-        }
+        self.wishes = wishes  # of the translator: what must be said, and how much may be
         self.done = 0  # lines
 
     def __call__(self, lines: list[str]) -> list[str]:

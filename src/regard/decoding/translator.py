@@ -25,7 +25,7 @@ from regard.decoding.spelling import growing
 from regard.decoding.stream import stream
 from regard.decoding.workers import spread
 from regard.engine.choice import Decodable
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
 from regard.models.encoder_decoder import EncoderDecoder
 
 BATCH_TOKENS = 4096  # of sources, over all beams, at most: weights are read once for many rows
@@ -121,6 +121,8 @@ class Translator:
     ) -> list[list[Translation]]:
         """The best translations of each line, best first: `search.n_best` at most."""
         search = search or Search()
+        if tokens is not None and tokens < 1:
+            raise ConfigError(f"a translation of {tokens} tokens is none: give 1 or more.")
         pieces = self._pieces(lines, to, force, keep)
         if (keep or force) and search.beam == 1:
             search = replace(search, beam=5)  # forced words need room to find their place

@@ -823,7 +823,8 @@ int highest(const float *x, int size) {
   float top = -INFINITY;
   for (int j = 0; j < 8; j++) top = std::max(top, most[j]);
   for (int i = whole; i < size; i++) top = std::max(top, x[i]);
-  return int(std::find(x, x + size, top) - x);  // the earlier of equals
+  const float *at = std::find(x, x + size, top);  // the earlier of equals
+  return at < x + size ? int(at - x) : 0;         // where nothing is a number, any word will do
 }
 
 void take(const Stack &s, const Step &step, Buffers &b, std::vector<int> *best, int threads) {
