@@ -64,5 +64,5 @@ def test_a_text_is_scored_as_the_model_sees_it(writer) -> None:
 def test_what_does_not_fit_is_refused(writer) -> None:
     with pytest.raises(DataError, match="120 in all"):
         writer.generate("A dog", 500)
-    with pytest.raises(DataError, match="120 in all"):
+    with pytest.raises(DataError, match="600 tokens and this model takes at most 120"):
         writer.score(["a dog runs " * 200])
