@@ -20,20 +20,22 @@ from regard.insight.picture import Panel, Picture
 from report import keep, machine, table
 
 WORDS, HEADS = 2000, 8
-OPEN = "the page opens"
-POINTED = "document.querySelector('button[data-query=\"{}\"]')"
 ON_CELL = (
     "const box = document.getElementById('wide-scroll').getBoundingClientRect(); "
     "document.getElementById('wide-scroll').dispatchEvent(new MouseEvent('mousemove', "
-    "{{clientX: box.left + 112 + 16 * {0}, clientY: box.top + 104 + 16 * {0}}}))"
+    "{clientX: box.left + 112 + 16 * N, clientY: box.top + 104 + 16 * N}))"
 )
-# Each is done with the numbers 0, 1, 2 …, so that there is something new to draw every time.
+ON_WORD = (
+    "document.querySelector('button[data-query=\"N\"]')"
+    ".dispatchEvent(new MouseEvent('mouseover', {bubbles: true}))"
+)
+# N is 0, 1, 2 …, so that there is something new to draw every time.
 ACTIONS = {
-    "point at a word": f"{POINTED}.dispatchEvent(new MouseEvent('mouseover', {{bubbles: true}}))",
+    "point at a word": ON_WORD,
     "point at a cell of the heat map": ON_CELL,
-    "a head on or off": "document.querySelector('button[data-head=\"{}\"]').click()",
-    "another head in the map": "document.querySelector('label[data-map=\"{}\"] input').click()",
-    "scroll": "document.getElementById('wide-scroll').scrollTo(0, 700 * {})",
+    "a head on or off": "document.querySelector('button[data-head=\"N\"]').click()",
+    "another head in the map": "document.querySelector('label[data-map=\"N\"] input').click()",
+    "scroll": "document.getElementById('wide-scroll').scrollTo(0, 700 * N)",
 }
 
 
@@ -74,9 +76,9 @@ def measured(target: Path, rounds: int) -> dict[str, float]:
     try:
         browser.get(target.as_uri())
         opening = "return performance.getEntriesByType('navigation')[0].duration"
-        found = {OPEN: float(browser.execute_script(opening))}
+        found = {"the page opens": float(browser.execute_script(opening))}
         for name, action in ACTIONS.items():
-            all_of_it = [_spent(browser, action.format(number)) for number in range(rounds)]
+            all_of_it = [_spent(browser, action.replace("N", str(n))) for n in range(rounds)]
             found[name] = statistics.median(all_of_it)
         return found
     finally:
