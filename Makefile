@@ -10,7 +10,7 @@ demo: $(VENV)/.installed
 
 # Two workers of one thread each: two threads in each would wait for each other.
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
