@@ -69,7 +69,7 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
 def sentences(batch: Batch, prepared: Prepared) -> Counter[tuple[str, str, str]]:
     """What a batch says: tag or "", source, target; and that its frame is as it should be."""
     tokenizer = prepared.tokenizer
-    tags = {tokenizer.language(name): name for name in prepared.languages}
+    tags = {tokenizer.mark(name): name for name in prepared.languages}
     said: Counter[tuple[str, str, str]] = Counter()
     rows = zip(batch.source, batch.source_padding, batch.target, batch.target_padding, strict=True)
     for source, source_real, target, target_real in rows:

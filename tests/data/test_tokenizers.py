@@ -104,7 +104,7 @@ def test_pieces_stand_in_the_order_that_was_promised(kind: str, spaces: str) -> 
     assert pieces[:262] == [*SPECIAL, "<fr>", "<en>", *BYTES]
     assert len(set(pieces)) == len(pieces) == len(tokenizer)
     assert "" not in pieces
-    assert tokenizer.language("en") == 5
+    assert tokenizer.mark("en") == 5
 
 
 @pytest.mark.parametrize("kind", dict(MADE_HERE))

@@ -74,7 +74,7 @@ def test_progress_is_a_share_of_steps_or_of_time() -> None:
     [
         ({"optimizer": "adamw"}, "did you mean 'optimiser'"),
         ({"schedule": "linaer"}, "did you mean 'linear'"),
-        ({"evaluation": {"metric": "rouge"}}, "evaluation.metric"),
+        ({"evaluation": {"every": 0}}, "evaluation.every"),
         ({"average": 1.0}, "average"),
     ],
 )

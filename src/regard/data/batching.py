@@ -184,7 +184,7 @@ def pair_batches(
     tagged = len({way.target for way in directions}) > 1
     ways = [_ways(section, directions) for section in store.sections]
     tags = [
-        [tokenizer.language(tongue) if tagged else -1 for tongue in reversed(section.tongues)]
+        [tokenizer.mark(tongue) if tagged else -1 for tongue in reversed(section.tongues)]
         for section in store.sections
     ]
     plan = RowPlan(store, ways, (1 + tagged, 2), budget, seed, cost)

@@ -7,7 +7,7 @@ changed, would be a waste: where size and time of change are those of last time,
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -65,7 +65,9 @@ class Fingerprint:
         return {**self.made_by, "files": [asdict(mark) for mark in self.marks]}
 
 
-def take(data: DataSpec, tokenizer: TokenizerSpec, limit: int) -> Fingerprint:
+def take(
+    data: DataSpec, tokenizer: TokenizerSpec, limit: int, marks: Sequence[str] = ()
+) -> Fingerprint:
     """Of the store that would be made now."""
     sources = [source for part in data.parts.values() for source in part]
     files = [file for source in sources for file in source.files()] + tokenizer.files()
@@ -76,6 +78,7 @@ def take(data: DataSpec, tokenizer: TokenizerSpec, limit: int) -> Fingerprint:
         "tokenizers": tokenizers.__version__,
         "data": _that_shapes(data),
         "tokenizer": plain(tokenizer),
+        "marks": list(marks),
         "limit": None if data.shape == "text" else limit,
     }
     return Fingerprint(made_by, tuple(_mark(file, known) for file in dict.fromkeys(files)))

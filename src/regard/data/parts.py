@@ -1,7 +1,7 @@
 """The parts of the data, written: the second reading, with a tokeniser at hand."""
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -32,10 +32,15 @@ Progress = Callable[[str, int], None]  # what is being done, and to how many rec
 
 
 def write_parts(
-    folder: Path, data: DataSpec, tokenizer: TokenizerSpec, limit: int, progress: Progress
+    folder: Path,
+    data: DataSpec,
+    tokenizer: TokenizerSpec,
+    limit: int,
+    marks: Sequence[str],
+    progress: Progress,
 ) -> dict[str, Any]:
     """Fill a folder; what is to be known of it without opening its parts is given back."""
-    found = survey(data, tokenizer, partial(progress, "Reading"))
+    found = survey(data, tokenizer, marks, partial(progress, "Reading"))
     labels = {label: number for number, label in enumerate(found.labels)}
     encode_all = encoder(tokenizer, found.tokenizer)
     form = Form(data.shape, found.tokenizer, encode_all, limit, labels)

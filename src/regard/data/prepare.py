@@ -18,7 +18,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
@@ -69,13 +69,17 @@ def prepare(
     limit: int,
     say: Say = lambda _: None,
     progress: Progress = lambda _, __: None,
+    marks: Sequence[str] = (),
 ) -> Prepared:
-    """The stores of the data, made now unless they are there; `limit` is the model's, in tokens."""
-    taken = fingerprint.take(data, tokenizer, limit)
+    """The stores of the data, made now unless they are there; `limit` is the model's, in tokens.
+
+    `marks` are pieces that the tokeniser needs besides: mask for <mask>.
+    """
+    taken = fingerprint.take(data, tokenizer, limit, marks)
     folder = data.prepared / taken.key
     prepared = _reuse(folder, data, taken, say)
     if prepared is None:
-        _make(folder, data, tokenizer, limit, taken, progress)
+        _make(folder, data, tokenizer, limit, marks, taken, progress)
         prepared = _open(folder, data, reused=False)
     prepared.ledger.enforce(data.checks.max_lost)
     if data.dev is None:
@@ -146,6 +150,7 @@ def _make(
     data: DataSpec,
     tokenizer: TokenizerSpec,
     limit: int,
+    marks: Sequence[str],
     taken: Fingerprint,
     progress: Progress,
 ) -> None:
@@ -154,7 +159,7 @@ def _make(
     try:
         _sweep(folder.parent)
         partial.mkdir(parents=True)
-        found = write_parts(partial, data, tokenizer, limit, progress)
+        found = write_parts(partial, data, tokenizer, limit, marks, progress)
         taken.check_unchanged()
         vouching = json.dumps({**taken.to_plain(), **found}, indent=2)
         (partial / fingerprint.FILE).write_text(vouching, "utf-8")

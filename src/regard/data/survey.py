@@ -4,7 +4,7 @@ Nothing is kept but counts. Of more text than a tokeniser needs it is given a sa
 by the hash of each record.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from regard.data.corpus import DataSpec, Refused
@@ -30,7 +30,12 @@ class Survey:
     labels: tuple[str, ...]
 
 
-def survey(data: DataSpec, tokenizer: TokenizerSpec, progress: Callable[[int], None]) -> Survey:
+def survey(
+    data: DataSpec,
+    tokenizer: TokenizerSpec,
+    marks: Sequence[str],
+    progress: Callable[[int], None],
+) -> Survey:
     """Read the training text, if anything is to be learned from it."""
     records, labels = 0, set[str]()
 
@@ -49,7 +54,7 @@ def survey(data: DataSpec, tokenizer: TokenizerSpec, progress: Callable[[int], N
                     yield from record.texts[: data.sides]
 
     reading = texts()
-    made = tokenizer.train(reading if tokenizer.needs_text else (), data.languages)
+    made = tokenizer.train(reading if tokenizer.needs_text else (), (*data.languages, *marks))
     if data.dev is None or data.shape == "labelled":
         for _ in reading:  # whatever the tokeniser had no need of is counted all the same
             pass

@@ -15,6 +15,7 @@ from tokenizers import Tokenizer as Backend
 from regard.errors import RunError
 
 PAD, UNKNOWN, START, END = "<pad>", "<unk>", "<s>", "</s>"
+MASK = "<mask>"
 SPECIAL = (PAD, UNKNOWN, START, END)
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 
@@ -25,6 +26,7 @@ _ELSEWHERE = {
     UNKNOWN: ("[UNK]", "<UNK>", "<|unk|>"),
     START: ("[CLS]", "<bos>", "<|begin_of_text|>", "<|startoftext|>", "<|endoftext|>"),
     END: ("[SEP]", "<eos>", "<|end_of_text|>", "<|endoftext|>"),
+    MASK: ("[MASK]", "<MASK>"),
 }
 _VISIBLE = str.maketrans({" ": "▁", "\n": "⏎", "\t": "⇥"})
 
@@ -77,8 +79,8 @@ class Tokenizer:
         """All pieces, in the order of their ids; "" for an id that a foreign file leaves out."""
         return list(self._pieces)
 
-    def language(self, name: str) -> int:
-        """The id of the tag that asks for this language."""
+    def mark(self, name: str) -> int:
+        """The id of the piece <name>: a language that is asked for, a mask."""
         return self._id(tag(name))
 
     def _id(self, piece: str) -> int:
@@ -161,9 +163,9 @@ class Tokenizer:
         return text.strip() or (text or piece).translate(_VISIBLE)
 
 
-def tag(language: str) -> str:
-    """The piece that asks for a language: <fr>."""
-    return f"<{language}>"
+def tag(mark: str) -> str:
+    """The piece of a mark: <fr> asks for a language, <mask> stands for what is to be guessed."""
+    return f"<{mark}>"
 
 
 def name_of(piece: str, backend: Backend) -> str | None:

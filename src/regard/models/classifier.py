@@ -1,5 +1,7 @@
 """The classifier: an encoder reads, and the mean of its states is mapped to a score a class."""
 
+from typing import ClassVar
+
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -28,6 +30,8 @@ class Classifier(nn.Module):
 
 class Spec(TransformerSpec):
     """model: {kind: classifier, classes: 2}"""
+
+    can: ClassVar[frozenset[str]] = frozenset({"classify"})
 
     classes: int = Field(2, gt=1, description="how many; the labels of the training data decide")
 

@@ -1,6 +1,6 @@
 """The encoder-decoder: an encoder reads the source, a decoder looks across at it and writes."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 from torch import Tensor, nn
@@ -53,6 +53,8 @@ class EncoderDecoder(nn.Module):
 
 class Spec(TransformerSpec):
     """model: {kind: encoder-decoder}"""
+
+    can: ClassVar[frozenset[str]] = frozenset({"translate"})
 
     decoder_layers: int | None = Field(None, gt=0, description="as many as `layers` unless given")
     tie: Literal["all", "embeddings", "output", "none"] = Field(

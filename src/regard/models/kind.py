@@ -1,5 +1,7 @@
 """What every kind of model answers to: a spec that, given a vocabulary, builds a module."""
 
+from typing import ClassVar
+
 from pydantic import Field
 from torch import nn
 
@@ -7,7 +9,9 @@ from regard.config import Kind
 
 
 class ModelSpec(Kind, room="regard.models"):
-    """A kind of model."""
+    """A kind of model. It says what it can do, and a job takes any kind that can do it."""
+
+    can: ClassVar[frozenset[str]] = frozenset()  # "translate", "continue text", "classify" …
 
     max_length: int = Field(512, gt=0, description="the longest sequence, in tokens")
 

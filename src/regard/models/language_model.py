@@ -1,5 +1,7 @@
 """The language model: a decoder alone, which continues a text word by word."""
 
+from typing import ClassVar
+
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -44,6 +46,8 @@ class LanguageModel(nn.Module):
 
 class Spec(TransformerSpec):
     """model: {kind: language-model}"""
+
+    can: ClassVar[frozenset[str]] = frozenset({"continue text"})
 
     tie: bool = Field(True, description="the output layer shares the embedding's weights")
     output_bias: bool = Field(False, description="a bias in the output layer")

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from regard.config import Spec, kind_field, override, read_yaml, validate
 from regard.data.corpus import DataSpec
@@ -32,6 +32,11 @@ class Recipe(Spec):
     look: LookSpec | None = Field(
         None, description="keep what looks at what in a text while training: a film"
     )
+
+    @model_validator(mode="after")
+    def _go_together(self) -> Self:
+        self.job.check(self.model, self.data.shape, self.training.evaluation.metric)
+        return self
 
 
 def read_recipe(path: Path, assignments: Sequence[str] = ()) -> Recipe:

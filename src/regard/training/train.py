@@ -128,14 +128,14 @@ def _train(
 
 
 def prepare_data(recipe: Recipe, where: World, report: Reporter) -> Prepared:
-    if recipe.data.shape != recipe.job.shape:
-        raise ConfigError(
-            f"data: the job {recipe.job.kind()} needs sources of shape {recipe.job.shape}, and "
-            f"these are of shape {recipe.data.shape}."
-        )
     with where.leader_first(), report.counting("records") as progress:
         prepared = prepare(
-            recipe.data, recipe.tokenizer, recipe.model.max_length, report.say, progress
+            recipe.data,
+            recipe.tokenizer,
+            recipe.model.max_length,
+            report.say,
+            progress,
+            recipe.job.marks,
         )
     report.console.print(prepared.ledger.table())
     report.say(

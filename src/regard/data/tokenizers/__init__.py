@@ -25,8 +25,8 @@ class TokenizerSpec(Kind, room="regard.data.tokenizers", default="bpe"):
 
     needs_text: ClassVar[bool] = True  # False where there is nothing to learn
 
-    def train(self, lines: Iterable[str], languages: Sequence[str] = ()) -> Tokenizer:
-        """A tokeniser for text like these lines, with a tag for each language.
+    def train(self, lines: Iterable[str], marks: Sequence[str] = ()) -> Tokenizer:
+        """A tokeniser for text like these lines, with a piece for each mark: a language, a mask.
 
         The lines are gone through once and not kept; the same lines give the same tokeniser.
         """
@@ -49,8 +49,8 @@ class LearnedSpec(TokenizerSpec):
         "keep: every space and newline comes back, for running text",
     )
 
-    def train(self, lines: Iterable[str], languages: Sequence[str] = ()) -> Tokenizer:
-        first = first_pieces(languages)
+    def train(self, lines: Iterable[str], marks: Sequence[str] = ()) -> Tokenizer:
+        first = first_pieces(marks)
         if self.vocabulary <= len(first):
             raise ConfigError(
                 f"tokenizer.vocabulary: {self.vocabulary} pieces leave no room to learn any, for "
@@ -58,7 +58,7 @@ class LearnedSpec(TokenizerSpec):
             )
         backend = cut_at_words(self.spaces)
         backend.model = self.learn(backend, lines, first, self.vocabulary - len(first))
-        return finish(backend, languages)
+        return finish(backend, marks)
 
     def learn(
         self, backend: Backend, lines: Iterable[str], first: Sequence[str], room: int

@@ -29,20 +29,20 @@ _WORDS = Regex(
 )
 
 
-def first_pieces(languages: Sequence[str]) -> list[str]:
+def first_pieces(marks: Sequence[str]) -> list[str]:
     """The pieces that every vocabulary begins with."""
-    return [*SPECIAL, *tags(languages), *BYTES]
+    return [*SPECIAL, *tags(marks), *BYTES]
 
 
-def tags(languages: Sequence[str]) -> list[str]:
-    """A piece for each language, none of which may be another piece already."""
-    for language in languages:
-        if tag(language) in (*SPECIAL, *BYTES):
+def tags(marks: Sequence[str]) -> list[str]:
+    """A piece for each mark, none of which may be another piece already."""
+    for mark in marks:
+        if tag(mark) in (*SPECIAL, *BYTES):
             raise ConfigError(
-                f"'{language}' cannot name a language: {tag(language)} is another piece; choose "
+                f"'{mark}' cannot name a language: {tag(mark)} is another piece; choose "
                 f"another name."
             )
-    return list(dict.fromkeys(map(tag, languages)))
+    return list(dict.fromkeys(map(tag, marks)))
 
 
 def spelling(
@@ -86,7 +86,7 @@ def cut_at_words(spaces: Spaces) -> Backend:
     return backend
 
 
-def finish(backend: Backend, languages: Sequence[str]) -> Tokenizer:
+def finish(backend: Backend, marks: Sequence[str]) -> Tokenizer:
     """With its model in place: no text may become a special piece, nor the other way about."""
-    backend.add_special_tokens([*SPECIAL, *tags(languages)])
+    backend.add_special_tokens([*SPECIAL, *tags(marks)])
     return Tokenizer(backend)

@@ -16,8 +16,8 @@ class Spec(TokenizerSpec):
     def train(
         self,
         lines: Iterable[str] = (),  # noqa: ARG002
-        languages: Sequence[str] = (),
+        marks: Sequence[str] = (),
     ) -> Tokenizer:
         backend = whole()
-        backend.model = spelling(first_pieces(languages))
-        return finish(backend, languages)
+        backend.model = spelling(first_pieces(marks))
+        return finish(backend, marks)

@@ -10,10 +10,10 @@ from regard.data.tokenizers.assembly import finish, first_pieces, spelling, whol
 class Spec(TokenizerSpec):
     """tokenizer: character"""
 
-    def train(self, lines: Iterable[str], languages: Sequence[str] = ()) -> Tokenizer:
+    def train(self, lines: Iterable[str], marks: Sequence[str] = ()) -> Tokenizer:
         characters: set[str] = set()
         for line in lines:
             characters.update(line)
         backend = whole()
-        backend.model = spelling([*first_pieces(languages), *sorted(characters)])
-        return finish(backend, languages)
+        backend.model = spelling([*first_pieces(marks), *sorted(characters)])
+        return finish(backend, marks)

@@ -26,15 +26,15 @@ class Spec(TokenizerSpec):
     def train(
         self,
         lines: Iterable[str] = (),  # noqa: ARG002
-        languages: Sequence[str] = (),
+        marks: Sequence[str] = (),
     ) -> Tokenizer:
         backend = self._read()
         # A file can order every text to be cut short or filled up; how long a text may be is said
         # elsewhere.
         backend.no_truncation()
         backend.no_padding()
-        special = [name_of(piece, backend) or piece for piece in SPECIAL]
-        backend.add_special_tokens([*special, *tags(languages)])
+        needed = (*SPECIAL, *tags(marks))
+        backend.add_special_tokens([name_of(piece, backend) or piece for piece in needed])
         return Tokenizer(backend)
 
     def files(self) -> list[Path]:

@@ -1,15 +1,15 @@
 """What a model is trained for, one file a kind: its data, its loss, its scores, its run folder."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import importlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from torch import Tensor, nn
 
-from regard.config import Kind
+from regard.config import Kind, kinds
 from regard.data.sampling import Position
 from regard.data.sources import Shape
-from regard.errors import ConfigError
 from regard.models.kind import ModelSpec
 from regard.training.distributed import World
 from regard.training.learner import Batch
@@ -31,24 +31,13 @@ class Finished:
     parts: Mapping[str, str] = field(default_factory=dict)
 
 
-def chosen_metric(recipe: "Recipe", measured: Sequence[str]) -> str:
-    """The recipe's, if the job measures it; the job's first one where the recipe names none."""
-    metric = recipe.training.evaluation.metric or measured[0]
-    if metric not in measured:
-        raise ConfigError(
-            f"training.evaluation.metric: {metric} is not measured in {recipe.job.kind()}; "
-            f"choose one of {', '.join(measured)}."
-        )
-    return metric
-
-
 class Task(Protocol):
     """A job on the data of one recipe: what the training loop asks."""
 
     metric: str  # which score decides what is best
 
     def model(self) -> ModelSpec:
-        """The recipe's model, made to fit the data; refuses one that cannot do the job."""
+        """The recipe's model, made to fit the data."""
         ...
 
     def batches(self, position: Position) -> Iterator[tuple[Batch, Position]]:
@@ -76,6 +65,41 @@ class JobSpec(Kind, room="regard.training.jobs", default="translation"):
     """A kind of job."""
 
     shape: ClassVar[Shape]  # of the data it needs
+    does: ClassVar[str]  # what the model must be able to do
+    measures: ClassVar[tuple[str, ...]]  # on dev data; the first decides what is best, unless said
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Pieces that the tokeniser needs for this job: mask for <mask>."""
+        return ()
+
+    def check(self, model: ModelSpec, shape: Shape, metric: str | None) -> None:
+        """Refuse, before anything is read, what cannot go together."""
+        if shape != self.shape:
+            raise ValueError(
+                f"data: the job {self.kind()} needs sources of shape {self.shape}, and these are "
+                f"of shape {shape}"
+            )
+        if self.does not in model.can:
+            able = [each for each in kinds(ModelSpec.room) if self.does in _can(each)]
+            raise ValueError(
+                f"model: a {model.kind()} cannot be trained to {self.does}; use {' or '.join(able)}"
+            )
+        if metric is not None and metric not in self.measures:
+            raise ValueError(
+                f"training.evaluation.metric: {metric} is not measured in {self.kind()}; choose "
+                f"one of {', '.join(self.measures)}"
+            )
+
+    def metric(self, recipe: "Recipe") -> str:
+        """The one that decides which weights are best."""
+        return recipe.training.evaluation.metric or self.measures[0]
 
     def task(self, recipe: "Recipe", prepared: "Prepared") -> Task:
         raise NotImplementedError
+
+
+def _can(model: str) -> frozenset[str]:
+    module = importlib.import_module(f"{ModelSpec.room}.{model.replace('-', '_')}")
+    can: frozenset[str] = module.Spec.can
+    return can

@@ -13,10 +13,10 @@ from regard.data.sampling import Position, Rows
 from regard.data.sources import Shape
 from regard.data.store import Store
 from regard.decoding.labeller import Labeller
-from regard.errors import ConfigError, DataError
-from regard.models import classifier
+from regard.errors import DataError
+from regard.models.kind import ModelSpec
 from regard.training.distributed import World
-from regard.training.jobs import Finished, JobSpec, chosen_metric
+from regard.training.jobs import Finished, JobSpec
 from regard.training.progress import Reporter
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Classification:
     def __init__(self, recipe: "Recipe", prepared: Prepared) -> None:
         self.recipe, self.prepared = recipe, prepared
-        self.metric = chosen_metric(recipe, ("accuracy", "loss"))
+        self.metric = recipe.job.metric(recipe)
         if len(prepared.labels) < 2:
             raise DataError(
                 f"data.train: there is only one label, {prepared.labels[0]!r}; "
@@ -35,14 +35,9 @@ class Classification:
         spec = recipe.training
         self._training = self._batches(prepared.train, spec.batch_tokens, spec.seed)
 
-    def model(self) -> classifier.Spec:
+    def model(self) -> ModelSpec:
         """With as many classes as the training data have labels."""
-        spec = self.recipe.model
-        if not isinstance(spec, classifier.Spec):
-            raise ConfigError(
-                f"model: a {spec.kind()} cannot be trained to classify; use classifier."
-            )
-        return spec.model_copy(update={"classes": len(self.prepared.labels)})
+        return self.recipe.model.model_copy(update={"classes": len(self.prepared.labels)})
 
     def batches(self, position: Position) -> Iterator[tuple[LabelledBatch, Position]]:
         return self._training.since(position)
@@ -103,6 +98,8 @@ class Spec(JobSpec):
     """job: classification"""
 
     shape: ClassVar[Shape] = "labelled"
+    does: ClassVar[str] = "classify"
+    measures: ClassVar[tuple[str, ...]] = ("accuracy", "loss")
 
     def task(self, recipe: "Recipe", prepared: Prepared) -> Classification:
         return Classification(recipe, prepared)

@@ -13,11 +13,10 @@ from regard.data.sampling import Position
 from regard.data.sources import Shape
 from regard.data.store import Store
 from regard.decoding.writer import Writer
-from regard.errors import ConfigError
-from regard.models import language_model
+from regard.models.kind import ModelSpec
 from regard.models.language_model import LanguageModel
 from regard.training.distributed import World
-from regard.training.jobs import Finished, JobSpec, chosen_metric
+from regard.training.jobs import Finished, JobSpec
 from regard.training.objectives import predict
 from regard.training.progress import Reporter
 
@@ -28,17 +27,12 @@ if TYPE_CHECKING:
 class LanguageModelling:
     def __init__(self, recipe: "Recipe", prepared: Prepared) -> None:
         self.recipe, self.prepared = recipe, prepared
-        self.metric = chosen_metric(recipe, ("loss", "accuracy"))
+        self.metric = recipe.job.metric(recipe)
         spec = recipe.training
         self._training = text_batches(prepared.train, self._context, spec.batch_tokens, spec.seed)
 
-    def model(self) -> language_model.Spec:
-        spec = self.recipe.model
-        if not isinstance(spec, language_model.Spec):
-            raise ConfigError(
-                f"model: a {spec.kind()} cannot be trained to continue text; use language-model."
-            )
-        return spec
+    def model(self) -> ModelSpec:
+        return self.recipe.model
 
     def batches(self, position: Position) -> Iterator[tuple[TextBatch, Position]]:
         return self._training.since(position)
@@ -96,6 +90,8 @@ class Spec(JobSpec):
     """job: language-model"""
 
     shape: ClassVar[Shape] = "text"
+    does: ClassVar[str] = "continue text"
+    measures: ClassVar[tuple[str, ...]] = ("loss", "accuracy")
 
     def task(self, recipe: "Recipe", prepared: Prepared) -> LanguageModelling:
         return LanguageModelling(recipe, prepared)

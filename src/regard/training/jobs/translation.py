@@ -14,12 +14,11 @@ from regard.data.sampling import Position, Rows
 from regard.data.sources import Shape
 from regard.data.store import Store
 from regard.decoding.translator import Translator
-from regard.errors import ConfigError
 from regard.evaluation.translation import TranslationScore, score_translations
-from regard.models import encoder_decoder
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.kind import ModelSpec
 from regard.training.distributed import World
-from regard.training.jobs import Finished, JobSpec, chosen_metric
+from regard.training.jobs import Finished, JobSpec
 from regard.training.objectives import predict
 from regard.training.progress import Reporter, silent
 
@@ -30,17 +29,12 @@ if TYPE_CHECKING:
 class Translation:
     def __init__(self, recipe: "Recipe", prepared: Prepared) -> None:
         self.recipe, self.prepared = recipe, prepared
-        self.metric = chosen_metric(recipe, ("bleu", "chrf", "loss"))
+        self.metric = recipe.job.metric(recipe)
         spec = recipe.training
         self._training = self._batches(prepared.train, spec.batch_tokens, spec.seed)
 
-    def model(self) -> encoder_decoder.Spec:
-        spec = self.recipe.model
-        if not isinstance(spec, encoder_decoder.Spec):
-            raise ConfigError(
-                f"model: a {spec.kind()} cannot be trained to translate; use encoder-decoder."
-            )
-        return spec
+    def model(self) -> ModelSpec:
+        return self.recipe.model
 
     def batches(self, position: Position) -> Iterator[tuple[Batch, Position]]:
         return self._training.since(position)
@@ -161,6 +155,8 @@ class Spec(JobSpec):
     """job: translation"""
 
     shape: ClassVar[Shape] = "pair"
+    does: ClassVar[str] = "translate"
+    measures: ClassVar[tuple[str, ...]] = ("bleu", "chrf", "loss")
 
     def task(self, recipe: "Recipe", prepared: Prepared) -> Translation:
         return Translation(recipe, prepared)
