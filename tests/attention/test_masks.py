@@ -2,7 +2,16 @@
 
 import torch
 
-from regard.attention.masks import Causal, Everything, Mask, View, Window, look_around, look_back
+from regard.attention.masks import (
+    Causal,
+    Everything,
+    Mask,
+    View,
+    Window,
+    look_around,
+    look_back,
+    places_within,
+)
 
 
 def dense(mask: Mask, size: int = 4) -> list[list[int]]:
@@ -31,6 +40,26 @@ def test_padding_and_structure_meet_in_a_view() -> None:
     assert visible is not None
     assert visible[0, 0].int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 0]]
     assert visible[1, 0].int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+
+
+def test_documents_and_structure_meet_in_a_view() -> None:
+    documents = torch.tensor([[0, 1, 1, 2], [4, 4, 4, 4]])
+    view = look_back(0, 4, torch.device("cpu"), documents)
+    assert not view.plainly_causal
+    assert view.visible is not None
+    assert view.visible[0, 0].int().tolist() == [
+        [1, 0, 0, 0],
+        [0, 1, 0, 0],
+        [0, 1, 1, 0],
+        [0, 0, 0, 1],
+    ]
+    assert view.visible[1, 0].int().tolist() == dense(Causal())
+
+
+def test_places_begin_anew_in_each_document() -> None:
+    documents = torch.tensor([[5, 5, 6, 6, 6, 7], [0, 0, 0, 0, 0, 0], [1, 2, 3, 4, 5, 6]])
+    expected = [[0, 1, 0, 1, 2, 0], [0, 1, 2, 3, 4, 5], [0] * 6]
+    assert places_within(documents).tolist() == expected
 
 
 def test_nothing_to_hide_needs_no_mask() -> None:

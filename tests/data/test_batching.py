@@ -10,6 +10,7 @@ import torch
 
 from regard.config import validate
 from regard.data.batching import (
+    ApartBatch,
     Batch,
     Example,
     LabelledBatch,
@@ -167,6 +168,7 @@ ROWS = [[2, 7, 3], [2, 8, 8, 3], [2, 3]]
 BATCHES = [
     collate([Example(row, row) for row in ROWS], filler=0),
     TextBatch(*pad(ROWS, 0)),
+    ApartBatch(*pad(ROWS, 0), torch.full((3,), 3)),
     LabelledBatch(*pad(ROWS, 0), torch.tensor([1, 0, 1])),
 ]
 
@@ -189,3 +191,25 @@ def test_batches_move_whole(batch: Tensors) -> None:
     moved = batch.to(torch.device("meta"))
     assert type(moved) is type(batch)
     assert {tensor.device.type for tensor in vars(moved).values()} == {"meta"}
+
+
+def test_the_end_of_a_document_begins_the_next() -> None:
+    ids, real = pad([[7, 8, 3, 7, 3, 3, 9], [3, 7, 7, 3]], 0)
+    batch = ApartBatch(ids, real, torch.full((2,), 3))
+    assert batch.documents.tolist() == [[0, 0, 1, 1, 2, 3, 3], [1, 1, 1, 2, 2, 2, 2]]
+    again = batch.share(1, 2)
+    assert again.documents.tolist() == [[1, 1, 1, 2, 2, 2, 2]]
+
+
+def test_apart_or_not_the_windows_are_the_same(text: Prepared) -> None:
+    end = text.tokenizer.end
+    across = text_batches(text.train, context=10, budget=50, seed=1).epoch()
+    apart = text_batches(text.train, context=10, budget=50, seed=1, end=end).epoch()
+    for one, other in zip(across, apart, strict=True):
+        assert isinstance(one, TextBatch)
+        assert isinstance(other, ApartBatch)
+        assert torch.equal(one.ids, other.ids)
+        assert set(other.end.tolist()) == {end}
+    filler = text.tokenizer.pad
+    scored = text_in_order(text.dev, context=16, budget=40, filler=filler, end=end)
+    assert all(isinstance(batch, ApartBatch) for batch in scored)

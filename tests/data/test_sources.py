@@ -52,7 +52,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "labelled": {"path": "a.tsv"},
     "parquet": {"path": "a", "split": "train", "columns": ["fr", "en"], **FR_EN},
     "po": {"path": "fr.po", "languages": ["en", "fr"]},
-    "text": {"path": ["a.txt", "b/"], "documents": "blank"},
+    "text": {"path": ["a.txt", "b/"], "documents": "blank", "part": [0, 0.9]},
     "tsv": {"path": "a.tsv", "columns": [2, 0], **FR_EN},
 }
 
@@ -501,6 +501,51 @@ def test_running_text_comes_back_whole(tmp_path: Path, content: str, chunk: int)
         for (here,) in pairs(kind="text", path=path):
             assert len(here) <= chunk or "\n" not in here[:-1]
             assert "\u2028" not in here or "\n" not in here[:-1]
+
+
+@quickly
+@given(
+    st.lists(st.text(st.sampled_from("ab \n\u2028é"), max_size=30), min_size=1, max_size=3),
+    st.floats(0.05, 0.95),
+)
+def test_parts_of_a_text_are_cut_as_python_would(
+    tmp_path: Path, contents: list[str], share: float
+) -> None:
+    paths = [write(tmp_path / f"{n}.txt", content) for n, content in enumerate(contents)]
+    whole = "".join(contents)
+    cut = int(len(whole) * share)
+    first, rest = (
+        "".join(text for (text,) in pairs(kind="text", path=paths, part=part))
+        for part in ([0, share], [share, 1])
+    )
+    assert (first, rest) == (whole[:cut], whole[cut:])
+
+
+def test_a_part_ends_a_document_and_knows_its_lines(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", b"one\r\ntwo\nth\xffee\n")  # 4 + 4 + 6 characters
+    assert read(kind="text", path=path, part=[0, 0.5]) == [Record(Place(path, 1), ("one\ntwo",))]
+    assert read(kind="text", path=path, part=[0.5, 1]) == [
+        Rejected(Place(path, 3), "invalid UTF-8", "byte 3 is 0xff"),
+        Record(Place(path, 2), ("\n",)),
+    ]
+
+
+@pytest.mark.parametrize("part", [[0.9, 0.1], [0, 1.5], [-0.1, 1], [0.5, 0.5], [0.5], "half"])
+def test_a_part_is_one(part: Any) -> None:
+    with pytest.raises(ConfigError, match=r"part"):
+        source(kind="text", path="a.txt", part=part)
+
+
+def test_shakespeare_is_cut_as_everywhere(shared_data: Path) -> None:
+    path = shared_data / "tinyshakespeare" / "input.txt"
+    data = path.read_text(encoding="utf-8")
+    n = len(data)
+    parts = [
+        "".join(text for (text,) in pairs(kind="text", path=path, part=part))
+        for part in ([0, 0.9], [0.9, 1])
+    ]
+    assert parts == [data[: int(n * 0.9)], data[int(n * 0.9) :]]
+    assert [len(part) for part in parts] == [1_003_854, 111_540]
 
 
 def test_places_and_lines_of_running_text(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 import pytest
 import torch
+from torch import Tensor
 
 from regard.decoding.sampling import Sampling
 from regard.decoding.search import Search
+from regard.decoding.sliding import kept
 from regard.decoding.writer import Writer
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
 
 from .conftest import TEXT, random_model
 
@@ -66,3 +68,101 @@ def test_what_does_not_fit_is_refused(writer) -> None:
         writer.generate("A dog", 500)
     with pytest.raises(DataError, match="600 tokens and this model takes at most 120"):
         writer.score(["a dog runs " * 200])
+
+
+LONG = " ".join(TEXT * 4)  # tokens: far more than a context
+
+
+def short_writer(tokenizer, begin=(), context: int = 24, **settings: object) -> Writer:
+    settings = {"max_length": context, **settings}
+    model = random_model("language-model", len(tokenizer), seed=4, **settings)
+    return Writer(model, tokenizer, context, begin)
+
+
+def slid(writer: Writer, ids: list[int], tokens: int) -> list[int]:
+    """What a window does, written out: no cache, everything worked out for each token."""
+    said: list[int] = []
+    given = list(ids)
+    with torch.inference_mode():
+        for _ in range(tokens):
+            if len(given) > writer.max_length:
+                last = kept(writer.max_length, len(writer.begin)) + 1 - len(writer.begin)
+                given = [*writer.begin, *given[len(given) - last :]]
+            logits: Tensor = writer.model(torch.tensor([given]))[0, -1]
+            said.append(int(logits.argmax()))
+            if said[-1] == writer.tokenizer.end:
+                return said[:-1]
+            given.append(said[-1])
+    return said
+
+
+@pytest.mark.parametrize("position", ["learned", "rotary"])
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_window_goes_on_past_the_context(tokenizer, position: str, begun: bool) -> None:
+    begin = [tokenizer.start] if begun else []
+    writer = short_writer(tokenizer, begin, position=position)
+    for prompt in ("A dog", LONG):
+        ids = writer.ids(prompt, window=True)
+        assert len(ids) <= 24
+        assert ids[: len(begin)] == begin
+        wanted = tokenizer.decode(slid(writer, ids, 60))
+        assert writer.generate(prompt, 60, window=True) == wanted
+        assert "".join(writer.stream(prompt, 60, window=True)) == wanted
+
+
+def test_of_a_prompt_too_long_the_last_is_kept_and_that_is_said(tokenizer) -> None:
+    writer = short_writer(tokenizer, [tokenizer.start])
+    ids = writer.ids(LONG, window=True)
+    whole = tokenizer.encode(LONG)
+    assert ids == [tokenizer.start, *whole[-23:]]
+    said = writer.forgotten(LONG, 1)
+    assert f"the last 24 of the prompt's {len(whole) + 1:,} tokens are kept" in said
+    assert "slides, and each new one is found from the last 18 at least" in said
+    assert writer.forgotten("A dog", 3) == ""
+    with pytest.raises(DataError, match=r"--window; in Python, window=True"):
+        writer.generate(LONG, 5)
+    with pytest.raises(DataError, match=r"or let the beginning be forgotten"):
+        writer.generate("A dog", 50)
+
+
+def test_a_window_changes_nothing_where_all_fits(writer) -> None:
+    for prompt in PROMPTS:
+        assert writer.generate(prompt, 20, window=True) == writer.generate(prompt, 20)
+
+
+@pytest.mark.parametrize("search", WAYS.values(), ids=WAYS.keys())
+def test_every_search_goes_on_past_the_context(tokenizer, search: Search) -> None:
+    writer = short_writer(tokenizer)
+    together = writer.candidates(["A dog", LONG, "A"], 40, search, window=True)
+    again = writer.candidates(["A dog", LONG, "A"], 40, search, window=True)
+    assert together == again
+    assert all(each[0] for each in together)
+
+
+def test_guesses_do_not_slide(tokenizer) -> None:
+    writer = short_writer(tokenizer)
+    with pytest.raises(ConfigError, match="guesses cannot go on past the context of 24 tokens"):
+        next(writer.speculate("A dog", 50, window=True))
+
+
+@pytest.mark.parametrize("begin", ["", "start", "end"])
+def test_an_empty_prompt_begins_a_text(tokenizer, begin: str) -> None:
+    """Fresh models begin where another text has ended; others with what they expect."""
+    expected = [getattr(tokenizer, begin)] if begin else []
+    writer = short_writer(tokenizer, expected, context=60)
+    first = expected or [tokenizer.end]
+    assert writer.ids("") == first
+    wanted = tokenizer.decode(slid(writer, first, 12))
+    assert writer.generate("", 12) == wanted
+    assert "".join(writer.stream("", 12)) == wanted
+    assert "".join(writer.speculate("", 12)) == wanted
+
+
+def test_the_perplexity_of_a_text_is_that_of_its_tokens(writer) -> None:
+    found = writer.perplexity(TEXT[0])
+    ids = writer.tokenizer.encode(TEXT[0])
+    with torch.inference_mode():
+        log_p = writer.model(torch.tensor([ids[:-1]])).log_softmax(-1)[0]
+    wanted = -log_p.gather(1, torch.tensor(ids[1:])[:, None]).mean()
+    assert found.tokens == len(ids) - 1
+    assert found.loss == pytest.approx(float(wanted), abs=1e-5)

@@ -29,7 +29,7 @@ def encoder(position: str) -> Encoder:
 
 def test_sinusoids_are_the_lectures() -> None:
     table = Sinusoidal(dim=6, base=10_000, layout="interleaved", max_length=50)
-    vectors = table(torch.zeros(1, 50, 6), offset=0)[0]
+    vectors = table(torch.zeros(1, 50, 6), 0)[0]
     for pos in (0, 1, 7, 49):
         for k in range(3):
             angle = pos / 10_000 ** (2 * k / 6)
@@ -41,7 +41,18 @@ def test_sinusoids_go_on_past_their_table() -> None:
     short = Sinusoidal(8, 10_000, "interleaved", max_length=4)
     long = Sinusoidal(8, 10_000, "interleaved", max_length=40)
     x = torch.zeros(1, 10, 8)
-    assert torch.equal(short(x, offset=3), long(x, offset=3))
+    assert torch.equal(short(x, 3), long(x, 3))
+
+
+@pytest.mark.parametrize("length", [4, 40])
+def test_each_word_at_a_place_of_its_own(length: int) -> None:
+    places = torch.tensor([[0, 1, 2, 0, 1], [0, 1, 2, 3, 0]])
+    for table in (Sinusoidal(8, 10_000, "halves", length), Learned(8, 40)):
+        moved = table(torch.zeros(2, 5, 8), places)
+        for row, here in enumerate(places.tolist()):
+            for column, place in enumerate(here):
+                expected = table(torch.zeros(1, 1, 8), place)[0, 0]
+                assert torch.allclose(moved[row, column], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("dim", [5, 8])
@@ -52,9 +63,9 @@ def test_sinusoids_fill_any_size(dim: int, layout: str) -> None:
 
 def test_learned_positions_end_with_a_clear_error() -> None:
     learned = Learned(dim=4, length=8)
-    assert learned(torch.zeros(1, 3, 4), offset=5).shape == (1, 3, 4)
+    assert learned(torch.zeros(1, 3, 4), 5).shape == (1, 3, 4)
     with pytest.raises(DataError, match=r"learned 8 positions and the text has 9 tokens"):
-        learned(torch.zeros(1, 3, 4), offset=6)
+        learned(torch.zeros(1, 3, 4), 6)
 
 
 def test_relative_positions_are_shaws_sums_written_out() -> None:

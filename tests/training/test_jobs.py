@@ -114,6 +114,43 @@ def test_a_language_model_learns_to_go_on(writing: Made, tmp_path: Path) -> None
     assert "perplexity" in card
 
 
+def test_the_card_says_what_evaluating_finds(writing: Made, tmp_path: Path) -> None:
+    train(writing("training.steps=2"), tmp_path / "run")
+    scores = runs.read(tmp_path / "run").details["scores"]
+    writer = regard.load(tmp_path / "run")
+    found = writer.perplexity((tmp_path / "dev.txt").read_text()).to_plain()
+    assert scores == pytest.approx(found)
+    assert (scores["context"], scores["stride"]) == (48, 48)
+    assert scores["words"] == len((SAYING * 20).split()) - 1  # all but the first are foretold
+    card = (tmp_path / "run" / "README.md").read_text()
+    assert "bits per character" in card
+    assert "Context of 48 tokens, stride of 48" in card
+
+
+def test_documents_apart(writing: Made, tmp_path: Path) -> None:
+    """Each line a document: learned, continued and judged as if it stood alone."""
+    changes = [f"data.{part}.documents=line" for part in ("train", "dev")]
+    changes += ["data.checks.held_out=keep", "job.documents=apart"]  # all lines are alike
+    train(writing(*changes), tmp_path / "run")
+    run = runs.read(tmp_path / "run")
+    writer = regard.load(tmp_path / "run")
+    end = writer.tokenizer.end
+    assert run.details["begin"] == writer.begin == [end]
+    assert writer.ids("the quick")[0] == end
+    line = SAYING.rstrip()
+    assert writer.generate("", tokens=30) == line
+    assert writer.generate("the quick brown", tokens=30) == line.removeprefix("the quick brown")
+    scores = run.details["scores"]
+    assert scores["documents"] == 20
+    assert scores["windows"] == 20
+    assert scores["words"] == len(line.split()) * 20
+    assert scores["accuracy"] > 0.95
+    alone = writer.perplexity(line)
+    ends = writer.score([line])[0].words[-1]
+    total = alone.nats * 20 - ends * 19  # between documents, the end is foretold too
+    assert scores["nats"] == pytest.approx(total, abs=1e-3)
+
+
 def test_a_prompt_that_leaves_no_room_is_refused(writing: Made, tmp_path: Path) -> None:
     writer = train(writing("training.steps=1"), tmp_path / "run")
     with pytest.raises(DataError, match="this model takes 48 in all"):

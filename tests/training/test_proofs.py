@@ -16,7 +16,7 @@ from regard.attention.cache import KeyValues
 from regard.attention.kind import Attention
 from regard.attention.masks import View
 from regard.attention.multihead import MultiHead
-from regard.data.batching import Batch, Example, collate
+from regard.data.batching import ApartBatch, Batch, Example, collate
 from regard.data.bundled import corpus
 from regard.models.classifier import Classifier
 from regard.positions.sites import InAttention
@@ -33,9 +33,10 @@ WRITING_ONLY = {
     "no_look_ahead_in_gradients",
     "steps_equal_the_whole",
 }
+APART_ONLY = {"documents_stay_apart"}
 
 
-def case_of(job: str, data: dict[str, Any], model: dict[str, Any], folder: Path) -> Case:
+def case_of(job: Any, data: dict[str, Any], model: dict[str, Any], folder: Path) -> Case:
     recipe = {
         "job": job,
         "data": {**data, "prepared": str(folder / "prepared")},
@@ -69,6 +70,21 @@ def language_model(tmp_path_factory: pytest.TempPathFactory) -> Case:
 
 
 @pytest.fixture(scope="module")
+def apart(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    """Short documents, some of which stand in one row."""
+    folder = tmp_path_factory.mktemp("apart")
+    lines = [f"{pair.english}\n" for pair in corpus(1, 300, 20, 20).train]
+    (folder / "train.txt").write_text("".join(lines[20:]), "utf-8")
+    (folder / "dev.txt").write_text("".join(lines[:20]), "utf-8")
+    data = {
+        part: {"kind": "text", "path": str(folder / f"{part}.txt"), "documents": "line"}
+        for part in ("train", "dev")
+    }
+    job = {"kind": "language-model", "documents": "apart"}
+    return case_of(job, data, {"kind": "language-model"}, folder)
+
+
+@pytest.fixture(scope="module")
 def classification(tmp_path_factory: pytest.TempPathFactory) -> Case:
     folder = tmp_path_factory.mktemp("labelled")
     texts = [pair.english for pair in corpus(1, 300, 20, 20).train]
@@ -78,7 +94,7 @@ def classification(tmp_path_factory: pytest.TempPathFactory) -> Case:
     return case_of("classification", data, {"kind": "classifier"}, folder)
 
 
-@pytest.fixture(params=["translation", "language_model", "classification"])
+@pytest.fixture(params=["translation", "language_model", "apart", "classification"])
 def case(request: pytest.FixtureRequest) -> Case:
     found: Case = request.getfixturevalue(request.param)
     return found
@@ -89,7 +105,9 @@ def test_a_sound_recipe_passes_every_proof_that_applies(case: Case) -> None:
     found = dict(zip((proof.__name__ for proof in PROOFS), prove(case, silent), strict=True))
     assert [name for name, proof in found.items() if proof.failed] == []
     skipped = {name for name, proof in found.items() if proof.found is None}
-    assert skipped == (WRITING_ONLY if isinstance(case.model, Classifier) else set())
+    alike = isinstance(case.examples[0], ApartBatch)
+    assert skipped & APART_ONLY == (set() if alike else APART_ONLY)
+    assert skipped - APART_ONLY == (WRITING_ONLY if isinstance(case.model, Classifier) else set())
     for name, weight in case.model.state_dict().items():
         assert torch.equal(weight, before[name]), name
 
@@ -118,6 +136,14 @@ class SeesPadding(Attention):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, _: InAttention) -> Tensor:
         seen = replace(view, padding=None).visible
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+
+
+class SeesOtherDocuments(Attention):
+    """Heeds the structure of the mask and forgets the documents."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, _: InAttention) -> Tensor:
+        seen = replace(view, documents=None).visible
         return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
 
 
@@ -238,6 +264,29 @@ def test_a_model_that_cannot_learn_is_caught(
         model.encoder.register_forward_hook(lambda _, __, states: states * 0)
 
     assert proofs.a_few_can_be_learned_by_heart(broken(classification, change)).failed
+
+
+def test_whoever_sees_other_documents_is_caught(apart: Case) -> None:
+    def forget_documents(model: nn.Module) -> None:
+        for block in model.decoder.blocks:
+            block.attention.attention = SeesOtherDocuments()
+
+    def forget_to_begin_anew(model: nn.Module) -> None:
+        position = model.decoder.embedding.position
+        model.decoder.embedding.position = _NeverAnew(position)
+
+    assert failing(broken(apart, forget_documents)) == APART_ONLY
+    assert failing(broken(apart, forget_to_begin_anew)) == APART_ONLY
+
+
+class _NeverAnew(nn.Module):
+    def __init__(self, position: nn.Module) -> None:
+        super().__init__()
+        self.position = position
+
+    def forward(self, x: Tensor, places: int | Tensor) -> Tensor:
+        found: Tensor = self.position(x, places if isinstance(places, int) else 0)
+        return found
 
 
 def test_what_is_not_finite_proves_nothing(translation: Case) -> None:

@@ -18,6 +18,7 @@ NEEDS: Mapping[str, str] = {
     "cross": "look at another sequence",
     "bias": "add a bias to its scores",
     "values": "add positions to its values",
+    "documents": "keep the documents of a row apart",
 }
 ALL = frozenset(NEEDS)
 

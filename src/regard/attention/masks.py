@@ -1,8 +1,9 @@
 """Who may look at whom. One meaning everywhere: True = may look.
 
 A structural mask (the future, a window …) is a small frozen predicate over positions; masks join
-with & and |. Padding belongs to the batch and travels beside the structure. A `View` holds both for
-one call; every layer of a model shares it, so its dense form is worked out at most once.
+with & and |. Padding and documents belong to the batch and travel beside the structure. A `View`
+holds all three for one call; every layer of a model shares it, so its dense form is worked out at
+most once.
 """
 
 from dataclasses import dataclass
@@ -71,12 +72,14 @@ class Either(Mask):
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Who may look at whom in one call: structure over positions, and padding of the keys."""
+    """Who may look at whom in one call: structure over positions, padding of the keys, and the
+    documents of a row that looks at itself."""
 
     structure: Mask
     queries: Tensor  # (T,) positions
     keys: Tensor  # (S,) positions
     padding: Tensor | None = None  # (B, S), True = a real word; None = no padding
+    documents: Tensor | None = None  # (B, T), its number; None = each row is one document
 
     @cached_property
     def visible(self) -> Tensor | None:
@@ -84,19 +87,26 @@ class View:
         allowed = None
         if not isinstance(self.structure, Everything):
             allowed = self.structure.allows(self.queries[:, None], self.keys[None, :])
-        if self.padding is None:
-            return allowed
-        real = self.padding[:, None, None, :]
-        return real if allowed is None else allowed & real
+        if self.padding is not None:
+            allowed = _both(allowed, self.padding[:, None, None, :])
+        if self.documents is not None:
+            same = self.documents[:, None, :, None] == self.documents[:, None, None, :]
+            allowed = _both(allowed, same)
+        return allowed
 
     @property
     def plainly_causal(self) -> bool:
-        """No padding and the same positions on both sides: the mask a fused kernel knows itself."""
+        """The same positions on both sides and nothing else: the mask a fused kernel knows."""
         return (
             isinstance(self.structure, Causal)
             and self.padding is None
+            and self.documents is None
             and self.queries is self.keys
         )
+
+
+def _both(one: Tensor | None, other: Tensor) -> Tensor:
+    return other if one is None else one & other
 
 
 def look_around(length: int, device: torch.device, padding: Tensor | None = None) -> View:
@@ -105,10 +115,23 @@ def look_around(length: int, device: torch.device, padding: Tensor | None = None
     return View(Everything(), positions, positions, padding)
 
 
-def look_back(past: int, length: int, device: torch.device) -> View:
-    """`length` new words that look at themselves and at `past` earlier ones, never ahead."""
+def look_back(
+    past: int, length: int, device: torch.device, documents: Tensor | None = None
+) -> View:
+    """`length` new words that look at themselves and at `past` earlier ones, never ahead.
+
+    Where `documents` (B, T) numbers them, none looks out of its own; there is no past then.
+    """
     keys = torch.arange(past + length, device=device)
-    return View(Causal(), keys[past:] if past else keys, keys)
+    return View(Causal(), keys[past:] if past else keys, keys, documents=documents)
+
+
+def places_within(documents: Tensor) -> Tensor:
+    """Where each word stands in its document, from 0: (B, T), given the documents' numbers."""
+    row = torch.arange(documents.size(1), device=documents.device)
+    begins = torch.ones_like(documents, dtype=torch.bool)
+    begins[:, 1:] = documents[:, 1:] != documents[:, :-1]
+    return row - torch.where(begins, row, 0).cummax(1).values
 
 
 def look_across(queries: int, padding: Tensor) -> View:

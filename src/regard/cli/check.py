@@ -49,7 +49,7 @@ def _table(proofs: Sequence["Proof"]) -> "Table":
     table.add_column("what was measured")
     for proof in proofs:
         if proof.found is None:
-            table.add_row("–", proof.name, "", "", "does not apply: this model writes nothing")
+            table.add_row("–", proof.name, "", "", f"does not apply: {proof.unless}")
         else:
             mark = "[bold red]✗[/bold red]" if proof.failed else "[green]✓[/green]"
             numbers = f"{proof.found:.3g}", f"{proof.limit:g}"

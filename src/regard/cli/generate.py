@@ -28,6 +28,10 @@ def generate(
         bool,
         typer.Option("--lookup", help="Guess by what the text repeats: the same, sooner."),
     ] = False,
+    window: Annotated[
+        bool,
+        typer.Option("--window", help="Forget the beginning of what the model has no room for."),
+    ] = False,
 ) -> None:
     """Continue a prompt; words appear as they are found."""
     from regard.decoding.sampling import Sampling
@@ -44,10 +48,12 @@ def generate(
             "--repetition-penalty and --no-repeat."
         )
     writer = load_writer(run)
+    if window and (sentence := writer.forgotten(prompt, tokens)):
+        typer.echo(f"regard: {sentence}.", err=True)
     sampling = Sampling(temperature, top_k, top_p, min_p, seed) if temperature > 0 else None
     if draft is not None or lookup:
         guesser = None if draft is None else load_writer(draft)
-        words = writer.speculate(prompt, tokens, guesser, sampling)
+        words = writer.speculate(prompt, tokens, guesser, sampling, window=window)
     elif searching:
         search = Search(
             beam=beam,
@@ -55,10 +61,11 @@ def generate(
             repetition_penalty=repetition_penalty,
             no_repeat=no_repeat,
         )
-        words = iter([writer.generate(prompt, tokens, search)])
+        words = iter([writer.generate(prompt, tokens, search, window)])
     else:
-        words = writer.stream(prompt, tokens, sampling)
-    sys.stdout.write(prompt)
+        words = writer.stream(prompt, tokens, sampling, window)
+    first = next(words, "")  # what is refused is refused before anything is written
+    sys.stdout.write(prompt + first)
     for word in words:
         sys.stdout.write(word)
         sys.stdout.flush()

@@ -96,6 +96,28 @@ class TextBatch(Tensors):
 
 
 @dataclass(frozen=True)
+class ApartBatch(Tensors):
+    """The same where no word looks out of its document. The end of one begins the next."""
+
+    ids: Tensor
+    padding: Tensor
+    end: Tensor  # (B,), the id of it
+
+    @property
+    def documents(self) -> Tensor:
+        """The document that each token is read in, by its number in the row: (B, T + 1)."""
+        return (self.ids == self.end[:, None]).cumsum(1)
+
+    @property
+    def tokens(self) -> int:
+        return int(self.padding[:, 1:].sum())
+
+    def share(self, rank: int, size: int) -> "ApartBatch":
+        padding = _every(self.padding, rank, size) & (rank < len(self.ids))
+        return ApartBatch(_every(self.ids, rank, size), padding, _every(self.end, rank, size))
+
+
+@dataclass(frozen=True)
 class LabelledBatch(Tensors):
     """B texts, ids (B, T) between start and end, and the label of each (B)."""
 
@@ -225,18 +247,26 @@ def labelled_batches(
     return Batches(plan, make)
 
 
-def text_batches(store: Store, context: int, budget: int, seed: int) -> Batches[Windows, TextBatch]:
-    """Windows of `context` tokens and the one that follows, `budget` tokens in all."""
+Running = TextBatch | ApartBatch
+
+
+def text_batches(
+    store: Store, context: int, budget: int, seed: int, end: int | None = None
+) -> Batches[Windows, Running]:
+    """Windows of `context` tokens and the one that follows, `budget` tokens in all.
+
+    Documents are kept apart where the id is given that they end with.
+    """
     firsts = np.cumsum([0, *(section.tokens[0] for section in store.sections)]).tolist()
 
-    def make(picked: Windows) -> TextBatch:
+    def make(picked: Windows) -> Running:
         places = zip(picked.sections.tolist(), picked.starts.tolist(), strict=True)
         rows = [
             _around(store, firsts[at], firsts[at + 1], firsts[at] + start, context + 1)
             for at, start in places
         ]
         ids = torch.from_numpy(np.stack(rows).astype(np.int64))
-        return TextBatch(ids, torch.ones_like(ids, dtype=torch.bool))
+        return _running(ids, torch.ones_like(ids, dtype=torch.bool), end)
 
     return Batches(WindowPlan(store, context, budget, seed), make)
 
@@ -249,7 +279,15 @@ def _around(store: Store, first: int, end: int, start: int, length: int) -> Ids:
     return np.concatenate((here, _around(store, first, end, first, length - len(here))))
 
 
-def text_in_order(store: Store, context: int, budget: int, filler: int) -> Iterator[TextBatch]:
+def _running(ids: Tensor, padding: Tensor, end: int | None) -> Running:
+    if end is None:
+        return TextBatch(ids, padding)
+    return ApartBatch(ids, padding, torch.full((len(ids),), end))
+
+
+def text_in_order(
+    store: Store, context: int, budget: int, filler: int, end: int | None = None
+) -> Iterator[Running]:
     """Running text to score on: every token but the very first is predicted, and just once."""
     total, rows = store.tokens[0], max(1, budget // context)
     starts = range(0, total - 1, context)
@@ -257,4 +295,4 @@ def text_in_order(store: Store, context: int, budget: int, filler: int) -> Itera
         windows = [
             store.stream(start, min(context + 1, total - start)) for start in starts[at : at + rows]
         ]
-        yield TextBatch(*pad(windows, filler))
+        yield _running(*pad(windows, filler), end)

@@ -99,6 +99,11 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         return self._backend.encode(text, add_special_tokens=False).ids
 
+    def spans(self, text: str) -> list[tuple[int, int, int]]:
+        """Each id with the characters it stands for: id, first, end."""
+        encoded = self._backend.encode(text, add_special_tokens=False)
+        return [(each, *span) for each, span in zip(encoded.ids, encoded.offsets, strict=True)]
+
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """Many texts at once, in parallel where the machine has more than one core."""
         encoded = self._backend.encode_batch_fast(list(texts), add_special_tokens=False)

@@ -20,6 +20,7 @@ class TranslationScore:
     exact: float  # share of sentences equal to their reference
     pairs: int
     signature: str  # how BLEU was computed, so that others can compare
+    chrf_signature: str
 
 
 def score_translations(
@@ -34,6 +35,7 @@ def score_translations(
         exact=sum(map(str.__eq__, map(form, outputs), map(form, references))) / len(references),
         pairs=len(references),
         signature=str(bleu.get_signature()),
+        chrf_signature=str(chrf.get_signature()),
     )
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.cache import KeyValues
-from regard.attention.masks import look_across, look_back
+from regard.attention.masks import look_across, look_back, places_within
 from regard.blocks.decoder import DecoderBlock, Sight
 from regard.models.embedding import Embedding
 
@@ -61,14 +61,18 @@ class Decoder(nn.Module):
         states, state = self.states(ids, state)
         return self.output(states), state
 
-    def states(self, ids: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+    def states(
+        self, ids: Tensor, state: DecoderState, documents: Tensor | None = None
+    ) -> tuple[Tensor, DecoderState]:
         """What the output layer is given for each of the new ids: (B, T, D), and the state after.
 
-        Rows are padded on the right, where no real word can see: no padding mask is needed.
+        Rows are padded on the right, where no real word can see: no padding mask is needed. Words
+        of one document, by number (B, T), see no other, and their places begin anew; what was said
+        before is one document with what is said now, so there is none then.
         """
         length = ids.size(1)
-        x = self.embedding(ids, state.length)
-        back = look_back(state.length, length, ids.device)
+        x = self.embedding(ids, state.length if documents is None else places_within(documents))
+        back = look_back(state.length, length, ids.device, documents)
         padding = state.source_padding
         across = look_across(length, padding) if padding is not None else None
         memories = []

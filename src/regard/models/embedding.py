@@ -25,8 +25,9 @@ class Embedding(nn.Module):
         self.norm = norm
         self.dropout = Dropout(dropout)
 
-    def forward(self, ids: Tensor, offset: int = 0) -> Tensor:
-        """ids (B, T), the first of which stands at position `offset` → (B, T, D)."""
-        placed = self.position(self.tokens(ids) * self.scale, offset)
+    def forward(self, ids: Tensor, places: int | Tensor = 0) -> Tensor:
+        """ids (B, T), the first of which stands at this place, or each at its own (B, T)
+        → (B, T, D)."""
+        placed = self.position(self.tokens(ids) * self.scale, places)
         embedded: Tensor = self.dropout(self.norm(placed))
         return embedded

@@ -16,18 +16,21 @@ class LanguageModel(nn.Module):
         super().__init__()
         self.decoder = decoder
 
-    def forward(self, ids: Tensor) -> Tensor:
-        """Logits (B, T, V) of the word after each of ids (B, T), which are padded on the right."""
-        logits: Tensor = self.output(self.states(ids))
+    def forward(self, ids: Tensor, documents: Tensor | None = None) -> Tensor:
+        """Logits (B, T, V) of the word after each of ids (B, T), which are padded on the right.
+
+        A row is one document, or several, numbered (B, T), each as if it were alone.
+        """
+        logits: Tensor = self.output(self.states(ids, documents))
         return logits
 
     @property
     def output(self) -> nn.Linear:
         return self.decoder.output
 
-    def states(self, ids: Tensor) -> Tensor:
+    def states(self, ids: Tensor, documents: Tensor | None = None) -> Tensor:
         """What the output layer makes its logits of: (B, T, D)."""
-        return self.decoder.states(ids, DecoderState())[0]
+        return self.decoder.states(ids, DecoderState(), documents)[0]
 
     def start(self) -> DecoderState:
         return DecoderState()

@@ -16,14 +16,14 @@ class Learned(AtEmbedding):
         super().__init__()
         self.table = nn.Parameter(torch.randn(length, dim) * 0.02)
 
-    def forward(self, x: Tensor, offset: int) -> Tensor:
-        end = offset + x.size(1)
+    def forward(self, x: Tensor, places: int | Tensor) -> Tensor:
+        end = int(places.max()) + 1 if isinstance(places, Tensor) else places + x.size(1)
         if end > len(self.table):
             raise DataError(
                 f"this model has learned {len(self.table)} positions and the text has {end} "
                 f"tokens: shorten the text, or train with a larger model.max_length."
             )
-        return x + self.table[offset:end]
+        return x + self.table[places if isinstance(places, Tensor) else slice(places, end)]
 
 
 class Spec(PositionSpec):

@@ -18,14 +18,14 @@ Layout = Literal["interleaved", "halves"]
 
 
 def sinusoids(positions: Tensor, dim: int, base: float, layout: Layout) -> Tensor:
-    """The vectors (T, D) of the given positions (T,)."""
+    """The vectors (…, D) of the given positions (…)."""
     exponents = torch.arange(0, dim, 2, device=positions.device, dtype=torch.float64) / dim
-    angles = positions.double()[:, None] / base**exponents  # (T, ⌈D/2⌉)
+    angles = positions.double()[..., None] / base**exponents  # (…, ⌈D/2⌉)
     sines, cosines = angles.sin(), angles.cos()
     if layout == "halves":
-        vectors = torch.cat([sines, cosines[:, : dim // 2]], dim=-1)
+        vectors = torch.cat([sines, cosines[..., : dim // 2]], dim=-1)
     else:
-        vectors = torch.stack([sines, cosines], dim=-1).flatten(1)[:, :dim]
+        vectors = torch.stack([sines, cosines], dim=-1).flatten(-2)[..., :dim]
     return vectors.float()
 
 
@@ -38,12 +38,16 @@ class Sinusoidal(AtEmbedding):
         self.table: Tensor
         self.register_buffer("table", table, persistent=False)
 
-    def forward(self, x: Tensor, offset: int) -> Tensor:
-        end = offset + x.size(1)
-        if end <= len(self.table):
-            return x + self.table[offset:end].to(x.dtype)
-        positions = torch.arange(offset, end, device=x.device)
-        return x + sinusoids(positions, self.dim, self.base, self.layout).to(x.dtype)
+    def forward(self, x: Tensor, places: int | Tensor) -> Tensor:
+        length, known = x.size(1), len(self.table)
+        if isinstance(places, Tensor):
+            if length <= known:
+                return x + self.table[places].to(x.dtype)
+        elif places + length <= known:
+            return x + self.table[places : places + length].to(x.dtype)
+        else:
+            places = torch.arange(places, places + length, device=x.device)
+        return x + sinusoids(places, self.dim, self.base, self.layout).to(x.dtype)
 
 
 class Spec(PositionSpec):

@@ -30,8 +30,9 @@ class Sizes:
 class AtEmbedding(nn.Module):
     """Site 1: added to the embeddings. The neutral one adds nothing."""
 
-    def forward(self, x: Tensor, offset: int) -> Tensor:
-        """x (B, T, D), whose first word stands at position `offset`."""
+    def forward(self, x: Tensor, places: int | Tensor) -> Tensor:
+        """x (B, T, D), whose first word stands at this place; or each at its own, (B, T), where
+        documents of a row begin anew."""
         return x
 
 

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.blocks.dropout import Dropout
-from regard.data.batching import Batch, LabelledBatch, Tensors, TextBatch
+from regard.data.batching import ApartBatch, Batch, LabelledBatch, Tensors, TextBatch
 from regard.data.sampling import Position
 from regard.machine import best_device
 from regard.training.distributed import World
@@ -41,11 +41,12 @@ class Call:
 
     read: tuple[Tensor, ...]
     written: Tensor | None = None  # (B, T)
+    documents: Tensor | None = None  # (B, T) by number, where none looks out of its own
 
     def logits(self, model: nn.Module) -> Tensor:
         """(B, T, V) of the word after each that is written; (B, classes) where none is."""
-        given = self.read if self.written is None else (*self.read, self.written)
-        logits: Tensor = model(*given)
+        rest = (each for each in (self.written, self.documents) if each is not None)
+        logits: Tensor = model(*self.read, *rest)
         return logits
 
     def start(self, model: nn.Module) -> Any:
@@ -54,7 +55,9 @@ class Call:
 
     def writing(self, words: Tensor) -> "Call":
         """The first row, reading as before, with each of `words` (N, T) written instead."""
-        return Call(tuple(each[:1].expand(len(words), -1) for each in self.read), words)
+        read = tuple(each[:1].expand(len(words), -1) for each in self.read)
+        numbers = self.documents
+        return Call(read, words, None if numbers is None else numbers[:1].expand(len(words), -1))
 
 
 def call_of(batch: Tensors) -> Call:
@@ -63,6 +66,8 @@ def call_of(batch: Tensors) -> Call:
             return Call((batch.source, batch.source_padding), batch.target[:, :-1])
         case TextBatch():
             return Call((), batch.ids[:, :-1])
+        case ApartBatch():
+            return Call((), batch.ids[:, :-1], batch.documents[:, :-1])
         case LabelledBatch():
             return Call((batch.ids, batch.padding))
     raise NotImplementedError(f"how is a model called with a {type(batch).__name__}?")

@@ -7,7 +7,7 @@ dropout and label smoothing, so what they find is the model's own doing and not 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
@@ -38,6 +38,7 @@ class Proof:
     found: float | None  # None where the claim does not apply
     limit: float
     hint: str
+    unless: str = "this model writes nothing"  # why it would not apply
 
     @property
     def failed(self) -> bool:
@@ -156,7 +157,7 @@ def steps_equal_the_whole(case: Case) -> Proof:
 
 @torch.no_grad()
 def _cached_and_not(case: Case) -> float | None:
-    call = call_of(case.batch(case.examples[:COMPANY]))
+    call = replace(call_of(case.batch(case.examples[:COMPANY])), documents=None)  # one at a time
     if call.written is None:
         return None
     model = cast("Stepper[Any]", case.model)
@@ -168,6 +169,35 @@ def _cached_and_not(case: Case) -> float | None:
         differences.append(_relative(logits - whole[rows, at], whole))
         rows, state = rows.flip(0), state.reorder(turned)
     return _worst(differences)
+
+
+def documents_stay_apart(case: Case) -> Proof:
+    return Proof(
+        "a document is read as if it were alone",
+        "largest difference of a logit, alone and among the documents of its row",
+        _alone_and_packed(case),
+        ROUNDING,
+        "words see other documents than their own: model.attention or model.position does not "
+        "heed where documents end; choose another kind.",
+        "documents of a row are not apart",
+    )
+
+
+@torch.no_grad()
+def _alone_and_packed(case: Case) -> float | None:
+    """Neighbours in a row are made documents, wherever borders happen to fall in this text."""
+    call = call_of(case.batch(case.examples[:COMPANY]))
+    if call.written is None or call.documents is None:
+        return None
+    length = call.written.size(1)
+    border = max(1, length // 3)
+    numbers = (torch.arange(length, device=call.written.device) >= border).long()
+    packed = replace(call, documents=numbers.expand_as(call.written)).logits(case.model)
+    apart = [
+        Call((), part).logits(case.model)
+        for part in (call.written[:, :border], call.written[:, border:])
+    ]
+    return _relative(packed - torch.cat(apart, dim=1), packed)
 
 
 def accumulation_changes_nothing(case: Case) -> Proof:
@@ -265,6 +295,7 @@ PROOFS: tuple[Callable[[Case], Proof], ...] = (
     no_look_ahead_in_gradients,
     neighbours_change_nothing,
     steps_equal_the_whole,
+    documents_stay_apart,
     accumulation_changes_nothing,
     every_parameter_learns,
     a_few_can_be_learned_by_heart,

@@ -2,14 +2,17 @@
 
 What ends a document (the newline, the blank lines, the end of the file) is no part of it, and all
 else comes back as it stood, but that a line ends with \\n where it ended with \\r\\n.
+
+A `part` of the text is cut at characters, int(share · all of them), wherever that falls: the first
+nine tenths and the last one are [0, 0.9] and [0.9, 1], and no character is in both or in neither.
 """
 
 import glob
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from regard.data.characters import ODD
 from regard.data.lines import decode, stream_lines
@@ -34,10 +37,26 @@ class Spec(SourceSpec):
     documents: Documents = Field(
         "file", description="where a document ends: with its file, its line, or at blank lines"
     )
+    part: tuple[float, float] | None = Field(
+        None, description="from which share of the characters of all files to which: [0, 0.9]"
+    )
+
+    @field_validator("part")
+    @classmethod
+    def _some_of_it(cls, given: tuple[float, float] | None) -> tuple[float, float] | None:
+        if given is not None and not 0 <= given[0] < given[1] <= 1:
+            raise ValueError(
+                f"a part goes from one share of the text to a larger, as [0, 0.9] and [0.9, 1] do, "
+                f"not {list(given)}"
+            )
+        return given
 
     def records(self) -> Iterator[Line]:
-        for file in self.files():
-            yield from _records(_lines(file, self.documents))
+        files = self.files()
+        cut = None if self.part is None else _Cut.of(files, self.part)
+        for file in files:
+            lines = stream_lines(file, keep_ends=True)
+            yield from _records(_lines(file, lines if cut is None else cut(lines), self.documents))
 
     def files(self) -> list[Path]:
         paths = self.path if isinstance(self.path, tuple) else (self.path,)
@@ -53,9 +72,45 @@ def _files(path: Path) -> list[Path]:
     return [file for each in found for file in files_at(each, "*")]
 
 
-def _lines(path: Path, documents: Documents) -> Iterator[tuple[Place, str] | Rejected | None]:
+class _Cut:
+    """The characters from one place to another, of files that are gone through one by one."""
+
+    def __init__(self, first: int, end: int) -> None:
+        self._first, self._end, self._at = first, end, 0
+
+    @classmethod
+    def of(cls, files: Sequence[Path], part: tuple[float, float]) -> "_Cut":
+        lines = (line for file in files for _, line in stream_lines(file, keep_ends=True))
+        total = sum(len(_characters(line)) for line in lines)
+        return cls(*(int(total * share) for share in part))
+
+    def __call__(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+        for number, line in lines:
+            if self._at >= self._end:
+                return
+            text = _characters(line)
+            begin, end = self._first - self._at, self._end - self._at
+            self._at += len(text)
+            if begin >= len(text):
+                continue
+            whole = begin <= 0 and end >= len(text)
+            yield number, line if whole else _bytes(text[max(begin, 0) : end])
+
+
+# What is not UTF-8 counts a character a byte, and is found wrong as it would have been.
+def _characters(line: bytes) -> str:
+    return line.decode("utf-8", errors="surrogateescape")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", errors="surrogateescape")
+
+
+def _lines(
+    path: Path, lines: Iterable[tuple[int, bytes]], documents: Documents
+) -> Iterator[tuple[Place, str] | Rejected | None]:
     """The lines of a file and where they stand, with None wherever a document ends."""
-    for number, line in stream_lines(path, keep_ends=True):
+    for number, line in lines:
         place = Place(str(path), number)
         text = decode(line, place)
         if isinstance(text, Rejected):

@@ -1,20 +1,28 @@
-"""Language modelling: running text in windows, cross-entropy over every next word."""
+"""Language modelling: running text in windows, cross-entropy over every next word.
 
-import math
+A row is cut from the text wherever it happens to fall, so it may hold several documents, each with
+its end behind it. Words look across the borders, or not: then each document is read as if it were
+alone, and the end of the one before it is what it begins with.
+"""
+
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
-from regard.data.batching import TextBatch, text_batches, text_in_order
+from regard.data.batching import ApartBatch, Running, text_batches, text_in_order
 from regard.data.prepare import Prepared
 from regard.data.sampling import Position
 from regard.data.sources import Shape
 from regard.data.store import Store
 from regard.decoding.writer import Writer
+from regard.errors import ConfigError
+from regard.evaluation.perplexity import Perplexity, Piece, perplexity
 from regard.models.kind import ModelSpec
 from regard.models.language_model import LanguageModel
+from regard.models.transformer import TransformerSpec
 from regard.training.distributed import World
 from regard.training.jobs import Finished, JobSpec
 from regard.training.objectives import predict
@@ -28,41 +36,45 @@ class LanguageModelling:
     def __init__(self, recipe: "Recipe", prepared: Prepared) -> None:
         self.recipe, self.prepared = recipe, prepared
         self.metric = recipe.job.metric(recipe)
-        spec = recipe.training
-        self._training = text_batches(prepared.train, self._context, spec.batch_tokens, spec.seed)
+        spec, end = recipe.training, prepared.tokenizer.end
+        self._border = end if cast("Spec", recipe.job).documents == "apart" else None
+        self._training = text_batches(
+            prepared.train, self._context, spec.batch_tokens, spec.seed, self._border
+        )
 
     def model(self) -> ModelSpec:
         return self.recipe.model
 
-    def batches(self, position: Position) -> Iterator[tuple[TextBatch, Position]]:
+    def batches(self, position: Position) -> Iterator[tuple[Running, Position]]:
         return self._training.since(position)
 
-    def loss(self, model: nn.Module, batch: TextBatch) -> Tensor:
+    def loss(self, model: nn.Module, batch: Running) -> Tensor:
         writing = cast("LanguageModel", model)
         words = batch.ids[:, 1:]
-        states = writing.states(batch.ids[:, :-1])
         smoothing = self.recipe.training.label_smoothing
-        return predict(writing, states, words, batch.padding[:, 1:], smoothing)
+        return predict(writing, _states(writing, batch), words, batch.padding[:, 1:], smoothing)
 
     def measure(self, model: nn.Module, world: World) -> dict[str, float]:
         return self._judge(model, self.prepared.dev, world.device)
 
     def product(self, model: nn.Module) -> Writer:
-        return Writer(cast("LanguageModel", model), self.prepared.tokenizer, self._context)
+        writing = cast("LanguageModel", model)
+        return Writer(writing, self.prepared.tokenizer, self._context, self._begin)
 
     def finish(self, model: nn.Module, report: Reporter) -> Finished:
         part, store = self.prepared.judged
-        with report.busy(f"Scoring on {part} …"):
-            scores = self._judge(model, store, next(model.parameters()).device)
-        perplexity = math.exp(scores["loss"])
+        writer = self.product(model)
+        pieces = _texts(store, self.prepared.tokenizer.end)
+        with report.bar(f"Scoring on {part}", store.tokens[0], "tokens") as advance:
+            scores = perplexity(writer, pieces, progress=advance)
         return Finished(
-            product=self.product(model),
+            product=writer,
             title="A language model",
-            card=f"| {part} loss per token | perplexity | next tokens right |\n|---|---|---|\n"
-            f"| {scores['loss']:.4f} | {perplexity:.2f} | {scores['accuracy']:.1%} |\n",
+            card=_card(scores, part),
             details={
                 "max_length": self._context,
-                "scores": {**scores, "perplexity": perplexity},
+                "begin": self._begin,
+                "scores": scores.to_plain(),
                 "scored_on": part,
             },
         )
@@ -71,27 +83,76 @@ class LanguageModelling:
     def _context(self) -> int:
         return self.recipe.model.max_length
 
+    @property
+    def _begin(self) -> list[int]:
+        """Where documents are apart, each is read behind the end of another."""
+        return [] if self._border is None else [self._border]
+
     @torch.no_grad()
     def _judge(self, model: nn.Module, store: Store, device: torch.device) -> dict[str, float]:
         """Loss without smoothing, and how often the likeliest next word is the right one."""
         total, right, tokens = 0.0, 0, 0
         budget, filler = self.recipe.training.batch_tokens, self.prepared.tokenizer.pad
-        for batch in text_in_order(store, self._context, budget, filler):
+        writing = cast("LanguageModel", model)
+        for batch in text_in_order(store, self._context, budget, filler, self._border):
             here = batch.to(device)
             real = here.padding[:, 1:]
-            logits, words = model(here.ids[:, :-1])[real], here.ids[:, 1:][real]
+            logits, words = writing.output(_states(writing, here)[real]), here.ids[:, 1:][real]
             total += float(nn.functional.cross_entropy(logits, words, reduction="sum"))
             right += int((logits.argmax(-1) == words).sum())
             tokens += batch.tokens
         return {"loss": total / tokens, "accuracy": right / tokens}
 
 
+def _states(model: LanguageModel, batch: Running) -> Tensor:
+    documents = batch.documents[:, :-1] if isinstance(batch, ApartBatch) else None
+    return model.states(batch.ids[:, :-1], documents)
+
+
+def _texts(store: Store, end: int) -> Iterator[Piece]:
+    """The texts of a part, each with whether its document ends with it."""
+    for row, text in enumerate(store.texts(0)):
+        yield Piece(text, ends=bool(store.row(row)[0][-1:] == end))
+
+
+def _card(scores: Perplexity, part: str) -> str:
+    return f"""On {part}: {scores.counted}.
+
+| loss per token | perplexity | next tokens right | bits per character | bits per byte |
+|---|---|---|---|---|
+| {scores.loss:.4f} | {scores.perplexity:,.2f} | {scores.accuracy:.1%} \
+| {scores.bits_per_character:.4f} | {scores.bits_per_byte:.4f} |
+
+| perplexity of a word | of a word or a line's end |
+|---|---|
+| {scores.word_perplexity:,.2f} | {scores.word_or_line_perplexity:,.2f} |
+
+Context of {scores.context:,} tokens, stride of {scores.stride:,}; what the figures mean is told in
+docs/language-models.md.
+
+    regard generate THIS-FOLDER --prompt "…" --temperature 0.8
+    regard evaluate THIS-FOLDER your-text.txt
+"""
+
+
 class Spec(JobSpec):
-    """job: language-model"""
+    """job: {kind: language-model, documents: apart}"""
 
     shape: ClassVar[Shape] = "text"
     does: ClassVar[str] = "continue text"
     measures: ClassVar[tuple[str, ...]] = ("loss", "accuracy")
+
+    documents: Literal["across", "apart"] = Field(
+        "across", description="whether words look across the border of documents in a row"
+    )
+
+    def check(self, model: ModelSpec, shape: Shape, metric: str | None) -> None:
+        super().check(model, shape, metric)
+        if self.documents == "apart" and isinstance(model, TransformerSpec):
+            try:
+                model.attention.require(frozenset({"documents"}), "job.documents: apart")
+            except ConfigError as error:
+                raise ValueError(str(error)) from None
 
     def task(self, recipe: "Recipe", prepared: Prepared) -> LanguageModelling:
         return LanguageModelling(recipe, prepared)

@@ -1,0 +1,181 @@
+"""regard evaluate: how good a model is on text that it has not seen."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from regard.data.records import Line, Record
+    from regard.decoding.translator import Translator
+    from regard.decoding.writer import Writer
+    from regard.training.progress import Reporter
+
+
+class Ends(StrEnum):
+    file = "file"
+    line = "line"
+    blank = "blank"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The data and the options of the command: None where one was not given."""
+
+    data: Sequence[Path]
+    context: int | None
+    stride: int | None
+    documents: Ends | None
+    to: str | None
+    beam: int | None
+    lowercased: bool | None
+
+    def only(self, whose: str, *options: str) -> None:
+        """Refuse all other options: they would do nothing."""
+        from regard.errors import ConfigError
+
+        for name, value in asdict(self).items():
+            if name not in ("data", *options) and value is not None:
+                raise ConfigError(f"--{name} does nothing for {whose}: leave it out.")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was found: as plain data, and as a person reads it."""
+
+    figures: dict[str, Any]
+    rows: Sequence[tuple[str, str]]
+
+
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    data: Annotated[
+        list[Path],
+        typer.Argument(help="Text; for a translator, pairs with a tab between, or two files."),
+    ],
+    context: Annotated[
+        int | None, typer.Option(min=1, help="Tokens looked back at, at most; the model's own.")
+    ] = None,
+    stride: Annotated[
+        int | None, typer.Option(min=1, help="How far the context slides; by all of it.")
+    ] = None,
+    documents: Annotated[
+        Ends | None, typer.Option(help="Where a document ends: with its file, or at …")
+    ] = None,
+    to: Annotated[str | None, typer.Option(help="The language of the translations.")] = None,
+    beam: Annotated[int | None, typer.Option(min=1, help="Of the translator; 1.")] = None,
+    lowercased: Annotated[
+        bool | None, typer.Option("--lowercased", help="BLEU and chrF without case.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
+) -> None:
+    """Perplexity and bits per character of a text; BLEU and chrF of translations."""
+    from regard.cli.console import reporter
+    from regard.errors import RunError
+    from regard.loading import load
+
+    loaded = load(run)
+    asked = Asked(data, context, stride, documents, to, beam, lowercased)
+    judges = _judges()
+    if type(loaded) not in judges:
+        raise RunError(f"{run}: there is no measure yet for a {type(loaded).__name__.lower()}.")
+    verdict = judges[type(loaded)](loaded, asked, reporter())
+    if as_json:
+        typer.echo(json.dumps(verdict.figures, indent=2))
+        return
+    width = max(len(name) for name, _ in verdict.rows)
+    for name, value in verdict.rows:
+        typer.echo(f"{name:{width}}  {value}")
+
+
+def _judges() -> "dict[type, Callable[[Any, Asked, Reporter], Verdict]]":
+    """What judges what `regard.load` gives, one function each."""
+    from regard.decoding.translator import Translator
+    from regard.decoding.writer import Writer
+
+    return {Writer: _foretelling, Translator: _translating}
+
+
+def _foretelling(writer: "Writer", asked: Asked, report: "Reporter") -> Verdict:
+    from regard.data.sources.text import Spec as Text
+    from regard.errors import DataError
+    from regard.evaluation.perplexity import Piece, perplexity
+
+    asked.only("a language model", "context", "stride", "documents")
+    text = Text(path=tuple(asked.data), documents=(asked.documents or Ends.file).value)
+    with report.busy("Reading …"):
+        characters = sum(len(record.texts[0]) for record in _records(text.records()))
+    if not characters:
+        raise DataError(f"{', '.join(map(str, asked.data))}: there is no text in it.")
+    with report.bar("Evaluating", characters, "characters") as advance:
+
+        def pieces() -> Iterator[Piece]:
+            for record in _records(text.records()):
+                yield Piece(record.texts[0], record.ends)
+                advance(len(record.texts[0]))
+
+        found = perplexity(writer, pieces(), asked.context, asked.stride)
+    if not found.lossless:
+        report.say(
+            "Note: this tokeniser does not give the text back as it was (it collapses spaces, or "
+            "does not know all of it): bits and words are of the text, tokens of what is left."
+        )
+    figures = [
+        ("loss per token", f"{found.loss:.4f}"),
+        ("perplexity", f"{found.perplexity:,.4f}"),
+        ("next tokens right", f"{found.accuracy:.2%}"),
+        ("bits per character", f"{found.bits_per_character:.4f}"),
+        ("bits per byte", f"{found.bits_per_byte:.4f}"),
+        ("perplexity of a word", f"{found.word_perplexity:,.2f}"),
+        ("… of a word or a line's end", f"{found.word_or_line_perplexity:,.2f}"),
+        ("context, stride", f"{found.context:,}, {found.stride:,}"),
+        ("counted", found.counted),
+    ]
+    return Verdict(found.to_plain(), figures)
+
+
+def _translating(translator: "Translator", asked: Asked, report: "Reporter") -> Verdict:
+    from regard.data.sources.files import Spec as TwoFiles
+    from regard.data.sources.tsv import read_columns
+    from regard.errors import ConfigError, DataError
+    from regard.evaluation.translation import score_translations
+
+    asked.only("a translator", "to", "beam", "lowercased")
+    if len(asked.data) > 2:
+        raise ConfigError("give one file of pairs with a tab between, or two with a line for each.")
+    if len(asked.data) == 1:
+        lines = read_columns(asked.data[0], (0, 1))
+    else:
+        source, target = asked.data
+        two = TwoFiles(source=source, target=target, languages=("source", "target"))
+        lines = two.records()
+    pairs = [record.texts for record in _records(lines)]
+    if not pairs:
+        raise DataError(f"{asked.data[0]}: there are no pairs in it.")
+    sources, references = zip(*pairs, strict=True)
+    beam = asked.beam or 1
+    with report.bar("Translating", len(pairs), "pairs") as advance:
+        outputs = translator.translate(sources, asked.to, advance, beam=beam)
+    found = score_translations(outputs, references, bool(asked.lowercased))
+    figures = [
+        ("BLEU", f"{found.bleu:.2f}  ({found.signature})"),
+        ("chrF", f"{found.chrf:.2f}  ({found.chrf_signature})"),
+        ("exactly the reference", f"{found.exact:.2%}"),
+        ("counted", f"{found.pairs:,} pairs, a beam of {beam}"),
+    ]
+    return Verdict({**asdict(found), "beam": beam}, figures)
+
+
+def _records(lines: "Iterable[Line]") -> "Iterator[Record]":
+    """Nothing is left out: what cannot be read ends it."""
+    from regard.data.records import Rejected
+    from regard.errors import DataError
+
+    for line in lines:
+        if isinstance(line, Rejected):
+            raise DataError(f"{line.place}: {line.why} ({line.found}); mend the line.")
+        yield line

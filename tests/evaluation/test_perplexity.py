@@ -1,0 +1,185 @@
+"""Perplexity: every token but the first, once, from far enough back, however it is batched."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.data.tokenizer import Tokenizer
+from regard.data.tokenizers import bpe, character
+from regard.decoding.writer import Writer
+from regard.errors import ConfigError, DataError
+from regard.evaluation.perplexity import Perplexity, Piece, perplexity, windows
+from regard.models.kind import ModelSpec
+
+TEXT = "A dog runs over the grass.\nDeux hommes, un banc…\n\nThe girl has a red ball.\n" * 4
+CONTEXT = 32
+
+
+def writer(tokenizer: Tokenizer, begin: tuple[int, ...] = ()) -> Writer:
+    torch.manual_seed(3)
+    sizes = {"dim": 16, "heads": 2, "inner": 32, "layers": 1, "dropout": 0.0, "position": "learned"}
+    spec = ModelSpec.model_validate({"kind": "language-model", **sizes, "max_length": CONTEXT})
+    model = spec.build(len(tokenizer))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.3)
+    return Writer(model, tokenizer, CONTEXT, begin)
+
+
+@pytest.fixture(scope="module")
+def letters() -> Writer:
+    return writer(character.Spec().train([TEXT]))
+
+
+@pytest.fixture(scope="module")
+def subwords() -> Writer:
+    return writer(bpe.Spec(vocabulary=400, spaces="keep").train([TEXT]))
+
+
+def one_by_one(model: Writer, ids: list[int], context: int, stride: int) -> float:
+    """−Σ log p, each token by a call of its own: the window that counts it, up to it."""
+    total = 0.0
+    for place in range(1, len(ids)):
+        begin = max(0, -(-(place - context) // stride)) * stride
+        with torch.inference_mode():
+            logits = model.model(torch.tensor([ids[begin:place]]))[0, -1]
+        total -= float(logits.double().log_softmax(-1)[ids[place]])
+    return total
+
+
+@pytest.mark.parametrize(("context", "stride"), [(32, 32), (32, 8), (32, 1), (7, 3), (1, 1)])
+def test_it_is_the_sum_over_tokens_one_by_one(subwords: Writer, context: int, stride: int) -> None:
+    found = subwords.perplexity(TEXT, context, stride)
+    ids = subwords.tokenizer.encode(TEXT)
+    assert found.tokens == len(ids) - 1
+    assert found.nats == pytest.approx(one_by_one(subwords, ids, context, stride), rel=1e-5)
+    assert (found.context, found.stride) == (context, stride)
+    assert found.perplexity == pytest.approx(math.exp(found.nats / found.tokens))
+
+
+@given(
+    st.lists(st.integers(0, 40), max_size=8),
+    st.integers(1, 12),
+    st.integers(1, 12),
+)
+@settings(deadline=None)
+def test_windows_count_every_token_but_the_first_once(
+    sizes: list[int], context: int, stride: int
+) -> None:
+    stride = min(stride, context)
+    chunks = [[0] * size for size in sizes]
+    number = 0
+    for chunk in chunks:
+        for place in range(len(chunk)):
+            chunk[place], number = number, number + 1
+    counted = []
+    for ids, count in windows(chunks, context, stride):
+        assert len(ids) <= context + 1
+        assert ids == list(range(ids[0], ids[0] + len(ids)))
+        new = ids[len(ids) - count :]
+        back = len(ids) - count  # what the first of them looks back at
+        assert back >= min(new[0], context - stride)
+        counted += new
+    assert counted == list(range(1, number))
+
+
+def test_after_a_break_the_first_is_not_counted() -> None:
+    found = list(windows([[1, 2, 3], None, [4], None, [5, 6]], 8, 8))
+    assert found == [([1, 2, 3], 2), ([5, 6], 1)]
+
+
+@pytest.mark.parametrize("at_once", [1, 100, 10_000])
+def test_the_batch_changes_nothing(subwords: Writer, at_once: int) -> None:
+    wanted = subwords.perplexity(TEXT, stride=8)
+    found = perplexity(subwords, [Piece(TEXT)], stride=8, at_once=at_once)
+    assert found.nats == pytest.approx(wanted.nats, rel=1e-6)
+    assert (found.tokens, found.right, found.windows) == (
+        wanted.tokens,
+        wanted.right,
+        wanted.windows,
+    )
+
+
+def test_stretches_of_a_text_are_the_text(subwords: Writer) -> None:
+    lines = TEXT.splitlines(keepends=True)
+    pieces = [Piece(line, ends=False) for line in lines]
+    assert perplexity(subwords, pieces).to_plain() == pytest.approx(
+        subwords.perplexity(TEXT).to_plain()
+    )
+
+
+def test_what_is_counted(letters: Writer, subwords: Writer) -> None:
+    """The first token is not foretold, so what it holds is not counted."""
+    found = letters.perplexity("Un été\nà Paris…\n")
+    assert (found.tokens, found.characters, found.bytes) == (18, 15, 20)  # é, é and à take two each
+    assert (found.words, found.lines, found.documents) == (4, 2, 1)
+    bits = found.nats / math.log(2)
+    assert found.bits_per_character == pytest.approx(bits / 15)
+    assert found.bits_per_byte == pytest.approx(bits / 20)
+    assert found.word_perplexity == pytest.approx(math.exp(found.nats / 4))
+    assert found.word_or_line_perplexity == pytest.approx(math.exp(found.nats / 6))
+    first = subwords.tokenizer.spans(TEXT)[0][2]
+    assert subwords.perplexity(TEXT).characters == len(TEXT) - first
+    assert "tokens in 1 windows" in found.counted
+
+
+def test_bits_per_character_do_not_ask_how_text_is_cut() -> None:
+    """A model that finds all pieces equally likely: log2 V bits a piece, whatever it holds."""
+    for kind in (character.Spec(), bpe.Spec(vocabulary=400, spaces="keep")):
+        model = writer(kind.train([TEXT]))
+        with torch.no_grad():
+            model.model.output.weight.zero_()
+        found = model.perplexity(TEXT)
+        assert found.perplexity == pytest.approx(len(model.tokenizer), rel=1e-4)
+        bits = math.log2(len(model.tokenizer)) * found.tokens / found.characters
+        assert found.bits_per_character == pytest.approx(bits, rel=1e-5)
+
+
+def test_between_documents_the_end_is_foretold(letters: Writer) -> None:
+    found = perplexity(letters, [Piece("A dog"), Piece("runs"), Piece(" over")])
+    end = letters.tokenizer.end
+    parts = [letters.tokenizer.encode(text) for text in ("A dog", "runs", " over")]
+    ids = [*parts[0], end, *parts[1], end, *parts[2]]
+    assert found.nats == pytest.approx(one_by_one(letters, ids, CONTEXT, CONTEXT), rel=1e-5)
+    assert (found.tokens, found.documents, found.lines, found.words) == (15, 3, 2, 3)
+
+
+def test_a_model_that_expects_a_beginning_has_each_document_for_itself(letters: Writer) -> None:
+    end = letters.tokenizer.end
+    begun = Writer(letters.model, letters.tokenizer, CONTEXT, [end])
+    found = perplexity(begun, [Piece("A dog"), Piece("runs")])
+    one, two = (letters.tokenizer.encode(text) for text in ("A dog", "runs"))
+    total = one_by_one(begun, [end, *one, end], CONTEXT, CONTEXT)
+    total += one_by_one(begun, [end, *two], CONTEXT, CONTEXT)
+    assert found.nats == pytest.approx(total, rel=1e-5)
+    assert (found.tokens, found.windows, found.characters, found.words) == (10, 2, 9, 3)
+
+
+def test_a_text_that_does_not_come_back_is_said_to(letters: Writer) -> None:
+    collapsing = writer(bpe.Spec(vocabulary=400, spaces="collapse").train([TEXT]))
+    assert not collapsing.perplexity(TEXT).lossless
+    assert letters.perplexity("日本 \n\n x").lossless
+
+
+@pytest.mark.parametrize("text", ["", "A"])
+def test_nothing_to_foretell_is_refused(letters: Writer, text: str) -> None:
+    with pytest.raises(DataError, match="nothing can be foretold"):
+        letters.perplexity(text)
+
+
+def test_a_stride_that_would_pass_over_tokens_is_refused(letters: Writer) -> None:
+    with pytest.raises(ConfigError, match="stride of 33 tokens would pass over some"):
+        letters.perplexity(TEXT, stride=33)
+    with pytest.raises(ConfigError, match="this model takes from 1 to 32"):
+        letters.perplexity(TEXT, context=33)
+    with pytest.raises(ConfigError, match="stride of 0"):
+        letters.perplexity(TEXT, stride=0)
+
+
+def test_figures_too_large_to_say_are_none() -> None:
+    found = Perplexity(8, 8, 4000.0, 400, 1, 50, 1, 1600, 1600, 0, 0, True).to_plain()
+    assert found["word_perplexity"] is None
+    assert found["loss"] == 10

@@ -1,0 +1,43 @@
+"""The same weights, the same text: Hugging Face finds the same perplexity."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import regard
+from regard import runs
+from regard.interchange.exports import huggingface
+
+from .conftest import TEXT
+from .test_exports import LLAMA, made
+
+LONG = "\n".join(TEXT * 5)
+CASES = [  # how the model is made, context, stride
+    ({"position": "learned"}, 63, 32),
+    ({"position": "learned"}, 40, 7),
+    (LLAMA, 63, 16),
+]
+
+
+def test_they_find_the_same(tmp_path: Path) -> None:
+    found, asked = [], []
+    for number, (settings, context, stride) in enumerate(CASES):
+        run = made("language-model", settings, tmp_path / f"run-{number}")
+        huggingface.export(runs.read(run), tmp_path / f"theirs-{number}")
+        writer = regard.load(run)
+        ids = writer.tokenizer.encode(LONG)
+        assert len(ids) > 5 * context
+        found.append(writer.perplexity(LONG, context, stride))
+        asked.append([str(tmp_path / f"theirs-{number}"), ids, context + 1, stride])
+    script = str(Path(__file__).parent / "perplexity_in_hugging_face.py")
+    done = subprocess.run(
+        [sys.executable, script], input=json.dumps(asked), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    theirs = json.loads(done.stdout.splitlines()[-1])
+    for ours, (nats, count) in zip(found, theirs, strict=True):
+        assert ours.tokens == count
+        assert ours.loss == pytest.approx(nats / count, abs=1e-5)

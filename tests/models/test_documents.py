@@ -1,0 +1,98 @@
+"""Documents packed into one row, each read as if it were alone."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.config import kinds, validate
+from regard.errors import ConfigError
+from regard.models.kind import ModelSpec
+from regard.models.language_model import LanguageModel
+from regard.training.recipe import make_recipe
+
+V = 30
+LENGTHS = (3, 1, 6, 2)  # of the documents of a row
+SIZES = {"dim": 16, "heads": 4, "inner": 32, "layers": 2, "dropout": 0.0, "max_length": 12}
+POSITIONS = kinds("regard.positions")
+ATTENTIONS = ["fused", "reference"]
+
+
+def built(position: str, attention: str) -> LanguageModel:
+    given = {"kind": "language-model", **SIZES, "position": position, "attention": attention}
+    model = validate(ModelSpec, given, "a test").build(V).eval()
+    assert isinstance(model, LanguageModel)
+    return model
+
+
+def rows() -> tuple[Tensor, Tensor]:
+    """Two rows, cut into documents at different places."""
+    ids = torch.randint(0, V, (2, sum(LENGTHS)))
+    orders = (LENGTHS, LENGTHS[::-1])
+    numbers = [
+        [number for number, length in enumerate(order) for _ in range(length)] for order in orders
+    ]
+    return ids, torch.tensor(numbers)
+
+
+def alone(model: LanguageModel, ids: Tensor, documents: Tensor) -> Tensor:
+    """Each document given to the model by itself."""
+    logits = [
+        torch.cat([model(row[here == number][None])[0] for number in here.unique().tolist()])
+        for row, here in zip(ids, documents, strict=True)
+    ]
+    return torch.stack(logits)
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_a_document_in_a_row_is_read_as_if_it_were_alone(position: str, attention: str) -> None:
+    model, (ids, documents) = built(position, attention), rows()
+    packed, apart = model(ids, documents), alone(model, ids, documents)
+    assert torch.allclose(packed, apart, atol=1e-5)
+    toward = torch.randn_like(packed)
+    parameters = dict(model.named_parameters())
+    ours = torch.autograd.grad((packed * toward).sum(), parameters.values(), allow_unused=True)
+    theirs = torch.autograd.grad((apart * toward).sum(), parameters.values(), allow_unused=True)
+    for name, one, other in zip(parameters, ours, theirs, strict=True):
+        assert (one is None) == (other is None), name
+        if one is not None:
+            assert torch.allclose(one, other, atol=1e-4, rtol=1e-4), name
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_nothing_leaks_over_a_border(position: str, attention: str) -> None:
+    """Another word in one document moves its own logits from there on, and no others."""
+    model, (ids, documents) = built(position, attention), rows()
+    with torch.no_grad():
+        before = model(ids, documents)
+        for place in range(ids.size(1)):
+            changed = ids.clone()
+            changed[:, place] = (changed[:, place] + 1) % V
+            moved = (model(changed, documents) - before).abs().amax(-1) > 1e-6
+            later = torch.arange(ids.size(1)) >= place
+            assert torch.equal(moved, later & (documents == documents[:, place, None]))
+
+
+def test_one_document_is_a_plain_row() -> None:
+    model, (ids, documents) = built("learned", "fused"), rows()
+    assert torch.allclose(model(ids, torch.zeros_like(documents)), model(ids), atol=1e-6)
+    assert not torch.allclose(model(ids, documents), model(ids), atol=1e-3)
+
+
+def test_an_attention_that_cannot_is_refused_before_anything_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from regard.attention import reference
+
+    monkeypatch.setattr(reference.Spec, "honours", reference.Spec.honours - {"documents"})
+    content = {
+        "job": {"kind": "language-model", "documents": "apart"},
+        "data": {"train": {"kind": "text", "path": "nowhere.txt"}},
+        "model": {"kind": "language-model", "attention": "reference"},
+    }
+    with pytest.raises(ConfigError, match="'reference' cannot keep the documents of a row apart"):
+        make_recipe(content, (), "recipe")
+    make_recipe(content, ("job.documents=across",), "recipe")
+    with pytest.raises(ConfigError, match=r"job.documents: input should be 'across' or 'apart'"):
+        make_recipe(content, ("job.documents=aside",), "recipe")
