@@ -99,7 +99,12 @@ def _rows(heads: Sequence[int], key_size: int) -> list[int]:
 
 
 def _together(x: Tensor, *maps: nn.Linear) -> tuple[Tensor, ...]:
-    """Several linear maps of one x as one matrix product: fewer, larger products are faster."""
+    """Several linear maps of one x as one matrix product: fewer, larger products are faster.
+
+    One that has something beside its matrix, such as an adapter, is asked itself.
+    """
+    if any(type(each) is not nn.Linear for each in maps):
+        return tuple(each(x) for each in maps)
     weight = torch.cat(tuple(each.weight for each in maps))
     biases = tuple(each.bias for each in maps if each.bias is not None)
     product = F.linear(x, weight, torch.cat(biases) if biases else None)

@@ -99,7 +99,7 @@ def make_case(recipe: Recipe, report: Reporter) -> Case:
     )
     exact = recipe.model_copy(update={"training": training})
     task = exact.job.task(exact, prepared)
-    model = build_learner(exact, prepared, task, world, report).model
+    model = build_learner(exact, prepared, task, world, report)[0].model
     for module in model.modules():
         if isinstance(module, Dropout | nn.Dropout):
             module.p = 0.0
