@@ -101,11 +101,14 @@ def _rows(heads: Sequence[int], key_size: int) -> list[int]:
 def _together(x: Tensor, *maps: nn.Linear) -> tuple[Tensor, ...]:
     """Several linear maps of one x as one matrix product: fewer, larger products are faster.
 
-    One that has something beside its matrix, such as an adapter, is asked itself.
+    A map may have an adapter: its base takes part in the product, and what is beside it is added.
     """
-    if any(type(each) is not nn.Linear for each in maps):
-        return tuple(each(x) for each in maps)
-    weight = torch.cat(tuple(each.weight for each in maps))
-    biases = tuple(each.bias for each in maps if each.bias is not None)
+    plain = [getattr(each, "base", each) for each in maps]
+    weight = torch.cat(tuple(each.weight for each in plain))
+    biases = tuple(each.bias for each in plain if each.bias is not None)
     product = F.linear(x, weight, torch.cat(biases) if biases else None)
-    return torch.split(product, [each.out_features for each in maps], dim=-1)
+    parts = torch.split(product, [each.out_features for each in plain], dim=-1)
+    return tuple(
+        part if each is base else part + each.beside(x)
+        for part, each, base in zip(parts, maps, plain, strict=True)
+    )

@@ -79,6 +79,7 @@ class Case:
     examples: Sequence[Tensors]  # one row each, without padding
     filler: int
     unknown: float  # share of the training tokens
+    frozen: frozenset[str]  # parameters that are not to learn
 
     def batch(self, examples: Sequence[Tensors]) -> Tensors:
         """Examples put together, padded on the right to the longest."""
@@ -112,6 +113,7 @@ def make_case(recipe: Recipe, report: Reporter) -> Case:
         examples=[example.to(world.device) for example in drawn],
         filler=prepared.tokenizer.pad,
         unknown=prepared.unknown,
+        frozen=frozenset(n for n, each in model.named_parameters() if not each.requires_grad),
     )
 
 

@@ -201,19 +201,18 @@ def _gradient(learner: Learner, batches: Sequence[Tensors]) -> Tensor:
 def every_parameter_learns(case: Case) -> Proof:
     """In two updates: half of an adapter gets none before the other half has moved from zero."""
     learner = case.learner()
-    trained = {n: each for n, each in learner.model.named_parameters() if each.requires_grad}
-    reached: set[str] = set()
+    parameters = dict(learner.model.named_parameters())
+    without = parameters.keys() - case.frozen
     for step in (1, 2):
         learner.update([case.batch(case.examples[:COMPANY])], step, progress=0.0)
-        reached |= {n for n, each in trained.items() if each.grad is not None and each.grad.any()}
-    without = [name for name in trained if name not in reached]
+        without -= {n for n, p in parameters.items() if p.grad is not None and p.grad.any()}
     return Proof(
-        "every parameter that is not frozen gets a gradient",
+        "every parameter that is to learn gets a gradient",
         "parameters without one",
         len(without),
         0,
-        f"these will stay as they are: {', '.join(without)}; nothing that counts in the loss "
-        f"depends on them.",
+        f"these will stay as they are: {', '.join(sorted(without))}; they are frozen, or nothing "
+        f"that counts in the loss depends on them.",
     )
 
 

@@ -38,10 +38,12 @@ class Adapted(nn.Module):
     def bias(self) -> Tensor | None:
         return self.base.bias
 
+    def beside(self, x: Tensor) -> Tensor:
+        return self.scale * F.linear(F.linear(self.dropout(x), self.a), self.b)
+
     def forward(self, x: Tensor) -> Tensor:
-        narrow = F.linear(self.dropout(x), self.a)
         mapped: Tensor = self.base(x)
-        return mapped + self.scale * F.linear(narrow, self.b)
+        return mapped + self.beside(x)
 
 
 class Spec(AdapterSpec):
