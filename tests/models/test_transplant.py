@@ -154,6 +154,10 @@ def test_what_has_another_shape_starts_fresh_and_is_named() -> None:
     )
     told = fates(done)
     assert told["blocks.0–1.feed_forward.widen.weight"] == "starts fresh: 48 × 16, and was 32 × 16"
+    assert told["blocks.0–1.feed_forward.narrow.bias"] == "starts fresh, as its matrix"
+    assert torch.equal(
+        new.blocks[0].feed_forward.narrow.bias, before.blocks[0].feed_forward.narrow.bias
+    )
     assert told["blocks.2"] == "added"
     assert told["blocks.0–1.attention"] == "kept"
 

@@ -14,6 +14,7 @@ there is less to remember.
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -98,7 +99,7 @@ def _rows(heads: Sequence[int], key_size: int) -> list[int]:
     return [head * key_size + row for head in heads for row in range(key_size)]
 
 
-def _together(x: Tensor, *maps: nn.Linear) -> tuple[Tensor, ...]:
+def _together(x: Tensor, *maps: Any) -> tuple[Tensor, ...]:
     """Several linear maps of one x as one matrix product: fewer, larger products are faster.
 
     A map may have an adapter: its base takes part in the product, and what is beside it is added.

@@ -3,7 +3,7 @@
     same name and shape            kept
     rows with names of their own   carried one by one (pieces of a vocabulary, positions, labels);
                                    those that the other model does not have keep their first weights
-    another shape                  keeps its first weights
+    another shape                  keeps its first weights, and so does the bias of such a matrix
     in one of the models only      added, or dropped
 
 Which parameters have a row a piece, a model says itself: it is built with one piece more, without
@@ -92,6 +92,7 @@ def transplant(
     own_rows, their_rows = _with_rows(spec, vocabulary), _with_rows(donor.spec, donor.vocabulary)
     fates: dict[str, Fate] = {}
     used: set[str] = set()
+    fresh: set[str] = set()  # modules of which the matrix could not be taken: nor is its bias
     for name, parameter in model.named_parameters():
         stands_for = own_rows.get(name)
         alike = {each for each in theirs if their_rows.get(each) == stands_for}
@@ -100,15 +101,18 @@ def transplant(
             fates[name] = Fate("added", parameter.numel())
             continue
         used.add(aliases[source])
-        given = theirs[source]
+        given, owner = theirs[source], name.rpartition(".")[0]
         if stands_for is not None and given.shape[1:] == parameter.shape[1:]:
             fates[name] = _by_row(parameter, given, stands_for, rows, donor.rows)
-        elif given.shape == parameter.shape:
-            parameter.copy_(given)
-            fates[name] = Fate("kept", parameter.numel(), parameter.numel())
-        else:
+        elif given.shape != parameter.shape:
+            fresh.add(owner)
             sizes = f"starts fresh: {_shape(parameter)}, and was {_shape(given)}"
             fates[name] = Fate("changed", parameter.numel(), note=sizes)
+        elif owner in fresh:
+            fates[name] = Fate("changed", parameter.numel(), note="starts fresh, as its matrix")
+        else:
+            parameter.copy_(given)
+            fates[name] = Fate("kept", parameter.numel(), parameter.numel())
     dropped = {
         name: Fate("dropped", weight.numel())
         for name, weight in donor.weights.items()

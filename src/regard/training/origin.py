@@ -35,16 +35,16 @@ class InitSpec(Spec):
 def fill_in(given: Mapping[str, Any]) -> dict[str, Any]:
     """The recipe, with all that it does not say."""
     init = given["init"]
-    init = {"run": str(init)} if isinstance(init, (str, Path)) else init
-    known = isinstance(init, Mapping) and isinstance(init.get("run"), (str, Path))
-    if not known or init.get("fingerprint"):
+    init = validate(InitSpec, {"run": init} if isinstance(init, (str, Path)) else init, "init")
+    if init.fingerprint is not None:
         return {**given, "init": init}
-    folder = Path(init["run"])
+    folder = init.run
     try:
         run = runs.read(folder)
     except RunError as error:
         raise RunError(f"init: {error}") from None
-    filled = {**given, "init": {**init, "fingerprint": runs.fingerprint(folder)}}
+    known = init.model_copy(update={"fingerprint": runs.fingerprint(folder)})
+    filled = {**given, "init": known}
     if given.get("tokenizer") is None:
         filled["tokenizer"] = _tokenizer(folder, run)
     try:
