@@ -109,3 +109,11 @@ def test_every_field_of_a_recipe_says_what_it_is() -> None:
             module = __import__(f"regard.{room}.{name.replace('-', '_')}", fromlist=["Spec"])
             assert issubclass(module.Spec, Kind)
             check(module.Spec)
+
+
+def test_on_and_no_are_words_and_true_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text("on: [no, yes, off, truely]\ntie: true\nbias: False\n")
+    content = {"on": ["no", "yes", "off", "truely"], "tie": True, "bias": False}
+    assert read_yaml(path) == content
+    assert override({}, ["a.on=no", "b=true"]) == {"a": {"on": "no"}, "b": True}

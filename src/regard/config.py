@@ -10,6 +10,7 @@ There is no registry and no list of kinds to edit; a new kind is a new file.
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -20,6 +21,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import PydanticCustomError
 
 from regard.errors import ConfigError
+
+_BOOLEAN = "tag:yaml.org,2002:bool"
 
 
 class Spec(BaseModel):
@@ -220,6 +223,15 @@ class _StrictLoader(yaml.SafeLoader):
             seen.add(key)
         return super().construct_mapping(node, deep)
 
+
+# As in YAML 1.2, only true and false are booleans: a key `on` and a label `no` are words.
+_StrictLoader.yaml_implicit_resolvers = {
+    first: [(tag, found) for tag, found in resolvers if tag != _BOOLEAN]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_StrictLoader.add_implicit_resolver(
+    _BOOLEAN, re.compile("^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
+)
 
 __all__ = [
     "Kind",

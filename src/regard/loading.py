@@ -21,6 +21,7 @@ from regard.models.kind import ModelSpec
 from regard.models.language_model import LanguageModel
 from regard.models.weights import set_weights
 from regard.runs import Run
+from regard.training.inheritance import read_whole
 
 T = TypeVar("T")
 
@@ -33,7 +34,7 @@ def load(folder: Path | str, bits: int = 32) -> Any:
     folder = Path(folder)
     if bits not in (8, 32):
         raise RunError(f"weights have 32 bits or 8, not {bits}.")
-    run = runs.read(folder)
+    run = read_whole(folder)
     makers: dict[str, Callable[[Run, Any, Tokenizer], Any]] = {
         "translation": partial(_translator, bits=bits),
         "language-model": partial(_writer, bits=bits),
@@ -45,10 +46,7 @@ def load(folder: Path | str, bits: int = 32) -> Any:
     spec = validate(ModelSpec, run.model, f"{folder / runs.DESCRIPTION}: model")
     model = spec.build(run.vocabulary)
     set_weights(model, run.weights, str(folder / runs.WEIGHTS))
-    tokenizer = Tokenizer.from_json(run.tokenizer)
-    tokenizer.start = run.details.get("start", tokenizer.start)
-    tokenizer.pad = run.details.get("pad", tokenizer.pad)
-    return makers[run.job](run, model, tokenizer)
+    return makers[run.job](run, model, Tokenizer.from_run(run))
 
 
 def load_writer(folder: Path | str, bits: int = 32) -> Writer:

@@ -235,3 +235,18 @@ def test_a_share_with_nothing_to_predict_still_has_a_gradient() -> None:
     for parameter in model.parameters():
         assert parameter.grad is not None
         assert not parameter.grad.any()
+
+
+def test_two_adapt_what_one_adapts(recipe: Path, alone: Path, tmp_path: Path) -> None:
+    """Most parameters have no gradient, and those that have are in groups of their own rates."""
+    changes = (
+        f"init={alone}",
+        "adapter={rank: 2, on: [w_q]}",
+        "training.freeze=[decoder.blocks.0]",
+        "training.layer_decay=0.5",
+        "training.steps=3",
+    )
+    train(read_recipe(recipe, changes), tmp_path / "alone")
+    ended(launched("train", recipe, *changes, "--run", tmp_path / "two"), code=0)
+    assert_alike(tmp_path / "two", tmp_path / "alone")
+    assert len(load_file(tmp_path / "two" / runs.WEIGHTS)) == 2 * 6

@@ -14,6 +14,7 @@ there is less to remember.
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -98,9 +99,17 @@ def _rows(heads: Sequence[int], key_size: int) -> list[int]:
     return [head * key_size + row for head in heads for row in range(key_size)]
 
 
-def _together(x: Tensor, *maps: nn.Linear) -> tuple[Tensor, ...]:
-    """Several linear maps of one x as one matrix product: fewer, larger products are faster."""
-    weight = torch.cat(tuple(each.weight for each in maps))
-    biases = tuple(each.bias for each in maps if each.bias is not None)
+def _together(x: Tensor, *maps: Any) -> tuple[Tensor, ...]:
+    """Several linear maps of one x as one matrix product: fewer, larger products are faster.
+
+    A map may have an adapter: its base takes part in the product, and what is beside it is added.
+    """
+    plain = [getattr(each, "base", each) for each in maps]
+    weight = torch.cat(tuple(each.weight for each in plain))
+    biases = tuple(each.bias for each in plain if each.bias is not None)
     product = F.linear(x, weight, torch.cat(biases) if biases else None)
-    return torch.split(product, [each.out_features for each in maps], dim=-1)
+    parts = torch.split(product, [each.out_features for each in plain], dim=-1)
+    return tuple(
+        part if each is base else part + each.beside(x)
+        for part, each, base in zip(parts, maps, plain, strict=True)
+    )

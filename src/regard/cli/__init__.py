@@ -16,6 +16,7 @@ from regard.cli.generate import generate
 from regard.cli.heads import heads
 from regard.cli.import_ import import_
 from regard.cli.look import look
+from regard.cli.merge import merge
 from regard.cli.resume import resume
 from regard.cli.score import score
 from regard.cli.train import train
@@ -41,6 +42,7 @@ for command in (
     look,
     heads,
     export,
+    merge,
     doctor,
 ):
     app.command()(command)

@@ -19,11 +19,11 @@ def export(
     """Export the model: the same words in another library."""
     from importlib import import_module
 
-    from regard import runs
     from regard.errors import ConfigError
+    from regard.training.inheritance import read_whole
 
     if to not in TO:
         raise ConfigError(f"--to {to}: give one of {', '.join(TO)}.")
     folder = output or run / to
-    import_module(f"regard.interchange.exports.{to}").export(runs.read(run), folder)
+    import_module(f"regard.interchange.exports.{to}").export(read_whole(run), folder)
     typer.echo(f"The model is in {folder}.")

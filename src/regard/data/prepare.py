@@ -77,21 +77,23 @@ def prepare(
     """
     taken = fingerprint.take(data, tokenizer, limit, marks)
     folder = data.prepared / taken.key
-    prepared = _reuse(folder, data, taken, say)
+    prepared = _reuse(folder, data, tokenizer, taken, say)
     if prepared is None:
         _make(folder, data, tokenizer, limit, marks, taken, progress)
-        prepared = _open(folder, data, reused=False)
+        prepared = _open(folder, data, tokenizer, reused=False)
     prepared.ledger.enforce(data.checks.max_lost)
     if data.dev is None:
         say(f"No data.dev is given: {len(prepared.dev):,} records of data.train are held out.")
     return prepared
 
 
-def _reuse(folder: Path, data: DataSpec, taken: Fingerprint, say: Say) -> Prepared | None:
+def _reuse(
+    folder: Path, data: DataSpec, tokenizer: TokenizerSpec, taken: Fingerprint, say: Say
+) -> Prepared | None:
     if not folder.exists():
         return None
     try:
-        prepared = _open(folder, data, reused=True)
+        prepared = _open(folder, data, tokenizer, reused=True)
     except DataError as error:
         say(f"{error} It is prepared again.")
         shutil.rmtree(folder, ignore_errors=True)
@@ -105,7 +107,7 @@ def _reuse(folder: Path, data: DataSpec, taken: Fingerprint, say: Say) -> Prepar
     return prepared
 
 
-def _open(folder: Path, data: DataSpec, reused: bool) -> Prepared:
+def _open(folder: Path, data: DataSpec, tokenizer: TokenizerSpec, reused: bool) -> Prepared:
     def read(file: str) -> str:
         return (folder / file).read_text("utf-8")
 
@@ -117,7 +119,7 @@ def _open(folder: Path, data: DataSpec, reused: bool) -> Prepared:
         }
         return Prepared(
             folder=folder,
-            tokenizer=Tokenizer.from_json(read("tokenizer.json")),
+            tokenizer=tokenizer.opened(read("tokenizer.json")),
             ledger=Ledger.from_json(read("ledger.json")),
             train=stores["train"],
             dev=stores["dev"],

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tokenizers import Tokenizer as Backend
 
 from regard.errors import RunError
+from regard.runs import Run
 
 PAD, UNKNOWN, START, END = "<pad>", "<unk>", "<s>", "</s>"
 MASK = "<mask>"
@@ -63,6 +64,21 @@ class Tokenizer:
         except Exception as error:  # the library raises nothing more precise
             raise RunError(f"tokenizer.json cannot be understood ({error}).") from None
         return cls(backend)
+
+    @classmethod
+    def from_run(cls, run: Run) -> "Tokenizer":
+        """That of a run, whose start and padding may be other pieces than their names say."""
+        tokenizer = cls.from_json(run.tokenizer)
+        tokenizer.start = run.details.get("start", tokenizer.start)
+        tokenizer.pad = run.details.get("pad", tokenizer.pad)
+        return tokenizer
+
+    @property
+    def renamed(self) -> dict[str, int]:
+        """Start and padding, where they are other pieces than their names say: for a run."""
+        own = Tokenizer.from_json(self.to_json())
+        found = {"start": (self.start, own.start), "pad": (self.pad, own.pad)}
+        return {name: now for name, (now, before) in found.items() if now != before}
 
     def to_json(self) -> str:
         return self._backend.to_str(pretty=True)

@@ -22,3 +22,8 @@ class ModelSpec(Kind, room="regard.models"):
 def parameter_count(model: nn.Module) -> int:
     """Parameters, shared ones counted once."""
     return sum(parameter.numel() for parameter in model.parameters())
+
+
+def trained_count(model: nn.Module) -> int:
+    """Those of them that are not frozen."""
+    return sum(each.numel() for each in model.parameters() if each.requires_grad)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 class Average:
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
-        self.parameters = list(model.parameters())
+        self.parameters = [each for each in model.parameters() if each.requires_grad]
         self.values = [parameter.detach().clone() for parameter in self.parameters]
 
     @torch.no_grad()

@@ -2,12 +2,18 @@
 
 from regard.data.ledger import Ledger
 from regard.training.checkpoint import Standing
+from regard.training.inheritance import Inherited
 from regard.training.jobs import Finished
 from regard.training.recipe import Recipe
 
 
 def card(
-    recipe: Recipe, finished: Finished, ledger: Ledger, standing: Standing, parameters: int
+    recipe: Recipe,
+    finished: Finished,
+    ledger: Ledger,
+    standing: Standing,
+    parameters: int,
+    inherited: Inherited | None = None,
 ) -> str:
     spent = f"{standing.seconds / 60:,.0f} minutes" if standing.seconds > 90 else "a minute"
     skipped = (
@@ -19,6 +25,7 @@ def card(
         f"| {part} | {source} | {tally.read:,} | {tally.kept:,} |"
         for part, source, tally in ledger.tallies()
     )
+    began = f"\n{inherited.card()}" if inherited else ""
     return f"""# {finished.title}
 
 Made with Regard: {recipe.model.kind()}, {parameters:,} parameters, trained for {standing.step:,}
@@ -32,4 +39,4 @@ steps ({standing.tokens:,} predicted tokens, {spent}).{skipped} `recipe.yaml` sa
 {rows}
 
 `ledger.json` says why lines were dropped and where they stand.
-"""
+{began}"""

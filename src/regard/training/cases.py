@@ -84,6 +84,7 @@ class Case:
     examples: Sequence[Tensors]  # one row each, without padding
     filler: int
     unknown: float  # share of the training tokens
+    frozen: frozenset[str]  # parameters that are not to learn
 
     def batch(self, examples: Sequence[Tensors]) -> Tensors:
         """Examples put together, padded on the right to the longest."""
@@ -104,7 +105,7 @@ def make_case(recipe: Recipe, report: Reporter) -> Case:
     )
     exact = recipe.model_copy(update={"training": training})
     task = exact.job.task(exact, prepared)
-    model = build_learner(exact, prepared, task, world, report).model
+    model = build_learner(exact, prepared, task, world, report)[0].model
     for module in model.modules():
         if isinstance(module, Dropout | nn.Dropout):
             module.p = 0.0
@@ -117,6 +118,7 @@ def make_case(recipe: Recipe, report: Reporter) -> Case:
         examples=[example.to(world.device) for example in drawn],
         filler=prepared.tokenizer.pad,
         unknown=prepared.unknown,
+        frozen=frozenset(n for n, each in model.named_parameters() if not each.requires_grad),
     )
 
 

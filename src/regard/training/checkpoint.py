@@ -119,10 +119,15 @@ def weights_at(folder: Path, step: int) -> dict[str, Tensor]:
             f"`regard resume {folder} training.evaluation.keep=last` takes the last ones."
         )
     stored = _stored(place)
-    prefix = "average" if _under(stored, "average") else "model"
-    weights = {f"{prefix}.{name}": _room(each) for name, each in _under(stored, prefix).items()}
+    parts = ("model", "average")  # only what is trained has an average
+    weights = {
+        f"{part}.{name}": _room(each)
+        for part in parts
+        for name, each in _under(stored, part).items()
+        if part == "average" or f"average.{name}" not in stored
+    }
     _fill(weights, place, World())
-    return _under(weights, prefix)
+    return {name: each for part in parts for name, each in _under(weights, part).items()}
 
 
 def newest_first(folder: Path) -> list[Path]:
@@ -178,9 +183,11 @@ def _write_parts(tensors: Mapping[str, Tensor], partial: Path, world: World) -> 
 
 def _weights(learner: Learner) -> dict[str, Tensor]:
     model = dict(learner.model.named_parameters())
-    weights = {f"model.{name}": parameter.detach() for name, parameter in model.items()}
+    own = [name for name in model if name not in learner.borrowed]
+    weights = {f"model.{name}": model[name].detach() for name in own}
     if learner.average is not None:
-        values = zip(model, learner.average.values, strict=True)
+        trained = [name for name, parameter in model.items() if parameter.requires_grad]
+        values = zip(trained, learner.average.values, strict=True)
         weights |= {f"average.{name}": value for name, value in values}
     return weights
 

@@ -23,6 +23,7 @@ from regard.machine import computes_bfloat16
 from regard.training.averaging import Average
 from regard.training.distributed import World
 from regard.training.lanes import Lanes
+from regard.training.rates import factors, freeze, set_rates
 from regard.training.sharding import assembled, whole
 from regard.training.spec import TrainingSpec
 
@@ -60,20 +61,27 @@ class Update:
 class Learner:
     """A model and all that moves its weights."""
 
-    def __init__(self, model: nn.Module, loss: Loss, spec: TrainingSpec, world: World) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Loss,
+        spec: TrainingSpec,
+        world: World,
+        borrowed: frozenset[str] = frozenset(),
+    ) -> None:
         self.model, self.spec, self.world = model, spec, world
+        self.borrowed = borrowed  # parameters of another run, which checkpoints leave out
+        freeze(model, spec.freeze)
         self.sharded = spec.sharded and world.size > 1
         self.module = world.spread(_WithLoss(model, loss), self.sharded)
         self.optimisers = spec.optimiser.build(model)
+        set_rates(self.optimisers, factors(model, spec.layer_decay, spec.rates))
         self.lanes = Lanes(self._loss, [p for p in model.parameters() if p.requires_grad])
         self.average = Average(model, spec.average) if spec.average else None
         self.work = 0.0  # floating-point operations for a token, counted before the first update
         self.autocast = spec.precision == "bfloat16" or (
             spec.precision == "auto" and computes_bfloat16(world.device)
         )
-        for optimiser in self.optimisers:
-            for group in optimiser.param_groups:
-                group["peak"] = group["lr"]
 
     def update(
         self,

@@ -1,6 +1,6 @@
 """A recipe: everything that makes a model what it is, in one typed tree."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,8 +10,10 @@ from regard.config import Spec, kind_field, override, read_yaml, validate
 from regard.data.corpus import DataSpec
 from regard.data.tokenizers import TokenizerSpec
 from regard.data.vectors import VectorsSpec
+from regard.models.adapters import AdapterSpec
 from regard.models.kind import ModelSpec
 from regard.training.jobs import JobSpec
+from regard.training.origin import InitSpec, fill_in
 from regard.training.spec import TrainingSpec
 
 
@@ -25,6 +27,10 @@ class Recipe(Spec):
     data: DataSpec = Field(..., description="where the text comes from")
     tokenizer: TokenizerSpec = kind_field(TokenizerSpec, "how text is cut into pieces")
     model: ModelSpec = Field(..., description="what is trained, a kind in models/")
+    init: InitSpec | None = Field(None, description="a run whose weights to begin with")
+    adapter: AdapterSpec | None = Field(
+        None, description="train a few new weights beside those of init, a kind in models/adapters/"
+    )
     vectors: VectorsSpec | None = Field(None, description="pretrained vectors for the embedding")
     training: TrainingSpec = Field(
         default_factory=lambda: TrainingSpec.model_validate({}), description="how it is trained"
@@ -33,8 +39,18 @@ class Recipe(Spec):
         None, description="keep what looks at what in a text while training: a film"
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _begins_with(cls, given: Any) -> Any:
+        has_init = isinstance(given, Mapping) and given.get("init") is not None
+        return fill_in(given) if has_init else given
+
     @model_validator(mode="after")
     def _go_together(self) -> Self:
+        if self.adapter is not None and self.init is None:
+            raise ValueError("adapter: there is nothing to adapt; say which run with init")
+        if self.vectors is not None and self.init is not None:
+            raise ValueError("vectors: the embedding is that of init; leave out one of the two")
         self.job.check(self.model, self.data.shape, self.training.evaluation.metric)
         return self
 

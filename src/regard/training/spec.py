@@ -48,6 +48,15 @@ class TrainingSpec(Spec):
     dropout_from: int = Field(
         1, ge=0, description="passes over the data before dropout: text seen once cannot be overfit"
     )
+    freeze: tuple[str, ...] = Field(
+        (), description="parameters that stay as they are, by name: embedding, blocks.0, *.bias"
+    )
+    layer_decay: float = Field(
+        1.0, gt=0, le=1, description="the rate of a block is that of the one above times this"
+    )
+    rates: dict[str, Annotated[float, Field(gt=0)]] = Field(
+        {}, description="by name, what the rate of these parameters is multiplied by"
+    )
     clip: float = Field(1.0, gt=0, description="the largest norm of a gradient")
     average: float = Field(
         0.0, ge=0, lt=1, description="decay of a running average of the weights; 0 = none"

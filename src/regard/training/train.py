@@ -6,6 +6,7 @@ model.json and all that it vouches for      at the end
 """
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -13,21 +14,21 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor
 
 from regard import machine, runs
 from regard.config import plain, write_yaml
 from regard.data.prepare import Prepared, prepare
 from regard.errors import ConfigError, Interrupted, OutputError, RunError
 from regard.files import write_all_whole
-from regard.models.kind import parameter_count
-from regard.models.weights import set_weights, weights_of
+from regard.models.kind import parameter_count, trained_count
 from regard.training import checkpoint, metrics
 from regard.training.card import card
 from regard.training.checkpoint import Standing
 from regard.training.curves import curves
 from regard.training.distributed import World, world
 from regard.training.events import Ended, Event, Step
+from regard.training.inheritance import Inherited, give, note_of, own_weights, start
 from regard.training.jobs import Task
 from regard.training.learner import Learner
 from regard.training.loop import fit, why_over
@@ -37,6 +38,7 @@ from regard.training.signals import heeding
 from regard.training.vectors import seed_vectors
 
 RECIPE, LEDGER, BEGINNING = "recipe.yaml", "ledger.json", "training.json"
+INHERITED = "inherited"  # what became of the weights of init
 FILM = "film"  # what an onlooker keeps
 UNKNOWN_ALARM = 0.05  # of the training tokens
 
@@ -83,6 +85,12 @@ def recipe_of(folder: Path, changes: Sequence[str]) -> Recipe:
             raise RunError(
                 f"{folder}: there is no {name} in it, so there is nothing to go on with."
             )
+    for change in changes:
+        if re.match(r"(init|adapter)\b", change):
+            raise ConfigError(
+                f"{change}: what a run began with cannot be changed while it goes on; begin anew "
+                f"with `regard train … --fresh`."
+            )
     return read_recipe(folder / RECIPE, changes)
 
 
@@ -108,15 +116,16 @@ def _train(
     machine.keep_freed_memory()
     prepared = prepare_data(recipe, where, report)
     task = recipe.job.task(recipe, prepared)
-    learner = build_learner(recipe, prepared, task, where, report)
+    learner, inherited = build_learner(recipe, prepared, task, where, report, resuming)
     standing = Standing()
     if resuming:
+        inherited = _begun(folder).get(INHERITED)
         standing = _restored(learner, recipe, folder, prepared, report)
     with where.together():
         if where.leads and not resuming:
             _clear(folder)
         if where.leads:
-            _begin(recipe, folder, prepared)
+            _begin(recipe, folder, prepared, inherited)
     look = _looking(recipe, learner, task, onlooker)
     ended = _fit(learner, task, standing, folder, report, look)
     if not ended.finished:
@@ -152,10 +161,19 @@ def prepare_data(recipe: Recipe, where: World, report: Reporter) -> Prepared:
 
 
 def build_learner(
-    recipe: Recipe, prepared: Prepared, task: Task, where: World, report: Reporter
-) -> Learner:
+    recipe: Recipe,
+    prepared: Prepared,
+    task: Task,
+    where: World,
+    report: Reporter,
+    resuming: bool = False,
+) -> tuple[Learner, dict[str, Any] | None]:
+    """The model and what moves it; and, in plain words, what became of the weights of init."""
     torch.manual_seed(recipe.training.seed)
-    model = task.model().build(len(prepared.tokenizer))
+    begun = start(recipe, prepared, task, resuming)
+    model = begun.model
+    if begun.inherited is not None and not resuming:
+        report.console.print(begun.inherited.table())
     if recipe.vectors is not None:
         if recipe.vectors.frozen and recipe.training.sharded:
             raise ConfigError(
@@ -163,15 +181,17 @@ def build_learner(
                 "training.sharded out, or let the vectors learn."
             )
         seed_vectors(model, recipe.vectors, prepared.tokenizer, report.say)
-    report.say(f"{parameter_count(model) / 1e6:.1f} M parameters on {where.device}.")
-    return Learner(model.to(where.device), task.loss, recipe.training, where)
+    learner = Learner(model.to(where.device), task.loss, recipe.training, where, begun.borrowed)
+    total, trained = parameter_count(model), trained_count(model)
+    some = f", of which {trained:,} ({trained / total:.1%}) are trained" if trained < total else ""
+    report.say(f"{total / 1e6:.1f} M parameters on {where.device}{some}.")
+    return learner, None if begun.inherited is None else begun.inherited.plain()
 
 
 def _restored(
     learner: Learner, recipe: Recipe, folder: Path, prepared: Prepared, report: Reporter
 ) -> Standing:
-    begun = json.loads((folder / BEGINNING).read_text(encoding="utf-8"))
-    if begun["prepared"] != prepared.folder.name:
+    if _begun(folder)["prepared"] != prepared.folder.name:
         raise RunError(
             f"{folder}: its data or their preparation have changed since it began, so it cannot go "
             f"on exactly; bring them back, or begin anew with `regard train … --fresh`."
@@ -188,6 +208,10 @@ def _restored(
     return standing
 
 
+def _begun(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / BEGINNING).read_text(encoding="utf-8")))
+
+
 def _clear(folder: Path) -> None:
     """What an earlier run left, once everything is ready to replace it."""
     runs.claim(folder)
@@ -197,12 +221,15 @@ def _clear(folder: Path) -> None:
         shutil.rmtree(folder / old, ignore_errors=True)
 
 
-def _begin(recipe: Recipe, folder: Path, prepared: Prepared) -> None:
+def _begin(
+    recipe: Recipe, folder: Path, prepared: Prepared, inherited: dict[str, Any] | None
+) -> None:
+    beginning = {"prepared": prepared.folder.name, INHERITED: inherited}
     write_all_whole(
         folder,
         {
             LEDGER: prepared.ledger.to_json().encode(),
-            BEGINNING: json.dumps({"prepared": prepared.folder.name}).encode(),
+            BEGINNING: json.dumps(beginning).encode(),
             RECIPE: write_yaml(recipe).encode(),  # last: with it, the run can be resumed
         },
     )
@@ -261,14 +288,21 @@ def _finish(
     report: Reporter,
 ) -> Any:
     """Judge the best weights, or the last, and write the run folder."""
-    model = _chosen(task.model().build(len(prepared.tokenizer)), learner, standing, folder)
+    begun = start(recipe, prepared, task, resuming=True)
+    give(begun, _chosen(learner, standing, folder), str(folder / checkpoint.FOLDER))
+    model = begun.model.to(learner.world.device).eval()
     finished = task.finish(model, report)
     parameters = parameter_count(model)
     events = metrics.read(folder)
+    inherited = _begun(folder).get(INHERITED)
     details = {
         "parameters": parameters,
+        "trained": trained_count(learner.model),
         "tokenizer": prepared.tokenizer.fingerprint,
+        **prepared.tokenizer.renamed,
         "training": asdict(standing),
+        **({INHERITED: inherited} if inherited else {}),
+        **note_of(recipe, folder),
         **finished.details,
     }
     run = runs.Run(
@@ -276,11 +310,18 @@ def _finish(
         model=plain(task.model()),
         vocabulary=len(prepared.tokenizer),
         details=details,
-        weights=weights_of(model),
+        weights=own_weights(begun),
         tokenizer=prepared.tokenizer.to_json(),
         parts=finished.parts,
         papers={
-            "README.md": card(recipe, finished, prepared.ledger, standing, parameters),
+            "README.md": card(
+                recipe,
+                finished,
+                prepared.ledger,
+                standing,
+                parameters,
+                Inherited.from_plain(inherited) if inherited else None,
+            ),
             **{f"{name}.svg": drawn for name, drawn in curves(events).items()},
         },
     )
@@ -288,10 +329,8 @@ def _finish(
     return finished.product
 
 
-def _chosen(model: nn.Module, learner: Learner, standing: Standing, folder: Path) -> nn.Module:
-    """The model with the weights that the run ends with, averaged where that was asked for."""
+def _chosen(learner: Learner, standing: Standing, folder: Path) -> dict[str, Tensor]:
+    """The weights that the run ends with, averaged where that was asked for."""
     best = learner.spec.evaluation.keep == "best"
     step = standing.best_step if best and standing.best_step else standing.step
-    weights = checkpoint.weights_at(folder, step)
-    set_weights(model, weights, str(folder / checkpoint.FOLDER))
-    return model.to(learner.world.device).eval()
+    return checkpoint.weights_at(folder, step)

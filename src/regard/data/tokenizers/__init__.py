@@ -32,6 +32,10 @@ class TokenizerSpec(Kind, room="regard.data.tokenizers", default="bpe"):
         """
         raise NotImplementedError
 
+    def opened(self, text: str) -> Tokenizer:
+        """The tokeniser again that was made by this spec and kept as JSON."""
+        return Tokenizer.from_json(text)
+
     def files(self) -> list[Path]:
         """The files that are read: when one changes, what was made of it is out of date."""
         return []

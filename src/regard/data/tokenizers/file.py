@@ -3,6 +3,7 @@
 Its pieces keep their ids. Special pieces and tags that it lacks are added behind them.
 """
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -17,11 +18,18 @@ from regard.errors import DataError
 
 
 class Spec(TokenizerSpec):
-    """tokenizer: {kind: file, path: tokenizer.json}"""
+    """tokenizer: {kind: file, path: tokenizer.json}
+
+    With its checksum it is known without being read: what was prepared with it can be used where
+    the file itself is gone.
+    """
 
     needs_text: ClassVar[bool] = False
 
     path: Path = Field(..., description="a tokenizer.json as the tokenizers library writes it")
+    sha256: str | None = Field(None, description="of the file; another content is then refused")
+    start: int | None = Field(None, ge=0, description="id of the start, where it is not the file's")
+    pad: int | None = Field(None, ge=0, description="id of the padding, likewise")
 
     def train(
         self,
@@ -35,14 +43,28 @@ class Spec(TokenizerSpec):
         backend.no_padding()
         needed = (*SPECIAL, *tags(marks))
         backend.add_special_tokens([name_of(piece, backend) or piece for piece in needed])
-        return Tokenizer(backend)
+        return self.opened(Tokenizer(backend).to_json())
+
+    def opened(self, text: str) -> Tokenizer:
+        tokenizer = super().opened(text)
+        tokenizer.start = tokenizer.start if self.start is None else self.start
+        tokenizer.pad = tokenizer.pad if self.pad is None else self.pad
+        return tokenizer
 
     def files(self) -> list[Path]:
-        return [self.path]
+        return [] if self.sha256 else [self.path]
 
     def _read(self) -> Backend:
         try:
-            return Backend.from_str(self.path.read_text(encoding="utf-8"))
+            data = self.path.read_bytes()
+            if self.sha256 not in (None, hashlib.sha256(data).hexdigest()):
+                raise DataError(
+                    f"{self.path}: is not the tokenizer that this recipe began with (its checksum "
+                    f"differs); bring that back, or leave out tokenizer.sha256."
+                )
+            return Backend.from_str(data.decode())
+        except DataError:
+            raise
         except OSError as error:
             raise DataError(f"{self.path}: cannot be read ({error.strerror}).") from None
         except Exception as error:  # the library raises nothing more precise

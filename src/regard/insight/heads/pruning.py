@@ -29,6 +29,7 @@ from regard.models.kept import keep_heads
 from regard.models.kind import ModelSpec, parameter_count
 from regard.models.transformer import TransformerSpec
 from regard.models.weights import weights_of
+from regard.training.inheritance import read_whole
 from regard.training.progress import Reporter, silent
 
 PASSES = 5  # over the text, the fastest of which counts
@@ -90,7 +91,7 @@ class Pruned:
 def prune(folder: Path, output: Path, heads: Collection[Head | str]) -> Pruned:
     """Write the run in a folder again, without these heads."""
     check_place(folder, output)
-    whole = runs.read(folder)
+    whole = read_whole(folder)
     model: nn.Module = load(folder).model
     gone = named(model, [str(head) for head in heads])
     smaller = pruned(model, gone)

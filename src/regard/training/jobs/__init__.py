@@ -81,9 +81,9 @@ class JobSpec(Kind, room="regard.training.jobs", default="translation"):
                 f"of shape {shape}"
             )
         if self.does not in model.can:
-            able = [each for each in kinds(ModelSpec.room) if self.does in _can(each)]
+            others = " or ".join(able(self.does))
             raise ValueError(
-                f"model: a {model.kind()} cannot be trained to {self.does}; use {' or '.join(able)}"
+                f"model: a {model.kind()} cannot be trained to {self.does}; use {others}"
             )
         if metric is not None and metric not in self.measures:
             raise ValueError(
@@ -97,6 +97,11 @@ class JobSpec(Kind, room="regard.training.jobs", default="translation"):
 
     def task(self, recipe: "Recipe", prepared: "Prepared") -> Task:
         raise NotImplementedError
+
+
+def able(does: str) -> list[str]:
+    """The kinds of model that can do this."""
+    return [each for each in kinds(ModelSpec.room) if does in _can(each)]
 
 
 def _can(model: str) -> frozenset[str]:

@@ -25,7 +25,7 @@ from regard.training.sharding import cut_like, is_part, whole
 class Muon(torch.optim.Optimizer):
     def __init__(
         self,
-        parameters: Iterable[nn.Parameter],
+        parameters: Iterable[dict[str, Any]],
         lr: float,
         momentum: float,
         weight_decay: float,
@@ -133,7 +133,14 @@ class Spec(OptimiserSpec):
     def build(self, model: nn.Module) -> list[torch.optim.Optimizer]:
         matrices, others = matrices_and_others(model)
         adam = torch.optim.AdamW(
-            others, lr=self.rate(), betas=self.betas, weight_decay=0.0, fused=True
+            _group(others), lr=self.rate(), betas=self.betas, weight_decay=0.0, fused=True
         )
-        muon = Muon(matrices, self.rate(), self.momentum, self.weight_decay, self.iterations)
+        muon = Muon(
+            _group(matrices), self.rate(), self.momentum, self.weight_decay, self.iterations
+        )
         return [muon, adam]
+
+
+def _group(parameters: list[nn.Parameter]) -> list[dict[str, Any]]:
+    """One group, which may be empty where others are frozen."""
+    return [{"params": parameters}]

@@ -1,0 +1,91 @@
+"""`init: RUN` in a recipe: what the recipe does not say of tokeniser and model is as in that run.
+
+It is filled in when the recipe is read, so that the recipe kept in a run folder is whole, and
+with it the fingerprint of the run: a recipe that has one is whole already.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from regard import runs
+from regard.attention.multihead import MultiHead
+from regard.config import Spec, plain, validate
+from regard.errors import RunError
+from regard.models.kind import ModelSpec
+from regard.models.naming import namesake
+from regard.models.transformer import SIZES
+from regard.models.transplant import shapes
+from regard.runs import Run
+from regard.training.jobs import JobSpec, able
+
+
+class InitSpec(Spec):
+    """init: runs/minilm"""
+
+    run: Path = Field(..., description="a run folder, trained or imported")
+    fingerprint: str | None = Field(
+        None, description="of the model in it, filled in; another model is then refused"
+    )
+
+
+def fill_in(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The recipe, with all that it does not say."""
+    init = given["init"]
+    init = validate(InitSpec, {"run": init} if isinstance(init, (str, Path)) else init, "init")
+    if init.fingerprint is not None:
+        return {**given, "init": init}
+    folder = init.run
+    try:
+        run = runs.read(folder)
+    except RunError as error:
+        raise RunError(f"init: {error}") from None
+    known = init.model_copy(update={"fingerprint": runs.fingerprint(folder)})
+    filled = {**given, "init": known}
+    if given.get("tokenizer") is None:
+        filled["tokenizer"] = _tokenizer(folder, run)
+    try:
+        job = JobSpec.model_validate(given.get("job") or {})
+        filled["model"] = _model(given.get("model") or {}, job, folder, run)
+    except ValidationError:
+        pass  # the recipe will be validated too, and that says where the mistake is
+    return filled
+
+
+def _tokenizer(folder: Path, run: Run) -> dict[str, Any]:
+    return {
+        "kind": "file",
+        "path": str(folder / runs.TOKENIZER),
+        "sha256": hashlib.sha256(run.tokenizer.encode()).hexdigest(),
+        **{piece: run.details[piece] for piece in ("start", "pad") if piece in run.details},
+    }
+
+
+def _model(given: Any, job: JobSpec, folder: Path, run: Run) -> Any:
+    """The keys that are given, and of the run's those that both kinds have."""
+    given = {"kind": given} if isinstance(given, str) else given
+    if not isinstance(given, Mapping):
+        return given
+    theirs = validate(ModelSpec, run.model, f"init: {folder / runs.DESCRIPTION}: model")
+    suiting = theirs.kind() if job.does in theirs.can else able(job.does)[0]
+    kind = given.get("kind", suiting)
+    own = type(ModelSpec.model_validate({"kind": kind}))
+    common = next(each for each in type(theirs).__mro__ if issubclass(own, each))
+    assert issubclass(common, ModelSpec)
+    # A named size speaks for the keys that it sets.
+    left_out = {"kept_heads", *SIZES.get(str(given.get("size")), ())}
+    keys = [key for key in common.model_fields if key not in left_out]
+    filled = {"kind": kind, **{key: plain(getattr(theirs, key)) for key in keys}, **given}
+    if kept := getattr(theirs, "kept_heads", None):
+        filled.setdefault("kept_heads", _kept_heads(filled, kept))
+    return filled
+
+
+def _kept_heads(model: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
+    """Heads that the run does without, by the names of the attentions in this model."""
+    modules = shapes(ModelSpec.model_validate(model), 1).named_modules()
+    found = {name: namesake(name, kept) for name, m in modules if isinstance(m, MultiHead)}
+    return {name: list(kept[theirs]) for name, theirs in found.items() if theirs is not None}

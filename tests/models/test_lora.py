@@ -1,0 +1,131 @@
+"""Low-rank adapters: the equation, the start, the merging, and what is refused."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from regard.engine.choice import Decodable
+from regard.engine.library import library
+from regard.errors import ConfigError
+from regard.models.adapters import AdapterSpec
+from regard.models.adapters.lora import Adapted
+from regard.models.kind import ModelSpec
+
+SMALL = {"dim": 16, "heads": 2, "inner": 32, "layers": 2, "max_length": 12, "dropout": 0.0}
+KINDS = ["encoder", "classifier", "language-model", "encoder-decoder"]
+
+
+def built(kind: str, **more: Any) -> nn.Module:
+    torch.manual_seed(1)
+    return ModelSpec.model_validate({"kind": kind, **SMALL, **more}).build(20).eval()
+
+
+def adapter(**settings: Any) -> AdapterSpec:
+    return AdapterSpec.model_validate({"rank": 3, "alpha": 6, **settings})
+
+
+def said(model: nn.Module, kind: str) -> torch.Tensor:
+    ids = torch.arange(1, 11).view(2, 5)
+    real = torch.ones_like(ids, dtype=torch.bool)
+    given = {"language-model": (ids,), "encoder-decoder": (ids, real, ids)}.get(kind, (ids, real))
+    return model(*given)
+
+
+def learn(model: nn.Module) -> None:
+    for module in model.modules():
+        if isinstance(module, Adapted):
+            nn.init.normal_(module.b, std=0.3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_at_first_the_model_says_exactly_what_it_said(kind: str) -> None:
+    model = built(kind)
+    before = said(model, kind)
+    adapter(on=["attention", "feed_forward"]).attach(model)
+    parameters = dict(model.named_parameters())
+    assert any(name.endswith("w_k.a") for name in parameters)
+    assert torch.equal(said(model, kind), before)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_the_equation(dropout: float) -> None:
+    """y = W x + b + (alpha / rank) B A x, written out; dropout is on what A reads alone."""
+    torch.manual_seed(2)
+    linear = nn.Linear(7, 5)
+    model = Adapted(linear, rank=2, scale=4 / 2, dropout=dropout).double().eval()
+    nn.init.normal_(model.b)
+    x = torch.randn(3, 7, dtype=torch.double)
+    a, b, w, bias = (each.detach() for each in (model.a, model.b, linear.weight, linear.bias))
+    for row in range(3):
+        for out in range(5):
+            wanted = bias[out] + sum(w[out, i] * x[row, i] for i in range(7))
+            inner = [sum(a[r, i] * x[row, i] for i in range(7)) for r in range(2)]
+            wanted = wanted + (4 / 2) * sum(b[out, r] * inner[r] for r in range(2))
+            torch.testing.assert_close(model(x)[row, out], wanted)
+    if dropout:
+        model.train()
+        drawn = torch.stack([model(x) for _ in range(1000)])
+        torch.testing.assert_close(drawn.mean(0), model.eval()(x), rtol=0.1, atol=0.6)
+        assert drawn.std(0).min() > 0.1
+
+
+def test_it_learns_what_gradients_of_the_whole_matrix_say() -> None:
+    """dA = s Bᵀ G and dB = s G Aᵀ, where G is the gradient that W would have had."""
+    torch.manual_seed(3)
+    model = Adapted(nn.Linear(6, 4), rank=2, scale=0.5, dropout=0.0).double()
+    nn.init.normal_(model.b)
+    x, up = torch.randn(9, 6, dtype=torch.double), torch.randn(9, 4, dtype=torch.double)
+    (model(x) * up).sum().backward()
+    whole = up.T @ x
+    torch.testing.assert_close(model.a.grad, 0.5 * model.b.detach().T @ whole)
+    torch.testing.assert_close(model.b.grad, 0.5 * whole @ model.a.detach().T)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_merged_it_is_an_ordinary_model_that_says_the_same(kind: str) -> None:
+    model, spec = built(kind), adapter(on=["w_q", "w_v", "w_o", "narrow"])
+    names = list(dict(model.named_parameters()))
+    before = said(model, kind)
+    spec.attach(model)
+    learn(model)
+    adapted = said(model, kind)
+    assert (adapted - before).abs().max() > 0.01
+    spec.merge(model)
+    assert list(dict(model.named_parameters())) == names
+    torch.testing.assert_close(said(model, kind), adapted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.skipif(library() is None, reason="the engine is not built")
+def test_the_engine_decodes_what_the_adapted_model_says() -> None:
+    model = built("language-model")
+    adapter(on=["w_q", "w_v", "widen"]).attach(model)
+    ids = torch.tensor([3, 5])
+    decodable = Decodable(model, capacity=12)
+    for _ in range(2):
+        learn(model)  # the engine notices that the weights are others now
+        assert decodable.is_fast
+        with torch.inference_mode():
+            found, wanted = (m.step(ids, m.start())[0] for m in (decodable.now, model))
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"on": ["w_x"]}, r"adapter\.on: nothing in this model is called 'w_x'; did you mean 'w_"),
+        ({"on": ["embedding"]}, r"adapter\.on: nothing in this model is called 'embedding'"),
+        ({"rank": 17}, r"adapter\.rank: 17 is more than .*w_q has, which is 16 × 16; give 16 at"),
+        ({"on": ["output"]}, r"adapter\.on: decoder\.output shares its weights with an embedding"),
+    ],
+)
+def test_what_cannot_be_is_refused(settings: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        adapter(**settings).attach(built("language-model"))
+
+
+def test_an_output_layer_of_its_own_can_be_adapted() -> None:
+    model = built("language-model", tie=False)
+    adapter(on=["output"]).attach(model)
+    assert isinstance(model.decoder.output, Adapted)
