@@ -48,6 +48,7 @@ def load(folder: Path | str, bits: int = 32) -> Any:
     tokenizer = Tokenizer.from_json(run.tokenizer)
     tokenizer.start = run.details.get("start", tokenizer.start)
     tokenizer.pad = run.details.get("pad", tokenizer.pad)
+    tokenizer.end = run.details.get("end", tokenizer.end)
     return makers[run.job](run, model, tokenizer)
 
 

@@ -17,6 +17,7 @@ from regard.errors import RunError
 PAD, UNKNOWN, START, END = "<pad>", "<unk>", "<s>", "</s>"
 MASK = "<mask>"
 SPECIAL = (PAD, UNKNOWN, START, END)
+LONGEST = 4  # bytes of a character
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 
 # What tokenisers made elsewhere call these pieces. One piece may be start and end, as in GPT-2, but
@@ -108,6 +109,12 @@ class Tokenizer:
         """The text of the pieces that are not special."""
         kept = [each for each in ids if each not in self._special]
         return self._backend.decode(list(self._mended(kept)))
+
+    def decode_after(self, before: Sequence[int], ids: Sequence[int]) -> str:
+        """What ids add to a text: a space that they begin with is part of it."""
+        tail = before[-LONGEST:]
+        said, whole = self.decode(tail), self.decode([*tail, *ids])
+        return whole[len(said) :] if whole.startswith(said) else self.decode(ids)
 
     def _mended(self, ids: Iterable[int]) -> Iterator[int]:
         """Bytes that are not UTF-8, such as half a character, become �; the library would give up

@@ -1,6 +1,7 @@
 """A writer: continues a text word by word with a language model."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -52,7 +53,9 @@ class Writer:
         for group in _alike(asked, search):
             found = self._find([asked[i] for i in group], tokens, search, group)
             for number, hypotheses in zip(group, found, strict=True):
-                written[number] = [self.tokenizer.decode(ids) for ids in hypotheses]
+                written[number] = [
+                    self.tokenizer.decode_after(asked[number], ids) for ids in hypotheses
+                ]
         return written
 
     def _find(
@@ -89,9 +92,10 @@ class Writer:
     ) -> Iterator[str]:
         """The continuation as it grows."""
         model = self.decodable.now
-        state, first, _ = self._read(model, prompt, tokens)
+        state, first, said = self._read(model, prompt, tokens)
         words = stream(model, state, first, self.tokenizer.end, [tokens], sampling or likeliest)
-        yield from growing((step[0][1] for step in words), self.tokenizer.decode)
+        after = partial(self.tokenizer.decode_after, [*said, int(first)])
+        yield from growing((step[0][1] for step in words), after)
 
     def speculate(
         self,
@@ -112,7 +116,8 @@ class Writer:
         words = speculate(
             model, state, int(first), self.tokenizer.end, tokens, guesser, count, sampling
         )
-        yield from growing(words, self.tokenizer.decode)
+        after = partial(self.tokenizer.decode_after, [*said, int(first)])
+        yield from growing(words, after)
 
     def score(self, texts: Sequence[str]) -> list[Score]:
         """How likely the model finds each text, and that it ends there."""

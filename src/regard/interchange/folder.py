@@ -57,16 +57,7 @@ class ModelFolder:
         pickles = [each for each in sorted(self.path.iterdir()) if each.suffix in PICKLES]
         if not pickles:
             return
-        way_out = (
-            "delete it, since the weights are in the safetensors file too."
-            if beside_safetensors
-            else "in a place you trust it in, load it with transformers and save it with "
-            "`model.save_pretrained(folder)`, or fetch the model's safetensors file."
-        )
-        raise DataError(
-            f"{pickles[0]}: is a pickle, which can run any program when it is loaded, so Regard "
-            f"takes no folder that has one; {way_out}"
-        )
+        raise pickle_error(pickles[0], beside_safetensors)
 
     def _check_complete(self, tensors: dict[str, Tensor]) -> None:
         """Of weights in several files, none may be missing."""
@@ -78,6 +69,32 @@ class ModelFolder:
                     f"{self.path / index[missing[0]]}: is missing or incomplete: it should have "
                     f"{missing[0]}; fetch it again."
                 )
+
+
+def is_pickle(file: Path) -> bool:
+    """By how it begins: with the number of its protocol and a command, or as the zip file that
+    torch puts one into."""
+    try:
+        with file.open("rb") as content:
+            start = content.read(3)
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read ({error.strerror}).") from None
+    return len(start) == 3 and (
+        start == b"PK\3" or (start[0] == 0x80 and 2 <= start[1] <= 5 and start[2] != 0)
+    )
+
+
+def pickle_error(file: Path, beside_safetensors: bool) -> DataError:
+    way_out = (
+        "delete it, since the weights are in the safetensors file too."
+        if beside_safetensors
+        else "in a place you trust it in, load it with transformers and save it with "
+        "`model.save_pretrained(folder)`, or fetch the model's safetensors file."
+    )
+    return DataError(
+        f"{file}: is a pickle, which can run any program when it is loaded, so Regard "
+        f"takes no folder that has one; {way_out}"
+    )
 
 
 def _tensors(file: Path) -> Iterator[tuple[str, Tensor]]:
