@@ -10,6 +10,7 @@ from regard import __version__
 from regard.cli.check import check
 from regard.cli.demo import demo
 from regard.cli.doctor import doctor
+from regard.cli.embed import embed
 from regard.cli.export import export
 from regard.cli.generate import generate
 from regard.cli.heads import heads
@@ -36,6 +37,7 @@ for command in (
     translate,
     generate,
     score,
+    embed,
     look,
     heads,
     export,

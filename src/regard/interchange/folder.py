@@ -25,8 +25,20 @@ class ModelFolder:
         self.config: dict[str, Any] = self.read_json("config.json")
 
     def read_json(self, name: str) -> dict[str, Any]:
+        content = self._read(name)
+        if not isinstance(content, dict):
+            raise DataError(f"{self.path / name}: not a JSON object.")
+        return content
+
+    def read_list(self, name: str) -> list[dict[str, Any]]:
+        content = self._read(name)
+        if not isinstance(content, list) or not all(isinstance(each, dict) for each in content):
+            raise DataError(f"{self.path / name}: not a JSON list of objects.")
+        return content
+
+    def _read(self, name: str) -> Any:
         try:
-            content = json.loads((self.path / name).read_text(encoding="utf-8"))
+            return json.loads((self.path / name).read_text(encoding="utf-8"))
         except OSError as error:
             raise DataError(
                 f"{self.path / name}: cannot be read ({error.strerror}); a Hugging Face model "
@@ -34,9 +46,6 @@ class ModelFolder:
             ) from None
         except ValueError as error:
             raise DataError(f"{self.path / name}: not JSON ({error}).") from None
-        if not isinstance(content, dict):
-            raise DataError(f"{self.path / name}: not a JSON object.")
-        return content
 
     def has(self, name: str) -> bool:
         return (self.path / name).is_file()

@@ -15,6 +15,7 @@ from regard.errors import DataError
 from regard.interchange.families import Family, family_of
 from regard.interchange.folder import ModelFolder
 from regard.interchange.llama2c import BETWEEN, Checkpoint, is_checkpoint
+from regard.interchange.sentences import reading_of
 from regard.interchange.tokenizers import tokenizer_of
 from regard.models.kind import ModelSpec
 from regard.models.weights import set_weights, weights_of
@@ -46,6 +47,8 @@ def import_model(source: Path, run: Path, languages: Direction | None = None) ->
         details["begin"] = [folder.config.get("bos_token_id", tokenizer.start)]
     if isinstance(folder, Checkpoint):
         details["end"] = BETWEEN
+    elif family.job == "encoder":
+        details |= reading_of(folder, spec.max_length)
     elif family.job == "translation":
         details["start"] = folder.config.get("decoder_start_token_id", tokenizer.start)
         details["never"] = _never(folder)
