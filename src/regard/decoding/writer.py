@@ -1,6 +1,6 @@
 """A writer: continues a text word by word with a language model."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -53,9 +53,8 @@ class Writer:
         for group in _alike(asked, search):
             found = self._find([asked[i] for i in group], tokens, search, group)
             for number, hypotheses in zip(group, found, strict=True):
-                written[number] = [
-                    self.tokenizer.decode_after(asked[number], ids) for ids in hypotheses
-                ]
+                text = self._after(prompts[number])
+                written[number] = [text(ids) for ids in hypotheses]
         return written
 
     def _find(
@@ -92,10 +91,9 @@ class Writer:
     ) -> Iterator[str]:
         """The continuation as it grows."""
         model = self.decodable.now
-        state, first, said = self._read(model, prompt, tokens)
+        state, first, _ = self._read(model, prompt, tokens)
         words = stream(model, state, first, self.tokenizer.end, [tokens], sampling or likeliest)
-        after = partial(self.tokenizer.decode_after, [*said, int(first)])
-        yield from growing((step[0][1] for step in words), after)
+        yield from growing((step[0][1] for step in words), self._after(prompt))
 
     def speculate(
         self,
@@ -116,8 +114,7 @@ class Writer:
         words = speculate(
             model, state, int(first), self.tokenizer.end, tokens, guesser, count, sampling
         )
-        after = partial(self.tokenizer.decode_after, [*said, int(first)])
-        yield from growing(words, after)
+        yield from growing(words, self._after(prompt))
 
     def score(self, texts: Sequence[str]) -> list[Score]:
         """How likely the model finds each text, and that it ends there."""
@@ -157,6 +154,10 @@ class Writer:
                 f"the prompt has {given:,} tokens, {tokens:,} more are asked for, and this "
                 f"model takes {self.max_length:,} in all: shorten the prompt, or ask for less."
             )
+
+    def _after(self, prompt: str) -> Callable[[Sequence[int]], str]:
+        """How ids that follow a prompt are written down."""
+        return partial(self.tokenizer.decode_after, self.tokenizer.encode(prompt))
 
     def _check_same_words(self, draft: "Writer") -> None:
         if draft.tokenizer.fingerprint != self.tokenizer.fingerprint:
