@@ -5,7 +5,7 @@ import json
 import os
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -110,11 +110,16 @@ class Tokenizer:
         kept = [each for each in ids if each not in self._special]
         return self._backend.decode(list(self._mended(kept)))
 
-    def decode_after(self, before: Sequence[int], ids: Sequence[int]) -> str:
-        """What ids add to a text: a space that they begin with is part of it."""
+    def decode_after(self, before: Sequence[int]) -> Callable[[Sequence[int]], str]:
+        """What ids add to a text when they follow others: a space that they begin with too."""
         tail = before[-LONGEST:]
-        said, whole = self.decode(tail), self.decode([*tail, *ids])
-        return whole[len(said) :] if whole.startswith(said) else self.decode(ids)
+        said = self.decode(tail)
+
+        def decode(ids: Sequence[int]) -> str:
+            whole = self.decode([*tail, *ids])
+            return whole[len(said) :] if whole.startswith(said) else self.decode(ids)
+
+        return decode
 
     def _mended(self, ids: Iterable[int]) -> Iterator[int]:
         """Bytes that are not UTF-8, such as half a character, become �; the library would give up

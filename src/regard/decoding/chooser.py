@@ -1,5 +1,6 @@
-"""A chooser: labels by likelihood. A language model that never saw a label is asked which of several
-continuations of a text it finds likeliest.
+"""A chooser: labels by likelihood.
+
+A language model that never saw a label is asked which continuation of a text it finds likeliest.
 
     score(label) = log p(continuation | text in its template)     "total"
                    the same, by token                              "mean"

@@ -1,7 +1,6 @@
 """A writer: continues a text word by word with a language model."""
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -157,7 +156,7 @@ class Writer:
 
     def _after(self, prompt: str) -> Callable[[Sequence[int]], str]:
         """How ids that follow a prompt are written down."""
-        return partial(self.tokenizer.decode_after, self.tokenizer.encode(prompt))
+        return self.tokenizer.decode_after(self.tokenizer.encode(prompt))
 
     def _check_same_words(self, draft: "Writer") -> None:
         if draft.tokenizer.fingerprint != self.tokenizer.fingerprint:

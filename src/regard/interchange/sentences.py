@@ -1,8 +1,8 @@
 """How a folder of sentence-transformers makes one vector of a text, by its own papers.
 
-modules.json                what comes after what: the encoder, pooling, perhaps a vector of length 1
+modules.json                what follows what: the encoder, pooling, perhaps vectors of length 1
 1_Pooling/config.json       which states the vector is made of
-sentence_bert_config.json   how long a text it was trained for, often shorter than it has positions
+sentence_bert_config.json   how long the texts it was trained on are; it may have more positions
 """
 
 from typing import Any
