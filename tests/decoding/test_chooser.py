@@ -139,7 +139,7 @@ def test_bad_questions_are_refused(writer: Writer) -> None:
         Chooser(writer, TEMPLATE, LABELS).classify(["A dog", "A dog runs. " * 20])
 
 
-def test_a_model_of_characters(tmp_path: Path) -> None:
+def test_a_model_of_characters() -> None:
     """Where nothing lies across borders, the likelihoods of all one-letter continuations are the
     model's next step."""
     tokenizer = character.Spec().train(TEXT)

@@ -153,7 +153,8 @@ def checkpoint(version: int, tied: bool, folder: Path) -> tuple[Path, dict[str, 
     made |= {"cos": np.cos(angles).astype("<f4"), "sin": np.sin(angles).astype("<f4")}
     sizes = (dim, inner, layers, heads, key_heads, vocabulary, context)
     if version:
-        order = ["attention_norm", "ffn_norm", "norm", "tokens", *"wq wk wv wo w1 w2 w3".split()]
+        order = ["attention_norm", "ffn_norm", "norm", "tokens", "wq", "wk", "wv", "wo"]
+        order += ["w1", "w2", "w3"]
         start = struct.pack("<Ii7iB", 0x616B3432, version, *sizes, tied).ljust(256, b"\0")
     else:
         order = ["tokens", *per_layer, "norm", "cos", "sin"]

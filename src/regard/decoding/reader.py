@@ -74,7 +74,8 @@ class Reader:
 
     def similarity(self, one: str, other: str) -> float:
         """How alike two texts are: the cosine of the angle between their vectors, -1 to 1."""
-        return float(F.cosine_similarity(*self.embed([one, other]), dim=0))
+        vectors = self.embed([one, other])
+        return float(cosines(vectors[:1], vectors[1:]))
 
     def ids(self, text: str, number: int = 1) -> list[int]:
         """What this model is given for a text; refuses what it cannot take."""

@@ -135,9 +135,7 @@ def _around(backend: Backend, found: SentencePieces) -> Backend:
         steps.append(normalizers.Precompiled(found.replacements))
     if found.trims:  # spaces at both ends, and of several in a row all but one
         steps += [normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")]
-    if (
-        found.is_bpe
-    ):  # a space comes first even where there is one, and words are merged as one text
+    if found.is_bpe:  # a space comes first even where there is one; merges may cross others
         steps += [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
     else:
         backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
