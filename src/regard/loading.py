@@ -55,6 +55,11 @@ def load_writer(folder: Path | str, bits: int = 32) -> Writer:
     return _loaded(folder, bits, Writer, made_by)
 
 
+def load_reader(folder: Path | str) -> Reader:
+    """The encoder in a run folder; a model for something else is refused."""
+    return _loaded(folder, 32, Reader, "`regard import` of an encoder")
+
+
 def load_translator(folder: Path | str, bits: int = 32) -> Translator:
     """The translator in a run folder; a model for something else is refused."""
     made_by = "`regard demo`, or by `regard train` for translation"
@@ -86,7 +91,9 @@ def _writer(run: Run, model: Any, tokenizer: Tokenizer, bits: int) -> Writer:
 
 
 def _reader(run: Run, model: Any, tokenizer: Tokenizer) -> Reader:
-    return Reader(cast("Encoder", model), tokenizer, run.details["max_length"])
+    length = run.details["max_length"]
+    pooling, normalise = run.details.get("pooling", "mean"), run.details.get("normalise", True)
+    return Reader(cast("Encoder", model), tokenizer, length, pooling, normalise)
 
 
 def _labeller(run: Run, model: Any, tokenizer: Tokenizer) -> Labeller:

@@ -52,6 +52,22 @@ def test_a_sentencepiece_model(kind: str, tmp_path: Path) -> None:
             assert ours.decode(ours.encode(line)) == theirs.decode(theirs.encode(line)), line
 
 
+def test_spaces_that_mean_something(tmp_path: Path) -> None:
+    """As in Llama: none is taken away, and one comes first even where there is one."""
+    more = {"byte_fallback": True, "remove_extra_whitespaces": False}
+    more["normalization_rule_name"] = "identity"
+    path = trained("bpe", tmp_path / "model", "tokenizer.model", **more)
+    theirs = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    ours = tokenizer_of(folder_of(tmp_path / "model"))
+    for line in [*LINES, " one", "   "]:
+        ids = theirs.encode(line)
+        assert ours.encode(line) == ids, line
+        assert ours.decode(ids) == line
+        for cut in range(len(ids) + 1):  # in two parts it is the same text
+            if "\ufffd" not in (before := ours.decode(ids[:cut])):
+                assert before + ours.decode_after(ids[:cut])(ids[cut:]) == line
+
+
 @pytest.mark.filterwarnings("ignore:Recommended")  # a package for something else
 def test_marian(tmp_path: Path) -> None:
     path = tmp_path / "marian"

@@ -11,6 +11,7 @@ from regard.cli.check import check
 from regard.cli.demo import demo
 from regard.cli.doctor import doctor
 from regard.cli.evaluate import evaluate
+from regard.cli.embed import embed
 from regard.cli.export import export
 from regard.cli.generate import generate
 from regard.cli.heads import heads
@@ -39,6 +40,7 @@ for command in (
     generate,
     score,
     evaluate,
+    embed,
     look,
     heads,
     export,

@@ -5,7 +5,7 @@ import json
 import os
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -17,7 +17,9 @@ from regard.runs import Run
 
 PAD, UNKNOWN, START, END = "<pad>", "<unk>", "<s>", "</s>"
 MASK = "<mask>"
+ROLES = ("pad", "start", "end")  # what a run may give to other pieces than the names say
 SPECIAL = (PAD, UNKNOWN, START, END)
+LONGEST = 4  # bytes of a character
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 
 # What tokenisers made elsewhere call these pieces. One piece may be start and end, as in GPT-2, but
@@ -67,18 +69,21 @@ class Tokenizer:
 
     @classmethod
     def from_run(cls, run: Run) -> "Tokenizer":
-        """That of a run, whose start and padding may be other pieces than their names say."""
+        """That of a run, in which a role may be another piece's than the names say."""
         tokenizer = cls.from_json(run.tokenizer)
-        tokenizer.start = run.details.get("start", tokenizer.start)
-        tokenizer.pad = run.details.get("pad", tokenizer.pad)
+        for role in ROLES:
+            setattr(tokenizer, role, run.details.get(role, getattr(tokenizer, role)))
         return tokenizer
 
     @property
     def renamed(self) -> dict[str, int]:
-        """Start and padding, where they are other pieces than their names say: for a run."""
-        own = Tokenizer.from_json(self.to_json())
-        found = {"start": (self.start, own.start), "pad": (self.pad, own.pad)}
-        return {name: now for name, (now, before) in found.items() if now != before}
+        """Roles that are another piece's than the names say: for a run."""
+        named = Tokenizer.from_json(self.to_json())
+        return {
+            role: getattr(self, role)
+            for role in ROLES
+            if getattr(self, role) != getattr(named, role)
+        }
 
     def to_json(self) -> str:
         return self._backend.to_str(pretty=True)
@@ -129,6 +134,17 @@ class Tokenizer:
         """The text of the pieces that are not special."""
         kept = [each for each in ids if each not in self._special]
         return self._backend.decode(list(self._mended(kept)))
+
+    def decode_after(self, before: Sequence[int]) -> Callable[[Sequence[int]], str]:
+        """What ids add to a text when they follow others: a space that they begin with too."""
+        tail = before[-LONGEST:]
+        said = self.decode(tail)
+
+        def decode(ids: Sequence[int]) -> str:
+            whole = self.decode([*tail, *ids])
+            return whole[len(said) :] if whole.startswith(said) else self.decode(ids)
+
+        return decode
 
     def _mended(self, ids: Iterable[int]) -> Iterator[int]:
         """Bytes that are not UTF-8, such as half a character, become �; the library would give up

@@ -1,7 +1,7 @@
 """A labeller: texts to labels, with probabilities."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import nn
@@ -17,6 +17,7 @@ BATCH = 64
 class Judgement:
     label: str
     probability: float
+    probabilities: Mapping[str, float] = field(default_factory=dict)  # of every label
 
 
 class Labeller:

@@ -5,7 +5,7 @@ tokens of a prompt that fit are kept, and a continuation that would pass the end
 on with the beginning forgotten.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -69,7 +69,8 @@ class Writer:
         for group in _alike(asked, search):
             found = self._find([asked[i] for i in group], tokens, search, group)
             for number, hypotheses in zip(group, found, strict=True):
-                written[number] = [self.tokenizer.decode(ids) for ids in hypotheses]
+                text = self._after(prompts[number])
+                written[number] = [text(ids) for ids in hypotheses]
         return written
 
     def _find(
@@ -115,7 +116,7 @@ class Writer:
         model = self._stepper(len(ids), tokens)
         state, first = self._read(model, ids)
         words = stream(model, state, first, self.tokenizer.end, [tokens], sampling or likeliest)
-        yield from growing((step[0][1] for step in words), self.tokenizer.decode)
+        yield from growing((step[0][1] for step in words), self._after(prompt))
 
     def speculate(
         self,
@@ -145,7 +146,7 @@ class Writer:
         words = speculate(
             model, state, int(first), self.tokenizer.end, tokens, guesser, count, sampling
         )
-        yield from growing(words, self.tokenizer.decode)
+        yield from growing(words, self._after(prompt))
 
     def score(self, texts: Sequence[str]) -> list[Score]:
         """How likely the model finds each text, and that it ends there."""
@@ -223,6 +224,10 @@ class Writer:
                 f"model takes {self.max_length:,} in all: shorten the prompt, ask for less, or let "
                 f"the beginning be forgotten (--window; in Python, window=True)."
             )
+
+    def _after(self, prompt: str) -> Callable[[Sequence[int]], str]:
+        """How ids that follow a prompt are written down."""
+        return self.tokenizer.decode_after(self.tokenizer.encode(prompt))
 
     def _check_same_words(self, draft: "Writer") -> None:
         if draft.tokenizer.fingerprint != self.tokenizer.fingerprint:

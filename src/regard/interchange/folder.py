@@ -25,8 +25,20 @@ class ModelFolder:
         self.config: dict[str, Any] = self.read_json("config.json")
 
     def read_json(self, name: str) -> dict[str, Any]:
+        content = self._read(name)
+        if not isinstance(content, dict):
+            raise DataError(f"{self.path / name}: not a JSON object.")
+        return content
+
+    def read_list(self, name: str) -> list[dict[str, Any]]:
+        content = self._read(name)
+        if not isinstance(content, list) or not all(isinstance(each, dict) for each in content):
+            raise DataError(f"{self.path / name}: not a JSON list of objects.")
+        return content
+
+    def _read(self, name: str) -> Any:
         try:
-            content = json.loads((self.path / name).read_text(encoding="utf-8"))
+            return json.loads((self.path / name).read_text(encoding="utf-8"))
         except OSError as error:
             raise DataError(
                 f"{self.path / name}: cannot be read ({error.strerror}); a Hugging Face model "
@@ -34,9 +46,6 @@ class ModelFolder:
             ) from None
         except ValueError as error:
             raise DataError(f"{self.path / name}: not JSON ({error}).") from None
-        if not isinstance(content, dict):
-            raise DataError(f"{self.path / name}: not a JSON object.")
-        return content
 
     def has(self, name: str) -> bool:
         return (self.path / name).is_file()
@@ -57,16 +66,7 @@ class ModelFolder:
         pickles = [each for each in sorted(self.path.iterdir()) if each.suffix in PICKLES]
         if not pickles:
             return
-        way_out = (
-            "delete it, since the weights are in the safetensors file too."
-            if beside_safetensors
-            else "in a place you trust it in, load it with transformers and save it with "
-            "`model.save_pretrained(folder)`, or fetch the model's safetensors file."
-        )
-        raise DataError(
-            f"{pickles[0]}: is a pickle, which can run any program when it is loaded, so Regard "
-            f"takes no folder that has one; {way_out}"
-        )
+        raise pickle_error(pickles[0], beside_safetensors)
 
     def _check_complete(self, tensors: dict[str, Tensor]) -> None:
         """Of weights in several files, none may be missing."""
@@ -78,6 +78,32 @@ class ModelFolder:
                     f"{self.path / index[missing[0]]}: is missing or incomplete: it should have "
                     f"{missing[0]}; fetch it again."
                 )
+
+
+def is_pickle(file: Path) -> bool:
+    """By how it begins: with the number of its protocol and a command, or as the zip file that
+    torch puts one into."""
+    try:
+        with file.open("rb") as content:
+            start = content.read(3)
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read ({error.strerror}).") from None
+    return len(start) == 3 and (
+        start == b"PK\3" or (start[0] == 0x80 and 2 <= start[1] <= 5 and start[2] != 0)
+    )
+
+
+def pickle_error(file: Path, beside_safetensors: bool) -> DataError:
+    way_out = (
+        "delete it, since the weights are in the safetensors file too."
+        if beside_safetensors
+        else "in a place you trust it in, load it with transformers and save it with "
+        "`model.save_pretrained(folder)`, or fetch the model's safetensors file."
+    )
+    return DataError(
+        f"{file}: is a pickle, which can run any program when it is loaded, so Regard "
+        f"takes no folder that has one; {way_out}"
+    )
 
 
 def _tensors(file: Path) -> Iterator[tuple[str, Tensor]]:

