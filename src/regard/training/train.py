@@ -282,6 +282,7 @@ def _finish(
         papers={
             "README.md": card(recipe, finished, prepared.ledger, standing, parameters),
             **{f"{name}.svg": drawn for name, drawn in curves(events).items()},
+            **finished.papers,
         },
     )
     runs.write(run, folder)
