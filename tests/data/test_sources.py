@@ -263,10 +263,8 @@ def test_labels_in_json(tmp_path: Path) -> None:
 
 
 def test_a_file_for_each_label(tmp_path: Path, shared_data: Path) -> None:
-    good, bad = (
-        write(tmp_path / "good", "fine\nsuperb"),
-        write(tmp_path / "bad", "dull\n\xff".encode("latin-1")),
-    )
+    good = write(tmp_path / "good", "fine\nsuperb")
+    bad = write(tmp_path / "bad", b"dull\n\xff")
     lines = read(kind="by-file", classes={"+": good, "-": [bad, bad]})
     dull = Record(Place(bad, 1), ("dull",), labels=("-",))
     assert lines[:3] == [

@@ -8,6 +8,7 @@ import typer
 
 from regard import __version__
 from regard.cli.check import check
+from regard.cli.classify import classify
 from regard.cli.demo import demo
 from regard.cli.doctor import doctor
 from regard.cli.export import export
@@ -36,6 +37,7 @@ for command in (
     translate,
     generate,
     score,
+    classify,
     look,
     heads,
     export,

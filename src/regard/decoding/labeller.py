@@ -59,23 +59,25 @@ class Labeller:
     def device(self) -> torch.device:
         return next(self.model.parameters()).device
 
-    def classify(self, texts: Sequence[Text]) -> list[Judgement]:
-        """The likeliest label of each text, and how likely every label is."""
+    def classify(
+        self, texts: Sequence[Text], places: Sequence[str] | None = None
+    ) -> list[Judgement]:
+        """The likeliest label of each text, and how likely every label is.
+
+        `places` is what each text is called where it has to be refused.
+        """
         judged = []
-        for row in self.judge(texts).exp().tolist():
+        for row in self.judge(texts, places).exp().tolist():
             by_label = dict(zip(self.labels, row, strict=True))
             label = max(by_label, key=by_label.__getitem__)
             judged.append(Judgement(label, by_label[label], by_label))
         return judged
 
-    def judge(self, texts: Sequence[Text]) -> Tensor:
-        """log p of each label for each text (N, labels)."""
-        rows = [self.ids(text, f"text {number}") for number, text in enumerate(texts, start=1)]
-        return self.judge_ids(rows)
-
     @torch.inference_mode()
-    def judge_ids(self, rows: Sequence[list[int]]) -> Tensor:
-        """The same for what `ids` gave."""
+    def judge(self, texts: Sequence[Text], places: Sequence[str] | None = None) -> Tensor:
+        """log p of each label for each text (N, labels)."""
+        places = places or [f"text {number}" for number, _ in enumerate(texts, start=1)]
+        rows = list(map(self.ids, texts, places))
         order = sorted(range(len(rows)), key=lambda row: len(rows[row]))  # little padding
         found = torch.empty(len(rows), len(self.labels))
         for start in range(0, len(rows), BATCH):

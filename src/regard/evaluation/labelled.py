@@ -37,9 +37,13 @@ def evaluate_labeller(labeller: Labeller, records: Iterable[Record]) -> Report:
     tally, waiting = Tally(labeller.labels, labeller.several), iter(records)
     classes = len(labeller.labels) if labeller.several else None
     while chunk := list(islice(waiting, CHUNK)):
-        actual = [labeller.numbers(each.labels or (), str(each.place)) for each in chunk]
-        rows = [labeller.ids(labelled_text(each), str(each.place)) for each in chunk]
-        tally.add(labeller.judge_ids(rows), label_tensor(actual, classes))
+        places = [str(each.place) for each in chunk]
+        actual = [
+            labeller.numbers(each.labels or (), place)
+            for each, place in zip(chunk, places, strict=True)
+        ]
+        judged = labeller.judge(list(map(labelled_text, chunk)), places)
+        tally.add(judged, label_tensor(actual, classes))
     if not tally.texts:
         raise DataError("there is no labelled text to score on.")
     return tally.report()
