@@ -7,6 +7,7 @@ One number is fitted on texts that were not trained on. It changes no decision, 
 
 import math
 
+import torch
 from torch import Tensor
 
 from regard.evaluation.classification import one_hot
@@ -19,15 +20,15 @@ def fit_temperature(logits: Tensor, actual: Tensor) -> float:
     """What to divide logits (N, labels) by, so that they are as sure as they are right.
 
     The likelihood of what was right is concave in 1 / temperature, so its slope is followed to
-    zero. As in Platt (1999), what was right counts as right in all but one of
-    N + labels cases each: a model without a mistake on few texts is not to be certain for ever.
+    zero. As in Platt (1999), what was right counts for N + 1 of N + 2: a model that made no
+    mistake on few texts is not to be certain of all others.
     """
     logits = logits.double()
     several = actual.dim() == 2
-    wanted = (actual.bool() if several else one_hot(actual, logits)).double()
-    # Binary decisions have two outcomes, whatever the number of labels.
-    outcomes = 2 if several else logits.size(1)
-    wanted = (wanted * len(logits) + 1) / (len(logits) + outcomes)
+    wanted = actual.bool() if several else one_hot(actual, logits)
+    others = 1 if several else logits.size(1) - 1  # a decision by itself is yes or no
+    doubt = 1 / (len(logits) + 2)
+    wanted = torch.where(wanted, 1 - doubt, doubt / others).double()
     said = (wanted * logits).sum()
     low, high = -math.log(WARMEST), math.log(WARMEST)  # of 1 / temperature
     for _ in range(HALVINGS):

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from regard.evaluation.classification import MISSED, Report
+from regard.evaluation.classification import MISSED, Report, interval
 from regard.evaluation.drawing import figure_of
 
 MOST = 25  # labels in a picture: more could not be read
@@ -60,14 +60,13 @@ def _most_confused(report: Report) -> list[int]:
         if had != given:
             mistakes[had] += texts
             mistakes[given if given != MISSED else had] += texts
-    return sorted(np.argsort(-mistakes, kind="stable")[:MOST].tolist())
+    most = np.argsort(-mistakes, kind="stable")[:MOST]
+    return sorted(most[: max(2, np.count_nonzero(mistakes))].tolist())
 
 
 def _title(report: Report, shown: int) -> str:
-    what = "Of the texts that have a label, how many were given which"
-    if shown < len(report.labels):
-        what += f"\n(the {shown} most confused of {len(report.labels):,} labels)"
-    return what
+    most = f"\nthe {shown} most confused of {len(report.labels):,} labels"
+    return "What was taken for what" + most * (shown < len(report.labels))
 
 
 def _number(axes: Any, counts: Numbers, had: Numbers) -> None:
@@ -86,16 +85,21 @@ def _number(axes: Any, counts: Numbers, had: Numbers) -> None:
 def calibration(report: Report) -> str:
     """How often the model is right where it is so sure; on the line, it is honest."""
     sure = [each.confidence for each in report.bins]
-    right = [each.right for each in report.bins]
+    right = np.array([each.right for each in report.bins])
+    spans = [interval(round(each.right * each.decisions), each.decisions) for each in report.bins]
+    margins = np.abs(np.array(spans).T - right)  # below and above
     with figure_of(4.6, 4.6) as (figure, save):
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
         above.plot([0, 1], [0, 1], color="#999999", linewidth=1, label="as sure as right")
-        above.plot(sure, right, marker="o", markersize=4, label="this model")
+        above.errorbar(
+            sure, right, margins, marker="o", markersize=4, elinewidth=1, label="this model, 95 %"
+        )
         above.set_ylabel("share that has the label" if report.several else "share right")
         above.set_ylim(-0.02, 1.02)
         above.set_title(f"Expected calibration error {report.calibration_error:.1%}", fontsize=10)
         above.legend(frameon=False)
         below.bar(sure, [each.decisions for each in report.bins], width=0.04)
+        below.set_yscale("log")  # most decisions are easy ones
         below.set_ylabel("decisions" if report.several else "texts")
         below.set_xlabel("probability given")
         below.set_xlim(-0.02, 1.02)

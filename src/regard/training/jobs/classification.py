@@ -160,8 +160,8 @@ class Classification:
     def _card(self, found: Report, raw: Report, temperature: float, part: str) -> str:
         rows = sorted(found.labels, key=lambda each: -each.texts)
         lines = "\n".join(
-            f"| {each.label} | {each.texts:,} | {each.precision:.1%} | {each.recall:.1%} | "
-            f"{each.f1:.1%} |"
+            f"| {each.label.replace('|', '¦')} | {each.texts:,} | {each.precision:.1%} | "
+            f"{each.recall:.1%} | {each.f1:.1%} |"
             for each in rows[:SHOWN]
         )
         more = f"\nThe {SHOWN} commonest of {len(rows):,} labels.\n" * (len(rows) > SHOWN)
