@@ -98,8 +98,10 @@ def calibration(report: Report) -> str:
         above.set_ylim(-0.02, 1.02)
         above.set_title(f"Expected calibration error {report.calibration_error:.1%}", fontsize=10)
         above.legend(frameon=False)
-        below.bar(sure, [each.decisions for each in report.bins], width=0.04)
-        below.set_yscale("log")  # most decisions are easy ones
+        counts = [each.decisions for each in report.bins]
+        below.bar(sure, counts, width=0.04)
+        if max(counts) > 100 * min(counts):  # most decisions are easy ones
+            below.set_yscale("log")
         below.set_ylabel("decisions" if report.several else "texts")
         below.set_xlabel("probability given")
         below.set_xlim(-0.02, 1.02)
