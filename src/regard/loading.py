@@ -8,6 +8,7 @@ from typing import Any, TypeVar, cast
 from regard import runs
 from regard.config import validate
 from regard.data.corpus import Direction
+from regard.data.labels import LabelsSpec
 from regard.data.languages import LanguageGuess
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.labeller import Labeller
@@ -97,4 +98,7 @@ def _reader(run: Run, model: Any, tokenizer: Tokenizer) -> Reader:
 
 
 def _labeller(run: Run, model: Any, tokenizer: Tokenizer) -> Labeller:
-    return Labeller(model, tokenizer, run.details["labels"], run.details["max_length"])
+    written = validate(LabelsSpec, run.details.get("written", {}), "details.written")
+    sides, temperature = run.details.get("sides", 1), run.details.get("temperature", 1.0)
+    labels, length = run.details["labels"], run.details["max_length"]
+    return Labeller(model, tokenizer, labels, length, sides, written, temperature)

@@ -177,9 +177,12 @@ def test_labels_are_those_of_the_training_text(tmp_path: Path) -> None:
     del train["languages"], dev["languages"]
     prepared = made(tmp_path, train=train, dev=dev, checks={"max_lost": 0.5})
     assert prepared.labels == ("bad", "good")
-    assert prepared.train.labels(np.arange(4)).tolist() == [1, 0, 1, 0]
-    assert prepared.dev.labels(np.arange(1)).tolist() == [0]
+    assert [row.tolist() for row in prepared.train.labels(np.arange(4))] == [[1], [0], [1], [0]]
+    assert [row.tolist() for row in prepared.dev.labels(np.arange(1))] == [[0]]
     assert counts(prepared.ledger, "dev") == {"unknown label": 1}
+    (example,) = tally(prepared.ledger, "dev").dropped["unknown label"].first
+    assert example.line == 2
+    assert example.found == "no training text has the label 'ugly'"
 
 
 def test_pieces_are_counted_by_language(tmp_path: Path) -> None:

@@ -45,11 +45,13 @@ def write(path: Path, content: str | bytes) -> str:
 # ── every kind ───────────────────────────────────────────────────────────────────────────────────
 
 EXAMPLES: dict[str, dict[str, Any]] = {
+    "by-file": {"classes": {"good": "a.pos", "bad": ["b.neg", "c.neg"]}},
     "files": {"source": "a.fr", "target": "a.en", **FR_EN},
     "grammar": {"part": "pronouns"},
     "hub": {"name": "owner/set", "columns": ["fr", "en"], **FR_EN},
     "jsonl": {"path": "a.jsonl", "keys": ["translation.fr", "translation.en"], **FR_EN},
-    "labelled": {"path": "a.tsv"},
+    "labelled": {"path": "a.tsv", "columns": [0, 2, 1], "labels": {"separator": ";"}},
+    "labelled-jsonl": {"path": "a.jsonl", "labels": {"separator": ",", "none": "-"}},
     "parquet": {"path": "a", "split": "train", "columns": ["fr", "en"], **FR_EN},
     "po": {"path": "fr.po", "languages": ["en", "fr"]},
     "text": {"path": ["a.txt", "b/"], "documents": "blank", "part": [0, 0.9]},
@@ -86,9 +88,11 @@ def test_languages_are_two_names(languages: Any, complaint: str) -> None:
     )
 
 
-@pytest.mark.parametrize("kind", ["files", "jsonl", "labelled", "parquet", "po", "text", "tsv"])
+@pytest.mark.parametrize("kind", sorted(EXAMPLES.keys() - {"grammar", "hub"}))
 def test_a_missing_file_is_named(tmp_path: Path, kind: str) -> None:
     given = EXAMPLES[kind] | {"path": tmp_path / "nowhere"}
+    if kind == "by-file":
+        given = {"classes": {"good": tmp_path / "nowhere"}}
     if kind == "files":
         given = {"source": tmp_path / "nowhere", "target": tmp_path / "nowhere", **FR_EN}
     with pytest.raises(DataError, match=r"nowhere: (cannot be read \(No|there is no) such file"):
@@ -194,7 +198,7 @@ def test_a_first_line_too_narrow_is_the_one_rejected(tmp_path: Path) -> None:
 def test_a_table_with_labels(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", b"fine\t1\nbad\xff\t0\nno label\n")
     lines = read(kind="labelled", path=path)
-    assert lines[0] == Record(Place(path, 1), ("fine", "1"))
+    assert lines[0] == Record(Place(path, 1), ("fine",), labels=("1",))
     assert [line.why for line in lines if isinstance(line, Rejected)] == [
         "invalid UTF-8",
         "wrong columns",
@@ -205,8 +209,77 @@ def test_real_tables_are_read(shared_data: Path) -> None:
     path = shared_data / "tatoeba-fr-en" / "dev.tsv.gz"
     read_pairs = pairs(kind="tsv", path=path, **FR_EN)
     assert (len(read_pairs), read_pairs[0]) == (1733, ("J’ai fait signe.", "I waved."))
-    labels = {label for _, label in pairs(kind="labelled", path=shared_data / "sst2" / "dev.tsv")}
-    assert labels == {"0", "1"}
+    rated = read(kind="labelled", path=shared_data / "sst2" / "dev.tsv")
+    assert {line.labels for line in rated if isinstance(line, Record)} == {("0",), ("1",)}
+
+
+def test_pairs_and_several_labels(tmp_path: Path) -> None:
+    table = "one\ttwo\tnews; sport ;news\na\tb\t-\nc\td\tnews;;sport\ne\tf\t \n"
+    path = write(tmp_path / "a.tsv", table)
+    written = {"separator": ";", "none": "-"}
+    lines = read(kind="labelled", path=path, columns=[0, 1, 2], labels=written)
+    assert lines == [
+        Record(Place(path, 1), ("one", "two"), labels=("news", "sport")),
+        Record(Place(path, 2), ("a", "b"), labels=()),
+        Rejected(Place(path, 3), "empty label", "a label is missing in 'news;;sport'"),
+        Rejected(Place(path, 4), "empty label", "a label is missing in ' '"),
+    ]
+    (first, *_) = read(kind="labelled", path=path, columns=[0, 2])
+    assert first == Record(Place(path, 1), ("one",), labels=("news; sport ;news",))
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"columns": [0]}, "columns: tuple should have at least 2 items"),
+        ({"columns": [0, 1, 2, 3]}, "columns: tuple should have at most 3 items"),
+        ({"labels": {"none": "-"}}, "labels: none: only where a text may have several"),
+        ({"labels": {"separator": ""}}, "labels.separator"),
+    ],
+)
+def test_what_is_no_labelled_table_is_refused(given: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        source(kind="labelled", path="a.tsv", **given)
+
+
+def test_labels_in_json(tmp_path: Path) -> None:
+    lines = ['{"text": "a\\nb", "label": "x"}', '{"text": "b", "label": 1}']
+    lines += ['{"text": "c", "label": ["x", "y"]}', '{"text": "d", "label": []}', '{"text": "e"}']
+    path = write(tmp_path / "a.jsonl", "\n".join(lines))
+    one, number, two, none, missing = read(kind="labelled-jsonl", path=path)
+    assert one == Record(Place(path, 1), ("a\nb",), labels=("x",))
+    assert one.lines == 1
+    assert number == Record(Place(path, 2), ("b",), labels=("1",))
+    assert isinstance(two, Rejected)
+    assert "there are 2; labels: {separator" in two.found
+    assert isinstance(none, Rejected)
+    assert missing == Rejected(Place(path, 5), "missing label", "label is nothing")
+    given = {"path": path, "labels": {"separator": ","}, "keys": ["text", "text", "label"]}
+    several = read(kind="labelled-jsonl", **given)
+    assert several[2:4] == [
+        Record(Place(path, 3), ("c", "c"), labels=("x", "y")),
+        Record(Place(path, 4), ("d", "d"), labels=()),
+    ]
+
+
+def test_a_file_for_each_label(tmp_path: Path, shared_data: Path) -> None:
+    good = write(tmp_path / "good", "fine\nsuperb")
+    bad = write(tmp_path / "bad", b"dull\n\xff")
+    lines = read(kind="by-file", classes={"+": good, "-": [bad, bad]})
+    dull = Record(Place(bad, 1), ("dull",), labels=("-",))
+    assert lines[:3] == [
+        Record(Place(good, 1), ("fine",), labels=("+",)),
+        Record(Place(good, 2), ("superb",), labels=("+",)),
+        dull,
+    ]
+    assert isinstance(lines[3], Rejected)
+    assert lines[4] == dull
+    with pytest.raises(ConfigError, match=r"classes: .*False is not: write it in quotes"):
+        source(kind="by-file", classes={False: good, "yes": bad})
+    folder = shared_data / "movie-reviews"
+    real = {"positive": folder / "rt-polarity.pos", "negative": folder / "rt-polarity.neg"}
+    reviews = read(kind="by-file", classes=real)
+    assert sum(isinstance(each, Record) for each in reviews) == 2 * 5331
 
 
 # ── jsonl ────────────────────────────────────────────────────────────────────────────────────────

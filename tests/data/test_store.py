@@ -23,7 +23,8 @@ BYTE = TokenizerSpec.model_validate("byte").train((), ["fr", "en"])
 def written(
     path: Path, sources: Sequence[Sequence[Record]], shape: Shape, tokenizer: Tokenizer = BYTE
 ) -> Store:
-    form = Form(shape, tokenizer, tokenizer.encode_all, 1000, {"good": 0, "bad": 1})
+    sides = max(len(record.texts) for records in sources for record in records)
+    form = Form(shape, tokenizer, tokenizer.encode_all, 1000, {"good": 0, "bad": 1}, sides)
     names = [str(number) for number in range(len(sources))]
     with Scribe(path, form, Ledger(), names, path.stem) as scribe:
         for number, records in enumerate(sources):
@@ -104,13 +105,18 @@ def test_running_text_is_one_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPa
                 assert store.stream(start, length).tolist() == whole[start : start + length]
 
 
-def test_labels_are_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("texts", [("text",), ("text", "another")])
+def test_labels_are_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, texts: tuple[str, ...]
+) -> None:
     monkeypatch.setattr("regard.data.scribe.ROWS", 2)
-    labels = ["bad", "good", " good", "bad", "good"]
-    records = [Record(Place("f", n), ("text", label)) for n, label in enumerate(labels)]
+    labels = [("bad",), ("good", "bad"), (), (), ("good",)]
+    records = [Record(Place("f", n), texts, labels=each) for n, each in enumerate(labels)]
     store = written(tmp_path / "train.arrow", [records], "labelled")
-    assert store.sides == 1
-    assert store.labels(np.array([4, 3, 2, 1, 0])).tolist() == [0, 1, 0, 0, 1]
+    assert store.sides == len(texts)
+    found = store.labels(np.array([4, 3, 2, 1, 0]))
+    assert [row.tolist() for row in found] == [[0], [], [], [0, 1], [1]]
+    assert [ids.tolist() for ids in store.row(3)] == BYTE.encode_all(texts)
 
 
 def test_a_large_vocabulary_takes_wider_ids(tmp_path: Path) -> None:

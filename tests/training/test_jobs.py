@@ -210,7 +210,11 @@ def test_the_dev_loss_is_the_loss_without_smoothing_however_it_is_batched(
     ("job", "change", "complaint"),
     [
         ("writing", "training.evaluation.metric=bleu", "bleu is not measured in language-model"),
-        ("labelling", "training.evaluation.metric=chrf", "choose one of accuracy, loss"),
+        (
+            "labelling",
+            "training.evaluation.metric=chrf",
+            "one of accuracy, macro_f1",
+        ),
         ("tiny", "training.evaluation.metric=rouge", "evaluation.metric: rouge is not measured"),
         ("tiny", "training.evaluation.metric=accuracy", "choose one of bleu, chrf, loss"),
         ("writing", "job=translation", "needs sources of shape pair, and these are of shape text"),

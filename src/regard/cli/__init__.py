@@ -8,10 +8,11 @@ import typer
 
 from regard import __version__
 from regard.cli.check import check
+from regard.cli.classify import classify
 from regard.cli.demo import demo
 from regard.cli.doctor import doctor
-from regard.cli.evaluate import evaluate
 from regard.cli.embed import embed
+from regard.cli.evaluate import evaluate
 from regard.cli.export import export
 from regard.cli.generate import generate
 from regard.cli.heads import heads
@@ -41,6 +42,7 @@ for command in (
     score,
     evaluate,
     embed,
+    classify,
     look,
     heads,
     export,

@@ -13,7 +13,11 @@ Fate = Literal["drop", "keep"]
 
 # "OK" may well stand for a whole phrase: in what is as short as this, lengths tell nothing.
 SHORT = 20
-SIDES = {"pair": ("first side", "second side"), "labelled": ("text", "label"), "text": ("line",)}
+SIDES = {
+    "pair": ("first side", "second side"),
+    "labelled": ("text", "second text"),
+    "text": ("line",),
+}
 # Which setting lets more of it pass.
 SETTINGS = {
     "length ratio": "max_ratio",
@@ -44,7 +48,7 @@ def check(record: Record, spec: ChecksSpec, shape: Shape) -> Rejected | None:
     """
     # What is half a character cannot be kept: nothing that writes UTF-8 would take it.
     odd = ODD if spec.odd_characters == "drop" else SURROGATE
-    for side, text in zip(SIDES[shape], record.texts, strict=True):
+    for side, text in zip(SIDES[shape], record.texts, strict=False):
         if found := odd.search(text):
             return _odd(record, side, text, found.start())
         if shape == "text":
@@ -53,6 +57,9 @@ def check(record: Record, spec: ChecksSpec, shape: Shape) -> Rejected | None:
             return Rejected(record.place, "empty side", f"the {side} has no text")
         if len(text) > spec.max_characters:
             return Rejected(record.place, "too long", f"the {side} has {len(text):,} characters")
+    for label in record.labels or ():
+        if found := odd.search(label):
+            return _odd(record, "label", label, found.start())
     return _check_ratio(record, spec.max_ratio) if shape == "pair" else None
 
 

@@ -9,8 +9,9 @@ from pydantic import Field, field_validator, model_validator
 
 from regard.config import Spec
 from regard.data.checks import ChecksSpec, check
+from regard.data.labels import LabelsSpec
 from regard.data.records import Line, Place, Record, Rejected
-from regard.data.sources import Shape, SourceSpec
+from regard.data.sources import LabelledSpec, Shape, SourceSpec
 
 STRETCH = 4096  # characters of running text that are held out together, in whole lines
 
@@ -66,6 +67,11 @@ class DataSpec(Spec):
                     f"all sources must be of one shape, and up to {part} there are: "
                     f"{', '.join(sorted(shapes))}"
                 )
+            if len(sides := {source.sides for source in (*self.train, *sources)}) > 1:
+                raise ValueError(
+                    f"all records must have as many texts, and up to {part} there are sources "
+                    f"with {' and '.join(map(str, sorted(sides)))} beside the label"
+                )
         if self.dev is None and self.held_out == 0:
             raise ValueError("there is nothing to score on: give dev, or held_out above 0")
         offered = [str(way) for way in self._offered()]
@@ -88,8 +94,19 @@ class DataSpec(Spec):
 
     @property
     def sides(self) -> int:
-        """How many texts of a record are turned into ids."""
-        return 2 if self.shape == "pair" else 1
+        """How many texts a record has."""
+        return self.train[0].sides
+
+    @property
+    def labels(self) -> LabelsSpec:
+        """How labels are written: as in the first source that has several for a text, if any."""
+        written = [
+            source.labels
+            for sources in self.parts.values()
+            for source in sources
+            if isinstance(source, LabelledSpec)
+        ]
+        return next((each for each in written if each.several), LabelsSpec())
 
     @property
     def parts(self) -> dict[str, Sources]:

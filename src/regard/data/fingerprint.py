@@ -20,7 +20,7 @@ from regard.data.corpus import DataSpec
 from regard.data.tokenizers import TokenizerSpec
 from regard.errors import DataError
 
-FORMAT = 1  # to be raised when the same text is to become another store
+FORMAT = 2  # to be raised when the same text is to become another store
 FILE = "fingerprint.json"
 SETTLED = 2e9  # nanoseconds: a file changed just now may change again and its time not show it
 

@@ -43,7 +43,7 @@ def write_parts(
     found = survey(data, tokenizer, marks, partial(progress, "Reading"))
     labels = {label: number for number, label in enumerate(found.labels)}
     encode_all = encoder(tokenizer, found.tokenizer)
-    form = Form(data.shape, found.tokenizer, encode_all, limit, labels)
+    form = Form(data.shape, found.tokenizer, encode_all, limit, labels, data.sides)
     ledger, aside = Ledger(), _held_out(data, found.records)
     sources = {"dev": data.train, **data.parts}
     scribes = {

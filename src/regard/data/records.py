@@ -16,16 +16,17 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One example as text: (sentence, translation), (text,) or (text, label)."""
+    """One example as text: (sentence, translation), (text,), or one or two texts with labels."""
 
     place: Place
     texts: tuple[str, ...]
     ends: bool = True  # of a text cut into several records, only the last one ends it
+    labels: tuple[str, ...] | None = None  # of labelled text: one, several or none
 
     @property
     def lines(self) -> int:
         """How many lines of its file it is: one, but of running text as many as it holds."""
-        if len(self.texts) > 1:
+        if len(self.texts) > 1 or self.labels is not None:
             return 1
         return self.texts[0].count("\n") + (not self.texts[0].endswith("\n"))
 

@@ -132,9 +132,10 @@ class RowPlan:
         budget: int,
         seed: int,
         cost: Cost = packed,
+        joined: bool = False,
     ) -> None:
         """`ways` are the sides that each section may begin with; `extra` are tokens that come to
-        those of each side, in the order of the example."""
+        those of each side, in the order of the example; `joined` sides are one row in a batch."""
         longest = store.facts.longest + sum(extra)
         if longest > budget:
             raise DataError(
@@ -143,7 +144,7 @@ class RowPlan:
             )
         self._store, self._budget = store, budget
         self._extra: Ints = np.array(extra)
-        self._seed, self._cost = seed, cost
+        self._seed, self._cost, self._joined = seed, cost, joined
         self._firsts = np.array([section.first for section in store.sections])
         most = max(map(len, ways))
         self._ways = np.array([[*way, *[0] * (most - len(way))] for way in ways])
@@ -170,7 +171,8 @@ class RowPlan:
         """(N, sides) of the examples, the side that comes first first."""
         turned = (sides[:, None] + np.arange(self._store.sides)) % self._store.sides
         lengths: Ints = np.take_along_axis(self._store.lengths(rows), turned, axis=1)
-        return lengths + self._extra
+        lengths = lengths + self._extra
+        return lengths.sum(axis=1, keepdims=True) if self._joined else lengths
 
 
 def _alike(lengths: Ints) -> Ints:

@@ -20,7 +20,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.data.wordwise import Encode
 
 ROWS, CHARACTERS = 8192, 2**20  # of a record batch, whichever is reached first
-ROOM = 2  # tokens beside those of the text: a tag or a start, and an end
+ROOM = 2  # tokens beside those of a side: a tag or a start, and an end
 
 Sides = Sequence[Sequence[list[int]]]  # ids by side and record
 
@@ -34,11 +34,7 @@ class Form:
     encode_all: Encode  # as the tokeniser would, but faster where it can be
     limit: int  # tokens of a side; running text has no limit
     labels: dict[str, int]
-
-    @property
-    def sides(self) -> int:
-        """How many texts of a record are turned into ids."""
-        return 2 if self.shape == "pair" else 1
+    sides: int  # texts of a record, all of which are turned into ids
 
     def encode(self, records: Sequence[Record]) -> Sides:
         sides = [
@@ -56,17 +52,23 @@ class Form:
             return None
         if not min(lengths):
             return Rejected(record.place, "empty side", "the tokeniser leaves nothing of it")
-        if max(lengths) + ROOM > self.limit:
-            found = f"{max(lengths) + ROOM:,} tokens, and the model takes {self.limit:,}"
+        # Labelled texts are read as one sequence, with an end after each; sides of pairs are two.
+        joined = sum(lengths) + len(lengths) - 1
+        needed = ROOM + (joined if self.shape == "labelled" else max(lengths))
+        if needed > self.limit:
+            found = f"{needed:,} tokens, and the model takes {self.limit:,}"
             return Rejected(record.place, "over the limit", found)
-        if self.shape == "labelled" and record.texts[1].strip() not in self.labels:
-            return Rejected(record.place, "unknown label", "no training text has this label")
+        for label in record.labels or ():
+            if label not in self.labels:
+                found = f"no training text has the label {label!r}"
+                return Rejected(record.place, "unknown label", found)
         return None
 
 
-def fold(texts: Sequence[str]) -> bytes:
-    """Eight bytes that are the same for the same texts, but for space around them."""
-    return blake2b("\0".join(map(str.strip, texts)).encode(), digest_size=8).digest()
+def fold(record: Record) -> bytes:
+    """Eight bytes that are the same for the same texts and labels, but for space around them."""
+    said = (*record.texts, *(record.labels or ()))
+    return blake2b("\0".join(map(str.strip, said)).encode(), digest_size=8).digest()
 
 
 class Scribe:
@@ -82,7 +84,7 @@ class Scribe:
         self._part, self._read_for = path.stem, read_for
         self._form, self._ledger, self._names = form, ledger, names
         texts = 0 if self._part == "train" else form.sides
-        self._schema = store.schema(len(form.tokenizer), form.shape, texts)
+        self._schema = store.schema(len(form.tokenizer), form.shape, form.sides, texts)
         self._writer = pa.ipc.new_file(str(path), self._schema)
         self._source, self._size = 0, 0
         self._pending: list[Record] = []
@@ -135,17 +137,20 @@ class Scribe:
         make: dict[str, Callable[[pa.DataType], Any]] = {
             "first": lambda kind: _lists(sides[0], kind),
             "second": lambda kind: _lists(sides[1], kind),
-            "label": lambda _: [self._form.labels[record.texts[1].strip()] for record in records],
+            "labels": lambda kind: _lists(list(map(self._numbers, records)), kind),
             "lines": lambda _: [record.lines for record in records],
             "source": lambda _: np.full(len(records), self._source, np.int16),
             "file": lambda _: [self._number(record.place.file) for record in records],
             "line": lambda _: [record.place.line for record in records],
-            "hash": lambda _: np.frombuffer(b"".join(fold(r.texts) for r in records), np.uint64),
+            "hash": lambda _: np.frombuffer(b"".join(map(fold, records)), np.uint64),
             "text_0": lambda _: [record.texts[0] for record in records],
             "text_1": lambda _: [record.texts[1] for record in records],
         }
         columns = [make[column.name](column.type) for column in self._schema]
         return pa.record_batch(columns, schema=self._schema)
+
+    def _numbers(self, record: Record) -> list[int]:
+        return [self._form.labels[label] for label in record.labels or ()]
 
     def _number(self, file: str) -> int:
         return self.files.setdefault(file, len(self.files))

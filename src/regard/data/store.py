@@ -1,8 +1,8 @@
 """The token store: a part of the data (train, dev or test) as ids, one Arrow file on the disk.
 
     first    list of ids    a sentence or a text
-    second   list of ids    of pairs: its translation
-    label    int32          of labelled text: its label
+    second   list of ids    of pairs: its translation; of labelled pairs: the other text
+    labels   list of int32  of labelled text: its label, or several, or none
     lines    int32          of running text: how many lines it is
     source   int16          which source it comes from: rows of one source stand together
     file     int32          which file,
@@ -37,18 +37,18 @@ Ids = npt.NDArray[Any]  # uint16, or int32 for a large vocabulary
 Ints = npt.NDArray[np.int64]
 
 
-def schema(vocabulary: int, shape: Shape, texts: int) -> pa.Schema:
+def schema(vocabulary: int, shape: Shape, sides: int, texts: int) -> pa.Schema:
     """The columns of a part; `texts` says how many raw texts are kept beside the ids."""
     ids = pa.list_(pa.uint16() if vocabulary <= 2**16 else pa.int32())
     own = {
-        "pair": ("second", ids),
-        "labelled": ("label", pa.int32()),
-        "text": ("lines", pa.int32()),
+        "pair": [],
+        "labelled": [("labels", pa.list_(pa.int32()))],
+        "text": [("lines", pa.int32())],
     }
     return pa.schema(
         [
-            ("first", ids),
-            own[shape],
+            *((side, ids) for side in SIDES[:sides]),
+            *own[shape],
             ("source", pa.int16()),
             ("file", pa.int32()),
             ("line", pa.int64()),
@@ -122,8 +122,8 @@ class Store:
         ends = np.cumsum(layouts[:, :2], axis=0)
         self._row_starts, self._token_starts = (ends - layouts[:, :2]).T
         self._token_ends = ends[:, 1]
-        self._labels_at = layouts[:, 2]
-        self._offsets_at, self._ids_at = np.split(layouts[:, 3:], 2, axis=1)
+        self._label_offsets_at, self._labels_at = layouts[:, 2:4].T
+        self._offsets_at, self._ids_at = np.split(layouts[:, 4:], 2, axis=1)
 
     def _whole(self, kind: np.dtype[Any]) -> Ids:
         return np.frombuffer(self._file.whole, kind, self.facts.bytes // kind.itemsize)
@@ -135,11 +135,12 @@ class Store:
             return 0 if buffer is None else (buffer.address - self._file.whole.address) // size
 
         columns = [batch.column(side) for side in SIDES[: self.sides]]
-        labels = batch.column("label").buffers()[1] if "label" in batch.schema.names else None
+        labels = batch.column("labels") if "labels" in batch.schema.names else None
         return [
             batch.num_rows,
             len(columns[0].values),
-            at(labels, 4),
+            at(None if labels is None else labels.buffers()[1], 4),
+            at(None if labels is None else labels.values.buffers()[1], 4),
             *(at(column.buffers()[1], 4) for column in columns),
             *(at(column.values.buffers()[1], width) for column in columns),
         ]
@@ -172,9 +173,12 @@ class Store:
         """All sides of one row."""
         return tuple(self.ids(np.full(self.sides, row), np.arange(self.sides)))
 
-    def labels(self, rows: Ints) -> Ints:
+    def labels(self, rows: Ints) -> list[Ids]:
+        """The labels of each of these rows, as numbers."""
         batch, within = self._locate(rows)
-        return self._words[self._labels_at[batch] + within].astype(np.int64)
+        offsets, first = self._label_offsets_at[batch] + within, self._labels_at[batch]
+        begin, end = first + self._words[offsets], first + self._words[offsets + 1]
+        return [self._words[a:b] for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
 
     def stream(self, start: int, length: int) -> Ids:
         """So many ids of the first side from there on, as if all rows were one."""

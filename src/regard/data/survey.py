@@ -47,11 +47,10 @@ def survey(
                 if isinstance(record, Refused):
                     continue
                 records += 1
-                if data.shape == "labelled":
-                    labels.add(record.texts[1].strip())
-                    _check_few(labels, record)
-                if share == 1 or int.from_bytes(fold(record.texts)) < share * 2**64:
-                    yield from record.texts[: data.sides]
+                labels.update(record.labels or ())
+                _check_few(labels, record)
+                if share == 1 or int.from_bytes(fold(record)) < share * 2**64:
+                    yield from record.texts
 
     reading = texts()
     made = tokenizer.train(reading if tokenizer.needs_text else (), (*data.languages, *marks))
@@ -70,8 +69,8 @@ def _share(data: DataSpec) -> float:
 def _check_few(labels: set[str], record: Record) -> None:
     if len(labels) > MANY:
         raise DataError(
-            f"{record.place}: {record.texts[1]!r} is label number {len(labels):,}, which is too "
-            f"many to tell apart; is this the column of the labels?"
+            f"{record.place}: {(record.labels or ('',))[-1]!r} is label number {len(labels):,}, "
+            f"which is too many to tell apart; is this the column of the labels?"
         )
 
 

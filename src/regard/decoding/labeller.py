@@ -1,51 +1,145 @@
-"""A labeller: texts to labels, with probabilities."""
+"""A labeller: texts, or pairs of texts, to labels with probabilities."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from regard.data.batching import pad
+from regard.data.labels import LabelsSpec
 from regard.data.tokenizer import Tokenizer
-from regard.decoding.texts import whole_text
+from regard.errors import DataError
 
 BATCH = 64
+THRESHOLD = 0.5  # where a text may have several labels: it has those that are at least as likely
+
+Text = str | tuple[str, str]  # a pair where the model was trained on pairs
 
 
 @dataclass(frozen=True)
 class Judgement:
-    label: str
+    label: str  # the likeliest
     probability: float
     probabilities: Mapping[str, float] = field(default_factory=dict)  # of every label
+
+    def at_least(self, threshold: float = THRESHOLD) -> tuple[str, ...]:
+        """The labels that are so likely, likeliest first; of a text with several labels, its own"""
+        likely = [each for each in self.probabilities.items() if each[1] >= threshold]
+        return tuple(label for label, _ in sorted(likely, key=lambda each: -each[1]))
 
 
 class Labeller:
     """What `regard.load` gives for a run of the classification job."""
 
     def __init__(
-        self, model: nn.Module, tokenizer: Tokenizer, labels: Sequence[str], max_length: int
+        self,
+        model: nn.Module,
+        tokenizer: Tokenizer,
+        labels: Sequence[str],
+        max_length: int,
+        sides: int = 1,
+        written: LabelsSpec | None = None,
+        temperature: float = 1.0,
     ) -> None:
         self.model = model.eval()
         self.tokenizer = tokenizer
         self.labels = tuple(labels)
         self.max_length = max_length
+        self.sides = sides  # texts that are judged together: 1, or 2 for pairs
+        self.written = written or LabelsSpec()  # how the labels of its training text were
+        self.temperature = temperature  # what the logits are divided by, so that they are honest
 
-    @torch.inference_mode()
-    def classify(self, texts: Sequence[str]) -> list[Judgement]:
-        """The likeliest label of each text, and how likely it is."""
-        rows = [self.ids(text, number) for number, text in enumerate(texts, start=1)]
-        device = next(self.model.parameters()).device
+    @property
+    def several(self) -> bool:
+        """May a text have several labels, or none?"""
+        return self.written.several
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    def classify(
+        self, texts: Sequence[Text], places: Sequence[str] | None = None
+    ) -> list[Judgement]:
+        """The likeliest label of each text, and how likely every label is.
+
+        `places` is what each text is called where it has to be refused.
+        """
         judged = []
-        for start in range(0, len(rows), BATCH):
-            ids, real = pad(rows[start : start + BATCH], self.tokenizer.pad)
-            likelihood = self.model(ids.to(device), real.to(device)).softmax(-1).max(-1)
-            judged += [
-                Judgement(self.labels[label], probability)
-                for probability, label in zip(*map(torch.Tensor.tolist, likelihood), strict=True)
-            ]
+        for row in self.judge(texts, places).exp().tolist():
+            by_label = dict(zip(self.labels, row, strict=True))
+            label = max(by_label, key=by_label.__getitem__)
+            judged.append(Judgement(label, by_label[label], by_label))
         return judged
 
-    def ids(self, text: str, number: int = 1) -> list[int]:
-        """What this model is given for a text; refuses what it cannot take."""
-        return whole_text(text, number, self.tokenizer, self.max_length)
+    @torch.inference_mode()
+    def judge(self, texts: Sequence[Text], places: Sequence[str] | None = None) -> Tensor:
+        """log p of each label for each text (N, labels)."""
+        places = places or [f"text {number}" for number, _ in enumerate(texts, start=1)]
+        rows = list(map(self.ids, texts, places))
+        order = sorted(range(len(rows)), key=lambda row: len(rows[row]))  # little padding
+        found = torch.empty(len(rows), len(self.labels))
+        for start in range(0, len(rows), BATCH):
+            some = order[start : start + BATCH]
+            ids, real = pad([rows[row] for row in some], self.tokenizer.pad)
+            logits = self.model(ids.to(self.device), real.to(self.device))
+            found[some] = self.calibrated(logits).float().cpu()
+        return found
+
+    def calibrated(self, logits: Tensor) -> Tensor:
+        """log p by the model's logits (B, labels): they sum to 1 where a text has one label."""
+        tempered = logits / self.temperature
+        if self.several:
+            return torch.nn.functional.logsigmoid(tempered)
+        return tempered.log_softmax(-1)
+
+    def ids(self, text: Text, where: str = "the text") -> list[int]:
+        """What this model is given for a text or a pair; refuses what it cannot take.
+
+        A pair is read as one sequence: <s> first </s> second </s>.
+        """
+        texts = (text,) if isinstance(text, str) else text
+        if len(texts) != self.sides:
+            raise DataError(f"{where}: this model judges {self._wanted}, not {len(texts)} texts.")
+        start, end = self.tokenizer.start, self.tokenizer.end
+        ids = [start]
+        for each in texts:
+            encoded = self.tokenizer.encode(each)
+            if not encoded:
+                raise DataError(f"{where}: there is nothing in it to judge.")
+            ids += [*encoded, end]
+        if len(ids) > self.max_length:
+            raise DataError(
+                f"{where}: there are {len(ids):,} tokens and this model takes "
+                f"{self.max_length:,}: shorten it."
+            )
+        return ids
+
+    def numbers(self, labels: Sequence[str], where: str) -> list[int]:
+        """Labels as the model counts them; one that it was never taught is refused."""
+        for label in labels:
+            if label not in self.labels:
+                known = ", ".join(self.labels[:10])
+                more = ", …" if len(self.labels) > 10 else ""
+                raise DataError(
+                    f"{where}: this model was never taught the label {label!r}; it knows: {known}"
+                    f"{more}."
+                )
+        return [self.labels.index(label) for label in labels]
+
+    def split(self, line: str, where: str = "the text") -> Text:
+        """A line as this model takes it: the texts of a pair have a tab between them."""
+        if self.sides == 1:
+            return line
+        first, *others = line.split("\t")
+        if len(others) != 1:
+            raise DataError(
+                f"{where}: this model judges {self._wanted}: give both with one tab between them "
+                f"(there are {len(others)})."
+            )
+        return first, others[0]
+
+    @property
+    def _wanted(self) -> str:
+        return "pairs of texts" if self.sides == 2 else "one text at a time"

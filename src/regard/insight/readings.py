@@ -115,14 +115,15 @@ def _writing(loaded: Writer, text: str) -> Reading:
 
 
 def _judging(loaded: Labeller, text: str) -> Reading:
-    ids = loaded.ids(text)
+    asked = loaded.split(text)
+    ids = loaded.ids(asked)
     row, real = _row(loaded, ids), _real(loaded, ids)
-    judged = loaded.classify([text])[0]
+    judged = loaded.classify([asked])[0]
     label = loaded.labels.index(judged.label)
     words = _words(loaded.tokenizer, ids)
     return Reading(
         loaded.model,
-        lambda: loaded.model(row, real)[0].log_softmax(-1)[label],
+        lambda: loaded.calibrated(loaded.model(row, real))[0, label],
         (Part("encoder", "Self-attention", "encoder.blocks", "attention", words, words),),
         f"{judged.label} ({judged.probability:.0%})",
     )

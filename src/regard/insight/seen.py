@@ -108,5 +108,5 @@ def as_numpy(tensor: Tensor) -> Numbers:
 
 def _is_in(name: str, blocks: str, attention: str) -> bool:
     """Is this the attention of that name in some block of that stack?"""
-    *stack, _, last = name.split(".")
-    return ".".join(stack) == blocks and last == attention
+    block, _, last = name.rpartition(".")
+    return block.rpartition(".")[0] == blocks and last == attention

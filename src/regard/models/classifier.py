@@ -1,4 +1,4 @@
-"""The classifier: an encoder reads, and the mean of its states is mapped to a score a class."""
+"""The classifier: an encoder reads, and its states, pooled, are mapped to a score a class."""
 
 from typing import ClassVar
 
@@ -6,6 +6,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.blocks.dropout import Dropout
+from regard.blocks.pooling import PoolingSpec
+from regard.config import kind_field
 from regard.models.encoder import Encoder, build_encoder
 from regard.models.initialise import initialise
 from regard.models.kept import keep_heads
@@ -13,32 +15,34 @@ from regard.models.transformer import TransformerSpec
 
 
 class Classifier(nn.Module):
-    def __init__(self, encoder: Encoder, dropout: float, output: nn.Linear) -> None:
+    def __init__(
+        self, encoder: Encoder, pool: nn.Module, dropout: float, output: nn.Linear
+    ) -> None:
         super().__init__()
         self.encoder = encoder
+        self.pool = pool
         self.dropout = Dropout(dropout)
         self.output = output
 
     def forward(self, ids: Tensor, padding: Tensor) -> Tensor:
         """Logits (B, classes) of ids (B, T); padding (B, T) is True where a word is real."""
-        real = padding.unsqueeze(-1)
-        states = self.encoder(ids, padding) * real
-        mean = states.sum(1) / real.sum(1)
-        logits: Tensor = self.output(self.dropout(mean))
+        pooled = self.pool(self.encoder(ids, padding), padding)
+        logits: Tensor = self.output(self.dropout(pooled))
         return logits
 
 
 class Spec(TransformerSpec):
-    """model: {kind: classifier, classes: 2}"""
+    """model: {kind: classifier, pooling: attention}"""
 
     can: ClassVar[frozenset[str]] = frozenset({"classify"})
 
+    pooling: PoolingSpec = kind_field(PoolingSpec, "a kind in blocks/pooling/")
     classes: int = Field(2, gt=1, description="how many; the labels of the training data decide")
 
     def build(self, vocabulary: int) -> Classifier:
         encoder = build_encoder(self, nn.Embedding(vocabulary, self.dim))
         output = nn.Linear(self.dim, self.classes)
-        model = Classifier(encoder, self.dropout, output)
+        model = Classifier(encoder, self.pooling.build(self.dim), self.dropout, output)
         initialise(model, self)
         keep_heads(model, self.kept_heads)
         return model

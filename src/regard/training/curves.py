@@ -1,10 +1,11 @@
 """Curves of a training run as SVG: the loss over steps, and the dev scores."""
 
-import io
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+from regard.evaluation.drawing import figure_of
 
 Line = tuple[Sequence[float], Sequence[float]]  # where, and what
 
@@ -51,12 +52,7 @@ def _smooth(values: Sequence[float]) -> list[float]:
 
 def draw(lines: Mapping[str, Line], across: str, up: str, pointed: Collection[str] = ()) -> str:
     """Lines by name as SVG, the axes labelled; of some, each point is marked."""
-    # Figure and canvas without pyplot: no global state, no display, no fonts to look for.
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    with rc_context({"svg.hashsalt": "regard", "svg.fonttype": "none"}):
-        figure = Figure(figsize=(6, 3.6), layout="constrained")
+    with figure_of(6, 3.6) as (figure, save):
         axes = figure.add_subplot()
         for name, (x, y) in lines.items():
             axes.plot(x, y, label=name, marker="o" if name in pointed else None, markersize=3)
@@ -66,6 +62,4 @@ def draw(lines: Mapping[str, Line], across: str, up: str, pointed: Collection[st
         axes.spines[["top", "right"]].set_visible(False)
         if len(lines) > 1:
             axes.legend(frameon=False)
-        file = io.StringIO()
-        figure.savefig(file, format="svg", metadata={"Date": None})
-    return file.getvalue()
+        return save()

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.data.batching import UNCOUNTED
 from regard.training.cross_entropy import cross_entropy
 
 
@@ -27,3 +28,28 @@ def predict(model: Writer, states: Tensor, words: Tensor, real: Tensor, smoothin
     if output.bias is None and chosen.device.type == "cpu" and not torch.is_autocast_enabled("cpu"):
         return cross_entropy(chosen, output.weight, wanted, smoothing)
     return F.cross_entropy(output(chosen), wanted, label_smoothing=smoothing, reduction="sum")
+
+
+def tell_labels(
+    logits: Tensor, labels: Tensor, smoothing: float = 0.0, weights: Tensor | None = None
+) -> Tensor:
+    """The loss of each text (B,): of its one label, labels (B), or of each class (B, classes).
+
+    Cross-entropy over the classes in the one case; in the other, binary cross-entropy summed over
+    them. What is UNCOUNTED costs nothing. `weights` (classes) multiply what a class's texts cost.
+    """
+    if labels.dim() == 1:
+        return F.cross_entropy(
+            logits,
+            labels,
+            weights,
+            ignore_index=UNCOUNTED,
+            label_smoothing=smoothing,
+            reduction="none",
+        )
+    counted = labels != UNCOUNTED
+    wanted = labels.clamp_min(0).to(logits) * (1 - smoothing) + smoothing / 2
+    losses = F.binary_cross_entropy_with_logits(
+        logits, wanted, pos_weight=weights, reduction="none"
+    )
+    return (losses * counted).sum(1)

@@ -1,19 +1,20 @@
 """Where text comes from, one file a kind. All give records, one after the other, never all at once.
 
 A source has a shape: `pair` (a sentence and its translation), `text` (running text) or `labelled`
-(a text and its label). What is read is checked elsewhere (`checks.py`); a source rejects only what
-it cannot make a record of.
+(a text, or two, and its labels). What is read is checked elsewhere (`checks.py`); a source rejects
+only what it cannot make a record of.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
 from regard.config import Kind
-from regard.data.records import Line
+from regard.data.labels import LabelsSpec
+from regard.data.records import Line, Place, Record, Rejected
 
 Shape = Literal["pair", "text", "labelled"]
 
@@ -31,6 +32,11 @@ class SourceSpec(Kind, room="regard.data.sources"):
     def tongues(self) -> tuple[str, ...]:
         """The language of each side of a pair; none for other shapes."""
         return ()
+
+    @property
+    def sides(self) -> int:
+        """How many texts a record has."""
+        return 2 if self.shape == "pair" else 1
 
     def records(self) -> Iterator[Line]:
         """Every line of the source, in order: a record, or why it cannot be one."""
@@ -62,3 +68,21 @@ class PairSpec(SourceSpec):
     @property
     def tongues(self) -> tuple[str, ...]:
         return self.languages
+
+
+class LabelledSpec(SourceSpec):
+    """A kind of source whose records have their labels written beside them."""
+
+    shape: ClassVar[Shape] = "labelled"
+
+    labels: LabelsSpec = Field(LabelsSpec(), description="how the labels of a text are written")
+
+    def labelled(self, place: Place, texts: Sequence[str], written: str | Sequence[str]) -> Line:
+        """A record, or what is wrong with its labels."""
+        labels = self.labels.read(written)
+        if labels is None:
+            return Rejected(place, "empty label", f"a label is missing in {written!r}")
+        if len(labels) != 1 and not self.labels.several:
+            found = f"there are {len(labels)}; labels: {{separator: ','}} lets a text have several"
+            return Rejected(place, "not one label", found)
+        return Record(place, tuple(texts), labels=labels)

@@ -1,7 +1,7 @@
 """A JSON object a line. Keys may lead inwards: `translation.fr` is `{"translation": {"fr": …}}`."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,12 @@ class Spec(PairSpec):
 
 
 def _record(line: bytes, place: Place, keys: tuple[str, ...]) -> Line:
+    values = values_at(line, place, keys)
+    return values if isinstance(values, Rejected) else texts_of(values, place, keys)
+
+
+def values_at(line: bytes, place: Place, keys: Sequence[str]) -> list[Any] | Rejected:
+    """What the object in a line has at these keys, None where it has nothing."""
     text = decode(line, place)
     if isinstance(text, Rejected):
         return text
@@ -34,7 +40,11 @@ def _record(line: bytes, place: Place, keys: tuple[str, ...]) -> Line:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
         return Rejected(place, "bad JSON", str(error))
-    values = [_inside(content, key) for key in keys]
+    return [_inside(content, key) for key in keys]
+
+
+def texts_of(values: Sequence[Any], place: Place, keys: Sequence[str]) -> Line:
+    """A record of what should be texts."""
     for key, value in zip(keys, values, strict=True):
         if not isinstance(value, str):
             found = f"there is no {key}" if value is None else f"{key} is a {type(value).__name__}"

@@ -1,28 +1,37 @@
-"""A text file with columns, `text<TAB>label`, one example a line."""
+"""A text file with columns, `text<TAB>label` or `text<TAB>text<TAB>label`, one example a line."""
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
 
 from pydantic import Field
 
-from regard.data.records import Line
-from regard.data.sources import Shape, SourceSpec
+from regard.data.records import Line, Rejected
+from regard.data.sources import LabelledSpec
 from regard.data.sources.tsv import Column, read_columns
 
 
-class Spec(SourceSpec):
+class Spec(LabelledSpec):
     """{kind: labelled, path: reviews.tsv}"""
 
-    shape: ClassVar[Shape] = "labelled"
-
     path: Path = Field(..., description="lines with a tab between columns; gzip or plain")
-    columns: tuple[Column, Column] = Field(
-        (0, 1), description="where the text and its label are, from 0"
+    columns: tuple[Column, ...] = Field(
+        (0, 1),
+        min_length=2,
+        max_length=3,
+        description="where the text (or both) and, last, the label are, from 0",
     )
 
+    @property
+    def sides(self) -> int:
+        return len(self.columns) - 1
+
     def records(self) -> Iterator[Line]:
-        return read_columns(self.path, self.columns)
+        for line in read_columns(self.path, self.columns):
+            if isinstance(line, Rejected):
+                yield line
+            else:
+                *texts, written = line.texts
+                yield self.labelled(line.place, texts, written)
 
     def files(self) -> list[Path]:
         return [self.path]

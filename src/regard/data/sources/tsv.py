@@ -1,6 +1,6 @@
 """A text file with columns, `sentence<TAB>translation`, one pair a line."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -26,8 +26,8 @@ class Spec(PairSpec):
         return [self.path]
 
 
-def read_columns(path: Path, columns: tuple[int, int]) -> Iterator[Line]:
-    """Two columns of a table. All its lines are as wide as its first: a stray tab moves text."""
+def read_columns(path: Path, columns: Sequence[int]) -> Iterator[Line]:
+    """Some columns of a table. All its lines are as wide as its first: a stray tab moves text."""
     width = 0
     for number, line in stream_lines(path):
         place = Place(str(path), number)
@@ -38,6 +38,6 @@ def read_columns(path: Path, columns: tuple[int, int]) -> Iterator[Line]:
         cells = text.split("\t")
         width = width or max(len(cells), *(column + 1 for column in columns))
         if len(cells) == width:
-            yield Record(place, (cells[columns[0]], cells[columns[1]]))
+            yield Record(place, tuple(cells[column] for column in columns))
         else:
             yield Rejected(place, "wrong columns", f"{len(cells)} instead of {width}")

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from regard.data.batching import UNCOUNTED, Batch, LabelledBatch, TextBatch, pad
+from regard.data.batching import UNCOUNTED, Batch, LabelledBatch, TextBatch, label_tensor, pad
 from regard.data.records import Place, Record, Rejected
 from regard.data.sources.files import Spec as TwoFiles
 from regard.data.sources.text import Spec as RunningText
@@ -23,6 +23,7 @@ from regard.decoding.reader import Reader
 from regard.decoding.translator import Translator
 from regard.decoding.writer import Writer
 from regard.errors import ConfigError, DataError
+from regard.evaluation.labelled import labelled_lines, labelled_text
 
 WINDOW = 128  # tokens of running text at a time, where the model takes so many:
 LINES_OF_A_WINDOW = 8  # as much to read as so many sentences
@@ -35,10 +36,10 @@ AnyBatch = Batch | TextBatch | LabelledBatch
 
 @dataclass(frozen=True)
 class Row:
-    """One example: ids, its label if it has one, and the texts it was made of."""
+    """One example: ids, its labels if it has any, and the texts it was made of."""
 
     ids: tuple[Ids, ...]
-    label: int = UNCOUNTED
+    labels: tuple[int, ...] = ()
     texts: tuple[str, ...] = ()
 
 
@@ -85,7 +86,7 @@ def read_examples(
     elif isinstance(loaded, Writer):
         rows, make, unit = _windows(loaded, path, lines), partial(_window_batch, loaded), "windows"
     elif isinstance(loaded, Labeller):
-        rows, make, unit = _labelled(loaded, path), partial(_text_batch, loaded), "texts"
+        rows, make, unit = _labelled(loaded, path), partial(_labelled_batch, loaded), "texts"
     elif isinstance(loaded, Reader):
         rows, make, unit = _texts(loaded, path), partial(_text_batch, loaded), "texts"
     else:
@@ -147,20 +148,24 @@ def _window_batch(writer: Writer, rows: Sequence[Row]) -> TextBatch:
 
 
 def _labelled(labeller: Labeller, path: Path) -> Iterator[Row]:
-    for record in _records(read_columns(path, (0, 1))):
-        text, label = record.texts
-        if label not in labeller.labels:
-            known = ", ".join(labeller.labels[:10])
-            raise DataError(f"{record.place}: this model has no label '{label}', only: {known}.")
-        yield _whole(labeller, text, record.place, labeller.labels.index(label))
+    for record in labelled_lines(labeller, path):
+        where = str(record.place)
+        ids = labeller.ids(labelled_text(record), where)
+        yield Row((ids,), tuple(labeller.numbers(record.labels or (), where)), record.texts)
+
+
+def _labelled_batch(labeller: Labeller, rows: Sequence[Row]) -> LabelledBatch:
+    ids, real = pad([row.ids[0] for row in rows], labeller.tokenizer.pad)
+    classes = len(labeller.labels) if labeller.several else None
+    return LabelledBatch(ids, real, label_tensor([row.labels for row in rows], classes))
 
 
 def _texts(reader: Reader, path: Path) -> Iterator[Row]:
     for record in _records(RunningText(path=path, documents="line").records()):
-        yield _whole(reader, record.texts[0], record.place, UNCOUNTED)
+        yield _whole(reader, record.texts[0], record.place)
 
 
-def _whole(loaded: Labeller | Reader, text: str, place: Place, label: int) -> Row:
+def _whole(loaded: Reader, text: str, place: Place) -> Row:
     tokenizer = loaded.tokenizer
     ids = [tokenizer.start, *tokenizer.encode(text), tokenizer.end]
     if len(ids) > loaded.max_length:
@@ -168,9 +173,9 @@ def _whole(loaded: Labeller | Reader, text: str, place: Place, label: int) -> Ro
             f"{place}: the text has {len(ids):,} tokens and this model takes {loaded.max_length:,}:"
             f" shorten it."
         )
-    return Row((ids,), label, (text,))
+    return Row((ids,), texts=(text,))
 
 
-def _text_batch(loaded: Labeller | Reader, rows: Sequence[Row]) -> LabelledBatch:
+def _text_batch(loaded: Reader, rows: Sequence[Row]) -> LabelledBatch:
     ids, real = pad([row.ids[0] for row in rows], loaded.tokenizer.pad)
-    return LabelledBatch(ids, real, torch.tensor([row.label for row in rows]))
+    return LabelledBatch(ids, real, torch.full((len(rows),), UNCOUNTED))

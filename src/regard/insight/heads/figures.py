@@ -1,13 +1,12 @@
 """The figures of a study as SVG, by name: importance, map, likeness, removal, training."""
 
-import io
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from regard.evaluation.drawing import figure_of
 from regard.insight.heads.likeness import Likeness, laid_out
 from regard.insight.heads.removal import Removal
 from regard.insight.heads.study import Importance, Study
@@ -40,7 +39,7 @@ def figures(study: Study) -> dict[str, str]:
 
 
 def _side_by_side(kinds: list[str], paint: Callable[[Any, Any, str], None]) -> str:
-    with _figure(3.2 * len(kinds) + 0.6, 3.2) as (figure, save):
+    with figure_of(3.2 * len(kinds) + 0.6, 3.2) as (figure, save):
         for place, kind in enumerate(kinds, start=1):
             axes = figure.add_subplot(1, len(kinds), place)
             axes.set_title(kind, fontsize=10)
@@ -114,7 +113,7 @@ def _likeness(likeness: dict[str, Likeness]) -> Callable[[Any, Any, str], None]:
 def _removal(removal: Removal) -> str:
     steps = removal.steps
     with_bleu = steps[0].bleu is not None
-    with _figure(5.2 * (1 + with_bleu), 3.6) as (figure, save):
+    with figure_of(5.2 * (1 + with_bleu), 3.6) as (figure, save):
         gone = [step.removed for step in steps]
         axes = figure.add_subplot(1, 1 + with_bleu, 1)
         low, high = zip(*(step.band for step in steps), strict=True)
@@ -138,7 +137,7 @@ def _curve(axes: Any, x: Any, y: Any, band: tuple[Any, Any], up: str) -> None:
 
 
 def _growth(growth: list[dict[str, Any]]) -> str:
-    with _figure(6.4, 3.6) as (figure, save):
+    with figure_of(6.4, 3.6) as (figure, save):
         axes = figure.add_subplot()
         steps = [each["step"] for each in growth]
         for kind in growth[0]["divergence"]:
@@ -151,21 +150,3 @@ def _growth(growth: list[dict[str, Any]]) -> str:
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False)
         return save()
-
-
-@contextmanager
-def _figure(width: float, height: float) -> Iterator[tuple[Any, Callable[[], str]]]:
-    """A figure of that size, and how to save it."""
-    # Figure and canvas without pyplot: no global state, no display, no fonts to look for.
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    with rc_context({"svg.hashsalt": "regard", "svg.fonttype": "none"}):
-        figure = Figure(figsize=(width, height), layout="constrained")
-
-        def save() -> str:
-            file = io.StringIO()
-            figure.savefig(file, format="svg", metadata={"Date": None})
-            return file.getvalue()
-
-        yield figure, save

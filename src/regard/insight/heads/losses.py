@@ -15,6 +15,7 @@ from regard.data.batching import Batch, LabelledBatch, TextBatch
 from regard.insight.heads.examples import AnyBatch, Examples
 from regard.insight.heads.gates import Gates, gated
 from regard.models.encoder import Encoder
+from regard.training.objectives import tell_labels
 
 Numbers = npt.NDArray[np.float64]
 
@@ -50,7 +51,7 @@ def row_losses(model: Any, batch: AnyBatch) -> tuple[Tensor, Tensor]:
     """The loss of each row and its tokens, (B,) each."""
     if isinstance(batch, LabelledBatch):
         logits = model(batch.ids, batch.padding)
-        return F.cross_entropy(logits, batch.labels, reduction="none"), torch.ones(len(logits))
+        return tell_labels(logits, batch.labels), torch.ones(len(logits))
     if isinstance(batch, Batch):
         states = model.states(batch.source, batch.source_padding, batch.target[:, :-1])
         words, real = batch.target[:, 1:], batch.target_padding[:, 1:]

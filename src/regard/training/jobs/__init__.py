@@ -29,6 +29,7 @@ class Finished:
     card: str  # what it says of the scores, and how to use the model
     details: Mapping[str, Any]  # what loading needs, and the scores
     parts: Mapping[str, str] = field(default_factory=dict)
+    papers: Mapping[str, str] = field(default_factory=dict)  # for people: tables, pictures
 
 
 class Task(Protocol):

@@ -1,43 +1,62 @@
-"""Classification: labelled texts in, cross-entropy over their labels, accuracy."""
+"""Classification: labelled texts in, cross-entropy over their labels; accuracy, F1, calibration.
+
+Where a text may have several labels each of them is a decision of its own, yes or no.
+"""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 import torch
-import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 
-from regard.data.batching import UNCOUNTED, Batches, LabelledBatch, labelled_batches
+from regard.config import plain
+from regard.data.batching import Batches, LabelledBatch, labelled_batches
 from regard.data.prepare import Prepared
 from regard.data.sampling import Position, Rows
 from regard.data.sources import Shape
 from regard.data.store import Store
 from regard.decoding.labeller import Labeller
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
+from regard.evaluation.calibration import fit_temperature
+from regard.evaluation.classification import Report, Tally
+from regard.evaluation.pictures import pictures
 from regard.models.kind import ModelSpec
 from regard.training.distributed import World
 from regard.training.jobs import Finished, JobSpec
+from regard.training.objectives import tell_labels
 from regard.training.progress import Reporter
 
 if TYPE_CHECKING:
     from regard.training.recipe import Recipe
 
+ENOUGH = 2**24  # logits to fit a temperature on: more would tell nothing new
+SHOWN = 30  # labels in the table of a card
+
 
 class Classification:
-    def __init__(self, recipe: "Recipe", prepared: Prepared) -> None:
-        self.recipe, self.prepared = recipe, prepared
-        self.metric = recipe.job.metric(recipe)
-        if len(prepared.labels) < 2:
+    def __init__(self, recipe: "Recipe", prepared: Prepared, spec: "Spec") -> None:
+        self.recipe, self.prepared, self.spec = recipe, prepared, spec
+        self.metric = spec.metric(recipe)
+        self.labels, self.written = prepared.labels, recipe.data.labels
+        if len(self.labels) < 2:
             raise DataError(
-                f"data.train: there is only one label, {prepared.labels[0]!r}; "
+                f"data.train: there is only one label, {self.labels[0]!r}; "
                 f"a classifier needs at least two."
             )
-        spec = recipe.training
-        self._training = self._batches(prepared.train, spec.batch_tokens, spec.seed)
+        if self.metric == "micro_f1" and not self.written.several:
+            raise ConfigError(
+                "training.evaluation.metric: micro_f1 is for texts with several labels; where "
+                "each has one it equals accuracy: choose that."
+            )
+        training = recipe.training
+        self._training = self._batches(prepared.train, training.batch_tokens, training.seed)
+        self._weights = self._balance() if spec.balance else None
 
     def model(self) -> ModelSpec:
         """With as many classes as the training data have labels."""
-        return self.recipe.model.model_copy(update={"classes": len(self.prepared.labels)})
+        return self.recipe.model.model_copy(update={"classes": len(self.labels)})
 
     def batches(self, position: Position) -> Iterator[tuple[LabelledBatch, Position]]:
         return self._training.since(position)
@@ -45,61 +64,162 @@ class Classification:
     def loss(self, model: nn.Module, batch: LabelledBatch) -> Tensor:
         smoothing = self.recipe.training.label_smoothing
         logits = model(batch.ids, batch.padding)
-        return F.cross_entropy(
-            logits,
-            batch.labels,
-            ignore_index=UNCOUNTED,
-            label_smoothing=smoothing,
-            reduction="sum",
-        )
+        weights = None if self._weights is None else self._weights.to(logits)
+        return tell_labels(logits, batch.labels, smoothing, weights).sum()
 
     def measure(self, model: nn.Module, world: World) -> dict[str, float]:
-        return self._judge(model, self.prepared.dev, world.device)
+        report = self._judge(self.product(model), self.prepared.dev, world.device)
+        scores = {name: getattr(report, name) for name in Spec.measures}
+        if not self.written.several:
+            del scores["micro_f1"]  # it is the accuracy
+        return scores
 
     def product(self, model: nn.Module) -> Labeller:
-        labels, length = self.prepared.labels, self.recipe.model.max_length
-        return Labeller(model, self.prepared.tokenizer, labels, length)
+        return self._labeller(model, temperature=1.0)
 
     def finish(self, model: nn.Module, report: Reporter) -> Finished:
         part, store = self.prepared.judged
+        device = next(model.parameters()).device
         with report.busy(f"Scoring on {part} …"):
-            scores = self._judge(model, store, next(model.parameters()).device)
-        labels, length = self.prepared.labels, self.recipe.model.max_length
+            raw = self._judge(self.product(model), store, device)
+            temperature = self._temperature(model, device) if self.spec.calibrate else 1.0
+            product = self._labeller(model, temperature)
+            found = self._judge(product, store, device)
+        report.say(_said(found, part))
         return Finished(
-            product=self.product(model),
-            title=f"A classifier: {', '.join(labels[:10])}",
-            card=f"| {part} texts | accuracy | loss |\n|---|---|---|\n"
-            f"| {len(store):,} | {scores['accuracy']:.1%} | {scores['loss']:.4f} |\n",
+            product=product,
+            title=f"A classifier: {', '.join(self.labels[:10])}{', …' * (len(self.labels) > 10)}",
+            card=self._card(found, raw, temperature, part),
             details={
-                "labels": list(labels),
-                "max_length": length,
-                "scores": scores,
+                "labels": list(self.labels),
+                "max_length": self.recipe.model.max_length,
+                "sides": product.sides,
+                "written": plain(self.written),
+                "temperature": temperature,
+                "scores": found.scores,
                 "scored_on": part,
             },
+            papers={"confusion.tsv": _confusion_table(found), **pictures(found)},
         )
 
-    def _batches(self, store: Store, budget: int, seed: int) -> Batches[Rows, LabelledBatch]:
-        return labelled_batches(store, self.prepared.tokenizer, budget, seed)
+    def _labeller(self, model: nn.Module, temperature: float) -> Labeller:
+        return Labeller(
+            model,
+            self.prepared.tokenizer,
+            self.labels,
+            self.recipe.model.max_length,
+            self.prepared.train.sides,
+            self.written,
+            temperature,
+        )
 
-    @torch.no_grad()
-    def _judge(self, model: nn.Module, store: Store, device: torch.device) -> dict[str, float]:
-        total, right, texts = 0.0, 0, 0
+    @property
+    def _classes(self) -> int | None:
+        """How many decisions a text is; None where it is one, between the labels."""
+        return len(self.labels) if self.written.several else None
+
+    def _batches(self, store: Store, budget: int, seed: int) -> Batches[Rows, LabelledBatch]:
+        return labelled_batches(store, self.prepared.tokenizer, budget, seed, self._classes)
+
+    def _balance(self) -> Tensor:
+        """How much more what a rare label's texts cost, so that all labels cost as much in all."""
+        numbers = np.concatenate(self.prepared.train.labels(np.arange(len(self.prepared.train))))
+        counts = np.maximum(np.bincount(numbers, minlength=len(self.labels)), 1)
+        texts = len(self.prepared.train)
+        if self.written.several:
+            return torch.from_numpy((texts - counts) / counts)  # against the texts without it
+        return torch.from_numpy(texts / (len(counts) * counts))
+
+    def _logits(
+        self, model: nn.Module, store: Store, device: torch.device
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """What the model says of every text, and what is right."""
         budget = max(self.recipe.training.batch_tokens, self.recipe.model.max_length)
-        for batch in self._batches(store, budget, seed=0).epoch():
-            here = batch.to(device)
-            logits = model(here.ids, here.padding)
-            total += float(F.cross_entropy(logits, here.labels, reduction="sum"))
-            right += int((logits.argmax(-1) == here.labels).sum())
-            texts += batch.tokens
-        return {"accuracy": right / texts, "loss": total / texts}
+        with torch.no_grad():
+            for batch in self._batches(store, budget, seed=0).epoch():
+                here = batch.to(device)
+                yield model(here.ids, here.padding), here.labels
+
+    def _judge(self, labeller: Labeller, store: Store, device: torch.device) -> Report:
+        tally = Tally(self.labels, self.written.several)
+        for logits, actual in self._logits(labeller.model, store, device):
+            tally.add(labeller.calibrated(logits), actual)
+        return tally.report()
+
+    def _temperature(self, model: nn.Module, device: torch.device) -> float:
+        """Fitted on the dev data, or as many of them as are enough."""
+        logits: list[Tensor] = []
+        actual: list[Tensor] = []
+        for said, right in self._logits(model, self.prepared.dev, device):
+            logits.append(said.cpu())
+            actual.append(right.cpu())
+            if sum(map(Tensor.numel, logits)) > ENOUGH:
+                break
+        return fit_temperature(torch.cat(logits), torch.cat(actual))
+
+    def _card(self, found: Report, raw: Report, temperature: float, part: str) -> str:
+        rows = sorted(found.labels, key=lambda each: -each.texts)
+        lines = "\n".join(
+            f"| {each.label.replace('|', '¦')} | {each.texts:,} | {each.precision:.1%} | "
+            f"{each.recall:.1%} | {each.f1:.1%} |"
+            for each in rows[:SHOWN]
+        )
+        more = f"\nThe {SHOWN} commonest of {len(rows):,} labels.\n" * (len(rows) > SHOWN)
+        exact = "all labels right" if found.several else "accuracy"
+        return f"""| {part} texts | {exact} | 95 % interval | macro-F1 | micro-F1 | loss |
+|---|---|---|---|---|---|
+| {found.texts:,} | {found.accuracy:.1%} | {found.low:.1%} – {found.high:.1%} | \
+{found.macro_f1:.1%} | {found.micro_f1:.1%} | {found.loss:.4f} |
+
+| label | texts | precision | recall | F1 |
+|---|---|---|---|---|
+{lines}
+{more}
+![What was taken for what](confusion.svg)
+
+{_calibration(found, raw, temperature, part)}
+
+![How sure, and how right](calibration.svg)
+"""
+
+
+def _calibration(found: Report, raw: Report, temperature: float, part: str) -> str:
+    error = f"expected calibration error on {part} {found.calibration_error:.1%}"
+    if temperature == 1:
+        return f"Probabilities are the model's own: {error}."
+    optimistic = ", which is the data it was fitted on" * (part == "dev")
+    return (
+        f"Probabilities are calibrated: logits are divided by {temperature:.3f}, fitted on dev "
+        f"(Guo et al. 2017); {error}{optimistic}, without {raw.calibration_error:.1%}."
+    )
+
+
+def _said(found: Report, part: str) -> str:
+    return (
+        f"{found.accuracy:.1%} of {found.texts:,} {part} texts right ({found.low:.1%} – "
+        f"{found.high:.1%}), macro-F1 {found.macro_f1:.1%}."
+    )
+
+
+def _confusion_table(found: Report) -> str:
+    """All of it, however many labels: had, given, texts."""
+    names = (*found.names, "")  # the last is MISSED
+    rows = [
+        f"{names[had]}\t{names[given]}\t{texts}\n"
+        for (had, given), texts in sorted(found.confusion.items())
+    ]
+    return "".join(["had\tgiven\ttexts\n", *rows])
 
 
 class Spec(JobSpec):
-    """job: classification"""
+    """job: {kind: classification, balance: true}"""
 
     shape: ClassVar[Shape] = "labelled"
     does: ClassVar[str] = "classify"
-    measures: ClassVar[tuple[str, ...]] = ("accuracy", "loss")
+    measures: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "micro_f1", "loss")
+
+    balance: bool = Field(False, description="count rare labels for more, common ones for less")
+    calibrate: bool = Field(True, description="fit a temperature on dev, so that p is honest")
 
     def task(self, recipe: "Recipe", prepared: Prepared) -> Classification:
-        return Classification(recipe, prepared)
+        return Classification(recipe, prepared, self)

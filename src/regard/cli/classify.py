@@ -1,0 +1,181 @@
+"""regard classify: lines in, labels out."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from regard.data.labels import LabelsSpec
+    from regard.decoding.labeller import Judgement
+
+Judge = Callable[[list[str], list[str]], "list[Judgement]"]  # of texts, and what each is called
+
+
+def classify(
+    run: Annotated[Path, typer.Argument(help="A run folder with a classifier.")],
+    file: Annotated[
+        Path, typer.Argument(help="A text a line (a pair: a tab between); - is standard input.")
+    ] = Path("-"),
+    text: Annotated[
+        list[str] | None, typer.Option(help="A text itself, instead of a file; may be repeated.")
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every label with its probability, likeliest first.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,
+    threshold: Annotated[
+        float, typer.Option(min=0, max=1, help="Of several labels, those at least so likely.")
+    ] = 0.5,
+    template: Annotated[
+        str | None,
+        typer.Option(help="For a language model: what it reads, as in '{text} It was'."),
+    ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(help="For a language model: a label and how it goes on, as in good=' great'."),
+    ] = None,
+) -> None:
+    """Label texts: as many lines out as in, each a label, a tab and its probability.
+
+    An empty line has no label, and gives an empty line. A language model labels by the continuation
+    that it finds likeliest: give it a --template and two --label or more.
+    """
+    from regard.data.lines import stream_text
+    from regard.errors import ConfigError
+    from regard.loading import load
+
+    if text and str(file) != "-":
+        raise ConfigError("give --text or a FILE, not both.")
+    judge, written = _judge(load(run), run, template, label or [])
+    shown = _Shown(written, every, as_json, threshold)
+    if not text and str(file) == "-" and sys.stdin.isatty():
+        _converse(judge, shown)
+    else:
+        _answer(iter(text) if text else stream_text(file), judge, shown)
+
+
+def _judge(
+    loaded: Any, run: Path, template: str | None, label: Sequence[str]
+) -> "tuple[Judge, LabelsSpec]":
+    """How lines are judged, and how labels are written."""
+    from regard.data.labels import LabelsSpec
+    from regard.decoding.labeller import Labeller
+    from regard.decoding.writer import Writer
+    from regard.errors import ConfigError, RunError
+
+    if isinstance(loaded, Writer):
+        return _by_continuation(loaded, template, label), LabelsSpec()
+    if not isinstance(loaded, Labeller):
+        raise RunError(
+            f"{run}: holds a {type(loaded).__name__.lower()}, which gives no labels; choose a run "
+            f"folder made by `regard train` for classification, or one of a language model."
+        )
+    if template is not None or label:
+        raise ConfigError(
+            "--template and --label are for a language model; a classifier has labels of its own."
+        )
+
+    def judge(lines: list[str], places: list[str]) -> "list[Judgement]":
+        return loaded.classify(list(map(loaded.split, lines, places)), places)
+
+    return judge, loaded.written
+
+
+def _by_continuation(writer: Any, template: str | None, label: Sequence[str]) -> Judge:
+    from importlib import import_module
+
+    from regard.errors import ConfigError
+
+    if template is None or len(label) < 2:
+        raise ConfigError(
+            "this is a language model: say how it is to label, as in --template '{text} It was' "
+            "--label good=' great' --label bad=' terrible'."
+        )
+    continuations = {}
+    for each in label:
+        name, equals, continuation = each.partition("=")
+        if not (name and equals and continuation):
+            raise ConfigError(f"--label {each!r}: write LABEL=CONTINUATION, as in good=' great'.")
+        if name in continuations:
+            raise ConfigError(f"--label {name} is given twice.")
+        continuations[name] = continuation
+    chooser = import_module("regard.decoding.chooser").Chooser(writer, template, continuations)
+    return lambda lines, _: list(chooser.classify(lines))
+
+
+class _Shown:
+    """How a judgement is printed."""
+
+    def __init__(self, written: "LabelsSpec", every: bool, as_json: bool, threshold: float) -> None:
+        self.written, self.every, self.as_json = written, every, as_json
+        self.threshold = threshold
+
+    def __call__(self, judged: "Judgement | None") -> str:
+        if self.as_json:
+            return self._json(judged)
+        if judged is None:
+            return ""
+        given = judged.probabilities or {judged.label: judged.probability}
+        if self.every:
+            order = sorted(given, key=given.__getitem__, reverse=True)
+            return "\t".join(f"{label}\t{given[label]:.4f}" for label in order)
+        if not self.written.several:
+            return f"{judged.label}\t{judged.probability:.4f}"
+        labels = judged.at_least(self.threshold)
+        shares = " ".join(f"{given[label]:.4f}" for label in labels)
+        return f"{self.written.write(labels)}\t{shares}"
+
+    def _json(self, judged: "Judgement | None") -> str:
+        import json
+
+        content: dict[str, Any] = {"label": judged and judged.label}
+        if judged is not None:
+            content["probability"] = round(judged.probability, 6)
+            if self.written.several:
+                content = {"labels": list(judged.at_least(self.threshold))}
+            if self.every or self.written.several:
+                shares = judged.probabilities.items()
+                content["probabilities"] = {label: round(p, 6) for label, p in shares}
+        return json.dumps(content, ensure_ascii=False)
+
+
+def _answer(lines: Iterator[str], judge: Judge, shown: _Shown) -> None:
+    from itertools import islice
+
+    from regard.cli.console import reporter
+    from regard.decoding.filing import CHUNK
+    from regard.errors import DataError
+
+    done = 0
+    with reporter().bar("Classifying", None, "lines") as show:
+        while chunk := list(islice(lines, CHUNK)):
+            for answer in _judged(chunk, done + 1, judge):
+                typer.echo(shown(answer))
+            done += len(chunk)
+            show(len(chunk))
+    if not done:
+        raise DataError("there is no text to label.")
+
+
+def _judged(lines: list[str], first: int, judge: Judge) -> "Iterator[Judgement | None]":
+    """The judgement of each line; an empty one has none."""
+    asked = {at: line for at, line in enumerate(lines) if line.strip()}
+    found = judge(list(asked.values()), [f"line {first + at}" for at in asked])
+    answers = dict(zip(asked, found, strict=True))
+    return map(answers.get, range(len(lines)))
+
+
+def _converse(judge: Judge, shown: _Shown) -> None:
+    """A person types: each line is answered at once, and a line that cannot be is not the end."""
+    from regard.errors import DataError
+
+    typer.echo("Type a text and press Enter; Ctrl-D ends.", err=True)
+    for number, line in enumerate(sys.stdin, start=1):
+        try:
+            for answer in _judged([line.rstrip("\n")], number, judge):
+                typer.echo(shown(answer))
+        except DataError as error:
+            typer.echo(f"regard: {error}", err=True)

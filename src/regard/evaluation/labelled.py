@@ -1,0 +1,49 @@
+"""What a labeller is worth on labelled texts from a file."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from regard.data.batching import label_tensor
+from regard.data.records import Record, Rejected
+from regard.data.sources.labelled import Spec as Labelled
+from regard.decoding.labeller import Labeller, Text
+from regard.errors import DataError
+from regard.evaluation.classification import Report, Tally
+
+CHUNK = 512  # texts judged at a time
+
+
+def labelled_lines(labeller: Labeller, path: Path) -> Iterator[Record]:
+    """The lines of a table: a text, or both, and the labels, written as in training.
+
+    A line that cannot be used is refused by name.
+    """
+    columns = tuple(range(labeller.sides + 1))
+    for line in Labelled(path=path, columns=columns, labels=labeller.written).records():
+        if isinstance(line, Rejected):
+            raise DataError(f"{line.place}: {line.why} ({line.found}); mend the line.")
+        yield line
+
+
+def labelled_text(record: Record) -> Text:
+    """What a labeller is asked."""
+    first, *others = record.texts
+    return (first, others[0]) if others else first
+
+
+def evaluate_labeller(labeller: Labeller, records: Iterable[Record]) -> Report:
+    """What a labeller is worth on these; a label that it was never taught is refused by name."""
+    tally, waiting = Tally(labeller.labels, labeller.several), iter(records)
+    classes = len(labeller.labels) if labeller.several else None
+    while chunk := list(islice(waiting, CHUNK)):
+        places = [str(each.place) for each in chunk]
+        actual = [
+            labeller.numbers(each.labels or (), place)
+            for each, place in zip(chunk, places, strict=True)
+        ]
+        judged = labeller.judge(list(map(labelled_text, chunk)), places)
+        tally.add(judged, label_tensor(actual, classes))
+    if not tally.texts:
+        raise DataError("there is no labelled text to score on.")
+    return tally.report()
