@@ -11,6 +11,7 @@ from regard.cli.check import check
 from regard.cli.demo import demo
 from regard.cli.doctor import doctor
 from regard.cli.export import export
+from regard.cli.fill import fill
 from regard.cli.generate import generate
 from regard.cli.heads import heads
 from regard.cli.import_ import import_
@@ -35,6 +36,7 @@ for command in (
     resume,
     translate,
     generate,
+    fill,
     score,
     look,
     heads,
