@@ -299,15 +299,27 @@ def span_batches(
     plan = RowPlan(passages, [(0,)] * len(passages.sections), (4,), budget, seed)
 
     def make(dated: Dated[Rows]) -> Batch:
-        rows, key = dated.picked.rows, (seed, dated.epoch)
-        texts = zip(passages.ids(rows), rows.tolist(), strict=True)
-        torn = [spans(ids, longest, key, number) for ids, number in texts]
-        return Batch(
-            *pad([each.source for each in torn], tokenizer.pad),
-            *pad([each.target for each in torn], tokenizer.pad),
-        )
+        rows = dated.picked.rows
+        return tear(passages.ids(rows), tokenizer, spans, longest, (seed, dated.epoch), rows)
 
     return Batches(DatedPlan(plan), make)
+
+
+def tear(
+    texts: Sequence[Ids],
+    tokenizer: Tokenizer,
+    spans: Spans,
+    longest: int,
+    key: tuple[int, ...],
+    numbers: Ids,
+) -> Batch:
+    """Texts with spans cut out, as the key and their numbers will have it."""
+    each = zip(texts, numbers.tolist(), strict=True)
+    torn = [spans(ids, longest, key, number) for ids, number in each]
+    return Batch(
+        *pad([text.source for text in torn], tokenizer.pad),
+        *pad([text.target for text in torn], tokenizer.pad),
+    )
 
 
 def text_batches(store: Store, context: int, budget: int, seed: int) -> Batches[Windows, TextBatch]:

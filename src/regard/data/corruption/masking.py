@@ -73,7 +73,7 @@ class Masking:
         order = np.lexsort((uniform((*key, CHOICE), numbers[rows], places), rows))
         before = np.cumsum(size[order]) - size[order]
         before -= np.repeat(before[_firsts(rows)], np.bincount(rows)[np.unique(rows)])
-        part = size[order] * uniform((*key, ROUNDING), numbers[rows], places)
+        part = (size * uniform((*key, ROUNDING), numbers[rows], places))[order]
         taken = np.zeros(len(rows), np.bool_)
         taken[order] = (before == 0) | (before + part < self._share * free.sum(1)[rows])
         chosen = np.zeros_like(free)

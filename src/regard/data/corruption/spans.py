@@ -58,6 +58,7 @@ class Spans:
             for begin, end in self._spans(ids, key, number)
             if not np.isin(ids[begin:end], self._special).any()
         ]
+        del spans[len(self._sentinels) - 1 :]
         while sum(end - begin + 1 for begin, end in spans) + 3 > longest:
             spans.pop()
         marks = np.split(self._sentinels[: len(spans) + 1], len(spans) + 1)
