@@ -76,10 +76,10 @@ def filling(tmp_path_factory: pytest.TempPathFactory) -> Make:
 
 
 LEARNING = (
-    "training.steps=300",
+    "training.steps=200",
     "training.batch_tokens=400",
     "training.optimiser={kind: adamw, learning_rate: 0.01}",
-    "training.evaluation.every=300",
+    "training.evaluation.every=200",
 )
 
 
@@ -102,14 +102,12 @@ def test_a_masked_model_learns_and_fills(filling: Make, tmp_path: Path) -> None:
 
 
 def test_a_span_model_learns_and_fills_several_words(filling: Make, tmp_path: Path) -> None:
-    train(filling("span", "job.share=0.3", "model.layers=2", *LEARNING), tmp_path / "run")
+    train(filling("span", "job.share=0.3", *LEARNING, "training.steps=250"), tmp_path / "run")
     filler = regard.load(tmp_path / "run")
     assert isinstance(filler, SpanFiller)
     (blank,) = filler.fill("one two [MASK] six seven eight.", top=2)
     assert blank[0].text == "three four five"
     assert blank[0].probability > blank[1].probability
-    first, second = filler.fill("one two ___ four five six ___ eight nine ten.", top=1)
-    assert (first[0].text, second[0].text) == ("three", "seven")
 
 
 class Impatient:
@@ -124,19 +122,22 @@ class Impatient:
         return self.left < 0
 
 
-@pytest.mark.parametrize("job", JOBS)
 @pytest.mark.parametrize(
-    "changes",
-    [["training.accumulate=2", "job.whole_words=true"], ["training.batch_tokens=3200"]],
-    ids=["two batches a step, whole words", "a core its own rows"],
+    ("job", "changes"),
+    [
+        ("masked", ["training.accumulate=2", "job.whole_words=true"]),
+        ("masked", ["training.batch_tokens=3200"]),
+        ("span", ["training.batch_tokens=1600", "job.whole_words=true"]),
+    ],
+    ids=["two batches a step, whole words", "a core its own rows", "spans"],
 )
 def test_cut_off_it_ends_as_if_it_had_not_been(
     filling: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str, changes: list[str]
 ) -> None:
-    recipe, run = filling(job, "training.steps=7", *changes), tmp_path / "run"
+    recipe, run = filling(job, "training.steps=5", *changes), tmp_path / "run"
     train(recipe, tmp_path / "whole")
-    monkeypatch.setattr(train_module, "heeding", lambda: nullcontext(Impatient(3)))
-    with pytest.raises(Interrupted, match="stopped at step 4"):
+    monkeypatch.setattr(train_module, "heeding", lambda: nullcontext(Impatient(2)))
+    with pytest.raises(Interrupted, match="stopped at step 3"):
         train(recipe, run)
     monkeypatch.undo()
     resume(run)
