@@ -11,8 +11,10 @@ from regard.data.corpus import Direction
 from regard.data.labels import LabelsSpec
 from regard.data.languages import LanguageGuess
 from regard.data.tokenizer import Tokenizer
+from regard.decoding.filler import Filler
 from regard.decoding.labeller import Labeller
 from regard.decoding.reader import Reader
+from regard.decoding.span_filler import SpanFiller
 from regard.decoding.translator import Translator
 from regard.decoding.writer import Writer
 from regard.errors import RunError
@@ -20,6 +22,7 @@ from regard.models.encoder import Encoder
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.kind import ModelSpec
 from regard.models.language_model import LanguageModel
+from regard.models.masked import Masked
 from regard.models.weights import set_weights
 from regard.runs import Run
 from regard.training.inheritance import read_whole
@@ -28,7 +31,7 @@ T = TypeVar("T")
 
 
 def load(folder: Path | str, bits: int = 32) -> Any:
-    """What is in a run folder, ready to `translate`, `generate` or `classify`: what it is for.
+    """What is in a run folder, ready to do what it is for: `translate`, `generate`, `fill` …
 
     With `bits=8` a CPU decodes with whole-number weights: smaller, faster, a little less exact.
     """
@@ -41,6 +44,8 @@ def load(folder: Path | str, bits: int = 32) -> Any:
         "language-model": partial(_writer, bits=bits),
         "classification": _labeller,
         "encoder": _reader,
+        "masked": _filler,
+        "span": _span_filler,
     }
     if run.job not in makers:
         raise RunError(f"{folder}: holds a model for {run.job}, which this version does not know.")
@@ -67,8 +72,20 @@ def load_translator(folder: Path | str, bits: int = 32) -> Translator:
     return _loaded(folder, bits, Translator, made_by)
 
 
+def load_filler(folder: Path | str) -> Filler | SpanFiller:
+    """What fills blanks in a run folder; a model for something else is refused."""
+    loaded = load(folder)
+    if isinstance(loaded, SpanFiller):
+        return loaded
+    made_by = "`regard train` for masked or span, or by `regard import`"
+    return _checked(loaded, folder, Filler, made_by)
+
+
 def _loaded(folder: Path | str, bits: int, wanted: type[T], made_by: str) -> T:
-    loaded = load(folder, bits)
+    return _checked(load(folder, bits), folder, wanted, made_by)
+
+
+def _checked(loaded: Any, folder: Path | str, wanted: type[T], made_by: str) -> T:
     if not isinstance(loaded, wanted):
         found, name = type(loaded).__name__.lower(), wanted.__name__.lower()
         raise RunError(
@@ -95,6 +112,15 @@ def _reader(run: Run, model: Any, tokenizer: Tokenizer) -> Reader:
     length = run.details["max_length"]
     pooling, normalise = run.details.get("pooling", "mean"), run.details.get("normalise", True)
     return Reader(cast("Encoder", model), tokenizer, length, pooling, normalise)
+
+
+def _filler(run: Run, model: Any, tokenizer: Tokenizer) -> Filler:
+    return Filler(cast("Masked", model), tokenizer, run.details["max_length"])
+
+
+def _span_filler(run: Run, model: Any, tokenizer: Tokenizer) -> SpanFiller:
+    length, sentinels = run.details["max_length"], run.details["sentinels"]
+    return SpanFiller(cast("EncoderDecoder", model), tokenizer, length, sentinels)
 
 
 def _labeller(run: Run, model: Any, tokenizer: Tokenizer) -> Labeller:

@@ -33,6 +33,10 @@ class Points:
     def tokens(self) -> int:
         return len(self.given)
 
+    @property
+    def load(self) -> int:
+        return self.tokens
+
     def to(self, device: torch.device) -> "Points":
         return Points(self.given.to(device), self.wanted.to(device))
 

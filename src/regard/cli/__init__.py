@@ -14,6 +14,7 @@ from regard.cli.doctor import doctor
 from regard.cli.embed import embed
 from regard.cli.evaluate import evaluate
 from regard.cli.export import export
+from regard.cli.fill import fill
 from regard.cli.generate import generate
 from regard.cli.heads import heads
 from regard.cli.import_ import import_
@@ -39,6 +40,7 @@ for command in (
     resume,
     translate,
     generate,
+    fill,
     score,
     evaluate,
     embed,

@@ -17,6 +17,7 @@ def score(
 ) -> None:
     """For each line: log p, log p by word, perplexity."""
     from regard.data.lines import read_lines
+    from regard.decoding.filler import Filler
     from regard.decoding.translator import Translator
     from regard.decoding.writer import Writer
     from regard.errors import DataError
@@ -28,7 +29,7 @@ def score(
         if target is None:
             raise DataError("a translator scores translations: give sources and translations.")
         scores = loaded.score(lines, read_lines(target), to)
-    elif isinstance(loaded, Writer):
+    elif isinstance(loaded, Writer | Filler):
         scores = loaded.score(lines)
     else:
         raise DataError(f"{run}: holds a model that says nothing, so nothing can be scored.")

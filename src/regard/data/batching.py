@@ -15,8 +15,13 @@ import torch
 from torch import Tensor
 
 from regard.data.corpus import Direction
+from regard.data.corruption.masking import Masking
+from regard.data.corruption.spans import Spans
+from regard.data.passages import Passages
 from regard.data.sampling import (
     Cost,
+    Dated,
+    DatedPlan,
     Plan,
     Position,
     RowPlan,
@@ -40,6 +45,11 @@ class Tensors:
     def tokens(self) -> int:
         """How much is to be predicted: what a loss is divided by."""
         raise NotImplementedError
+
+    @property
+    def load(self) -> int:
+        """How many tokens go through the model: what keeps those busy who share a batch."""
+        return self.tokens
 
     def to(self, device: torch.device) -> Self:
         return type(self)(*(getattr(self, field.name).to(device) for field in fields(self)))
@@ -133,12 +143,45 @@ class LabelledBatch(Tensors):
         """The labels to be told: one a text, or yes or no for each class."""
         return int((self.labels != UNCOUNTED).sum())
 
+    @property
+    def load(self) -> int:
+        return int(self.padding.sum())
+
     def share(self, rank: int, size: int) -> "LabelledBatch":
         ids, padding, labels = (
             _every(tensor, rank, size) for tensor in (self.ids, self.padding, self.labels)
         )
         counted = rank < len(self.ids)
         return LabelledBatch(ids, padding, labels if counted else labels.fill_(UNCOUNTED))
+
+
+@dataclass(frozen=True)
+class MaskedBatch(Tensors):
+    """B texts with masks in them, ids (B, T), and what is to be guessed there: wanted (B, T)."""
+
+    ids: Tensor
+    wanted: Tensor
+    padding: Tensor
+
+    @property
+    def chosen(self) -> Tensor:
+        """(B, T), True where something is to be guessed."""
+        return (self.wanted != UNCOUNTED) & self.padding
+
+    @property
+    def tokens(self) -> int:
+        return int(self.chosen.sum())
+
+    @property
+    def load(self) -> int:
+        return int(self.padding.sum())
+
+    def share(self, rank: int, size: int) -> "MaskedBatch":
+        ids, wanted, padding = (
+            _every(tensor, rank, size) for tensor in (self.ids, self.wanted, self.padding)
+        )
+        counted = rank < len(self.ids)
+        return MaskedBatch(ids, wanted if counted else wanted.fill_(UNCOUNTED), padding)
 
 
 def _every(tensor: Tensor, rank: int, size: int) -> Tensor:
@@ -268,6 +311,60 @@ def label_tensor(rows: Sequence[Sequence[int] | Ids], classes: int | None) -> Te
     for at, row in enumerate(rows):
         found[at, torch.tensor([int(each) for each in row], dtype=torch.long)] = 1
     return found
+
+
+def masked_batches(
+    passages: Passages, tokenizer: Tokenizer, masking: Masking, budget: int, seed: int
+) -> Batches[Dated[Rows], MaskedBatch]:
+    """Passages between start and end, masked anew in each epoch."""
+    plan = RowPlan(passages, [(0,)] * len(passages.sections), (2,), budget, seed)
+
+    def make(dated: Dated[Rows]) -> MaskedBatch:
+        rows = dated.picked.rows
+        return mask(passages.ids(rows), tokenizer, masking, (seed, dated.epoch), rows)
+
+    return Batches(DatedPlan(plan), make)
+
+
+def mask(
+    texts: Sequence[Ids], tokenizer: Tokenizer, masking: Masking, key: tuple[int, ...], numbers: Ids
+) -> MaskedBatch:
+    """Texts between start and end, masked as the key and their numbers will have it."""
+    start, end = np.full((len(texts), 1), tokenizer.start), np.array([tokenizer.end])
+    whole, padding = _pad_between(start, texts, end, tokenizer.pad)
+    hidden, chosen = masking(whole.numpy(), padding.numpy(), key, numbers)
+    wanted = whole.where(torch.from_numpy(chosen), UNCOUNTED)
+    return MaskedBatch(torch.from_numpy(hidden), wanted, padding)
+
+
+def span_batches(
+    passages: Passages, tokenizer: Tokenizer, spans: Spans, longest: int, budget: int, seed: int
+) -> Batches[Dated[Rows], Batch]:
+    """Passages with spans cut out, others in each epoch; neither side is over the `longest`."""
+    plan = RowPlan(passages, [(0,)] * len(passages.sections), (4,), budget, seed)
+
+    def make(dated: Dated[Rows]) -> Batch:
+        rows = dated.picked.rows
+        return tear(passages.ids(rows), tokenizer, spans, longest, (seed, dated.epoch), rows)
+
+    return Batches(DatedPlan(plan), make)
+
+
+def tear(
+    texts: Sequence[Ids],
+    tokenizer: Tokenizer,
+    spans: Spans,
+    longest: int,
+    key: tuple[int, ...],
+    numbers: Ids,
+) -> Batch:
+    """Texts with spans cut out, as the key and their numbers will have it."""
+    each = zip(texts, numbers.tolist(), strict=True)
+    torn = [spans(ids, longest, key, number) for ids, number in each]
+    return Batch(
+        *pad([text.source for text in torn], tokenizer.pad),
+        *pad([text.target for text in torn], tokenizer.pad),
+    )
 
 
 Running = TextBatch | ApartBatch

@@ -42,6 +42,9 @@ class DataSpec(Spec):
     train: Sources = Field(..., description="what to train on: one source, or a list of them")
     dev: Sources | None = Field(None, description="what to score on while training")
     test: Sources | None = Field(None, description="what to score on at the end")
+    without: Sources | None = Field(
+        None, description="texts that train must not have, however written; of any shape"
+    )
     held_out: int = Field(
         1000, ge=0, description="without dev: records of train that are kept from it to score on"
     )
@@ -51,7 +54,7 @@ class DataSpec(Spec):
     checks: ChecksSpec = Field(ChecksSpec(), description="what a record must be")
     prepared: Path = Field(Path("prepared"), description="the folder for text turned into ids")
 
-    @field_validator("train", "dev", "test", mode="before")
+    @field_validator("train", "dev", "test", "without", mode="before")
     @classmethod
     def _one_is_a_list_of_one(cls, given: Any) -> Any:
         return given if given is None or isinstance(given, (list, tuple)) else (given,)

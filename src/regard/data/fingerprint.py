@@ -69,7 +69,7 @@ def take(
     data: DataSpec, tokenizer: TokenizerSpec, limit: int, marks: Sequence[str] = ()
 ) -> Fingerprint:
     """Of the store that would be made now."""
-    sources = [source for part in data.parts.values() for source in part]
+    sources = [source for part in (*data.parts.values(), data.without or ()) for source in part]
     files = [file for source in sources for file in source.files()] + tokenizer.files()
     known = list(_known(data.prepared))
     made_by = {
@@ -88,7 +88,9 @@ def _that_shapes(data: DataSpec) -> dict[str, Any]:
     """The settings of the data, but those that are heeded when the store is there."""
     content: dict[str, Any] = plain(data)
     del content["directions"], content["prepared"], content["checks"]["max_lost"]
-    for part in data.parts:
+    if data.without is None:
+        del content["without"]
+    for part in (*data.parts, *(["without"] if data.without else [])):
         for source in content[part]:
             del source["weight"]
     return content

@@ -14,8 +14,9 @@ from regard.data.records import Place, Rejected
 from regard.errors import DataError, RunError
 
 FIRST = 5  # of the lines dropped for a cause, this many are shown
-DUPLICATE, HELD_OUT = "duplicate", "held out"
-REPEATED = frozenset({DUPLICATE, HELD_OUT})  # no text is lost that does not stand elsewhere
+DUPLICATE, HELD_OUT, KEPT_OUT = "duplicate", "held out", "kept out"
+# No text is lost that does not stand elsewhere, or whose loss was asked for.
+REPEATED = frozenset({DUPLICATE, HELD_OUT, KEPT_OUT})
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from regard.data.sift import hashes, sift
 from regard.data.store import SIDES, Facts
 from regard.data.survey import survey, told
 from regard.data.tokenizers import TokenizerSpec
+from regard.data.without import Without
 from regard.data.wordwise import encoder
 from regard.errors import DataError
 
@@ -40,11 +41,13 @@ def write_parts(
     progress: Progress,
 ) -> dict[str, Any]:
     """Fill a folder; what is to be known of it without opening its parts is given back."""
-    found = survey(data, tokenizer, marks, partial(progress, "Reading"))
+    ledger = Ledger()
+    without = Without(data, ledger)
+    found = survey(data, tokenizer, marks, without, partial(progress, "Reading"))
     labels = {label: number for number, label in enumerate(found.labels)}
     encode_all = encoder(tokenizer, found.tokenizer)
     form = Form(data.shape, found.tokenizer, encode_all, limit, labels, data.sides)
-    ledger, aside = Ledger(), _held_out(data, found.records)
+    aside = _held_out(data, found.records)
     sources = {"dev": data.train, **data.parts}
     scribes = {
         part: Scribe(
@@ -56,7 +59,7 @@ def write_parts(
         )
         for part, each in sources.items()
     }
-    _write(data, scribes, aside, ledger, partial(progress, "Cutting into pieces"))
+    _write(data, without, scribes, aside, ledger, partial(progress, "Cutting into pieces"))
     _check_some_left(ledger)
     _sift(folder, data, scribes, ledger)
     _check_some_left(ledger)
@@ -93,6 +96,7 @@ def _held_out(data: DataSpec, records: int) -> Iterator[bool]:
 
 def _write(
     data: DataSpec,
+    without: Without,
     scribes: dict[str, Scribe],
     aside: Iterator[bool],
     ledger: Ledger,
@@ -105,7 +109,10 @@ def _write(
         for part, sources in data.parts.items():
             for number, source in enumerate(sources):
                 ledger.keep(part, name(source), 0)  # one that gives nothing is listed as well
-                for record in told(data.read(source), progress):
+                records = data.read(source)
+                if part == "train":
+                    records = without.kept(records)
+                for record in told(records, progress):
                     if isinstance(record, Refused):
                         scribes[part].refuse(number, record)
                     elif part == "train" and next(aside, False):

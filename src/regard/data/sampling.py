@@ -7,13 +7,13 @@ three small numbers; to go on from there gives exactly what would have come with
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from regard.data.shuffle import Shuffle
-from regard.data.store import Store
+from regard.data.store import Section, Store
 from regard.errors import ConfigError, DataError
 
 POOL = 250  # batches whose examples are sorted together
@@ -21,6 +21,7 @@ EPOCH, SOURCE, BATCHES, BEGIN = range(1, 5)  # what is shuffled: no two alike by
 
 Ints = npt.NDArray[np.int64]
 Cost = Callable[[Ints], Ints]
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -121,12 +122,32 @@ class Rows(NamedTuple):
     sides: Ints
 
 
+class Table(Protocol):
+    """What has rows: a store, or what is made of one."""
+
+    @property
+    def sections(self) -> Sequence[Section]: ...
+
+    @property
+    def sides(self) -> int: ...
+
+    @property
+    def longest(self) -> int: ...
+
+    @property
+    def tokens(self) -> tuple[int, ...]: ...
+
+    def __len__(self) -> int: ...
+
+    def lengths(self, rows: Ints) -> Ints: ...
+
+
 class RowPlan:
     """Rows of like length go together, up to so many tokens."""
 
     def __init__(
         self,
-        store: Store,
+        store: Table,
         ways: Sequence[Sequence[int]],
         extra: Sequence[int],
         budget: int,
@@ -136,7 +157,7 @@ class RowPlan:
     ) -> None:
         """`ways` are the sides that each section may begin with; `extra` are tokens that come to
         those of each side, in the order of the example; `joined` sides are one row in a batch."""
-        longest = store.facts.longest + sum(extra)
+        longest = store.longest + sum(extra)
         if longest > budget:
             raise DataError(
                 f"the longest example has {longest:,} tokens and a batch holds {budget:,}: raise "
@@ -194,6 +215,27 @@ def cut(lengths: Ints, budget: int, cost: Cost) -> Iterator[slice]:
         size = int(np.searchsorted(cost(lengths[start:reach]), budget, side="right"))
         yield slice(start, start + size)
         start += size
+
+
+class Dated(NamedTuple, Generic[T]):
+    """A batch and the epoch it is of."""
+
+    epoch: int
+    picked: T
+
+
+class DatedPlan(Generic[T]):
+    """A plan whose batches know their epoch: what is drawn for them is drawn anew in each."""
+
+    def __init__(self, plan: Plan[T]) -> None:
+        self._plan = plan
+
+    @property
+    def pools(self) -> int:
+        return self._plan.pools
+
+    def pool(self, epoch: int, number: int) -> list[Dated[T]]:
+        return [Dated(epoch, picked) for picked in self._plan.pool(epoch, number)]
 
 
 class Windows(NamedTuple):

@@ -37,11 +37,11 @@ class Shuffle:
     def _permute(self, numbers: Words) -> Words:
         left, right = numbers >> self._half, numbers & self._mask
         for key in self._keys:
-            left, right = right, left ^ (_mix(right ^ key) & self._mask)
+            left, right = right, left ^ (mix(right ^ key) & self._mask)
         return (left << self._half) | right
 
 
-def _mix(words: Words) -> Words:
+def mix(words: Words) -> Words:
     """Every bit of the answer depends on every bit of the question (Steele et al. 2014)."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

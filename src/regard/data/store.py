@@ -153,6 +153,11 @@ class Store:
         """Of each side."""
         return tuple(map(sum, zip(*self.facts.tokens, strict=True)))
 
+    @property
+    def longest(self) -> int:
+        """Tokens of a row, its sides together."""
+        return self.facts.longest
+
     def lengths(self, rows: Ints) -> Ints:
         """Tokens (N, sides) of each side of these rows."""
         found, order = np.empty((len(rows), self.sides), np.int64), np.argsort(rows)
@@ -168,6 +173,15 @@ class Store:
         self._touch(len(rows))
         begin, end = self._spans(rows, sides)
         return [self._ids[a:b] for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
+
+    def lasts(self, rows: Ints) -> Ints:
+        """The last id of the first side of each of these rows, none of which may be empty."""
+        found = np.empty(len(rows), np.int64)
+        for start in range(0, len(rows), TOUCHED):
+            some = slice(start, start + TOUCHED)
+            self._touch(len(rows[some]))
+            found[some] = self._ids[self._spans(rows[some], np.zeros_like(rows[some]))[1] - 1]
+        return found
 
     def row(self, row: int) -> tuple[Ids, ...]:
         """All sides of one row."""

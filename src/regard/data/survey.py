@@ -12,6 +12,7 @@ from regard.data.records import Record
 from regard.data.scribe import fold
 from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizers import TokenizerSpec
+from regard.data.without import Without
 from regard.errors import DataError
 
 SAMPLE = 200 * 10**6  # bytes of text: more would tell a tokeniser nothing new
@@ -34,6 +35,7 @@ def survey(
     data: DataSpec,
     tokenizer: TokenizerSpec,
     marks: Sequence[str],
+    without: Without,
     progress: Callable[[int], None],
 ) -> Survey:
     """Read the training text, if anything is to be learned from it."""
@@ -43,7 +45,7 @@ def survey(
         nonlocal records
         share = _share(data)
         for source in data.train:
-            for record in told(data.read(source), progress):
+            for record in told(without.kept(data.read(source)), progress):
                 if isinstance(record, Refused):
                     continue
                 records += 1

@@ -165,6 +165,12 @@ class Tokenizer:
         # A piece may have the space before a word in it, but not the word after.
         return [min(bisect_left(ends, max(end, 1)), len(ends) - 1) for _, end in offsets]
 
+    def located(self, text: str) -> list[tuple[int, int, int]]:
+        """The ids of a text, each with where in it the piece begins and ends."""
+        encoded = self._backend.encode(text, add_special_tokens=False)
+        places = zip(encoded.ids, encoded.offsets, strict=True)
+        return [(each, start, end) for each, (start, end) in places]
+
     def unseen(self, text: str) -> list[str]:
         """The characters of a text that must be spelt in bytes or are unknown, each once."""
         encoded = self._backend.encode(text, add_special_tokens=False)
@@ -208,6 +214,8 @@ def tag(mark: str) -> str:
 def name_of(piece: str, backend: Backend) -> str | None:
     """What a backend calls a special piece, if it has it."""
     names = [piece, *_ELSEWHERE.get(piece, ())]
+    if piece.startswith("<extra_"):
+        names.append(piece.replace("<extra_", "<extra_id_"))  # T5's
     if piece == UNKNOWN:
         names.insert(0, getattr(backend.model, "unk_token", None) or piece)
     return next((name for name in names if backend.token_to_id(name) is not None), None)

@@ -12,7 +12,6 @@ from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
 
 BATCH = 64
-THRESHOLD = 0.5  # where a text may have several labels: it has those that are at least as likely
 
 Text = str | tuple[str, str]  # a pair where the model was trained on pairs
 

@@ -20,10 +20,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from regard.decoding.labeller import THRESHOLD
-
 BINS = 15  # of confidence, as in Guo et al.
 NORMAL = 1.959964  # 95 % of a normal distribution lie within so many standard deviations
+THRESHOLD = 0.5  # where a text may have several labels: it has those that are at least as likely
 MISSED = -1  # in a confusion: not given, where a text may have several labels
 
 Numbers = npt.NDArray[np.float64]

@@ -11,8 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.tokenizer import END, START, Tokenizer
+from regard.decoding.filler import Filler
 from regard.decoding.labeller import Labeller
 from regard.decoding.reader import Reader
+from regard.decoding.span_filler import SpanFiller
 from regard.decoding.translator import Translator
 from regard.decoding.writer import Writer
 from regard.errors import DataError
@@ -63,6 +65,8 @@ def reading(loaded: Any, text: str, to: str | None = None) -> Reading:
         Writer: _writing,
         Labeller: _judging,
         Reader: _encoding,
+        Filler: _filling,
+        SpanFiller: _spanning,
     }
     return ways[type(loaded)](loaded, text)
 
@@ -70,14 +74,28 @@ def reading(loaded: Any, text: str, to: str | None = None) -> Reading:
 def _translating(loaded: Translator, text: str, to: str | None) -> Reading:
     to = to or loaded.other_language(text)
     source = loaded.source_ids(text, to, "the sentence")
-    target = loaded.say([source])[0]
+    return _reading_and_writing(loaded, source, loaded.say([source])[0])
+
+
+def _spanning(loaded: SpanFiller, text: str) -> Reading:
+    """What it says of the blanks, each between the marks of its own and the next."""
+    source, target = loaded.ids(text), []
+    for mark, (_, best) in zip(loaded.sentinels, loaded.spans(source, 1), strict=False):
+        target += [mark, *best]
+    return _reading_and_writing(loaded, source, target)
+
+
+def _reading_and_writing(
+    loaded: Translator | SpanFiller, source: Sequence[int], target: Sequence[int]
+) -> Reading:
+    """An encoder-decoder: what it reads, and what it then writes."""
     words = _words(loaded.tokenizer, source)
     said = _words(loaded.tokenizer, target)
     queries = Words((START, *said.pieces), (0, *(number + 1 for number in said.numbers)))
     predicts = (*said.pieces, END)
     inputs = (
         _row(loaded, source),
-        torch.ones(1, len(source), dtype=torch.bool, device=loaded.device),
+        _real(loaded, source),
         _row(loaded, [loaded.tokenizer.start, *target]),
     )
     wanted = [*target, loaded.tokenizer.end]
@@ -126,6 +144,24 @@ def _judging(loaded: Labeller, text: str) -> Reading:
         lambda: loaded.calibrated(loaded.model(row, real))[0, label],
         (Part("encoder", "Self-attention", "encoder.blocks", "attention", words, words),),
         f"{judged.label} ({judged.probability:.0%})",
+    )
+
+
+def _filling(loaded: Filler, text: str) -> Reading:
+    """What it says of the blanks; of a text without any, what it says of every word."""
+    ids = loaded.ids(text)
+    row, real = _row(loaded, ids), _real(loaded, ids)
+    asked = [place for place, each in enumerate(ids) if each == loaded.mask]
+    places = asked or list(range(len(ids)))
+    with torch.inference_mode():
+        likeliest = loaded.model(row, real)[0].argmax(-1).tolist()
+    said = [likeliest[place] if place in asked else each for place, each in enumerate(ids)]
+    words = _words(loaded.tokenizer, ids)
+    return Reading(
+        loaded.model,
+        lambda: _log_p(loaded.model(row, real)[0, places], [said[place] for place in places]),
+        (Part("encoder", "Self-attention", "encoder.blocks", "attention", words, words),),
+        loaded.tokenizer.decode(said) if asked else "",
     )
 
 

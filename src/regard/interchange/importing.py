@@ -27,10 +27,11 @@ ENDS = ("</s>", "[SEP]", "<eos>", "<|endoftext|>", "<|end_of_text|>")
 def import_model(source: Path, run: Path, languages: Direction | None = None) -> None:
     """A run folder with the model of a Hugging Face folder, or of llama2.c, in it."""
     folder = Checkpoint(source) if is_checkpoint(source) else ModelFolder(source)
-    family = family_of(folder.config)
+    theirs = folder.weights()
+    family = family_of(folder.config).given(theirs)
     spec = validate(ModelSpec, family.spec(folder.config), str(source / "config.json"))
     tokenizer = tokenizer_of(folder) if isinstance(folder, ModelFolder) else folder.tokenizer()
-    weights, left = _ours(family, folder)
+    weights, left = _ours(family, folder, theirs)
     vocabulary = _vocabulary(weights)
     model = spec.build(vocabulary)
     set_weights(model, weights, str(source))
@@ -70,9 +71,10 @@ def import_model(source: Path, run: Path, languages: Direction | None = None) ->
     )
 
 
-def _ours(family: Family, folder: ModelFolder | Checkpoint) -> tuple[dict[str, Tensor], list[str]]:
+def _ours(
+    family: Family, folder: ModelFolder | Checkpoint, theirs: Mapping[str, Tensor]
+) -> tuple[dict[str, Tensor], list[str]]:
     """The weights by our names, and the names of theirs that have no place in our model."""
-    theirs = folder.weights()
     names = family.names(folder.config)
     prefix = _prefix(family, theirs, next(iter(names.values())).name)
     used: set[str] = set()

@@ -12,7 +12,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
-from regard.data.tokenizer import END, PAD, START, Tokenizer, name_of
+from regard.data.tokenizer import END, MASK, PAD, START, Tokenizer, name_of
 from regard.data.tokenizer import UNKNOWN as UNKNOWN_PIECE
 from regard.errors import DataError
 from regard.interchange.folder import ModelFolder
@@ -40,7 +40,8 @@ def _finished(backend: Backend) -> Tokenizer:
     backend.no_truncation()
     backend.no_padding()
     special = [name_of(piece, backend) or piece for piece in (PAD, UNKNOWN_PIECE, END)]
-    special += filter(None, [name_of(START, backend)])  # a decoder may start with another piece
+    # A decoder may start with another piece, and few have a mask.
+    special += filter(None, [name_of(START, backend), name_of(MASK, backend)])
     backend.add_special_tokens(
         [AddedToken(piece, special=True) for piece in dict.fromkeys(special)]
     )

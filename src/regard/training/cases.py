@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.blocks.dropout import Dropout
-from regard.data.batching import ApartBatch, Batch, LabelledBatch, Tensors, TextBatch
+from regard.data.batching import ApartBatch, Batch, LabelledBatch, MaskedBatch, Tensors, TextBatch
 from regard.data.sampling import Position
 from regard.machine import best_device
 from regard.training.distributed import World
@@ -68,7 +68,7 @@ def call_of(batch: Tensors) -> Call:
             return Call((), batch.ids[:, :-1])
         case ApartBatch():
             return Call((), batch.ids[:, :-1], batch.documents[:, :-1])
-        case LabelledBatch():
+        case LabelledBatch() | MaskedBatch():
             return Call((batch.ids, batch.padding))
     raise NotImplementedError(f"how is a model called with a {type(batch).__name__}?")
 
@@ -135,11 +135,12 @@ def _examples(task: Task) -> Iterator[Tensors]:
 
 def alone(batch: B, row: int, widest: int) -> B:
     """One row of a batch without its padding, `widest` tokens of each side at most."""
-    tensors = [tensor[row : row + 1] for tensor in _tensors(batch)]
+    tensors, first = [tensor[row : row + 1] for tensor in _tensors(batch)], 0
     for at, real in enumerate(tensors):
-        if real.dtype == torch.bool:  # it tells where the tensor before it is real
+        if real.dtype == torch.bool:  # it tells where those before it are real
             length = min(widest, int(real.sum()))
-            tensors[at - 1 : at + 1] = tensors[at - 1][:, :length], real[:, :length]
+            tensors[first : at + 1] = [each[:, :length] for each in tensors[first : at + 1]]
+            first = at + 1
     return type(batch)(*tensors)
 
 

@@ -36,6 +36,11 @@ class Batch(Protocol):
         """How many predictions it asks for."""
         ...
 
+    @property
+    def load(self) -> int:
+        """How many tokens go through the model."""
+        ...
+
     def to(self, device: torch.device) -> Self: ...
 
     def share(self, rank: int, size: int) -> Self:
@@ -136,7 +141,7 @@ class Learner:
 
     def _lanes(self, batch: Batch) -> int:
         alone_on_cpu = self.world.size == 1 and self.world.device.type == "cpu"
-        return self.lanes.wanted(batch.tokens) if alone_on_cpu else 1
+        return self.lanes.wanted(batch.load) if alone_on_cpu else 1
 
     def _loss(self, batch: Batch) -> Tensor:
         device = self.world.device

@@ -21,7 +21,7 @@ from regard.training.signals import Interruption
 from regard.training.spec import TrainingSpec
 
 PATIENCE_WITH_NAN = 5  # updates in a row without a finite loss; then the weights are beyond saving
-LOWER_IS_BETTER = {"loss"}
+LOWER_IS_BETTER = {"loss", "perplexity"}
 
 
 def fit(

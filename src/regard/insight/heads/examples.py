@@ -1,9 +1,11 @@
 """Text as the model takes it, line by line from a file: what heads are judged on.
 
 A translator reads `source<TAB>translation` (or two files), a classifier `text<TAB>label`, an
-encoder a text a line. A language model reads running text in windows.
+encoder a text a line. What fills blanks reads a text a line as well, with words hidden or cut out
+of it. A language model reads running text in windows.
 """
 
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,19 +13,35 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
-from regard.data.batching import UNCOUNTED, Batch, LabelledBatch, TextBatch, label_tensor, pad
+from regard.data.batching import (
+    UNCOUNTED,
+    Batch,
+    LabelledBatch,
+    MaskedBatch,
+    TextBatch,
+    label_tensor,
+    mask,
+    pad,
+    tear,
+)
+from regard.data.corruption.masking import Masking
+from regard.data.corruption.spans import Spans
 from regard.data.records import Place, Record, Rejected
 from regard.data.sources.files import Spec as TwoFiles
 from regard.data.sources.text import Spec as RunningText
 from regard.data.sources.tsv import read_columns
+from regard.decoding.filler import Filler
+from regard.decoding.labelled import labelled_lines, labelled_text
 from regard.decoding.labeller import Labeller
 from regard.decoding.reader import Reader
+from regard.decoding.span_filler import SpanFiller
 from regard.decoding.translator import Translator
 from regard.decoding.writer import Writer
 from regard.errors import ConfigError, DataError
-from regard.evaluation.labelled import labelled_lines, labelled_text
 
 WINDOW = 128  # tokens of running text at a time, where the model takes so many:
 LINES_OF_A_WINDOW = 8  # as much to read as so many sentences
@@ -31,7 +49,8 @@ ROWS = 32  # of a batch
 LINES = 1000
 
 Ids = list[int]
-AnyBatch = Batch | TextBatch | LabelledBatch
+Array = npt.NDArray[np.int64]
+AnyBatch = Batch | TextBatch | LabelledBatch | MaskedBatch
 
 
 @dataclass(frozen=True)
@@ -89,6 +108,10 @@ def read_examples(
         rows, make, unit = _labelled(loaded, path), partial(_labelled_batch, loaded), "texts"
     elif isinstance(loaded, Reader):
         rows, make, unit = _texts(loaded, path), partial(_text_batch, loaded), "texts"
+    elif isinstance(loaded, Filler):
+        rows, make, unit = _texts(loaded, path), _masked_batch(loaded), "texts"
+    elif isinstance(loaded, SpanFiller):
+        rows, make, unit = _texts(loaded, path), _torn_batch(loaded), "texts"
     else:
         raise ConfigError(f"a {type(loaded).__name__} has no heads that could be looked at.")
     found = sorted(islice(rows, lines), key=lambda row: [len(each) for each in row.ids])
@@ -160,12 +183,12 @@ def _labelled_batch(labeller: Labeller, rows: Sequence[Row]) -> LabelledBatch:
     return LabelledBatch(ids, real, label_tensor([row.labels for row in rows], classes))
 
 
-def _texts(reader: Reader, path: Path) -> Iterator[Row]:
+def _texts(reader: Reader | Filler | SpanFiller, path: Path) -> Iterator[Row]:
     for record in _records(RunningText(path=path, documents="line").records()):
         yield _whole(reader, record.texts[0], record.place)
 
 
-def _whole(loaded: Reader, text: str, place: Place) -> Row:
+def _whole(loaded: Reader | Filler | SpanFiller, text: str, place: Place) -> Row:
     tokenizer = loaded.tokenizer
     ids = [tokenizer.start, *tokenizer.encode(text), tokenizer.end]
     if len(ids) > loaded.max_length:
@@ -179,3 +202,29 @@ def _whole(loaded: Reader, text: str, place: Place) -> Row:
 def _text_batch(loaded: Reader, rows: Sequence[Row]) -> LabelledBatch:
     ids, real = pad([row.ids[0] for row in rows], loaded.tokenizer.pad)
     return LabelledBatch(ids, real, torch.full((len(rows),), UNCOUNTED))
+
+
+def _masked_batch(filler: Filler) -> Callable[[Sequence[Row]], MaskedBatch]:
+    masking = Masking(filler.tokenizer)
+
+    def make(rows: Sequence[Row]) -> MaskedBatch:
+        texts, numbers = _texts_and_numbers(rows)
+        return mask(texts, filler.tokenizer, masking, (0,), numbers)
+
+    return make
+
+
+def _torn_batch(filler: SpanFiller) -> Callable[[Sequence[Row]], Batch]:
+    spans = Spans(filler.tokenizer, sentinels=len(filler.sentinels))
+
+    def make(rows: Sequence[Row]) -> Batch:
+        texts, numbers = _texts_and_numbers(rows)
+        return tear(texts, filler.tokenizer, spans, filler.max_length, (0,), numbers)
+
+    return make
+
+
+def _texts_and_numbers(rows: Sequence[Row]) -> tuple[list[Array], Array]:
+    """A text's number is its own: the same words are hidden in it in whichever batch it is."""
+    texts = [np.array(row.ids[0][1:-1], np.int64) for row in rows]
+    return texts, np.array([zlib.crc32(text.tobytes()) for text in texts])

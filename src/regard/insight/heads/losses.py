@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.data.batching import Batch, LabelledBatch, TextBatch
+from regard.data.batching import Batch, LabelledBatch, MaskedBatch, TextBatch
 from regard.insight.heads.examples import AnyBatch, Examples
 from regard.insight.heads.gates import Gates, gated
 from regard.models.encoder import Encoder
@@ -53,12 +53,15 @@ def row_losses(model: Any, batch: AnyBatch) -> tuple[Tensor, Tensor]:
         logits = model(batch.ids, batch.padding)
         return tell_labels(logits, batch.labels), torch.ones(len(logits))
     if isinstance(batch, Batch):
-        states = model.states(batch.source, batch.source_padding, batch.target[:, :-1])
         words, real = batch.target[:, 1:], batch.target_padding[:, 1:]
+        states = model.states(batch.source, batch.source_padding, batch.target[:, :-1])[real]
+    elif isinstance(batch, MaskedBatch):
+        words, real = batch.wanted, batch.chosen
+        states = model.states(batch.ids, batch.padding, real)
     else:
-        states = model.states(batch.ids[:, :-1])
         words, real = batch.ids[:, 1:], batch.padding[:, 1:]
-    by_token = F.cross_entropy(model.output(states[real]), words[real], reduction="none")
+        states = model.states(batch.ids[:, :-1])[real]
+    by_token = F.cross_entropy(model.output(states), words[real], reduction="none")
     by_row = torch.zeros(len(words), dtype=by_token.dtype, device=by_token.device)
     owner = torch.arange(len(words), device=real.device)[:, None].expand_as(real)[real]
     return by_row.index_add(0, owner, by_token), real.sum(1)

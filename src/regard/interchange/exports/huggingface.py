@@ -2,7 +2,7 @@
 
 An encoder-decoder with sinusoids becomes a Marian (norms last) or a Pegasus (norms first); a
 language model with sinusoids or learned positions a GPT-2; one with rotary positions, RMS norms and
-gated networks a Llama.
+gated networks a Llama; a masked model with learned positions, norms last and a transform a BERT.
 """
 
 from collections.abc import Mapping
@@ -13,17 +13,19 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from regard.data.tokenizer import Tokenizer
+from regard.data.tokenizer import MASK, Tokenizer
 from regard.files import write_all_whole
 from regard.interchange.exports import as_json, built, refuse, refuse_uneven
 from regard.interchange.exports.arrangement import in_halves
-from regard.interchange.families import Family, llama, marian
-from regard.models import encoder_decoder, language_model
+from regard.interchange.families import Family, bert, llama, marian
+from regard.models import encoder_decoder, language_model, masked
 from regard.models.transformer import TransformerSpec
 from regard.positions.sinusoidal import sinusoids
 from regard.runs import Run
 
 Weights = dict[str, Tensor]
+
+MASKS = (MASK, "[MASK]")
 
 
 def export(run: Run, folder: Path) -> None:
@@ -44,8 +46,10 @@ def export(run: Run, folder: Path) -> None:
         config, weights = _llama(spec, run.weights)
     elif isinstance(spec, language_model.Spec):
         config, weights = _gpt2(spec, run.weights)
+    elif isinstance(spec, masked.Spec):
+        config, weights = _bert(spec, run.weights)
     else:
-        raise refuse(f"a {spec.kind()}", "Hugging Face's Marian, Pegasus, GPT-2 and Llama")
+        raise refuse(f"a {spec.kind()}", "Hugging Face's Marian, Pegasus, GPT-2, Llama and BERT")
     folder.mkdir(parents=True, exist_ok=True)
     write_all_whole(
         folder,
@@ -65,7 +69,10 @@ def _tokenizer_config(
     tokenizer: Tokenizer, tokens: Mapping[str, Any], length: int
 ) -> dict[str, Any]:
     pieces = tokenizer.vocabulary()
+    mask = next((piece for piece in pieces if piece in MASKS), None)
+    own = {"mask_token": mask, "cls_token": pieces[tokenizer.start]} if mask else {}
     return {
+        **own,
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": length,
         "pad_token": pieces[tokens["pad_token_id"]],
@@ -241,6 +248,48 @@ def _llama(
         "tie_word_embeddings": spec.tie,
     }
     return config, _theirs(llama.FAMILY, config, weights)
+
+
+def _bert(spec: masked.Spec, weights: Mapping[str, Tensor]) -> tuple[dict[str, Any], Weights]:
+    _check(
+        spec,
+        "BERT",
+        position__kind="learned",
+        norm__kind="layer",
+        norm_first=False,
+        feed_forward__kind="dense",
+        embedding_norm=True,
+        scale_embedding=False,
+        bias=True,
+        output_bias=True,
+        key_size=(None, spec.dim // spec.heads),
+        key_heads=(None, spec.heads),
+    )
+    network: Any = spec.feed_forward
+    norm: Any = spec.norm
+    _check(spec, "BERT", feed_forward__bias=True, transform=network.activation)
+    config = {
+        "model_type": "bert",
+        "architectures": ["BertForMaskedLM"],
+        "hidden_size": spec.dim,
+        "num_attention_heads": spec.heads,
+        "intermediate_size": spec.inner,
+        "num_hidden_layers": spec.layers,
+        "hidden_act": _activation(network.activation),
+        "hidden_dropout_prob": spec.dropout,
+        "attention_probs_dropout_prob": 0.0,
+        "layer_norm_eps": norm.eps,
+        "max_position_embeddings": spec.max_length,
+        "type_vocab_size": 2,
+        "tie_word_embeddings": spec.tie,
+    }
+    theirs = _theirs(bert.MASKED, config, weights)
+    ours = {
+        name if name.startswith("cls.") else f"bert.{name}": tensor
+        for name, tensor in theirs.items()
+    }
+    ours["bert.embeddings.token_type_embeddings.weight"] = torch.zeros(2, spec.dim)
+    return config, ours
 
 
 def _activation(name: str) -> str:

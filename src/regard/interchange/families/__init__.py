@@ -32,6 +32,12 @@ class Family:
     left_out: tuple[str, ...] = ()  # patterns of tensors that our model has no use for
     prefixes: tuple[str, ...] = ("",)  # what all names may begin with, by who saved them
     begins_with_start: bool = False  # every text has the start piece before it
+    richer: tuple[tuple[str, "Family"], ...] = ()  # what it is where there is such a tensor, too
+
+    def given(self, tensors: Iterable[str]) -> "Family":
+        """What these tensors make of it: the same, or one with a head."""
+        found = set(tensors)
+        return next((family for name, family in self.richer if name in found), self)
 
 
 def renamed(linear: Mapping[str, str], norms: Mapping[str, str]) -> dict[str, Take]:

@@ -1,4 +1,5 @@
-"""BERT (Devlin et al. 2019) and RoBERTa (Liu et al. 2019): encoders, norms last.
+"""BERT (Devlin et al. 2019) and RoBERTa (Liu et al. 2019): encoders, norms last, and the head that
+fills blanks where it was kept.
 
 All words are taken to be of the first segment: its vector is added to every position's. RoBERTa
 counts positions from 2.
@@ -31,7 +32,11 @@ def spec(config: Config) -> dict[str, Any]:
 
 
 def _first(config: Config) -> int:
-    return 2 if config.get("model_type") == "roberta" else 0
+    return 2 if _is_roberta(config) else 0
+
+
+def _is_roberta(config: Config) -> bool:
+    return bool(config.get("model_type") == "roberta")
 
 
 def names(config: Config) -> dict[str, Take]:
@@ -69,6 +74,44 @@ def names(config: Config) -> dict[str, Take]:
     return found
 
 
+def masked_spec(config: Config) -> dict[str, Any]:
+    return spec(config) | {
+        "kind": "masked",
+        "transform": "gelu" if _is_roberta(config) else activation(config, "hidden_act"),
+        "tie": config.get("tie_word_embeddings", True),
+    }
+
+
+def masked_names(config: Config) -> dict[str, Take]:
+    head, norm = (
+        ("lm_head.dense", "lm_head.layer_norm")
+        if _is_roberta(config)
+        else ("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm")
+    )
+    last = "lm_head" if _is_roberta(config) else "cls.predictions"
+    found = {f"encoder.{name}": take for name, take in names(config).items()}
+    found |= renamed({"transform.dense": head}, {"transform.norm": norm})
+    found["output.bias"] = Take(f"{last}.bias")
+    if not config.get("tie_word_embeddings", True):
+        found["output.weight"] = Take(f"{last}.decoder.weight")
+    return found
+
+
+MASKED = Family(
+    types=("bert", "roberta"),
+    job="masked",
+    spec=masked_spec,
+    names=masked_names,
+    left_out=(
+        r".*position_ids",
+        r"pooler\..*",
+        r"cls\.seq_relationship\..*",
+        r"cls\.predictions\.decoder\..*",
+        r"lm_head\.decoder\..*",
+    ),
+    prefixes=("", "bert.", "roberta."),
+)
+
 FAMILY = Family(
     types=("bert", "roberta"),
     job="encoder",
@@ -76,4 +119,8 @@ FAMILY = Family(
     names=names,
     left_out=(r".*position_ids", r"pooler\..*", r"cls\..*", r"lm_head\..*", r"classifier\..*"),
     prefixes=("", "bert.", "roberta."),
+    richer=(
+        ("cls.predictions.transform.dense.weight", MASKED),
+        ("lm_head.dense.weight", MASKED),
+    ),
 )

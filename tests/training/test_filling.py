@@ -1,0 +1,242 @@
+"""Models that fill blanks: from text to a run folder that does, exactly resumed, in any company."""
+
+import math
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import regard
+from regard import runs
+from regard.data.batching import UNCOUNTED, Batch, MaskedBatch
+from regard.data.prepare import prepare
+from regard.data.sampling import Position
+from regard.decoding.filler import Filler
+from regard.decoding.span_filler import SpanFiller
+from regard.errors import ConfigError, Interrupted
+from regard.training import cases
+from regard.training import train as train_module
+from regard.training.cases import make_case
+from regard.training.distributed import World
+from regard.training.lanes import ENOUGH
+from regard.training.learner import Learner
+from regard.training.progress import silent
+from regard.training.proofs import PROOFS, prove
+from regard.training.recipe import Recipe, make_recipe
+from regard.training.train import resume, train
+
+from .test_resume import told
+
+COUNT = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+SMALL = {"dim": 32, "heads": 2, "inner": 64, "layers": 2, "dropout": 0.0, "max_length": 24}
+MODELS = {"masked": {"kind": "masked"}, "span": {"kind": "encoder-decoder", "layers": 1}}
+JOBS = tuple(MODELS)
+
+Make = Callable[..., Recipe]
+
+
+@pytest.fixture(scope="module")
+def filling(tmp_path_factory: pytest.TempPathFactory) -> Make:
+    """A recipe for a job on lines that count, from anywhere and how far they like."""
+    folder = tmp_path_factory.mktemp("counting")
+    lines = [
+        " ".join(COUNT[(first + n) % 10] for n in range(length)) + "."
+        for length in range(5, 11)
+        for first in range(10)
+    ]
+    (folder / "lines.txt").write_text("".join(f"{line}\n" for line in lines * 5))
+    (folder / "long.txt").write_text(" ".join(lines) + "\n")
+
+    def make(job: str, *changes: str) -> Recipe:
+        source = {"kind": "text", "path": str(folder / "lines.txt"), "documents": "line"}
+        content = {
+            "job": job,
+            "data": {
+                "train": [source, {**source, "path": str(folder / "long.txt")}],
+                "dev": source,
+                "checks": {"held_out": "keep"},
+                "prepared": str(folder / "prepared"),
+            },
+            "tokenizer": {"kind": "word", "vocabulary": 400},
+            "model": {**SMALL, **MODELS[job]},
+            "training": {
+                "steps": 20,
+                "batch_tokens": 600,
+                "label_smoothing": 0.0,
+                "checkpoint_every": 5,
+                "evaluation": {"every": 10},
+            },
+        }
+        return make_recipe(content, changes, "recipe")
+
+    return make
+
+
+LEARNING = (
+    "training.steps=200",
+    "training.batch_tokens=400",
+    "training.optimiser={kind: adamw, learning_rate: 0.01}",
+    "training.evaluation.every=200",
+)
+
+
+def test_a_masked_model_learns_and_fills(filling: Make, tmp_path: Path) -> None:
+    train(filling("masked", *LEARNING), tmp_path / "run")
+    scores = runs.read(tmp_path / "run").details["scores"]
+    assert scores["accuracy"] > 0.9
+    assert scores["perplexity"] == pytest.approx(math.exp(scores["loss"]))
+    filler = regard.load(tmp_path / "run")
+    assert isinstance(filler, Filler)
+    (blank,) = filler.fill("three four ___ six seven eight.", top=3)
+    assert len(blank) == 3
+    assert blank[0].text == "five"
+    assert blank[0].probability > 0.5 > blank[1].probability >= blank[2].probability
+    first, second = filler.fill("two [MASK] four five six <mask> eight nine.")
+    assert (first[0].text, second[0].text) == ("three", "seven")
+    right, wrong = filler.score(["two three four five six.", "two three nine five six."])
+    assert right.total > wrong.total
+    assert len(right.words) == 6
+
+
+def test_a_span_model_learns_and_fills_several_words(filling: Make, tmp_path: Path) -> None:
+    train(filling("span", "job.share=0.3", *LEARNING, "training.steps=250"), tmp_path / "run")
+    filler = regard.load(tmp_path / "run")
+    assert isinstance(filler, SpanFiller)
+    (blank,) = filler.fill("one two [MASK] six seven eight.", top=2)
+    assert blank[0].text == "three four five"
+    assert blank[0].probability > blank[1].probability
+
+
+class Impatient:
+    """Somebody who asks to stop, some steps after training began."""
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps
+
+    @property
+    def asked(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+
+@pytest.mark.parametrize(
+    ("job", "changes"),
+    [
+        ("masked", ["training.accumulate=2", "job.whole_words=true"]),
+        ("masked", ["training.batch_tokens=3200"]),
+        ("span", ["training.batch_tokens=1600", "job.whole_words=true"]),
+    ],
+    ids=["two batches a step, whole words", "a core its own rows", "spans"],
+)
+def test_cut_off_it_ends_as_if_it_had_not_been(
+    filling: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str, changes: list[str]
+) -> None:
+    recipe, run = filling(job, "training.steps=5", *changes), tmp_path / "run"
+    train(recipe, tmp_path / "whole")
+    monkeypatch.setattr(train_module, "heeding", lambda: nullcontext(Impatient(2)))
+    with pytest.raises(Interrupted, match="stopped at step 3"):
+        train(recipe, run)
+    monkeypatch.undo()
+    resume(run)
+    for name in ("model.safetensors", "tokenizer.json"):
+        assert (run / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert told(run) == told(tmp_path / "whole")
+
+
+def task_of(recipe: Recipe) -> Any:
+    found = prepare(recipe.data, recipe.tokenizer, recipe.model.max_length, marks=recipe.job.marks)
+    return recipe.job.task(recipe, found)
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_what_is_read_is_short_enough_and_is_shared_out_whole(filling: Make, job: str) -> None:
+    task = task_of(filling(job, "training.batch_tokens=200"))
+    batches = task.batches(Position())
+    for _ in range(30):
+        batch, _ = next(batches)
+        widths = [tensor.size(1) for tensor in vars(batch).values()]
+        assert max(widths) <= 24
+        for size in (2, 3, 500):
+            shares = [batch.share(rank, size) for rank in range(size)]
+            assert sum(share.tokens for share in shares) == batch.tokens
+        if isinstance(batch, MaskedBatch):
+            assert batch.load == int(batch.padding.sum()) >= batch.tokens
+            assert (batch.wanted[~batch.chosen] == UNCOUNTED).all()
+        else:
+            assert isinstance(batch, Batch)
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_dev_data_are_the_same_at_every_look_and_for_every_seed(filling: Make, job: str) -> None:
+    recipe = filling(job)
+    task = task_of(recipe)
+    torch.manual_seed(0)
+    model = recipe.model.build(len(task.prepared.tokenizer)).eval()
+    found = task.measure(model, World())
+    assert task.measure(model, World()) == found
+    assert task_of(filling(job, "training.seed=5")).measure(model, World()) == found
+    other = task_of(filling(job, "training.batch_tokens=5000")).measure(model, World())
+    assert other["loss"] == pytest.approx(found["loss"], rel=1e-5)
+
+
+@pytest.mark.usefixtures("four_threads")
+@pytest.mark.parametrize("job", JOBS)
+def test_lanes_change_nothing_but_the_rounding(filling: Make, job: str) -> None:
+    recipe = filling(job, "training.batch_tokens=3000")
+    task = task_of(recipe)
+    batch, _ = next(task.batches(Position()))
+    lanes = 1 + (batch.load >= 2 * ENOUGH)
+    torch.manual_seed(0)
+    model = recipe.model.build(len(task.prepared.tokenizer))
+    learner = Learner(model, task.loss, recipe.training, World())
+    learner.lanes.backward(batch, max(lanes, 2), 1.0)
+    split = [parameter.grad.clone() for parameter in model.parameters()]
+    model.zero_grad()
+    task.loss(model, batch).backward()
+    for parameter, other in zip(model.parameters(), split, strict=True):
+        torch.testing.assert_close(parameter.grad, other, atol=1e-4, rtol=1e-3)
+    if job == "masked":  # few are to be guessed, and all are to be read
+        assert lanes == 2 > batch.tokens // ENOUGH
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_sound_recipe_passes_every_proof_that_applies(
+    filling: Make, job: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cases, "EXAMPLES", 16)
+    rate = "training.optimiser={kind: adamw, learning_rate: 0.01}"
+    case = make_case(filling(job, rate), silent)
+    found = dict(zip((proof.__name__ for proof in PROOFS), prove(case, silent), strict=True))
+    assert [name for name, proof in found.items() if proof.failed] == []
+    skipped = {name for name, proof in found.items() if proof.found is None}
+    writing = {"no_look_ahead_in_logits", "no_look_ahead_in_gradients", "steps_equal_the_whole"}
+    assert skipped == (writing if job == "masked" else set())
+
+
+@pytest.mark.parametrize(
+    ("job", "change", "complaint"),
+    [
+        ("masked", "model.kind=encoder-decoder", "cannot be trained to fill; use masked"),
+        ("span", "model.kind=masked", "a masked cannot be trained to translate"),
+        ("masked", "job.masked=0.95", "masked 0.95 and random 0.1 are shares of one whole"),
+        ("masked", "job.share=1", "job.share|less than 1"),
+        ("masked", "model.max_length=2", "2 tokens leave no room for text"),
+        ("span", "model.max_length=4", "4 tokens are no room for a text"),
+        ("span", "job.sentinels=2", r"job.sentinels: texts of 1,000 tokens need 51"),
+        ("masked", "training.evaluation.metric=bleu", "bleu is not measured in masked"),
+        ("masked", "tokenizer.vocabulary=300", ""),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(
+    filling: Make, tmp_path: Path, job: str, change: str, complaint: str
+) -> None:
+    changes = [change] + ["model.max_length=1000"] * ("sentinels" in change)
+    if not complaint:
+        train(filling(job, *changes, "training.steps=1"), tmp_path / "run")
+        return
+    with pytest.raises(ConfigError, match=complaint):
+        train(filling(job, *changes), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
