@@ -3,7 +3,7 @@
 Where a text may have several labels each of them is a decision of its own, yes or no.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -68,7 +68,7 @@ class Classification:
         return tell_labels(logits, batch.labels, smoothing, weights).sum()
 
     def measure(self, model: nn.Module, world: World) -> dict[str, float]:
-        report = self._judge(self.product(model), self.prepared.dev, world.device)
+        (report,) = self._judge((self.product(model),), self.prepared.dev, world.device)
         scores = {name: getattr(report, name) for name in Spec.measures}
         if not self.written.several:
             del scores["micro_f1"]  # it is the accuracy
@@ -81,10 +81,9 @@ class Classification:
         part, store = self.prepared.judged
         device = next(model.parameters()).device
         with report.busy(f"Scoring on {part} …"):
-            raw = self._judge(self.product(model), store, device)
             temperature = self._temperature(model, device) if self.spec.calibrate else 1.0
             product = self._labeller(model, temperature)
-            found = self._judge(product, store, device)
+            found, raw = self._judge((product, self.product(model)), store, device)
         report.say(_said(found, part))
         return Finished(
             product=product,
@@ -140,11 +139,15 @@ class Classification:
                 here = batch.to(device)
                 yield model(here.ids, here.padding), here.labels
 
-    def _judge(self, labeller: Labeller, store: Store, device: torch.device) -> Report:
-        tally = Tally(self.labels, self.written.several)
-        for logits, actual in self._logits(labeller.model, store, device):
-            tally.add(labeller.calibrated(logits), actual)
-        return tally.report()
+    def _judge(
+        self, labellers: Sequence[Labeller], store: Store, device: torch.device
+    ) -> list[Report]:
+        """What each is worth; they have one model, and differ in how sure they are."""
+        tallies = [Tally(self.labels, self.written.several) for _ in labellers]
+        for logits, actual in self._logits(labellers[0].model, store, device):
+            for tally, labeller in zip(tallies, labellers, strict=True):
+                tally.add(labeller.calibrated(logits), actual)
+        return [tally.report() for tally in tallies]
 
     def _temperature(self, model: nn.Module, device: torch.device) -> float:
         """Fitted on the dev data, or as many of them as are enough."""
