@@ -10,6 +10,7 @@ from regard.data.batching import pad
 from regard.data.labels import LabelsSpec
 from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
+from regard.evaluation.classification import THRESHOLD
 
 BATCH = 64
 

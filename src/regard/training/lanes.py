@@ -43,11 +43,22 @@ class Lanes:
         wait(jobs)
         torch.set_num_threads(self.threads)  # what a thread begins with is the number set last
         losses, gradients = zip(*(job.result() for job in jobs), strict=True)
-        for parameter, *parts in zip(self.parameters, *gradients, strict=True):
-            for part in parts:
-                if part is not None:
-                    parameter.grad = part if parameter.grad is None else parameter.grad.add_(part)
+        for each in gradients:
+            self._add(each)
         return float(sum(losses))
+
+    def _add(self, gradients: Sequence[Tensor | None]) -> None:
+        sums, parts = [], []
+        for parameter, part in zip(self.parameters, gradients, strict=True):
+            if part is None:
+                continue
+            if parameter.grad is None:
+                parameter.grad = part
+            else:
+                sums.append(parameter.grad)
+                parts.append(part)
+        if sums:
+            torch._foreach_add_(sums, parts)
 
     def _lane(
         self, share: Any, scale: float, seed: int, threads: int

@@ -81,7 +81,8 @@ class Learner:
         self.module = world.spread(_WithLoss(model, loss), self.sharded)
         self.optimisers = spec.optimiser.build(model)
         set_rates(self.optimisers, factors(model, spec.layer_decay, spec.rates))
-        self.lanes = Lanes(self._loss, [p for p in model.parameters() if p.requires_grad])
+        self.parameters = [each for each in model.parameters() if each.requires_grad]
+        self.lanes = Lanes(self._loss, self.parameters)
         self.average = Average(model, spec.average) if spec.average else None
         self.work = 0.0  # floating-point operations for a token, counted before the first update
         self.autocast = spec.precision == "bfloat16" or (
@@ -105,12 +106,9 @@ class Learner:
         tokens = sum(batch.tokens for batch in batches)  # a batch is global: each takes its share
         if not self.work and world.size == 1:
             self._count_work(batches[0])
-        torch.manual_seed(_seed(self.spec.seed, step, world.rank))
-        self.model.train()
-        rest(self.model, epoch < self.spec.dropout_from)
-        self.module.zero_grad()
+        self._begin(step, epoch)
         own_loss = self._backward(batches, tokens)
-        norm = float(whole(nn.utils.clip_grad_norm_(self.model.parameters(), self.spec.clip)))
+        norm = float(whole(nn.utils.clip_grad_norm_(self.parameters, self.spec.clip)))
         loss, stops, clock = world.sums(
             [own_loss, float(asked_to_stop), seconds if world.leads else 0.0]
         )
@@ -123,6 +121,15 @@ class Learner:
             if self.average is not None:
                 self.average.update(step)
         return Update(loss / tokens, tokens, norm, applied, stops > 0, clock)
+
+    def _begin(self, step: int, epoch: int) -> None:
+        """Chance, dropout and gradients as the update wants them, whatever came before it."""
+        _seed_generators(self.world.device, _seed(self.spec.seed, step, self.world.rank))
+        if not self.model.training:
+            self.model.train()
+        rest(self.model, epoch < self.spec.dropout_from)
+        for parameter in self.parameters:
+            parameter.grad = None
 
     def _backward(self, batches: Sequence[Batch], tokens: int) -> float:
         """Gradients of all batches added up; this process's part of the summed loss."""
@@ -194,6 +201,13 @@ class _WithLoss(nn.Module):
 
     def forward(self, batch: Any) -> Tensor:
         return self.loss(self.model, batch)
+
+
+def _seed_generators(device: torch.device, seed: int) -> None:
+    """As torch.manual_seed, which keeps a stack trace for each kind of device that is not there."""
+    torch.default_generator.manual_seed(seed)
+    if device.type != "cpu":
+        torch.get_device_module(device).manual_seed(seed)
 
 
 def _seed(*numbers: int) -> int:

@@ -23,7 +23,10 @@ class Writer(Protocol):
 
 def predict(model: Writer, states: Tensor, words: Tensor, real: Tensor, smoothing: float) -> Tensor:
     """Cross-entropy, summed over the real ones of words (B, T), given states (B, T, D)."""
-    chosen, wanted = states[real], words[real]  # padding costs no product with the vocabulary
+    if bool(real.all()):
+        chosen, wanted = states.flatten(0, 1), words.flatten()
+    else:
+        chosen, wanted = states[real], words[real]  # padding costs no product with the vocabulary
     output = model.output
     if output.bias is None and chosen.device.type == "cpu" and not torch.is_autocast_enabled("cpu"):
         return cross_entropy(chosen, output.weight, wanted, smoothing)

@@ -39,22 +39,27 @@ class Muon(torch.optim.Optimizer):
         assert closure is None
         for group in self.param_groups:
             for parameters in _batches(group["params"]):
-                looking_ahead = [whole(self._momentum(p, group["momentum"])) for p in parameters]
+                looking_ahead = self._momentum(parameters, group["momentum"])
                 updates = orthogonal(torch.stack(looking_ahead), group["iterations"])
                 step = group["lr"] * 0.2 * max(parameters[0].shape) ** 0.5
-                for parameter, update in zip(parameters, updates, strict=True):
-                    parameter.mul_(1 - group["lr"] * group["weight_decay"])
-                    parameter.add_(cut_like(update, parameter), alpha=-step)
+                torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+                parts = [cut_like(*each) for each in zip(updates, parameters, strict=True)]
+                torch._foreach_add_(parameters, parts, alpha=-step)
 
-    def _momentum(self, parameter: nn.Parameter, momentum: float) -> Tensor:
-        """Nesterov's: the gradient, and where the momentum is going."""
-        assert parameter.grad is not None
+    def _momentum(self, parameters: list[nn.Parameter], momentum: float) -> list[Tensor]:
+        """Nesterov's: the gradients, and where the momentum is going."""
+        gradients = [each.grad for each in parameters if each.grad is not None]
+        momenta = [self._state(each) for each in parameters]
+        torch._foreach_mul_(momenta, momentum)
+        torch._foreach_add_(momenta, gradients)
+        return [whole(each) for each in torch._foreach_add(gradients, momenta, alpha=momentum)]
+
+    def _state(self, parameter: nn.Parameter) -> Tensor:
         state = self.state[parameter]
         if not state:
             state["momentum"] = torch.zeros_like(parameter)
-        state["momentum"].mul_(momentum).add_(parameter.grad)
-        ahead: Tensor = parameter.grad.add(state["momentum"], alpha=momentum)
-        return ahead
+        momentum: Tensor = state["momentum"]
+        return momentum
 
 
 def _batches(parameters: Iterable[nn.Parameter]) -> Iterable[list[nn.Parameter]]:
