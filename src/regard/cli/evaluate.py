@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,9 +12,12 @@ import typer
 
 if TYPE_CHECKING:
     from regard.data.records import Line, Record
+    from regard.decoding.labeller import Labeller
     from regard.decoding.translator import Translator
     from regard.decoding.writer import Writer
     from regard.training.progress import Reporter
+
+MISTAKES = 10  # kinds of them that are shown, the commonest
 
 
 class Ends(StrEnum):
@@ -55,7 +59,10 @@ def evaluate(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
     data: Annotated[
         list[Path],
-        typer.Argument(help="Text; for a translator, pairs with a tab between, or two files."),
+        typer.Argument(
+            help="Text; for a translator, pairs with a tab between, or two files; for a "
+            "classifier, texts and labels with a tab between."
+        ),
     ],
     context: Annotated[
         int | None, typer.Option(min=1, help="Tokens looked back at, at most; the model's own.")
@@ -73,7 +80,7 @@ def evaluate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
 ) -> None:
-    """Perplexity and bits per character of a text; BLEU and chrF of translations."""
+    """Perplexity of a text; BLEU and chrF of translations; accuracy and F1 of labels."""
     from regard.cli.console import reporter
     from regard.errors import RunError
     from regard.loading import load
@@ -94,10 +101,11 @@ def evaluate(
 
 def _judges() -> "dict[type, Callable[[Any, Asked, Reporter], Verdict]]":
     """What judges what `regard.load` gives, one function each."""
+    from regard.decoding.labeller import Labeller
     from regard.decoding.translator import Translator
     from regard.decoding.writer import Writer
 
-    return {Writer: _foretelling, Translator: _translating}
+    return {Writer: _foretelling, Translator: _translating, Labeller: _labelling}
 
 
 def _foretelling(writer: "Writer", asked: Asked, report: "Reporter") -> Verdict:
@@ -168,6 +176,29 @@ def _translating(translator: "Translator", asked: Asked, report: "Reporter") -> 
         ("counted", f"{found.pairs:,} pairs, a beam of {beam}"),
     ]
     return Verdict({**asdict(found), "beam": beam}, figures)
+
+
+def _labelling(labeller: "Labeller", asked: Asked, report: "Reporter") -> Verdict:
+    from regard.decoding.labelled import evaluate_labeller, labelled_lines
+
+    asked.only("a classifier")
+    lines = chain.from_iterable(labelled_lines(labeller, path) for path in asked.data)
+    with report.busy("Classifying …"):
+        found = evaluate_labeller(labeller, lines)
+    figures = [
+        ("accuracy", f"{found.accuracy:.2%}  (95 %: {found.low:.1%} to {found.high:.1%})"),
+        ("macro F1", f"{found.macro_f1:.2%}"),
+        ("micro F1", f"{found.micro_f1:.2%}"),
+        ("loss", f"{found.loss:.4f}"),
+        ("calibration error", f"{found.calibration_error:.2%}"),
+        *((f"F1 of {each.label}", f"{each.f1:.2%}  ({each.texts:,})") for each in found.labels),
+        *(
+            (f"{had}, taken for {given}", f"{texts:,}")
+            for had, given, texts in found.most_confused()[:MISTAKES]
+        ),
+        ("counted", f"{found.texts:,} texts"),
+    ]
+    return Verdict(found.scores, figures)
 
 
 def _records(lines: "Iterable[Line]") -> "Iterator[Record]":
