@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError
 from regard import runs
 from regard.attention.multihead import MultiHead
 from regard.config import Spec, plain, validate
+from regard.data.tokenizer import ROLES
 from regard.errors import RunError
 from regard.models.kind import ModelSpec
 from regard.models.naming import namesake
@@ -60,7 +61,7 @@ def _tokenizer(folder: Path, run: Run) -> dict[str, Any]:
         "kind": "file",
         "path": str(folder / runs.TOKENIZER),
         "sha256": hashlib.sha256(run.tokenizer.encode()).hexdigest(),
-        **{piece: run.details[piece] for piece in ("start", "pad") if piece in run.details},
+        **{role: run.details[role] for role in ROLES if role in run.details},
     }
 
 

@@ -11,7 +11,7 @@ from typing import ClassVar
 from pydantic import Field
 from tokenizers import Tokenizer as Backend
 
-from regard.data.tokenizer import SPECIAL, Tokenizer, name_of
+from regard.data.tokenizer import ROLES, SPECIAL, Tokenizer, name_of
 from regard.data.tokenizers import TokenizerSpec
 from regard.data.tokenizers.assembly import tags
 from regard.errors import DataError
@@ -29,6 +29,7 @@ class Spec(TokenizerSpec):
     path: Path = Field(..., description="a tokenizer.json as the tokenizers library writes it")
     sha256: str | None = Field(None, description="of the file; another content is then refused")
     start: int | None = Field(None, ge=0, description="id of the start, where it is not the file's")
+    end: int | None = Field(None, ge=0, description="id of the end, likewise")
     pad: int | None = Field(None, ge=0, description="id of the padding, likewise")
 
     def train(
@@ -47,8 +48,9 @@ class Spec(TokenizerSpec):
 
     def opened(self, text: str) -> Tokenizer:
         tokenizer = super().opened(text)
-        tokenizer.start = tokenizer.start if self.start is None else self.start
-        tokenizer.pad = tokenizer.pad if self.pad is None else self.pad
+        for role in ROLES:
+            if getattr(self, role) is not None:
+                setattr(tokenizer, role, getattr(self, role))
         return tokenizer
 
     def files(self) -> list[Path]:
