@@ -37,8 +37,7 @@ def test_files_that_the_pages_name_exist() -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*.yaml")), ids=lambda p: p.stem)
 def test_every_recipe_is_one(path: Path) -> None:
     recipe = read_recipe(path, [])
-    assert recipe.job.kind() == "translation"
-    assert recipe.data.directions
+    assert recipe.job.kind() != "translation" or recipe.data.directions
 
 
 def test_the_parts_can_be_built_as_shown() -> None:
