@@ -29,16 +29,17 @@ from report import DOCS, keep, machine, table
 DATA = Path(__file__).parent.parent.parent / "shared" / "data"
 ARMS = ("from scratch", "pretrained")
 STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}  # 95 % by Student's t, by the number of seeds
-MODEL = {"dim": 128, "heads": 4, "inner": 512, "layers": 3, "max_length": 128}
+MODEL = {"dim": 128, "heads": 4, "inner": 512, "layers": 2, "max_length": 128}
 PUBLISHED = [["convolutional, random vectors (Kim 2014, trained on phrases)", "82.7"]]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pretraining", default="8min", help="time for the masked model")
+    parser.add_argument("--share", type=float, default=0.3, help="of the pieces, to be guessed")
     parser.add_argument("--labels", type=int, nargs="*", default=[100, 1000, 6920])
     parser.add_argument("--steps", type=int, nargs="*", default=[60, 120, 200], help="for each")
-    parser.add_argument("--rates", type=float, nargs="*", default=[0.003, 0.01])
+    parser.add_argument("--rates", type=float, nargs="*", default=[0.001, 0.004])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--dropout", type=float, default=0.3)
     parser.add_argument("--init", type=Path, help="a masked model instead of pretraining one")
@@ -101,7 +102,7 @@ def _pretrain(folder: Path, options: argparse.Namespace, home: Path) -> dict[str
     reviews = DATA / "movie-reviews"
     paths = [str(reviews / f"rt-polarity.{side}") for side in ("pos", "neg")]
     content = {
-        "job": {"kind": "masked", "whole_words": True},
+        "job": {"kind": "masked", "share": options.share},
         "data": {
             "train": {"kind": "text", "path": paths, "documents": "line"},
             "without": [_source("dev.tsv"), _source("test.tsv")],

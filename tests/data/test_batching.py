@@ -156,6 +156,31 @@ def test_texts_come_with_their_labels(labelled: Prepared) -> None:
     assert seen == {"ab" * n: f"label {n % 3}" for n in range(1, 40)}
 
 
+def test_two_texts_are_one_row_and_several_labels_a_row_of_them(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    source = {"kind": "labelled", "columns": [0, 1, 2], "labels": {"separator": ",", "none": "-"}}
+    cells = ("a,b", "c", "-", "c,a")
+    lines = [f"{'x' * n}\t{'y' * (40 - n)}\t{cells[n % 4]}\n" for n in range(1, 40)]
+    folder = tmp_path_factory.mktemp("several")
+    found = made(folder, [source, {**source}], ["".join(lines), "dev\tdev\t-\n"])
+    tokenizer, end, seen = found.tokenizer, found.tokenizer.end, 0
+    assert found.labels == ("a", "b", "c")
+    wanted = {0: [1, 1, 0], 1: [0, 0, 1], 2: [0, 0, 0], 3: [1, 0, 1]}
+    for batch in labelled_batches(found.train, tokenizer, 300, seed=1, classes=3).epoch():
+        assert batch.padding.all()  # all rows are 43 long: like lengths are told by the whole
+        assert batch.tokens == 3 * len(batch.ids)
+        for ids, labels in zip(batch.ids.tolist(), batch.labels.tolist(), strict=True):
+            n = ids.index(end) - 1
+            expected = [*tokenizer.encode("x" * n), end, *tokenizer.encode("y" * (40 - n)), end]
+            assert ids == [tokenizer.start, *expected]
+            assert labels == wanted[n % 4]
+            seen += 1
+        spare = batch.share(len(batch.ids), len(batch.ids) + 1)
+        assert spare.tokens == 0
+    assert seen == len(found.train)
+
+
 def test_rows_are_padded_on_the_right_and_marked() -> None:
     batch = collate([Example([5, 6, 7], [2, 8, 3]), Example([5], [2, 3])], filler=0)
     assert batch.source.tolist() == [[5, 6, 7], [5, 0, 0]]

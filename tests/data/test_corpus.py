@@ -11,6 +11,7 @@ from regard.data.records import Record
 from regard.errors import ConfigError
 
 FR_EN = {"kind": "tsv", "path": "fr-en.tsv", "languages": ["fr", "en"]}
+LABELLED = {"kind": "labelled", "path": "rated.tsv"}
 DE_EN = {"kind": "tsv", "path": "de-en.tsv", "languages": ["de", "en"]}
 
 
@@ -35,6 +36,10 @@ def test_all_directions_that_are_offered_unless_some_are_named() -> None:
     ("given", "says"),
     [
         ({"train": []}, "train has no source"),
+        (
+            {"train": LABELLED, "dev": {**LABELLED, "columns": [0, 1, 2]}},
+            "as many texts, and up to dev there are sources with 1 and 2 beside the label",
+        ),
         ({"train": FR_EN, "held_out": 0}, "nothing to score on: give dev"),
         (
             {"train": FR_EN, "directions": ["fr-de"]},

@@ -1,11 +1,129 @@
-"""Accuracy."""
+"""Scores of classifiers: as scikit-learn and scipy find them, batch by batch or all at once."""
 
+import numpy as np
 import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, log_loss
+from sklearn.metrics import precision_recall_fscore_support as by_label
 
-from regard.evaluation.classification import accuracy
+from regard.evaluation.calibration import fit_temperature
+from regard.evaluation.classification import MISSED, Report, Tally, accuracy, interval
+
+NAMES = ("a", "b", "c", "d")
 
 
-def test_accuracy_counts_what_is_right() -> None:
-    assert accuracy(["a", "b", "b", "a"], ["a", "b", "a", "a"]) == 0.75
-    with pytest.raises(ValueError, match="longer"):
-        accuracy([1], [1, 2])
+def test_accuracy() -> None:
+    assert accuracy(["1", "0", "1"], ["1", "1", "1"]) == pytest.approx(2 / 3)
+
+
+@given(of=st.integers(1, 3000), data=st.data())
+def test_the_interval_is_wilsons(of: int, data: st.DataObject) -> None:
+    right = data.draw(st.integers(0, of))
+    expected = binomtest(right, of).proportion_ci(method="wilson")
+    assert interval(right, of) == pytest.approx((expected.low, expected.high), abs=1e-6)
+
+
+def judged(texts: int, several: bool, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Logits that are right more often than not, and what is right; label d is never had."""
+    chance = torch.Generator().manual_seed(seed)
+    logits = torch.randn(texts, len(NAMES), generator=chance)
+    if several:
+        actual = (torch.rand(texts, len(NAMES), generator=chance) < 0.4).long()
+        actual[:, 3] = 0
+        return logits + 1.5 * actual - 0.7, actual
+    actual = torch.randint(len(NAMES) - 1, (texts,), generator=chance)
+    logits[torch.arange(texts), actual] += 1.5
+    return logits, actual
+
+
+def reported(logits: torch.Tensor, actual: torch.Tensor, batch: int) -> Report:
+    several = actual.dim() == 2
+    tally = Tally(NAMES, several)
+    for some, right in zip(logits.split(batch), actual.split(batch), strict=True):
+        found = torch.nn.functional.logsigmoid(some) if several else some.log_softmax(-1)
+        tally.add(found, right)
+    return tally.report()
+
+
+@given(texts=st.integers(1, 60), seed=st.integers(0, 99), batch=st.integers(1, 60))
+@settings(max_examples=25, deadline=None)
+def test_one_label_as_scikit_learn_has_it(texts: int, seed: int, batch: int) -> None:
+    logits, actual = judged(texts, False, seed)
+    found, given_labels = reported(logits, actual, batch), logits.argmax(-1)
+    assert found.texts == texts
+    assert found.accuracy == pytest.approx(accuracy_score(actual, given_labels))
+    assert found.micro_f1 == pytest.approx(found.accuracy)
+    assert found.low <= found.accuracy <= found.high
+    options = {"zero_division": np.nan}
+    macro = f1_score(actual, given_labels, average="macro", **options)
+    assert found.macro_f1 == pytest.approx(macro)
+    numbers = list(range(len(NAMES)))
+    table = confusion_matrix(actual, given_labels, labels=numbers)
+    ours = [[found.confusion.get((a, b), 0) for b in numbers] for a in numbers]
+    assert ours == table.tolist()
+    expected = by_label(actual, given_labels, labels=numbers, zero_division=0)
+    for each, precision, recall, f1, had in zip(found.labels, *expected, strict=True):
+        assert (each.precision, each.recall) == pytest.approx((precision, recall))
+        assert (each.f1, each.texts) == (pytest.approx(f1), had)
+    loss = log_loss(actual, logits.double().softmax(-1), labels=numbers)
+    assert found.loss == pytest.approx(loss, rel=1e-5)
+
+
+@given(texts=st.integers(1, 60), seed=st.integers(0, 99), batch=st.integers(1, 60))
+@settings(max_examples=25, deadline=None)
+def test_several_labels_as_scikit_learn_has_them(texts: int, seed: int, batch: int) -> None:
+    logits, actual = judged(texts, True, seed)
+    found, said = reported(logits, actual, batch), (logits >= 0).long()
+    assert found.accuracy == pytest.approx(accuracy_score(actual, said))
+    macro = f1_score(actual, said, average="macro", zero_division=np.nan)
+    assert found.macro_f1 == pytest.approx(0 if np.isnan(macro) else macro)
+    micro = f1_score(actual, said, average="micro", zero_division=0)
+    assert found.micro_f1 == pytest.approx(micro)
+    loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, actual.float())
+    assert found.loss == pytest.approx(float(loss), rel=1e-5)
+    for label, each in enumerate(found.labels):
+        kept = found.confusion.get((label, label), 0)
+        assert kept + found.confusion.get((label, MISSED), 0) == each.texts
+
+
+def test_what_is_confused_most_comes_first() -> None:
+    logits = torch.eye(4)[torch.tensor([0, 1, 1, 1, 2])] * 9
+    found = reported(logits, torch.tensor([0, 0, 0, 1, 1]), batch=2)
+    assert found.most_confused() == [("a", "b", 2), ("b", "c", 1)]
+    assert found.scores["labels"]["a"]["recall"] == pytest.approx(1 / 3)
+    assert "confusion" not in found.scores
+
+
+def test_calibration_is_the_distance_from_what_is_right() -> None:
+    """Nine texts of ten right, always 70 % sure."""
+    sure = torch.tensor([0.7, 0.1, 0.1, 0.1]).log().expand(10, -1)
+    tally = Tally(NAMES, several=False)
+    tally.add(sure, torch.tensor([0] * 9 + [1]))
+    found = tally.report()
+    assert found.calibration_error == pytest.approx(0.2, abs=1e-6)
+    (only,) = found.bins
+    assert (only.decisions, only.right) == (10, 0.9)
+    assert only.confidence == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
+def test_the_temperature_that_was_there_is_found(several: bool, temperature: float) -> None:
+    """Labels drawn as the logits say; the logits are then made hotter or colder."""
+    chance = torch.Generator().manual_seed(1)
+    logits = 2 * torch.randn(20_000, 3, generator=chance)
+    if several:
+        actual = torch.bernoulli(logits.sigmoid(), generator=chance).long()
+    else:
+        actual = torch.multinomial(logits.softmax(-1), 1, generator=chance)[:, 0]
+    assert fit_temperature(logits * temperature, actual) == pytest.approx(temperature, rel=0.05)
+
+
+def test_a_few_texts_without_a_mistake_make_no_certainty() -> None:
+    logits = torch.eye(2).repeat(10, 1) * 4
+    actual = torch.tensor([0, 1] * 10)
+    tempered = logits / fit_temperature(logits, actual)
+    assert float(tempered.softmax(-1).max()) == pytest.approx(21 / 22, abs=1e-3)
