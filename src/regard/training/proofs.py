@@ -207,7 +207,7 @@ def every_parameter_learns(case: Case) -> Proof:
         learner.update([case.batch(case.examples[:COMPANY])], step, progress=0.0)
         without -= {n for n, p in parameters.items() if p.grad is not None and p.grad.any()}
     return Proof(
-        "every parameter that is to learn gets a gradient",
+        "every parameter gets a gradient",
         "parameters without one",
         len(without),
         0,
