@@ -237,12 +237,13 @@ def a_few_can_be_learned_by_heart(case: Case) -> Proof:
     while updates < UPDATES and loss > LEARNED:
         updates += 1
         loss = learner.update([batch], updates, progress=0.0).loss
+    held = "much of it is frozen: free more of it; or " if case.frozen else ""
     return Proof(
         f"{BY_HEART} examples can be learned by heart",
         f"loss per prediction after {updates} updates, learning rate {rate:g}",
         loss,
         LEARNED,
-        f"the model does not learn: lower training.optimiser.learning_rate (it is "
+        f"the model does not learn: {held}lower training.optimiser.learning_rate (it is "
         f"{given.optimiser.rate():g}) or raise training.schedule.warmup; a deep model "
         f"may need model.norm_first=true.",
     )
