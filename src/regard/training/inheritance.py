@@ -57,9 +57,9 @@ class Inherited:
 
     def table(self) -> Table:
         table = Table(box=None, header_style="bold", pad_edge=False)
-        table.add_column(f"from {self.run}")
-        table.add_column("")
-        table.add_column("parameters", justify="right")
+        table.add_column(f"from {self.run}", overflow="fold")
+        table.add_column("", overflow="fold")  # names are told in full
+        table.add_column("parameters", justify="right", no_wrap=True)
         table.add_column("")
         for row in self._rows():
             table.add_row(*row)

@@ -238,7 +238,7 @@ def every_parameter_learns(case: Case) -> Proof:
         learner.update([case.batch(case.examples[:COMPANY])], step, progress=0.0)
         without -= {n for n, p in parameters.items() if p.grad is not None and p.grad.any()}
     return Proof(
-        "every parameter that is to learn gets a gradient",
+        "every parameter gets a gradient",
         "parameters without one",
         len(without),
         0,
@@ -269,12 +269,13 @@ def a_few_can_be_learned_by_heart(case: Case) -> Proof:
         updates += 1
         loss = learner.update([batch], updates, progress=0.0).loss - unknowable
     beyond = f" beyond the {unknowable:.2g} that none can know" if unknowable else ""
+    held = "much of it is frozen: free more of it; or " if case.frozen else ""
     return Proof(
         f"{BY_HEART} examples can be learned by heart",
         f"loss per prediction{beyond} after {updates} updates, learning rate {rate:g}",
         loss,
         LEARNED,
-        f"the model does not learn: lower training.optimiser.learning_rate (it is "
+        f"the model does not learn: {held}lower training.optimiser.learning_rate (it is "
         f"{given.optimiser.rate():g}) or raise training.schedule.warmup; a deep model "
         f"may need model.norm_first=true.",
     )
