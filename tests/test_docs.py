@@ -37,9 +37,8 @@ def test_files_that_the_pages_name_exist() -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*.yaml")), ids=lambda p: p.stem)
 def test_every_recipe_is_one(path: Path) -> None:
     recipe = read_recipe(path, [])
-    if recipe.job.kind() == "translation":
-        assert recipe.data.directions
-    assert recipe.data.dev, "what is scored on is said"
+    assert recipe.job.shape == recipe.data.shape
+    assert recipe.data.directions or recipe.data.shape != "pair"
 
 
 def test_the_parts_can_be_built_as_shown() -> None:

@@ -87,3 +87,13 @@ def test_a_text_of_nothing_is_none(tmp_path: Path) -> None:
         patch.setattr(type(store), "lengths", lambda _, rows: np.zeros((len(rows), 1), np.int64))
         with pytest.raises(DataError, match=r"train.arrow: there is no text in it"):
             Passages(store, prepared.tokenizer.end, 10)
+
+
+def test_where_no_piece_is_known_nothing_can_be_hidden(tmp_path: Path) -> None:
+    prepared = made(tmp_path, "line", LINES)
+    tokenizer = prepared.tokenizer
+    passages = Passages(prepared.train, tokenizer.end, 30)
+    masking = Masking(tokenizer)
+    masking._special[:] = True
+    with pytest.raises(DataError, match="no piece can be hidden"):
+        next(masked_batches(passages, tokenizer, masking, 256, 1).since(Position()))

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from regard.evaluation.labelled import evaluate_labeller, labelled_lines
 
 from regard.data.labels import LabelsSpec
 from regard.data.records import Place, Record
 from regard.data.tokenizers import TokenizerSpec
 from regard.decoding.labeller import Judgement, Labeller
 from regard.errors import DataError
-from regard.evaluation.labelled import evaluate_labeller, labelled_lines
 from regard.models.kind import ModelSpec
 
 LABELS = ("good", "bad", "odd")

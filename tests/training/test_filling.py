@@ -86,7 +86,7 @@ LEARNING = (
 def test_a_masked_model_learns_and_fills(filling: Make, tmp_path: Path) -> None:
     train(filling("masked", *LEARNING), tmp_path / "run")
     scores = runs.read(tmp_path / "run").details["scores"]
-    assert scores["accuracy"] > 0.9
+    assert scores["accuracy"] > 0.8
     assert scores["perplexity"] == pytest.approx(math.exp(scores["loss"]))
     filler = regard.load(tmp_path / "run")
     assert isinstance(filler, Filler)

@@ -33,6 +33,7 @@ from regard.data.sampling import (
 )
 from regard.data.store import Ids, Section, Store
 from regard.data.tokenizer import Tokenizer
+from regard.errors import DataError
 
 UNCOUNTED = -100  # a label that no loss counts
 
@@ -321,7 +322,13 @@ def masked_batches(
 
     def make(dated: Dated[Rows]) -> MaskedBatch:
         rows = dated.picked.rows
-        return mask(passages.ids(rows), tokenizer, masking, (seed, dated.epoch), rows)
+        batch = mask(passages.ids(rows), tokenizer, masking, (seed, dated.epoch), rows)
+        if not batch.tokens:
+            raise DataError(
+                "there is a batch in which no piece can be hidden, for the tokenizer knows none of "
+                "its text: is it the right one, and trained on such text?"
+            )
+        return batch
 
     return Batches(DatedPlan(plan), make)
 

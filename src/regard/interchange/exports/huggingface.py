@@ -289,6 +289,7 @@ def _bert(spec: masked.Spec, weights: Mapping[str, Tensor]) -> tuple[dict[str, A
         for name, tensor in theirs.items()
     }
     ours["bert.embeddings.token_type_embeddings.weight"] = torch.zeros(2, spec.dim)
+    ours["cls.predictions.bias"] = weights["output.bias"].clone()  # there even where it is not used
     return config, ours
 
 

@@ -91,10 +91,12 @@ def masked_names(config: Config) -> dict[str, Take]:
     last = "lm_head" if _is_roberta(config) else "cls.predictions"
     found = {f"encoder.{name}": take for name, take in names(config).items()}
     found |= renamed({"transform.dense": head}, {"transform.norm": norm})
-    found["output.bias"] = Take(f"{last}.bias")
-    if not config.get("tie_word_embeddings", True):
-        found["output.weight"] = Take(f"{last}.decoder.weight")
-    return found
+    if config.get("tie_word_embeddings", True):
+        return found | {"output.bias": Take(f"{last}.bias")}
+    return found | {
+        "output.weight": Take(f"{last}.decoder.weight"),
+        "output.bias": Take(f"{last}.decoder.bias"),  # the other is unused
+    }
 
 
 MASKED = Family(
@@ -106,8 +108,8 @@ MASKED = Family(
         r".*position_ids",
         r"pooler\..*",
         r"cls\.seq_relationship\..*",
-        r"cls\.predictions\.decoder\..*",
-        r"lm_head\.decoder\..*",
+        r"cls\.predictions\.(decoder\..*|bias)",
+        r"lm_head\.(decoder\..*|bias)",
     ),
     prefixes=("", "bert.", "roberta."),
 )

@@ -1,0 +1,161 @@
+"""BERT and RoBERTa with the head that fills blanks: in, out, and the same probabilities."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+import regard
+from regard import runs
+from regard.config import plain
+from regard.data.tokenizers import bpe
+from regard.errors import ConfigError
+from regard.interchange.exports import huggingface
+from regard.interchange.importing import import_model
+from regard.models.kind import ModelSpec
+from regard.models.weights import weights_of
+
+from .conftest import TEXT, byte_level, randomised, saved, word_pieces
+
+BLANKS = "A [MASK] runs over the [MASK] near 12 trees."
+SIZES = {"dim": 32, "heads": 4, "inner": 64, "layers": 2, "dropout": 0.0, "max_length": 64}
+BERT = {
+    "position": "learned",
+    "norm_first": False,
+    "embedding_norm": True,
+    "scale_embedding": False,
+    "feed_forward": {"kind": "dense", "activation": "gelu"},
+    "transform": "gelu",
+}
+
+
+def with_head(vocabulary: int, kind: str, **more: Any) -> Any:
+    config = (transformers.RobertaConfig if kind == "roberta" else transformers.BertConfig)(
+        vocab_size=vocabulary, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+        num_attention_heads=4, max_position_embeddings=66, type_vocab_size=2, pad_token_id=1,
+        **more,
+    )  # fmt: skip
+    model = {
+        "bert": transformers.BertForMaskedLM,
+        "pretraining": transformers.BertForPreTraining,
+        "roberta": transformers.RobertaForMaskedLM,
+    }[kind]
+    return randomised(model(config))
+
+
+def theirs_of(model: Any, filler: Any, text: str) -> torch.Tensor:
+    """Their probabilities at each blank."""
+    ids = torch.tensor([filler.ids(text)])
+    with torch.inference_mode():
+        found = model(ids)
+    logits = getattr(found, "logits", None)
+    logits = found.prediction_logits if logits is None else logits
+    return logits[ids == filler.mask].softmax(-1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        ("bert", {}),
+        ("bert", {"tie_word_embeddings": False, "hidden_act": "relu"}),
+        ("pretraining", {}),
+        ("roberta", {}),
+    ],
+)
+def test_an_imported_head_fills_as_theirs(
+    kind: str, more: dict[str, Any], folder: Path, tmp_path: Path
+) -> None:
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    tokenizer = byte_level(special) if kind == "roberta" else word_pieces()
+    model = with_head(tokenizer.get_vocab_size(), kind, **more)
+    import_model(saved(model, tokenizer, folder), tmp_path / "run")
+    assert runs.read(tmp_path / "run").job == "masked"
+    filler = regard.load(tmp_path / "run")
+    wanted = theirs_of(model, filler, BLANKS)
+    pieces = filler.tokenizer.vocabulary()
+    for blank, likely in zip(filler.fill(BLANKS, top=1000), wanted, strict=True):
+        words = [each for each in range(len(pieces)) if each not in filler.tokenizer.special]
+        ranked = sorted(likely[words].tolist(), reverse=True)
+        assert [each.probability for each in blank] == pytest.approx(ranked, abs=1e-4)
+        best = max(words, key=lambda each: float(likely[each]))
+        assert blank[0].text.removeprefix("…") == filler.tokenizer.pieces([best])[0].removeprefix(
+            "##"
+        )
+
+
+def made(folder: Path, **settings: Any) -> Path:
+    torch.manual_seed(2)
+    tokenizer = bpe.Spec(vocabulary=400).train(TEXT, ["mask"])
+    spec = ModelSpec.model_validate({"kind": "masked", **SIZES, **settings})
+    model = randomised(spec.build(len(tokenizer)))
+    run = runs.Run(
+        job="masked",
+        model=plain(spec),
+        vocabulary=len(tokenizer),
+        details={"max_length": 64},
+        weights=weights_of(model),
+        tokenizer=tokenizer.to_json(),
+        parts={},
+        papers={},
+    )
+    runs.write(run, folder)
+    return folder
+
+
+@pytest.mark.parametrize("tie", [True, False])
+def test_an_exported_model_fills_as_ours_and_comes_back(tie: bool, tmp_path: Path) -> None:
+    run = made(tmp_path / "run", **BERT, tie=tie)
+    huggingface.export(runs.read(run), tmp_path / "theirs")
+    model, report = transformers.BertForMaskedLM.from_pretrained(
+        tmp_path / "theirs", output_loading_info=True
+    )
+    assert not report["missing_keys"]
+    assert not report["unexpected_keys"]
+    filler = regard.load(run)
+    wanted = theirs_of(model.eval(), filler, BLANKS)
+    for blank, likely in zip(filler.fill(BLANKS, top=3), wanted, strict=True):
+        likely[sorted(filler.tokenizer.special)] = 0
+        best = likely.topk(3).values.tolist()
+        assert [each.probability for each in blank] == pytest.approx(best, abs=1e-4)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
+    assert theirs.mask_token_id == filler.mask
+    import_model(tmp_path / "theirs", tmp_path / "back")
+    again = regard.load(tmp_path / "back")
+    for one, other in zip(filler.fill(BLANKS), again.fill(BLANKS), strict=True):
+        assert [each.text for each in one] == [each.text for each in other]
+        ours = [each.probability for each in one]
+        assert [each.probability for each in other] == pytest.approx(ours, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"norm_first": True}, "model.norm_first: True has no equivalent in BERT"),
+        ({"position": "rotary"}, "model.position: rotary"),
+        ({"transform": "none"}, "model.transform: none"),
+        ({"scale_embedding": True}, "model.scale_embedding: True"),
+    ],
+)
+def test_what_bert_has_no_place_for_is_refused(
+    settings: dict[str, Any], complaint: str, tmp_path: Path
+) -> None:
+    run = made(tmp_path / "run", **{**BERT, **settings})
+    with pytest.raises(ConfigError, match=complaint):
+        huggingface.export(runs.read(run), tmp_path / "theirs")
+    assert not (tmp_path / "theirs").exists()
+
+
+def test_a_mask_is_known_in_a_vocabulary_alone(folder: Path, tmp_path: Path) -> None:
+    """As older folders have it: vocab.txt, and nothing that says which pieces are special."""
+    tokenizer = word_pieces()
+    saved(with_head(tokenizer.get_vocab_size(), "bert"), None, folder)
+    pieces = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
+    (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": False}))
+    import_model(folder, tmp_path / "run")
+    filler = regard.load(tmp_path / "run")
+    assert filler.mask in filler.tokenizer.special
+    assert len(filler.fill(BLANKS)) == 2
