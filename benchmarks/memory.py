@@ -59,7 +59,7 @@ def work(task: str, folder: Path, batches: int) -> dict[str, Any]:
     if task == "train":
         return train(folder)
     from regard.config import validate
-    from regard.data.batching import pair_batches
+    from regard.data.batches.pairs import pair_batches
     from regard.data.corpus import DataSpec
     from regard.data.prepare import prepare
     from regard.data.sampling import Position

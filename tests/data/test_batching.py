@@ -9,20 +9,10 @@ import pytest
 import torch
 
 from regard.config import validate
-from regard.data.batching import (
-    ApartBatch,
-    Batch,
-    Example,
-    LabelledBatch,
-    Tensors,
-    TextBatch,
-    collate,
-    labelled_batches,
-    pad,
-    pair_batches,
-    text_batches,
-    text_in_order,
-)
+from regard.data.batches.labelled import LabelledBatch, labelled_batches
+from regard.data.batches.pairs import Batch, Example, collate, pair_batches
+from regard.data.batches.text import ApartBatch, TextBatch, text_batches, text_in_order
+from regard.data.batching import Tensors, pad
 from regard.data.corpus import DataSpec, Direction
 from regard.data.prepare import Prepared, prepare
 from regard.data.sampling import Position

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from regard.config import validate
-from regard.data.batching import masked_batches, span_batches
+from regard.data.batches.corrupted import masked_batches, span_batches
 from regard.data.corpus import DataSpec
 from regard.data.corruption.masking import Masking
 from regard.data.corruption.spans import Spans, sentinel

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 
 from regard import runs
 from regard.config import write_yaml
-from regard.data.batching import Example, collate
+from regard.data.batches.pairs import Example, collate
 from regard.errors import ConfigError
 from regard.models.encoder_decoder import Spec
 from regard.training import metrics

@@ -11,7 +11,9 @@ import torch
 
 import regard
 from regard import runs
-from regard.data.batching import UNCOUNTED, Batch, MaskedBatch
+from regard.data.batches.corrupted import MaskedBatch
+from regard.data.batches.pairs import Batch
+from regard.data.batching import UNCOUNTED
 from regard.data.prepare import prepare
 from regard.data.sampling import Position
 from regard.decoding.filler import Filler

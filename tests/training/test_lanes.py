@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.blocks.dropout import Dropout
-from regard.data.batching import Batch, Example, collate
+from regard.data.batches.pairs import Batch, Example, collate
 from regard.training import lanes as lanes_module
 from regard.training.lanes import Lanes
 

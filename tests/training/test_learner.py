@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from regard.blocks.dropout import Dropout
 from regard.config import validate
-from regard.data.batching import Batch, Example, collate
+from regard.data.batches.pairs import Batch, Example, collate
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.kind import ModelSpec, parameter_count
 from regard.training.distributed import World

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.config import validate
-from regard.data.batching import Batch, Example, collate
+from regard.data.batches.pairs import Batch, Example, collate
 from regard.data.sampling import Position
 from regard.decoding.greedy import greedy
 from regard.errors import ConfigError

@@ -16,7 +16,8 @@ from regard.attention.cache import KeyValues
 from regard.attention.kind import Attention
 from regard.attention.masks import View
 from regard.attention.multihead import MultiHead
-from regard.data.batching import ApartBatch, Batch, Example, collate
+from regard.data.batches.pairs import Batch, Example, collate
+from regard.data.batches.text import ApartBatch
 from regard.data.bundled import corpus
 from regard.models.classifier import Classifier
 from regard.positions.sites import InAttention

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from regard.data.batching import label_tensor
+from regard.data.batches.labelled import label_tensor
 from regard.data.records import Record, Rejected
 from regard.data.sources.labelled import Spec as Labelled
 from regard.decoding.labeller import Labeller, Text

@@ -17,7 +17,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.blocks.dropout import Dropout
-from regard.data.batching import ApartBatch, Batch, LabelledBatch, MaskedBatch, Tensors, TextBatch
+from regard.data.batches.corrupted import MaskedBatch
+from regard.data.batches.labelled import LabelledBatch
+from regard.data.batches.pairs import Batch
+from regard.data.batches.text import ApartBatch, TextBatch
+from regard.data.batching import Tensors
 from regard.data.sampling import Position
 from regard.machine import best_device
 from regard.training.distributed import World

@@ -14,7 +14,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from regard.data.batching import ApartBatch, Tensors
+from regard.data.batches.text import ApartBatch
+from regard.data.batching import Tensors
 from regard.decoding.stepper import Stepper
 from regard.training.cases import Call, Case, call_of
 from regard.training.learner import Learner

@@ -16,7 +16,8 @@ from regard import runs
 from regard.attention.multihead import MultiHead
 from regard.cli import main
 from regard.config import plain
-from regard.data.batching import Batch, pad
+from regard.data.batches.pairs import Batch
+from regard.data.batching import pad
 from regard.data.languages import LanguageGuess
 from regard.data.tokenizers import bpe
 from regard.insight.heads.examples import Examples, Row, read_examples

@@ -17,17 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from regard.data.batching import (
-    UNCOUNTED,
-    Batch,
-    LabelledBatch,
-    MaskedBatch,
-    TextBatch,
-    label_tensor,
-    mask,
-    pad,
-    tear,
-)
+from regard.data.batches.corrupted import MaskedBatch, mask, tear
+from regard.data.batches.labelled import LabelledBatch, label_tensor
+from regard.data.batches.pairs import Batch
+from regard.data.batches.text import TextBatch
+from regard.data.batching import UNCOUNTED, pad
 from regard.data.corruption.masking import Masking
 from regard.data.corruption.spans import Spans
 from regard.data.records import Place, Record, Rejected

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.multihead import MultiHead
-from regard.data.batching import Batch, TextBatch
+from regard.data.batches.pairs import Batch
+from regard.data.batches.text import TextBatch
 from regard.insight.heads.examples import AnyBatch, Examples
 from regard.insight.heads.losses import run
 from regard.insight.heads.places import CROSS, DECODER, ENCODER, Head, by_kind

@@ -11,7 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.data.batching import Batch, LabelledBatch, MaskedBatch, TextBatch
+from regard.data.batches.corrupted import MaskedBatch
+from regard.data.batches.labelled import LabelledBatch
+from regard.data.batches.pairs import Batch
+from regard.data.batches.text import TextBatch
 from regard.insight.heads.examples import AnyBatch, Examples
 from regard.insight.heads.gates import Gates, gated
 from regard.models.encoder import Encoder

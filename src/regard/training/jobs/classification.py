@@ -12,7 +12,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.config import plain
-from regard.data.batching import Batches, LabelledBatch, labelled_batches
+from regard.data.batches.labelled import LabelledBatch, labelled_batches
+from regard.data.batching import Batches
 from regard.data.prepare import Prepared
 from regard.data.sampling import Position, Rows
 from regard.data.sources import Shape

@@ -12,7 +12,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.data.batching import ApartBatch, Running, text_batches, text_in_order
+from regard.data.batches.text import AnyText, ApartBatch, text_batches, text_in_order
 from regard.data.prepare import Prepared
 from regard.data.sampling import Position
 from regard.data.sources import Shape
@@ -45,10 +45,10 @@ class LanguageModelling:
     def model(self) -> ModelSpec:
         return self.recipe.model
 
-    def batches(self, position: Position) -> Iterator[tuple[Running, Position]]:
+    def batches(self, position: Position) -> Iterator[tuple[AnyText, Position]]:
         return self._training.since(position)
 
-    def loss(self, model: nn.Module, batch: Running) -> Tensor:
+    def loss(self, model: nn.Module, batch: AnyText) -> Tensor:
         writing = cast("LanguageModel", model)
         words = batch.ids[:, 1:]
         smoothing = self.recipe.training.label_smoothing
@@ -104,7 +104,7 @@ class LanguageModelling:
         return {"loss": total / tokens, "accuracy": right / tokens}
 
 
-def _states(model: LanguageModel, batch: Running) -> Tensor:
+def _states(model: LanguageModel, batch: AnyText) -> Tensor:
     documents = batch.documents[:, :-1] if isinstance(batch, ApartBatch) else None
     return model.states(batch.ids[:, :-1], documents)
 

@@ -8,7 +8,8 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from regard.data.batching import Batches, MaskedBatch, masked_batches
+from regard.data.batches.corrupted import MaskedBatch, masked_batches
+from regard.data.batching import Batches
 from regard.data.corruption.masking import Masking
 from regard.data.passages import Passages
 from regard.data.prepare import Prepared

@@ -8,7 +8,9 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.data.batching import Batch, Batches, span_batches
+from regard.data.batches.corrupted import span_batches
+from regard.data.batches.pairs import Batch
+from regard.data.batching import Batches
 from regard.data.corruption.spans import Spans, sentinel
 from regard.data.passages import Passages
 from regard.data.prepare import Prepared

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from regard.data.batching import Batch, Batches, pair_batches
+from regard.data.batches.pairs import Batch, pair_batches
+from regard.data.batching import Batches
 from regard.data.prepare import Prepared
 from regard.data.sampling import Position, Rows
 from regard.data.sources import Shape

@@ -1,0 +1,1 @@
+"""Batches of each shape of data."""

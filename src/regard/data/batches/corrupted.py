@@ -1,0 +1,107 @@
+"""Texts of which a part is hidden, to be guessed: masked, or with spans cut out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.data.batches.pairs import Batch
+from regard.data.batching import UNCOUNTED, Batches, Tensors, every, pad, pad_between
+from regard.data.corruption.masking import Masking
+from regard.data.corruption.spans import Spans
+from regard.data.passages import Passages
+from regard.data.sampling import Dated, DatedPlan, RowPlan, Rows
+from regard.data.store import Ids
+from regard.data.tokenizer import Tokenizer
+from regard.errors import DataError
+
+
+@dataclass(frozen=True)
+class MaskedBatch(Tensors):
+    """B texts with masks in them, ids (B, T), and what is to be guessed there: wanted (B, T)."""
+
+    ids: Tensor
+    wanted: Tensor
+    padding: Tensor
+
+    @property
+    def chosen(self) -> Tensor:
+        """(B, T), True where something is to be guessed."""
+        return (self.wanted != UNCOUNTED) & self.padding
+
+    @property
+    def tokens(self) -> int:
+        return int(self.chosen.sum())
+
+    @property
+    def load(self) -> int:
+        return int(self.padding.sum())
+
+    def share(self, rank: int, size: int) -> "MaskedBatch":
+        ids, wanted, padding = (
+            every(tensor, rank, size) for tensor in (self.ids, self.wanted, self.padding)
+        )
+        counted = rank < len(self.ids)
+        return MaskedBatch(ids, wanted if counted else wanted.fill_(UNCOUNTED), padding)
+
+
+def masked_batches(
+    passages: Passages, tokenizer: Tokenizer, masking: Masking, budget: int, seed: int
+) -> Batches[Dated[Rows], MaskedBatch]:
+    """Passages between start and end, masked anew in each epoch."""
+    plan = RowPlan(passages, [(0,)] * len(passages.sections), (2,), budget, seed)
+
+    def make(dated: Dated[Rows]) -> MaskedBatch:
+        rows = dated.picked.rows
+        batch = mask(passages.ids(rows), tokenizer, masking, (seed, dated.epoch), rows)
+        if not batch.tokens:
+            raise DataError(
+                "there is a batch in which no piece can be hidden, for the tokenizer knows none of "
+                "its text: is it the right one, and trained on such text?"
+            )
+        return batch
+
+    return Batches(DatedPlan(plan), make)
+
+
+def mask(
+    texts: Sequence[Ids], tokenizer: Tokenizer, masking: Masking, key: tuple[int, ...], numbers: Ids
+) -> MaskedBatch:
+    """Texts between start and end, masked as the key and their numbers will have it."""
+    start, end = np.full((len(texts), 1), tokenizer.start), np.array([tokenizer.end])
+    whole, padding = pad_between(start, texts, end, tokenizer.pad)
+    hidden, chosen = masking(whole.numpy(), padding.numpy(), key, numbers)
+    wanted = whole.where(torch.from_numpy(chosen), UNCOUNTED)
+    return MaskedBatch(torch.from_numpy(hidden), wanted, padding)
+
+
+def span_batches(
+    passages: Passages, tokenizer: Tokenizer, spans: Spans, longest: int, budget: int, seed: int
+) -> Batches[Dated[Rows], Batch]:
+    """Passages with spans cut out, others in each epoch; neither side is over the `longest`."""
+    plan = RowPlan(passages, [(0,)] * len(passages.sections), (4,), budget, seed)
+
+    def make(dated: Dated[Rows]) -> Batch:
+        rows = dated.picked.rows
+        return tear(passages.ids(rows), tokenizer, spans, longest, (seed, dated.epoch), rows)
+
+    return Batches(DatedPlan(plan), make)
+
+
+def tear(
+    texts: Sequence[Ids],
+    tokenizer: Tokenizer,
+    spans: Spans,
+    longest: int,
+    key: tuple[int, ...],
+    numbers: Ids,
+) -> Batch:
+    """Texts with spans cut out, as the key and their numbers will have it."""
+    each = zip(texts, numbers.tolist(), strict=True)
+    torn = [spans(ids, longest, key, number) for ids, number in each]
+    return Batch(
+        *pad([text.source for text in torn], tokenizer.pad),
+        *pad([text.target for text in torn], tokenizer.pad),
+    )

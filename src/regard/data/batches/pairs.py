@@ -1,0 +1,87 @@
+"""Pairs to translate: a source and its target, each in a tensor of its own."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from regard.data.batching import Batches, Tensors, every, pad, pad_between
+from regard.data.corpus import Direction
+from regard.data.sampling import Cost, RowPlan, Rows, packed
+from regard.data.store import Section, Store
+from regard.data.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Example:
+    """One pair as ids: the source with its tag and end, the target with start and end."""
+
+    source: list[int]
+    target: list[int]
+
+
+@dataclass(frozen=True)
+class Batch(Tensors):
+    """B pairs: source (B, S), target (B, T)."""
+
+    source: Tensor
+    source_padding: Tensor
+    target: Tensor
+    target_padding: Tensor
+
+    @property
+    def tokens(self) -> int:
+        """Of the target, all real ones but the first of each row."""
+        return int(self.target_padding[:, 1:].sum())
+
+    def share(self, rank: int, size: int) -> "Batch":
+        source, source_padding, target, target_padding = (
+            every(tensor, rank, size)
+            for tensor in (self.source, self.source_padding, self.target, self.target_padding)
+        )
+        return Batch(source, source_padding, target, target_padding & (rank < len(self.source)))
+
+
+def collate(examples: Sequence[Example], filler: int) -> Batch:
+    source, source_padding = pad([example.source for example in examples], filler)
+    target, target_padding = pad([example.target for example in examples], filler)
+    return Batch(source, source_padding, target, target_padding)
+
+
+def pair_batches(
+    store: Store,
+    tokenizer: Tokenizer,
+    directions: Sequence[Direction],
+    budget: int,
+    seed: int,
+    cost: Cost = packed,
+) -> Batches[Rows, Batch]:
+    """Pairs in all directions. Only a model with several languages to produce is told which."""
+    tagged = len({way.target for way in directions}) > 1
+    ways = [_ways(section, directions) for section in store.sections]
+    tags = [
+        [tokenizer.mark(tongue) if tagged else -1 for tongue in reversed(section.tongues)]
+        for section in store.sections
+    ]
+    plan = RowPlan(store, ways, (1 + tagged, 2), budget, seed, cost)
+    tag_of, end = np.array(tags), np.array([tokenizer.end])
+
+    def make(picked: Rows) -> Batch:
+        asked = tag_of[picked.sections, picked.sides, None][:, :tagged]
+        start = np.full((len(picked.rows), 1), tokenizer.start)
+        sources = store.ids(picked.rows, picked.sides)
+        targets = store.ids(picked.rows, 1 - picked.sides)
+        return Batch(
+            *pad_between(asked, sources, end, tokenizer.pad),
+            *pad_between(start, targets, end, tokenizer.pad),
+        )
+
+    return Batches(plan, make)
+
+
+def _ways(section: Section, directions: Sequence[Direction]) -> list[int]:
+    """The sides of a section that are translated from."""
+    first, second = section.tongues
+    offered = (Direction(first, second), Direction(second, first))
+    return [side for side, way in enumerate(offered) if way in directions]
