@@ -46,7 +46,7 @@ class Muon(torch.optim.Optimizer):
                 parts = [cut_like(*each) for each in zip(updates, parameters, strict=True)]
                 torch._foreach_add_(parameters, parts, alpha=-step)
 
-    def _momentum(self, parameters: list[nn.Parameter], momentum: float) -> list[Tensor]:
+    def _momentum(self, parameters: list[Tensor], momentum: float) -> list[Tensor]:
         """Nesterov's: the gradients, and where the momentum is going."""
         gradients = [each.grad for each in parameters if each.grad is not None]
         momenta = [self._state(each) for each in parameters]
@@ -54,7 +54,7 @@ class Muon(torch.optim.Optimizer):
         torch._foreach_add_(momenta, gradients)
         return [whole(each) for each in torch._foreach_add(gradients, momenta, alpha=momentum)]
 
-    def _state(self, parameter: nn.Parameter) -> Tensor:
+    def _state(self, parameter: Tensor) -> Tensor:
         state = self.state[parameter]
         if not state:
             state["momentum"] = torch.zeros_like(parameter)
@@ -62,12 +62,12 @@ class Muon(torch.optim.Optimizer):
         return momentum
 
 
-def _batches(parameters: Iterable[nn.Parameter]) -> Iterable[list[nn.Parameter]]:
+def _batches(parameters: Iterable[nn.Parameter]) -> Iterable[list[Tensor]]:
     """Matrices of one shape go together: few large products instead of many small ones.
 
     Those in parts go one by one: there may not be room for all of them whole.
     """
-    batches: dict[Hashable, list[nn.Parameter]] = defaultdict(list)
+    batches: dict[Hashable, list[Tensor]] = defaultdict(list)
     for parameter in parameters:
         if parameter.grad is not None:
             batches[parameter if is_part(parameter) else parameter.shape].append(parameter)
