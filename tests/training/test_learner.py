@@ -260,3 +260,16 @@ def test_bfloat16_is_used_where_it_is_asked_for(make_learner: MakeLearner, toy: 
         Learner(learner.model, loss, learner.spec, World()).update([toy().batch(1)], 1, 0.0)
     # Each twice: the work is counted first.
     assert seen == [torch.bfloat16, torch.bfloat16, torch.float32, torch.float32]
+
+
+def test_updates_draw_as_torch_would_and_pile_nothing_up() -> None:
+    learner = translator(dropout=0.5)
+    batch = collate(examples(4), PAD)
+    queued = len(torch.cuda._queued_calls)  # torch.manual_seed adds to them where there is no GPU
+    learner.update([batch], 1, 0.0)
+    drawn = torch.get_rng_state()
+    learner.update([batch], 1, 0.0)
+    assert torch.equal(torch.get_rng_state(), drawn)
+    learner.update([batch], 2, 0.0)
+    assert not torch.equal(torch.get_rng_state(), drawn)
+    assert len(torch.cuda._queued_calls) == queued

@@ -27,12 +27,18 @@ class Rotary(InAttention):
         exponents = torch.arange(0, self.key_size, 2, device=x.device) / self.key_size
         angles = positions[:, None] * self.base**-exponents  # (T, K/2)
         cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+        # x cos + (its partner in the pair) sin: whole rows at a time, where halves of them would
+        # be taken apart and put together again, on the way back as well.
         if self.pairs == "halves":  # the layout of GPT-NeoX and Llama: first half with second half
-            first, second = x.chunk(2, dim=-1)
-            return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
-        first, second = x[..., 0::2], x[..., 1::2]
-        turned = torch.stack([first * cos - second * sin, first * sin + second * cos], dim=-1)
-        return turned.flatten(-2)
+            partner = x.roll(self.key_size // 2, -1)
+            return x * torch.cat([cos, cos], -1) + partner * torch.cat([-sin, sin], -1)
+        partner = x.unflatten(-1, (-1, 2)).roll(1, -1).flatten(-2)
+        return x * _in_turn(cos, cos) + partner * _in_turn(-sin, sin)
+
+
+def _in_turn(first: Tensor, second: Tensor) -> Tensor:
+    """One of each, one after the other: (T, K/2) twice → (T, K)."""
+    return torch.stack([first, second], -1).flatten(-2)
 
 
 class Spec(PositionSpec):

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from regard.blocks.dropout import drawing_from
 
-ENOUGH = 512  # tokens that keep a lane busy
+ENOUGH = 384  # tokens that keep a lane busy
 
 Loss = Callable[[Any], Tensor]  # of a batch, summed
 
