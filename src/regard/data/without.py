@@ -83,11 +83,11 @@ class Without:
 
 
 def _texts(record: Record, shape: Shape) -> Sequence[str]:
-    """What a record says: of a labelled text not its label, of running text each line."""
+    """What a record says: of running text, each line."""
     if shape == "text":
         found: list[str] = _LINES.findall(record.texts[0])
         return found
-    return record.texts[:-1] if shape == "labelled" else record.texts
+    return record.texts
 
 
 def _refused(record: Record) -> Refused:
