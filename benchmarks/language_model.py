@@ -204,7 +204,7 @@ def _comparison(result: dict[str, Any]) -> str:
     head = ["engine", took, "Regard takes, of its time", "loss", "by random batches"]
     head += [f"time to {PUBLISHED}", "parameters", "memory"]
     about, rounds = result["machine"], len(result["engines"]["Regard"]["all_seconds"])
-    return f"""The characters of Shakespeare (1.1 million, public domain), nine tenths to learn from.
+    return f"""The characters of Shakespeare (1.1 million, public domain), nine tenths to learn by.
 The CPU setting of nanoGPT's README: 4 layers, 4 heads, D 128, context 64, 12 rows a batch, no
 dropout; its published loss is {PUBLISHED}. nanoGPT's model and loop are written anew in
 `benchmarks/peers/nanogpt.py`, with torch's fused AdamW; Regard is `regard train` with
