@@ -258,13 +258,9 @@ def describe(result: dict[str, Any]) -> str:
     seeds = len({row["seed"] for row in result["rows"]})
     steps = ", ".join(str(each) for each in dict.fromkeys(row["steps"] for row in result["rows"]))
     before = settings["before"]
-    how = (
-        f"{before['seconds'] / 60:.0f} minutes, {before['steps']:,} steps"
-        if "steps" in before
-        else ""
-    )
+    how = before.get("given") or f"{before['seconds'] / 60:.0f} minutes, {before['steps']:,} steps"
     head = ["test accuracy (%)", *(f"{each:,} labels" for each in labels)]
-    return f"""## Pretraining helps
+    return f"""## Does pretraining help?
 
 SST-2 (Socher et al. 2013), whole sentences only, 872 for dev and 1,821 for test. The encoder (D
 {settings["dim"]}, {settings["layers"]} layers) is pretrained once ({how}), masked, on the movie

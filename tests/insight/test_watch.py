@@ -18,6 +18,7 @@ REAL = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
 INPUTS = {
     "encoder": (SOURCE, REAL),
     "classifier": (SOURCE, REAL),
+    "masked": (SOURCE, REAL),
     "language-model": (SOURCE,),
     "encoder-decoder": (SOURCE, REAL, SOURCE[:, :5]),
 }
