@@ -32,7 +32,7 @@ class Rotary(InAttention):
         if self.pairs == "halves":  # the layout of GPT-NeoX and Llama: first half with second half
             partner = x.roll(self.key_size // 2, -1)
             return x * torch.cat([cos, cos], -1) + partner * torch.cat([-sin, sin], -1)
-        partner = x.unflatten(-1, (-1, 2)).roll(1, -1).flatten(-2)
+        partner = x.view(*x.shape[:-1], -1, 2).roll(1, -1).flatten(-2)
         return x * _in_turn(cos, cos) + partner * _in_turn(-sin, sin)
 
 
