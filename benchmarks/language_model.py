@@ -204,15 +204,15 @@ def _comparison(result: dict[str, Any]) -> str:
     head = ["engine", took, "Regard takes, of its time", "loss", "by random batches"]
     head += [f"time to {PUBLISHED}", "parameters", "memory"]
     about, rounds = result["machine"], len(result["engines"]["Regard"]["all_seconds"])
-    return f"""The characters of Shakespeare (1.1 million, public domain), nine tenths to learn by.
-The CPU setting of nanoGPT's README: 4 layers, 4 heads, D 128, context 64, 12 rows a batch, no
-dropout; its published loss is {PUBLISHED}. nanoGPT's model and loop are written anew in
+    return f"""The characters of Shakespeare (1.1 million, public domain), nine tenths to learn
+from. The CPU setting of nanoGPT's README: 4 layers, 4 heads, D 128, context 64, 12 rows a batch,
+no dropout; its published loss is {PUBLISHED}. nanoGPT's model and loop are written anew in
 `benchmarks/peers/nanogpt.py`, with torch's fused AdamW; Regard is `regard train` with
 `benchmarks/recipes/shakespeare-char.yaml`, checkpoints and metrics included. Evaluation is not
 timed. The loss is exact, over every character of the last tenth but the first, in windows of 64
 that begin where the one before ends; beside it nanoGPT's own figure, from 20 random batches. Times
-are to the first of looks every {LOOK} steps. float32, {result["threads"]} threads, each engine in a
-process of its own, {rounds} round(s), medians. {about["cpu"]}, torch {about["torch"]}.
+are to the first of looks every {LOOK} steps. float32, {result["threads"]} thread(s), each engine
+in a process of its own, {rounds} round(s), medians. {about["cpu"]}, torch {about["torch"]}.
 
 {table(head, rows)}
 
