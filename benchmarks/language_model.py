@@ -28,7 +28,8 @@ from report import DOCS, keep, machine, table
 
 HERE = Path(__file__).parent
 TEXT = HERE.parent.parent / "shared" / "data" / "tinyshakespeare" / "input.txt"
-RECIPE, BEST = (HERE / "recipes" / f"shakespeare-{name}.yaml" for name in ("char", "best"))
+RECIPE = HERE.parent / "recipes" / "shakespeare-char.yaml"
+BEST = HERE / "recipes" / "shakespeare-best.yaml"
 RESULT = DOCS / "benchmarks" / "language_model.json"
 PUBLISHED, PUBLISHED_ON_GPU = 1.88, 1.4697  # nanoGPT's README: best validation losses
 LOOK = 100  # steps from one point of a curve to the next
@@ -208,7 +209,7 @@ def _comparison(result: dict[str, Any]) -> str:
 from. The CPU setting of nanoGPT's README: 4 layers, 4 heads, D 128, context 64, 12 rows a batch,
 no dropout; its published loss is {PUBLISHED}. nanoGPT's model and loop are written anew in
 `benchmarks/peers/nanogpt.py`, with torch's fused AdamW; Regard is `regard train` with
-`benchmarks/recipes/shakespeare-char.yaml`, checkpoints and metrics included. Evaluation is not
+`recipes/shakespeare-char.yaml`, checkpoints and metrics included. Evaluation is not
 timed. The loss is exact, over every character of the last tenth but the first, in windows of 64
 that begin where the one before ends; beside it nanoGPT's own figure, from 20 random batches. Times
 are to the first of looks every {LOOK} steps. float32, {result["threads"]} thread(s), each engine
