@@ -15,7 +15,7 @@ from torch import Tensor
 import regard
 from regard import runs
 from regard.data.tokenizer import Tokenizer
-from regard.errors import ConfigError, Interrupted, RunError
+from regard.errors import ConfigError, Interrupted, OutputError, RunError
 from regard.insight.heads.pruning import prune
 from regard.models.kind import ModelSpec
 from regard.runs import Run
@@ -290,6 +290,13 @@ def test_it_goes_on_without_the_run_it_began_with(
         ours = after[name.replace("decoder.", "encoder.")]
         still = ".embedding." in name or ".blocks.0." in name
         assert torch.equal(ours.view(torch.int32), weight.view(torch.int32)) == still, name
+
+
+def test_a_run_does_not_replace_what_it_begins_with(base: Path, labelling: Make) -> None:
+    before = (base / runs.DESCRIPTION).read_bytes()
+    with pytest.raises(OutputError, match="is what this run begins with"):
+        train(labelling(base), base.parent / "nowhere" / ".." / base.name, fresh=True)
+    assert (base / runs.DESCRIPTION).read_bytes() == before
 
 
 def test_what_a_run_began_with_cannot_be_changed_later(

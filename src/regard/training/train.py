@@ -32,6 +32,7 @@ from regard.training.inheritance import Inherited, give, note_of, own_weights, s
 from regard.training.jobs import Task
 from regard.training.learner import Learner
 from regard.training.loop import fit, why_over
+from regard.training.origin import InitSpec
 from regard.training.progress import Reporter, silent
 from regard.training.recipe import Recipe, read_recipe
 from regard.training.signals import heeding
@@ -59,7 +60,7 @@ def train(
     with world() as where:
         with where.together():
             if where.leads:
-                _refuse_to_overwrite(folder, fresh)
+                _refuse_to_overwrite(folder, fresh, recipe.init)
         report = report if where.leads else silent
         return _train(recipe, folder, where, report, onlooker, resuming=False)
 
@@ -94,7 +95,9 @@ def recipe_of(folder: Path, changes: Sequence[str]) -> Recipe:
     return read_recipe(folder / RECIPE, changes)
 
 
-def _refuse_to_overwrite(folder: Path, fresh: bool) -> None:
+def _refuse_to_overwrite(folder: Path, fresh: bool, init: InitSpec | None) -> None:
+    if init is not None and init.run.resolve() == folder.resolve():
+        raise OutputError(f"{folder}: is what this run begins with; choose another folder.")
     if runs.exists(folder) and not fresh:
         raise OutputError(f"{folder}: a trained model is there; --fresh replaces it.")
     if checkpoint.newest_first(folder) and not fresh:
