@@ -35,7 +35,7 @@ PUBLISHED = [["convolutional, random vectors (Kim 2014, trained on phrases)", "8
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pretraining", default="8min", help="time for the masked model")
+    parser.add_argument("--pretraining", type=int, default=3000, help="steps of the masked model")
     parser.add_argument("--share", type=float, default=0.3, help="of the pieces, to be guessed")
     parser.add_argument("--labels", type=int, nargs="*", default=[100, 1000, 6920])
     parser.add_argument("--steps", type=int, nargs="*", default=[60, 120, 200], help="for each")
@@ -112,7 +112,7 @@ def _pretrain(folder: Path, options: argparse.Namespace, home: Path) -> dict[str
         "tokenizer": {"kind": "bpe", "vocabulary": 6000},
         "model": {"kind": "masked", **MODEL},
         "training": {
-            "budget": options.pretraining,
+            "steps": options.pretraining,
             "label_smoothing": 0.0,
             "evaluation": {"every": 200},
         },
@@ -190,12 +190,10 @@ def _others(bench: Bench) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _zero_shot(folder: Path) -> dict[str, Any]:
-    from importlib import import_module
-
+    from regard.decoding.chooser import Chooser
     from regard.loading import load_writer
 
-    choose = import_module("regard.decoding.chooser").Chooser
-    chooser = choose(load_writer(folder), "{text} It was", {"1": " great", "0": " terrible"})
+    chooser = Chooser(load_writer(folder), "{text} It was", {"1": " great", "0": " terrible"})
     lines = (DATA / "sst2" / "test.tsv").read_text("utf-8").splitlines()
     texts, labels = zip(*(line.split("\t") for line in lines), strict=True)
     judged = chooser.classify(texts)

@@ -85,8 +85,7 @@ def _judge(
 
 
 def _by_continuation(writer: Any, template: str | None, label: Sequence[str]) -> Judge:
-    from importlib import import_module
-
+    from regard.decoding.chooser import Chooser
     from regard.errors import ConfigError
 
     if template is None or len(label) < 2:
@@ -102,7 +101,7 @@ def _by_continuation(writer: Any, template: str | None, label: Sequence[str]) ->
         if name in continuations:
             raise ConfigError(f"--label {name} is given twice.")
         continuations[name] = continuation
-    chooser = import_module("regard.decoding.chooser").Chooser(writer, template, continuations)
+    chooser = Chooser(writer, template, continuations)
     return lambda lines, _: list(chooser.classify(lines))
 
 
