@@ -22,9 +22,9 @@ class Writer(Protocol):
 
 
 def predict(model: Writer, states: Tensor, words: Tensor, real: Tensor, smoothing: float) -> Tensor:
-    """Cross-entropy, summed over the real ones of words (B, T), given states (B, T, D)."""
+    """Cross-entropy, summed over the real ones of words (…), given states (…, D)."""
     if bool(real.all()):
-        chosen, wanted = states.flatten(0, 1), words.flatten()
+        chosen, wanted = states.flatten(0, -2), words.flatten()
     else:
         chosen, wanted = states[real], words[real]  # padding costs no product with the vocabulary
     output = model.output
