@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from regard.evaluation.labelled import evaluate_labeller, labelled_lines
+from regard.decoding.labelled import evaluate_labeller, labelled_lines
 
 from regard.data.labels import LabelsSpec
 from regard.data.records import Place, Record
