@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from regard.decoding.labelled import evaluate_labeller, labelled_lines
 
 from regard.data.labels import LabelsSpec
 from regard.data.records import Place, Record
 from regard.data.tokenizers import TokenizerSpec
+from regard.decoding.labelled import evaluate_labeller, labelled_lines
 from regard.decoding.labeller import Judgement, Labeller
 from regard.errors import DataError
 from regard.models.kind import ModelSpec
