@@ -256,7 +256,7 @@ def describe(result: dict[str, Any]) -> str:
     seeds = len({row["seed"] for row in result["rows"]})
     steps = ", ".join(str(each) for each in dict.fromkeys(row["steps"] for row in result["rows"]))
     before = settings["before"]
-    how = before.get("given") or f"{before['seconds'] / 60:.0f} minutes, {before['steps']:,} steps"
+    how = before.get("given") or f"{before['steps']:,} steps"
     head = ["test accuracy (%)", *(f"{each:,} labels" for each in labels)]
     return f"""## Does pretraining help?
 
