@@ -15,6 +15,10 @@ class ModelSpec(Kind, room="regard.models"):
 
     max_length: int = Field(512, gt=0, description="the longest sequence, in tokens")
 
+    def meant_for(self, does: str) -> "ModelSpec":  # noqa: ARG002
+        """The same, to do one of the things that it can."""
+        return self
+
     def build(self, vocabulary: int) -> nn.Module:
         raise NotImplementedError
 

@@ -57,7 +57,8 @@ class Classification:
 
     def model(self) -> ModelSpec:
         """With as many classes as the training data have labels."""
-        return self.recipe.model.model_copy(update={"classes": len(self.labels)})
+        meant = self.recipe.model.meant_for(self.recipe.job.does)
+        return meant.model_copy(update={"classes": len(self.labels)})
 
     def batches(self, position: Position) -> Iterator[tuple[LabelledBatch, Position]]:
         return self._training.since(position)

@@ -43,7 +43,7 @@ class LanguageModelling:
         )
 
     def model(self) -> ModelSpec:
-        return self.recipe.model
+        return self.recipe.model.meant_for(self.recipe.job.does)
 
     def batches(self, position: Position) -> Iterator[tuple[AnyText, Position]]:
         return self._training.since(position)

@@ -52,7 +52,7 @@ class SpanCorruption:
         self._training = self._batches(prepared.train, spec.batch_tokens, spec.seed)
 
     def model(self) -> ModelSpec:
-        return self.recipe.model
+        return self.recipe.model.meant_for(self.recipe.job.does)
 
     def batches(self, position: Position) -> Iterator[tuple[Batch, Position]]:
         return self._training.since(position)
