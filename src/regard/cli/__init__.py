@@ -18,6 +18,7 @@ from regard.cli.fill import fill
 from regard.cli.generate import generate
 from regard.cli.heads import heads
 from regard.cli.import_ import import_
+from regard.cli.lab import lab
 from regard.cli.look import look
 from regard.cli.merge import merge
 from regard.cli.resume import resume
@@ -47,6 +48,7 @@ for command in (
     classify,
     look,
     heads,
+    lab,
     export,
     merge,
     doctor,

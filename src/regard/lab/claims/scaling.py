@@ -1,0 +1,172 @@
+"""Dot products grow with their dimension, and are divided by √K for that."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.attention.kind import Attention
+from regard.lab import tasks
+from regard.lab.bench import Bench, generator
+from regard.lab.claim import Claim, Criterion, Evidence
+from regard.lab.exhibits import Exhibit, Plot, Table
+from regard.lab.intervals import Interval, difference, interval
+from regard.models.kind import ModelSpec
+
+WORDS = 64  # looked at by each query
+QUERIES = 256
+SYMBOLS = 16
+WAYS = ("divided by √K", "not divided")
+
+
+class Spec(Claim):
+    number: ClassVar[int] = 8
+    title: ClassVar[str] = "Dot products grow with their dimension"
+    statement: ClassVar[str] = (
+        "The dot product of K-dimensional vectors of unit variance has variance K, which would "
+        "saturate the softmax and starve the gradient; so scores are divided by √K."
+    )
+    experiment: ClassVar[str] = (
+        "Queries and 64 keys of unit variance are drawn for growing K: the variance of their "
+        "products, the largest weight of the softmax and the size of its gradient are measured, "
+        "with and without the division. Then a one-layer, one-head language model learns to say "
+        "a row of symbols backwards both ways, from the same weights and on the same rows."
+    )
+    criteria: ClassVar[Mapping[str, Criterion]] = {
+        "variance": Criterion("variance of q·k, over K", at_least=0.95, at_most=1.05),
+        "saturated": Criterion("largest weight at the largest K, not divided", at_least=0.8),
+        "spread": Criterion("largest weight at the largest K, divided", at_most=0.25),
+        "starved": Criterion(
+            "gradient of the softmax at the largest K, not divided over divided", at_most=1.0
+        ),
+        "slower": Criterion("mean loss over training, not divided less divided", at_least=0.0),
+    }
+    quick: ClassVar[Mapping[str, Any]] = {
+        "sizes": (4, 32, 256),
+        "steps": 60,
+        "key_size": 128,
+        "seeds": 2,
+    }
+
+    sizes: tuple[int, ...] = Field((4, 8, 16, 32, 64, 128, 256, 512), description="K, each of them")
+    steps: int = Field(300, gt=0, description="of training")
+    key_size: int = Field(256, gt=0, description="K of the model that is trained")
+    length: int = Field(8, gt=0, description="symbols to be said backwards")
+
+    def gather(self, bench: Bench) -> Evidence:
+        units = self.seeds * (len(self.sizes) + 2 * self.steps)
+        products: list[dict[str, Any]] = []
+        curves: dict[str, list[list[float]]] = {way: [] for way in WAYS}
+        with bench.plan(units):
+            for seed in range(self.seeds):
+                for size in self.sizes:
+                    products.append({"seed": seed, "size": size, **_products(size, seed)})
+                    bench.advance(1)
+                for way in WAYS:
+                    curves[way].append(self._curve(bench, seed, divided=way == WAYS[0]))
+        return {"products": products, "curves": curves}
+
+    def _curve(self, bench: Bench, seed: int, divided: bool) -> list[float]:
+        torch.manual_seed(seed)
+        settings: dict[str, Any] = {"heads": 1, "layers": 1, "dropout": 0.0, "position": "learned"}
+        settings |= {"dim": self.key_size, "inner": 2 * self.key_size}
+        settings |= {"max_length": 2 * self.length + 1}
+        spec = ModelSpec.model_validate({"kind": "language-model", **settings})
+        model = spec.build(SYMBOLS).to(bench.device)
+
+        def loss(model: nn.Module, step: int) -> Tensor:
+            return tasks.loss(model, tasks.reverse(self.length, SYMBOLS, seed, step))
+
+        if divided:
+            return bench.fit(model, loss, self.steps)
+        with _undivided(model):
+            return bench.fit(model, loss, self.steps)
+
+    def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
+        rows, largest = evidence["products"], max(self.sizes)
+        at_largest = [row for row in rows if row["size"] == largest]
+        plainly, halved = (_column(at_largest, name) for name in ("gradient", "gradient_divided"))
+        mean = {way: [sum(c) / len(c) for c in evidence["curves"][way]] for way in WAYS}
+        return {
+            "variance": interval([row["variance"] / row["size"] for row in rows]),
+            "saturated": interval(_column(at_largest, "top")),
+            "spread": interval(_column(at_largest, "top_divided")),
+            "starved": interval([a / b for a, b in zip(plainly, halved, strict=True)]),
+            "slower": difference(mean[WAYS[1]], mean[WAYS[0]]),
+        }
+
+    def show(self, evidence: Evidence) -> list[Exhibit]:
+        by_size = {
+            size: [row for row in evidence["products"] if row["size"] == size]
+            for size in self.sizes
+        }
+        head = ["K", "variance of q·k", "largest weight", "divided", "gradient", "divided"]
+        columns = ("variance", "top", "top_divided", "gradient", "gradient_divided")
+        table = [
+            [str(size), *(str(interval(_column(rows, name))) for name in columns)]
+            for size, rows in by_size.items()
+        ]
+        curves = {
+            way: {
+                float(round((at + 1) * self.steps / len(seeds[0]))): interval(list(values))
+                for at, values in enumerate(zip(*seeds, strict=True))
+            }
+            for way, seeds in evidence["curves"].items()
+        }
+        tops = {
+            way: {float(size): interval(_column(rows, name)) for size, rows in by_size.items()}
+            for way, name in zip(WAYS, ("top_divided", "top"), strict=True)
+        }
+        return [
+            Table(f"Unit vectors, {WORDS} keys", head, table),
+            Plot("The largest weight", "K", "largest weight of the softmax", tops, log_x=True),
+            Plot("Training both ways", "step", "loss", curves),
+        ]
+
+
+def _column(rows: list[dict[str, Any]], name: str) -> list[float]:
+    return [row[name] for row in rows]
+
+
+def _products(size: int, seed: int) -> dict[str, float]:
+    """Of vectors of unit variance: the products' variance, and what the softmax makes of them."""
+    chance = generator(seed, size)
+    queries = torch.randn(QUERIES, size, generator=chance)
+    keys = torch.randn(QUERIES, WORDS, size, generator=chance)
+    scores = torch.einsum("qk,qsk->qs", queries, keys)
+    top, gradient = _softmax(scores)
+    top_divided, gradient_divided = _softmax(scores / size**0.5)
+    return {
+        "variance": float(scores.var()),
+        "top": top,
+        "gradient": gradient,
+        "top_divided": top_divided,
+        "gradient_divided": gradient_divided,
+    }
+
+
+def _softmax(scores: Tensor) -> tuple[float, float]:
+    """The mean of the largest weight, and of the norm of ∂α/∂e = diag(α) − α αᵀ."""
+    weights = scores.softmax(-1)
+    jacobian = weights.diag_embed() - weights[:, :, None] * weights[:, None, :]
+    return float(weights.max(-1).values.mean()), float(jacobian.flatten(1).norm(dim=1).mean())
+
+
+@contextmanager
+def _undivided(model: nn.Module) -> Iterator[None]:
+    """Each attention is given √K times its queries, which its division takes back."""
+    hooks = [
+        module.register_forward_pre_hook(
+            lambda _, given: (given[0] * given[0].size(-1) ** 0.5, *given[1:])
+        )
+        for module in model.modules()
+        if isinstance(module, Attention)
+    ]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()

@@ -1,0 +1,49 @@
+"""Intervals cover what they should, as often as they should."""
+
+import numpy as np
+import pytest
+
+from regard.lab.claim import Criterion
+from regard.lab.intervals import Interval, difference, exactly, exponent, interval, ratio
+
+
+@pytest.mark.parametrize("count", [2, 3, 10, 60])
+def test_the_interval_of_a_mean_covers_it_nineteen_times_in_twenty(count: int) -> None:
+    draws = np.random.default_rng(0).normal(5.0, 2.0, (4000, count))
+    found = [interval(row.tolist()) for row in draws]
+    covered = np.mean([each.low <= 5.0 <= each.high for each in found])
+    assert 0.935 < covered < 0.965
+
+
+def test_the_interval_of_an_exponent_covers_it() -> None:
+    chance, sizes = np.random.default_rng(0), np.array([64, 128, 256, 512, 1024])
+    covered = []
+    for _ in range(2000):
+        values = 3 * sizes**1.5 * np.exp(chance.normal(0, 0.1, 5))
+        found = exponent(sizes.tolist(), values.tolist())
+        covered.append(found.low <= 1.5 <= found.high)
+    assert 0.935 < np.mean(covered) < 0.965
+
+
+def test_one_seed_is_sure_of_nothing() -> None:
+    assert interval([1.0]) == Interval(1.0, -np.inf, np.inf)
+    assert Criterion("", at_least=0.0).outcome(interval([1.0])) == "unclear"
+
+
+def test_pairs_cancel_what_they_share() -> None:
+    assert difference([1.0, 5.0, 9.0], [0.0, 4.0, 8.0]) == exactly(1.0)
+    assert ratio([2.0, 8.0], [1.0, 4.0]) == Interval(*[pytest.approx(2.0)] * 3)
+
+
+@pytest.mark.parametrize(
+    ("found", "outcome"),
+    [
+        (Interval(2, 1.5, 2.5), "holds"),
+        (Interval(1, 0.5, 1.5), "unclear"),
+        (Interval(0, -0.5, 0.5), "fails"),
+        (Interval(4, 3.5, 4.5), "fails"),
+        (Interval(3, 2.5, 3.5), "unclear"),
+    ],
+)
+def test_the_line_is_where_it_is(found: Interval, outcome: str) -> None:
+    assert Criterion("", at_least=1.0, at_most=3.0).outcome(found) == outcome
