@@ -93,6 +93,11 @@ def test_a_line_that_is_no_pair_is_refused(line: str) -> None:
         labeller(sides=2).split(line, "line 3")
 
 
+def test_a_line_with_a_label_behind_the_text_is_refused() -> None:
+    with pytest.raises(DataError, match=r"line 3: .* there is a tab in this"):
+        labeller(sides=1).split("a fine film\t1", "line 3")
+
+
 def test_it_is_worth_what_its_labels_are(tmp_path: Path) -> None:
     model = labeller()
     texts = [f"text {number}" for number in range(20)]

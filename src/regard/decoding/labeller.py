@@ -130,9 +130,14 @@ class Labeller:
 
     def split(self, line: str, where: str = "the text") -> Text:
         """A line as this model takes it: the texts of a pair have a tab between them."""
+        first, *others = line.split("\t")
+        if self.sides == 1 and others:
+            raise DataError(
+                f"{where}: this model judges {self._wanted}, and there is a tab in this: give the "
+                f"text alone (`regard evaluate` takes texts with their labels)."
+            )
         if self.sides == 1:
             return line
-        first, *others = line.split("\t")
         if len(others) != 1:
             raise DataError(
                 f"{where}: this model judges {self._wanted}: give both with one tab between them "
