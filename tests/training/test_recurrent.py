@@ -11,6 +11,7 @@ import regard
 from regard.cli import app
 from regard.decoding.sampling import Sampling
 from regard.decoding.search import Search
+from regard.errors import RegardError
 from regard.training.recipe import make_recipe
 from regard.training.train import train
 
@@ -86,11 +87,15 @@ def test_a_translator_is_trained_loaded_and_decoded_every_way(tmp_path: Path) ->
     assert translator.translate(sources[:1], "en") == greedy[:1]
     assert translator.translate(sources, "en", beam=3)[0] == wanted[0]
 
-    refused = CliRunner().invoke(
-        app, ["translate", str(run), "--to", "en", "--int8"], input="chat\n"
-    )
-    assert refused.exit_code != 0
-    assert "whole-number weights" in str(refused.exception)
+    pairs_file = str(tmp_path / "translation.txt")
+    for command, reason in (
+        (["translate", str(run), "--to", "en", "--int8"], "whole-number weights"),
+        (["heads", str(run), pairs_file], "this model has no heads"),
+        (["export", str(run), "--to", "onnx"], "a recurrent has no equivalent"),
+    ):
+        refused = CliRunner().invoke(app, command, input="chat\n")
+        assert isinstance(refused.exception, RegardError)
+        assert reason in str(refused.exception)
 
 
 def test_a_writer_is_trained_loaded_and_guesses_change_nothing(tmp_path: Path) -> None:
