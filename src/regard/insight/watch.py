@@ -8,6 +8,7 @@
 
 Models carry no flags for this. While somebody watches, each attention answers by way of its weights
 (`explain`), which are recorded; nothing is changed in the model and nothing is paid afterwards.
+Where a part calls those inside it once a word (`StepByStep`), its words are one record.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -23,6 +24,7 @@ from regard.blocks.decoder import DecoderBlock
 from regard.blocks.encoder import EncoderBlock
 from regard.blocks.feedforward.dense import Dense
 from regard.blocks.feedforward.gated import Gated
+from regard.blocks.step_by_step import StepByStep
 from regard.blocks.window import CausalWindow, CentredWindow
 from regard.errors import ConfigError
 from regard.insight.seen import Seen
@@ -74,6 +76,10 @@ def watch(model: nn.Module, points: Collection[str] = USUAL) -> Iterator[Seen]:
 
 def _hooks(module: nn.Module, name: str, points: Collection[str], seen: Seen) -> Iterator[Any]:
     """The hooks that one part of a model needs."""
+    if isinstance(module, StepByStep):
+        began: list[dict[tuple[str, str], int]] = []
+        yield module.register_forward_pre_hook(lambda *_: began.append(seen.so_far()))
+        yield module.register_forward_hook(lambda *_: seen.join(name, began.pop()))
     if isinstance(module, Attention):
         # An attention and what projects for it are one thing to whoever watches.
         yield module.register_forward_hook(
