@@ -22,11 +22,13 @@ INPUTS = {
     "language-model": (SOURCE,),
     "encoder-decoder": (SOURCE, REAL, SOURCE[:, :5]),
 }
-TRANSFORMERS = [kind for kind in kinds("regard.models") if kind in INPUTS]
 # Families by what they do: what they are called with, and how many attentions they have.
 FAMILIES = {
     ("bare", "continue text"): ((SOURCE,), 2),
     ("bare", "classify"): ((SOURCE, REAL), 2),
+    ("recurrent", "translate"): ((SOURCE, REAL, SOURCE[:, :5]), 1),
+    ("recurrent", "continue text"): ((SOURCE,), 0),
+    ("recurrent", "classify"): ((SOURCE, REAL), 0),
     ("word-window", "continue text"): ((SOURCE,), 0),
     ("word-window", "classify"): ((SOURCE, REAL), 0),
 }
@@ -51,7 +53,7 @@ def test_families_say_the_same_watched_and_not(kind: str, does: str) -> None:
     assert len(seen.names()) == attentions
 
 
-@pytest.mark.parametrize("kind", TRANSFORMERS)
+@pytest.mark.parametrize("kind", INPUTS)
 @pytest.mark.parametrize("attention", kinds("regard.attention"))
 @pytest.mark.parametrize("position", kinds("regard.positions"))
 def test_outputs_are_the_same_watched_and_not(kind: str, attention: str, position: str) -> None:
