@@ -1,11 +1,13 @@
 """Bare self-attention as a whole model: embeddings alone drive it.
 
-Beside the embeddings only the output layer has parameters, and in a language model that is tied
-not even that. Without positions the words before a place are a bag to it.
+Beside the embeddings only the output layer has parameters. Without positions the words before a
+place are a bag to it. What it finds is an average of embeddings, so that an output layer tied to
+these would say little else than what was said: here it is a matrix of its own unless asked for.
 """
 
 from typing import ClassVar
 
+from pydantic import Field
 from torch import nn
 
 from regard.blocks.bare import BareLookAround, BareLookBack
@@ -22,6 +24,12 @@ class Spec(FamilySpec):
     """model: {kind: bare}"""
 
     can: ClassVar[frozenset[str]] = frozenset({"continue text", "classify"})
+
+    tie: bool = Field(False, description="the output layer shares the embedding's weights")
+
+    @property
+    def learns_by_heart(self) -> bool:
+        return self.does == "classify"  # where a text goes on depends on the order of its words
 
     def writer(self, vocabulary: int) -> LanguageModel:
         embedding = self._embedding(vocabulary)
