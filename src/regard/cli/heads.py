@@ -45,6 +45,7 @@ def heads(
     """
     from regard.errors import ConfigError
     from regard.insight.heads import read_examples
+    from regard.insight.heads.places import heads_of
     from regard.loading import load
 
     if prune is not None and remove:
@@ -52,6 +53,8 @@ def heads(
     if prune is not None and not 0 < prune < 1:
         raise ConfigError(f"--prune {prune:g}: give the share of heads to remove, between 0 and 1.")
     loaded = load(run)
+    if not heads_of(loaded.model):
+        raise ConfigError(f"{run}: this model has no heads: heads are what a Transformer looks by.")
     examples = read_examples(loaded, data, target, to, lines)
     if prune is None and not remove:
         return _study(loaded, examples, run, bleu, tolerance, output or run / "heads")

@@ -8,6 +8,7 @@ from torch import nn
 from regard.engine.fast import FastEncoderDecoder, FastLanguageModel
 from regard.engine.library import library
 from regard.engine.stacks import UnsupportedError
+from regard.errors import ConfigError
 from regard.machine import keep_freed_memory
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.language_model import LanguageModel
@@ -22,6 +23,11 @@ class Decodable:
     """A model, and its packed form for as long as its weights stay as they are."""
 
     def __init__(self, model: nn.Module, capacity: int, bits: int = 32) -> None:
+        if bits != 32 and type(model) not in FAST:
+            raise ConfigError(
+                "whole-number weights (--int8; in Python, bits=8) are for Transformers, and this "
+                "model is another kind: decode without."
+            )
         self.model = model
         self.capacity = capacity
         self.bits = bits

@@ -36,7 +36,8 @@ def by_the_equation(kind: str, weights: dict[str, list], s: list[float], a: list
         case "general":
             return dot(s, times(weights["w_k.weight"], a))
         case "concat":
-            inner = times(weights["w.weight"], [*s, *a])
+            halves = zip(weights["w_q.weight"], weights["w_k.weight"], strict=True)
+            inner = times([[*left, *right] for left, right in halves], [*s, *a])
         case "additive":
             both = (times(weights["w_q.weight"], s), times(weights["w_k.weight"], a))
             inner = [sum(each) for each in zip(*both, weights["w_q.bias"], strict=True)]

@@ -1,6 +1,6 @@
 """The additive score, a small network (Bahdanau et al. 2015).
 
-e = v · tanh(W s + U a)
+e = v · tanh(W s + U a + b)
 """
 
 import torch
@@ -10,9 +10,9 @@ from regard.attention.scores import Score, ScoreSpec
 
 
 class Additive(Score):
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int, bias: bool = True) -> None:
         super().__init__()
-        self.w_q = nn.Linear(dim, dim)
+        self.w_q = nn.Linear(dim, dim, bias)
         self.w_k = nn.Linear(dim, dim, bias=False)
         self.v = nn.Parameter(torch.randn(dim) / dim**0.5)
 
@@ -25,12 +25,7 @@ class Additive(Score):
         return keys
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
-        return sum_of_tanh(q, k, self.v)
-
-
-def sum_of_tanh(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """v · tanh(q + k) of every pair: q (…, T, K), k (…, S, K), v (K) → (…, T, S)."""
-    return (q.unsqueeze(-2) + k.unsqueeze(-3)).tanh() @ v
+        return (q.unsqueeze(-2) + k.unsqueeze(-3)).tanh() @ self.v
 
 
 class Spec(ScoreSpec):
