@@ -43,10 +43,6 @@ def attentions(model: nn.Module) -> dict[str, list[Head]]:
             own = DECODER if isinstance(block, DecoderBlock) else ENCODER
             kind = CROSS if last == "cross" else own
             found[name] = [Head(name, kind, int(layer), each) for each in range(module.heads)]
-    if not found:
-        raise ConfigError(
-            "this model has no attention heads to tell apart; `regard look` shows what it has."
-        )
     return found
 
 
