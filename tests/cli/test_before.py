@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from regard.data.bundled import corpus
+from regard.errors import ConfigError
+from regard.loading import load
 
 KINDS = ("word-window", "bare")
 
@@ -58,6 +60,8 @@ def test_a_text_is_gone_on_with_in_every_way(call, folder: Path, tmp_path: Path,
     refused = call("heads", run, folder / "dev.txt")
     assert refused.code == 1
     assert "this model has no heads" in refused.err
+    with pytest.raises(ConfigError, match="are for Transformers, and this model is another kind"):
+        load(run, bits=8)
     for library in ("onnx", "ctranslate2", "huggingface"):
         refused = call("export", run, "--to", library)
         assert refused.code == 1
