@@ -20,7 +20,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (here / "dev.txt").write_text("".join(f"{text}\n" for text in texts[:20]), "utf-8")
     labelled = [f"{text}\t{'asks' if '?' in text else 'says'}\n" for text in texts]
     (here / "texts.tsv").write_text("".join(labelled), "utf-8")
-    rest = "tokenizer: {vocabulary: 400}\ntraining: {steps: 30, batch_tokens: 800}\n"
+    rest = "tokenizer: {vocabulary: 400}\ntraining: {steps: 8, batch_tokens: 400}\n"
     (here / "text.yaml").write_text(
         "job: language-model\n"
         f"data: {{train: {{kind: text, path: {here}/train.txt}}, "
