@@ -109,7 +109,7 @@ def test_gradients_follow_what_the_answer_comes_from(make) -> None:
     loaded = make("classifier")
     read = reading(loaded, TEXT)
     with watch(read.model, {"weights"}) as seen:
-        answer = read.run()
+        answer = read.run().sum()
         weights = seen.weights("encoder.blocks.2.attention")
         gradient = torch.autograd.grad(answer, weights)[0]
     module = loaded.model.get_submodule("encoder.blocks.2.attention.attention")
@@ -123,7 +123,7 @@ def test_gradients_follow_what_the_answer_comes_from(make) -> None:
 
     module.explain = nudged
     with torch.no_grad(), watch(read.model, {"weights"}):
-        assert float(read.run() - answer) / step == pytest.approx(
+        assert float(read.run().sum() - answer) / step == pytest.approx(
             float(gradient[0, 1, 2, 3]), rel=0.05, abs=1e-4
         )
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import nn
 
+from regard.attention.multihead import MultiHead
 from regard.engine.fast import FastEncoderDecoder, FastLanguageModel
 from regard.engine.library import library
 from regard.engine.stacks import UnsupportedError
@@ -23,7 +24,7 @@ class Decodable:
     """A model, and its packed form for as long as its weights stay as they are."""
 
     def __init__(self, model: nn.Module, capacity: int, bits: int = 32) -> None:
-        if bits != 32 and type(model) not in FAST:
+        if bits != 32 and not _is_transformer(model):
             raise ConfigError(
                 "whole-number weights (--int8; in Python, bits=8) are for Transformers, and this "
                 "model is another kind: decode without."
@@ -61,6 +62,11 @@ class Decodable:
             return FAST[type(self.model)](self.model, self.capacity, self.bits)
         except UnsupportedError:
             return None
+
+
+def _is_transformer(model: nn.Module) -> bool:
+    """Others may have its form and other blocks in it."""
+    return type(model) in FAST and any(isinstance(each, MultiHead) for each in model.modules())
 
 
 class _Walk:

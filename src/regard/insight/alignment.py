@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 
 from regard.decoding.translator import Translation, Translator
+from regard.errors import DataError
 from regard.insight.watch import watch
 
 Weights = npt.NDArray[np.float32]
@@ -66,6 +67,11 @@ def _weights(translator: Translator, asked: list[int], said: list[int], layer: i
             torch.tensor([asked], device=device),
             torch.ones(1, len(asked), dtype=torch.bool, device=device),
             torch.tensor([[translator.tokenizer.start, *said]], device=device),
+        )
+    if not seen.has("decoder.blocks", "cross"):
+        raise DataError(
+            "this translator looks at nothing when it speaks, so there is nothing to align by: "
+            "leave out alignments, or train one with attention."
         )
     layers = seen.stack("decoder.blocks", "cross")
     chosen: Weights = layers[max(layer, -len(layers))].mean(0)

@@ -9,7 +9,8 @@ already. Both ways follow the mixing from the input on, a residual path carrying
                (Chefer et al. 2021)                      gradient of what the model said
 
 Rows are divided by their sums, to be read as shares. In cross-attention a word's share of the
-source is what it looks at there, each source word being the mixture that the encoder made of it.
+source is what it looks at there, each source word being the mixture that the encoder made of it;
+where no attention made it, itself.
 """
 
 from collections.abc import Sequence
@@ -50,8 +51,9 @@ def _followed(
     for part in parts:
         weights = layers[part.name]
         if part.attention == "cross":
-            last = found["encoder"][-1]
-            found[part.name] = np.stack([_shares(layer @ last) for layer in weights])
+            source = found["encoder"][-1] if "encoder" in found else np.eye(weights.shape[2])
+            mixed = [_shares((layer @ source).astype(np.float32)) for layer in weights]
+            found[part.name] = np.stack(mixed)
             continue
         now: Numbers = np.eye(weights.shape[1], dtype=np.float32)
         after = []
@@ -71,14 +73,15 @@ def _shares(rows: Numbers) -> Numbers:
 def _towards_the_answer(reading: Reading) -> dict[str, Numbers]:
     """Of each part the mean over heads of (∇A ⊙ A)⁺: (L, T, S)."""
     with torch.enable_grad(), watch(reading.model, {"weights"}) as seen:
-        answer = reading.run()
+        answer = reading.run().sum()
         names = seen.names()
-        weights = [seen.weights(name) for name in names]
-        gradients = torch.autograd.grad(answer, weights, allow_unused=True)
-    strength = {
-        name: as_numpy(_positive(weight, gradient)[0])
-        for name, weight, gradient in zip(names, weights, gradients, strict=True)
-    }
+        weights = [(name, piece) for name in names for piece in seen.pieces(name)]
+        pieces = [piece for _, piece in weights]
+        gradients = torch.autograd.grad(answer, pieces, allow_unused=True)
+    strength: dict[str, Numbers] = {}
+    for (name, weight), gradient in zip(weights, gradients, strict=True):
+        here = as_numpy(_positive(weight, gradient)[0])
+        strength[name] = np.concatenate([strength[name], here]) if name in strength else here
     return {
         part.name: np.stack(
             [

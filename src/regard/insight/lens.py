@@ -23,6 +23,8 @@ def lens(reading: Reading, seen: Seen) -> Lens | None:
     decoder: Any = reading.model.get_submodule(reading.decoder)
     names = [f"{reading.decoder}.embedding"]
     names += [f"{reading.decoder}.blocks.{layer}" for layer in range(len(decoder.blocks))]
+    if not set(names) <= set(seen.names("residual")):
+        return None  # it has no stream of one vector a word
     layers = []
     for name in names:
         logits = decoder.output(decoder.norm(seen.last(name, "residual")[0]))

@@ -1,11 +1,13 @@
 """What a model looked at while it read one text, as a picture."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from regard.errors import DataError
 from regard.insight.flows import flows
+from regard.insight.influence import CAPTION, influence
 from regard.insight.lens import lens
 from regard.insight.picture import Panel, Picture
 from regard.insight.readings import Part, Reading, reading
@@ -31,8 +33,10 @@ def picture(read: Reading, text: str, title: str = "") -> Picture:
     points = USUAL | {"scores"} if in_detail else {"weights", "residual"}
     with torch.inference_mode(), watch(read.model, points) as seen:
         read.run()
-    if not seen.names():
-        raise DataError("this model has no attention to show.")
+    looking = tuple(part for part in read.parts if seen.has(part.blocks, part.attention))
+    if not looking:
+        return _without_attention(read, seen, text, title)
+    read = replace(read, parts=looking)
     notes = []
     if not in_detail:
         notes.append(f"Beyond {IN_DETAIL} words, scores and the steps behind them are left out.")
@@ -48,6 +52,24 @@ def picture(read: Reading, text: str, title: str = "") -> Picture:
         lens=lens(read, seen) if followed else None,
         steps=steps(read, seen) if in_detail else (),
         notes=tuple(notes),
+    )
+
+
+def _without_attention(read: Reading, seen: Seen, text: str, title: str) -> Picture:
+    """What moves what, where nothing looks at anything."""
+    longest = max(len(part.keys.pieces) for part in read.parts)
+    if longest > FOLLOWED:
+        raise DataError(
+            f"this model has no attention to show, and what moves what is worked out for up to "
+            f"{FOLLOWED} tokens: give a text shorter than these {longest:,}."
+        )
+    return Picture(
+        title=title,
+        caption=f"{_kind(read)}, {_size(read)}; {CAPTION}",
+        source=text,
+        output=read.output,
+        panels=influence(read),
+        lens=lens(read, seen),
     )
 
 
@@ -68,10 +90,21 @@ def _panel(part: Part, seen: Seen, in_detail: bool) -> Panel:
 
 def _caption(read: Reading, seen: Seen) -> str:
     """Its kind, its layers and heads, its size."""
-    name = type(read.model).__name__
-    kind = "".join(f"-{sign.lower()}" if sign.isupper() else sign for sign in name).strip("-")
-    own = [part for part in read.parts if part.attention != "cross"]
+    own = [part for part in read.parts if part.attention != "cross"] or read.parts
     stacks = [seen.stack(part.blocks, part.attention) for part in own]
     layers = " + ".join(str(len(stack)) for stack in stacks)
-    size = parameter_count(read.model) / 1e6
-    return f"{kind}, {layers} layers, {stacks[0].shape[1]} heads, {size:.1f} M parameters"
+    heads = stacks[0].shape[1]
+    return f"{_kind(read)}, {_many(layers, 'layer')}, {_many(str(heads), 'head')}, {_size(read)}"
+
+
+def _many(count: str, what: str) -> str:
+    return f"{count} {what}{'s' * (count != '1')}"
+
+
+def _kind(read: Reading) -> str:
+    name = type(read.model).__name__
+    return "".join(f"-{sign.lower()}" if sign.isupper() else sign for sign in name).strip("-")
+
+
+def _size(read: Reading) -> str:
+    return f"{parameter_count(read.model) / 1e6:.1f} M parameters"

@@ -39,6 +39,7 @@ class Part:
     keys: Words
     predicts: tuple[str, ...] = ()
     causal: bool = False
+    given: int = 0  # which of the texts that the model is given the keys are
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Reading:
     """A model about to read a text."""
 
     model: nn.Module
-    run: Callable[[], Tensor]  # the model's answer to be explained: its log-probability, one number
+    run: Callable[[], Tensor]  # the answer to be explained: log-probabilities of all it says (N,)
     parts: tuple[Part, ...]
     output: str  # what it said of the text, if anything
     decoder: str = ""  # the stack that says what comes next, by name; "" where none does
@@ -99,14 +100,14 @@ def _reading_and_writing(
         _row(loaded, [loaded.tokenizer.start, *target]),
     )
     wanted = [*target, loaded.tokenizer.end]
-    back, across = "Decoder self-attention", "Cross-attention"
+    back = ("Decoder self-attention", "decoder.blocks", "attention")
     return Reading(
         loaded.model,
         lambda: _log_p(loaded.model(*inputs)[0], wanted),
         (
             Part("encoder", "Encoder self-attention", "encoder.blocks", "attention", words, words),
-            Part("decoder", back, "decoder.blocks", "attention", queries, queries, predicts, True),
-            Part("cross", across, "decoder.blocks", "cross", queries, words, predicts),
+            Part("decoder", *back, queries, queries, predicts, causal=True, given=1),
+            Part("cross", "Cross-attention", "decoder.blocks", "cross", queries, words, predicts),
         ),
         loaded.tokenizer.decode(target),
         "decoder",
@@ -141,7 +142,7 @@ def _judging(loaded: Labeller, text: str) -> Reading:
     words = _words(loaded.tokenizer, ids)
     return Reading(
         loaded.model,
-        lambda: loaded.calibrated(loaded.model(row, real))[0, label],
+        lambda: loaded.calibrated(loaded.model(row, real))[0, [label]],
         (Part("encoder", "Self-attention", "encoder.blocks", "attention", words, words),),
         f"{judged.label} ({judged.probability:.0%})",
     )
@@ -171,7 +172,7 @@ def _encoding(loaded: Reader, text: str) -> Reading:
     words = _words(loaded.tokenizer, ids)
     return Reading(
         loaded.model,
-        lambda: loaded.model(row, real)[0].mean(0).norm(),  # an encoder says nothing: its vector
+        lambda: loaded.model(row, real)[0].mean(0).norm()[None],  # it says nothing: its vector
         (Part("encoder", "Self-attention", "blocks", "attention", words, words),),
         "",
     )
@@ -187,9 +188,9 @@ def _real(loaded: Any, ids: Sequence[int]) -> Tensor:
 
 
 def _log_p(logits: Tensor, wanted: Sequence[int]) -> Tensor:
-    """The log-probability of saying all of these, one at each place (T, V)."""
+    """The log-probabilities of saying these, one at each place (T, V)."""
     ids = torch.tensor(wanted, device=logits.device)
-    return logits.log_softmax(-1).gather(1, ids[:, None]).sum()
+    return logits.log_softmax(-1).gather(1, ids[:, None])[:, 0]
 
 
 def _words(tokenizer: Tokenizer, ids: Sequence[int]) -> Words:

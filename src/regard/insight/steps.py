@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from regard.attention.multihead import MultiHead
 from regard.insight.picture import Steps
 from regard.insight.readings import Part, Reading
 from regard.insight.seen import Seen, as_numpy
@@ -15,8 +16,14 @@ from regard.insight.seen import Seen, as_numpy
 
 @torch.inference_mode()
 def steps(reading: Reading, seen: Seen) -> tuple[Steps, ...]:
-    """Of every part of a reading; `seen` has all the usual points."""
-    return tuple(_steps(reading, part, seen) for part in reading.parts)
+    """Of every part of a reading that takes these steps; `seen` has all the usual points."""
+    return tuple(_steps(reading, part, seen) for part in reading.parts if _takes(reading, part))
+
+
+def _takes(reading: Reading, part: Part) -> bool:
+    """Others have other scores, or vectors that are not projected."""
+    blocks = reading.model.get_submodule(part.blocks).children()
+    return all(isinstance(getattr(block, part.attention, None), MultiHead) for block in blocks)
 
 
 def _steps(reading: Reading, part: Part, seen: Seen) -> Steps:

@@ -51,10 +51,15 @@ class Strongest:
             (_printable(self.panel.title), "bold"),
             f", layer {self.layer + 1} of {self.panel.layers}",
         )
-        yield Text("the word each word looks at most, and how much", style="dim")
+        yield Text(self._said(), style="dim")
         yield self._table(heads, word_width)
         if heads < self.panel.heads:
             yield Text(self._left_out(heads, options.max_width), style="dim")
+
+    def _said(self) -> str:
+        if self.panel.name.startswith("influence"):
+            return "the word that moves what is said there most, and how much"
+        return "the word each word looks at most, and how much"
 
     def _fit(self, width: int) -> tuple[int, int]:
         """Return how many heads fit and how wide their words may be.

@@ -8,6 +8,7 @@
 
 Models carry no flags for this. While somebody watches, each attention answers by way of its weights
 (`explain`), which are recorded; nothing is changed in the model and nothing is paid afterwards.
+Where a part calls those inside it once a word (`StepByStep`), its words are one record.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -18,10 +19,13 @@ from torch import Tensor, nn
 
 from regard.attention.kind import Attention
 from regard.attention.multihead import MultiHead
+from regard.blocks.bare import BareLookAround, BareLookBack
 from regard.blocks.decoder import DecoderBlock
 from regard.blocks.encoder import EncoderBlock
 from regard.blocks.feedforward.dense import Dense
 from regard.blocks.feedforward.gated import Gated
+from regard.blocks.step_by_step import StepByStep
+from regard.blocks.window import CausalWindow, CentredWindow
 from regard.errors import ConfigError
 from regard.insight.seen import Seen
 from regard.models.embedding import Embedding
@@ -38,6 +42,17 @@ POINTS = {
     "scores": "before the softmax, (B, H, T, S); recorded on request only",
 }
 USUAL = frozenset(POINTS) - {"scores"}
+
+# After each of these there is a residual stream to be seen.
+BLOCKS = (
+    Embedding,
+    EncoderBlock,
+    DecoderBlock,
+    BareLookAround,
+    BareLookBack,
+    CausalWindow,
+    CentredWindow,
+)
 
 
 @contextmanager
@@ -61,6 +76,10 @@ def watch(model: nn.Module, points: Collection[str] = USUAL) -> Iterator[Seen]:
 
 def _hooks(module: nn.Module, name: str, points: Collection[str], seen: Seen) -> Iterator[Any]:
     """The hooks that one part of a model needs."""
+    if isinstance(module, StepByStep):
+        began: list[dict[tuple[str, str], int]] = []
+        yield module.register_forward_pre_hook(lambda *_: began.append(seen.so_far()))
+        yield module.register_forward_hook(lambda *_: seen.join(name, began.pop()))
     if isinstance(module, Attention):
         # An attention and what projects for it are one thing to whoever watches.
         yield module.register_forward_hook(
@@ -68,7 +87,7 @@ def _hooks(module: nn.Module, name: str, points: Collection[str], seen: Seen) ->
         )
     elif isinstance(module, MultiHead) and "output" in points:
         yield module.register_forward_hook(_recorded(name, "output", seen))
-    elif isinstance(module, (Embedding, EncoderBlock, DecoderBlock)) and "residual" in points:
+    elif isinstance(module, BLOCKS) and "residual" in points:
         yield module.register_forward_hook(_recorded(name, "residual", seen))
     elif isinstance(module, (Dense, Gated)) and "activations" in points:
         yield module.narrow.register_forward_pre_hook(_entering(name, "activations", seen))

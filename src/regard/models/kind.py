@@ -19,6 +19,11 @@ class ModelSpec(Kind, room="regard.models"):
         """The same, to do one of the things that it can."""
         return self
 
+    @property
+    def learns_by_heart(self) -> bool:
+        """Whether it could remember a few examples word for word; what cannot tell is no proof."""
+        return True
+
     def build(self, vocabulary: int) -> nn.Module:
         raise NotImplementedError
 

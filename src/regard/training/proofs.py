@@ -254,7 +254,10 @@ def a_few_can_be_learned_by_heart(case: Case) -> Proof:
     The optimiser is the recipe's and its rate rises as there, but does not fall; a low rate is
     raised, for in so few updates it could not show what it can.
     """
-    given = case.training
+    given, name = case.training, f"{BY_HEART} examples can be learned by heart"
+    if not case.task.model().learns_by_heart:
+        cannot = "this kind of model cannot, and is not meant to"
+        return Proof(name, "", None, LEARNED, "", cannot)
     rate = max(given.optimiser.rate(), SWIFT)
     learner = case.learner(
         given.model_copy(
@@ -272,7 +275,7 @@ def a_few_can_be_learned_by_heart(case: Case) -> Proof:
     beyond = f" beyond the {unknowable:.2g} that none can know" if unknowable else ""
     held = "much of it is frozen: free more of it; or " if case.frozen else ""
     return Proof(
-        f"{BY_HEART} examples can be learned by heart",
+        name,
         f"loss per prediction{beyond} after {updates} updates, learning rate {rate:g}",
         loss,
         LEARNED,

@@ -1,0 +1,224 @@
+"""What came before the Transformer is seen as it is: alignments, and what moves what."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from regard.data.corpus import Direction
+from regard.data.languages import LanguageGuess
+from regard.data.tokenizers import word
+from regard.decoding.labeller import Labeller
+from regard.decoding.translator import Translator
+from regard.decoding.writer import Writer
+from regard.errors import DataError
+from regard.insight import look as looking
+from regard.insight.alignment import align
+from regard.insight.influence import CAPTION
+from regard.insight.look import look
+from regard.insight.picture import Picture
+from regard.insight.readings import reading
+from regard.insight.watch import watch
+from regard.models.kind import ModelSpec
+
+TEXT = "the red cat sleeps well under the old tree and the dog too"
+FRENCH = "le chat rouge dort bien"
+Show = Callable[..., Any]
+
+
+def build(kind: str, does: str, **settings: Any) -> Any:
+    tokenizer = word.Spec(vocabulary=300).train([TEXT, FRENCH], ["en", "fr"])
+    torch.manual_seed(4)
+    spec = ModelSpec.model_validate(
+        {"kind": kind, "does": does, "dim": 16, "dropout": 0, **settings}
+    )
+    model: Any = spec.build(len(tokenizer)).eval()
+    guess = LanguageGuess({"en": {}, "fr": {}})
+    ways = [Direction("en", "fr"), Direction("fr", "en")]
+    return {
+        "translate": lambda: Translator(model, tokenizer, guess, 40, ways),
+        "continue text": lambda: Writer(model, tokenizer, 40),
+        "classify": lambda: Labeller(model, tokenizer, ["bad", "good"], 40),
+    }[does]()
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    """One that looks at some words more than at others."""
+    loaded = build("recurrent", "translate", layers=2)
+    with torch.no_grad():
+        loaded.model.decoder.blocks[0].cross.attention.score.v.mul_(20)
+    return loaded
+
+
+def drawn(loaded: Translator) -> Picture:
+    with pytest.MonkeyPatch.context() as patch:
+        # Untrained, it would babble: this is what it is to say.
+        patch.setattr(loaded, "say", lambda _: [loaded.target_ids(FRENCH, "a test")])
+        return look(loaded, TEXT, "fr")
+
+
+def test_words_looked_for_one_by_one_are_one_record(translator: Translator) -> None:
+    model: Any = translator.model
+    source, target = torch.randint(4, 20, (2, 6)), torch.randint(4, 20, (2, 5))
+    real = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
+    name = "decoder.blocks.0.cross"
+    with torch.no_grad(), watch(model, {"weights", "scores", "keys", "queries"}) as seen:
+        model(source, real, target)
+    assert seen.names() == [name]
+    assert len(seen.calls(name)) == 1
+    weights = seen.weights(name)
+    assert weights.shape == (2, 1, 5, 6)
+    assert torch.allclose(weights.sum(-1), torch.ones(()), atol=1e-6)
+    assert not weights[1, :, :, 4:].any()
+    assert torch.allclose(seen.last(name, "scores").softmax(-1), weights, atol=1e-6)
+    assert seen.last(name, "queries").size(2) == 5
+    assert seen.last(name, "keys").size(2) == 6
+    with torch.no_grad(), watch(model, {"weights"}) as steps:
+        state = model.start(source, real)
+        for at in range(5):
+            _, state = model.step(target[:, at], state)
+    assert [each.shape for each in steps.calls(name)] == [(2, 1, 1, 6)] * 5
+    assert torch.allclose(torch.cat(steps.calls(name), dim=2), weights, atol=1e-6)
+
+
+def test_a_recurrent_translator_shows_its_alignment_and_what_follows(
+    translator: Translator,
+) -> None:
+    picture = drawn(translator)
+    assert [panel.name for panel in picture.panels] == ["cross"]
+    assert picture.caption.startswith("recurrent-encoder-decoder, 1 layer, 1 head, ")
+    assert (picture.steps, picture.lens) == ((), None)
+    panel = picture.panel("cross")
+    assert panel.weights.std() > 0.01
+    asked = translator.source_ids(TEXT, "fr", "a test")
+    said = [translator.tokenizer.start, *translator.target_ids(FRENCH, "a test")]
+    with torch.no_grad(), watch(translator.model) as seen:
+        real = torch.ones(1, len(asked), dtype=torch.bool)
+        translator.model(torch.tensor([asked]), real, torch.tensor([said]))
+    wanted = seen.weights("decoder.blocks.0.cross")[0]
+    assert np.allclose(panel.weights[0], wanted, atol=1e-6)
+    rollout, gradient = picture.flows
+    assert np.allclose(rollout.weights, panel.weights[:, 0], atol=1e-6)  # source words as they are
+    assert gradient.weights.any()
+    assert gradient.weights.shape == rollout.weights.shape
+
+
+def test_words_are_aligned_by_it_where_it_looks(translator: Translator) -> None:
+    links = align(translator, TEXT, FRENCH, "fr")
+    assert [link.target for link in links] == [0, 1, 2, 3, 4]
+    blind = build("recurrent", "translate", score="none")
+    with pytest.raises(DataError, match="looks at nothing when it speaks"):
+        align(blind, TEXT, FRENCH, "fr")
+
+
+def test_influence_has_the_receptive_field_as_its_support() -> None:
+    loaded = build("word-window", "continue text", layers=2, window=3)
+    picture = look(loaded, TEXT)
+    (panel,) = picture.panels
+    assert (panel.name, panel.title) == ("influence", "Influence (gradients)")
+    assert CAPTION in picture.caption
+    shares, count = panel.weights[0, 0], len(panel.keys)
+    back = np.arange(count)[:, None] - np.arange(count)
+    assert np.array_equal(shares > 0, (back >= 0) & (back <= 4))
+    assert np.allclose(shares.sum(1), 1, atol=1e-5)
+    assert picture.lens is not None
+    said = [best[0][0] for best in picture.lens.likeliest[-1]]
+    assert tuple(said) == panel.predicts
+
+
+def test_influence_is_the_size_of_the_gradient() -> None:
+    """Against the whole Jacobian, worked out by torch from a function of the embeddings."""
+    loaded = build("recurrent", "continue text", layers=2)
+    model, ids = loaded.model, torch.tensor([loaded.ids(TEXT)])
+    (panel,) = look(loaded, TEXT).panels
+    embed = model.decoder.embedding
+
+    def log_p(vectors: torch.Tensor) -> torch.Tensor:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(embed, "forward", lambda _: vectors)
+            return model(ids)[0].log_softmax(-1).amax(-1)
+
+    jacobian: Any = torch.autograd.functional.jacobian(log_p, embed(ids).detach())  # type: ignore[no-untyped-call]
+    sizes = jacobian[:, 0].norm(dim=-1)
+    assert np.allclose(panel.weights[0, 0], sizes / sizes.sum(1, keepdim=True), atol=1e-5)
+    assert panel.causal
+
+
+@pytest.mark.parametrize("kind", ["word-window", "recurrent"])
+@pytest.mark.parametrize("pooling", ["mean", "attention"])
+def test_a_judgement_is_moved_by_every_word(kind: str, pooling: str) -> None:
+    loaded = build(kind, "classify", pooling=pooling)
+    picture = look(loaded, TEXT)
+    (panel,) = picture.panels
+    assert panel.queries == (picture.output,)
+    assert panel.weights.shape == (1, 1, 1, len(loaded.ids((TEXT,))))
+    assert (panel.weights > 0).all()
+
+
+def test_a_translator_without_attention_shows_what_moves_it() -> None:
+    picture = drawn(build("recurrent", "translate", score="none"))
+    said, source = picture.panels
+    assert [said.name, source.name] == ["influence-decoder", "influence-cross"]
+    assert not np.triu(said.weights[0, 0], 1).any()
+    assert (source.weights > 0).all()
+    assert source.queries == said.queries == said.keys
+
+
+def test_a_text_that_would_take_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "FOLLOWED", 5)
+    loaded = build("word-window", "continue text")
+    with pytest.raises(DataError, match="for up to 5 tokens: give a text shorter than these 13"):
+        look(loaded, TEXT)
+    assert not any(each._forward_hooks for each in loaded.model.modules())
+
+
+def test_bare_attention_is_seen_without_steps_it_does_not_take() -> None:
+    for does, name in (("continue text", "decoder"), ("classify", "encoder")):
+        loaded = build("bare", does, layers=2)
+        picture = look(loaded, TEXT)
+        assert [panel.name for panel in picture.panels] == [name]
+        assert picture.panels[0].weights.shape[:2] == (2, 1)
+        assert picture.steps == ()
+        assert len(picture.flows) == 2
+        assert reading(loaded, TEXT).run().ndim == 1
+
+
+def cells(hands: Any, table: str) -> Any:
+    return np.array(
+        hands.script(
+            f"return [...document.querySelectorAll('#{table} tbody tr')].map(row => "
+            "[...row.querySelectorAll('td[data-weight]')].map(td => Number(td.dataset.weight)))"
+        )
+    )
+
+
+def test_the_page_of_a_recurrent_translator_is_its_alignment(
+    show: Show, hands: Any, translator: Translator
+) -> None:
+    picture = drawn(translator)
+    show(picture, "#view=align")
+    assert "align" in hands.views()
+    assert not {"lens", "steps"} & set(hands.views())
+    weights = picture.panel("cross").weights[0, 0]
+    assert np.allclose(cells(hands, "align"), weights, atol=1e-4)
+    assert hands.texts("#align tbody th") == [*FRENCH.split(), "</s>"]
+    colour = hands.script(
+        'return getComputedStyle(document.querySelector(\'[data-target="2"][data-from="3"]\'))'
+        ".backgroundColor"
+    )
+    grey = int(colour.removeprefix("rgb(").split(",")[0])
+    assert grey == pytest.approx(255 * weights[2, 3], abs=1)
+
+
+def test_the_page_of_a_word_window_is_its_receptive_field(show: Show, hands: Any) -> None:
+    picture = look(build("word-window", "continue text", layers=2, window=3), TEXT)
+    show(picture, "#view=map")
+    weights = picture.panel("influence").weights[0, 0]
+    shown = cells(hands, "map")
+    assert np.allclose(shown, weights, atol=1e-4)
+    back = np.subtract.outer(np.arange(len(shown)), np.arange(len(shown)))
+    assert (shown[(back < 0) | (back > 4)] == 0).all()
+    assert "size of the gradient" in hands.find("#caption").text
