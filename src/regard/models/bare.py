@@ -33,9 +33,7 @@ class Spec(FamilySpec):
 
     def writer(self, vocabulary: int) -> LanguageModel:
         embedding = self._embedding(vocabulary)
-        output = nn.Linear(self.dim, vocabulary, bias=False)
-        if self.tie:
-            output.weight = embedding.tokens.weight
+        output = self.output(embedding.tokens)
         blocks = nn.ModuleList(BareLookBack() for _ in range(self.layers))
         return LanguageModel(Decoder(embedding, blocks, nn.Identity(), output))
 

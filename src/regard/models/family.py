@@ -13,9 +13,11 @@ from pydantic import Field
 from torch import nn
 
 from regard.blocks.pooling import PoolingSpec
-from regard.config import kind_field
+from regard.config import kind_field, validate
 from regard.errors import ConfigError
+from regard.models.embedding import Embedding
 from regard.models.kind import ModelSpec
+from regard.positions.sites import AtEmbedding
 
 Does = Literal["translate", "continue text", "classify"]
 
@@ -34,7 +36,7 @@ class FamilySpec(ModelSpec):
     classes: int = Field(2, gt=1, description="how many; the labels of the training data decide")
 
     def meant_for(self, does: str) -> "FamilySpec":
-        return self.model_copy(update={"does": does})
+        return validate(type(self), {**dict(self), "does": does}, "model")
 
     def build(self, vocabulary: int) -> nn.Module:
         builders: dict[str, Callable[[int], nn.Module]] = {
@@ -48,6 +50,16 @@ class FamilySpec(ModelSpec):
                 f"model.does: a {self.kind()} must be told what for ({able}); its job does."
             )
         return builders[self.does](vocabulary)
+
+    def embedding(self, tokens: nn.Embedding) -> Embedding:
+        """Words without places, scaled as in the Transformer."""
+        return Embedding(tokens, AtEmbedding(), self.dim**0.5, nn.Identity(), self.dropout)
+
+    def output(self, tokens: nn.Embedding) -> nn.Linear:
+        output = nn.Linear(self.dim, tokens.num_embeddings, bias=False)
+        if self.tie:
+            output.weight = tokens.weight
+        return output
 
     def translator(self, vocabulary: int) -> nn.Module:
         """A Stepper that reads a source first, as `encoder_decoder.EncoderDecoder` does."""

@@ -19,22 +19,27 @@ ALIKE = {"cross": 1.0, "attention": 0.5}  # how like their queries keys are, by 
 
 
 def initialise(model: nn.Module, spec: TransformerSpec) -> None:
+    draw(model, spec.dim**-0.5 if spec.scale_embedding else 0.02)
+    for name, module in model.named_modules():
+        if isinstance(module, MultiHead):
+            _begin_alike(module, ALIKE.get(name.rpartition(".")[2], 0.0))
+    if spec.norm_first:
+        for name, parameter in model.named_parameters():
+            if name.endswith(("w_o.weight", "narrow.weight")):
+                parameter.data.mul_((2 * spec.layers) ** -0.5)
+
+
+def draw(model: nn.Module, deviation: float) -> None:
+    """Matrices and biases, and embeddings of this standard deviation."""
     for module in model.modules():
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
-    for name, module in model.named_modules():
-        if isinstance(module, MultiHead):
-            _begin_alike(module, ALIKE.get(name.rpartition(".")[2], 0.0))
     # After the matrices: a tied output layer is an embedding first.
     for module in model.modules():
         if isinstance(module, nn.Embedding):
-            nn.init.normal_(module.weight, std=spec.dim**-0.5 if spec.scale_embedding else 0.02)
-    if spec.norm_first:
-        for name, parameter in model.named_parameters():
-            if name.endswith(("w_o.weight", "narrow.weight")):
-                parameter.data.mul_((2 * spec.layers) ** -0.5)
+            nn.init.normal_(module.weight, std=deviation)
 
 
 @torch.no_grad()

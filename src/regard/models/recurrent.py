@@ -18,15 +18,14 @@ from regard.blocks.cells import Cell, CellSpec
 from regard.blocks.recurrent import BothWaysBlock, ForwardBlock, LookingBlock
 from regard.config import kind_field
 from regard.models.classifier import Classifier
-from regard.models.embedding import Embedding
 from regard.models.family import FamilySpec
+from regard.models.initialise import draw
 from regard.models.recurrence import (
     RecurrentDecoder,
     RecurrentEncoder,
     RecurrentStack,
     RecurrentState,
 )
-from regard.positions.sites import AtEmbedding
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -123,11 +122,11 @@ class Spec(FamilySpec):
         looking = LookingBlock(self._cell(), None if score is None else Across(score))
         blocks = nn.ModuleList([looking, *self._forward_blocks(self.layers - 1)])
         decoder = RecurrentDecoder(
-            self._embedding(tokens),
+            self.embedding(tokens),
             blocks,
             first=nn.Linear(self.dim, self.layers * looking.cell.keeps * self.dim),
             readout=nn.Linear(3 * self.dim, self.dim),
-            output=self._output(tokens),
+            output=self.output(tokens),
             dropout=self.dropout,
         )
         return self._initialised(RecurrentEncoderDecoder(self._encoder(tokens), decoder))
@@ -135,8 +134,8 @@ class Spec(FamilySpec):
     def writer(self, vocabulary: int) -> RecurrentLanguageModel:
         tokens = nn.Embedding(vocabulary, self.dim)
         blocks = nn.ModuleList(self._forward_blocks(self.layers))
-        output = self._output(tokens)
-        stack = RecurrentStack(self._embedding(tokens), blocks, output, self.dropout)
+        output = self.output(tokens)
+        stack = RecurrentStack(self.embedding(tokens), blocks, output, self.dropout)
         return self._initialised(RecurrentLanguageModel(stack))
 
     def labeller(self, vocabulary: int) -> Classifier:
@@ -149,7 +148,7 @@ class Spec(FamilySpec):
         blocks = nn.ModuleList(
             BothWaysBlock(self._cell(), self._cell()) for _ in range(self.layers)
         )
-        return RecurrentEncoder(self._embedding(tokens), blocks, self.dropout)
+        return RecurrentEncoder(self.embedding(tokens), blocks, self.dropout)
 
     def _forward_blocks(self, layers: int) -> list[ForwardBlock]:
         return [ForwardBlock(self._cell()) for _ in range(layers)]
@@ -157,26 +156,10 @@ class Spec(FamilySpec):
     def _cell(self) -> Cell:
         return self.cell.build(self.dim, self.dim)
 
-    def _embedding(self, tokens: nn.Embedding) -> Embedding:
-        return Embedding(tokens, AtEmbedding(), self.dim**0.5, nn.Identity(), self.dropout)
-
-    def _output(self, tokens: nn.Embedding) -> nn.Linear:
-        output = nn.Linear(self.dim, tokens.num_embeddings, bias=False)
-        if self.tie:
-            output.weight = tokens.weight
-        return output
-
     def _initialised(self, model: M) -> M:
-        """Matrices are Xavier-uniform, biases zero, cells as they say, and embeddings drawn so that
-        each component, scaled by √D, has variance 1."""
-        for module in model.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.xavier_uniform_(module.weight)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
+        """As all, but for cells, which have a way of their own."""
+        draw(model, self.dim**-0.5)
         for module in model.modules():
             if isinstance(module, Cell):
                 module.initialise()
-            elif isinstance(module, nn.Embedding):
-                nn.init.normal_(module.weight, std=self.dim**-0.5)
         return model

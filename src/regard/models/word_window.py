@@ -4,23 +4,21 @@ A word is reached from another only through layers in between, each of which car
 `reach` words at most. Order is in the windows, so that no positions are needed.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import nn
 
 from regard.blocks.norms import NormSpec
 from regard.blocks.residual import Residual
 from regard.blocks.window import CausalWindow, CentredWindow, Window
 from regard.config import kind_field
-from regard.errors import ConfigError
 from regard.models.classifier import Classifier
 from regard.models.decoder import Decoder
-from regard.models.embedding import Embedding
 from regard.models.encoder import Encoder
 from regard.models.family import FamilySpec
+from regard.models.initialise import draw
 from regard.models.language_model import LanguageModel
-from regard.positions.sites import AtEmbedding
 
 
 class Spec(FamilySpec):
@@ -32,6 +30,15 @@ class Spec(FamilySpec):
     window: int = Field(5, gt=1, description="words that a layer sees: a word, and those before it")
     norm: NormSpec = kind_field(NormSpec, "a kind in blocks/norms/")
 
+    @model_validator(mode="after")
+    def _has_a_middle(self) -> Self:
+        if self.does == "classify" and self.window % 2 == 0:
+            raise ValueError(
+                f"window: one around a word has a middle: choose {self.window - 1} or "
+                f"{self.window + 1}, not {self.window}, to classify"
+            )
+        return self
+
     @property
     def reach(self) -> int:
         """How many words away another can make a difference: before, or (classify) either side."""
@@ -39,48 +46,29 @@ class Spec(FamilySpec):
         return self.layers * across
 
     def writer(self, vocabulary: int) -> LanguageModel:
-        embedding = self._embedding(vocabulary)
-        output = nn.Linear(self.dim, vocabulary, bias=False)
-        if self.tie:
-            output.weight = embedding.tokens.weight
+        tokens = nn.Embedding(vocabulary, self.dim)
         blocks = nn.ModuleList(
             CausalWindow(Window(self.dim, self.window), self._residual())
             for _ in range(self.layers)
         )
-        model = LanguageModel(Decoder(embedding, blocks, self.norm.build(self.dim), output))
-        self._initialise(model)
+        model = LanguageModel(
+            Decoder(self.embedding(tokens), blocks, self.norm.build(self.dim), self.output(tokens))
+        )
+        draw(model, self.dim**-0.5)
         return model
 
     def labeller(self, vocabulary: int) -> Classifier:
-        if self.window % 2 == 0:
-            raise ConfigError(
-                f"model.window: a window around a word has a middle: choose "
-                f"{self.window - 1} or {self.window + 1}, not {self.window}, to classify."
-            )
         blocks = nn.ModuleList(
             CentredWindow(Window(self.dim, self.window), self._residual())
             for _ in range(self.layers)
         )
-        encoder = Encoder(self._embedding(vocabulary), blocks, self.norm.build(self.dim))
+        encoder = Encoder(
+            self.embedding(nn.Embedding(vocabulary, self.dim)), blocks, self.norm.build(self.dim)
+        )
         output = nn.Linear(self.dim, self.classes)
         model = Classifier(encoder, self.pooling.build(self.dim), self.dropout, output)
-        self._initialise(model)
+        draw(model, self.dim**-0.5)
         return model
-
-    def _embedding(self, vocabulary: int) -> Embedding:
-        tokens = nn.Embedding(vocabulary, self.dim)
-        return Embedding(tokens, AtEmbedding(), self.dim**0.5, nn.Identity(), self.dropout)
 
     def _residual(self) -> Residual:
         return Residual(self.norm.build(self.dim), norm_first=True, dropout=self.dropout)
-
-    def _initialise(self, model: nn.Module) -> None:
-        for module in model.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.xavier_uniform_(module.weight)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
-        # After the matrices: a tied output layer is an embedding first, of variance 1 when scaled.
-        for module in model.modules():
-            if isinstance(module, nn.Embedding):
-                nn.init.normal_(module.weight, std=self.dim**-0.5)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from regard.config import Kind, kinds
 from regard.data.sampling import Position
 from regard.data.sources import Shape
+from regard.errors import ConfigError
 from regard.models.kind import ModelSpec
 from regard.training.distributed import World
 from regard.training.learner import Batch
@@ -86,6 +87,10 @@ class JobSpec(Kind, room="regard.training.jobs", default="translation"):
             raise ValueError(
                 f"model: a {model.kind()} cannot be trained to {self.does}; use {others}"
             )
+        try:
+            model.meant_for(self.does)
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
         if metric is not None and metric not in self.measures:
             raise ValueError(
                 f"training.evaluation.metric: {metric} is not measured in {self.kind()}; choose "
