@@ -180,8 +180,8 @@ def test_what_is_in_reach_is_learned_and_what_is_not_is_not() -> None:
 
 
 def test_a_window_around_a_word_is_odd_and_the_job_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"model\.window: .* choose 3 or 5, not 4, to classify"):
-        build(LABELS, window=4)
+    with pytest.raises(ConfigError, match=r"model: window: .* choose 3 or 5, not 4, to classify"):
+        spec(WRITES, window=4).meant_for(LABELS)
     untold = ModelSpec.model_validate({"kind": "word-window"})
     with pytest.raises(ConfigError, match="must be told what for"):
         untold.build(V)
