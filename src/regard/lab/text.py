@@ -20,9 +20,9 @@ class Text(NamedTuple):
 
 
 @cache
-def sentences(train: int, held_out: int) -> Text:
-    """A full stop ends a sentence; each word is its number."""
-    drawn = corpus(train=train, held_out=held_out, pronouns=0)
+def sentences(count: int) -> Text:
+    """So many to learn from, and an eighth of that held out, or a hundred. Words are numbers."""
+    drawn = corpus(train=count, held_out=max(100, count // 8), pronouns=0)
     parts = [
         [word for pair in pairs for word in _WORD.findall(pair.english.lower())]
         for pairs in (drawn.train, drawn.held_out)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import torch
@@ -69,8 +70,8 @@ class Spec(Claim):
     rounds: int = Field(7, gt=0, description="of timing")
 
     def gather(self, bench: Bench) -> Evidence:
-        read = text.sentences(self.sentences, max(100, self.sentences // 8))
-        known = set(zip(read.learned.tolist(), read.learned[1:].tolist(), strict=False))
+        read = text.sentences(self.sentences)
+        known = set(pairwise(read.learned.tolist()))
         seeds: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
         units = self.seeds * 2 * (self.steps + 2 * self.length) + 3 * self.rounds
         with bench.plan(units):
@@ -81,7 +82,7 @@ class Spec(Claim):
                         curve = self._learn(bench, model, read.learned, seed)
                         loss = self._read(bench, model, read.held_out)
                         written = self._write(bench, model, read.held_out, seed)
-                    pairs = [pair for row in written for pair in zip(row, row[1:], strict=False)]
+                    pairs = [pair for row in written for pair in pairwise(row)]
                     exist = sum(pair in known for pair in pairs) / len(pairs)
                     found = {"curve": curve, "loss": loss, "exist": exist, "changed": None}
                     if way == "masked":

@@ -18,7 +18,7 @@ from regard.models.kind import ModelSpec
 KINDS = ("none", "sinusoidal", "learned", "relative", "rotary", "alibi")
 TIMES = (1, 2, 4)  # the trained length
 SYMBOLS = 12
-JUDGED = 512  # rows of the task that are scored
+JUDGED = 400  # rows of the task that are scored
 PAGES = 64  # rows of text, of the greatest length, that are scored
 
 
@@ -109,7 +109,7 @@ class Spec(Claim):
     def _text(self, bench: Bench, kind: str, seed: int) -> dict[str, float]:
         """The loss on held-out text, by length of what is read over the trained length."""
         torch.manual_seed(seed)
-        read = text.sentences(self.sentences, max(200, self.sentences // 8))
+        read = text.sentences(self.sentences)
         settings = {"kind": "language-model", "position": kind, **self._settings()}
         model = ModelSpec.model_validate(settings).build(len(read.words)).to(bench.device)
 

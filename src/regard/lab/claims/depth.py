@@ -1,0 +1,267 @@
+"""Residuals and norms let deep stacks train."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.blocks.decoder import DecoderBlock
+from regard.blocks.residual import Residual
+from regard.lab import text
+from regard.lab.bench import Bench, generator
+from regard.lab.claim import Claim, Criterion, Evidence
+from regard.lab.exhibits import Exhibit, Plot, Table
+from regard.lab.intervals import Interval, difference, interval, ratio
+from regard.models.kind import ModelSpec
+from regard.models.language_model import LanguageModel
+
+ROWS = 16
+LENGTH = 16
+# Whether there are residuals, and whether norms.
+WAYS: Mapping[str, tuple[bool, bool]] = {
+    "both": (True, True),
+    "no residuals": (False, True),
+    "no norms": (True, False),
+    "neither": (False, False),
+}
+REACH, POINTS = 1.0, 21  # of a walk through weights: from −1 to 1 times their own size
+
+
+class Spec(Claim):
+    number: ClassVar[int] = 9
+    title: ClassVar[str] = "Residuals and norms let deep stacks train"
+    statement: ClassVar[str] = (
+        "Residual connections, whose gradient is 1, and layer normalisation help deep stacks "
+        "train; residuals make the loss surface smoother."
+    )
+    experiment: ClassVar[str] = (
+        "Language models of growing depth learn the bundled text for equal steps on equal rows: "
+        "with residuals and norms, and without the one, the other, or both. Each way is trained at "
+        "each of several learning rates and keeps the rate that does best; where there are no "
+        "residuals, first weights are not shrunk for them. Then, at a depth at which all ways "
+        "still move, the loss of one batch is followed from the trained weights along random "
+        "directions, normalised filter by filter (Li et al. 2018): its mean absolute second "
+        "difference is the roughness."
+    )
+    criteria: ClassVar[Mapping[str, Criterion]] = {
+        "deep": Criterion(
+            "loss of the deepest less that of the shallowest, with both", at_most=0.1
+        ),
+        "residuals": Criterion("loss of the deepest, no residuals less both", at_least=0.1),
+        "norms": Criterion("loss of the deepest, no norms less both", at_least=0.0),
+        "neither": Criterion("loss of the deepest, neither less both", at_least=0.1),
+        "smoother": Criterion("roughness, no residuals over both", at_least=1.0),
+    }
+    quick: ClassVar[Mapping[str, Any]] = {
+        "seeds": 2,
+        "depths": (1, 3),
+        "walked": 3,
+        "steps": 6,
+        "rates": (3e-3,),
+        "directions": 2,
+        "sentences": 500,
+    }
+
+    depths: tuple[int, ...] = Field((2, 8, 32), description="layers, each of them")
+    rates: tuple[float, ...] = Field((1e-3, 4e-3), description="learning rates to choose from")
+    dim: int = Field(32, gt=0, description="D of the models")
+    steps: int = Field(80, gt=0, description="of training")
+    walked: int = Field(8, gt=0, description="layers of the models whose loss is followed")
+    directions: int = Field(6, gt=0, description="in which it is followed, for each model")
+    sentences: int = Field(8000, gt=0, description="of the bundled text to learn from")
+
+    def gather(self, bench: Bench) -> Evidence:
+        runs: list[dict[str, Any]] = []
+        walks: list[dict[str, Any]] = []
+        depths = sorted({*self.depths, self.walked})
+        layers = sum(depths) * self.steps * len(self.rates)
+        with bench.plan(self.seeds * len(WAYS) * layers, "layers trained"):
+            for seed in range(self.seeds):
+                for way in WAYS:
+                    for depth in depths:
+                        for rate in self.rates:
+                            model, curve = self._learn(bench, way, depth, rate, seed)
+                            told = {"seed": seed, "way": way, "depth": depth, "rate": rate}
+                            runs.append({**told, "curve": curve})
+                            if depth == self.walked:
+                                lines = self._walk(bench, model, seed)
+                                walks.append({**told, "losses": lines})
+        return {"runs": runs, "walks": walks}
+
+    def _learn(
+        self, bench: Bench, way: str, depth: int, rate: float, seed: int
+    ) -> tuple[LanguageModel, list[float]]:
+        torch.manual_seed(seed)
+        read = text.sentences(self.sentences)
+        sizes = {"dim": self.dim, "heads": 4, "inner": 2 * self.dim, "dropout": 0.0}
+        settings = {"kind": "language-model", "layers": depth, "max_length": LENGTH, **sizes}
+        model = ModelSpec.model_validate(settings).build(len(read.words))
+        assert isinstance(model, LanguageModel)
+        without(model, *WAYS[way])
+        model.to(bench.device)
+
+        def loss(_: nn.Module, step: int) -> Tensor:
+            rows = text.windows(read.learned, LENGTH + 1, ROWS, seed, step).to(bench.device)
+            return _loss(model, rows)
+
+        advance = bench.advance
+        bench.advance = lambda steps: advance(steps * depth)
+        try:
+            return model, bench.fit(model, loss, self.steps, rate)
+        finally:
+            bench.advance = advance
+
+    @torch.no_grad()
+    def _walk(self, bench: Bench, model: LanguageModel, seed: int) -> list[list[float]]:
+        """The loss of one batch along each direction, through the weights as they are."""
+        read = text.sentences(self.sentences)
+        rows = text.windows(read.learned, LENGTH + 1, 2 * ROWS, seed, self.steps).to(bench.device)
+        weights = [parameter.detach().clone() for parameter in model.parameters()]
+        lines = []
+        for number in range(self.directions):
+            directions = direction(weights, seed, number)
+            line = []
+            for far in torch.linspace(-REACH, REACH, POINTS).tolist():
+                for parameter, start, way in zip(
+                    model.parameters(), weights, directions, strict=True
+                ):
+                    parameter.copy_(start + far * way)
+                line.append(float(_loss(model, rows)))
+            lines.append(line)
+        return lines
+
+    def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
+        last = {way: self._best(evidence, way, max(self.depths))[1] for way in WAYS}
+        first = self._best(evidence, "both", min(self.depths))[1]
+        rough = {way: self._rough(evidence, way) for way in WAYS}
+        return {
+            "deep": difference(last["both"], first),
+            "residuals": difference(last["no residuals"], last["both"]),
+            "norms": difference(last["no norms"], last["both"]),
+            "neither": difference(last["neither"], last["both"]),
+            "smoother": ratio(rough["no residuals"], rough["both"]),
+        }
+
+    def _best(self, evidence: Evidence, way: str, depth: int) -> tuple[float, list[float]]:
+        """The rate that does best on the whole, and the last loss of each seed by it."""
+        by_rate = {
+            rate: [
+                run["curve"][-1]
+                for run in evidence["runs"]
+                if (run["way"], run["depth"], run["rate"]) == (way, depth, rate)
+            ]
+            for rate in self.rates
+        }
+        return min(by_rate.items(), key=lambda each: sum(each[1]))
+
+    def _rough(self, evidence: Evidence, way: str) -> list[float]:
+        """Of each seed, where its rate is the best one."""
+        rate = self._best(evidence, way, self.walked)[0]
+        return [
+            roughness(walk["losses"])
+            for walk in evidence["walks"]
+            if (walk["way"], walk["rate"]) == (way, rate)
+        ]
+
+    def show(self, evidence: Evidence) -> list[Exhibit]:
+        depths = sorted({*self.depths, self.walked})
+        found = {way: {d: self._best(evidence, way, d) for d in depths} for way in WAYS}
+        table = [
+            [way, *(f"{interval(losses)} at {rate:g}" for rate, losses in by_depth.values())]
+            for way, by_depth in found.items()
+        ]
+        lines = {
+            way: {float(depth): interval(losses) for depth, (_, losses) in by_depth.items()}
+            for way, by_depth in found.items()
+        }
+        rough = [[way, str(interval(self._rough(evidence, way)))] for way in WAYS]
+        far = torch.linspace(-REACH, REACH, POINTS).tolist()
+        walks = {
+            way: {
+                x: interval(values)
+                for x, values in zip(far, self._walked(evidence, way), strict=True)
+            }
+            for way in WAYS
+        }
+        head = ["", *(f"{depth} layers" for depth in depths)]
+        return [
+            Table(f"Training loss after {self.steps} steps, at the best rate", head, table),
+            Table(f"Roughness at {self.walked} layers", ["", "|second difference|"], rough),
+            Plot("Depth", "layers", "last training loss", lines, log_x=True),
+            Plot("Along random directions", "far from the trained weights", "loss", walks),
+        ]
+
+    def _walked(self, evidence: Evidence, way: str) -> list[list[float]]:
+        """At each point the losses of all directions."""
+        rate = self._best(evidence, way, self.walked)[0]
+        lines = [
+            line
+            for walk in evidence["walks"]
+            if (walk["way"], walk["rate"]) == (way, rate)
+            for line in walk["losses"]
+        ]
+        return [list(values) for values in zip(*lines, strict=True)]
+
+
+class Straight(nn.Module):
+    """In the place of a residual: the sublayer's answer goes on by itself."""
+
+    def __init__(self, norm: nn.Module) -> None:
+        super().__init__()
+        self.norm = norm
+
+    def enter(self, x: Tensor) -> Tensor:
+        entering: Tensor = self.norm(x)
+        return entering
+
+    def leave(self, x: Tensor, answer: Tensor) -> Tensor:  # noqa: ARG002
+        return answer
+
+
+def without(model: LanguageModel, residuals: bool, norms: bool) -> None:
+    """Take residuals, or norms, or both out of a model whose norms come first."""
+    blocks = model.decoder.blocks
+    for block in blocks:
+        assert isinstance(block, DecoderBlock)
+        for name in ("around_attention", "around_feed_forward"):
+            around: Residual = getattr(block, name)
+            if not norms:
+                around.norm = nn.Identity()
+            if not residuals:
+                setattr(block, name, Straight(around.norm))
+    if not norms:
+        model.decoder.norm = nn.Identity()
+    if not residuals:
+        # They begin smaller by √(2·layers) where they are added up, which they are not here.
+        for parameter_name, parameter in model.named_parameters():
+            if parameter_name.endswith(("w_o.weight", "narrow.weight")):
+                parameter.data.mul_((2 * len(blocks)) ** 0.5)
+
+
+def direction(weights: list[Tensor], *chance: int) -> list[Tensor]:
+    """A random one, in which each filter (a row of a matrix) is as long as that of the weights.
+
+    Biases and gains stay where they are (Li et al. 2018, section 4).
+    """
+    drawn = generator(*chance)
+    found = []
+    for weight in weights:
+        noise = torch.randn(weight.shape, generator=drawn).to(weight)
+        if weight.dim() < 2:
+            found.append(torch.zeros_like(weight))
+        else:
+            ours, theirs = (each.norm(dim=1, keepdim=True) for each in (weight, noise))
+            found.append(noise * ours / theirs)
+    return found
+
+
+def roughness(lines: list[list[float]]) -> float:
+    """The mean absolute second difference of losses along lines."""
+    losses = torch.tensor(lines, dtype=torch.float64)
+    return float((losses[:, 2:] - 2 * losses[:, 1:-1] + losses[:, :-2]).abs().mean())
+
+
+def _loss(model: nn.Module, rows: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
