@@ -6,7 +6,15 @@ import pytest
 import torch
 
 from regard.lab.claim import judge
-from regard.lab.claims.depth import POINTS, WAYS, Spec, direction, roughness, without
+from regard.lab.claims.depth import (
+    POINTS,
+    WAYS,
+    Spec,
+    direction,
+    jaggedness,
+    roughness,
+    without,
+)
 from regard.models.kind import ModelSpec
 from regard.models.language_model import LanguageModel
 
@@ -80,3 +88,4 @@ def test_directions_are_as_long_as_the_weights_filter_by_filter() -> None:
 def test_roughness_is_none_on_a_straight_line() -> None:
     assert roughness([[1.0, 2.0, 3.0, 4.0]]) == 0.0
     assert roughness([[0.0, 1.0, 0.0]]) == 2.0
+    assert jaggedness([[0.0, 1.0, 0.0]]) == jaggedness([[0.0, 3.0, 0.0]]) == 2.0

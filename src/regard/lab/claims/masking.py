@@ -65,7 +65,7 @@ class Spec(Claim):
 
     length: int = Field(32, gt=2, description="words of a row")
     dim: int = Field(64, gt=0, description="D of the model")
-    steps: int = Field(800, gt=0, description="of training")
+    steps: int = Field(500, gt=0, description="of training")
     sentences: int = Field(8000, gt=0, description="of the bundled text to learn from")
     rounds: int = Field(7, gt=0, description="of timing")
 

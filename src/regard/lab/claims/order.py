@@ -63,7 +63,7 @@ class Spec(Claim):
 
     length: int = Field(16, gt=2, description="the trained length, in words")
     dim: int = Field(64, gt=0, description="D of the models")
-    task_steps: int = Field(300, gt=0, description="of training to tell which came first")
+    task_steps: int = Field(200, gt=0, description="of training to tell which came first")
     text_steps: int = Field(400, gt=0, description="of training to continue text")
     sentences: int = Field(8000, gt=0, description="of the bundled text to learn from")
 
@@ -194,7 +194,8 @@ def _moved(seed: int, settings: Mapping[str, Any]) -> dict[str, float]:
     """How far p(f(X)) and f(p(X)) are apart, over the size of f(X), for each f."""
     chance, length = generator(seed), settings["max_length"] // max(TIMES)
     order = torch.randperm(length, generator=chance)
-    x = torch.randn(1, length, settings["dim"], generator=chance)
+    # Words of length about 1: longer ones would look at themselves alone, and nothing be moved.
+    x = torch.randn(1, length, settings["dim"], generator=chance) / settings["dim"] ** 0.5
     ids = torch.randint(SYMBOLS, (1, length), generator=chance)
     apart = {"bare": _apart(self_attention, x, order)}
     for kind in KINDS:
