@@ -58,7 +58,7 @@ class Spec(Claim):
         "seeds": 2,
         "length": 12,
         "dim": 32,
-        "steps": 40,
+        "steps": 25,
         "sentences": 500,
         "rounds": 3,
     }

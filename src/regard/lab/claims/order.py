@@ -56,8 +56,8 @@ class Spec(Claim):
         "seeds": 2,
         "length": 8,
         "dim": 32,
-        "task_steps": 15,
-        "text_steps": 15,
+        "task_steps": 8,
+        "text_steps": 8,
         "sentences": 500,
     }
 
