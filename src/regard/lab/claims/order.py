@@ -18,7 +18,6 @@ from regard.models.kind import ModelSpec
 KINDS = ("none", "sinusoidal", "learned", "relative", "rotary", "alibi")
 TIMES = (1, 2, 4)  # the trained length
 SYMBOLS = 12
-JUDGED = 400  # rows of the task that are scored
 PAGES = 64  # rows of text, of the greatest length, that are scored
 
 
@@ -59,12 +58,14 @@ class Spec(Claim):
         "task_steps": 8,
         "text_steps": 8,
         "sentences": 500,
+        "judged": 64,
     }
 
     length: int = Field(16, gt=2, description="the trained length, in words")
     dim: int = Field(64, gt=0, description="D of the models")
     task_steps: int = Field(200, gt=0, description="of training to tell which came first")
     text_steps: int = Field(400, gt=0, description="of training to continue text")
+    judged: int = Field(400, gt=1, description="rows of the task that are scored")
     sentences: int = Field(8000, gt=0, description="of the bundled text to learn from")
 
     def gather(self, bench: Bench) -> Evidence:
@@ -101,7 +102,7 @@ class Spec(Claim):
         bench.fit(model, loss, self.task_steps)
         right = {}
         for times in TIMES:
-            rows = tasks.which_first(times * self.length, SYMBOLS, seed, -1, rows=JUDGED)
+            rows = tasks.which_first(times * self.length, SYMBOLS, seed, -1, rows=self.judged)
             with torch.no_grad():
                 right[str(times)] = float((logits(rows).argmax(-1) == rows.labels).float().mean())
         return right
