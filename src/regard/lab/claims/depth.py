@@ -46,7 +46,8 @@ class Spec(Claim):
         "depth, the loss of one batch is followed from the trained weights along random "
         "directions, normalised filter by filter (Li et al. 2018): its mean absolute second "
         "difference is the roughness. That over each line's own range is shown beside, since a "
-        "model that has learned little is flat."
+        "model that has learned little is flat. A "
+        "loss that is no longer a number stands as a million."
     )
     criteria: ClassVar[Mapping[str, Criterion]] = {
         "deep": Criterion(
@@ -189,7 +190,7 @@ class Spec(Claim):
                 ["", "|second difference|", "over the range"],
                 rough,
             ),
-            Plot("Depth", "layers", "last training loss", lines, log_x=True),
+            Plot("Depth", "layers", "last training loss", lines, log_x=True, log_y=True),
             Plot(
                 "Along random directions",
                 "far from the trained weights",
