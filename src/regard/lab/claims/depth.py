@@ -41,13 +41,14 @@ class Spec(Claim):
         "Language models of growing depth learn the bundled text for equal steps on equal rows: "
         "with residuals and norms in their blocks, and without the one or the other; the norm "
         "before the output stays. All begin from the same weights, none of which are shrunk for "
-        "depth, as they otherwise are here: that is a remedy of its own. Each way is trained at "
-        "each of several learning rates and keeps the rate that does best. Then, at a moderate "
-        "depth, the loss of one batch is followed from the trained weights along random "
-        "directions, normalised filter by filter (Li et al. 2018): its mean absolute second "
-        "difference is the roughness. That over each line's own range is shown beside, since a "
-        "model that has learned little is flat. A "
-        "loss that is no longer a number stands as a million."
+        "depth, as they otherwise are here: that is a remedy of its own, and in a first trial "
+        "with it (one seed, 4, 8 and 32 layers) models without any norm, that before the output "
+        "included, reached a lower loss than those with. Each way is trained at each of several "
+        "learning rates and keeps the rate that does best. Then, at a moderate depth, the loss of "
+        "one batch is followed from the trained weights along random directions, normalised "
+        "filter by filter (Li et al. 2018): its mean absolute second difference is the roughness. "
+        "That over each line's own range is shown beside, since a model that has learned little "
+        "is flat. A loss that is no longer a number stands as a million."
     )
     criteria: ClassVar[Mapping[str, Criterion]] = {
         "deep": Criterion(
