@@ -38,3 +38,24 @@ def accuracy(model: nn.Module, rows: Rows) -> float:
     """How much of what is asked for is the likeliest to be said."""
     said = model(rows.ids[:, :-1])[rows.asked].argmax(-1)
     return float((said == rows.ids[:, 1:][rows.asked]).float().mean())
+
+
+class Labelled(NamedTuple):
+    ids: Tensor  # (B, T)
+    labels: Tensor  # (B,)
+
+
+def which_first(length: int, symbols: int, *chance: int, rows: int = ROWS) -> Labelled:
+    """After a mark (0), symbols of no account, and among them a 1 and a 2: is the 1 before the 2?
+
+    Half of the rows are the other half with the 1 and the 2 exchanged: nothing but order tells.
+    """
+    drawn = generator(*chance)
+    ids = torch.randint(3, symbols, (rows // 2, length), generator=drawn)
+    ids[:, 0] = 0
+    places = 1 + torch.rand(rows // 2, length - 1, generator=drawn).argsort(1)[:, :2]
+    other = ids.clone()
+    ids.scatter_(1, places, torch.tensor([[1, 2]]).expand(rows // 2, 2))
+    other.scatter_(1, places, torch.tensor([[2, 1]]).expand(rows // 2, 2))
+    first = (places[:, 0] < places[:, 1]).long()
+    return Labelled(torch.cat([ids, other]), torch.cat([first, 1 - first]))

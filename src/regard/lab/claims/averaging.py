@@ -1,0 +1,233 @@
+"""Attention alone only averages values, however deep; a feed-forward network does more."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.attention.cache import KeyValues
+from regard.attention.masks import look_around
+from regard.attention.multihead import MultiHead
+from regard.attention.reference import Reference
+from regard.blocks.feedforward.dense import Dense
+from regard.lab import tasks
+from regard.lab.bench import Bench, generator
+from regard.lab.claim import Claim, Criterion, Evidence
+from regard.lab.exhibits import Exhibit, Plot, Table
+from regard.lab.intervals import Interval, interval
+from regard.models.kind import parameter_count
+from regard.positions.sites import InAttention, Sizes
+
+WORDS = 32  # of the stack that is not trained
+RANK = 4  # of these words: each is a mixture of so many vectors
+BITS = 6  # words of the task; the first two are asked about
+JUDGED = 1024
+Scores = Literal["places", "words"]
+STACKS = ("attention", "attention and feed-forward", "both and residuals")
+# A layer of attention has four D × D matrices, and so has a feed-forward network 2·D wide.
+ARMS: Mapping[str, tuple[Scores, int, bool]] = {
+    "attention": ("places", 4, False),
+    "attention and feed-forward": ("places", 2, True),
+    "attention, scored by what the words say": ("words", 4, False),
+}
+
+
+class Spec(Claim):
+    number: ClassVar[int] = 6
+    title: ClassVar[str] = "Attention alone only averages values"
+    statement: ClassVar[str] = (
+        "Attention has no non-linearity but its softmax: given the weights it is linear in the "
+        "values, so stacking it only re-averages them; a feed-forward network on each output "
+        "mends that."
+    )
+    experiment: ClassVar[str] = (
+        "A stack of random one-head attention, without residuals and norms, reads 32 words that "
+        "are mixtures of 4 vectors. Its answer is compared with one average P X W: P the product "
+        "of all layers' weights, W of all linear maps; what lies outside 4 directions, and how "
+        "far the words are from their mean, is measured by depth: for attention alone, with a "
+        "feed-forward network after each layer, and with residuals too. Then stacks of as many "
+        "parameters learn whether two bits differ, which no linear map of them can tell in more "
+        "than 3 of 4 cases: attention by places (the bits are in the values only) with and "
+        "without feed-forward networks. Where scores come from the words themselves, the softmax "
+        "is a non-linearity of these; that is shown beside, and is not part of the rule."
+    )
+    criteria: ClassVar[Mapping[str, Criterion]] = {
+        "average": Criterion("the answer less P X W, over the answer", at_most=1e-3),
+        "weights": Criterion("a row of P adds up to 1, at most apart by", at_most=1e-4),
+        "rank": Criterion("outside 4 directions, at most at any depth, attention", at_most=1e-5),
+        "rank_mended": Criterion(
+            "outside 4 directions after one layer, with feed-forward", at_least=0.01
+        ),
+        "collapse": Criterion(
+            "distance of words to their mean, at the greatest depth over that of the words read",
+            at_most=0.01,
+        ),
+        "unable": Criterion("two bits differ: right by attention", at_most=0.8),
+        "able": Criterion("right by attention and feed-forward", at_least=0.95),
+    }
+    quick: ClassVar[Mapping[str, Any]] = {"seeds": 2, "steps": 50, "dim": 32, "depths": (1, 4, 12)}
+
+    depths: tuple[int, ...] = Field((1, 2, 3, 4, 6, 8, 12), description="layers, each of them")
+    dim: int = Field(64, gt=0, description="D")
+    steps: int = Field(500, gt=0, description="of training on the two bits")
+
+    def gather(self, bench: Bench) -> Evidence:
+        stacks: list[dict[str, Any]] = []
+        right: dict[str, list[float]] = {arm: [] for arm in ARMS}
+        sizes: dict[str, int] = {}
+        with bench.plan(self.seeds * (1 + self.steps * len(ARMS))):
+            for seed in range(self.seeds):
+                stacks.append({name: self._by_depth(seed, name) for name in STACKS})
+                bench.advance(1)
+                for arm in ARMS:
+                    accuracy, sizes[arm] = self._right(bench, arm, seed)
+                    right[arm].append(accuracy)
+        return {"stacks": stacks, "right": right, "parameters": sizes}
+
+    @torch.no_grad()
+    def _by_depth(self, seed: int, name: str) -> list[dict[str, float]]:
+        """What becomes of words of low rank, layer by layer."""
+        torch.manual_seed(seed)
+        chance = generator(seed)
+        vectors = torch.randn(RANK, self.dim, generator=chance, dtype=torch.float64)
+        words = torch.randn(1, WORDS, RANK, generator=chance, dtype=torch.float64) @ vectors
+        words /= RANK**0.5
+        layers = nn.ModuleList(_Layer(self.dim, name != STACKS[0]) for _ in range(max(self.depths)))
+        x, averaged = words, torch.eye(WORDS, dtype=torch.float64)
+        mapped, found = torch.eye(self.dim, dtype=torch.float64), []
+        for depth, layer in enumerate(layers.double(), start=1):
+            assert isinstance(layer, _Layer)
+            averaged = layer.weights(x) @ averaged
+            mapped = mapped @ (layer.attention.w_o.weight @ layer.attention.w_v.weight).T
+            x = layer(x, x) + (x if name == STACKS[2] else 0.0)
+            if depth in self.depths:
+                average = averaged @ words[0] @ mapped
+                found.append(
+                    {
+                        "depth": depth,
+                        "apart": float((x[0] - average).norm() / x.norm()),
+                        "unsummed": float((averaged.sum(-1) - 1).abs().max()),
+                        "outside": _outside(x[0]),
+                        "spread": _spread(x[0]) / _spread(words[0]),
+                    }
+                )
+        return found
+
+    def _right(self, bench: Bench, arm: str, seed: int) -> tuple[float, int]:
+        torch.manual_seed(seed)
+        model = _Bits(self.dim, *ARMS[arm]).to(bench.device)
+
+        def asked(rows: int, *chance: int) -> tuple[Tensor, Tensor]:
+            bits = torch.randint(2, (rows, BITS), generator=generator(*chance)).to(bench.device)
+            return bits, bits[:, 0] ^ bits[:, 1]
+
+        def loss(_: nn.Module, step: int) -> Tensor:
+            bits, differ = asked(tasks.ROWS, seed, step)
+            return nn.functional.cross_entropy(model(bits), differ)
+
+        bench.fit(model, loss, self.steps)
+        bits, differ = asked(JUDGED, seed, self.steps)
+        with torch.no_grad():
+            right = float((model(bits).argmax(-1) == differ).float().mean())
+        return right, parameter_count(model)
+
+    def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
+        alone, fed = ([stack[name] for stack in evidence["stacks"]] for name in STACKS[:2])
+        plain, helped = (interval(evidence["right"][arm]) for arm in list(ARMS)[:2])
+        return {
+            "average": interval([max(each["apart"] for each in rows) for rows in alone]),
+            "weights": interval([max(each["unsummed"] for each in rows) for rows in alone]),
+            "rank": interval([max(each["outside"] for each in rows) for rows in alone]),
+            "rank_mended": interval([rows[0]["outside"] for rows in fed]),
+            "collapse": interval([rows[-1]["spread"] for rows in alone]),
+            "unable": plain,
+            "able": helped,
+        }
+
+    def show(self, evidence: Evidence) -> list[Exhibit]:
+        def line(of: str, what: str) -> dict[float, Interval]:
+            by_depth = zip(*(stack[of] for stack in evidence["stacks"]), strict=True)
+            return {float(s[0]["depth"]): interval([each[what] for each in s]) for s in by_depth}
+
+        columns = [line(of, what) for what in ("outside", "spread") for of in STACKS]
+        head = ["layers", *(f"{what}: {of}" for what in ("outside", "spread") for of in STACKS)]
+        right = [
+            [arm, f"{evidence['parameters'][arm]:,}", str(interval(values))]
+            for arm, values in evidence["right"].items()
+        ]
+        return [
+            Table(
+                f"Of {WORDS} words: what is outside {RANK} directions, and how far they are spread",
+                head,
+                [[f"{depth:g}", *(str(each[depth]) for each in columns)] for depth in columns[0]],
+            ),
+            Table("Do two bits differ?", ["", "parameters", "right"], right),
+            Plot(
+                "How far words are from their mean",
+                "layers",
+                "distance, over that of the words read",
+                {of: line(of, "spread") for of in STACKS},
+                log_y=True,
+            ),
+        ]
+
+
+class _Layer(nn.Module):
+    """One head of attention, and where it is fed, a feed-forward network: nothing else."""
+
+    def __init__(self, dim: int, fed: bool) -> None:
+        super().__init__()
+        sizes = Sizes(dim, 1, dim, max_length=max(WORDS, BITS))
+        self.attention = MultiHead(sizes, Reference(), InAttention(), bias=False)
+        self.feed_forward = Dense(dim, 2 * dim, "relu", bias=True) if fed else nn.Identity()
+        for each in self.modules():
+            if isinstance(each, nn.Linear):
+                nn.init.xavier_uniform_(each.weight)
+
+    def forward(self, x: Tensor, scored: Tensor) -> Tensor:
+        """x (B, T, D) averaged, by the scores of `scored` (B, T, D), and mapped."""
+        view = look_around(x.size(1), x.device)
+        q, memory = self.attention.project(scored, view.queries)
+        values = self.attention.remember(x, view.keys).values
+        found: Tensor = self.feed_forward(self.attention(q, KeyValues(memory.keys, values), view))
+        return found
+
+    def weights(self, x: Tensor) -> Tensor:
+        """By which it averages x (1, T, D): (T, T)."""
+        view = look_around(x.size(1), x.device)
+        q, memory = self.attention.project(x, view.queries)
+        how = self.attention.attention
+        return how.explain(q, memory.keys, memory.values, view, self.attention.position)[1][0, 0]
+
+
+class _Bits(nn.Module):
+    """Reads bits (B, T), and says (B, 2) of the first word's answer."""
+
+    def __init__(self, dim: int, scores: Scores, layers: int, fed: bool) -> None:
+        super().__init__()
+        self.bits = nn.Embedding(2, dim)
+        self.places = nn.Parameter(torch.randn(BITS, dim))
+        self.layers = nn.ModuleList(_Layer(dim, fed) for _ in range(layers))
+        self.output = nn.Linear(dim, 2)
+        self.scores = scores
+
+    def forward(self, bits: Tensor) -> Tensor:
+        places = self.places.expand(len(bits), -1, -1)
+        x = self.bits(bits) + places
+        for layer in self.layers:
+            x = layer(x, places if self.scores == "places" else x)
+        said: Tensor = self.output(x[:, 0])
+        return said
+
+
+def _outside(x: Tensor) -> float:
+    """How much of words (T, D) is outside of their first few directions."""
+    lengths = torch.linalg.svdvals(x)
+    return float(lengths[RANK:].norm() / lengths.norm())
+
+
+def _spread(x: Tensor) -> float:
+    """How far words (T, D) are from their mean, over their length."""
+    return float((x - x.mean(0)).norm() / x.norm())

@@ -1,0 +1,281 @@
+"""Residuals and norms let deep stacks train."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.blocks.decoder import DecoderBlock
+from regard.blocks.residual import Residual
+from regard.lab import text
+from regard.lab.bench import Bench, generator
+from regard.lab.claim import Claim, Criterion, Evidence
+from regard.lab.exhibits import Exhibit, Plot, Table
+from regard.lab.intervals import Interval, difference, interval, ratio
+from regard.models.kind import ModelSpec
+from regard.models.language_model import LanguageModel
+
+ROWS = 16
+LENGTH = 16
+# Whether there are residuals, and whether norms.
+WAYS: Mapping[str, tuple[bool, bool]] = {
+    "both": (True, True),
+    "no residuals": (False, True),
+    "no norms": (True, False),
+}
+LOST = 1e6  # stands for a loss that is no longer a number
+REACH, POINTS = 1.0, 21  # of a walk through weights: from −1 to 1 times their own size
+
+
+class Spec(Claim):
+    number: ClassVar[int] = 9
+    title: ClassVar[str] = "Residuals and norms let deep stacks train"
+    statement: ClassVar[str] = (
+        "Residual connections, whose gradient is 1, and layer normalisation help deep stacks "
+        "train; residuals make the loss surface smoother."
+    )
+    experiment: ClassVar[str] = (
+        "Language models of growing depth learn the bundled text for equal steps on equal rows: "
+        "with residuals and norms in their blocks, and without the one or the other; the norm "
+        "before the output stays. All begin from the same weights, none of which are shrunk for "
+        "depth, as they otherwise are here: that is a remedy of its own, and in a first trial "
+        "with it (one seed, 4, 8 and 32 layers) models without any norm, that before the output "
+        "included, reached a lower loss than those with. Each way is trained at each of several "
+        "learning rates and keeps the rate that does best. Then, at a moderate depth, the loss of "
+        "one batch is followed from the trained weights along random directions, normalised "
+        "filter by filter (Li et al. 2018): its mean absolute second difference is the roughness. "
+        "That over each line's own range is shown beside, since a model that has learned little "
+        "is flat. A loss that is no longer a number stands as a million."
+    )
+    criteria: ClassVar[Mapping[str, Criterion]] = {
+        "deep": Criterion(
+            "loss of the deepest less that of the shallowest, with both", at_most=0.1
+        ),
+        "residuals": Criterion("loss of the deepest, no residuals less both", at_least=0.1),
+        "norms": Criterion("loss of the deepest, no norms less both", at_least=0.0),
+        "smoother": Criterion("roughness, no residuals over both", at_least=1.0),
+    }
+    quick: ClassVar[Mapping[str, Any]] = {
+        "seeds": 2,
+        "depths": (1, 3),
+        "walked": 3,
+        "steps": 6,
+        "rates": (3e-3,),
+        "directions": 2,
+        "sentences": 500,
+    }
+
+    depths: tuple[int, ...] = Field((2, 4, 8, 32), description="layers, each of them")
+    rates: tuple[float, ...] = Field((2e-3, 1e-2), description="learning rates to choose from")
+    dim: int = Field(32, gt=0, description="D of the models")
+    steps: int = Field(80, gt=0, description="of training")
+    walked: int = Field(4, gt=0, description="layers of the models whose loss is followed")
+    directions: int = Field(6, gt=0, description="in which it is followed, for each model")
+    sentences: int = Field(8000, gt=0, description="of the bundled text to learn from")
+
+    def gather(self, bench: Bench) -> Evidence:
+        runs: list[dict[str, Any]] = []
+        walks: list[dict[str, Any]] = []
+        depths = sorted({*self.depths, self.walked})
+        layers = sum(depths) * self.steps * len(self.rates)
+        with bench.plan(self.seeds * len(WAYS) * layers, "layers trained"):
+            for seed in range(self.seeds):
+                for way in WAYS:
+                    for depth in depths:
+                        for rate in self.rates:
+                            model, curve = self._learn(bench, way, depth, rate, seed)
+                            told = {"seed": seed, "way": way, "depth": depth, "rate": rate}
+                            runs.append({**told, "curve": curve})
+                            if depth == self.walked:
+                                lines = self._walk(bench, model, seed)
+                                walks.append({**told, "losses": lines})
+        return {"runs": runs, "walks": walks}
+
+    def _learn(
+        self, bench: Bench, way: str, depth: int, rate: float, seed: int
+    ) -> tuple[LanguageModel, list[float]]:
+        torch.manual_seed(seed)
+        read = text.sentences(self.sentences)
+        sizes = {"dim": self.dim, "heads": 4, "inner": 2 * self.dim, "dropout": 0.0}
+        settings = {"kind": "language-model", "layers": depth, "max_length": LENGTH, **sizes}
+        model = ModelSpec.model_validate(settings).build(len(read.words))
+        assert isinstance(model, LanguageModel)
+        without(model, *WAYS[way])
+        model.to(bench.device)
+
+        def loss(_: nn.Module, step: int) -> Tensor:
+            rows = text.windows(read.learned, LENGTH + 1, ROWS, seed, step).to(bench.device)
+            return _loss(model, rows)
+
+        advance = bench.advance
+        bench.advance = lambda steps: advance(steps * depth)
+        try:
+            return model, [_finite(each) for each in bench.fit(model, loss, self.steps, rate)]
+        finally:
+            bench.advance = advance
+
+    @torch.no_grad()
+    def _walk(self, bench: Bench, model: LanguageModel, seed: int) -> list[list[float]]:
+        """The loss of one batch along each direction, through the weights as they are."""
+        read = text.sentences(self.sentences)
+        rows = text.windows(read.learned, LENGTH + 1, 2 * ROWS, seed, self.steps).to(bench.device)
+        weights = [parameter.detach().clone() for parameter in model.parameters()]
+        lines = []
+        for number in range(self.directions):
+            directions = direction(weights, seed, number)
+            line = []
+            for far in torch.linspace(-REACH, REACH, POINTS).tolist():
+                for parameter, start, way in zip(
+                    model.parameters(), weights, directions, strict=True
+                ):
+                    parameter.copy_(start + far * way)
+                line.append(_finite(float(_loss(model, rows))))
+            lines.append(line)
+        return lines
+
+    def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
+        last = {way: self._best(evidence, way, max(self.depths))[1] for way in WAYS}
+        first = self._best(evidence, "both", min(self.depths))[1]
+        rough = {way: [roughness(each) for each in self._walks(evidence, way)] for way in WAYS}
+        return {
+            "deep": difference(last["both"], first),
+            "residuals": difference(last["no residuals"], last["both"]),
+            "norms": difference(last["no norms"], last["both"]),
+            "smoother": ratio(rough["no residuals"], rough["both"]),
+        }
+
+    def _best(self, evidence: Evidence, way: str, depth: int) -> tuple[float, list[float]]:
+        """The rate that does best on the whole, and the last loss of each seed by it."""
+        by_rate = {
+            rate: [
+                run["curve"][-1]
+                for run in evidence["runs"]
+                if (run["way"], run["depth"], run["rate"]) == (way, depth, rate)
+            ]
+            for rate in self.rates
+        }
+        return min(by_rate.items(), key=lambda each: sum(each[1]))
+
+    def _walks(self, evidence: Evidence, way: str) -> list[list[list[float]]]:
+        """The lines of each seed, at the rate that does best."""
+        best = (way, self._best(evidence, way, self.walked)[0])
+        return [w["losses"] for w in evidence["walks"] if (w["way"], w["rate"]) == best]
+
+    def show(self, evidence: Evidence) -> list[Exhibit]:
+        depths = sorted({*self.depths, self.walked})
+        found = {way: {d: self._best(evidence, way, d) for d in depths} for way in WAYS}
+        losses = [
+            [way, *(f"{interval(losses)} at {rate:g}" for rate, losses in by_depth.values())]
+            for way, by_depth in found.items()
+        ]
+        lines = {
+            way: {float(depth): interval(losses) for depth, (_, losses) in by_depth.items()}
+            for way, by_depth in found.items()
+        }
+        walks = {way: self._walks(evidence, way) for way in WAYS}
+        rough = [
+            [way, *(str(interval([of(each) for each in seeds])) for of in (roughness, jaggedness))]
+            for way, seeds in walks.items()
+        ]
+        return [
+            Table(
+                f"Training loss after {self.steps} steps, at the best rate",
+                ["", *(f"{depth} layers" for depth in depths)],
+                losses,
+            ),
+            Table(
+                f"Roughness at {self.walked} layers",
+                ["", "|second difference|", "over the range"],
+                rough,
+            ),
+            Plot("Depth", "layers", "last training loss", lines, log_x=True, log_y=True),
+            Plot(
+                "Along random directions",
+                "far from the trained weights",
+                "loss",
+                {way: _mean_line(seeds) for way, seeds in walks.items()},
+            ),
+        ]
+
+
+class Straight(nn.Module):
+    """In the place of a residual: the sublayer's answer goes on by itself."""
+
+    def __init__(self, norm: nn.Module) -> None:
+        super().__init__()
+        self.norm = norm
+
+    def enter(self, x: Tensor) -> Tensor:
+        entering: Tensor = self.norm(x)
+        return entering
+
+    def leave(self, x: Tensor, answer: Tensor) -> Tensor:  # noqa: ARG002
+        return answer
+
+
+def without(model: LanguageModel, residuals: bool, norms: bool) -> None:
+    """Take residuals or norms out of the blocks of a model whose norms come first."""
+    blocks = model.decoder.blocks
+    for block in blocks:
+        assert isinstance(block, DecoderBlock)
+        for around in ("around_attention", "around_feed_forward"):
+            residual: Residual = getattr(block, around)
+            if not norms:
+                residual.norm = nn.Identity()
+            if not residuals:
+                setattr(block, around, Straight(residual.norm))
+    # A model begins with these smaller by √(2·layers), and here all ways begin alike without.
+    for name, parameter in model.named_parameters():
+        if name.endswith(("w_o.weight", "narrow.weight")):
+            parameter.data.mul_((2 * len(blocks)) ** 0.5)
+
+
+def direction(weights: list[Tensor], *chance: int) -> list[Tensor]:
+    """A random one, in which each filter (a row of a matrix) is as long as that of the weights.
+
+    Biases and gains stay where they are (Li et al. 2018, section 4).
+    """
+    drawn = generator(*chance)
+    found = []
+    for weight in weights:
+        noise = torch.randn(weight.shape, generator=drawn).to(weight)
+        if weight.dim() < 2:
+            found.append(torch.zeros_like(weight))
+        else:
+            ours, theirs = (each.norm(dim=1, keepdim=True) for each in (weight, noise))
+            found.append(noise * ours / theirs)
+    return found
+
+
+def roughness(lines: list[list[float]]) -> float:
+    """The mean absolute second difference of losses along lines."""
+    return float(_second_differences(torch.tensor(lines, dtype=torch.float64)).mean())
+
+
+def jaggedness(lines: list[list[float]]) -> float:
+    """The same, over the range of each line: how it bends, however far it climbs."""
+    losses = torch.tensor(lines, dtype=torch.float64)
+    ranges = (losses.max(1).values - losses.min(1).values).clamp_min(1e-12)
+    return float((_second_differences(losses).mean(1) / ranges).mean())
+
+
+def _mean_line(seeds: list[list[list[float]]]) -> dict[float, Interval]:
+    """The loss at each point, over all lines of all seeds."""
+    far = torch.linspace(-REACH, REACH, POINTS).tolist()
+    losses = zip(*(line for lines in seeds for line in lines), strict=True)
+    return {x: interval(values) for x, values in zip(far, losses, strict=True)}
+
+
+def _second_differences(losses: Tensor) -> Tensor:
+    return (losses[:, 2:] - 2 * losses[:, 1:-1] + losses[:, :-2]).abs()
+
+
+def _loss(model: nn.Module, rows: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
+
+
+def _finite(loss: float) -> float:
+    return loss if math.isfinite(loss) else LOST

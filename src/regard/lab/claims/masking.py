@@ -1,0 +1,246 @@
+"""A mask lets all words be learned at once, and none look ahead."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.attention.kind import Attention
+from regard.attention.masks import Everything
+from regard.lab import text
+from regard.lab.bench import Bench, generator
+from regard.lab.claim import Claim, Criterion, Evidence
+from regard.lab.exhibits import Exhibit, Plot, Table
+from regard.lab.intervals import Interval, difference, interval, ratio
+from regard.models.kind import ModelSpec
+from regard.models.language_model import LanguageModel
+
+ROWS = 32
+JUDGED = 32  # rows of held-out text that are read step by step, and as many are written
+WAYS = ("masked", "unmasked")
+AT_ONCE, PREFIXES, CACHED = "all at once", "a pass for each prefix", "a cached step for each word"
+
+
+class Spec(Claim):
+    number: ClassVar[int] = 7
+    title: ClassVar[str] = "A mask lets training run in parallel without looking ahead"
+    statement: ClassVar[str] = (
+        "With scores set to −∞ for j > i, all words of a text are trained on at once and none "
+        "sees its answer; without the mask the loss collapses and generation gains nothing."
+    )
+    experiment: ClassVar[str] = (
+        "The same language model, from the same weights, learns the bundled text with its mask and "
+        "with all looking at all. Then both are asked as in generation, where there is no future: "
+        "held-out text is read word by word, each prefix in its own pass, and text is drawn from "
+        "the model, of which is counted how many pairs of neighbours are found in the text "
+        "learned from. Last, the gradient of one batch is worked out in one masked pass, in a pass "
+        "for each prefix, and by a cached step for each word: the same gradient, timed."
+    )
+    criteria: ClassVar[Mapping[str, Criterion]] = {
+        "unseen": Criterion("change of earlier answers when the last word is changed", at_most=0.0),
+        "collapses": Criterion("training loss, unmasked over masked", at_most=0.5),
+        "predicts": Criterion(
+            "loss word by word on held-out text, unmasked less masked", at_least=0.0
+        ),
+        "writes": Criterion("pairs of its own text that exist, unmasked less masked", at_most=0.0),
+        "same": Criterion(
+            "gradient in one pass less that by prefixes, over the gradient", at_most=1e-3
+        ),
+        "faster": Criterion("time by prefixes over that in one pass", at_least=2.0),
+        "faster_than_cached": Criterion("time by cached steps over that in one pass", at_least=2.0),
+    }
+    quick: ClassVar[Mapping[str, Any]] = {
+        "seeds": 2,
+        "length": 12,
+        "dim": 32,
+        "steps": 25,
+        "sentences": 500,
+        "rounds": 3,
+    }
+
+    length: int = Field(32, gt=2, description="words of a row")
+    dim: int = Field(64, gt=0, description="D of the model")
+    steps: int = Field(500, gt=0, description="of training")
+    sentences: int = Field(8000, gt=0, description="of the bundled text to learn from")
+    rounds: int = Field(7, gt=0, description="of timing")
+
+    def gather(self, bench: Bench) -> Evidence:
+        read = text.sentences(self.sentences)
+        known = set(pairwise(read.learned.tolist()))
+        seeds: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
+        units = self.seeds * 2 * (self.steps + 2 * self.length) + 3 * self.rounds
+        with bench.plan(units):
+            for seed in range(self.seeds):
+                for way in WAYS:
+                    model = self._model(bench, len(read.words), seed)
+                    with _all_seen(model, way == "unmasked"):
+                        curve = self._learn(bench, model, read.learned, seed)
+                        loss = self._read(bench, model, read.held_out)
+                        written = self._write(bench, model, read.held_out, seed)
+                    pairs = [pair for row in written for pair in pairwise(row)]
+                    exist = sum(pair in known for pair in pairs) / len(pairs)
+                    found = {"curve": curve, "loss": loss, "exist": exist, "changed": None}
+                    if way == "masked":
+                        found["changed"] = _changed(model, self._page(bench, read.held_out))
+                    seeds[way].append(found)
+            model = self._model(bench, len(read.words), 0)
+            ways = {name: _Pass(model, self._page(bench, read.learned), name) for name in _PASSES}
+            gradients = {name: way() for name, way in ways.items()}
+            seconds = bench.seconds(ways, self.rounds)
+        once = gradients[AT_ONCE]
+        apart = {name: float((g - once).norm() / once.norm()) for name, g in gradients.items()}
+        return {"seeds": seeds, "seconds": seconds, "apart": apart}
+
+    def _model(self, bench: Bench, words: int, seed: int) -> LanguageModel:
+        torch.manual_seed(seed)
+        sizes = {"dim": self.dim, "heads": 4, "inner": 4 * self.dim, "layers": 2, "dropout": 0.0}
+        settings = {"kind": "language-model", "max_length": self.length, **sizes}
+        model = ModelSpec.model_validate(settings).build(words).to(bench.device)
+        assert isinstance(model, LanguageModel)
+        return model
+
+    def _page(self, bench: Bench, words: Tensor) -> Tensor:
+        rows = min(JUDGED, len(words) // (self.length + 1))
+        return text.pages(words, self.length + 1, rows).to(bench.device)
+
+    def _learn(self, bench: Bench, model: LanguageModel, words: Tensor, seed: int) -> list[float]:
+        def loss(_: nn.Module, step: int) -> Tensor:
+            rows = text.windows(words, self.length + 1, ROWS, seed, step).to(bench.device)
+            return _loss(model(rows[:, :-1]), rows[:, 1:])
+
+        return bench.fit(model, loss, self.steps)
+
+    @torch.no_grad()
+    def _read(self, bench: Bench, model: LanguageModel, words: Tensor) -> float:
+        """The mean loss of each word, given those before it and no other in the pass."""
+        page, losses = self._page(bench, words), []
+        for end in range(1, page.size(1)):
+            losses.append(_loss(model(page[:, :end])[:, -1], page[:, end]))
+            bench.advance(1)
+        return float(torch.stack(losses).mean())
+
+    @torch.no_grad()
+    def _write(
+        self, bench: Bench, model: LanguageModel, words: Tensor, seed: int
+    ) -> list[list[int]]:
+        """Text that goes on from one word of a page each, drawn word by word."""
+        said, chance = self._page(bench, words)[:, :1], generator(seed)
+        for _ in range(self.length):
+            chances = model(said[:, -self.length :])[:, -1].softmax(-1).cpu()
+            said = torch.cat([said, chances.multinomial(1, generator=chance).to(said)], 1)
+            bench.advance(1)
+        rows: list[list[int]] = said.tolist()
+        return rows
+
+    def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
+        masked, unmasked = (evidence["seeds"][way] for way in WAYS)
+        ends = [[each["curve"][-1] for each in seeds] for seeds in (unmasked, masked)]
+        seconds = evidence["seconds"]
+        return {
+            "unseen": interval([each["changed"] for each in masked]),
+            "collapses": ratio(*ends),
+            "predicts": difference(*([s["loss"] for s in way] for way in (unmasked, masked))),
+            "writes": difference(*([s["exist"] for s in way] for way in (unmasked, masked))),
+            "same": Interval(*[evidence["apart"][PREFIXES]] * 3),
+            "faster": ratio(seconds[PREFIXES], seconds[AT_ONCE]),
+            "faster_than_cached": ratio(seconds[CACHED], seconds[AT_ONCE]),
+        }
+
+    def show(self, evidence: Evidence) -> list[Exhibit]:
+        seeds, seconds = evidence["seeds"], evidence["seconds"]
+        learned = [
+            [
+                way,
+                str(interval([each["curve"][-1] for each in seeds[way]])),
+                str(interval([each["loss"] for each in seeds[way]])),
+                str(interval([each["exist"] for each in seeds[way]])),
+            ]
+            for way in WAYS
+        ]
+        timed = [
+            [name, str(interval(seconds[name])), str(ratio(seconds[name], seconds[AT_ONCE]))]
+            for name in _PASSES
+        ]
+        curves = {
+            way: {
+                float(round((at + 1) * self.steps / len(seeds[way][0]["curve"]))): interval(values)
+                for at, values in enumerate(zip(*(s["curve"] for s in seeds[way]), strict=True))
+            }
+            for way in WAYS
+        }
+        head = ["", "training loss", "held-out loss, word by word", "pairs written that exist"]
+        return [
+            Table("What is learned", head, learned),
+            Table(
+                f"The gradient of {self.length} words", ["", "seconds", "over all at once"], timed
+            ),
+            Plot("Training with the mask and without", "step", "training loss", curves),
+        ]
+
+
+class _Pass:
+    """One way to the gradient of a page, which calling it gives."""
+
+    def __init__(self, model: LanguageModel, page: Tensor, way: str) -> None:
+        self.model, self.page, self.way = model, page, way
+
+    def __call__(self) -> Tensor:
+        self.model.zero_grad(set_to_none=True)
+        _PASSES[self.way](self.model, self.page)
+        return torch.cat([p.grad.flatten() for p in self.model.parameters() if p.grad is not None])
+
+
+def _at_once(model: LanguageModel, page: Tensor) -> None:
+    _loss(model(page[:, :-1]), page[:, 1:]).backward()  # type: ignore[no-untyped-call]
+
+
+def _by_prefixes(model: LanguageModel, page: Tensor) -> None:
+    length = page.size(1) - 1
+    for end in range(1, length + 1):
+        now = _loss(model(page[:, :end])[:, -1], page[:, end]) / length
+        now.backward()  # type: ignore[no-untyped-call]
+
+
+def _by_steps(model: LanguageModel, page: Tensor) -> None:
+    state, answers = model.start(), []
+    for at in range(page.size(1) - 1):
+        answer, state = model.step(page[:, at], state)
+        answers.append(answer)
+    _loss(torch.stack(answers, 1), page[:, 1:]).backward()  # type: ignore[no-untyped-call]
+
+
+_PASSES = {AT_ONCE: _at_once, PREFIXES: _by_prefixes, CACHED: _by_steps}
+
+
+def _loss(logits: Tensor, words: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(logits.flatten(0, -2), words.flatten())
+
+
+@torch.no_grad()
+def _changed(model: LanguageModel, page: Tensor) -> float:
+    """By how much at most earlier answers change when the last word does."""
+    other = page.clone()
+    other[:, -1] = (other[:, -1] + 1) % model.output.out_features
+    return float((model(page) - model(other))[:, :-1].abs().max())
+
+
+@contextmanager
+def _all_seen(model: nn.Module, unmasked: bool) -> Iterator[None]:
+    """Where unmasked, each attention is given a view in which all may look at all."""
+    hooks = [
+        module.register_forward_pre_hook(
+            lambda _, given: (*given[:3], replace(given[3], structure=Everything()), given[4])
+        )
+        for module in model.modules()
+        if isinstance(module, Attention) and unmasked
+    ]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()

@@ -1,0 +1,61 @@
+"""The verdict on averaging follows from the evidence, both ways."""
+
+from typing import Any
+
+import torch
+
+from regard.lab.claim import judge
+from regard.lab.claims.averaging import ARMS, BITS, STACKS, Spec, _Bits
+from regard.models.kind import parameter_count
+
+
+def planted(right: float = 0.5, spread: float = 1e-6, apart: float = 1e-9) -> dict[str, Any]:
+    seeds = (0.0, 0.001, -0.001)
+
+    def rows(outside: float) -> list[dict[str, float]]:
+        return [
+            {"depth": d, "apart": apart, "unsummed": 0.0, "outside": outside, "spread": spread}
+            for d in Spec().depths
+        ]
+
+    stacks = [{name: rows(0.0 if name == STACKS[0] else 0.2 + e) for name in STACKS} for e in seeds]
+    arms = dict(zip(ARMS, (right, 0.99, 0.99), strict=True))
+    return {
+        "stacks": stacks,
+        "right": {arm: [value + e for e in seeds] for arm, value in arms.items()},
+        "parameters": dict.fromkeys(ARMS, 1000),
+    }
+
+
+def test_supported_where_words_collapse_and_bits_are_not_told() -> None:
+    assert judge(Spec, Spec().weigh(planted()))[1] == "supported"
+
+
+def test_not_supported_where_attention_alone_can_tell() -> None:
+    outcomes, verdict = judge(Spec, Spec().weigh(planted(right=0.97)))
+    assert (outcomes["unable"], verdict) == ("fails", "not supported here")
+
+
+def test_not_supported_where_words_stay_apart_or_more_than_an_average_is_found() -> None:
+    outcomes = judge(Spec, Spec().weigh(planted(spread=0.7, apart=0.3)))[0]
+    assert (outcomes["collapse"], outcomes["average"]) == ("fails", "fails")
+
+
+def test_arms_are_of_one_size() -> None:
+    counts = [parameter_count(_Bits(Spec().dim, *arm)) for arm in ARMS.values()]
+    assert max(counts) < 1.05 * min(counts)
+
+
+def test_by_places_attention_is_linear_in_what_the_words_say() -> None:
+    """Answers to 00 and 11 add up to those to 01 and 10, which no sum tells apart."""
+    torch.manual_seed(0)
+    rows = torch.zeros(4, BITS, dtype=torch.long)
+    rows[:, :2] = torch.tensor([[0, 0], [1, 1], [0, 1], [1, 0]])
+
+    def apart(arm: str) -> float:
+        said = _Bits(32, *ARMS[arm])(rows).detach()
+        return float((said[:2].sum(0) - said[2:].sum(0)).abs().max())
+
+    plain, fed, by_words = (apart(arm) for arm in ARMS)
+    assert plain < 1e-5
+    assert min(fed, by_words) > 1e-4

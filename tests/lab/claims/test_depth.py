@@ -1,0 +1,88 @@
+"""The verdict on depth follows from the evidence, both ways; and models lack what they should."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from regard.lab.claim import judge
+from regard.lab.claims.depth import (
+    POINTS,
+    WAYS,
+    Spec,
+    direction,
+    jaggedness,
+    roughness,
+    without,
+)
+from regard.models.kind import ModelSpec
+from regard.models.language_model import LanguageModel
+
+
+def planted(bare: float = 5.0, both: float = 3.0, rough: float = 2.0) -> dict[str, Any]:
+    claim = Spec()
+    runs, walks = [], []
+    for seed in range(3):
+        for way in WAYS:
+            for depth in claim.depths:
+                stuck = (both if way == "both" else bare) if depth > 2 else 3.0
+                # At the last of the rates nothing is learned: the best one counts.
+                for rate in claim.rates:
+                    end = stuck + 0.001 * seed + (3.0 if rate == claim.rates[-1] else 0.0)
+                    told = {"seed": seed, "way": way, "depth": depth, "rate": rate}
+                    runs.append({**told, "curve": [6.0, end]})
+                    if depth == claim.walked:
+                        bend = (0.1 if way == "both" else 0.1 * rough) * (1 + 0.01 * seed)
+                        walks.append(
+                            {**told, "losses": [[bend * (at % 2) for at in range(POINTS)]]}
+                        )
+    return {"runs": runs, "walks": walks}
+
+
+def test_supported_where_depth_trains_with_both_alone() -> None:
+    assert judge(Spec, Spec().weigh(planted()))[1] == "supported"
+
+
+@pytest.mark.parametrize(
+    ("evidence", "fails"),
+    [
+        (planted(bare=3.0), "residuals"),
+        (planted(both=4.0), "deep"),
+        (planted(bare=2.5), "norms"),
+        (planted(rough=0.5), "smoother"),
+    ],
+)
+def test_not_supported_otherwise(evidence: dict[str, Any], fails: str) -> None:
+    outcomes, verdict = judge(Spec, Spec().weigh(evidence))
+    assert (outcomes[fails], verdict) == ("fails", "not supported here")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_taken_out_is_out(way: str) -> None:
+    """With sublayers that answer zero, what enters a stack leaves it by residuals alone."""
+    residuals, norms = WAYS[way]
+    torch.manual_seed(0)
+    settings = {"dim": 8, "heads": 2, "inner": 16, "layers": 2, "dropout": 0.0}
+    model = ModelSpec.model_validate({"kind": "language-model", **settings}).build(11)
+    assert isinstance(model, LanguageModel)
+    without(model, residuals, norms)
+    for name, parameter in model.named_parameters():
+        if "w_o" in name or "narrow" in name:
+            parameter.data.zero_()
+    ids = torch.randint(11, (1, 5))
+    left = model.decoder.norm(model.decoder.embedding(ids)) if residuals else torch.zeros(1)
+    assert torch.allclose(model.states(ids), left)
+    assert any("around" in name for name, _ in model.named_parameters()) is norms
+
+
+def test_directions_are_as_long_as_the_weights_filter_by_filter() -> None:
+    weights = [torch.randn(3, 4), torch.randn(3)]
+    matrix, bias = direction(weights, 0)
+    torch.testing.assert_close(matrix.norm(dim=1), weights[0].norm(dim=1))
+    assert bias.abs().max() == 0.0
+
+
+def test_roughness_is_none_on_a_straight_line() -> None:
+    assert roughness([[1.0, 2.0, 3.0, 4.0]]) == 0.0
+    assert roughness([[0.0, 1.0, 0.0]]) == 2.0
+    assert jaggedness([[0.0, 1.0, 0.0]]) == jaggedness([[0.0, 3.0, 0.0]]) == 2.0

@@ -1,0 +1,79 @@
+"""The verdict on masking follows from the evidence, both ways."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from regard.lab.claim import judge
+from regard.lab.claims.masking import (
+    _PASSES,
+    AT_ONCE,
+    CACHED,
+    PREFIXES,
+    Spec,
+    _all_seen,
+    _changed,
+    _Pass,
+)
+from regard.models.kind import ModelSpec
+from regard.models.language_model import LanguageModel
+
+
+def planted(
+    unmasked: float = 0.1, loss: float = 5.0, slower: float = 8.0, changed: float = 0.0
+) -> dict[str, Any]:
+    seeds = (0.0, 0.001, -0.001)
+
+    def found(end: float, loss: float, exist: float) -> list[dict[str, Any]]:
+        return [
+            {"curve": [6.0, end + e], "loss": loss + e, "exist": exist - e, "changed": changed}
+            for e in seeds
+        ]
+
+    seconds = {AT_ONCE: [0.1, 0.11, 0.1], PREFIXES: [0.1 * slower] * 3, CACHED: [0.1 * slower] * 3}
+    return {
+        "seeds": {"masked": found(2.0, 3.0, 0.8), "unmasked": found(unmasked, loss, 0.3)},
+        "seconds": seconds,
+        "apart": {AT_ONCE: 0.0, PREFIXES: 1e-6, CACHED: 1e-6},
+    }
+
+
+def test_supported_where_the_loss_collapses_and_generation_suffers() -> None:
+    assert judge(Spec, Spec().weigh(planted()))[1] == "supported"
+
+
+@pytest.mark.parametrize(
+    ("evidence", "fails"),
+    [
+        (planted(unmasked=2.0), "collapses"),
+        (planted(loss=2.5), "predicts"),
+        (planted(slower=1.0), "faster"),
+        (planted(changed=0.1), "unseen"),
+    ],
+)
+def test_not_supported_otherwise(evidence: dict[str, Any], fails: str) -> None:
+    outcomes, verdict = judge(Spec, Spec().weigh(evidence))
+    assert (outcomes[fails], verdict) == ("fails", "not supported here")
+
+
+def small() -> tuple[LanguageModel, torch.Tensor]:
+    torch.manual_seed(0)
+    settings = {"dim": 8, "heads": 2, "inner": 16, "layers": 2, "dropout": 0.0}
+    model = ModelSpec.model_validate({"kind": "language-model", **settings}).build(11)
+    assert isinstance(model, LanguageModel)
+    return model, torch.randint(11, (3, 6))
+
+
+def test_without_the_mask_and_only_then_the_last_word_is_seen() -> None:
+    model, page = small()
+    with _all_seen(model, unmasked=True):
+        assert _changed(model, page) > 1e-3
+    assert _changed(model, page) == 0.0
+
+
+def test_all_ways_lead_to_one_gradient() -> None:
+    model, page = small()
+    once, *others = (_Pass(model, page, way)() for way in _PASSES)
+    for other in others:
+        torch.testing.assert_close(other, once, rtol=1e-4, atol=1e-6)
