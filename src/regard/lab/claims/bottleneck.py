@@ -33,7 +33,6 @@ ARMS: Mapping[str, Mapping[str, Any]] = {
     WITH: {"kind": "recurrent", "does": "translate", "score": "additive"},
     TRANSFORMER: {"kind": "encoder-decoder", "layers": 2, "heads": 4},
 }
-RATES = {WITHOUT: 3e-3, WITH: 3e-3, TRANSFORMER: 2e-3}
 STEP = {WITHOUT: 1, WITH: 1, TRANSFORMER: 8}  # of model sizes; a Transformer's heads share theirs
 
 
@@ -79,10 +78,10 @@ class Spec(Claim):
     tested: int = Field(100, gt=0, description="lines of each number of sentences to translate")
     sentences: int = Field(4, gt=1, description="in a line at most")
     edges: tuple[int, ...] = Field((10, 20, 30), description="source words that part the groups")
-    vocabulary: int = Field(1500, ge=300, description="pieces of the tokeniser")
-    parameters: int = Field(700_000, gt=0, description="of each model, about")
-    steps: int = Field(500, gt=0, description="of training")
-    tokens: int = Field(2_000, gt=0, description="of the target in a step, about")
+    vocabulary: int = Field(1000, ge=300, description="pieces of the tokeniser")
+    parameters: int = Field(400_000, gt=0, description="of each model, about")
+    steps: int = Field(600, gt=0, description="of training")
+    tokens: int = Field(1_500, gt=0, description="of the target in a step, about")
 
     @model_validator(mode="after")
     def _parted(self) -> "Spec":
@@ -102,7 +101,7 @@ class Spec(Claim):
                 for arm, spec in _sized(len(task.tokenizer), self.parameters).items():
                     torch.manual_seed(seed)
                     model = spec.build(len(task.tokenizer)).to(bench.device)
-                    losses = self._fit(bench, model, RATES[arm], task, seed)
+                    losses = self._fit(bench, model, task, seed)
                     kept = found[arm]
                     kept["parameters"].append(parameter_count(model))
                     kept["losses"].append(losses)
@@ -147,13 +146,11 @@ class Spec(Claim):
         ends = zip((0, *self.edges), self.edges, strict=False)
         return [*(f"{low + 1}–{high}" for low, high in ends), f"{self.edges[-1] + 1} or more"]
 
-    def _fit(
-        self, bench: Bench, model: nn.Module, rate: float, task: "Task", seed: int
-    ) -> list[float]:
+    def _fit(self, bench: Bench, model: nn.Module, task: "Task", seed: int) -> list[float]:
         def loss(model: nn.Module, step: int) -> Tensor:
             return self._loss(model, task, seed, step)
 
-        return bench.fit(model, loss, self.steps, rate)
+        return bench.fit(model, loss, self.steps)
 
     def _loss(self, model: Any, task: "Task", seed: int, step: int) -> Tensor:
         """Of lines that all have the same number of sentences: little of a batch is padding."""
