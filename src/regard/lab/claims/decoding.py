@@ -63,11 +63,11 @@ class Spec(Claim):
         "wins": Criterion("time with guesses, over without", at_most=1.0),
     }
     quick: ClassVar[Mapping[str, Any]] = {
-        "lengths": (64, 256, 1024),
+        "lengths": (32, 128, 512),
         "rounds": 3,
         "trained": 300,
         "openings": 3,
-        "steps": 20,
+        "steps": 12,
         "vocabulary": 400,
         "dim": 32,
         "layers": 3,
