@@ -7,6 +7,8 @@ import pytest
 import torch
 
 import regard.attention
+import regard.lab.claims
+from regard import lab
 from regard.config import kinds
 from regard.models.kind import ModelSpec
 from regard.training.recipe import read_recipe
@@ -71,3 +73,21 @@ def test_a_kind_of_attention_is_one_new_file(
     with regard.watch(model) as seen:
         model(torch.arange(5)[None])
     assert seen.weights("blocks.0.attention").shape == (1, 4, 5, 5)
+
+
+def test_a_claim_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The example of the lab's page, as a file in the room."""
+    using, writing = python_in("docs/lab.md")
+    assert "lab.run" in using
+    (tmp_path / "averaging.py").write_text(writing, encoding="utf-8")
+    monkeypatch.setattr(regard.lab.claims, "__path__", [*regard.lab.claims.__path__, str(tmp_path)])
+    finding = lab.run("averaging", quick=True)
+    assert finding.verdict == "supported"
+    assert finding.show()
+
+
+def test_the_lab_can_be_used_as_shown() -> None:
+    using, _ = python_in("docs/lab.md")
+    names: dict = {}
+    exec(using.replace('{"steps": 100}', '{"steps": 2, "key_size": 16, "sizes": (4, 8)}'), names)
+    assert set(names["finding"].outcomes) == set(names["finding"].claim.criteria)

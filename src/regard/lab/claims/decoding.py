@@ -1,0 +1,374 @@
+"""A text that is given is read at once; one that is being said needs a call for each word."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from pydantic import Field, field_validator
+from torch import Tensor, nn
+
+from regard.data.batching import UNCOUNTED, pad
+from regard.data.bundled import corpus
+from regard.data.tokenizer import Tokenizer
+from regard.data.tokenizers import TokenizerSpec
+from regard.decoding.greedy import greedy
+from regard.decoding.sampling import Sampling
+from regard.decoding.speculative import Draft, Guess, Guesser, speculate
+from regard.lab.bench import Bench, generator
+from regard.lab.claim import Claim, Criterion, Evidence
+from regard.lab.exhibits import Exhibit, Plot, Table
+from regard.lab.intervals import Interval, exponent, interval, ratio
+from regard.models.kind import ModelSpec, parameter_count
+
+ROWS = 64  # sentences in a step of training
+OPENING = 2  # words of a sentence that are given; the rest is said
+MOST = 24  # tokens said after an opening
+TIMED = 3  # calls that are timed as one
+HEADS = 4
+WAYS = ("without a cache", "with a cache")
+
+
+class Spec(Claim):
+    number: ClassVar[int] = 14
+    title: ClassVar[str] = "Decoding cannot be parallel"
+    statement: ClassVar[str] = (
+        "Training reads all words of a text at once, but each word that is said needs the one "
+        "before it; a cache spares reading the beginning again, and speculative decoding wins "
+        "back some of what is lost."
+    )
+    experiment: ClassVar[str] = (
+        "A language model and a smaller one learn the English sentences of the bundled corpus, and "
+        "go on from the first two words of sentences held out, greedily. Calls of the model are "
+        "counted for each word said: one by one; with all places guessed at once and guessed again "
+        "until they are right; and with the smaller model guessing a few words ahead. A text that "
+        "is given is read in one call and word by word, and the logits compared. The time of one "
+        "more word is measured for growing texts, with and without a cache, in plain torch, and a "
+        "power of the length fitted in each round."
+    )
+    criteria: ClassVar[Mapping[str, Criterion]] = {
+        "given": Criterion(
+            "a given text in one call or word by word: largest difference of logits", at_most=1e-3
+        ),
+        "one_by_one": Criterion("calls for each word that is said", at_least=1.0, at_most=1.0),
+        "at_once": Criterion(
+            "the same, all places guessed at once and again until they are right", at_least=0.5
+        ),
+        "uncached": Criterion("time of a word without a cache ~ length to the power", at_least=0.8),
+        "cached": Criterion("time of a word with a cache ~ length to the power", at_most=0.5),
+        "same": Criterion("sentences the same, said with a draft's guesses", at_least=1.0),
+        "fewer": Criterion("calls of the large model for each word, with guesses", at_most=0.7),
+        "wins": Criterion("time with guesses, over without", at_most=1.0),
+    }
+    quick: ClassVar[Mapping[str, Any]] = {
+        "lengths": (32, 128, 512),
+        "rounds": 3,
+        "trained": 300,
+        "openings": 3,
+        "steps": 12,
+        "vocabulary": 400,
+        "dim": 32,
+        "layers": 3,
+        "draft_dim": 16,
+        "seeds": 2,
+    }
+
+    lengths: tuple[int, ...] = Field(
+        (128, 256, 512, 1024, 2048), description="words before the one whose time is taken"
+    )
+    rounds: int = Field(7, gt=0, description="of timing, in turns")
+    trained: int = Field(12_000, gt=0, description="sentences to learn")
+    openings: int = Field(24, gt=0, description="sentences to go on with")
+    steps: int = Field(400, gt=0, description="of training, for each model")
+    vocabulary: int = Field(1500, ge=300, description="pieces of the tokeniser")
+    dim: int = Field(128, gt=0, multiple_of=HEADS * 2, description="D of the model")
+    layers: int = Field(6, gt=0, description="of the model")
+    draft_dim: int = Field(64, gt=0, multiple_of=HEADS * 2, description="D of the smaller model")
+    draft_layers: int = Field(1, gt=0, description="of the smaller model")
+    ahead: int = Field(4, gt=0, description="words that are guessed at a time")
+
+    @field_validator("lengths")
+    @classmethod
+    def _several(cls, given: tuple[int, ...]) -> tuple[int, ...]:
+        if len(set(given)) < 2 or min(given) < 2:
+            raise ValueError("give two lengths or more, each 2 or more")
+        return given
+
+    def gather(self, bench: Bench) -> Evidence:
+        timed = len(self.lengths) * len(WAYS) * self.rounds
+        with bench.plan(timed + self.seeds * 2 * (self.steps + self.rounds)):
+            times = self._times(bench)
+            said = [self._said(bench, seed) for seed in range(self.seeds)]
+        return {"times": times, "said": said}
+
+    def _spec(self, dim: int, layers: int) -> ModelSpec:
+        room = max(*self.lengths, 64) + MOST
+        settings = {"kind": "language-model", "heads": HEADS, "dropout": 0.0, "max_length": room}
+        return ModelSpec.model_validate(
+            {**settings, "dim": dim, "inner": 2 * dim, "layers": layers}
+        )
+
+    def _times(self, bench: Bench) -> dict[str, list[list[float]]]:
+        """Of a word after so many: for each way, for each length, round by round."""
+        torch.manual_seed(0)  # what the weights are costs no time
+        model: Any = self._spec(self.dim, self.layers).build(self.vocabulary).to(bench.device)
+        model.eval()
+        calls = {}
+        for length in self.lengths:
+            ids = torch.randint(self.vocabulary, (1, length), generator=generator(0, length))
+            ids = ids.to(bench.device)
+            with torch.inference_mode():
+                _, state = model.extend(ids[:, :-1], model.start())
+            calls[f"{WAYS[0]} {length}"] = _repeated(_last_logits, model, ids)
+            calls[f"{WAYS[1]} {length}"] = _repeated(model.step, ids[:, -1], state)
+        taken = bench.seconds(calls, self.rounds)
+        return {
+            way: [[each / TIMED for each in taken[f"{way} {length}"]] for length in self.lengths]
+            for way in WAYS
+        }
+
+    def _said(self, bench: Bench, seed: int) -> dict[str, Any]:
+        """What two models learn, and how many calls it takes to say it, this way and that."""
+        drawn = corpus(seed + 1, self.trained, max(40, self.openings), 0)
+        maker = TokenizerSpec.model_validate({"vocabulary": self.vocabulary})
+        tokenizer = maker.train(pair.english for pair in drawn.train)
+        rows = [_row(tokenizer, pair.english) for pair in drawn.train]
+        large, small = (
+            self._learned(bench, self._spec(*size), len(tokenizer), rows, tokenizer.pad, seed)
+            for size in ((self.dim, self.layers), (self.draft_dim, self.draft_layers))
+        )
+        begun = [
+            [tokenizer.start, *tokenizer.encode(" ".join(pair.english.split()[:OPENING]))]
+            for pair in drawn.held_out[: self.openings]
+        ]
+        told = Telling(large, small, tokenizer.end, self.ahead)
+        plainly = [told.one_by_one(words) for words in begun]
+        guessed = [told.with_guesses(words) for words in begun]
+        at_once = [told.at_once(*each) for each in zip(begun, plainly, strict=True)]
+        words = sum(len(each.words) for each in plainly)
+        taken = bench.seconds(
+            {
+                "plainly": lambda: [told.one_by_one(words) for words in begun],
+                "guessed": lambda: [told.with_guesses(words) for words in begun],
+            },
+            self.rounds,
+        )
+        return {
+            "parameters": [parameter_count(large), parameter_count(small)],
+            "words": words,
+            "calls": sum(each.calls for each in plainly),
+            "calls_at_once": sum(at_once),
+            "calls_guessed": sum(each.calls for each in guessed),
+            "guesses": sum(each.guesses for each in guessed),
+            "same": [a.words == b.words for a, b in zip(plainly, guessed, strict=True)],
+            "given": max(_one_call_or_many(large, row) for row in rows[: self.openings]),
+            "seconds": taken,
+            "example": tokenizer.decode([*begun[0], *plainly[0].words]),
+        }
+
+    def _learned(
+        self,
+        bench: Bench,
+        spec: ModelSpec,
+        vocabulary: int,
+        rows: Sequence[list[int]],
+        filler: int,
+        seed: int,
+    ) -> nn.Module:
+        torch.manual_seed(seed)
+        model = spec.build(vocabulary).to(bench.device)
+
+        def loss(model: nn.Module, step: int) -> Tensor:
+            picked = np.random.default_rng([seed, step]).integers(len(rows), size=ROWS)
+            ids, real = (each.to(bench.device) for each in pad([rows[i] for i in picked], filler))
+            wanted = ids[:, 1:].masked_fill(~real[:, 1:], UNCOUNTED)
+            logits = model(ids[:, :-1])
+            return nn.functional.cross_entropy(logits.flatten(0, 1), wanted.flatten())
+
+        bench.fit(model, loss, self.steps)
+        return model
+
+    def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
+        said, times = evidence["said"], evidence["times"]
+        calls = {
+            name: interval([each[name] / each["words"] for each in said])
+            for name in ("calls", "calls_at_once", "calls_guessed")
+        }
+        grows = {
+            way: interval(
+                [exponent(self.lengths, column).mean for column in zip(*times[way], strict=True)]
+            )
+            for way in WAYS
+        }
+        guessed, plainly = (
+            [second for each in said for second in each["seconds"][way]]
+            for way in ("guessed", "plainly")
+        )
+        return {
+            "given": interval([each["given"] for each in said]),
+            "one_by_one": calls["calls"],
+            "at_once": calls["calls_at_once"],
+            "uncached": grows[WAYS[0]],
+            "cached": grows[WAYS[1]],
+            "same": interval([float(np.mean(each["same"])) for each in said]),
+            "fewer": calls["calls_guessed"],
+            "wins": ratio(guessed, plainly),
+        }
+
+    def show(self, evidence: Evidence) -> list[Exhibit]:
+        said, times = evidence["said"], evidence["times"]
+        by_length = {
+            way: {
+                float(length): interval([1000 * each for each in rounds])
+                for length, rounds in zip(self.lengths, times[way], strict=True)
+            }
+            for way in WAYS
+        }
+        lengths = [
+            [f"{length:,}", *(f"{1000 * median(times[way][at]):.2f} ms" for way in WAYS)]
+            for at, length in enumerate(self.lengths)
+        ]
+        accepted = [(each["words"] - each["calls_guessed"]) / each["guesses"] for each in said]
+        ways = {"one by one": "calls", "all at once": "calls_at_once", "guessed": "calls_guessed"}
+        counted = [
+            [
+                way,
+                str(interval([each[name] / each["words"] for each in said])),
+                str(interval(accepted)) if way == "guessed" else "",
+            ]
+            for way, name in ways.items()
+        ]
+        large, small = said[0]["parameters"]
+        return [
+            Table(
+                f"Calls of the model ({large:,} parameters; the draft has {small:,})",
+                ["said", "calls for each word", "guesses that were right"],
+                counted,
+            ),
+            Table("Time of one more word (medians)", ["words before it", *WAYS], lengths),
+            Plot(
+                "The time of one more word",
+                "words before it",
+                "milliseconds",
+                by_length,
+                log_x=True,
+                log_y=True,
+            ),
+        ]
+
+
+@dataclass
+class Counted:
+    """A model that is decoded, and how often it was called."""
+
+    model: Any
+    calls: int = 0
+
+    def step(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+        self.calls += 1
+        return self.model.step(ids, state)  # type: ignore[no-any-return]
+
+    def extend(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+        self.calls += 1
+        return self.model.extend(ids, state)  # type: ignore[no-any-return]
+
+
+@dataclass
+class CountedGuesses:
+    guesser: Guesser
+    guesses: int = 0
+
+    def __call__(self, said: Sequence[int], count: int, sampling: Sampling | None) -> Guess:
+        guess = self.guesser(said, count, sampling)
+        self.guesses += len(guess.ids)
+        return guess
+
+
+@dataclass(frozen=True)
+class Said:
+    words: list[int]  # with the end, where it was reached
+    calls: int
+    guesses: int = 0
+
+
+@dataclass(frozen=True)
+class Telling:
+    """Ways to go on from an opening; all say the same. Reading the opening is not counted."""
+
+    large: Any
+    small: Any
+    end: int
+    ahead: int
+
+    def one_by_one(self, begun: list[int]) -> Said:
+        model = Counted(self.large)
+        state, first = self._read(self.large, begun)
+        (words,) = greedy(model, state, first, self.end, [MOST])
+        return Said(self._ended(words), model.calls)
+
+    def with_guesses(self, begun: list[int]) -> Said:
+        model = Counted(self.large)
+        guesser = CountedGuesses(Draft(self.small, self._read(self.small, begun)[0]))
+        state, first = self._read(self.large, begun)
+        words = list(speculate(model, state, int(first), self.end, MOST, guesser, self.ahead))
+        return Said(self._ended(words), model.calls, guesser.guesses)
+
+    @torch.inference_mode()
+    def at_once(self, begun: list[int], wanted: Said) -> int:
+        """Calls until all words are right, where each is guessed anew from guesses before it.
+
+        With each call one more word at least has all of its predecessors right, so it ends.
+        """
+        guess = [begun[-1]] * len(wanted.words)
+        for calls in range(1, len(guess) + 1):
+            ids = torch.tensor([[*begun, *guess[:-1]]], device=self._device)
+            guess = self.large(ids)[0, len(begun) - 1 :].argmax(-1).tolist()
+            if guess == wanted.words:
+                return calls
+        return len(guess)
+
+    def _ended(self, words: list[int]) -> list[int]:
+        return words if len(words) == MOST else [*words, self.end]
+
+    @property
+    def _device(self) -> torch.device:
+        device: torch.device = next(self.large.parameters()).device
+        return device
+
+    @torch.inference_mode()
+    def _read(self, model: Any, begun: list[int]) -> tuple[Any, Tensor]:
+        """The state after all but the last word, and that word."""
+        ids = torch.tensor([begun], device=self._device)
+        return model.extend(ids[:, :-1], model.start())[1], ids[:, -1]
+
+
+def _row(tokenizer: Tokenizer, sentence: str) -> list[int]:
+    return [tokenizer.start, *tokenizer.encode(sentence), tokenizer.end]
+
+
+@torch.inference_mode()
+def _one_call_or_many(model: Any, row: list[int]) -> float:
+    """The largest difference between the logits of a text read at once, and word by word."""
+    ids = torch.tensor([row], device=next(model.parameters()).device)
+    state, one_by_one = model.start(), []
+    for word in ids.unbind(1):
+        logits, state = model.step(word, state)
+        one_by_one.append(logits)
+    return float((model(ids) - torch.stack(one_by_one, dim=1)).abs().max())
+
+
+def _last_logits(model: Any, ids: Tensor) -> Tensor:
+    """Those of the next word alone: decoding without a cache has no use for the others."""
+    logits: Tensor = model.output(model.states(ids)[:, -1])
+    return logits
+
+
+def _repeated(call: Any, *given: Any) -> Any:
+    @torch.inference_mode()
+    def several() -> None:
+        for _ in range(TIMED):
+            call(*given)
+
+    return several

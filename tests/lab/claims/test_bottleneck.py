@@ -1,0 +1,109 @@
+"""The verdict on the bottleneck follows from the evidence, both ways; and what it is made of."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard.errors import ConfigError, DataError
+from regard.lab.claim import judge
+from regard.lab.claims.bottleneck import (
+    ARMS,
+    TRANSFORMER,
+    WITH,
+    WITHOUT,
+    Spec,
+    _joined,
+    _sized,
+    _split,
+    read_pairs,
+)
+from regard.models.kind import parameter_count
+
+
+def planted(bleu: dict[str, list[float]], larger: float = 1.0) -> dict[str, Any]:
+    """Three seeds that differ a little."""
+    arms = {
+        arm: {
+            "parameters": [round(1000 * (larger if arm == WITH else 1.0))] * 3,
+            "bleu": [[each + 0.1 * seed for each in bleu[arm]] for seed in range(3)],
+            "losses": [[3.0, 1.0]] * 3,
+            "steps": 2,
+        }
+        for arm in ARMS
+    }
+    return {"arms": arms, "lengths": [[8.0, 15.0, 25.0, 34.0]] * 3}
+
+
+FLAT, FALLS = [60.0, 58.0, 55.0, 52.0], [50.0, 30.0, 15.0, 8.0]
+
+
+def test_supported_where_only_the_model_without_attention_falls() -> None:
+    evidence = planted({WITHOUT: FALLS, WITH: FLAT, TRANSFORMER: FLAT})
+    assert judge(Spec, Spec().weigh(evidence))[1] == "supported"
+
+
+@pytest.mark.parametrize(
+    ("bleu", "failing"),
+    [
+        ({WITHOUT: FLAT, WITH: FLAT, TRANSFORMER: FLAT}, "long"),
+        ({WITHOUT: FALLS, WITH: FALLS, TRANSFORMER: FLAT}, "kept"),
+        ({WITHOUT: FALLS, WITH: FLAT, TRANSFORMER: FALLS}, "transformer"),
+        # better throughout, but falling just as steeply, is no bottleneck removed
+        ({WITHOUT: [5.0, 4.0, 3.5, 3.0], WITH: [50.0, 40, 35, 30], TRANSFORMER: FLAT}, "kept"),
+    ],
+)
+def test_not_supported_where_it_falls_no_more_than_others(
+    bleu: dict[str, list[float]], failing: str
+) -> None:
+    outcomes, verdict = judge(Spec, Spec().weigh(planted(bleu)))
+    assert (outcomes[failing], verdict) == ("fails", "not supported here")
+
+
+def test_not_supported_where_models_are_not_equal() -> None:
+    evidence = planted({WITHOUT: FALLS, WITH: FLAT, TRANSFORMER: FLAT}, larger=1.2)
+    assert judge(Spec, Spec().weigh(evidence))[0]["fair"] == "fails"
+
+
+@pytest.mark.parametrize(("vocabulary", "parameters"), [(400, 60_000), (1000, 400_000)])
+def test_models_have_equal_parameters(vocabulary: int, parameters: int) -> None:
+    specs = _sized(vocabulary, parameters)
+    counts = [parameter_count(spec.build(vocabulary)) for spec in specs.values()]
+    assert max(counts) <= 1.05 * min(counts)
+    assert min(counts) > 0.85 * parameters
+
+
+def test_what_is_tested_is_never_trained_on() -> None:
+    pairs = [(f"s{n % 70}", f"t{n % 50}") for n in range(300)]
+    learned, kept = _split(pairs, 200, np.random.default_rng(0))
+    for side in (0, 1):
+        assert not {pair[side] for pair in learned} & {pair[side] for pair in kept}
+
+
+def test_a_line_joins_both_sides_alike() -> None:
+    pairs = [(str(n), f"-{n}") for n in range(20)]
+    source, target = _joined(pairs, 4, np.random.default_rng(0))
+    assert [f"-{each}" for each in source.split()] == target.split()
+    assert len(source.split()) == 4
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("un\tone\ndeux\n", "line 2: wrong columns"),
+        ("un\tone\n\ttwo\n", "line 2: a side has no text"),
+        ("", "no pairs"),
+        ("un\tone\n", "too few"),
+    ],
+)
+def test_a_bad_file_is_named(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(DataError, match=said):
+        _split(read_pairs(path), 10, np.random.default_rng(0))
+
+
+def test_groups_that_nothing_falls_into_are_refused() -> None:
+    with pytest.raises(ConfigError, match="no line of the test has 501 or more source words"):
+        Spec(edges=(1, 500))._grouped([("un", "one"), ("un deux", "one two")])

@@ -1,0 +1,93 @@
+"""The verdict on decoding follows from the evidence, both ways; and all ways say the same."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from regard.lab.claim import judge
+from regard.lab.claims.decoding import MOST, WAYS, Spec, Telling, _one_call_or_many
+from regard.models.kind import ModelSpec
+
+
+def planted(
+    at_once: int = 90, guessed: int = 40, time: float = 0.6, cached: float = 0.1
+) -> dict[str, Any]:
+    """Of 100 words said; two rounds of timing."""
+    said = [
+        {
+            "parameters": [1000, 100],
+            "words": 100,
+            "calls": 100,
+            "calls_at_once": at_once + seed,
+            "calls_guessed": guessed + seed,
+            "guesses": 90,
+            "same": [True] * 5,
+            "given": 1e-6 * (1 + seed),
+            "seconds": {"plainly": [1.0, 1.01], "guessed": [time, time + 0.01]},
+            "example": "",
+        }
+        for seed in range(3)
+    ]
+    powers = dict(zip(WAYS, (1.1, cached), strict=True))
+    times = {
+        way: [[1e-5 * n ** (power + 0.01 * r) for r in range(3)] for n in Spec().lengths]
+        for way, power in powers.items()
+    }
+    return {"times": times, "said": said}
+
+
+def test_supported_where_words_wait_for_words_and_guesses_win_time() -> None:
+    assert judge(Spec, Spec().weigh(planted()))[1] == "supported"
+
+
+@pytest.mark.parametrize(
+    ("evidence", "failing"),
+    [
+        (planted(at_once=10), "at_once"),
+        (planted(guessed=95), "fewer"),
+        (planted(time=1.5), "wins"),
+        (planted(cached=1.0), "cached"),
+    ],
+)
+def test_not_supported_where_one_fails(evidence: dict[str, Any], failing: str) -> None:
+    outcomes, verdict = judge(Spec, Spec().weigh(evidence))
+    assert (outcomes[failing], verdict) == ("fails", "not supported here")
+
+
+def test_not_supported_where_guesses_change_what_is_said() -> None:
+    evidence = planted()
+    for each in evidence["said"]:
+        each["same"] = [True, False]
+    assert judge(Spec, Spec().weigh(evidence))[0]["same"] == "fails"
+
+
+def models() -> list[Any]:
+    torch.manual_seed(0)
+    settings = {"kind": "language-model", "heads": 2, "inner": 32, "max_length": 64, "dropout": 0.0}
+    sizes = ({"dim": 32, "layers": 2}, {"dim": 16, "layers": 1})
+    return [ModelSpec.model_validate({**settings, **size}).build(12).eval() for size in sizes]
+
+
+@pytest.mark.parametrize("begun", [[1, 2], [1, 5, 7], [3, 3, 3, 9]])
+def test_all_ways_say_the_same_in_as_many_calls_as_they_need(begun: list[int]) -> None:
+    large, small = models()
+    told = Telling(large, small, end=0, ahead=3)
+    plainly, guessed = told.one_by_one(begun), told.with_guesses(begun)
+    assert plainly.words == guessed.words
+    assert plainly.calls == len(plainly.words) <= MOST
+    assert len(guessed.words) / (told.ahead + 1) <= guessed.calls <= len(guessed.words)
+    assert 1 <= told.at_once(begun, plainly) <= len(plainly.words)
+
+
+def test_a_model_as_its_own_draft_is_always_right() -> None:
+    large, _ = models()
+    told = Telling(large, large, end=11, ahead=3)
+    said = told.with_guesses([1, 2])
+    assert said.words == told.one_by_one([1, 2]).words
+    assert said.calls == -(-len(said.words) // 4)
+
+
+def test_a_given_text_needs_one_call() -> None:
+    large, _ = models()
+    assert _one_call_or_many(large, [1, 5, 3, 8, 2]) < 1e-5
