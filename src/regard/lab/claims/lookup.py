@@ -145,8 +145,8 @@ class Spec(Claim):
         def loss(model: nn.Module, step: int) -> Tensor:
             drawing = generator(seed, step)
             batch = known.some(torch.randint(len(known.stars), (RATED,), generator=drawing))
-            wrong = (model(batch.persons, batch.films) - batch.stars).square().mean()
             assert isinstance(model, _Tastes)
+            wrong: Tensor = (model(batch.persons, batch.films) - batch.stars).square().mean()
             return wrong + SMALL * model.sizes(batch)
 
         bench.fit(model, loss, self.rating_steps, rate=0.02)
@@ -242,7 +242,9 @@ class _Tastes(nn.Module):
 
     def forward(self, persons: Tensor, films: Tensor) -> Tensor:
         leaning = self.kindness(persons) + self.quality(films)
-        return self.mean + leaning[:, 0] + likeness(self.tastes(persons), self.traits(films))
+        match = likeness(self.tastes(persons), self.traits(films))
+        stars: Tensor = self.mean + leaning[:, 0] + match
+        return stars
 
     def sizes(self, batch: Ratings) -> Tensor:
         """The mean squared length of what a batch used: what is rarely seen stays small."""
