@@ -56,9 +56,9 @@ class Spec(Claim):
     quick: ClassVar[Mapping[str, Any]] = {
         "heads": (1, 2, 4),
         "dim": 32,
-        "pairs": 1000,
+        "pairs": 500,
         "held_out": 100,
-        "steps": 40,
+        "steps": 30,
         "seeds": 2,
     }
 
