@@ -4,8 +4,16 @@ from typing import Any
 
 import pytest
 
+from regard.data.bundled import corpus, street_sentences
+from regard.data.bundled.lexicon import noun
+from regard.data.corpus import Direction
+from regard.data.languages import LanguageGuess
+from regard.data.tokenizers import bpe
+from regard.decoding.translator import Translator
 from regard.lab.claim import judge
-from regard.lab.claims.pronouns import LOOKS, Spec
+from regard.lab.claims.pronouns import LOOKS, Spec, _sentence
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.kind import ModelSpec
 
 
 def planted(
@@ -50,3 +58,34 @@ def test_each_step_is_shown() -> None:
     table, plot = Spec().show(planted())
     assert len(table.rows) == 3 * 4  # type: ignore[union-attr]
     assert all(sorted(line) == [1, 2, 3, 4] for line in plot.series.values())  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("ways", [["en-fr"], ["en-fr", "fr-en"]])
+def test_the_pronoun_its_noun_and_its_adjective_are_where_they_stand(ways: list[str]) -> None:
+    drawn = corpus(train=300, held_out=2, pronouns=10)
+    texts = [text for pair in drawn.train for text in (pair.french, pair.english)]
+    tokenizer = bpe.Spec(vocabulary=600).train(texts, ["fr", "en"])
+    settings = {"kind": "encoder-decoder", "dim": 16, "heads": 2, "inner": 16, "layers": 1}
+    model = ModelSpec.model_validate({**settings, "max_length": 60}).build(len(tokenizer))
+    assert isinstance(model, EncoderDecoder)
+    directions = [Direction(*way.split("-")) for way in ways]
+    translator = Translator(model, tokenizer, LanguageGuess({"en": {}, "fr": {}}), 60, directions)
+
+    def said(ids: list[int], places: list[int]) -> str:
+        return tokenizer.decode([ids[at] for at in places]).strip()
+
+    for pair in [*street_sentences(), *drawn.pronouns]:
+        assert pair.choice is not None
+        (named, quality), found = pair.choice.split("+"), _sentence(translator, pair)
+        assert said(found.target, found.pronoun) == pair.pronoun
+        assert said(found.source, found.places["cross"]["noun"]) in (
+            noun(named).english,
+            noun(named).english_plural,
+        )
+        assert said(found.source, found.places["encoder"]["adjective"]) == quality
+        assert said(found.source, [found.asking["encoder"]])[:1] in ("i", "t")
+        assert said(found.target, found.places["decoder"]["noun"]) in (
+            noun(named).french,
+            noun(named).french_plural,
+        )
+        assert found.asking["cross"] == found.pronoun[0] - 1

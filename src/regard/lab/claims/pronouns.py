@@ -20,6 +20,7 @@ from regard.data.bundled import Pair
 from regard.data.bundled.lexicon import noun
 from regard.data.sources.grammar import Spec as Grammar
 from regard.decoding.translator import Translator
+from regard.errors import ConfigError
 from regard.insight.heads.gates import gated, without
 from regard.insight.heads.places import CROSS, DECODER, ENCODER, Head, heads_of
 from regard.insight.watch import watch
@@ -99,6 +100,10 @@ class Spec(Claim):
     ) -> dict[str, Any]:
         """Heads go by what a quarter of the sentences lose; the others judge."""
         heads = heads_of(translator.model)
+        if len(heads) < 2:
+            raise ConfigError(
+                f"{self.run}: a model with heads to mask is needed; give another run."
+            )
         sentences = [_sentence(translator, pair) for pair in source.corpus().pronouns]
         choosing = _batches(translator, sentences[::4])
         judging = _batches(translator, [each for at, each in enumerate(sentences) if at % 4])
