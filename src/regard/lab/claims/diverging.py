@@ -67,7 +67,7 @@ class Spec(Claim):
     layers: int = Field(2, gt=0, description="of each model")
     pairs: int = Field(20_000, gt=0, description="sentences to train on")
     held_out: int = Field(1000, gt=0, description="sentences to score on")
-    steps: int = Field(600, gt=0, description="of training")
+    steps: int = Field(500, gt=0, description="of training")
 
     def gather(self, bench: Bench) -> Evidence:
         corpus = Grammar(train=self.pairs, held_out=self.held_out, pronouns=1).corpus()
