@@ -27,6 +27,32 @@ def reverse(length: int, symbols: int, *chance: int, rows: int = ROWS) -> Rows:
     return Rows(ids, asked)
 
 
+def several(names: int, things: int, places: int, *chance: int, rows: int = ROWS) -> Rows:
+    """A list of all names, each with a thing; some names; their things in that order, asked for.
+
+    A named thing, a question and an answer are one symbol each; `several_symbols` in all.
+    """
+    drawing = generator(*chance)
+    named = torch.rand(rows, names, generator=drawing).argsort(1)
+    own = torch.randint(things, (rows, names), generator=drawing)
+    at = torch.rand(rows, names, generator=drawing).argsort(1)[:, :places]
+    question = names * things + _as_one(named.gather(1, at), names)
+    answer = names * things + names**places + _as_one(own.gather(1, at), things)
+    ids = torch.cat([named * things + own, question[:, None], answer[:, None]], dim=1)
+    asked = torch.zeros(rows, names + 1, dtype=torch.bool)
+    asked[:, -1] = True
+    return Rows(ids, asked)
+
+
+def several_symbols(names: int, things: int, places: int) -> int:
+    return int(names * things + names**places + things**places)
+
+
+def _as_one(digits: Tensor, base: int) -> Tensor:
+    """Digits (B, N) as one number each, (B,)."""
+    return (digits * base ** torch.arange(digits.size(1)).flip(0)).sum(1)
+
+
 def loss(model: nn.Module, rows: Rows) -> Tensor:
     """The mean cross-entropy of what is asked for."""
     logits = model(rows.ids[:, :-1])[rows.asked]

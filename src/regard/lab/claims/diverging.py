@@ -1,0 +1,216 @@
+"""Heads diverge from random starts: by how much, and from how many on it stops helping."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.attention.multihead import MultiHead
+from regard.data.bundled import Pair
+from regard.data.bundled.splits import words
+from regard.data.sources.grammar import Spec as Grammar
+from regard.insight.heads.likeness import divergences
+from regard.insight.watch import watch
+from regard.lab.bench import Bench, generator
+from regard.lab.claim import Claim, Criterion, Evidence
+from regard.lab.exhibits import Exhibit, Plot, Table
+from regard.lab.intervals import Interval, difference, interval
+from regard.models.kind import ModelSpec
+
+ROWS = 64  # sentences of a step
+LOOKED_AT = 64  # sentences that heads are compared on
+PAD, MARK = 0, 1  # nothing, and the beginning and end of a sentence
+RATE = 3e-3
+WHEN = ("before", "after")
+
+
+class Spec(Claim):
+    number: ClassVar[int] = 11
+    title: ClassVar[str] = "Heads diverge from random starts, until more stop helping"
+    statement: ClassVar[str] = (
+        "Randomly initialised heads diverge in training; the lecture asks by how much, and from "
+        "how many heads on more of them stop helping."
+    )
+    experiment: ClassVar[str] = (
+        "Language models of one size, and as many parameters, with 1 to 16 heads a layer, learn "
+        "the English of the bundled corpus word by word; each is scored on sentences kept back. "
+        "Before and after, every two heads of a layer are compared on the same sentences: by the "
+        "Jensen–Shannon divergence of where they look (0 bits: the same, 1 bit: nothing in "
+        "common) and by its cosine. Beside them, heads that begin as copies of one another."
+    )
+    criteria: ClassVar[Mapping[str, Criterion]] = {
+        "apart": Criterion("bits between two heads, after training less before", at_least=0.05),
+        "cosine": Criterion("cosine of two heads, after training less before", at_most=-0.05),
+        "helps": Criterion(
+            "loss with one head less that with the middle number, nats a word", at_least=0.0
+        ),
+        "stops": Criterion(
+            "loss with the best of the smaller numbers less that with the most heads, nats a word",
+            at_most=0.01,
+        ),
+    }
+    quick: ClassVar[Mapping[str, Any]] = {
+        "heads": (1, 2, 4),
+        "dim": 32,
+        "pairs": 500,
+        "held_out": 100,
+        "steps": 30,
+        "seeds": 2,
+    }
+
+    heads: tuple[int, ...] = Field((1, 2, 4, 8, 16), min_length=3, description="fewest first")
+    dim: int = Field(64, gt=0, description="D, whatever the heads")
+    layers: int = Field(2, gt=0, description="of each model")
+    pairs: int = Field(20_000, gt=0, description="sentences to train on")
+    held_out: int = Field(1000, gt=0, description="sentences to score on")
+    steps: int = Field(500, gt=0, description="of training")
+
+    def gather(self, bench: Bench) -> Evidence:
+        corpus = Grammar(train=self.pairs, held_out=self.held_out, pronouns=1).corpus()
+        known = sorted({word for pair in corpus.train for word in words(pair.english)})
+        numbers = {word: MARK + 1 + at for at, word in enumerate(known)}
+        learned, kept = (_rows(part, numbers) for part in (corpus.train, corpus.held_out))
+        trained = []
+        arms = [(heads, False) for heads in self.heads] + [(self._middle, True)]
+        with bench.plan(self.seeds * len(arms) * self.steps):
+            for seed in range(self.seeds):
+                for heads, copies in arms:
+                    model = self._model(len(known) + MARK + 1, seed, heads).to(bench.device)
+                    if copies:
+                        _copy_first_head(model)
+                    found = self._trained(bench, model, seed, learned, kept)
+                    trained.append({"seed": seed, "heads": heads, "copies": copies, **found})
+        return {"trained": trained}
+
+    @property
+    def _middle(self) -> int:
+        return self.heads[len(self.heads) // 2]
+
+    def _model(self, vocabulary: int, seed: int, heads: int) -> nn.Module:
+        torch.manual_seed(seed)
+        settings: dict[str, Any] = {"heads": heads, "dim": self.dim, "inner": 2 * self.dim}
+        settings |= {"layers": self.layers, "dropout": 0.0, "max_length": 64}
+        return ModelSpec.model_validate({"kind": "language-model", **settings}).build(vocabulary)
+
+    def _trained(
+        self, bench: Bench, model: nn.Module, seed: int, learned: Tensor, kept: Tensor
+    ) -> dict[str, Any]:
+        def loss(model: nn.Module, step: int) -> Tensor:
+            drawn = torch.randint(len(learned), (ROWS,), generator=generator(seed, step))
+            return _loss(model, learned[drawn].to(bench.device))
+
+        looked_at = kept[:: max(1, len(kept) // LOOKED_AT)].to(bench.device)
+        before = _likeness(model, looked_at)
+        bench.fit(model, loss, self.steps, RATE)
+        after = _likeness(model, looked_at)
+        with torch.no_grad():
+            found = float(_loss(model, kept.to(bench.device)))
+        return {"loss": found, "before": before, "after": after}
+
+    def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
+        loss = {
+            heads: [each["loss"] for each in self._those(evidence, heads)] for heads in self.heads
+        }
+        best = min(self.heads[:-1], key=lambda heads: statistics.fmean(loss[heads]))
+        return {
+            "apart": self._moved(evidence, "bits"),
+            "cosine": self._moved(evidence, "cosine"),
+            "helps": difference(loss[self.heads[0]], loss[self._middle]),
+            "stops": difference(loss[best], loss[self.heads[-1]]),
+        }
+
+    def _moved(self, evidence: Evidence, measure: str) -> Interval:
+        """How far heads moved, after less before: by seed, the mean over the numbers of heads."""
+        several = [self._those(evidence, heads) for heads in self.heads if heads > 1]
+        moved = [
+            [each["after"][measure] - each["before"][measure] for each in arm] for arm in several
+        ]
+        return interval([statistics.fmean(by_seed) for by_seed in zip(*moved, strict=True)])
+
+    def show(self, evidence: Evidence) -> list[Exhibit]:
+        arms = [(str(heads), self._those(evidence, heads)) for heads in self.heads]
+        arms.append((f"{self._middle}, begun as copies", self._those(evidence, self._middle, True)))
+        rows = [
+            [name, str(interval([each["loss"] for each in arm]))]
+            + [
+                str(interval([each[when][measure] for each in arm])) if arm[0]["heads"] > 1 else "–"
+                for measure in ("bits", "cosine")
+                for when in WHEN
+            ]
+            for name, arm in arms
+        ]
+        head = ["heads", "loss (nats a word)", "bits apart before", "after"]
+        losses = {
+            "loss": {
+                float(heads): interval([each["loss"] for each in self._those(evidence, heads)])
+                for heads in self.heads
+            }
+        }
+        apart = {
+            when: {
+                float(heads): interval(
+                    [each[when]["bits"] for each in self._those(evidence, heads)]
+                )
+                for heads in self.heads
+                if heads > 1
+            }
+            for when in WHEN
+        }
+        return [
+            Table(f"Size {self.dim}", [*head, "cosine before", "after"], rows),
+            Plot("More heads", "heads", "loss, nats a word", losses, log_x=True),
+            Plot("Two heads of a layer", "heads", "bits apart", apart, log_x=True),
+        ]
+
+    def _those(self, evidence: Evidence, heads: int, copies: bool = False) -> list[dict[str, Any]]:
+        return [
+            each
+            for each in evidence["trained"]
+            if (each["heads"], each["copies"]) == (heads, copies)
+        ]
+
+
+def _rows(pairs: Sequence[Pair], numbers: Mapping[str, int]) -> Tensor:
+    """English sentences as numbers between marks, padded to one length: (N, T)."""
+    rows = [torch.tensor([MARK, *map(numbers.__getitem__, words(p.english)), MARK]) for p in pairs]
+    return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
+
+
+def _loss(model: nn.Module, ids: Tensor) -> Tensor:
+    """The mean over the words that are there."""
+    logits = model(ids[:, :-1])
+    return nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), ignore_index=PAD)
+
+
+@torch.no_grad()
+def _likeness(model: nn.Module, ids: Tensor) -> dict[str, float]:
+    """The mean over every two heads of a layer: how far apart they look, and how alike."""
+    with watch(model, {"weights"}) as seen:
+        model(ids[:, :-1])
+    real = ids[:, 1:] != PAD
+    real[:, 0] = False  # the first word sees itself alone, whatever the head
+    bits, cosines = [], []
+    for name in seen.names():
+        weights = seen.weights(name).transpose(0, 1)[:, real].cpu()  # (H, N, S)
+        pairs = np.triu_indices(len(weights), 1)
+        unit = nn.functional.normalize(weights, dim=-1).flatten(1)
+        bits += (divergences(weights).numpy()[pairs] / weights.size(1)).tolist()
+        cosines += ((unit @ unit.T).numpy()[pairs] / weights.size(1)).tolist()
+    if not bits:
+        return {"bits": 0.0, "cosine": 1.0}  # one head is like itself
+    return {"bits": statistics.fmean(bits), "cosine": statistics.fmean(cosines)}
+
+
+@torch.no_grad()
+def _copy_first_head(model: nn.Module) -> None:
+    """Every head of an attention becomes its first: what asks, what is asked and what is said."""
+    for module in model.modules():
+        if isinstance(module, MultiHead):
+            for linear in (module.w_q, module.w_k, module.w_v):
+                first = linear.weight[: module.key_size]
+                linear.weight.copy_(first.repeat(module.heads, 1))
+            module.w_o.weight.copy_(module.w_o.weight[:, : module.key_size].repeat(1, module.heads))

@@ -1,0 +1,285 @@
+"""Attention is a soft look-up table, and a dot product says how well two vectors go together."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.attention.masks import look_across
+from regard.attention.multihead import MultiHead
+from regard.attention.reference import Reference
+from regard.insight.watch import watch
+from regard.lab import ratings as films
+from regard.lab.bench import Bench, generator
+from regard.lab.claim import Claim, Criterion, Evidence
+from regard.lab.exhibits import Exhibit, Plot, Table
+from regard.lab.intervals import Interval, exactly, interval, ratio
+from regard.lab.ratings import Ratings
+from regard.positions.sites import InAttention, Sizes
+
+ROWS = 64  # tables of a step
+TESTED = 512  # tables, never seen
+BETWEEN = tuple(step / 10 for step in range(11))  # from one key to another
+RATED = 1024  # ratings of a step
+SMALL = 0.02  # how much tastes and traits are held to be
+MEANS = ("of all", "of the person", "of the film", "of both")
+
+# One taste and one trait, and what they add to the likeness, as the lecture has it.
+CASES: Mapping[str, tuple[float, float, float]] = {
+    "likes it, has it": (1.0, 1.0, 1.0),
+    "dislikes it, lacks it": (-1.0, -1.0, 1.0),
+    "likes it, lacks it": (1.0, -1.0, -1.0),
+    "dislikes it, has it": (-1.0, 1.0, -1.0),
+    "does not care, has it": (0.0, 1.0, 0.0),
+    "does not care, lacks it": (0.0, -1.0, 0.0),
+    "does not care, has much of it": (0.0, 8.0, 0.0),
+    "likes it much, has much of it": (2.0, 4.0, 8.0),
+    "likes it a little, has much of it": (0.5, 4.0, 2.0),
+}
+
+
+class Spec(Claim):
+    number: ClassVar[int] = 13
+    title: ClassVar[str] = "Attention is a soft look-up"
+    statement: ClassVar[str] = (
+        "A table matches a query to one key and returns its value; attention matches it to all "
+        "keys, softly, with weights between 0 and 1, and returns the weighted average of values. "
+        "It matches by dot products, as films are recommended: tastes times traits, added up."
+    )
+    experiment: ClassVar[str] = (
+        "One head of attention learns to return the value stored beside a key when asked with "
+        "that key and as much noise, in tables drawn anew; then it is asked with vectors on the "
+        "way from one key to another. Tastes and traits of every sign are multiplied; people and "
+        "films that nothing is known of but ratings are given vectors whose dot products explain "
+        "them, and predict a fifth of the ratings, held out, beside the best of four means."
+    )
+    criteria: ClassVar[Mapping[str, Criterion]] = {
+        "finds": Criterion("weight on the right key, in tables never seen", at_least=0.8),
+        "returns": Criterion("cosine of what is returned and the value stored", at_least=0.9),
+        "mixes": Criterion(
+            "half-way between two keys, cosine of what is returned and the mean of both values "
+            "(0.71 for a table that chooses)",
+            at_least=0.85,
+        ),
+        "cases": Criterion(
+            "of the cases of sign and magnitude, those as the lecture has them", at_least=1.0
+        ),
+        "predicts": Criterion(
+            "error on ratings held out, dot products over the best of the means", at_most=0.99
+        ),
+    }
+    quick: ClassVar[Mapping[str, Any]] = {"steps": 400, "rating_steps": 200, "seeds": 2}
+
+    size: int = Field(16, gt=0, description="of a key, and of a value")
+    entries: int = Field(16, gt=1, description="of a table")
+    noise: float = Field(1.0, ge=0, description="of a query, beside a key of deviation 1")
+    steps: int = Field(1500, gt=0, description="of training the head")
+    ratings: Path | None = Field(
+        None, description="ratings as MovieLens has them; unless given, they are planted"
+    )
+    rank: int = Field(6, gt=0, description="how many tastes a person has")
+    rating_steps: int = Field(1500, gt=0, description="of training tastes and traits")
+
+    def gather(self, bench: Bench) -> Evidence:
+        given = None
+        if self.ratings is not None:
+            with bench.report.busy(f"Reading {self.ratings}"):
+                given = films.read(self.ratings)
+        tables, errors = [], []
+        with bench.plan(self.seeds * (self.steps + self.rating_steps)):
+            for seed in range(self.seeds):
+                tables.append(self._table(bench, seed))
+                rated = films.planted(seed) if given is None else given
+                errors.append(self._errors(bench, rated, seed))
+        return {
+            "tables": tables,
+            "added": {name: _added(taste, trait) for name, (taste, trait, _) in CASES.items()},
+            "errors": errors,
+            "ratings": len(rated.stars),
+        }
+
+    def _table(self, bench: Bench, seed: int) -> dict[str, Any]:
+        """A head trained to look up, and what it does with tables that it never saw."""
+        torch.manual_seed(seed)
+        head = _Lookup(self.size, self.entries).to(bench.device)
+
+        def loss(model: nn.Module, step: int) -> Tensor:
+            keys, values, queries = self._drawn(ROWS, seed, step)
+            found = model(*(each.to(bench.device) for each in (keys, values, queries)))
+            return nn.functional.mse_loss(found, values.to(bench.device))
+
+        bench.fit(head, loss, self.steps)
+        keys, values, queries = (
+            each.to(bench.device) for each in self._drawn(TESTED, seed, self.steps)
+        )
+        found, weights = head.explained(keys, values, queries)
+        asked = torch.stack([torch.lerp(keys[:, 0], keys[:, 1], way) for way in BETWEEN], dim=1)
+        returned, shares = head.explained(keys, values, asked)
+        halfway, mean = returned[:, BETWEEN.index(0.5)], values[:, :2].mean(1)
+        return {
+            "weight": float(weights.diagonal(dim1=1, dim2=2).mean()),
+            "returned": float(nn.functional.cosine_similarity(found, values, dim=-1).mean()),
+            "mixture": float(nn.functional.cosine_similarity(halfway, mean).mean()),
+            "first": shares[..., 0].mean(0).tolist(),
+            "second": shares[..., 1].mean(0).tolist(),
+        }
+
+    def _drawn(self, rows: int, *chance: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Keys, values, and each key again with noise: (rows, entries, size), three times."""
+        drawing = generator(*chance)
+        shape = (rows, self.entries, self.size)
+        keys, values, noise = (torch.randn(shape, generator=drawing) for _ in range(3))
+        keys = nn.functional.normalize(keys, dim=-1) * self.size**0.5
+        return keys, values, keys + self.noise * noise
+
+    def _errors(self, bench: Bench, rated: Ratings, seed: int) -> dict[str, float]:
+        """On what is held out: of the means, and of dot products trained on the rest."""
+        known, held_out = rated.split(seed)
+        sizes = int(rated.persons.max()) + 1, int(rated.films.max()) + 1
+        torch.manual_seed(seed)
+        model = _Tastes(*sizes, self.rank, float(known.stars.mean()))
+
+        def loss(model: nn.Module, step: int) -> Tensor:
+            drawing = generator(seed, step)
+            batch = known.some(torch.randint(len(known.stars), (RATED,), generator=drawing))
+            assert isinstance(model, _Tastes)
+            wrong: Tensor = (model(batch.persons, batch.films) - batch.stars).square().mean()
+            return wrong + SMALL * model.sizes(batch)
+
+        bench.fit(model, loss, self.rating_steps, rate=0.02)
+        with torch.no_grad():
+            guesses = _means(known, held_out, sizes)
+            guesses["dot products"] = model(held_out.persons, held_out.films)
+        return {
+            name: float((guess - held_out.stars).square().mean().sqrt())
+            for name, guess in guesses.items()
+        }
+
+    def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
+        tables, errors = evidence["tables"], evidence["errors"]
+        right = [evidence["added"][name] == adds for name, (_, _, adds) in CASES.items()]
+        best = [min(each[name] for name in MEANS) for each in errors]
+        return {
+            "finds": interval([each["weight"] for each in tables]),
+            "returns": interval([each["returned"] for each in tables]),
+            "mixes": interval([each["mixture"] for each in tables]),
+            "cases": exactly(sum(right) / len(right)),
+            "predicts": ratio([each["dot products"] for each in errors], best),
+        }
+
+    def show(self, evidence: Evidence) -> list[Exhibit]:
+        errors, tables = evidence["errors"], evidence["tables"]
+        cases = [
+            [name, f"{taste:+g}", f"{trait:+g}", f"{evidence['added'][name]:+g}"]
+            for name, (taste, trait, _) in CASES.items()
+        ]
+        guesses = [
+            [
+                name if name not in MEANS else f"mean {name}",
+                str(interval([e[name] for e in errors])),
+            ]
+            for name in errors[0]
+        ]
+        lines = {
+            f"{which} key": {
+                way: interval([table[which][at] for table in tables])
+                for at, way in enumerate(BETWEEN)
+            }
+            for which in ("first", "second")
+        }
+        where = "planted" if self.ratings is None else self.ratings.name
+        return [
+            Plot("Between two keys", "way from the first key to the second", "weight on", lines),
+            Table("One taste and one trait", ["", "taste", "trait", "adds"], cases),
+            Table(
+                f"{evidence['ratings']:,} ratings ({where}), a fifth held out",
+                ["predicted by", "error (root mean square, stars)"],
+                guesses,
+            ),
+        ]
+
+
+class _Lookup(nn.Module):
+    """One head over words that are a key beside a value; a query is a key beside nothing."""
+
+    def __init__(self, size: int, entries: int) -> None:
+        super().__init__()
+        self.size = size
+        sizes = Sizes(2 * size, heads=1, key_size=2 * size, max_length=entries)
+        self.head = MultiHead(sizes, Reference(), InAttention(), bias=False)
+
+    def forward(self, keys: Tensor, values: Tensor, queries: Tensor) -> Tensor:
+        """What is found for queries (B, T, size) in tables (B, S, size): (B, T, size)."""
+        view = look_across(queries.size(1), keys.new_ones(keys.shape[:2], dtype=torch.bool))
+        asked = torch.cat([queries, torch.zeros_like(queries)], dim=-1)
+        memory = self.head.remember(torch.cat([keys, values], dim=-1), view.keys)
+        found: Tensor = self.head(self.head.ask(asked, view.queries), memory, view)
+        return found[..., self.size :]
+
+    @torch.no_grad()
+    def explained(self, keys: Tensor, values: Tensor, queries: Tensor) -> tuple[Tensor, Tensor]:
+        """The same, and the weights (B, T, S)."""
+        with watch(self, {"weights"}) as seen:
+            found = self(keys, values, queries)
+        return found, seen.weights("head")[:, 0]
+
+
+class _Tastes(nn.Module):
+    """stars ≈ the mean + the person's leaning + the film's + tastes · traits"""
+
+    def __init__(self, persons: int, films: int, rank: int, mean: float) -> None:
+        super().__init__()
+        self.mean = mean
+        self.tastes, self.traits = nn.Embedding(persons, rank), nn.Embedding(films, rank)
+        self.kindness, self.quality = nn.Embedding(persons, 1), nn.Embedding(films, 1)
+        for each in (self.tastes, self.traits):
+            nn.init.normal_(each.weight, std=0.1)
+        for each in (self.kindness, self.quality):
+            nn.init.zeros_(each.weight)
+
+    def forward(self, persons: Tensor, films: Tensor) -> Tensor:
+        leaning = self.kindness(persons) + self.quality(films)
+        match = likeness(self.tastes(persons), self.traits(films))
+        stars: Tensor = self.mean + leaning[:, 0] + match
+        return stars
+
+    def sizes(self, batch: Ratings) -> Tensor:
+        """The mean squared length of what a batch used: what is rarely seen stays small."""
+        parts = (
+            *(each(batch.persons) for each in (self.tastes, self.kindness)),
+            *(each(batch.films) for each in (self.traits, self.quality)),
+        )
+        return torch.stack([part.square().sum(-1).mean() for part in parts]).sum()
+
+
+def likeness(tastes: Tensor, traits: Tensor) -> Tensor:
+    """Tastes times traits, added up: (…, rank), twice → (…)."""
+    return (tastes * traits).sum(-1)
+
+
+def _added(taste: float, trait: float) -> float:
+    """What one taste and one trait add to the likeness of a person and a film with two more."""
+    person, film = torch.tensor([3.0, -1.0, taste]), torch.tensor([0.5, 2.0, trait])
+    others = torch.tensor([1.0, 1.0, 0.0])
+    return float(likeness(person, film) - likeness(person * others, film))
+
+
+def _means(known: Ratings, asked: Ratings, sizes: tuple[int, int]) -> dict[str, Tensor]:
+    """What each mean of the known ratings says of those asked for; of the unknown, that of all."""
+    overall = known.stars.mean()
+    of_person, of_film = (
+        overall + _leaning(side, known.stars - overall, size)
+        for side, size in zip((known.persons, known.films), sizes, strict=True)
+    )
+    person, film = of_person[asked.persons], of_film[asked.films]
+    guesses = (overall.expand_as(person), person, film, person + film - overall)
+    return dict(zip(MEANS, guesses, strict=True))
+
+
+def _leaning(side: Tensor, above: Tensor, size: int) -> Tensor:
+    """The mean of each one's ratings above that of all, (size,)."""
+    sums = torch.zeros(size).index_add(0, side, above)
+    return sums / torch.bincount(side, minlength=size).clamp_min(1)
