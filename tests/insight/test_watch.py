@@ -24,7 +24,7 @@ INPUTS = {
 }
 
 
-@pytest.mark.parametrize("kind", kinds("regard.models"))
+@pytest.mark.parametrize("kind", INPUTS)
 @pytest.mark.parametrize("attention", kinds("regard.attention"))
 @pytest.mark.parametrize("position", kinds("regard.positions"))
 def test_outputs_are_the_same_watched_and_not(kind: str, attention: str, position: str) -> None:

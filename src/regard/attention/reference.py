@@ -32,6 +32,11 @@ def attend(
     scores = q @ k.transpose(-2, -1) * (1 / math.sqrt(q.size(-1)) if scale is None else scale)
     if bias is not None:
         scores = scores + bias
+    return average(scores, v, visible)
+
+
+def average(scores: Tensor, v: Tensor, visible: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """The values averaged by the softmax of scores (…, T, S), and those weights."""
     if visible is None:
         weights = scores.softmax(-1)
     else:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from regard.blocks.dropout import Dropout
 from regard.blocks.pooling import PoolingSpec
 from regard.config import kind_field
-from regard.models.encoder import Encoder, build_encoder
+from regard.models.encoder import build_encoder
 from regard.models.initialise import initialise
 from regard.models.kept import keep_heads
 from regard.models.transformer import TransformerSpec
@@ -16,7 +16,7 @@ from regard.models.transformer import TransformerSpec
 
 class Classifier(nn.Module):
     def __init__(
-        self, encoder: Encoder, pool: nn.Module, dropout: float, output: nn.Linear
+        self, encoder: nn.Module, pool: nn.Module, dropout: float, output: nn.Linear
     ) -> None:
         super().__init__()
         self.encoder = encoder

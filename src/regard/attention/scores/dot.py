@@ -1,0 +1,13 @@
+"""The dot product (Luong et al. 2015): no parameters; like looks at like.
+
+e = s · a
+"""
+
+from regard.attention.scores import Score, ScoreSpec
+
+
+class Spec(ScoreSpec):
+    """score: dot"""
+
+    def build(self, dim: int) -> Score:  # noqa: ARG002
+        return Score()

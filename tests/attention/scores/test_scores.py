@@ -1,0 +1,84 @@
+"""Scores: each equals its equation, written out number by number."""
+
+import math
+
+import pytest
+import torch
+
+from regard.attention.looking import Across
+from regard.attention.masks import look_across
+from regard.attention.scores import ScoreSpec
+from regard.config import kinds
+
+KINDS = [kind for kind in kinds("regard.attention.scores") if kind != "none"]
+B, T, S, D = 2, 3, 5, 4
+
+
+def across(kind: str) -> Across:
+    torch.manual_seed(0)
+    score = ScoreSpec.model_validate(kind).build(D)
+    assert score is not None
+    return Across(score)
+
+
+def times(matrix: list[list[float]], vector: list[float]) -> list[float]:
+    return [math.fsum(m * x for m, x in zip(row, vector, strict=True)) for row in matrix]
+
+
+def dot(one: list[float], other: list[float]) -> float:
+    return math.fsum(a * b for a, b in zip(one, other, strict=True))
+
+
+def by_the_equation(kind: str, weights: dict[str, list], s: list[float], a: list[float]) -> float:
+    match kind:
+        case "dot":
+            return dot(s, a)
+        case "general":
+            return dot(s, times(weights["w_k.weight"], a))
+        case "concat":
+            inner = times(weights["w.weight"], [*s, *a])
+        case "additive":
+            both = (times(weights["w_q.weight"], s), times(weights["w_k.weight"], a))
+            inner = [sum(each) for each in zip(*both, weights["w_q.bias"], strict=True)]
+    return dot(weights["v"], [math.tanh(x) for x in inner])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_attention_equals_its_equation(kind):
+    cross = across(kind)
+    weights = {n: p.detach().tolist() for n, p in cross.attention.score.named_parameters()}
+    queries, source = torch.randn(B, T, D), torch.randn(B, S, D)
+    padding = torch.tensor([[True] * S, [True] * 3 + [False] * 2])
+    found = cross(queries, cross.remember(source), look_across(T, padding)).tolist()
+    for row in range(B):
+        real = int(padding[row].sum())
+        states = source[row, :real].tolist()
+        for t in range(T):
+            s = queries[row, t].tolist()
+            e = [math.exp(by_the_equation(kind, weights, s, a)) for a in states]
+            wanted = [sum(e[j] / sum(e) * states[j][d] for j in range(real)) for d in range(D)]
+            assert found[row][t] == pytest.approx(wanted, abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_explained_is_what_is_found(kind):
+    cross = across(kind)
+    queries, source = torch.randn(B, T, D), torch.randn(B, S, D)
+    padding = torch.tensor([[True] * S, [True] * 3 + [False] * 2])
+    memory, view = cross.remember(source), look_across(T, padding)
+    q = cross.attention.score.query(queries)[:, None]
+    found, weights = cross.attention.explain(q, *memory, view, cross.position)
+    torch.testing.assert_close(found[:, 0], cross(queries, memory, view))
+    assert weights.shape == (B, 1, T, S)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(B, 1, T))
+    assert not weights[1, ..., 3:].any()
+    scores = cross.attention.scores(q, memory.keys, view, cross.position)
+    torch.testing.assert_close(scores.softmax(-1), weights)
+
+
+def test_without_attention_there_is_none():
+    assert ScoreSpec.model_validate("none").build(D) is None
+
+
+def test_no_score_is_offered_to_a_transformer():
+    assert not {"looking", "scores", *KINDS} & set(kinds("regard.attention"))
