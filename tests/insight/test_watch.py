@@ -22,9 +22,37 @@ INPUTS = {
     "language-model": (SOURCE,),
     "encoder-decoder": (SOURCE, REAL, SOURCE[:, :5]),
 }
+TRANSFORMERS = [kind for kind in kinds("regard.models") if kind in INPUTS]
+# Families by what they do: what they are called with, and how many attentions they have.
+FAMILIES = {
+    ("bare", "continue text"): ((SOURCE,), 2),
+    ("bare", "classify"): ((SOURCE, REAL), 2),
+    ("word-window", "continue text"): ((SOURCE,), 0),
+    ("word-window", "classify"): ((SOURCE, REAL), 0),
+}
 
 
-@pytest.mark.parametrize("kind", INPUTS)
+def test_every_kind_of_model_is_watched_here() -> None:
+    watched = {*INPUTS, *(kind for kind, _ in FAMILIES), "recurrent"}  # tests/models/test_recurrent
+    assert watched == set(kinds("regard.models"))
+
+
+@pytest.mark.parametrize(("kind", "does"), FAMILIES)
+def test_families_say_the_same_watched_and_not(kind: str, does: str) -> None:
+    given = {"kind": kind, "does": does, "dim": 32, "layers": 2, "dropout": 0.0}
+    model = ModelSpec.model_validate(given).build(20).eval()
+    inputs, attentions = FAMILIES[kind, does]
+    with torch.no_grad():
+        before = model(*inputs)
+        with watch(model) as seen:
+            watched = model(*inputs)
+        after = model(*inputs)
+    assert torch.allclose(before, watched, atol=1e-5)
+    assert torch.equal(before, after)
+    assert len(seen.names()) == attentions
+
+
+@pytest.mark.parametrize("kind", TRANSFORMERS)
 @pytest.mark.parametrize("attention", kinds("regard.attention"))
 @pytest.mark.parametrize("position", kinds("regard.positions"))
 def test_outputs_are_the_same_watched_and_not(kind: str, attention: str, position: str) -> None:

@@ -1,9 +1,17 @@
 """Keys and values as state: they go in, come out longer, and can be reordered."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor
+
+
+class Memory(Protocol):
+    """What a layer keeps of the words so far, whatever that is."""
+
+    def cut(self, length: int) -> Self: ...
+
+    def reorder(self, rows: Tensor) -> Self: ...
 
 
 class KeyValues(NamedTuple):

@@ -6,9 +6,13 @@ The embeddings alone drive it. It is a model of sets: permute the words and the 
 alike, p(sa(X)) = sa(p(X)).
 """
 
+import torch.nn.functional as F
 from torch import Tensor
 
+from regard.attention.kind import Attention
+from regard.attention.masks import View
 from regard.attention.reference import attend
+from regard.positions.sites import InAttention
 
 
 def soft_lookup(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
@@ -19,3 +23,21 @@ def soft_lookup(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
 def self_attention(x: Tensor, visible: Tensor | None = None) -> Tensor:
     """Bare self-attention of x (…, T, D): no parameters and no scaling."""
     return attend(x, x, x, visible, scale=1.0)[0]
+
+
+class Bare(Attention):
+    """The same within models, where it may be masked and watched: scores are not divided by √K."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, _: InAttention) -> Tensor:
+        if view.plainly_causal:
+            return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=view.visible, scale=1.0)
+
+    def explain(
+        self, q: Tensor, k: Tensor, v: Tensor, view: View, _: InAttention
+    ) -> tuple[Tensor, Tensor]:
+        return attend(q, k, v, view.visible, scale=1.0)
+
+    def scores(self, q: Tensor, k: Tensor, view: View, _: InAttention) -> Tensor:
+        found = q @ k.transpose(-2, -1)
+        return found if view.visible is None else found.masked_fill(~view.visible, float("-inf"))

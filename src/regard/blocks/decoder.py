@@ -5,20 +5,23 @@ serve training (all words at once, no past) and decoding (one word, all the past
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from torch import Tensor, nn
 
-from regard.attention.cache import KeyValues
+from regard.attention.cache import KeyValues, Memory
 from regard.attention.masks import View
 from regard.attention.multihead import MultiHead
 from regard.blocks.residual import Residual
 
 
-class Sight(NamedTuple):
+M = TypeVar("M", bound=Memory)
+
+
+class Sight(NamedTuple, Generic[M]):
     """What a block can look at: a memory, and who may look at what in it."""
 
-    memory: KeyValues | None
+    memory: M | None
     view: View
 
 
@@ -38,7 +41,9 @@ class DecoderBlock(nn.Module):
         self.around_cross = residual() if cross is not None else None
         self.around_feed_forward = residual()
 
-    def forward(self, x: Tensor, past: Sight, source: Sight | None) -> tuple[Tensor, KeyValues]:
+    def forward(
+        self, x: Tensor, past: Sight[KeyValues], source: Sight[KeyValues] | None
+    ) -> tuple[Tensor, KeyValues]:
         """x (B, T, D) → (B, T, D), and the keys and values of past and new words together."""
         x, memory = self._look_back(x, past)
         if source is not None:
@@ -46,12 +51,12 @@ class DecoderBlock(nn.Module):
         thought = self.feed_forward(self.around_feed_forward.enter(x))
         return self.around_feed_forward.leave(x, thought), memory
 
-    def _look_back(self, x: Tensor, past: Sight) -> tuple[Tensor, KeyValues]:
+    def _look_back(self, x: Tensor, past: Sight[KeyValues]) -> tuple[Tensor, KeyValues]:
         q, new = self.attention.project(self.around_attention.enter(x), past.view.queries)
         memory = new if past.memory is None else past.memory.append(new)
         return self.around_attention.leave(x, self.attention(q, memory, past.view)), memory
 
-    def _look_across(self, x: Tensor, source: Sight) -> Tensor:
+    def _look_across(self, x: Tensor, source: Sight[KeyValues]) -> Tensor:
         assert self.cross is not None
         assert self.around_cross is not None
         q = self.cross.ask(self.around_cross.enter(x), source.view.queries)

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from regard.attention.fused import Fused
 from regard.attention.multihead import MultiHead
 from regard.attention.reference import Reference
+from regard.blocks.decoder import DecoderBlock
+from regard.blocks.encoder import EncoderBlock
 from regard.blocks.feedforward import ACTIVATIONS
 from regard.blocks.feedforward.dense import Dense
 from regard.blocks.feedforward.gated import Gated
@@ -73,6 +75,9 @@ class PackedStack:
         capacity: int,
         bits: int,
     ) -> None:
+        for block in blocks:
+            if not isinstance(block, (EncoderBlock, DecoderBlock)):
+                raise UnsupportedError(f"block {type(block).__name__}")
         self.bits = bits
         self._kept: list[Any] = []
         attention, feed_forward = blocks[0].attention, blocks[0].feed_forward

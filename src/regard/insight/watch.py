@@ -18,10 +18,12 @@ from torch import Tensor, nn
 
 from regard.attention.kind import Attention
 from regard.attention.multihead import MultiHead
+from regard.blocks.bare import BareLookAround, BareLookBack
 from regard.blocks.decoder import DecoderBlock
 from regard.blocks.encoder import EncoderBlock
 from regard.blocks.feedforward.dense import Dense
 from regard.blocks.feedforward.gated import Gated
+from regard.blocks.window import CausalWindow, CentredWindow
 from regard.errors import ConfigError
 from regard.insight.seen import Seen
 from regard.models.embedding import Embedding
@@ -38,6 +40,17 @@ POINTS = {
     "scores": "before the softmax, (B, H, T, S); recorded on request only",
 }
 USUAL = frozenset(POINTS) - {"scores"}
+
+# After each of these there is a residual stream to be seen.
+BLOCKS = (
+    Embedding,
+    EncoderBlock,
+    DecoderBlock,
+    BareLookAround,
+    BareLookBack,
+    CausalWindow,
+    CentredWindow,
+)
 
 
 @contextmanager
@@ -68,7 +81,7 @@ def _hooks(module: nn.Module, name: str, points: Collection[str], seen: Seen) ->
         )
     elif isinstance(module, MultiHead) and "output" in points:
         yield module.register_forward_hook(_recorded(name, "output", seen))
-    elif isinstance(module, (Embedding, EncoderBlock, DecoderBlock)) and "residual" in points:
+    elif isinstance(module, BLOCKS) and "residual" in points:
         yield module.register_forward_hook(_recorded(name, "residual", seen))
     elif isinstance(module, (Dense, Gated)) and "activations" in points:
         yield module.narrow.register_forward_pre_hook(_entering(name, "activations", seen))

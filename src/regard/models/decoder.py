@@ -10,7 +10,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from regard.attention.cache import KeyValues
+from regard.attention.cache import KeyValues, Memory
 from regard.attention.masks import look_across, look_back, places_within
 from regard.blocks.decoder import DecoderBlock, Sight
 from regard.models.embedding import Embedding
@@ -18,10 +18,10 @@ from regard.models.embedding import Embedding
 
 @dataclass(frozen=True)
 class DecoderState:
-    """What a decoder has said and sees: keys and values of each layer, and how many words."""
+    """What a decoder has said and sees: what each layer keeps of it, and how many words."""
 
     length: int = 0
-    past: tuple[KeyValues, ...] = ()  # one for each layer, once something has been said
+    past: tuple[Memory, ...] = ()  # one for each layer, once something has been said
     source: tuple[KeyValues, ...] = ()  # one for each layer, where there is a source
     source_padding: Tensor | None = None  # (B, S), True = a real word
 
