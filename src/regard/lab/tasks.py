@@ -27,6 +27,18 @@ def reverse(length: int, symbols: int, *chance: int, rows: int = ROWS) -> Rows:
     return Rows(ids, asked)
 
 
+def recall(distance: int, symbols: int, *chance: int, rows: int = ROWS) -> Rows:
+    """A symbol (1 … symbols), others (as many more) that tell nothing, a mark (0) at the distance
+    from the symbol, and the symbol again, which is asked for."""
+    draw = generator(*chance)
+    symbol = torch.randint(1, symbols + 1, (rows, 1), generator=draw)
+    others = torch.randint(symbols + 1, 2 * symbols + 1, (rows, distance - 1), generator=draw)
+    ids = torch.cat([symbol, others, torch.zeros(rows, 1, dtype=torch.long), symbol], dim=1)
+    asked = torch.zeros(rows, distance + 1, dtype=torch.bool)
+    asked[:, -1] = True
+    return Rows(ids, asked)
+
+
 def loss(model: nn.Module, rows: Rows) -> Tensor:
     """The mean cross-entropy of what is asked for."""
     logits = model(rows.ids[:, :-1])[rows.asked]

@@ -1,0 +1,175 @@
+"""What was long ago is hard to learn for a recurrent model: its gradient fades on the way."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.lab import tasks
+from regard.lab.bench import Bench
+from regard.lab.claim import Claim, Criterion, Evidence
+from regard.lab.exhibits import Exhibit, Plot, Table
+from regard.lab.gradients import by_place
+from regard.lab.intervals import Interval, exactly, interval
+from regard.lab.sizing import sized
+from regard.models.kind import parameter_count
+
+SYMBOLS = 8  # one of which is to be remembered; as many others pass by
+VOCABULARY = 2 * SYMBOLS + 1
+TRAINED = 16  # rows in each step
+TESTED = 256
+FAINT = 1e-12  # gradients below are drawn as this
+
+
+class Arm(NamedTuple):
+    settings: Mapping[str, Any]
+    rate: float  # the best of 0.003 and 0.01 at a middle distance
+
+
+WINDOW = {"kind": "word-window", "does": "continue text", "layers": 4, "window": 5, "dropout": 0.0}
+ARMS = {
+    "recurrent": Arm({"kind": "recurrent", "does": "continue text", "dropout": 0.0}, 0.01),
+    "windows": Arm(WINDOW, 0.01),
+    "attention": Arm({"kind": "language-model", "layers": 1, "heads": 1, "dropout": 0.0}, 0.003),
+}
+
+
+class Spec(Claim):
+    number: ClassVar[int] = 1
+    title: ClassVar[str] = "Long-distance dependencies are hard for recurrence"
+    statement: ClassVar[str] = (
+        "Recurrent models learn long-distance dependencies with difficulty, since gradients have "
+        "to go through every step between; attention looks at any distance at once."
+    )
+    experiment: ClassVar[str] = (
+        "A symbol, others that tell nothing, and a mark: the model says the symbol, one of eight. "
+        "A recurrent model (a gated unit), word windows that reach 16 words and one layer of "
+        "attention, with as many parameters (within 5 %), learn it from the same rows in as many "
+        "steps, each model at the rate that suits it, anew for every distance between symbol and "
+        "mark. Beside what is recalled of new rows, the size of the gradient of the answer at the "
+        "symbol is taken over that at the word just before the mark, before training and after."
+    )
+    criteria: ClassVar[Mapping[str, Criterion]] = {
+        "recurrent_near": Criterion("recalled at the shortest distance, recurrent", at_least=0.8),
+        "recurrent_far": Criterion("recalled at the longest distance, recurrent", at_most=0.5),
+        "attention_far": Criterion("recalled at the longest distance, attention", at_least=0.8),
+        "windows_far": Criterion("recalled at the longest distance, windows", at_most=0.25),
+        "recurrent_gradient": Criterion(
+            "gradient far over near at the longest distance, before training, recurrent",
+            at_most=0.01,
+        ),
+        "attention_gradient": Criterion("the same, attention", at_least=0.1),
+    }
+    quick: ClassVar[Mapping[str, Any]] = {
+        "distances": (5, 40),
+        "parameters": 5_000,
+        "steps": 80,
+        "seeds": 2,
+    }
+
+    distances: tuple[Annotated[int, Field(gt=1)], ...] = Field(
+        (10, 30, 100, 500), min_length=2, description="from the symbol to the mark, each of them"
+    )
+    parameters: int = Field(10_000, gt=0, description="of each model, about")
+    steps: int = Field(200, gt=0, description="of training, for each distance")
+
+    def gather(self, bench: Bench) -> Evidence:
+        rows: list[dict[str, Any]] = []
+        counts: dict[str, int] = {}
+        with bench.plan(self.seeds * len(ARMS) * len(self.distances) * self.steps):
+            for name, arm in ARMS.items():
+                settings = {**arm.settings, "max_length": max(self.distances) + 1}
+                spec = sized(settings, self.parameters, VOCABULARY, multiple=2)
+                for seed in range(self.seeds):
+                    for distance in self.distances:
+                        torch.manual_seed(seed)
+                        model = spec.build(VOCABULARY).to(bench.device)
+                        counts[name] = parameter_count(model)
+                        found = self._learned(bench, model, arm.rate, distance, seed)
+                        rows.append({"arm": name, "seed": seed, "distance": distance, **found})
+        return {"parameters": counts, "learned": rows}
+
+    def _learned(
+        self, bench: Bench, model: nn.Module, rate: float, distance: int, seed: int
+    ) -> dict[str, Any]:
+        def drawn(step: int, rows: int) -> tasks.Rows:
+            ids, asked = tasks.recall(distance, SYMBOLS, seed, step, rows=rows)
+            return tasks.Rows(ids.to(bench.device), asked.to(bench.device))
+
+        def loss(model: nn.Module, step: int) -> Tensor:
+            return tasks.loss(model, drawn(step, TRAINED))
+
+        unseen = self.steps  # a step that is never trained on
+        before = far_over_near(model.eval(), drawn(unseen, TRAINED))
+        losses = bench.fit(model, loss, self.steps, rate)
+        return {
+            "losses": losses,
+            "recalled": tasks.accuracy(model, drawn(unseen, TESTED)),
+            "gradient_before": before,
+            "gradient_after": far_over_near(model, drawn(unseen, TRAINED)),
+        }
+
+    def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
+        rows, near, far = evidence["learned"], min(self.distances), max(self.distances)
+        return {
+            "recurrent_near": interval(_column(rows, "recurrent", near, "recalled")),
+            "recurrent_far": interval(_column(rows, "recurrent", far, "recalled")),
+            "attention_far": interval(_column(rows, "attention", far, "recalled")),
+            "windows_far": interval(_column(rows, "windows", far, "recalled")),
+            "recurrent_gradient": interval(_column(rows, "recurrent", far, "gradient_before")),
+            "attention_gradient": interval(_column(rows, "attention", far, "gradient_before")),
+        }
+
+    def show(self, evidence: Evidence) -> list[Exhibit]:
+        rows, counts = evidence["learned"], evidence["parameters"]
+
+        def table(name: str) -> list[list[str]]:
+            return [
+                [arm, *(str(interval(_column(rows, arm, d, name))) for d in self.distances)]
+                for arm in ARMS
+            ]
+
+        head = ["distance", *map(str, self.distances)]
+        told = ", ".join(f"{arm} {count:,}" for arm, count in counts.items())
+        recalled = {
+            arm: {float(d): interval(_column(rows, arm, d, "recalled")) for d in self.distances}
+            for arm in ARMS
+        }
+        faded = {
+            arm: {float(d): _mean(_column(rows, arm, d, "gradient_before")) for d in self.distances}
+            for arm in ARMS
+        }
+        ratio = "gradient far over near"
+        return [
+            Table(
+                f"Recalled, of 1; by chance {1 / SYMBOLS:g} (parameters: {told})",
+                head,
+                table("recalled"),
+            ),
+            Table(f"The {ratio}, before training", head, table("gradient_before")),
+            Table(f"The {ratio}, after training", head, table("gradient_after")),
+            Plot("Recall", "distance", "recalled", recalled, log_x=True),
+            Plot("Gradients before training", "distance", ratio, faded, log_x=True, log_y=True),
+        ]
+
+
+def far_over_near(model: nn.Module, rows: tasks.Rows) -> float:
+    """The gradient of the right answer's logit at the symbol, over that just before the mark."""
+    ids, answer = rows.ids[:, :-1], rows.ids[:, -1]
+
+    def right(logits: Tensor) -> Tensor:
+        return logits[:, -1].gather(1, answer[:, None]).sum()
+
+    far, near = by_place(model, ids, right)[:, [0, -2]].mean(0).tolist()
+    return float(far / near)
+
+
+def _column(rows: list[dict[str, Any]], arm: str, distance: int, name: str) -> list[float]:
+    return [row[name] for row in rows if (row["arm"], row["distance"]) == (arm, distance)]
+
+
+def _mean(ratios: list[float]) -> Interval:
+    """As a plot with logarithms can show it."""
+    return exactly(max(FAINT, sum(ratios) / len(ratios)))
