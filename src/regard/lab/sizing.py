@@ -1,4 +1,4 @@
-"""Models of different kinds are compared at the same number of parameters: sizes that give it."""
+"""Language models of different kinds are compared at as many parameters: sizes that give them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from regard.errors import ConfigError
 from regard.models.kind import ModelSpec, parameter_count
 
-WITHIN = 0.05  # of the number of parameters, either way
+WITHIN = 0.025  # of the number asked for, either way: any two differ by 5 % at most
 INNER = 2  # a feed-forward network's inner size, over D
 
 
@@ -14,7 +14,7 @@ def sized(
     settings: Mapping[str, Any], parameters: int, vocabulary: int, multiple: int = 1
 ) -> ModelSpec:
     """The spec of these settings whose D, so many times a whole number, comes nearest to so many
-    parameters. Where there are feed-forward networks (`inner`), they grow with D."""
+    parameters. A Transformer's feed-forward networks grow with D."""
     low, high = 1, 2  # in multiples; more parameters with each
     while _count(settings, high * multiple, vocabulary) < parameters:
         low, high = high, 2 * high
@@ -34,7 +34,8 @@ def sized(
 
 def _spec(settings: Mapping[str, Any], dim: int) -> ModelSpec:
     grown = {"inner": INNER * dim} if settings["kind"] == "language-model" else {}
-    return ModelSpec.model_validate({**settings, "dim": dim, **grown})
+    spec = ModelSpec.model_validate({**settings, "dim": dim, **grown})
+    return spec.meant_for("continue text")
 
 
 def _count(settings: Mapping[str, Any], dim: int, vocabulary: int) -> int:

@@ -1,6 +1,6 @@
 """What was long ago is hard to learn for a recurrent model: its gradient fades on the way."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import torch
@@ -12,7 +12,7 @@ from regard.lab.bench import Bench
 from regard.lab.claim import Claim, Criterion, Evidence
 from regard.lab.exhibits import Exhibit, Plot, Table
 from regard.lab.gradients import by_place
-from regard.lab.intervals import Interval, exactly, interval
+from regard.lab.intervals import Interval, interval, ratio
 from regard.lab.sizing import sized
 from regard.models.kind import parameter_count
 
@@ -20,19 +20,22 @@ SYMBOLS = 8  # one of which is to be remembered; as many others pass by
 VOCABULARY = 2 * SYMBOLS + 1
 TRAINED = 16  # rows in each step
 TESTED = 256
-FAINT = 1e-12  # gradients below are drawn as this
+FAINT = 1e-12  # where less of the gradient is left, or nothing, it counts as this
+
+
+Found = Mapping[str, Mapping[float, Interval]]  # by arm and distance
 
 
 class Arm(NamedTuple):
     settings: Mapping[str, Any]
-    rate: float  # the best of 0.003 and 0.01 at a middle distance
+    rate: float  # the better of 0.003 and 0.01, found at a middle distance
+    multiple: int = 1  # of which its size is
 
 
-WINDOW = {"kind": "word-window", "does": "continue text", "layers": 4, "window": 5, "dropout": 0.0}
 ARMS = {
-    "recurrent": Arm({"kind": "recurrent", "does": "continue text", "dropout": 0.0}, 0.01),
-    "windows": Arm(WINDOW, 0.01),
-    "attention": Arm({"kind": "language-model", "layers": 1, "heads": 1, "dropout": 0.0}, 0.003),
+    "recurrent": Arm({"kind": "recurrent"}, 0.01),
+    "windows": Arm({"kind": "word-window", "layers": 4, "window": 5}, 0.01),
+    "attention": Arm({"kind": "language-model", "layers": 1, "heads": 1}, 0.003, multiple=2),
 }
 
 
@@ -63,16 +66,16 @@ class Spec(Claim):
         "attention_gradient": Criterion("the same, attention", at_least=0.1),
     }
     quick: ClassVar[Mapping[str, Any]] = {
-        "distances": (5, 40),
-        "parameters": 5_000,
-        "steps": 80,
+        "distances": (4, 24),
+        "parameters": 5_300,
+        "steps": 60,
         "seeds": 2,
     }
 
     distances: tuple[Annotated[int, Field(gt=1)], ...] = Field(
         (10, 30, 100, 500), min_length=2, description="from the symbol to the mark, each of them"
     )
-    parameters: int = Field(10_000, gt=0, description="of each model, about")
+    parameters: int = Field(16_700, gt=0, description="of each model, about")
     steps: int = Field(200, gt=0, description="of training, for each distance")
 
     def gather(self, bench: Bench) -> Evidence:
@@ -80,8 +83,9 @@ class Spec(Claim):
         counts: dict[str, int] = {}
         with bench.plan(self.seeds * len(ARMS) * len(self.distances) * self.steps):
             for name, arm in ARMS.items():
-                settings = {**arm.settings, "max_length": max(self.distances) + 1}
-                spec = sized(settings, self.parameters, VOCABULARY, multiple=2)
+                common = {"dropout": 0.0, "max_length": max(self.distances) + 1}
+                settings = {**arm.settings, **common}
+                spec = sized(settings, self.parameters, VOCABULARY, arm.multiple)
                 for seed in range(self.seeds):
                     for distance in self.distances:
                         torch.manual_seed(seed)
@@ -118,40 +122,29 @@ class Spec(Claim):
             "recurrent_far": interval(_column(rows, "recurrent", far, "recalled")),
             "attention_far": interval(_column(rows, "attention", far, "recalled")),
             "windows_far": interval(_column(rows, "windows", far, "recalled")),
-            "recurrent_gradient": interval(_column(rows, "recurrent", far, "gradient_before")),
-            "attention_gradient": interval(_column(rows, "attention", far, "gradient_before")),
+            "recurrent_gradient": _left(_column(rows, "recurrent", far, "gradient_before")),
+            "attention_gradient": _left(_column(rows, "attention", far, "gradient_before")),
         }
 
     def show(self, evidence: Evidence) -> list[Exhibit]:
         rows, counts = evidence["learned"], evidence["parameters"]
 
-        def table(name: str) -> list[list[str]]:
-            return [
-                [arm, *(str(interval(_column(rows, arm, d, name))) for d in self.distances)]
+        def found(how: Callable[[list[float]], Interval], name: str) -> Found:
+            return {
+                arm: {float(d): how(_column(rows, arm, d, name)) for d in self.distances}
                 for arm in ARMS
-            ]
+            }
 
-        head = ["distance", *map(str, self.distances)]
+        recalled = found(interval, "recalled")
+        before, after = (found(_left, f"gradient_{when}") for when in ("before", "after"))
         told = ", ".join(f"{arm} {count:,}" for arm, count in counts.items())
-        recalled = {
-            arm: {float(d): interval(_column(rows, arm, d, "recalled")) for d in self.distances}
-            for arm in ARMS
-        }
-        faded = {
-            arm: {float(d): _mean(_column(rows, arm, d, "gradient_before")) for d in self.distances}
-            for arm in ARMS
-        }
-        ratio = "gradient far over near"
+        what = "gradient far over near"
         return [
-            Table(
-                f"Recalled, of 1; by chance {1 / SYMBOLS:g} (parameters: {told})",
-                head,
-                table("recalled"),
-            ),
-            Table(f"The {ratio}, before training", head, table("gradient_before")),
-            Table(f"The {ratio}, after training", head, table("gradient_after")),
+            _table(f"Recalled, of 1; by chance {1 / SYMBOLS:g} (parameters: {told})", recalled),
+            _table(f"The {what}, before training", before),
+            _table(f"The {what}, after training", after),
             Plot("Recall", "distance", "recalled", recalled, log_x=True),
-            Plot("Gradients before training", "distance", ratio, faded, log_x=True, log_y=True),
+            Plot("Gradients before training", "distance", what, before, log_x=True, log_y=True),
         ]
 
 
@@ -166,10 +159,16 @@ def far_over_near(model: nn.Module, rows: tasks.Rows) -> float:
     return float(far / near)
 
 
+def _table(title: str, found: Found) -> Table:
+    distances = [f"{each:g}" for each in next(iter(found.values()))]
+    rows = [[arm, *map(str, by_distance.values())] for arm, by_distance in found.items()]
+    return Table(title, ["distance", *distances], rows)
+
+
 def _column(rows: list[dict[str, Any]], arm: str, distance: int, name: str) -> list[float]:
     return [row[name] for row in rows if (row["arm"], row["distance"]) == (arm, distance)]
 
 
-def _mean(ratios: list[float]) -> Interval:
-    """As a plot with logarithms can show it."""
-    return exactly(max(FAINT, sum(ratios) / len(ratios)))
+def _left(ratios: list[float]) -> Interval:
+    """The geometric mean: what is left of a gradient spans many orders of magnitude."""
+    return ratio([max(FAINT, each) for each in ratios], [1.0] * len(ratios))

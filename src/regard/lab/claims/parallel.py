@@ -18,7 +18,7 @@ from regard.models.kind import parameter_count
 
 SYMBOLS = 64
 ARMS: Mapping[str, Mapping[str, Any]] = {
-    "recurrence": {"kind": "recurrent", "does": "continue text"},
+    "recurrence": {"kind": "recurrent"},
     "attention": {"kind": "language-model", "heads": 2},
 }
 MULTIPLE = 2  # of which sizes are, to be divided into heads
