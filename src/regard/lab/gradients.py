@@ -21,4 +21,5 @@ def by_place(model: nn.Module, ids: Tensor, said: Callable[[Tensor], Tensor]) ->
     finally:
         hook.remove()
     (gradient,) = torch.autograd.grad(number, given)
-    return gradient.norm(dim=-1)
+    sizes: Tensor = gradient.norm(dim=-1)
+    return sizes

@@ -28,12 +28,11 @@ def reverse(length: int, symbols: int, *chance: int, rows: int = ROWS) -> Rows:
 
 
 def recall(distance: int, symbols: int, *chance: int, rows: int = ROWS) -> Rows:
-    """A symbol (1 … symbols), others (as many more) that tell nothing, a mark (0) at the distance
-    from the symbol, and the symbol again, which is asked for."""
-    draw = generator(*chance)
-    symbol = torch.randint(1, symbols + 1, (rows, 1), generator=draw)
-    others = torch.randint(symbols + 1, 2 * symbols + 1, (rows, distance - 1), generator=draw)
-    ids = torch.cat([symbol, others, torch.zeros(rows, 1, dtype=torch.long), symbol], dim=1)
+    """A symbol (2 … symbols + 1), silence (1), a mark (0) at the distance from the symbol, and the
+    symbol again, which is asked for."""
+    symbol = torch.randint(2, symbols + 2, (rows, 1), generator=generator(*chance))
+    silence = torch.ones(rows, distance - 1, dtype=torch.long)
+    ids = torch.cat([symbol, silence, torch.zeros(rows, 1, dtype=torch.long), symbol], dim=1)
     asked = torch.zeros(rows, distance + 1, dtype=torch.bool)
     asked[:, -1] = True
     return Rows(ids, asked)
