@@ -1,5 +1,6 @@
 """The verdict on what is parallel follows from the evidence, both ways; chains are counted."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from regard.lab.claim import judge
 from regard.lab.claims.parallel import ARMS, Spec, longest_chain
 
 
-def planted(chains: dict[str, float], falls: dict[str, float]) -> dict[str, Any]:
+def planted(chains: Mapping[str, float], falls: Mapping[str, float]) -> dict[str, Any]:
     """Chains that grow by so many for each word; time per word that falls with such an exponent."""
     rows = [
         {
