@@ -14,7 +14,6 @@ from regard.attention.masks import View
 from regard.attention.multihead import MultiHead
 from regard.blocks.residual import Residual
 
-
 M = TypeVar("M", bound=Memory)
 
 
