@@ -27,6 +27,17 @@ def reverse(length: int, symbols: int, *chance: int, rows: int = ROWS) -> Rows:
     return Rows(ids, asked)
 
 
+def recall(distance: int, symbols: int, *chance: int, rows: int = ROWS) -> Rows:
+    """A symbol (2 … symbols + 1), silence (1), a mark (0) at the distance from the symbol, and the
+    symbol again, which is asked for."""
+    symbol = torch.randint(2, symbols + 2, (rows, 1), generator=generator(*chance))
+    silence = torch.ones(rows, distance - 1, dtype=torch.long)
+    ids = torch.cat([symbol, silence, torch.zeros(rows, 1, dtype=torch.long), symbol], dim=1)
+    asked = torch.zeros(rows, distance + 1, dtype=torch.bool)
+    asked[:, -1] = True
+    return Rows(ids, asked)
+
+
 def several(names: int, things: int, places: int, *chance: int, rows: int = ROWS) -> Rows:
     """A list of all names, each with a thing; some names; their things in that order, asked for.
 

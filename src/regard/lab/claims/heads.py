@@ -42,9 +42,9 @@ class Spec(Claim):
         "language models, equal but for the number of their heads, read a list of four names, "
         "each with a thing, and a question of one to four names, and must say all their things at "
         "once, in the order of the question. What stands in the list does not know which place in "
-        "the answer it will have: one head can only tell by seeing each a little less. In first trials "
-        "with two places one head learned that too, only more slowly; so it is the most places that "
-        "are judged, and all are shown."
+        "the answer it will have: one head can only tell by seeing each a little less. In first "
+        "trials with two places one head learned that too, only more slowly; so it is the most "
+        "places that are judged, and all are shown."
     )
     criteria: ClassVar[Mapping[str, Criterion]] = {
         "operations": Criterion("operations of matrix products, many heads over one", at_most=1.0),

@@ -1,0 +1,168 @@
+"""Two words meet at once in attention; in word windows they meet after enough layers."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+import torch
+from pydantic import Field
+
+from regard.lab.bench import Bench, generator
+from regard.lab.claim import Claim, Criterion, Evidence
+from regard.lab.exhibits import Exhibit, Plot, Table
+from regard.lab.gradients import by_place
+from regard.lab.intervals import Interval, exactly
+from regard.models.kind import ModelSpec
+
+SYMBOLS = 16
+DIM = 16
+
+
+class Spec(Claim):
+    number: ClassVar[int] = 4
+    title: ClassVar[str] = "How far apart words can meet"
+    statement: ClassVar[str] = (
+        "In word windows, words that are far apart interact only through a stack of layers, whose "
+        "depth grows with the distance; in self-attention all words interact in every layer."
+    )
+    experiment: ClassVar[str] = (
+        "Of language models as they are drawn, of word windows and of attention, the gradient of "
+        "what the last word says is taken at every word before it, in double precision. The "
+        "distance of the farthest word where it is not zero is how far the model can look, "
+        "exactly. Windows of several widths and depths are asked; attention with one layer."
+    )
+    criteria: ClassVar[Mapping[str, Criterion]] = {
+        "windows": Criterion(
+            "distance that windows reach, over layers × (window − 1)", at_least=1, at_most=1
+        ),
+        "attention": Criterion(
+            "distance that one layer of attention reaches, over all there is", at_least=1
+        ),
+        "filled": Criterion(
+            "share of the words within that distance that make a difference", at_least=1
+        ),
+        "depth": Criterion(
+            "layers needed to cross the text, narrowest windows over attention", at_least=2
+        ),
+    }
+    quick: ClassVar[Mapping[str, Any]] = {
+        "windows": (3, 5),
+        "layers": (1, 2, 4, 8),
+        "length": 33,
+        "seeds": 2,
+    }
+
+    windows: tuple[Annotated[int, Field(gt=1)], ...] = Field(
+        (2, 3, 5, 9), min_length=1, description="widths, each of them"
+    )
+    layers: tuple[Annotated[int, Field(gt=0)], ...] = Field(
+        (1, 2, 4, 8, 16, 32, 64), min_length=1, description="depths, each of them"
+    )
+    length: int = Field(65, gt=1, description="words of the text")
+
+    def gather(self, bench: Bench) -> Evidence:
+        stacks: list[dict[str, int]] = []
+        attention: list[dict[str, int]] = []
+        with bench.plan(self.seeds * (len(self.windows) * len(self.layers) + 1), "models"):
+            for seed in range(self.seeds):
+                attention.append({"seed": seed, **self._reached("language-model", 1, seed)})
+                bench.advance(1)
+                for window in self.windows:
+                    for layers in self.layers:
+                        found = self._reached("word-window", layers, seed, window)
+                        stacks.append({"seed": seed, "window": window, "layers": layers, **found})
+                        bench.advance(1)
+        return {"windows": stacks, "attention": attention}
+
+    def _reached(self, kind: str, layers: int, seed: int, window: int = 0) -> dict[str, int]:
+        """How far the last word looks, and at how many of the words before it."""
+        settings: dict[str, Any] = {"kind": kind, "layers": layers, "dim": DIM, "dropout": 0.0}
+        if kind == "word-window":
+            settings |= {"does": "continue text", "window": window}
+        else:
+            settings |= {"heads": 2, "inner": 2 * DIM, "max_length": self.length}
+        torch.manual_seed(seed)
+        model = ModelSpec.model_validate(settings).build(SYMBOLS).double().eval()
+        chance = generator(seed, layers, window)
+        ids = torch.randint(SYMBOLS, (1, self.length), generator=chance)
+        # Not all logits alike: a norm keeps some sums the same whatever comes in.
+        weights = torch.randn(SYMBOLS, generator=chance, dtype=torch.double)
+        sizes = by_place(model, ids, lambda logits: (logits[0, -1] * weights).sum())[0]
+        distances = [self.length - 1 - int(place) for place in sizes.nonzero()]
+        return {"distance": max(distances), "words": len(distances) - 1}
+
+    def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
+        """All was computed, nothing sampled: one model that is otherwise refutes the rule."""
+        stacks, attention, most = evidence["windows"], evidence["attention"], self.length - 1
+        return {
+            "windows": _worst([row["distance"] / min(_promised(row), most) for row in stacks]),
+            "attention": _worst([row["distance"] / most for row in attention]),
+            "filled": _worst([row["words"] / row["distance"] for row in (*stacks, *attention)]),
+            "depth": _layers_to_cross(stacks, min(self.windows), most),
+        }
+
+    def show(self, evidence: Evidence) -> list[Exhibit]:
+        most = self.length - 1
+        rows = [
+            [
+                f"{window} words",
+                *(
+                    _told([row["distance"] for row in _of(evidence["windows"], window, layers)])
+                    for layers in self.layers
+                ),
+                _in_words(_layers_to_cross(evidence["windows"], window, most)),
+            ]
+            for window in self.windows
+        ]
+        reached = _told([row["distance"] for row in evidence["attention"]])
+        rows.append(["attention", reached, *("" for _ in self.layers[1:]), "1"])
+        head = ["windows of", *(f"{n} layer{'s' * (n > 1)}" for n in self.layers), "to cross all"]
+        series = {
+            f"windows of {window}": {
+                float(layers): _range(
+                    [row["distance"] for row in _of(evidence["windows"], window, layers)]
+                )
+                for layers in self.layers
+            }
+            for window in self.windows
+        }
+        one = _range([row["distance"] for row in evidence["attention"]])
+        series["attention"] = {float(min(self.layers)): one}
+        return [
+            Table(f"The farthest word seen, of {most} before the last", head, rows),
+            Plot("How far the last word looks", "layers", "words", series, log_x=True, log_y=True),
+        ]
+
+
+def _promised(row: Mapping[str, int]) -> int:
+    return row["layers"] * (row["window"] - 1)
+
+
+def _of(rows: list[dict[str, int]], window: int, layers: int) -> list[dict[str, int]]:
+    return [row for row in rows if (row["window"], row["layers"]) == (window, layers)]
+
+
+def _layers_to_cross(rows: list[dict[str, int]], window: int, most: int) -> Interval:
+    """The fewest that were enough; where none were, more than were tried."""
+    ours = [row for row in rows if row["window"] == window]
+    enough = [row["layers"] for row in ours if row["distance"] >= most]
+    if enough:
+        return exactly(min(enough))
+    more = 1.0 + max(row["layers"] for row in ours)
+    return Interval(more, more, float("inf"))
+
+
+def _in_words(layers: Interval) -> str:
+    sure = layers.low == layers.high
+    return f"{layers.mean:.0f}" if sure else f"more than {layers.mean - 1:.0f}"
+
+
+def _worst(shares: list[float]) -> Interval:
+    return exactly(max(shares, key=lambda share: abs(share - 1)))
+
+
+def _range(values: list[float]) -> Interval:
+    return Interval(sum(values) / len(values), min(values), max(values))
+
+
+def _told(values: list[int]) -> str:
+    return str(values[0]) if len(set(values)) == 1 else f"{min(values)} to {max(values)}"

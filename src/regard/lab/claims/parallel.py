@@ -1,0 +1,192 @@
+"""Recurrence goes word by word; attention takes all words at once."""
+
+from collections.abc import Callable, Mapping
+from itertools import product
+from statistics import median
+from typing import Annotated, Any, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.lab.bench import Bench, generator
+from regard.lab.claim import Claim, Criterion, Evidence
+from regard.lab.exhibits import Exhibit, Plot, Table
+from regard.lab.intervals import Interval, difference, exactly, exponent, interval, ratio
+from regard.lab.sizing import sized
+from regard.models.kind import parameter_count
+
+SYMBOLS = 64
+ARMS: Mapping[str, Mapping[str, Any]] = {
+    "recurrence": {"kind": "recurrent"},
+    "attention": {"kind": "language-model", "heads": 2},
+}
+MULTIPLE = 2  # of which sizes are, to be divided into heads
+
+
+class Spec(Claim):
+    number: ClassVar[int] = 2
+    title: ClassVar[str] = "Recurrence cannot be parallel"
+    statement: ClassVar[str] = (
+        "Forward and backward passes of recurrent models have O(n) operations that cannot be "
+        "parallelised, since each state needs the one before; in attention their number is O(1), "
+        "whatever the length n."
+    )
+    experiment: ClassVar[str] = (
+        "A recurrent and an attentive language model with one layer and as many parameters read "
+        "texts of growing length. The longest chain of operations each of which needs the one "
+        "before is counted in the graph by which gradients go back from all that is said; an "
+        "operation on a whole tensor counts as one. Then the time of a pass forward and back is "
+        "taken, one text at a time, both models and all lengths in turns."
+    )
+    criteria: ClassVar[Mapping[str, Criterion]] = {
+        "recurrent_chain": Criterion(
+            "operations in the chain for each word, recurrence", at_least=1
+        ),
+        "attentive_chain": Criterion("the same, attention", at_least=0, at_most=0),
+        "recurrent_time": Criterion(
+            "exponent of the time per word in n, recurrence (0: more words gain nothing)",
+            at_least=-0.2,
+        ),
+        "gained": Criterion("the same, recurrence less attention", at_least=0),
+        "slower": Criterion(
+            "time per word at the largest n, recurrence over attention", at_least=1
+        ),
+    }
+    quick: ClassVar[Mapping[str, Any]] = {
+        "lengths": (8, 32, 128),
+        "parameters": 20_000,
+        "rounds": 5,
+        "seeds": 1,
+    }
+
+    lengths: tuple[Annotated[int, Field(gt=0)], ...] = Field(
+        (16, 32, 64, 128, 256, 512, 1024), min_length=2, description="n, each of them"
+    )
+    parameters: int = Field(100_000, gt=0, description="of each model, about")
+    rounds: int = Field(7, gt=1, description="in which all are timed, of each seed")
+
+    def gather(self, bench: Bench) -> Evidence:
+        common = {"layers": 1, "dropout": 0.0, "max_length": max(self.lengths)}
+        specs = {
+            arm: sized({**given, **common}, self.parameters, SYMBOLS, MULTIPLE)
+            for arm, given in ARMS.items()
+        }
+        rows: list[dict[str, Any]] = []
+        counts: dict[str, int] = {}
+        with bench.plan(self.seeds * self.rounds * len(ARMS) * len(self.lengths), "passes"):
+            for seed in range(self.seeds):
+                passes: dict[str, Callable[[], Tensor]] = {}
+                for arm, spec in specs.items():
+                    torch.manual_seed(seed)
+                    model = spec.build(SYMBOLS).to(bench.device)
+                    counts[arm] = parameter_count(model)
+                    for length in self.lengths:
+                        passes[f"{arm} {length}"] = _pass(model, _text(seed, length, bench.device))
+                taken = bench.seconds(passes, self.rounds)
+                for arm, length in product(ARMS, self.lengths):
+                    there = f"{arm} {length}"
+                    found = {"chain": longest_chain(passes[there]()), "seconds": taken[there]}
+                    rows.append({"seed": seed, "arm": arm, "length": length, **found})
+        return {"parameters": counts, "passes": rows}
+
+    def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
+        rows = evidence["passes"]
+        slopes = {arm: self._exponents(rows, arm) for arm in ARMS}
+        last = {arm: _seconds(rows, arm, max(self.lengths)) for arm in ARMS}
+        return {
+            "recurrent_chain": self._for_each_word(rows, "recurrence"),
+            "attentive_chain": self._for_each_word(rows, "attention"),
+            "recurrent_time": interval(slopes["recurrence"]),
+            "gained": difference(slopes["recurrence"], slopes["attention"]),
+            "slower": ratio(last["recurrence"], last["attention"]),
+        }
+
+    def _for_each_word(self, rows: list[dict[str, Any]], arm: str) -> Interval:
+        """By how much the chain grows from the shortest to the longest text; counted, not drawn."""
+        least, most = min(self.lengths), max(self.lengths)
+        grown = _chains(rows, arm, most)[0] - _chains(rows, arm, least)[0]
+        return exactly(grown / (most - least))
+
+    def _exponents(self, rows: list[dict[str, Any]], arm: str) -> list[float]:
+        """Of the time per word in n, one for each round."""
+        rounds = zip(*(_seconds(rows, arm, length) for length in self.lengths), strict=True)
+        return [
+            exponent(self.lengths, [t / n for t, n in zip(each, self.lengths, strict=True)]).mean
+            for each in rounds
+        ]
+
+    def show(self, evidence: Evidence) -> list[Exhibit]:
+        rows, counts = evidence["passes"], evidence["parameters"]
+        table = [
+            [
+                str(length),
+                *(str(_chains(rows, arm, length)[0]) for arm in ARMS),
+                *(f"{1e3 * median(_seconds(rows, arm, length)):.3g}" for arm in ARMS),
+            ]
+            for length in self.lengths
+        ]
+        head = ["n", *(f"chain, {arm}" for arm in ARMS), *(f"ms, {arm}" for arm in ARMS)]
+        chains = {
+            arm: {float(n): exactly(_chains(rows, arm, n)[0]) for n in self.lengths} for arm in ARMS
+        }
+        times = {
+            arm: {
+                float(n): interval([1e6 * each / n for each in _seconds(rows, arm, n)])
+                for n in self.lengths
+            }
+            for arm in ARMS
+        }
+        told = ", ".join(f"{arm} {count:,}" for arm, count in counts.items())
+        return [
+            Table(f"A pass forward and back (parameters: {told})", head, table),
+            Plot("The longest chain", "n", "operations", chains, log_x=True, log_y=True),
+            Plot("Time per word", "n", "microseconds", times, log_x=True, log_y=True),
+        ]
+
+
+def longest_chain(result: Tensor) -> int:
+    """The most operations, each of which needs the one before, between any input and a result.
+
+    Counted in the graph of gradients, which has a node for each operation. By a walk that has a
+    list of its own: a chain can be longer than Python's calls may be deep.
+    """
+    longest: dict[Any, int] = {}
+    waiting: list[Any] = [result.grad_fn]
+    while waiting:
+        node = waiting[-1]
+        before = [each for each, _ in node.next_functions if each is not None]
+        unknown = [each for each in before if each not in longest]
+        if unknown:
+            waiting.extend(unknown)
+            continue
+        waiting.pop()
+        leaf = not before  # where gradients gather: no operation
+        longest[node] = 0 if leaf else 1 + max(longest[each] for each in before)
+    return longest[result.grad_fn]
+
+
+def _pass(model: nn.Module, ids: Tensor) -> Callable[[], Tensor]:
+    def run() -> Tensor:
+        said: Tensor = model(ids).sum()
+        said.backward()  # type: ignore[no-untyped-call]
+        return said
+
+    return run
+
+
+def _text(seed: int, length: int, device: torch.device) -> Tensor:
+    return torch.randint(SYMBOLS, (1, length), generator=generator(seed, length)).to(device)
+
+
+def _seconds(rows: list[dict[str, Any]], arm: str, length: int) -> list[float]:
+    """Of all rounds of all seeds."""
+    return [each for row in _of(rows, arm, length) for each in row["seconds"]]
+
+
+def _chains(rows: list[dict[str, Any]], arm: str, length: int) -> list[int]:
+    return [row["chain"] for row in _of(rows, arm, length)]
+
+
+def _of(rows: list[dict[str, Any]], arm: str, length: int) -> list[dict[str, Any]]:
+    return [row for row in rows if (row["arm"], row["length"]) == (arm, length)]

@@ -1,0 +1,58 @@
+"""The verdict on cost by length follows from the evidence, both ways; and bytes are counted."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from regard.lab.claim import judge
+from regard.lab.claims.quadratic import WAYS, Spec, bytes_kept
+
+
+def planted(times: tuple[float, ...], memories: tuple[float, ...]) -> dict[str, Any]:
+    """Costs that grow with such exponents, one for each way."""
+    rows = [
+        {
+            "seed": seed,
+            "way": way,
+            "length": length,
+            "bytes": round(1000 * length**memory),
+            "seconds": [(1 + 0.01 * turn) * length**time for turn in range(5)],
+        }
+        for seed in range(2)
+        for way, time, memory in zip(WAYS, times, memories, strict=True)
+        for length in Spec().lengths
+    ]
+    return {"passes": rows}
+
+
+def test_supported_where_attention_is_quadratic_and_recurrence_linear() -> None:
+    assert judge(Spec, Spec().weigh(planted((1.9, 2.05, 1.0), (2, 1, 1))))[1] == "supported"
+
+
+@pytest.mark.parametrize(
+    ("times", "memories", "failing"),
+    [
+        ((1.1, 2, 1), (2, 1, 1), {"written_time"}),
+        ((2, 1.1, 1), (2, 1, 1), {"fused_time"}),
+        ((2, 2, 2), (2, 1, 1), {"recurrent_time"}),
+        ((2, 2, 1), (1, 1, 1), {"written_memory"}),
+        ((2, 2, 1), (2, 1, 2), {"recurrent_memory"}),
+    ],
+)
+def test_not_supported_where_something_is_otherwise(
+    times: tuple[float, ...], memories: tuple[float, ...], failing: set[str]
+) -> None:
+    outcomes, verdict = judge(Spec, Spec().weigh(planted(times, memories)))
+    assert {name for name, outcome in outcomes.items() if outcome == "fails"} == failing
+    assert verdict == "not supported here"
+
+
+def test_each_storage_that_is_kept_is_counted_once_and_what_is_given_not() -> None:
+    x = torch.ones(100, requires_grad=True)
+    assert bytes_kept(lambda: x * x, []) == 400
+    assert bytes_kept(lambda: x * x, [x]) == 0
+    assert bytes_kept(lambda: x.exp(), [x]) == 400
+    assert bytes_kept(lambda: x.exp().sin().exp(), [x]) == 800
+    assert bytes_kept(lambda: x.exp() * x.view(10, 10).view(100), [x]) == 400
+    assert bytes_kept(lambda: x + x, []) == 0

@@ -1,0 +1,29 @@
+"""Models that are compared have as many parameters."""
+
+from typing import Any
+
+import pytest
+
+from regard.errors import ConfigError
+from regard.lab.sizing import WITHIN, sized
+from regard.models.kind import parameter_count
+
+KINDS: list[dict[str, Any]] = [
+    {"kind": "recurrent"},
+    {"kind": "recurrent", "cell": "lstm", "layers": 2},
+    {"kind": "word-window", "window": 4, "layers": 2},
+    {"kind": "language-model", "heads": 2, "layers": 1},
+]
+
+
+@pytest.mark.parametrize("settings", KINDS, ids=lambda each: each["kind"])
+@pytest.mark.parametrize("parameters", [150_000, 300_000])
+def test_every_kind_comes_near(settings: dict[str, Any], parameters: int) -> None:
+    spec = sized(settings, parameters, vocabulary=20, multiple=2)
+    assert spec.dim % 2 == 0  # type: ignore[attr-defined]
+    assert parameter_count(spec.build(20)) == pytest.approx(parameters, rel=WITHIN)
+
+
+def test_a_number_that_no_size_has_is_refused() -> None:
+    with pytest.raises(ConfigError, match="the nearest has"):
+        sized(KINDS[0], 1000, vocabulary=20, multiple=32)
