@@ -21,6 +21,7 @@ def planted(far: dict[str, float], left: dict[str, float], near: float = 0.99) -
             "arm": arm,
             "seed": seed,
             "distance": distance,
+            "rate": 0.01,
             "losses": [2.0, 1.0],
             "recalled": (far[arm] if distance == max(Spec().distances) else near) + 0.001 * seed,
             "gradient_before": left[arm] * (1 + 0.01 * seed),
