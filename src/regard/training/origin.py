@@ -71,11 +71,8 @@ def _model(given: Any, job: JobSpec, folder: Path, run: Run) -> Any:
     if not isinstance(given, Mapping):
         return given
     theirs = validate(ModelSpec, run.model, f"init: {folder / runs.DESCRIPTION}: model")
-    suiting = theirs.kind() if job.does in theirs.can else able(job.does)[0]
-    kind = given.get("kind", suiting)
-    own = type(ModelSpec.model_validate({"kind": kind}))
-    common = next(each for each in type(theirs).__mro__ if issubclass(own, each))
-    assert issubclass(common, ModelSpec)
+    kind = given.get("kind", _next_of_kin(theirs, job.does))
+    common = _common(theirs, kind)
     # A named size speaks for the keys that it sets.
     left_out = {"kept_heads", *SIZES.get(str(given.get("size")), ())}
     keys = [key for key in common.model_fields if key not in left_out]
@@ -83,6 +80,21 @@ def _model(given: Any, job: JobSpec, folder: Path, run: Run) -> Any:
     if kept := getattr(theirs, "kept_heads", None):
         filled.setdefault("kept_heads", _kept_heads(filled, kept))
     return filled
+
+
+def _next_of_kin(theirs: ModelSpec, does: str) -> str:
+    """The kind that they are, or of those that can do this the one that has most in common."""
+    if does in theirs.can:
+        return theirs.kind()
+    return max(able(does), key=lambda kind: len(_common(theirs, kind).model_fields))
+
+
+def _common(theirs: ModelSpec, kind: str) -> type[ModelSpec]:
+    """The settings that they share with a kind."""
+    own = type(ModelSpec.model_validate({"kind": kind}))
+    common = next(each for each in type(theirs).__mro__ if issubclass(own, each))
+    assert issubclass(common, ModelSpec)
+    return common
 
 
 def _kept_heads(model: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
