@@ -211,12 +211,25 @@ def _points(result: dict[str, Any]) -> dict[str, dict[int, tuple[float, float]]]
                 for row in result["rows"]
                 if (row["arm"], row["labels"]) == (arm, labels)
             ]
-            half = 0.0
-            if len(scores) > 1:
-                spread = statistics.stdev(scores) / len(scores) ** 0.5
-                half = STUDENT.get(len(scores), 2.571) * spread
-            points[arm][labels] = (statistics.mean(scores), half)
+            points[arm][labels] = _interval(scores)
     return points
+
+
+def _gain(result: dict[str, Any], labels: int) -> tuple[float, float]:
+    """Of the pretrained one, and half its interval: seeds are paired, they have the same texts."""
+    rows = [row for row in result["rows"] if row["labels"] == labels]
+    by_arm = {arm: {row["seed"]: row["test"] for row in rows if row["arm"] == arm} for arm in ARMS}
+    before, after = (by_arm[arm] for arm in ARMS)
+    return _interval([100 * (after[seed] - before[seed]) for seed in before])
+
+
+def _interval(scores: list[float]) -> tuple[float, float]:
+    """The mean, and half its 95 % interval."""
+    half = 0.0
+    if len(scores) > 1:
+        spread = statistics.stdev(scores) / len(scores) ** 0.5
+        half = STUDENT.get(len(scores), 2.571) * spread
+    return statistics.mean(scores), half
 
 
 def draw(result: dict[str, Any]) -> str:
@@ -246,8 +259,10 @@ def describe(result: dict[str, Any]) -> str:
     rows = [
         [arm, *(f"{mean:.1f} ± {half:.1f}" for mean, half in points[arm].values())] for arm in ARMS
     ]
-    gains = [points[ARMS[1]][each][0] - points[ARMS[0]][each][0] for each in labels]
-    rows.append(["difference", *(f"{gain:+.1f}" for gain in gains)])
+    gains = [_gain(result, each) for each in labels]
+    rows.append(
+        ["difference, seed by seed", *(f"{gain:+.1f} ± {half:.1f}" for gain, half in gains)]
+    )
     blank = [""] * (len(labels) - 1)
     rows += [
         [name, *blank, f"{100 * found['test']:.1f}"] for name, found in result["others"].items()
