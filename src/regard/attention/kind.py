@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from regard.attention.cache import KeyValues
 from regard.attention.masks import View
 from regard.config import Kind
 from regard.errors import ConfigError
@@ -34,6 +35,11 @@ class Attention(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """The same answers, by way of the weights (B, H, T, S), which come second."""
         raise NotImplementedError
+
+    def remember(self, past: KeyValues | None, new: KeyValues) -> KeyValues:
+        """What is kept of the words so far for those to come: all of it, unless a kind that never
+        looks at the rest says otherwise. The places of what is kept end where the view's do."""
+        return new if past is None else past.append(new)
 
     def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
         """What the softmax is given (B, H, T, S): q·k / √K and the bias; −∞ where none may look."""

@@ -6,7 +6,7 @@ holds all three for one call; every layer of a model shares it, so its dense for
 most once.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -93,6 +93,13 @@ class View:
             same = self.documents[:, None, :, None] == self.documents[:, None, None, :]
             allowed = _both(allowed, same)
         return allowed
+
+    def of_last(self, kept: int) -> "View":
+        """The same where only the last keys are left to be seen; itself where all are."""
+        if kept == len(self.keys):
+            return self
+        padding = None if self.padding is None else self.padding[:, -kept:]
+        return replace(self, keys=self.keys[-kept:], padding=padding)
 
     @property
     def plainly_causal(self) -> bool:

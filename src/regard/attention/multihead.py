@@ -58,6 +58,13 @@ class MultiHead(nn.Module):
         memory = KeyValues(rotate(self._split(k), positions), self._split(v))
         return rotate(self._split(q), positions), memory
 
+    def look_back(
+        self, q: Tensor, new: KeyValues, past: KeyValues | None, view: View
+    ) -> tuple[Tensor, KeyValues]:
+        """What new words find in themselves and in the past, and the past of those to come."""
+        memory = self.attention.remember(past, new)
+        return self(q, memory, view.of_last(memory.keys.size(2))), memory
+
     def forward(self, q: Tensor, memory: KeyValues, view: View) -> Tensor:
         """What the queries find in the memory, heads merged: (B, T, D)."""
         if self.key_heads < self.heads:

@@ -52,8 +52,8 @@ class DecoderBlock(nn.Module):
 
     def _look_back(self, x: Tensor, past: Sight[KeyValues]) -> tuple[Tensor, KeyValues]:
         q, new = self.attention.project(self.around_attention.enter(x), past.view.queries)
-        memory = new if past.memory is None else past.memory.append(new)
-        return self.around_attention.leave(x, self.attention(q, memory, past.view)), memory
+        found, memory = self.attention.look_back(q, new, past.memory, past.view)
+        return self.around_attention.leave(x, found), memory
 
     def _look_across(self, x: Tensor, source: Sight[KeyValues]) -> Tensor:
         assert self.cross is not None
