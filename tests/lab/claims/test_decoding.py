@@ -9,6 +9,8 @@ from regard.lab.claim import judge
 from regard.lab.claims.decoding import MOST, WAYS, Spec, Telling, _one_call_or_many
 from regard.models.kind import ModelSpec
 
+SPEC = Spec(ahead=(2, 4))
+
 
 def planted(
     at_once: int = 90, guessed: int = 40, time: float = 0.6, cached: float = 0.1
@@ -20,11 +22,12 @@ def planted(
             "words": 100,
             "calls": 100,
             "calls_at_once": at_once + seed,
-            "calls_guessed": guessed + seed,
-            "guesses": 90,
-            "same": [True] * 5,
+            "guessed": {
+                "2": {"calls": guessed + seed, "guesses": 90, "same": [True] * 5},
+                "4": {"calls": 95 + seed, "guesses": 200, "same": [True] * 5},
+            },
             "given": 1e-6 * (1 + seed),
-            "seconds": {"plainly": [1.0, 1.01], "guessed": [time, time + 0.01]},
+            "seconds": {"plainly": [1.0, 1.01], "2": [time, time + 0.01], "4": [3.0, 3.1]},
             "example": "",
         }
         for seed in range(3)
@@ -38,7 +41,7 @@ def planted(
 
 
 def test_supported_where_words_wait_for_words_and_guesses_win_time() -> None:
-    assert judge(Spec, Spec().weigh(planted()))[1] == "supported"
+    assert judge(Spec, SPEC.weigh(planted()))[1] == "supported"
 
 
 @pytest.mark.parametrize(
@@ -51,15 +54,15 @@ def test_supported_where_words_wait_for_words_and_guesses_win_time() -> None:
     ],
 )
 def test_not_supported_where_one_fails(evidence: dict[str, Any], failing: str) -> None:
-    outcomes, verdict = judge(Spec, Spec().weigh(evidence))
+    outcomes, verdict = judge(Spec, SPEC.weigh(evidence))
     assert (outcomes[failing], verdict) == ("fails", "not supported here")
 
 
 def test_not_supported_where_guesses_change_what_is_said() -> None:
     evidence = planted()
     for each in evidence["said"]:
-        each["same"] = [True, False]
-    assert judge(Spec, Spec().weigh(evidence))[0]["same"] == "fails"
+        each["guessed"]["2"]["same"] = [True, False] * 5
+    assert judge(Spec, SPEC.weigh(evidence))[0]["same"] == "fails"
 
 
 def models() -> list[Any]:
@@ -72,18 +75,18 @@ def models() -> list[Any]:
 @pytest.mark.parametrize("begun", [[1, 2], [1, 5, 7], [3, 3, 3, 9]])
 def test_all_ways_say_the_same_in_as_many_calls_as_they_need(begun: list[int]) -> None:
     large, small = models()
-    told = Telling(large, small, end=0, ahead=3)
-    plainly, guessed = told.one_by_one(begun), told.with_guesses(begun)
+    told = Telling(large, small, end=0)
+    plainly, guessed = told.one_by_one(begun), told.with_guesses(begun, 3)
     assert plainly.words == guessed.words
     assert plainly.calls == len(plainly.words) <= MOST
-    assert len(guessed.words) / (told.ahead + 1) <= guessed.calls <= len(guessed.words)
+    assert len(guessed.words) / (3 + 1) <= guessed.calls <= len(guessed.words)
     assert 1 <= told.at_once(begun, plainly) <= len(plainly.words)
 
 
 def test_a_model_as_its_own_draft_is_always_right() -> None:
     large, _ = models()
-    told = Telling(large, large, end=11, ahead=3)
-    said = told.with_guesses([1, 2])
+    told = Telling(large, large, end=11)
+    said = told.with_guesses([1, 2], 3)
     assert said.words == told.one_by_one([1, 2]).words
     assert said.calls == -(-len(said.words) // 4)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import Any, ClassVar
 
@@ -43,7 +44,8 @@ class Spec(Claim):
         "A language model and a smaller one learn the English sentences of the bundled corpus, and "
         "go on from the first two words of sentences held out, greedily. Calls of the model are "
         "counted for each word said: one by one; with all places guessed at once and guessed again "
-        "until they are right; and with the smaller model guessing a few words ahead. A text that "
+        "until they are right; and with the smaller model guessing a few words ahead: how many is "
+        "chosen by the time it takes with the first seed, and judged on the others. A text that "
         "is given is read in one call and word by word, and the logits compared. The time of one "
         "more word is measured for growing texts, with and without a cache, in plain torch, and a "
         "power of the length fitted in each round."
@@ -72,6 +74,7 @@ class Spec(Claim):
         "dim": 32,
         "layers": 3,
         "draft_dim": 16,
+        "ahead": (1, 4),
         "seeds": 2,
     }
 
@@ -87,7 +90,10 @@ class Spec(Claim):
     layers: int = Field(6, gt=0, description="of the model")
     draft_dim: int = Field(64, gt=0, multiple_of=HEADS * 2, description="D of the smaller model")
     draft_layers: int = Field(1, gt=0, description="of the smaller model")
-    ahead: int = Field(4, gt=0, description="words that are guessed at a time")
+    ahead: tuple[int, ...] = Field(
+        (1, 2, 4), min_length=1, description="words that are guessed at a time, each tried"
+    )
+    seeds: int = Field(3, gt=1, description="how often everything drawn is drawn anew")
 
     @field_validator("lengths")
     @classmethod
@@ -98,7 +104,8 @@ class Spec(Claim):
 
     def gather(self, bench: Bench) -> Evidence:
         timed = len(self.lengths) * len(WAYS) * self.rounds
-        with bench.plan(timed + self.seeds * 2 * (self.steps + self.rounds)):
+        ways = 1 + len(self.ahead)
+        with bench.plan(timed + self.seeds * (2 * self.steps + ways * self.rounds)):
             times = self._times(bench)
             said = [self._said(bench, seed) for seed in range(self.seeds)]
         return {"times": times, "said": said}
@@ -143,26 +150,30 @@ class Spec(Claim):
             [tokenizer.start, *tokenizer.encode(" ".join(pair.english.split()[:OPENING]))]
             for pair in drawn.held_out[: self.openings]
         ]
-        told = Telling(large, small, tokenizer.end, self.ahead)
+        told = Telling(large, small, tokenizer.end)
         plainly = [told.one_by_one(words) for words in begun]
-        guessed = [told.with_guesses(words) for words in begun]
+        guessed = {
+            ahead: [told.with_guesses(each, ahead) for each in begun] for ahead in self.ahead
+        }
         at_once = [told.at_once(*each) for each in zip(begun, plainly, strict=True)]
         words = sum(len(each.words) for each in plainly)
-        taken = bench.seconds(
-            {
-                "plainly": lambda: [told.one_by_one(words) for words in begun],
-                "guessed": lambda: [told.with_guesses(words) for words in begun],
-            },
-            self.rounds,
-        )
+        ways: dict[str, Any] = {"plainly": lambda: [told.one_by_one(each) for each in begun]}
+        for ahead in self.ahead:
+            ways[str(ahead)] = partial(_all_told, told, begun, ahead)
+        taken = bench.seconds(ways, self.rounds)
         return {
             "parameters": [parameter_count(large), parameter_count(small)],
             "words": words,
             "calls": sum(each.calls for each in plainly),
             "calls_at_once": sum(at_once),
-            "calls_guessed": sum(each.calls for each in guessed),
-            "guesses": sum(each.guesses for each in guessed),
-            "same": [a.words == b.words for a, b in zip(plainly, guessed, strict=True)],
+            "guessed": {
+                str(ahead): {
+                    "calls": sum(each.calls for each in found),
+                    "guesses": sum(each.guesses for each in found),
+                    "same": [a.words == b.words for a, b in zip(plainly, found, strict=True)],
+                }
+                for ahead, found in guessed.items()
+            },
             "given": max(_one_call_or_many(large, row) for row in rows[: self.openings]),
             "seconds": taken,
             "example": tokenizer.decode([*begun[0], *plainly[0].words]),
@@ -194,7 +205,7 @@ class Spec(Claim):
         said, times = evidence["said"], evidence["times"]
         calls = {
             name: interval([each[name] / each["words"] for each in said])
-            for name in ("calls", "calls_at_once", "calls_guessed")
+            for name in ("calls", "calls_at_once")
         }
         grows = {
             way: interval(
@@ -202,9 +213,11 @@ class Spec(Claim):
             )
             for way in WAYS
         }
+        ahead, *_ = self._ahead(said)
+        judged = said[1:]
         guessed, plainly = (
-            [second for each in said for second in each["seconds"][way]]
-            for way in ("guessed", "plainly")
+            [second for each in judged for second in each["seconds"][way]]
+            for way in (ahead, "plainly")
         )
         return {
             "given": interval([each["given"] for each in said]),
@@ -212,10 +225,15 @@ class Spec(Claim):
             "at_once": calls["calls_at_once"],
             "uncached": grows[WAYS[0]],
             "cached": grows[WAYS[1]],
-            "same": interval([float(np.mean(each["same"])) for each in said]),
-            "fewer": calls["calls_guessed"],
+            "same": interval([float(np.mean(_of_all(each, "same"))) for each in said]),
+            "fewer": interval([_share(each, ahead) for each in judged]),
             "wins": ratio(guessed, plainly),
         }
+
+    def _ahead(self, said: Sequence[Any]) -> list[str]:
+        """How many words are guessed at a time, the quickest first, by the first seed."""
+        seconds = said[0]["seconds"]
+        return sorted(map(str, self.ahead), key=lambda each: median(seconds[each]))
 
     def show(self, evidence: Evidence) -> list[Exhibit]:
         said, times = evidence["said"], evidence["times"]
@@ -230,21 +248,18 @@ class Spec(Claim):
             [f"{length:,}", *(f"{1000 * median(times[way][at]):.2f} ms" for way in WAYS)]
             for at, length in enumerate(self.lengths)
         ]
-        accepted = [(each["words"] - each["calls_guessed"]) / each["guesses"] for each in said]
-        ways = {"one by one": "calls", "all at once": "calls_at_once", "guessed": "calls_guessed"}
         counted = [
-            [
-                way,
-                str(interval([each[name] / each["words"] for each in said])),
-                str(interval(accepted)) if way == "guessed" else "",
-            ]
-            for way, name in ways.items()
+            [way, str(interval([each[name] / each["words"] for each in said])), "", ""]
+            for way, name in {"one by one": "calls", "all at once": "calls_at_once"}.items()
         ]
+        for ahead in map(str, self.ahead):
+            columns = ([of(each, ahead) for each in said] for of in (_share, _right, _slower))
+            counted.append([f"{ahead} guessed at a time", *(str(interval(c)) for c in columns)])
         large, small = said[0]["parameters"]
         return [
             Table(
                 f"Calls of the model ({large:,} parameters; the draft has {small:,})",
-                ["said", "calls for each word", "guesses that were right"],
+                ["said", "calls for each word", "guesses that were right", "time, over one by one"],
                 counted,
             ),
             Table("Time of one more word (medians)", ["words before it", *WAYS], lengths),
@@ -300,7 +315,6 @@ class Telling:
     large: Any
     small: Any
     end: int
-    ahead: int
 
     def one_by_one(self, begun: list[int]) -> Said:
         model = Counted(self.large)
@@ -308,11 +322,11 @@ class Telling:
         (words,) = greedy(model, state, first, self.end, [MOST])
         return Said(self._ended(words), model.calls)
 
-    def with_guesses(self, begun: list[int]) -> Said:
+    def with_guesses(self, begun: list[int], ahead: int) -> Said:
         model = Counted(self.large)
         guesser = CountedGuesses(Draft(self.small, self._read(self.small, begun)[0]))
         state, first = self._read(self.large, begun)
-        words = list(speculate(model, state, int(first), self.end, MOST, guesser, self.ahead))
+        words = list(speculate(model, state, int(first), self.end, MOST, guesser, ahead))
         return Said(self._ended(words), model.calls, guesser.guesses)
 
     @torch.inference_mode()
@@ -342,6 +356,30 @@ class Telling:
         """The state after all but the last word, and that word."""
         ids = torch.tensor([begun], device=self._device)
         return model.extend(ids[:, :-1], model.start())[1], ids[:, -1]
+
+
+def _all_told(told: Telling, begun: Sequence[list[int]], ahead: int) -> None:
+    for each in begun:
+        told.with_guesses(each, ahead)
+
+
+def _share(said: Any, ahead: str) -> float:
+    """Calls for each word, with so many guessed at a time."""
+    return float(said["guessed"][ahead]["calls"] / said["words"])
+
+
+def _right(said: Any, ahead: str) -> float:
+    """The share of guesses that were right: each spares a call."""
+    found = said["guessed"][ahead]
+    return float((said["words"] - found["calls"]) / max(1, found["guesses"]))
+
+
+def _slower(said: Any, ahead: str) -> float:
+    return float(median(said["seconds"][ahead]) / median(said["seconds"]["plainly"]))
+
+
+def _of_all(said: Any, name: str) -> list[Any]:
+    return [each for found in said["guessed"].values() for each in found[name]]
 
 
 def _row(tokenizer: Tokenizer, sentence: str) -> list[int]:
