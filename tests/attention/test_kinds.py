@@ -13,6 +13,7 @@ from regard.models.kind import ModelSpec
 from regard.positions.sites import InAttention, PositionSpec, Sizes
 
 B, H, T, K = 3, 4, 7, 8
+SIZES = Sizes(dim=H * K, heads=H, key_size=K, max_length=64)
 KINDS = kinds("regard.attention")
 POSITIONS = kinds("regard.positions")
 
@@ -45,12 +46,11 @@ STRUCTURES = {
 
 
 def build(kind: str) -> Attention:
-    return AttentionSpec.model_validate(kind).build()
+    return AttentionSpec.model_validate(kind).build(SIZES)
 
 
 def position_named(kind: str) -> InAttention:
-    sizes = Sizes(dim=H * K, heads=H, key_size=K, max_length=64)
-    return PositionSpec.model_validate(kind).in_attention(sizes)
+    return PositionSpec.model_validate(kind).in_attention(SIZES)
 
 
 def queries_keys_values() -> list[Tensor]:
