@@ -104,7 +104,8 @@ class View:
         return replace(self, keys=self.keys[-kept:], padding=padding)
 
     def part(self, queries: slice, keys: slice) -> "View":
-        """The same for some of the queries and some of the keys."""
+        """The same for some of the queries and some of the keys; where there are documents, the
+        same of both."""
         asking = self.queries[queries]
         itself = self.queries is self.keys and queries == keys
         return View(
@@ -112,7 +113,7 @@ class View:
             asking,
             asking if itself else self.keys[keys],
             None if self.padding is None else self.padding[:, keys],
-            None if self.documents is None else self.documents[:, queries],
+            None if self.documents is None else self.documents[:, keys],
         )
 
     @property
