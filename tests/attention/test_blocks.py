@@ -57,7 +57,7 @@ def test_all_of_them_are_asked(of: list[str]) -> None:
 
 
 def test_none_is_no_kind() -> None:
-    with pytest.raises(ConfigError, match="of: .*at least 1 item"):
+    with pytest.raises(ConfigError, match=r"of: .*at least 1 item"):
         validate(AttentionSpec, {"kind": "alternating", "of": []}, "a test")
     with pytest.raises(ConfigError, match="there is no kind 'block', did you mean 'blocks'"):
         validate(AttentionSpec, {"kind": "alternating", "of": ["block"]}, "a test")
