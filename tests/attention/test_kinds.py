@@ -44,8 +44,15 @@ STRUCTURES = {
 }
 
 
+# Settings under which not all of a sequence as short as these is seen.
+SETTINGS = {
+    "window": {"size": 2},
+    "bigbird": {"block": 1, "window": 1, "global": 1, "random": 1},
+}
+
+
 def build(kind: str) -> Attention:
-    return AttentionSpec.model_validate(kind).build()
+    return AttentionSpec.model_validate({"kind": kind, **SETTINGS.get(kind, {})}).build()
 
 
 def position_named(kind: str) -> InAttention:
@@ -68,8 +75,15 @@ def view_of(structure: str, padded: bool) -> View:
     return View(STRUCTURES[structure], positions, positions, padding() if padded else None)
 
 
-@pytest.mark.parametrize(("kind", "position"), with_positions("causal", "padding"))
-@pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize(
+    ("kind", "position", "structure"),
+    [
+        (kind, position, structure)
+        for structure in STRUCTURES
+        for kind, position in with_positions("padding")
+        if structure == "everything" or "causal" in honours(kind)
+    ],
+)
 @pytest.mark.parametrize("padded", [False, True])
 def test_agrees_with_its_explanation_forward_and_backward(
     kind: str, position: str, structure: str, padded: bool
@@ -86,8 +100,11 @@ def test_agrees_with_its_explanation_forward_and_backward(
         assert torch.allclose(one, other, atol=1e-5)
     if view.visible is not None:
         assert (weights.masked_select(~view.visible.expand_as(weights)) == 0).all()
-        seeing = view.visible.any(-1).expand(B, H, T)
-        assert torch.allclose(weights.sum(-1)[seeing], torch.ones(()), atol=1e-5)
+        if kind not in SETTINGS:
+            seeing = view.visible.any(-1).expand(B, H, T)
+            assert torch.allclose(weights.sum(-1)[seeing], torch.ones(()), atol=1e-5)
+    total = weights.sum(-1)
+    assert (torch.isclose(total, torch.ones(()), atol=1e-5) | (total == 0)).all()
 
 
 @pytest.mark.parametrize("kind", ["reference", "fused"])

@@ -19,11 +19,18 @@ class KeyValues(NamedTuple):
 
     keys: Tensor
     values: Tensor
+    forgotten: int = 0  # places before the first of these, which nobody will look at again
 
     def append(self, new: "KeyValues") -> "KeyValues":
-        return KeyValues(
-            torch.cat([self.keys, new.keys], dim=2), torch.cat([self.values, new.values], dim=2)
+        return self._replace(
+            keys=torch.cat([self.keys, new.keys], dim=2),
+            values=torch.cat([self.values, new.values], dim=2),
         )
+
+    def last(self, places: int) -> "KeyValues":
+        """So many places at the end are kept, and the rest is forgotten."""
+        over = max(0, self.keys.size(2) - places)
+        return KeyValues(self.keys[:, :, over:], self.values[:, :, over:], self.forgotten + over)
 
     def repeated(self, times: int) -> "KeyValues":
         """Each head so many times in a row, for as many heads of queries to ask."""
@@ -32,9 +39,12 @@ class KeyValues(NamedTuple):
         )
 
     def cut(self, length: int) -> "KeyValues":
-        """The first `length` places."""
-        return KeyValues(self.keys[:, :, :length], self.values[:, :, :length])
+        """The first `length` places, or what is kept of them."""
+        kept = max(0, length - self.forgotten)
+        return self._replace(keys=self.keys[:, :, :kept], values=self.values[:, :, :kept])
 
     def reorder(self, rows: Tensor) -> "KeyValues":
         """The rows of the batch named by index: for beams, and for leaving finished ones out."""
-        return KeyValues(self.keys.index_select(0, rows), self.values.index_select(0, rows))
+        return self._replace(
+            keys=self.keys.index_select(0, rows), values=self.values.index_select(0, rows)
+        )
