@@ -164,3 +164,9 @@ def test_it_cannot_go_on_with_a_text() -> None:
     given_ = {"kind": "encoder", "attention": "bigbird", "position": "alibi"}
     with pytest.raises(ConfigError, match="cannot add a bias to its scores"):
         ModelSpec.model_validate(given_).build(10)
+
+
+def test_global_blocks_out_of_range() -> None:
+    given_ = {"kind": "encoder", "max_length": 64, "attention": {"kind": "bigbird", "global": 3}}
+    with pytest.raises(ConfigError, match="3 blocks of 64 words reach past the 64"):
+        ModelSpec.model_validate(given_).build(10)

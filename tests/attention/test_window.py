@@ -11,12 +11,11 @@ from torch import Tensor
 
 import regard
 from regard.attention import window
-from regard.attention.cache import KeyValues
+from regard.attention.cache import SLACK, KeyValues
 from regard.attention.fused import Fused
 from regard.attention.kind import Attention, AttentionSpec
 from regard.attention.masks import Causal, View, Window, look_around, look_back
 from regard.attention.reference import explain
-from regard.attention.window import SLACK
 from regard.config import kinds, validate
 from regard.decoding.speculative import Guess, Lookup, speculate
 from regard.errors import ConfigError
@@ -24,6 +23,7 @@ from regard.models.kind import ModelSpec
 from regard.positions.sites import InAttention, PositionSpec, Sizes
 
 B, H, K = 2, 2, 4
+SIZES = Sizes(H * K, H, K, max_length=64)
 CPU = torch.device("cpu")
 SMALL = {"dim": 16, "heads": 4, "inner": 32, "layers": 2, "dropout": 0.0, "max_length": 64}
 
@@ -36,7 +36,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def attention_of(size: int, dilation: int = 1) -> Attention:
     given = {"kind": "window", "size": size, "dilation": dilation}
-    return AttentionSpec.model_validate(given).build()
+    return AttentionSpec.model_validate(given).build(SIZES)
 
 
 def drawn(*shape: int) -> Tensor:
@@ -93,7 +93,7 @@ def test_equals_the_same_mask_applied_densely(
 @pytest.mark.parametrize("dilation", [1, 2])
 def test_positions_are_those_of_the_whole(position: str, causal: bool, dilation: int) -> None:
     spec = PositionSpec.model_validate(position)
-    place = spec.in_attention(Sizes(H * K, H, K, 64))
+    place = spec.in_attention(SIZES)
     view = look_back(3, 22, CPU) if causal else look_around(25, CPU)
     assert_same_as_dense(attention_of(4, dilation), Window(4, dilation), view, place)
 
@@ -193,8 +193,9 @@ def test_words_can_be_taken_back_as_far_as_the_slack(monkeypatch: pytest.MonkeyP
     for back in range(5):
         logits, _ = model.extend(ids[order, 20 - back :], state.reorder(order).cut(20 - back))
         assert torch.allclose(logits, at_once[order, 20 - back :], atol=1e-5)
-    with pytest.raises(RuntimeError, match="at most 4 can be taken back"):
-        model.step(ids[:, 10], state.cut(10))
+    for back in (6, 15):
+        with pytest.raises(ConfigError, match="can take back"):
+            model.step(ids[:, 20 - back], state.cut(20 - back))
     _, early = model.extend(ids[:, :5], model.start())  # nothing is forgotten yet
     logits, _ = model.step(ids[:, 0], early.cut(0))
     assert torch.allclose(logits, at_once[:, 0], atol=1e-5)

@@ -11,6 +11,7 @@ on how many blocks a text has, not on the texts in its batch; it is the same in 
 For encoders: a text that grows would have its blocks drawn anew at each word.
 """
 
+import math
 from typing import ClassVar, Self
 
 import torch
@@ -18,11 +19,12 @@ import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from regard.attention.fused import Fused
+from regard.attention.fused import fused
 from regard.attention.kind import Attention, AttentionSpec
 from regard.attention.masks import BigBird, Everything, View
 from regard.attention.reference import attend
-from regard.positions.sites import InAttention
+from regard.errors import ConfigError
+from regard.positions.sites import InAttention, Sizes
 
 
 class InBlocks(Attention):
@@ -30,12 +32,11 @@ class InBlocks(Attention):
         super().__init__()
         self.block, self.window, self.first = block, window, first
         self.random, self.seed = random, seed
-        self.fused = Fused()
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
         blocks = self._blocks(k.size(2))
         if self._covers(blocks):
-            return self.fused(q, k, v, view, position)
+            return fused(q, k, v, view, position)
         which, there = self._looked_at(view, len(q), blocks)
         words = self.first * self.block
         queries = _in_blocks(q, self.block)[:, self.first :].flatten(0, 1).transpose(1, 2)
@@ -45,12 +46,12 @@ class InBlocks(Attention):
         )
         places = torch.arange(real.size(1), device=q.device)
         near = View(Everything(), places[: self.block], places, real)
-        found = self.fused(queries, keys, values, near, position)  # (N, H, block, K)
+        found = fused(queries, keys, values, near, position)  # (N, H, block, K)
         rest = found.transpose(1, 2).reshape(len(q), -1, *found.shape[1::2]).transpose(1, 2)
         if not words:
             return rest[:, :, : q.size(2)]
         everywhere = View(Everything(), view.queries[:words], view.keys, view.padding)
-        ahead = self.fused(q[:, :, :words], k, v, everywhere, position)
+        ahead = fused(q[:, :, :words], k, v, everywhere, position)
         return torch.cat([ahead, rest[:, :, : q.size(2) - words]], dim=2)
 
     def explain(
@@ -65,7 +66,7 @@ class InBlocks(Attention):
         return attend(q, k, v, self._visible(view, len(q)))
 
     def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:  # noqa: ARG002
-        found = q @ k.transpose(-2, -1) / q.size(-1) ** 0.5
+        found: Tensor = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
         visible = self._visible(view, len(q))
         return found if visible is None else found.masked_fill(~visible, float("-inf"))
 
@@ -167,5 +168,10 @@ class Spec(AttentionSpec):
             )
         return self
 
-    def build(self) -> Attention:
+    def build(self, sizes: Sizes) -> Attention:
+        if self.first and (self.first - 1) * self.block >= sizes.max_length:
+            raise ConfigError(
+                f"model.attention.global: {self.first} blocks of {self.block} words reach past the "
+                f"{sizes.max_length} that model.max_length allows; give fewer or smaller blocks."
+            )
         return InBlocks(self.block, self.window, self.first, self.random, self.seed)

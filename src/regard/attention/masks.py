@@ -12,6 +12,8 @@ from functools import cached_property, lru_cache
 import torch
 from torch import Tensor
 
+from regard.errors import ConfigError
+
 
 class Mask:
     """A predicate over positions: may a query at i look at a key at j?"""
@@ -158,6 +160,19 @@ class View:
         alone = isinstance(self.structure, Everything)
         return replace(self, structure=structure if alone else self.structure & structure)
 
+    def part(self, queries: slice, keys: slice) -> "View":
+        """The same for some of the queries and some of the keys; where there are documents, the
+        same of both."""
+        asking = self.queries[queries]
+        itself = self.queries is self.keys and queries == keys
+        return View(
+            self.structure,
+            asking,
+            asking if itself else self.keys[keys],
+            None if self.padding is None else self.padding[:, keys],
+            None if self.documents is None else self.documents[:, keys],
+        )
+
     @property
     def plainly_causal(self) -> bool:
         """The same positions on both sides and nothing else: the mask a fused kernel knows."""
@@ -166,6 +181,15 @@ class View:
             and self.padding is None
             and self.documents is None
             and self.queries is self.keys
+        )
+
+
+def only_around_or_back(view: View, kind: str) -> None:
+    """For kinds that have no pairs to mask, only sums: over all real words, or those up to one."""
+    if not isinstance(view.structure, (Everything, Causal)) or view.documents is not None:
+        raise ConfigError(
+            f"attention '{kind}' can look at all words or at the past, not by another mask; "
+            f"choose another kind of attention (fused can)."
         )
 
 

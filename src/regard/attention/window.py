@@ -20,13 +20,12 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from regard.attention import reference
-from regard.attention.cache import KeyValues
-from regard.attention.fused import Fused
+from regard.attention.cache import SLACK, KeyValues
+from regard.attention.fused import fused
 from regard.attention.kind import ALL, Attention, AttentionSpec
 from regard.attention.masks import Causal, View, Window
-from regard.positions.sites import InAttention
+from regard.positions.sites import InAttention, Sizes
 
-SLACK = 64  # words beyond the window that decoding keeps, for as many to be taken back
 BLOCK = 128  # queries at a time: fewer make more of the same keys, more look at keys in vain
 
 
@@ -34,18 +33,17 @@ class Windowed(Attention):
     def __init__(self, size: int, dilation: int) -> None:
         super().__init__()
         self.window = Window(size, dilation)
-        self.fused = Fused()
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
         cut = Blocks.of(self.window, view)
         if k.size(2) <= cut.reach * cut.dilation:  # one block would hold them all
-            return self.fused(q, k, v, self._narrowed(view), position)
+            return fused(q, k, v, self._narrowed(view), position)
         # What nobody sees any more goes, and the rest of the past asks too, to nobody's use.
         words = q.size(2)
         seen = min(k.size(2), words + self.window.size)
         q, k, v = F.pad(q, (0, 0, seen - words, 0)), k[:, :, -seen:], v[:, :, -seen:]
         near = cut.view(self._narrowed(view.of_last(seen)), len(q))
-        found = self.fused(cut.queries(q), cut.keys(k), cut.keys(v), near, position)
+        found = fused(cut.queries(q), cut.keys(k), cut.keys(v), near, position)
         return cut.joined(found, len(q))[:, :, seen - words : seen]
 
     def explain(
@@ -58,15 +56,11 @@ class Windowed(Attention):
         return reference.scores(q, k, self._narrowed(view), position)
 
     def remember(self, past: KeyValues | None, new: KeyValues) -> KeyValues:
-        """The window and some slack."""
+        """The window before the new words, and some slack for words to be taken back."""
         if past is None:
             return new
-        if past.forgotten and past.keys.size(2) < self.window.size:
-            raise RuntimeError(
-                f"words that a window of {self.window.size} had forgotten were gone back to: at "
-                f"most {SLACK} can be taken back."
-            )
-        return past.last(self.window.size + SLACK).append(new)
+        needed = past.between(max(0, past.end - self.window.size), past.end)
+        return past.last(needed.keys.size(2) + SLACK).append(new)
 
     def _narrowed(self, view: View) -> View:
         if self.window.dilation == 1 and len(view.keys) <= self.window.size:
@@ -158,5 +152,5 @@ class Spec(AttentionSpec):
             )
         return self
 
-    def build(self) -> Attention:
+    def build(self, sizes: Sizes) -> Attention:  # noqa: ARG002
         return Windowed(self.size, self.dilation)
