@@ -48,6 +48,8 @@ STRUCTURES = {
 # Settings under which not all of a sequence as short as these is seen.
 SETTINGS = {
     "blocks": {"size": 3},
+    "window": {"size": 2},
+    "bigbird": {"block": 1, "window": 1, "global": 1, "random": 1},
 }
 
 # Kinds that have sums in the place of pairs, and can mask no pair by itself.
