@@ -1,11 +1,8 @@
 """No tensor of all pairs is ever made, forward or backward, where a kind promises so."""
 
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
+from tests.attention.memory import Largest
 
 from regard.attention.kind import AttentionSpec
 from regard.attention.masks import look_around, look_back
@@ -14,26 +11,14 @@ from regard.positions.sites import InAttention, Sizes
 HERE = torch.device("cpu")
 
 
-class Largest(TorchDispatchMode):
-    """How many numbers the largest tensor has that any operation gives."""
-
-    numbers = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given = func(*args, **(kwargs or {}))
-        for each in given if isinstance(given, (tuple, list)) else (given,):
-            if isinstance(each, Tensor):
-                self.numbers = max(self.numbers, each.numel())
-        return given
-
-
 def largest(kind: str, causal: bool, length: int) -> int:
+    """How many numbers the largest tensor has that any operation gives."""
     attention = AttentionSpec.model_validate(kind).build(Sizes(16, 2, 8, 4096))
     q, k, v = (torch.randn(1, 2, length, 8, requires_grad=True) for _ in range(3))
     view = look_back(0, length, HERE) if causal else look_around(length, HERE)
     with Largest() as mode:
         attention(q, k, v, view, InAttention()).sum().backward()
-    return mode.numbers
+    return mode.largest // q.element_size()
 
 
 @pytest.mark.parametrize(

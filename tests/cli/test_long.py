@@ -79,7 +79,9 @@ def test_texts_are_judged_by_a_linformer(call, folder: Path, tmp_path: Path) -> 
     ("recipe", "attention"), [("text", LINEAR), ("text", TURNS), ("labels", LINFORMER)]
 )
 def test_all_that_applies_is_proven(call, folder: Path, recipe: str, attention: str) -> None:
-    answer = call("check", folder / f"{recipe}.yaml", attention, "training.optimiser.learning_rate=0.01")
+    answer = call(
+        "check", folder / f"{recipe}.yaml", attention, "training.optimiser.learning_rate=0.01"
+    )
     assert answer.code == 0, answer.out + answer.err
 
 
