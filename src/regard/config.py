@@ -33,10 +33,11 @@ class Spec(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_unknown_keys(cls, given: Any) -> Any:
+        known = _keys(cls)
         for key in given if isinstance(given, Mapping) else ():
-            if key not in cls.model_fields:
+            if key not in known:
                 raise PydanticCustomError(
-                    "unknown_key", "{problem}", {"problem": _unknown_key(key, cls.model_fields)}
+                    "unknown_key", "{problem}", {"problem": _unknown_key(key, known)}
                 )
         return given
 
@@ -100,7 +101,7 @@ def kind_field(base: type[Kind], description: str) -> Any:
 def plain(value: Any) -> Any:
     """A spec as plain dicts, lists and scalars: what YAML and JSON can hold."""
     if isinstance(value, Spec):
-        fields = {name: plain(getattr(value, name)) for name in type(value).model_fields}
+        fields = {key: plain(getattr(value, name)) for key, name in _keys(type(value)).items()}
         return {"kind": value.kind(), **fields} if isinstance(value, Kind) else fields
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
@@ -188,6 +189,11 @@ def _without_kind(given: Any) -> Any:
     if isinstance(given, Mapping):
         return {key: value for key, value in given.items() if key != "kind"}
     return given
+
+
+def _keys(spec: type[Spec]) -> dict[str, str]:
+    """A recipe's word for each field: its name, or its alias where Python has that word already."""
+    return {field.alias or name: name for name, field in spec.model_fields.items()}
 
 
 def _unknown_key(key: Any, fields: Mapping[str, Any]) -> str:

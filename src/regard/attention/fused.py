@@ -13,17 +13,21 @@ from torch import Tensor
 from regard.attention.kind import ALL, Attention, AttentionSpec
 from regard.attention.masks import View
 from regard.attention.reference import explain, scores
-from regard.positions.sites import InAttention
+from regard.positions.sites import InAttention, Sizes
+
+
+def fused(q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
+    if position.weighs_values:
+        return explain(q, k, v, view, position)[0]
+    bias = position.bias(q, view.queries, view.keys)
+    if bias is None and view.plainly_causal:
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=_joined(view.visible, bias))
 
 
 class Fused(Attention):
     def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
-        if position.weighs_values:
-            return explain(q, k, v, view, position)[0]
-        bias = position.bias(q, view.queries, view.keys)
-        if bias is None and view.plainly_causal:
-            return F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=_joined(view.visible, bias))
+        return fused(q, k, v, view, position)
 
     def explain(
         self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
@@ -46,5 +50,5 @@ class Spec(AttentionSpec):
 
     honours: ClassVar[frozenset[str]] = ALL
 
-    def build(self) -> Attention:
+    def build(self, sizes: Sizes) -> Attention:  # noqa: ARG002
         return Fused()

@@ -1,7 +1,7 @@
 """What every kind of attention answers to, and what it declares that it can honour."""
 
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -9,7 +9,7 @@ from regard.attention.cache import KeyValues
 from regard.attention.masks import View
 from regard.config import Kind
 from regard.errors import ConfigError
-from regard.positions.sites import InAttention
+from regard.positions.sites import InAttention, Sizes
 
 # The needs a model or a position can have of an attention, each with the words for refusing it.
 NEEDS: Mapping[str, str] = {
@@ -36,10 +36,20 @@ class Attention(nn.Module):
         """The same answers, by way of the weights (B, H, T, S), which come second."""
         raise NotImplementedError
 
-    def remember(self, past: KeyValues | None, new: KeyValues) -> KeyValues:
-        """What is kept of the words so far for those to come: all of it, unless a kind that never
-        looks at the rest says otherwise. The places of what is kept end where the view's do."""
+    def remember(self, past: Any, new: KeyValues) -> Any:
+        """What is kept of the words so far for those to come, new ones included, a `Memory`: all of
+        it, unless a kind that never looks at the rest, or not so closely, says otherwise."""
         return new if past is None else past.append(new)
+
+    def look(self, q: Tensor, memory: Any, view: View, position: InAttention) -> Tensor:
+        """What the queries find in what is kept, whose places end where the view's do."""
+        kept: KeyValues = memory.for_heads(q.size(1))
+        seen = view.of_last(kept.keys.size(2)) if kept.forgotten else view
+        found: Tensor = self(q, kept.keys, kept.values, seen, position)
+        return found
+
+    def keep(self, heads: Sequence[int]) -> None:
+        """Only these heads go on. What all heads share stays as it is."""
 
     def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
         """What the softmax is given (B, H, T, S): q·k / √K and the bias; −∞ where none may look."""
@@ -51,8 +61,12 @@ class AttentionSpec(Kind, room="regard.attention", default="fused"):
 
     honours: ClassVar[frozenset[str]] = frozenset()
 
-    def build(self) -> Attention:
+    def build(self, sizes: Sizes) -> Attention:
         raise NotImplementedError
+
+    def stack(self, sizes: Sizes, layers: int) -> list[Attention]:
+        """One for each layer of a stack: alike, unless they differ or share something."""
+        return [self.build(sizes) for _ in range(layers)]
 
     def require(self, needs: frozenset[str], who: str) -> None:
         """Refuse, once and when the model is built, what this kind cannot do."""

@@ -7,10 +7,12 @@ most once.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import torch
 from torch import Tensor
+
+from regard.errors import ConfigError
 
 
 class Mask:
@@ -44,12 +46,61 @@ class Causal(Mask):
 
 @dataclass(frozen=True)
 class Window(Mask):
-    """Only neighbours at most `size` away."""
+    """Only neighbours at most `size` away, and of those every `dilation`-th."""
 
     size: int
+    dilation: int = 1
 
     def allows(self, i: Tensor, j: Tensor) -> Tensor:
-        return (i - j).abs() <= self.size
+        near = (i - j).abs() <= self.size
+        return near if self.dilation == 1 else near & ((i - j) % self.dilation == 0)
+
+
+@dataclass(frozen=True)
+class BigBird(Mask):
+    """By blocks of places: those near, the first, which see all and are seen by all, and a few
+    drawn by chance (Zaheer et al. 2020). Chance knows how many blocks the sequence has."""
+
+    block: int
+    window: int  # blocks, its own in the middle
+    first: int
+    random: int
+    seed: int
+    blocks: int
+
+    def allows(self, i: Tensor, j: Tensor) -> Tensor:
+        asking, asked = i // self.block, j // self.block
+        near = (asking - asked).abs() <= self.window // 2
+        everywhere = torch.minimum(asking, asked) < self.first
+        drawn = self.drawn.to(i.device)[asking.clamp(max=self.blocks)]
+        return near | everywhere | (drawn == asked[..., None]).any(-1)
+
+    @property
+    def drawn(self) -> Tensor:
+        """The blocks (blocks + 1, random) that each has drawn; −1 where there were no more, and
+        for all that stands behind the last block."""
+        return _drawn(self.blocks, self.window, self.first, self.random, self.seed)
+
+
+@lru_cache(maxsize=4096)
+def _drawn(blocks: int, window: int, first: int, random: int, seed: int) -> Tensor:
+    """Drawn from those that are neither near nor first, none twice."""
+    own = torch.arange(blocks)
+    begin = (own - window // 2).clamp(min=first)
+    near = ((own + window // 2 + 1).clamp(max=blocks) - begin).clamp(min=0)
+    others = blocks - first - near
+    chances = torch.rand(blocks, random, generator=torch.Generator().manual_seed(seed))
+    taken = own.new_empty(blocks, 0)  # their ranks among the others, in order
+    drawn = own.new_full((blocks + 1, random), -1)
+    for turn, chance in enumerate(chances.T):
+        rank = (chance * (others - turn)).long()
+        for earlier in taken.T:
+            rank = rank + (rank >= earlier)
+        left = others > turn
+        taken = torch.cat([taken, torch.where(left, rank, blocks)[:, None]], dim=1).sort().values
+        place = first + rank
+        drawn[:-1, turn] = torch.where(left, place + near * (place >= begin), -1)
+    return drawn
 
 
 @dataclass(frozen=True)
@@ -73,13 +124,13 @@ class Either(Mask):
 @dataclass(frozen=True, eq=False)
 class View:
     """Who may look at whom in one call: structure over positions, padding of the keys, and the
-    documents of a row that looks at itself."""
+    documents of a row that looks at itself, or of which a part does."""
 
     structure: Mask
     queries: Tensor  # (T,) positions
     keys: Tensor  # (S,) positions
     padding: Tensor | None = None  # (B, S), True = a real word; None = no padding
-    documents: Tensor | None = None  # (B, T), its number; None = each row is one document
+    documents: Tensor | None = None  # (B, S), its number; None = each row is one document
 
     @cached_property
     def visible(self) -> Tensor | None:
@@ -90,8 +141,10 @@ class View:
         if self.padding is not None:
             allowed = _both(allowed, self.padding[:, None, None, :])
         if self.documents is not None:
-            same = self.documents[:, None, :, None] == self.documents[:, None, None, :]
-            allowed = _both(allowed, same)
+            own = self.documents
+            if self.queries is not self.keys:
+                own = own[:, torch.searchsorted(self.keys, self.queries)]
+            allowed = _both(allowed, own[:, None, :, None] == self.documents[:, None, None, :])
         return allowed
 
     def of_last(self, kept: int) -> "View":
@@ -99,7 +152,26 @@ class View:
         if kept == len(self.keys):
             return self
         padding = None if self.padding is None else self.padding[:, -kept:]
-        return replace(self, keys=self.keys[-kept:], padding=padding)
+        documents = None if self.documents is None else self.documents[:, -kept:]
+        return replace(self, keys=self.keys[-kept:], padding=padding, documents=documents)
+
+    def within(self, structure: Mask) -> "View":
+        """The same where this is asked for as well."""
+        alone = isinstance(self.structure, Everything)
+        return replace(self, structure=structure if alone else self.structure & structure)
+
+    def part(self, queries: slice, keys: slice) -> "View":
+        """The same for some of the queries and some of the keys; where there are documents, the
+        same of both."""
+        asking = self.queries[queries]
+        itself = self.queries is self.keys and queries == keys
+        return View(
+            self.structure,
+            asking,
+            asking if itself else self.keys[keys],
+            None if self.padding is None else self.padding[:, keys],
+            None if self.documents is None else self.documents[:, keys],
+        )
 
     @property
     def plainly_causal(self) -> bool:
@@ -109,6 +181,15 @@ class View:
             and self.padding is None
             and self.documents is None
             and self.queries is self.keys
+        )
+
+
+def only_around_or_back(view: View, kind: str) -> None:
+    """For kinds that have no pairs to mask, only sums: over all real words, or those up to one."""
+    if not isinstance(view.structure, (Everything, Causal)) or view.documents is not None:
+        raise ConfigError(
+            f"attention '{kind}' can look at all words or at the past, not by another mask; "
+            f"choose another kind of attention (fused can)."
         )
 
 

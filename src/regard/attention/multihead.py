@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.cache import KeyValues
+from regard.attention.cache import KeyValues, Memory
 from regard.attention.kind import Attention
 from regard.attention.masks import View
 from regard.errors import ConfigError
@@ -59,17 +59,15 @@ class MultiHead(nn.Module):
         return rotate(self._split(q), positions), memory
 
     def look_back(
-        self, q: Tensor, new: KeyValues, past: KeyValues | None, view: View
-    ) -> tuple[Tensor, KeyValues]:
+        self, q: Tensor, new: KeyValues, past: Memory | None, view: View
+    ) -> tuple[Tensor, Memory]:
         """What new words find in themselves and in the past, and the past of those to come."""
-        memory = self.attention.remember(past, new)
-        return self(q, memory, view.of_last(memory.keys.size(2))), memory
+        memory: Memory = self.attention.remember(past, new)
+        return self(q, memory, view), memory
 
-    def forward(self, q: Tensor, memory: KeyValues, view: View) -> Tensor:
+    def forward(self, q: Tensor, memory: Memory, view: View) -> Tensor:
         """What the queries find in the memory, heads merged: (B, T, D)."""
-        if self.key_heads < self.heads:
-            memory = memory.repeated(self.heads // self.key_heads)
-        found = self.attention(q, memory.keys, memory.values, view, self.position)
+        found = self.attention.look(q, memory, view, self.position)
         merged: Tensor = self.w_o(found.transpose(1, 2).flatten(2))  # (B, H, T, K) → (B, T, H·K)
         return merged
 
@@ -95,6 +93,7 @@ class MultiHead(nn.Module):
                 linear.bias = nn.Parameter(linear.bias.detach()[rows])
         self.w_o.in_features = len(queries)
         self.w_o.weight = nn.Parameter(self.w_o.weight.detach()[:, queries].contiguous())
+        self.attention.keep(heads)
         self.position.keep(heads)
         self.heads, self.key_heads = len(heads), len(asked)
 

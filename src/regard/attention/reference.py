@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.attention.kind import ALL, Attention, AttentionSpec
 from regard.attention.masks import View
-from regard.positions.sites import InAttention
+from regard.positions.sites import InAttention, Sizes
 
 
 def attend(
@@ -85,5 +85,5 @@ class Spec(AttentionSpec):
 
     honours: ClassVar[frozenset[str]] = ALL
 
-    def build(self) -> Attention:
+    def build(self, sizes: Sizes) -> Attention:  # noqa: ARG002
         return Reference()

@@ -41,16 +41,16 @@ class DecoderBlock(nn.Module):
         self.around_feed_forward = residual()
 
     def forward(
-        self, x: Tensor, past: Sight[KeyValues], source: Sight[KeyValues] | None
-    ) -> tuple[Tensor, KeyValues]:
-        """x (B, T, D) → (B, T, D), and the keys and values of past and new words together."""
+        self, x: Tensor, past: Sight[Memory], source: Sight[KeyValues] | None
+    ) -> tuple[Tensor, Memory]:
+        """x (B, T, D) → (B, T, D), and what is kept of past and new words together."""
         x, memory = self._look_back(x, past)
         if source is not None:
             x = self._look_across(x, source)
         thought = self.feed_forward(self.around_feed_forward.enter(x))
         return self.around_feed_forward.leave(x, thought), memory
 
-    def _look_back(self, x: Tensor, past: Sight[KeyValues]) -> tuple[Tensor, KeyValues]:
+    def _look_back(self, x: Tensor, past: Sight[Memory]) -> tuple[Tensor, Memory]:
         q, new = self.attention.project(self.around_attention.enter(x), past.view.queries)
         found, memory = self.attention.look_back(q, new, past.memory, past.view)
         return self.around_attention.leave(x, found), memory

@@ -2,13 +2,13 @@
 that put parts together. The forms themselves are `encoder`, `language_model`, `encoder_decoder`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 from torch import nn
 
-from regard.attention.kind import AttentionSpec
+from regard.attention.kind import Attention, AttentionSpec
 from regard.attention.multihead import MultiHead
 from regard.blocks.decoder import DecoderBlock
 from regard.blocks.encoder import EncoderBlock
@@ -104,22 +104,24 @@ def embedding(spec: TransformerSpec, tokens: nn.Embedding) -> Embedding:
 def encoder_blocks(spec: TransformerSpec, layers: int) -> nn.ModuleList:
     spec.attention.require(spec.position.needs | {"padding"}, "an encoder")
     return nn.ModuleList(
-        EncoderBlock(_self_attention(spec), _feed_forward(spec), lambda: _residual(spec))
-        for _ in range(layers)
+        EncoderBlock(_looking_at_itself(spec, each), _feed_forward(spec), lambda: _residual(spec))
+        for each in spec.attention.stack(spec.sizes, layers)
     )
 
 
 def decoder_blocks(spec: TransformerSpec, layers: int, cross: bool) -> nn.ModuleList:
     needs = {"causal", "cache"} | ({"cross", "padding"} if cross else set())
     spec.attention.require(spec.position.needs | needs, "a decoder")
+    nowhere: Sequence[Attention | None] = [None] * layers
+    across = spec.attention.stack(spec.sizes, layers) if cross else nowhere
     return nn.ModuleList(
         DecoderBlock(
-            _self_attention(spec),
-            _cross_attention(spec) if cross else None,
+            _looking_at_itself(spec, itself),
+            None if other is None else _looking_across(spec, other),
             _feed_forward(spec),
             lambda: _residual(spec),
         )
-        for _ in range(layers)
+        for itself, other in zip(spec.attention.stack(spec.sizes, layers), across, strict=True)
     )
 
 
@@ -128,14 +130,13 @@ def final_norm(spec: TransformerSpec) -> nn.Module:
     return spec.norm.build(spec.dim) if spec.norm_first else nn.Identity()
 
 
-def _self_attention(spec: TransformerSpec) -> MultiHead:
-    position = spec.position.in_attention(spec.sizes)
-    return MultiHead(spec.sizes, spec.attention.build(), position, spec.bias)
+def _looking_at_itself(spec: TransformerSpec, attention: Attention) -> MultiHead:
+    return MultiHead(spec.sizes, attention, spec.position.in_attention(spec.sizes), spec.bias)
 
 
-def _cross_attention(spec: TransformerSpec) -> MultiHead:
+def _looking_across(spec: TransformerSpec, attention: Attention) -> MultiHead:
     # Positions of two different sequences have no distance between them.
-    return MultiHead(spec.sizes, spec.attention.build(), InAttention(), spec.bias)
+    return MultiHead(spec.sizes, attention, InAttention(), spec.bias)
 
 
 def _feed_forward(spec: TransformerSpec) -> nn.Module:

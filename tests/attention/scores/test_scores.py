@@ -68,7 +68,7 @@ def test_what_is_explained_is_what_is_found(kind):
     padding = torch.tensor([[True] * S, [True] * 3 + [False] * 2])
     memory, view = cross.remember(source), look_across(T, padding)
     q = cross.attention.score.query(queries)[:, None]
-    found, weights = cross.attention.explain(q, *memory, view, cross.position)
+    found, weights = cross.attention.explain(q, memory.keys, memory.values, view, cross.position)
     torch.testing.assert_close(found[:, 0], cross(queries, memory, view))
     assert weights.shape == (B, 1, T, S)
     torch.testing.assert_close(weights.sum(-1), torch.ones(B, 1, T))

@@ -16,7 +16,7 @@ from regard.lab.bench import Bench, generator
 from regard.lab.claim import Claim, Criterion, Evidence
 from regard.lab.exhibits import Exhibit, Plot, Table
 from regard.lab.intervals import Interval, exactly, exponent, interval
-from regard.positions.sites import InAttention
+from regard.positions.sites import InAttention, Sizes
 
 WAYS = ("attention, as written", "attention, fused", "recurrence")
 WRITTEN, FUSED, RECURRENCE = WAYS
@@ -96,8 +96,9 @@ class Spec(Claim):
             cell = CellSpec.model_validate({}).build(self.dim, self.dim).to(device)
             x = drawn(1, length, self.dim)
             return Pass(lambda: cell.run(x), [x, *cell.parameters()])
+        sizes = Sizes(self.dim, 1, self.dim, length)
         kernel = "reference" if way == WRITTEN else "fused"
-        attention = AttentionSpec.model_validate({"kind": kernel}).build()
+        attention = AttentionSpec.model_validate({"kind": kernel}).build(sizes)
         q, k, v = (drawn(1, 1, length, self.dim) for _ in range(3))
         places = torch.arange(length, device=device)
         view, nowhere = View(Everything(), places, places), InAttention()

@@ -1,0 +1,41 @@
+"""Layers of one stack that attend in different ways, by turns: local and memory-compressed in the
+decoder of Liu et al. (2018), so that what one cannot see the next one can."""
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from regard.attention import blocks, compressed
+from regard.attention.kind import Attention, AttentionSpec
+from regard.errors import ConfigError
+from regard.positions.sites import Sizes
+
+
+class Spec(AttentionSpec):
+    """attention: {kind: alternating, of: [{kind: blocks, size: 256}, compressed]}"""
+
+    # Of the usual two; any others are asked themselves.
+    honours: ClassVar[frozenset[str]] = blocks.Spec.honours & compressed.Spec.honours
+
+    of: tuple[AttentionSpec, ...] = Field(
+        default_factory=lambda: (blocks.Spec(), compressed.Spec()),
+        min_length=1,
+        description="kinds in attention/, one a layer from the first, then over again",
+    )
+
+    def build(self, sizes: Sizes) -> Attention:
+        return self.stack(sizes, 1)[0]
+
+    def stack(self, sizes: Sizes, layers: int) -> list[Attention]:
+        turns = len(self.of)
+        each = [kind.stack(sizes, -(-layers // turns)) for kind in self.of]
+        return [each[layer % turns][layer // turns] for layer in range(layers)]
+
+    def require(self, needs: frozenset[str], who: str) -> None:
+        for kind in self.of:
+            try:
+                kind.require(needs, who)
+            except ConfigError as error:
+                raise ConfigError(
+                    f"attention 'alternating' cannot be had of these: {error}"
+                ) from None

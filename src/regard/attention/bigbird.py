@@ -1,0 +1,177 @@
+"""BigBird (Zaheer et al. 2020): neighbours, a few words that see and are seen by all, and chance.
+
+By blocks of words. A block looks at those beside it (`window`, its own included), at the first ones
+(`global`), and at some that are drawn (`random`); the first look at all. Each word so has the same
+number of keys however long the text is, and any two are two steps apart, by way of the first.
+
+Computed as the paper does (its appendix D): the blocks that a block looks at are put side by side,
+and all blocks of all rows are one batch for the fused kernel. What is drawn depends on the seed and
+on how many blocks a text has, not on the texts in its batch; it is the same in all heads.
+
+For encoders: a text that grows would have its blocks drawn anew at each word.
+"""
+
+import math
+from typing import ClassVar, Self
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from regard.attention.fused import fused
+from regard.attention.kind import Attention, AttentionSpec
+from regard.attention.masks import BigBird, Everything, View
+from regard.attention.reference import attend
+from regard.errors import ConfigError
+from regard.positions.sites import InAttention, Sizes
+
+
+class InBlocks(Attention):
+    def __init__(self, block: int, window: int, first: int, random: int, seed: int) -> None:
+        super().__init__()
+        self.block, self.window, self.first = block, window, first
+        self.random, self.seed = random, seed
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
+        blocks = self._blocks(k.size(2))
+        if self._covers(blocks):
+            return fused(q, k, v, view, position)
+        which, there = self._looked_at(view, len(q), blocks)
+        words = self.first * self.block
+        queries = _in_blocks(q, self.block)[:, self.first :].flatten(0, 1).transpose(1, 2)
+        keys, values = (self._side_by_side(x, which) for x in (k, v))
+        real = self._real(view, len(q), which) & there.flatten(0, 1).repeat_interleave(
+            self.block, dim=1
+        )
+        places = torch.arange(real.size(1), device=q.device)
+        near = View(Everything(), places[: self.block], places, real)
+        found = fused(queries, keys, values, near, position)  # (N, H, block, K)
+        rest = found.transpose(1, 2).reshape(len(q), -1, *found.shape[1::2]).transpose(1, 2)
+        if not words:
+            return rest[:, :, : q.size(2)]
+        everywhere = View(Everything(), view.queries[:words], view.keys, view.padding)
+        ahead = fused(q[:, :, :words], k, v, everywhere, position)
+        return torch.cat([ahead, rest[:, :, : q.size(2) - words]], dim=2)
+
+    def explain(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        view: View,
+        position: InAttention,  # noqa: ARG002
+    ) -> tuple[Tensor, Tensor]:
+        """The weights are dense, with zeros where a block does not look."""
+        return attend(q, k, v, self._visible(view, len(q)))
+
+    def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:  # noqa: ARG002
+        found: Tensor = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+        visible = self._visible(view, len(q))
+        return found if visible is None else found.masked_fill(~visible, float("-inf"))
+
+    def _blocks(self, length: int) -> int:
+        return -(-length // self.block)
+
+    def _covers(self, blocks: int) -> bool:
+        """Whether so few blocks all look at all."""
+        return blocks <= self.first + self.window // 2 + 1 + self.random
+
+    def _pattern(self, length: int) -> BigBird:
+        blocks = self._blocks(length)
+        return BigBird(self.block, self.window, self.first, self.random, self.seed, blocks)
+
+    def _visible(self, view: View, batch: int) -> Tensor | None:
+        """The dense mask; the pattern of a row is that of its own length."""
+        if self._covers(self._blocks(len(view.keys))):
+            return view.visible
+        rows = [
+            self._pattern(length).allows(view.queries[:, None], view.keys[None, :])
+            for length in _lengths(view, batch)
+        ]
+        pattern = torch.stack(rows)[:, None]
+        return pattern if view.visible is None else pattern & view.visible
+
+    def _looked_at(self, view: View, batch: int, blocks: int) -> tuple[Tensor, Tensor]:
+        """The blocks (B, blocks − first, M) that each behind the first looks at, and whether there
+        is one."""
+        device = view.keys.device
+        own = torch.arange(self.first, blocks, device=device)[:, None]
+        first = torch.arange(self.first, device=device).expand(len(own), -1)
+        near = own + torch.arange(self.window, device=device) - self.window // 2
+        near = near.masked_fill((near < self.first) | (near >= blocks), -1)
+        drawn = torch.stack([self._drawn(length, blocks) for length in _lengths(view, batch)])
+        same = torch.cat([first, near], dim=1).expand(batch, -1, -1)
+        which = torch.cat([same, drawn.to(device)], dim=2)
+        return which.clamp(min=0), which >= 0
+
+    def _drawn(self, length: int, blocks: int) -> Tensor:
+        drawn = self._pattern(length).drawn
+        return F.pad(drawn, (0, 0, 0, blocks - len(drawn)), value=-1)[self.first :]
+
+    def _side_by_side(self, x: Tensor, which: Tensor) -> Tensor:
+        """Of x (B, H, S, K) the blocks that each block looks at: (N, H, M · block, K)."""
+        rows = _in_blocks(x, self.block)  # (B, blocks, block, H, K)
+        found = rows.flatten(0, 1).index_select(0, _across(which, rows.size(1)))
+        return found.view(which[..., 0].numel(), -1, *rows.shape[3:]).transpose(1, 2)
+
+    def _real(self, view: View, batch: int, which: Tensor) -> Tensor:
+        """Whether the keys side by side are words: (N, M · block)."""
+        real = view.padding
+        if real is None:
+            real = torch.ones_like(view.keys, dtype=torch.bool).expand(batch, -1)
+        rows = F.pad(real, (0, -real.size(1) % self.block)).reshape(batch, -1, self.block)
+        found = rows.flatten(0, 1).index_select(0, _across(which, rows.size(1)))
+        return found.view(which[..., 0].numel(), -1)
+
+
+def _in_blocks(x: Tensor, block: int) -> Tensor:
+    """From (B, H, S, K) to (B, blocks, block, H, K), filled up at the end."""
+    filled = F.pad(x.transpose(1, 2), (0, 0, 0, 0, 0, -x.size(2) % block))
+    return filled.reshape(len(x), -1, block, *filled.shape[2:])
+
+
+def _across(which: Tensor, blocks: int) -> Tensor:
+    """Where blocks of a row stand when all rows are one behind the other."""
+    begin = torch.arange(len(which), device=which.device) * blocks
+    return (which + begin[:, None, None]).flatten()
+
+
+def _lengths(view: View, batch: int) -> list[int]:
+    """How long each row is, padding at its end left off."""
+    if view.padding is None:
+        return [len(view.keys)] * batch
+    ends = torch.arange(1, len(view.keys) + 1, device=view.keys.device)
+    lengths: list[int] = (ends * view.padding).amax(1).tolist()
+    return lengths
+
+
+class Spec(AttentionSpec):
+    """attention: {kind: bigbird, block: 64, window: 3, global: 2, random: 3, seed: 0}"""
+
+    honours: ClassVar[frozenset[str]] = frozenset({"padding"})
+
+    block: int = Field(64, gt=0, description="words in a block")
+    window: int = Field(3, gt=0, description="blocks beside one another that a block sees; odd")
+    first: int = Field(
+        2, ge=0, alias="global", description="the first so many blocks see all and are seen by all"
+    )
+    random: int = Field(3, ge=0, description="blocks drawn by chance that a block sees as well")
+    seed: int = Field(0, ge=0, description="of that chance")
+
+    @model_validator(mode="after")
+    def _own_block_in_the_middle(self) -> Self:
+        if self.window % 2 == 0:
+            raise ValueError(
+                f"window {self.window} is even: a block sees as many on its left as on its right, "
+                f"and itself; choose {self.window + 1}"
+            )
+        return self
+
+    def build(self, sizes: Sizes) -> Attention:
+        if self.first and (self.first - 1) * self.block >= sizes.max_length:
+            raise ConfigError(
+                f"model.attention.global: {self.first} blocks of {self.block} words reach past the "
+                f"{sizes.max_length} that model.max_length allows; give fewer or smaller blocks."
+            )
+        return InBlocks(self.block, self.window, self.first, self.random, self.seed)

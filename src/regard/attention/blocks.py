@@ -1,0 +1,89 @@
+"""Local attention in blocks (Liu et al. 2018): the text falls into blocks, and words look at those
+of their own block only.
+
+Each block is a short text for full attention: time and memory grow with the length times the size
+of a block. Words on both sides of a border never meet here; other layers must bring them together
+(`alternating`).
+"""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from regard.attention.cache import SLACK, KeyValues
+from regard.attention.fused import fused
+from regard.attention.kind import ALL, Attention, AttentionSpec
+from regard.attention.masks import Mask, View
+from regard.attention.reference import explain, scores
+from regard.errors import ConfigError
+from regard.positions.sites import InAttention, Sizes
+
+
+@dataclass(frozen=True)
+class SameBlock(Mask):
+    """Only words of the same block of so many."""
+
+    size: int
+
+    def allows(self, i: Tensor, j: Tensor) -> Tensor:
+        return i // self.size == j // self.size
+
+
+class Blocks(Attention):
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
+        answers = []
+        for asking, offered in self._blocks(view):
+            part = view.part(asking, offered)
+            own = (q[:, :, asking], k[:, :, offered], v[:, :, offered])
+            answers.append(fused(*own, part, position))
+        return torch.cat(answers, dim=2)
+
+    def explain(
+        self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
+    ) -> tuple[Tensor, Tensor]:
+        return explain(q, k, v, self._within(view), position)
+
+    def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
+        return scores(q, k, self._within(view), position)
+
+    def remember(self, past: KeyValues | None, new: KeyValues) -> KeyValues:
+        return new if past is None else past.last(self.size + SLACK).append(new)
+
+    def _within(self, view: View) -> View:
+        return replace(view, structure=view.structure & SameBlock(self.size))
+
+    def _blocks(self, view: View) -> list[tuple[slice, slice]]:
+        """Of each block in which there is a query: which queries and which keys are in it."""
+        first, until = int(view.queries[0]), int(view.queries[-1]) + 1
+        begin, end = int(view.keys[0]), int(view.keys[-1]) + 1
+        if begin > first // self.size * self.size:
+            raise ConfigError(
+                f"attention 'blocks' keeps the last block and {SLACK} words, so no more can be "
+                f"taken back at once: guess fewer words at a time."
+            )
+        return [
+            (
+                slice(max(start, first) - first, min(start + self.size, until) - first),
+                slice(start - begin, min(start + self.size, end) - begin),
+            )
+            for start in range(first // self.size * self.size, until, self.size)
+        ]
+
+
+class Spec(AttentionSpec):
+    """attention: {kind: blocks, size: 256}"""
+
+    # Where a row holds several documents, its blocks are not those of each alone.
+    honours: ClassVar[frozenset[str]] = ALL - {"cross", "documents"}
+
+    size: int = Field(256, gt=0, description="words in a block")
+
+    def build(self, sizes: Sizes) -> Attention:  # noqa: ARG002
+        return Blocks(self.size)

@@ -1,0 +1,201 @@
+"""Memory-compressed attention (Liu et al. 2018): words look at every few words as one place.
+
+    k'_c = Σ_t W_t k_{cw+t},   v'_c = Σ_t W'_t v_{cw+t}      t = 0 … w−1: a convolution of stride w
+
+There is a w-th of the keys and values to look at and to keep. The convolution is each head's own
+and begins as the mean of its w words.
+
+Looking back, a word sees the places whose words all lie before its own w, and of its own w those up
+to itself, as they are: none is compressed with what comes after it, and the first words, too, have
+something to look at. Queries are taken some at a time, so that no mask of all pairs is made.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.attention.cache import KeyValues, condensed
+from regard.attention.kind import Attention, AttentionSpec
+from regard.attention.masks import Everything, View, only_around_or_back
+from regard.attention.reference import attend
+from regard.positions.sites import InAttention, Sizes
+
+AT_ONCE = 256  # queries
+
+
+class Sight(NamedTuple):
+    """What some queries can look at."""
+
+    keys: Tensor  # (B, H, P, K): places, then words
+    values: Tensor
+    visible: Tensor | None  # broadcastable to (B, H, T, P)
+
+
+class Compressed(Attention):
+    def __init__(self, heads: int, key_size: int, width: int) -> None:
+        super().__init__()
+        self.width = width
+        mean = (torch.eye(key_size) / width).repeat(heads, width, 1)  # (H, w·K, K)
+        self.keys = nn.Parameter(mean)
+        self.values = nn.Parameter(mean.clone())
+
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        view: View,
+        position: InAttention,  # noqa: ARG002
+    ) -> Tensor:
+        only_around_or_back(view, "compressed")
+        if isinstance(view.structure, Everything):
+            return _fused(q, self._around(KeyValues(k, v), view.padding))
+        return self._looking_back(q, None, KeyValues(k, v), view.padding)
+
+    def explain(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        view: View,
+        position: InAttention,  # noqa: ARG002
+    ) -> tuple[Tensor, Tensor]:
+        """A place's weight is told to its words in equal parts."""
+        only_around_or_back(view, "compressed")
+        words, padding = KeyValues(k, v), view.padding
+        if isinstance(view.structure, Everything):
+            sight, places = self._around(words, padding), -(-k.size(2) // self.width)
+        else:
+            seen, places = self._hidden(words, padding), (words.end - 1) // self.width
+            whole = self._places(None, seen)
+            sight = self._back(words.end - q.size(2), words.end, whole, seen, padding)
+        answers, weights = attend(q, *sight)
+        first = (words.end - q.size(2)) // self.width * self.width
+        told = self._told(weights[..., :places], k.size(2), padding)
+        if weights.size(-1) > places:
+            told = told + F.pad(weights[..., places:], (first, 0))
+        return answers, told
+
+    def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
+        """By word, as the weights are: the logarithms whose softmax they would be."""
+        return self.explain(q, k, k, view, position)[1].log()
+
+    def remember(self, past: Any, new: KeyValues) -> Any:
+        """Places, and the last words as they are: those of the unfinished place among them."""
+        return new if past is None else condensed(past, self.width, self._added).append(new)
+
+    def look(self, q: Tensor, memory: Any, view: View, position: InAttention) -> Tensor:
+        if isinstance(memory, KeyValues):
+            return super().look(q, memory, view, position)
+        keys, values = memory.before.chunk(2, dim=-1)
+        recent = memory.recent.for_heads(q.size(1))
+        return self._looking_back(q, KeyValues(keys, values), recent, None)
+
+    def keep(self, heads: Sequence[int]) -> None:
+        self.keys, self.values = (
+            nn.Parameter(each.detach()[list(heads)]) for each in (self.keys, self.values)
+        )
+
+    def _compressed(self, words: KeyValues) -> KeyValues:
+        """(B, H, w·C, K) → (B, H, C, K), heads that share keys apart again."""
+        words = words.for_heads(self.keys.size(0))
+        keys, values = (_grouped(each, 2, self.width).flatten(3) for each in words[:2])
+        return KeyValues(keys @ self.keys, values @ self.values)
+
+    def _added(self, before: Tensor | None, words: KeyValues) -> Tensor:
+        """Places as one tensor (B, H, C, 2K), to be kept."""
+        new = torch.cat(self._compressed(words)[:2], dim=-1)
+        return new if before is None else torch.cat([before, new], dim=2)
+
+    def _hidden(self, words: KeyValues, padding: Tensor | None) -> KeyValues:
+        """Zeros in the place of padding, so that it gives nothing to what it is compressed with."""
+        if padding is None:
+            return words
+        keys, values = (each.masked_fill(~padding[:, None, :, None], 0.0) for each in words[:2])
+        return KeyValues(keys, values, words.forgotten)
+
+    def _around(self, words: KeyValues, padding: Tensor | None) -> Sight:
+        """All words, the last place filled up with nothing."""
+        lacking = -words.end % self.width
+        keys, values = (
+            F.pad(each, (0, 0, 0, lacking)) for each in self._hidden(words, padding)[:2]
+        )
+        places = self._compressed(KeyValues(keys, values))
+        visible = None if padding is None else self._any(F.pad(padding, (0, lacking)))
+        return Sight(places.keys, places.values, visible)
+
+    def _any(self, padding: Tensor) -> Tensor:
+        """Places that have a real word: (B, 1, 1, C)."""
+        return _grouped(padding, 1, self.width).any(-1)[:, None, None]
+
+    def _looking_back(
+        self, q: Tensor, before: KeyValues | None, words: KeyValues, padding: Tensor | None
+    ) -> Tensor:
+        words = self._hidden(words, padding)
+        places = self._places(before, words)
+        start, end = words.end - q.size(2), words.end
+        answers = []
+        for first in range(start, end, AT_ONCE):
+            until = min(first + AT_ONCE, end)
+            sight = self._back(first, until, places, words, padding)
+            answers.append(_fused(q[:, :, first - start : until - start], sight))
+        return torch.cat(answers, dim=2)
+
+    def _places(self, before: KeyValues | None, words: KeyValues) -> KeyValues:
+        """All that are full: those from before, which are of the forgotten words, and new ones."""
+        new = self._compressed(words.between(words.forgotten, words.end // self.width * self.width))
+        return new if before is None else before.append(new)
+
+    def _back(
+        self, first: int, until: int, places: KeyValues, words: KeyValues, padding: Tensor | None
+    ) -> Sight:
+        """What queries at `first` up to `until` see: places before their own, then words of it."""
+        width, device = self.width, words.keys.device
+        start, before = first // width * width, (until - 1) // width
+        near = words.between(start, until)
+        i = torch.arange(first, until, device=device)[:, None]
+        c, j = torch.arange(before, device=device), torch.arange(start, until, device=device)
+        visible = torch.cat([c < i // width, (j // width == i // width) & (j <= i)], dim=1)
+        if padding is not None:
+            far = self._any(padding[:, : before * width])
+            visible = visible & torch.cat([far, padding[:, None, None, start:until]], dim=-1)
+        return Sight(
+            torch.cat([places.keys[:, :, :before], near.keys], dim=2),
+            torch.cat([places.values[:, :, :before], near.values], dim=2),
+            visible,
+        )
+
+    def _told(self, weights: Tensor, length: int, padding: Tensor | None) -> Tensor:
+        """Weights of places (B, H, T, C) as weights of their real words (B, H, T, length)."""
+        spread = weights.repeat_interleave(self.width, dim=-1)
+        spread = F.pad(spread, (0, length - spread.size(-1)))  # shorter, or longer by the filling
+        real = torch.ones_like(spread[:, :1, :1]) if padding is None else padding[:, None, None]
+        real = real.to(spread.dtype)
+        lacking = -length % self.width
+        counts = _grouped(F.pad(real, (0, lacking)), 3, self.width).sum(-1)
+        counts = counts.clamp(min=1).repeat_interleave(self.width, dim=-1)[..., :length]
+        return spread * real / counts
+
+
+def _grouped(x: Tensor, dim: int, width: int) -> Tensor:
+    """An axis as two: the places, and the words of each."""
+    return torch.unflatten(x, dim, (x.size(dim) // width, width))
+
+
+def _fused(q: Tensor, sight: Sight) -> Tensor:
+    return F.scaled_dot_product_attention(q, sight.keys, sight.values, attn_mask=sight.visible)
+
+
+class Spec(AttentionSpec):
+    """attention: {kind: compressed, width: 3}"""
+
+    honours: ClassVar[frozenset[str]] = frozenset({"causal", "padding", "cache", "cross"})
+
+    width: int = Field(3, gt=0, description="words that are one place, and the stride")
+
+    def build(self, sizes: Sizes) -> Attention:
+        return Compressed(sizes.heads, sizes.key_size, self.width)

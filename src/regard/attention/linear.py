@@ -1,0 +1,136 @@
+"""Linear attention (Katharopoulos et al. 2020): a product of features in the softmax's place.
+
+    o_i = Σ_j φ(q_i)·φ(k_j) v_j / Σ_j φ(q_i)·φ(k_j)             φ(x) = elu(x) + 1
+
+The sums can be taken in another order: φ(q_i) (Σ_j φ(k_j) v_jᵀ). What is in brackets is one matrix
+for all queries, K × K however long the text is, so nothing grows with the square of its length.
+Where words look at the past only, it is a running sum, and the attention a recurrence:
+
+    S_i = S_{i−1} + φ(k_i) [v_i, 1]ᵀ        [o_i · n_i, n_i] = φ(q_i) S_i
+
+The 1 beside each value makes the last column of S the sum that the answer is divided by.
+"""
+
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.attention.cache import KeyValues, condensed
+from regard.attention.kind import Attention, AttentionSpec
+from regard.attention.masks import Everything, View, only_around_or_back
+from regard.positions.sites import InAttention, Sizes
+
+CHUNK = 64  # words that are compared pair by pair; what came before them is one matrix
+
+
+class Linear(Attention):
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        view: View,
+        position: InAttention,  # noqa: ARG002
+    ) -> Tensor:
+        only_around_or_back(view, "linear")
+        q, k, v = _features(q), _seen(_features(k), view.padding), _with_ones(v)
+        if isinstance(view.structure, Everything):
+            return _divided(q @ _sums(k, v))
+        past = k.size(2) - q.size(2)
+        before = _sums(k[:, :, :past], v[:, :, :past])
+        return _divided(_looking_back(q, k[:, :, past:], v[:, :, past:], before))
+
+    def explain(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        view: View,
+        position: InAttention,  # noqa: ARG002
+    ) -> tuple[Tensor, Tensor]:
+        only_around_or_back(view, "linear")
+        alike = _features(q) @ _features(k).transpose(-2, -1)
+        if view.visible is not None:
+            alike = alike.masked_fill(~view.visible, 0.0)
+        weights = _over(alike, alike.sum(-1, keepdim=True))
+        return weights @ v, weights
+
+    def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
+        """There is no softmax: the logarithms whose softmax would be the weights."""
+        return self.explain(q, k, k, view, position)[1].log()
+
+    def remember(self, past: Any, new: KeyValues) -> Any:
+        """The last words as they are, to be taken back exactly, and one sum of all before them."""
+        return new if past is None else condensed(past, 1, _added).append(new)
+
+    def look(self, q: Tensor, memory: Any, view: View, position: InAttention) -> Tensor:
+        if isinstance(memory, KeyValues):
+            return super().look(q, memory, view, position)
+        recent = memory.recent.for_heads(q.size(1))
+        before = memory.before.repeat_interleave(q.size(1) // memory.before.size(1), dim=1)
+        k, v = _features(recent.keys), _with_ones(recent.values)
+        past = k.size(2) - q.size(2)
+        before = before + _sums(k[:, :, :past], v[:, :, :past])
+        found = _looking_back(_features(q), k[:, :, past:], v[:, :, past:], before)
+        return _divided(found)
+
+
+def _features(x: Tensor) -> Tensor:
+    return F.elu(x) + 1
+
+
+def _with_ones(v: Tensor) -> Tensor:
+    return torch.cat([v, torch.ones_like(v[..., :1])], dim=-1)
+
+
+def _seen(k: Tensor, padding: Tensor | None) -> Tensor:
+    return k if padding is None else k.masked_fill(~padding[:, None, :, None], 0.0)
+
+
+def _sums(k: Tensor, v: Tensor) -> Tensor:
+    """Σ_j φ(k_j) [v_j, 1]ᵀ: (…, K, K+1)."""
+    return k.transpose(-2, -1) @ v
+
+
+def _added(before: Tensor | None, words: KeyValues) -> Tensor:
+    sums = _sums(_features(words.keys), _with_ones(words.values))
+    return sums if before is None else before + sums
+
+
+def _looking_back(q: Tensor, k: Tensor, v: Tensor, before: Tensor) -> Tensor:
+    """Each of T words at those up to itself and at `before`, in chunks: pair by pair within one,
+    by their sum at the chunks before. T × CHUNK pairs and T / CHUNK sums are all there is."""
+    length = q.size(2)
+    size = min(CHUNK, length)
+    q, k, v = (_in_chunks(each, size) for each in (q, k, v))  # (B, H, N, C, ·)
+    sums = _sums(k, v)  # (B, H, N, K, K+1)
+    sums = torch.cat([before[:, :, None], sums[:, :, :-1]], dim=2)
+    single = torch.promote_types(sums.dtype, torch.float32)  # long sums lose too much in bfloat16
+    until = sums.cumsum(2, dtype=single).to(sums.dtype)
+    found = q @ until + (q @ k.transpose(-2, -1)).tril() @ v
+    return found.flatten(2, 3)[:, :, :length]
+
+
+def _in_chunks(x: Tensor, size: int) -> Tensor:
+    """With nothing in the places that the last chunk lacks."""
+    return torch.unflatten(F.pad(x, (0, 0, 0, -x.size(2) % size)), 2, (-1, size))
+
+
+def _divided(found: Tensor) -> Tensor:
+    return _over(found[..., :-1], found[..., -1:])
+
+
+def _over(what: Tensor, total: Tensor) -> Tensor:
+    """Zeros, both ways, where there was nothing to see."""
+    return what / total.masked_fill(total == 0, 1.0)
+
+
+class Spec(AttentionSpec):
+    """attention: linear"""
+
+    honours: ClassVar[frozenset[str]] = frozenset({"causal", "padding", "cache", "cross"})
+
+    def build(self, sizes: Sizes) -> Attention:  # noqa: ARG002
+        return Linear()

@@ -1,0 +1,115 @@
+"""Linformer (Wang et al. 2020): keys and values are projected along the length to a few places.
+
+    o_i = Σ_r softmax_r(q_i · (Eᵀk)_r / √K) (Fᵀv)_r            E, F: max_length × rank, learned
+
+Row j of E says what the word at place j gives to each of the `rank` places that all queries look
+at, so time and memory grow with the length times the rank. A place holds words of the whole text:
+nothing can look at the past only, and there is no going on step by step.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.attention.kind import Attention, AttentionSpec
+from regard.attention.masks import Everything, View
+from regard.attention.reference import attend
+from regard.errors import ConfigError
+from regard.positions.sites import InAttention, Sizes
+
+Share = Literal["none", "heads", "keys-values", "layers"]
+
+
+class Linformer(Attention):
+    def __init__(self, e: nn.Parameter, f: nn.Parameter) -> None:
+        """E and F (heads or 1, max_length, rank), which may be one."""
+        super().__init__()
+        self.e, self.f = e, f
+
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        view: View,
+        position: InAttention,  # noqa: ARG002
+    ) -> Tensor:
+        return F.scaled_dot_product_attention(q, *self._projected(k, v, view))
+
+    def explain(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        view: View,
+        position: InAttention,  # noqa: ARG002
+    ) -> tuple[Tensor, Tensor]:
+        """The places are no words. A place's weight is told to the words by how much, plus or
+        minus, each gives to it: |F|, of the words that are there."""
+        answers, weights = attend(q, *self._projected(k, v, view))  # (B, H, T, rank)
+        given = _real(self.f[:, : v.size(2)].abs()[None], view)  # (B, H, S, rank)
+        shares = given / given.sum(2, keepdim=True).clamp(min=torch.finfo(given.dtype).tiny)
+        return answers, weights @ shares.transpose(-2, -1)
+
+    def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
+        """By word, as the weights are: the logarithms whose softmax they would be."""
+        return self.explain(q, k, k, view, position)[1].log()
+
+    def keep(self, heads: Sequence[int]) -> None:
+        if self.e.size(0) > 1:
+            self.e, self.f = (nn.Parameter(x.detach()[list(heads)]) for x in (self.e, self.f))
+
+    def _projected(self, k: Tensor, v: Tensor, view: View) -> tuple[Tensor, Tensor]:
+        """Eᵀk and Fᵀv, (B, H, rank, K) each."""
+        length, longest = k.size(2), self.e.size(1)
+        if length > longest:
+            raise ConfigError(
+                f"attention 'linformer' has learned projections for {longest} words and is given "
+                f"{length}; set model.max_length to the longest text."
+            )
+        if not isinstance(view.structure, Everything) or view.documents is not None:
+            raise ConfigError("attention 'linformer' mixes all words: it can hide padding only.")
+        e, f = (each[:, :length].transpose(-2, -1) for each in (self.e, self.f))
+        return e @ _real(k, view), f @ _real(v, view)
+
+
+def _real(x: Tensor, view: View) -> Tensor:
+    """x (B, H, S, ·) with zeros in the place of padding."""
+    return x if view.padding is None else x.masked_fill(~view.padding[:, None, :, None], 0.0)
+
+
+class Spec(AttentionSpec):
+    """attention: {kind: linformer, rank: 64, share: heads}"""
+
+    honours: ClassVar[frozenset[str]] = frozenset({"padding"})
+
+    rank: int = Field(64, gt=0, description="places that the length is projected to")
+    share: Share = Field(
+        "none",
+        description="what has one projection: none (each head two of its own), heads (E and F for "
+        "all), keys-values (E = F as well), layers (one E for all of the stack)",
+    )
+
+    def build(self, sizes: Sizes) -> Attention:
+        e = self._drawn(sizes)
+        return Linformer(e, e if self.share in ("keys-values", "layers") else self._drawn(sizes))
+
+    def stack(self, sizes: Sizes, layers: int) -> list[Attention]:
+        if self.share != "layers":
+            return super().stack(sizes, layers)
+        e = self._drawn(sizes)
+        return [Linformer(e, e) for _ in range(layers)]
+
+    def _drawn(self, sizes: Sizes) -> nn.Parameter:
+        """From N(0, 1/rank), which keeps products of projected vectors as they were on average."""
+        if self.rank > sizes.max_length:
+            raise ConfigError(
+                f"model.attention.rank {self.rank} is more than model.max_length "
+                f"{sizes.max_length}: nothing is gained by more places than words."
+            )
+        heads = sizes.heads if self.share == "none" else 1
+        return nn.Parameter(torch.randn(heads, sizes.max_length, self.rank) / self.rank**0.5)

@@ -1,0 +1,156 @@
+"""A local window: a word looks at its neighbours only, so that the cost grows with the length.
+
+    i may look at j where |i − j| ≤ size and dilation divides i − j; in a decoder, never ahead
+
+Computed in blocks: so many queries in a row look at the keys that any of them may see, which are a
+view of the keys and no copy, and all blocks of all rows are one batch for the fused kernel. Nothing
+of the size T × S is ever made. Words that are `dilation` apart see only one another: they are a row
+of their own, of which the window is the plain one.
+
+Rows:   x (B, H, S, K) → (R, L, H, K)            R = B · dilation, L = S / dilation
+Blocks: queries (N, H, block, K), keys (N, H, before + block + after, K)      N = R · L / block
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from regard.attention import reference
+from regard.attention.cache import SLACK, KeyValues
+from regard.attention.fused import fused
+from regard.attention.kind import ALL, Attention, AttentionSpec
+from regard.attention.masks import Causal, View, Window
+from regard.positions.sites import InAttention, Sizes
+
+BLOCK = 128  # queries at a time: fewer make more of the same keys, more look at keys in vain
+
+
+class Windowed(Attention):
+    def __init__(self, size: int, dilation: int) -> None:
+        super().__init__()
+        self.window = Window(size, dilation)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
+        cut = Blocks.of(self.window, view)
+        if k.size(2) <= cut.reach * cut.dilation:  # one block would hold them all
+            return fused(q, k, v, self._narrowed(view), position)
+        # What nobody sees any more goes, and the rest of the past asks too, to nobody's use.
+        words = q.size(2)
+        seen = min(k.size(2), words + self.window.size)
+        q, k, v = F.pad(q, (0, 0, seen - words, 0)), k[:, :, -seen:], v[:, :, -seen:]
+        near = cut.view(self._narrowed(view.of_last(seen)), len(q))
+        found = fused(cut.queries(q), cut.keys(k), cut.keys(v), near, position)
+        return cut.joined(found, len(q))[:, :, seen - words : seen]
+
+    def explain(
+        self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
+    ) -> tuple[Tensor, Tensor]:
+        """The weights are dense, with zeros outside the window."""
+        return reference.explain(q, k, v, self._narrowed(view), position)
+
+    def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
+        return reference.scores(q, k, self._narrowed(view), position)
+
+    def remember(self, past: KeyValues | None, new: KeyValues) -> KeyValues:
+        """The window before the new words, and some slack for words to be taken back."""
+        if past is None:
+            return new
+        needed = past.between(max(0, past.end - self.window.size), past.end)
+        return past.last(needed.keys.size(2) + SLACK).append(new)
+
+    def _narrowed(self, view: View) -> View:
+        if self.window.dilation == 1 and len(view.keys) <= self.window.size:
+            return view  # the window is larger than the sequence
+        return view.within(self.window)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """How sequences are cut up."""
+
+    before: int  # keys that the first query of a block sees before itself
+    after: int
+    block: int
+    dilation: int
+
+    @classmethod
+    def of(cls, window: Window, view: View) -> "Blocks":
+        each_way = window.size // window.dilation
+        after = 0 if isinstance(view.structure, Causal) else each_way
+        return cls(each_way, after, BLOCK, window.dilation)
+
+    @property
+    def reach(self) -> int:
+        """The keys of a block."""
+        return self.before + self.block + self.after
+
+    def queries(self, x: Tensor) -> Tensor:
+        rows = self._rows(x)
+        return rows.reshape(-1, self.block, *rows.shape[2:]).transpose(1, 2)
+
+    def keys(self, x: Tensor) -> Tensor:
+        """Rows stand one behind the other; whatever of a neighbour comes into view is hidden."""
+        line = F.pad(self._rows(x).flatten(0, 1), (0, 0, 0, 0, self.before, self.after))
+        return line.unfold(0, self.reach, self.block).transpose(2, 3)
+
+    def joined(self, found: Tensor, batch: int) -> Tensor:
+        """From (N, H, block, K) to (B, H, S, K), S filled up to whole blocks."""
+        heads, size = found.size(1), found.size(3)
+        rows = found.transpose(1, 2).reshape(batch, self.dilation, -1, heads, size)
+        return rows.transpose(1, 2).flatten(1, 2).transpose(1, 2)
+
+    def view(self, view: View, batch: int) -> View:
+        """Who may look at whom within blocks: places count from the first key that one sees."""
+        keys = torch.arange(self.reach, device=view.keys.device) * self.dilation
+        real = view.padding
+        if real is None:
+            real = torch.ones_like(view.keys, dtype=torch.bool).expand(batch, -1)
+        documents = view.documents
+        return View(
+            view.structure,
+            keys[self.before : self.before + self.block],
+            keys,
+            self._beside(real, False),
+            None if documents is None else self._beside(documents, -1),
+        )
+
+    def _beside(self, of_keys: Tensor, nothing: int) -> Tensor:
+        """What is known of each key (B, S), block by block: (N, reach)."""
+        filled = F.pad(of_keys, (0, -of_keys.size(1) % self._step), value=nothing)
+        rows = filled.reshape(len(of_keys), -1, self.dilation).transpose(1, 2).flatten(0, 1)
+        edged = F.pad(rows, (self.before, self.after), value=nothing)
+        return edged.unfold(1, self.reach, self.block).flatten(0, 1)
+
+    def _rows(self, x: Tensor) -> Tensor:
+        filled = F.pad(x.transpose(1, 2), (0, 0, 0, 0, 0, -x.size(2) % self._step))
+        apart = filled.reshape(len(x), -1, self.dilation, *filled.shape[2:])
+        return apart.transpose(1, 2).flatten(0, 1)
+
+    @property
+    def _step(self) -> int:
+        return self.block * self.dilation
+
+
+class Spec(AttentionSpec):
+    """attention: {kind: window, size: 256, dilation: 1}"""
+
+    honours: ClassVar[frozenset[str]] = ALL - {"cross"}
+
+    size: int = Field(256, gt=0, description="how far a word looks, back and (no decoder) ahead")
+    dilation: int = Field(1, gt=0, description="of those, it sees every so many-th")
+
+    @model_validator(mode="after")
+    def _sees_a_neighbour(self) -> Self:
+        if self.dilation > self.size:
+            raise ValueError(
+                f"with dilation {self.dilation} a word sees only itself within size {self.size}: "
+                f"give a larger size or a smaller dilation"
+            )
+        return self
+
+    def build(self, sizes: Sizes) -> Attention:  # noqa: ARG002
+        return Windowed(self.size, self.dilation)

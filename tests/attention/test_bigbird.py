@@ -1,0 +1,172 @@
+"""BigBird: the dense pattern, block by block."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.attention.memory import Largest, saved_sizes
+from torch import Tensor
+
+from regard.attention.bigbird import InBlocks
+from regard.attention.fused import Fused
+from regard.attention.kind import AttentionSpec
+from regard.attention.masks import BigBird, look_around
+from regard.attention.reference import attend
+from regard.config import plain, validate
+from regard.errors import ConfigError
+from regard.models.kind import ModelSpec
+from regard.positions.sites import InAttention
+
+B, H, K = 3, 2, 4
+CPU = torch.device("cpu")
+
+
+def queries_keys_values(length: int) -> list[Tensor]:
+    chance = torch.Generator().manual_seed(length)
+    return [torch.randn(B, H, length, K, generator=chance).requires_grad_() for _ in range(3)]
+
+
+def padding_of(length: int) -> Tensor:
+    lengths = torch.tensor([length, max(1, length // 2), 0])
+    return torch.arange(length) < lengths[:, None]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    length=st.integers(1, 60),
+    block=st.integers(1, 5),
+    window=st.sampled_from([1, 3, 5]),
+    first=st.integers(0, 3),
+    random=st.integers(0, 3),
+    padded=st.booleans(),
+)
+def test_equals_the_pattern_applied_densely(
+    length: int, block: int, window: int, first: int, random: int, padded: bool
+) -> None:
+    """Each row as if it were alone."""
+    given_ = queries_keys_values(length)
+    attention = InBlocks(block, window, first, random, seed=1)
+    real = padding_of(length) if padded else torch.ones(B, length, dtype=torch.bool)
+    view = look_around(length, CPU, real if padded else None)
+    ours = attention(*given_, view, InAttention())
+    dense = []
+    for row, words in enumerate(real.sum(1).tolist()):
+        pattern = BigBird(block, window, first, random, 1, -(-words // block))
+        places = torch.arange(words)
+        visible = pattern.allows(places[:, None], places[None])
+        dense.append(attend(*(x[row, :, :words] for x in given_), visible)[0])
+    toward = torch.linspace(-1, 1, ours.numel()).view_as(ours)
+    for one, other in zip(ours, dense, strict=True):
+        assert torch.allclose(one[:, : other.size(1)], other, atol=1e-5)
+    one_sum = (ours * toward)[real[:, None].expand(B, H, length)].sum()
+    other_sum = sum((x * toward[row, :, : x.size(1)]).sum() for row, x in enumerate(dense))
+    for one, other in zip(
+        torch.autograd.grad(one_sum, given_), torch.autograd.grad(other_sum, given_), strict=True
+    ):
+        assert torch.allclose(one, other, atol=1e-5)
+    explained, weights = attention.explain(*given_, view, InAttention())
+    assert torch.allclose(ours, explained, atol=1e-5)
+    assert (weights.masked_select(~real[:, None, None].expand_as(weights)) == 0).all()
+
+
+@given(
+    blocks=st.integers(1, 30),
+    window=st.sampled_from([1, 3, 5]),
+    first=st.integers(0, 3),
+    random=st.integers(0, 4),
+    seed=st.integers(0, 9),
+)
+def test_what_is_drawn_is_neither_near_nor_first_nor_drawn_already(
+    blocks: int, window: int, first: int, random: int, seed: int
+) -> None:
+    drawn = BigBird(1, window, first, random, seed, blocks).drawn.tolist()
+    assert drawn.pop() == [-1] * random
+    for own, others in enumerate(drawn):
+        found = [other for other in others if other >= 0]
+        left = [x for x in range(first, blocks) if abs(x - own) > window // 2]
+        assert set(found) <= set(left)
+        assert len(set(found)) == len(found) == min(random, len(left))
+
+
+def test_chance_is_even() -> None:
+    """Each of the others is drawn about as often."""
+    blocks, times = 12, 600
+    counts = torch.zeros(blocks)
+    for seed in range(times):
+        counts[BigBird(1, 3, 2, 2, seed, blocks).drawn[6]] += 1
+    assert counts[[0, 1, 5, 6, 7]].sum() == 0
+    others = counts[[2, 3, 4, 8, 9, 10, 11]] / times  # 2 of 7 each time
+    assert ((others - 2 / 7).abs() < 0.08).all()
+
+
+def test_the_seed_decides() -> None:
+    def pattern(seed: int) -> Tensor:
+        return BigBird(2, 1, 1, 2, seed, 20).drawn
+
+    assert torch.equal(pattern(3), pattern(3))
+    assert not torch.equal(pattern(3), pattern(4))
+
+
+def test_few_blocks_all_look_at_all() -> None:
+    given_ = queries_keys_values(14)
+    view = look_around(14, CPU)
+    ours = InBlocks(2, 3, 2, 3, 0)(*given_, view, InAttention())
+    assert torch.equal(ours, Fused()(*given_, view, InAttention()))
+
+
+def test_memory_grows_with_the_length_and_not_its_square() -> None:
+    attention, largest = InBlocks(16, 3, 1, 1, 0), []
+    for length in (2048, 4096):
+        q, k, v = (torch.randn(1, 1, length, 8).requires_grad_() for _ in range(3))
+        with Largest() as made, saved_sizes() as saved:
+            attention(q, k, v, look_around(length, CPU), InAttention()).sum().backward()
+        assert max(saved) < length * length / 8
+        largest.append(made.largest)
+    assert largest[1] < 4096 * 4096 / 4
+    assert largest[1] <= 2.2 * largest[0]
+
+
+def test_a_text_has_the_same_states_in_any_batch() -> None:
+    attention = {"kind": "bigbird", "block": 2, "window": 1, "global": 1, "random": 1}
+    given_ = {"kind": "encoder", "dim": 16, "heads": 2, "inner": 32, "layers": 2, "dropout": 0.0}
+    torch.manual_seed(0)
+    model = ModelSpec.model_validate({**given_, "attention": attention}).build(20).eval()
+    ids = torch.randint(20, (1, 17))
+    alone = model(ids)
+    beside = torch.cat([ids, torch.zeros(1, 40, dtype=torch.long)], dim=1).expand(2, -1)
+    padding = torch.arange(57) < torch.tensor([[17], [57]])
+    assert torch.allclose(model(beside, padding)[0, :17], alone[0], atol=1e-5)
+
+
+def test_settings_are_written_as_they_are_read() -> None:
+    given_ = {"kind": "bigbird", "block": 8, "window": 5, "global": 1, "random": 0, "seed": 3}
+    spec = validate(AttentionSpec, given_, "recipe")
+    assert plain(spec) == given_
+    assert validate(AttentionSpec, plain(spec), "recipe") == spec
+
+
+def test_settings_that_cannot_be() -> None:
+    for wrong, why in (
+        ({"window": 2}, "window 2 is even"),
+        ({"global": -1}, "global: .*greater than or equal to 0"),
+        ({"block": 0}, "greater than 0"),
+        ({"globl": 1}, "did you mean 'global'"),
+        ({"first": 1}, "unknown key 'first'"),
+    ):
+        with pytest.raises(ConfigError, match=why):
+            validate(AttentionSpec, {"kind": "bigbird", **wrong}, "recipe")
+
+
+def test_it_cannot_go_on_with_a_text() -> None:
+    spec = ModelSpec.model_validate({"kind": "language-model", "attention": "bigbird"})
+    with pytest.raises(ConfigError, match=r"'bigbird' cannot .*, which a decoder needs"):
+        spec.build(10)
+    given_ = {"kind": "encoder", "attention": "bigbird", "position": "alibi"}
+    with pytest.raises(ConfigError, match="cannot add a bias to its scores"):
+        ModelSpec.model_validate(given_).build(10)
+
+
+def test_global_blocks_out_of_range() -> None:
+    given_ = {"kind": "encoder", "max_length": 64, "attention": {"kind": "bigbird", "global": 3}}
+    with pytest.raises(ConfigError, match="3 blocks of 64 words reach past the 64"):
+        ModelSpec.model_validate(given_).build(10)

@@ -1,0 +1,248 @@
+"""The local window: the dense mask, in blocks."""
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.attention.memory import Largest, saved_sizes
+from torch import Tensor
+
+import regard
+from regard.attention import window
+from regard.attention.cache import SLACK, KeyValues
+from regard.attention.fused import Fused
+from regard.attention.kind import Attention, AttentionSpec
+from regard.attention.masks import Causal, View, Window, look_around, look_back
+from regard.attention.reference import explain
+from regard.config import kinds, validate
+from regard.decoding.speculative import Guess, Lookup, speculate
+from regard.errors import ConfigError
+from regard.models.kind import ModelSpec
+from regard.positions.sites import InAttention, PositionSpec, Sizes
+
+B, H, K = 2, 2, 4
+SIZES = Sizes(H * K, H, K, max_length=64)
+CPU = torch.device("cpu")
+SMALL = {"dim": 16, "heads": 4, "inner": 32, "layers": 2, "dropout": 0.0, "max_length": 64}
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that short sequences have several."""
+    monkeypatch.setattr(window, "BLOCK", 4)
+
+
+def attention_of(size: int, dilation: int = 1) -> Attention:
+    given = {"kind": "window", "size": size, "dilation": dilation}
+    return AttentionSpec.model_validate(given).build(SIZES)
+
+
+def drawn(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+def queries_keys_values(queries: int, keys: int) -> list[Tensor]:
+    q, k, v = (drawn(B, H, length, K) for length in (queries, keys, keys + 1))
+    return [x.requires_grad_() for x in (q, k, v[:, :, 1:].clone())]
+
+
+def assert_same_as_dense(
+    attention: Attention, mask: Window, view: View, position: InAttention
+) -> None:
+    """Against the reference with the same mask, forward and backward, position's weights too."""
+    given = queries_keys_values(len(view.queries), len(view.keys))
+    asked = [*given, *position.parameters()]
+    ours = attention(*given, view, position)
+    dense = explain(*given, view.within(mask), position)[0]
+    assert torch.allclose(ours, dense, atol=1e-5)
+    toward = drawn(*ours.shape)
+    for one, other in zip(
+        torch.autograd.grad((ours * toward).sum(), asked, allow_unused=True),
+        torch.autograd.grad((dense * toward).sum(), asked, allow_unused=True),
+        strict=True,
+    ):
+        assert (one is None and other is None) or torch.allclose(one, other, atol=1e-5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    length=st.integers(1, 40),
+    size=st.integers(1, 12),
+    dilation=st.integers(1, 4),
+    causal=st.booleans(),
+    past=st.integers(0, 20),
+    block=st.sampled_from([1, 3, 4, 8]),
+)
+def test_equals_the_same_mask_applied_densely(
+    length: int, size: int, dilation: int, causal: bool, past: int, block: int
+) -> None:
+    view = look_back(past, length, CPU) if causal else look_around(length, CPU)
+    dilation = min(dilation, size)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(window, "BLOCK", block)
+        assert_same_as_dense(
+            attention_of(size, dilation), Window(size, dilation), view, InAttention()
+        )
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("position", kinds("regard.positions"))
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_positions_are_those_of_the_whole(position: str, causal: bool, dilation: int) -> None:
+    spec = PositionSpec.model_validate(position)
+    place = spec.in_attention(SIZES)
+    view = look_back(3, 22, CPU) if causal else look_around(25, CPU)
+    assert_same_as_dense(attention_of(4, dilation), Window(4, dilation), view, place)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("dilation", [1, 3])
+def test_padding_and_documents_are_heeded(dilation: int) -> None:
+    length = 26
+    padding = torch.ones(B, length, dtype=torch.bool)
+    padding[0, 11:], padding[1, :3] = False, False
+    documents = torch.arange(length).expand(B, -1) // torch.tensor([[5], [9]])
+    for view in (
+        look_around(length, CPU, padding),
+        look_back(0, length, CPU, documents),
+        View(Causal(), torch.arange(length), torch.arange(length), padding),
+    ):
+        mask = Window(4, dilation)
+        assert_same_as_dense(attention_of(4, dilation), mask, view, InAttention())
+
+
+def test_at_its_real_block_size() -> None:
+    for view in (look_around(333, CPU), look_back(0, 333, CPU), look_back(100, 300, CPU)):
+        assert_same_as_dense(attention_of(40), Window(40), view, InAttention())
+
+
+def test_a_window_larger_than_the_sequence_is_full_attention() -> None:
+    given = queries_keys_values(20, 20)
+    for view in (look_back(0, 20, CPU), look_around(20, CPU)):
+        ours = attention_of(256)(*given, view, InAttention())
+        assert torch.equal(ours, Fused()(*given, view, InAttention()))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_memory_grows_with_the_length_and_not_its_square(causal: bool) -> None:
+    largest = []
+    for length in (2048, 4096):
+        q, k, v = (drawn(1, 1, length, 8).requires_grad_() for _ in range(3))
+        view = look_back(0, length, CPU) if causal else look_around(length, CPU)
+        with Largest() as made, saved_sizes() as saved:
+            attention_of(32)(q, k, v, view, InAttention()).sum().backward()
+        assert max(saved) < length * length / 8
+        largest.append(made.largest)
+    assert largest[1] < 4096 * 4096 / 4
+    assert largest[1] <= 2.2 * largest[0]
+
+
+def language_model(size: int, dilation: int = 1, position: str = "rotary") -> Any:
+    torch.manual_seed(3)
+    attention = {"kind": "window", "size": size, "dilation": dilation}
+    given = {"kind": "language-model", **SMALL, "attention": attention, "position": position}
+    return ModelSpec.model_validate(given).build(11).eval()
+
+
+@pytest.mark.parametrize("position", ["rotary", "relative", "alibi"])
+@pytest.mark.parametrize(("size", "dilation"), [(3, 1), (6, 2)])
+@torch.inference_mode()
+def test_word_by_word_says_the_same(
+    monkeypatch: pytest.MonkeyPatch, size: int, dilation: int, position: str
+) -> None:
+    monkeypatch.setattr(window, "SLACK", 2)
+    monkeypatch.setattr(window, "BLOCK", 4)
+    model = language_model(size, dilation, position)
+    ids = torch.randint(11, (B, 40), generator=torch.Generator().manual_seed(0))
+    at_once, state = model(ids), model.start()
+    heard, state = model.extend(ids[:, :20], state)
+    assert torch.allclose(heard, at_once[:, :20], atol=1e-5)
+    for step in range(20, 30):
+        logits, state = model.step(ids[:, step], state)
+        assert torch.allclose(logits, at_once[:, step], atol=1e-5)
+        assert state.past[0].keys.size(2) == size + 2 + 1
+    heard, state = model.extend(ids[:, 30:], state)
+    assert torch.allclose(heard, at_once[:, 30:], atol=1e-5)
+
+
+@torch.inference_mode()
+def test_decoding_keeps_the_window_only() -> None:
+    model = language_model(3)
+    state = model.start()
+    for step in range(SLACK + 40):
+        _, state = model.step(torch.tensor([step % 11]), state)
+        most = 3 + SLACK + 1
+        for memory in state.past:
+            assert memory.keys.size(2) <= most
+            assert memory.keys.untyped_storage().nbytes() <= 4 * 16 * most
+    assert state.length == SLACK + 40
+
+
+@torch.inference_mode()
+def test_words_can_be_taken_back_as_far_as_the_slack(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window, "SLACK", 4)
+    model = language_model(3)
+    ids = torch.randint(11, (B, 30), generator=torch.Generator().manual_seed(1))
+    at_once, state = model(ids), model.start()
+    for step in range(20):
+        _, state = model.step(ids[:, step], state)
+    order = torch.tensor([1, 0])
+    for back in range(5):
+        logits, _ = model.extend(ids[order, 20 - back :], state.reorder(order).cut(20 - back))
+        assert torch.allclose(logits, at_once[order, 20 - back :], atol=1e-5)
+    for back in (6, 15):
+        with pytest.raises(ConfigError, match="can take back"):
+            model.step(ids[:, 20 - back], state.cut(20 - back))
+    _, early = model.extend(ids[:, :5], model.start())  # nothing is forgotten yet
+    logits, _ = model.step(ids[:, 0], early.cut(0))
+    assert torch.allclose(logits, at_once[:, 0], atol=1e-5)
+
+
+@torch.inference_mode()
+def test_guessing_ahead_says_the_same() -> None:
+    model, end = language_model(3), 99
+
+    def nothing(*_: Any) -> Guess:
+        return Guess([], None)
+
+    plain = list(speculate(model, model.start(), 1, end, 100, nothing))
+    guessed = list(speculate(model, model.start(), 1, end, 100, Lookup(), count=8))
+    assert plain == guessed
+    assert len(plain) == 100
+
+
+def test_what_is_forgotten_is_counted() -> None:
+    memory = KeyValues(drawn(1, 1, 6, 2), drawn(1, 1, 6, 2)).last(4)
+    assert memory.forgotten == 2
+    assert torch.equal(memory.cut(5).keys, memory.keys[:, :, :3])
+    assert memory.append(memory).forgotten == 2
+    assert memory.reorder(torch.tensor([0])).forgotten == 2
+
+
+def test_settings_that_cannot_be() -> None:
+    with pytest.raises(ConfigError, match="sees only itself"):
+        validate(AttentionSpec, {"kind": "window", "size": 4, "dilation": 5}, "recipe")
+    with pytest.raises(ConfigError, match="greater than 0"):
+        validate(AttentionSpec, {"kind": "window", "size": 0}, "recipe")
+    spec = ModelSpec.model_validate({"kind": "encoder-decoder", **SMALL, "attention": "window"})
+    with pytest.raises(ConfigError, match="'window' cannot look at another sequence"):
+        spec.build(10)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@torch.inference_mode()
+def test_whoever_watches_sees_the_window() -> None:
+    model = language_model(3)
+    ids = torch.randint(11, (B, 20), generator=torch.Generator().manual_seed(2))
+    unwatched = model(ids)
+    with regard.watch(model) as seen:
+        watched = model(ids)
+    assert torch.allclose(unwatched, watched, atol=1e-5)
+    weights = seen.weights("decoder.blocks.1.attention")
+    assert weights.shape == (B, 4, 20, 20)
+    visible = look_back(0, 20, CPU).within(Window(3)).visible
+    assert visible is not None
+    assert ((weights > 0) == visible).all()
