@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tests.attention.memory import Largest, saved_sizes
 from torch import Tensor
 
+from regard.attention import side_by_side
 from regard.attention.bigbird import InBlocks
 from regard.attention.fused import Fused
 from regard.attention.kind import AttentionSpec
@@ -39,16 +40,19 @@ def padding_of(length: int) -> Tensor:
     first=st.integers(0, 3),
     random=st.integers(0, 3),
     padded=st.booleans(),
+    at_once=st.sampled_from([1, 500, 2**20]),
 )
 def test_equals_the_pattern_applied_densely(
-    length: int, block: int, window: int, first: int, random: int, padded: bool
+    length: int, block: int, window: int, first: int, random: int, padded: bool, at_once: int
 ) -> None:
     """Each row as if it were alone."""
     given_ = queries_keys_values(length)
     attention = InBlocks(block, window, first, random, seed=1)
     real = padding_of(length) if padded else torch.ones(B, length, dtype=torch.bool)
     view = look_around(length, CPU, real if padded else None)
-    ours = attention(*given_, view, InAttention())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(side_by_side, "AT_ONCE", at_once)
+        ours = attention(*given_, view, InAttention())
     dense = []
     for row, words in enumerate(real.sum(1).tolist()):
         pattern = BigBird(block, window, first, random, 1, -(-words // block))
