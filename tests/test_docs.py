@@ -51,6 +51,14 @@ def test_the_parts_can_be_built_as_shown() -> None:
     assert names["seen"].weights("decoder.blocks.0.cross").shape == (2, 4, 5, 7)
 
 
+def test_long_texts_are_read_as_shown() -> None:
+    names: dict = {}
+    for code in python_in("docs/long-sequences.md"):
+        exec(code, names)
+    assert names["weights"].shape == (1, 4, 30, 30)
+    assert names["state"].length == 31
+
+
 def test_the_corpus_can_be_used_as_shown() -> None:
     names: dict = {}
     for code in python_in("docs/corpus.md"):

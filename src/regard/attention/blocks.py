@@ -80,7 +80,8 @@ class Blocks(Attention):
 class Spec(AttentionSpec):
     """attention: {kind: blocks, size: 256}"""
 
-    honours: ClassVar[frozenset[str]] = ALL - {"cross"}
+    # Where a row holds several documents, its blocks are not those of each alone.
+    honours: ClassVar[frozenset[str]] = ALL - {"cross", "documents"}
 
     size: int = Field(256, gt=0, description="words in a block")
 

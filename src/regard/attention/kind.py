@@ -44,7 +44,7 @@ class Attention(nn.Module):
     def look(self, q: Tensor, memory: Any, view: View, position: InAttention) -> Tensor:
         """What the queries find in what is kept, whose places end where the view's do."""
         kept: KeyValues = memory.for_heads(q.size(1))
-        seen = view.of_last(kept.keys.size(2))
+        seen = view.of_last(kept.keys.size(2)) if kept.forgotten else view
         found: Tensor = self(q, kept.keys, kept.values, seen, position)
         return found
 

@@ -3,11 +3,15 @@
 import json
 from typing import Any
 
+from regard.attention import fused, reference
+from regard.attention.kind import AttentionSpec
 from regard.config import validate
 from regard.errors import ConfigError
 from regard.models.kind import ModelSpec
 from regard.models.weights import set_weights
 from regard.runs import Run
+
+FULL = (fused.Spec, reference.Spec)
 
 
 def refuse(what: str, where: str) -> ConfigError:
@@ -28,6 +32,13 @@ def refuse_uneven(spec: ModelSpec, where: str) -> None:
     """Elsewhere all layers have the same heads."""
     if getattr(spec, "kept_heads", None):
         raise refuse("model.kept_heads", where)
+
+
+def refuse_sparse(spec: ModelSpec, where: str) -> None:
+    """Elsewhere every word can look at every other, by a softmax."""
+    attention = getattr(spec, "attention", None)
+    if isinstance(attention, AttentionSpec) and not isinstance(attention, FULL):
+        raise refuse(f"attention {attention.kind()}", where)
 
 
 def as_json(content: Any) -> bytes:

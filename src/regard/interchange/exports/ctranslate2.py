@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from regard.data.tokenizer import Tokenizer
 from regard.files import write_all_whole
-from regard.interchange.exports import as_json, built, refuse, refuse_uneven
+from regard.interchange.exports import as_json, built, refuse, refuse_sparse, refuse_uneven
 from regard.models import encoder_decoder, language_model
 from regard.models.transformer import TransformerSpec
 from regard.positions.rotary import Rotary
@@ -38,6 +38,7 @@ Arrays = dict[str, Value]
 def export(run: Run, folder: Path) -> None:
     spec, model = built(run)
     refuse_uneven(spec, "CTranslate2")
+    refuse_sparse(spec, "CTranslate2")
     tokenizer = Tokenizer.from_json(run.tokenizer)
     pieces = _distinct(tokenizer.vocabulary(), run.vocabulary)
     config: dict[str, Any] = {

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.data.tokenizer import MASK, Tokenizer
 from regard.files import write_all_whole
-from regard.interchange.exports import as_json, built, refuse, refuse_uneven
+from regard.interchange.exports import as_json, built, refuse, refuse_sparse, refuse_uneven
 from regard.interchange.exports.arrangement import in_halves
 from regard.interchange.families import Family, bert, llama, marian
 from regard.models import encoder_decoder, language_model, masked
@@ -31,6 +31,7 @@ MASKS = (MASK, "[MASK]")
 def export(run: Run, folder: Path) -> None:
     spec = built(run)[0]
     refuse_uneven(spec, "Hugging Face")
+    refuse_sparse(spec, "Hugging Face")
     tokenizer = Tokenizer.from_json(run.tokenizer)
     tokens: dict[str, int | None] = {
         "vocab_size": run.vocabulary,

@@ -20,7 +20,7 @@ from torch.export import Dim
 from regard.data.tokenizer import Tokenizer
 from regard.errors import ConfigError
 from regard.files import write_all_whole
-from regard.interchange.exports import as_json, built, refuse
+from regard.interchange.exports import as_json, built, refuse, refuse_sparse
 from regard.models import encoder_decoder, language_model
 from regard.models.decoder import DecoderState
 from regard.models.encoder_decoder import EncoderDecoder
@@ -68,6 +68,7 @@ class _Continues(nn.Module):
 
 def export(run: Run, folder: Path) -> None:
     spec, model = built(run)
+    refuse_sparse(spec, "ONNX as Regard exports it")
     if sum(tensor.nbytes for tensor in run.weights.values()) >= LARGEST:
         raise refuse("a model of 2 GB or more", "a single ONNX file")
     tokenizer = Tokenizer.from_json(run.tokenizer)

@@ -1,0 +1,114 @@
+"""Kinds of attention for long texts, from a recipe to text: the kind is the only change of it."""
+
+from pathlib import Path
+
+import pytest
+
+from regard.data.bundled import corpus
+
+LINEAR = "model.attention=linear"
+TURNS = "model.attention={kind: alternating, of: [{kind: blocks, size: 8}, compressed]}"
+LINFORMER = "model.attention={kind: linformer, rank: 8, share: layers}"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Recipes of running text, of labelled lines and of pairs."""
+    here = tmp_path_factory.mktemp("long")
+    pairs = corpus(1, 300, 20, 20).train
+    texts = [pair.english for pair in pairs]
+    (here / "train.txt").write_text("".join(f"{text}\n" for text in texts[20:]), "utf-8")
+    (here / "dev.txt").write_text("".join(f"{text}\n" for text in texts[:20]), "utf-8")
+    labelled = [f"{text}\t{'asks' if '?' in text else 'says'}\n" for text in texts]
+    (here / "texts.tsv").write_text("".join(labelled), "utf-8")
+    rest = (
+        "tokenizer: {vocabulary: 400}\n"
+        "training: {steps: 8, batch_tokens: 400}\n"
+        "model: {kind: KIND, dim: 32, layers: 2, max_length: 128}\n"
+    )
+    (here / "text.yaml").write_text(
+        "job: language-model\n"
+        f"data: {{train: {{kind: text, path: {here}/train.txt}}, "
+        f"dev: {{kind: text, path: {here}/dev.txt}}, prepared: {here}/prepared}}\n"
+        + rest.replace("KIND", "language-model")
+    )
+    (here / "labels.yaml").write_text(
+        "job: classification\n"
+        f"data: {{train: {{kind: labelled, path: {here}/texts.tsv}}, held_out: 30, "
+        f"prepared: {here}/prepared}}\n" + rest.replace("KIND", "classifier")
+    )
+    return here
+
+
+@pytest.mark.parametrize("attention", [LINEAR, TURNS])
+def test_a_text_is_gone_on_with_in_every_way(
+    call, folder: Path, tmp_path: Path, attention: str
+) -> None:
+    run = tmp_path / "run"
+    answer = call("train", folder / "text.yaml", attention, "--run", run)
+    assert answer.code == 0, answer.err
+    # Longer than what is kept of the words as they are, so that some are summed up.
+    begin = ("generate", run, "--prompt", "the cat", "--tokens", "100")
+    greedy = call(*begin)
+    assert greedy.code == 0, greedy.err
+    for same in (("--lookup",), ("--draft", run)):
+        assert call(*begin, *same).out == greedy.out
+    beam = call(*begin, "--beam", "3")
+    assert beam.code == 0, beam.err
+    shown = call("look", run, "the cat sleeps")
+    assert shown.code == 0, shown.err
+    assert "Self-attention" in shown.out
+    for library in ("onnx", "ctranslate2", "huggingface"):
+        refused = call("export", run, "--to", library)
+        assert refused.code == 1
+        kind = "linear" if attention == LINEAR else "alternating"
+        assert f"attention {kind} has no equivalent in" in refused.err
+
+
+def test_texts_are_judged_by_a_linformer(call, folder: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    answer = call("train", folder / "labels.yaml", LINFORMER, "--run", run)
+    assert answer.code == 0, answer.err
+    judged = call("classify", run, stdin=b"does the cat sleep?\nthe cat sleeps.\n")
+    assert judged.code == 0, judged.err
+    assert {line.split("\t")[0] for line in judged.out.splitlines()} <= {"asks", "says"}
+    assert call("look", run, "the cat sleeps").code == 0
+
+
+@pytest.mark.parametrize(
+    ("recipe", "attention"), [("text", LINEAR), ("text", TURNS), ("labels", LINFORMER)]
+)
+def test_all_that_applies_is_proven(call, folder: Path, recipe: str, attention: str) -> None:
+    answer = call(
+        "check", folder / f"{recipe}.yaml", attention, "training.optimiser.learning_rate=0.01"
+    )
+    assert answer.code == 0, answer.out + answer.err
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            [LINFORMER],
+            "attention 'linformer' cannot go on step by step from cached keys and values, which a "
+            "decoder needs",
+        ),
+        (
+            [LINEAR, "model.position=alibi"],
+            "attention 'linear' cannot add a bias to its scores, which a decoder needs",
+        ),
+        (
+            [LINEAR, "job={kind: language-model, documents: apart}"],
+            "attention 'linear' cannot keep the documents of a row apart",
+        ),
+        ([f"{TURNS[:-1]}, width: 3}}"], "unknown key 'width'"),
+    ],
+)
+def test_what_cannot_go_together_is_refused(
+    call, folder: Path, tmp_path: Path, changes: list[str], sentence: str
+) -> None:
+    run = tmp_path / "run"
+    answer = call("train", folder / "text.yaml", *changes, "--run", run)
+    assert answer.code == 1
+    assert sentence in answer.err
+    assert not run.exists()

@@ -1,0 +1,124 @@
+"""What a decoder keeps of the words so far: enough to go on, bounded where a kind says so, and
+reordered and taken back exactly."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.attention.cache import SLACK, Condensed, KeyValues
+from regard.config import validate
+from regard.errors import ConfigError
+from regard.models.decoder import DecoderState
+from regard.models.kind import ModelSpec
+from regard.models.language_model import LanguageModel
+
+V, WORDS = 20, 150
+ATTENTIONS: dict[str, Any] = {
+    "fused": "fused",
+    "linear": "linear",
+    "compressed": {"kind": "compressed", "width": 3},
+    "blocks": {"kind": "blocks", "size": 8},
+    "alternating": {"kind": "alternating", "of": [{"kind": "blocks", "size": 8}, "compressed"]},
+}
+
+
+def built(kind: str, **more: Any) -> LanguageModel:
+    sizes = {"dim": 16, "heads": 4, "inner": 32, "layers": 2, "dropout": 0.0}
+    given = {"kind": "language-model", **sizes, "attention": ATTENTIONS[kind], **more}
+    model = validate(ModelSpec, given, "a test").build(V).double().eval()
+    assert isinstance(model, LanguageModel)
+    return model
+
+
+def read(model: LanguageModel, ids: Tensor, steps: int) -> tuple[Tensor, DecoderState]:
+    """So many words at a time."""
+    state, logits = model.start(), []
+    for part in ids.split(steps, dim=1):
+        found, state = model.extend(part, state)
+        logits.append(found)
+    return torch.cat(logits, dim=1), state
+
+
+def places(memory: Any) -> int:
+    """How many places one layer keeps."""
+    if isinstance(memory, Condensed):
+        return memory.before.size(2) + memory.recent.keys.size(2)
+    assert isinstance(memory, KeyValues)
+    return memory.keys.size(2)
+
+
+@pytest.mark.parametrize("kind", ATTENTIONS)
+@pytest.mark.parametrize("more", [{}, {"position": "rotary", "key_heads": 2}])
+@torch.no_grad()
+def test_step_by_step_is_as_all_at_once(kind: str, more: dict[str, Any]) -> None:
+    model, ids = built(kind, **more), torch.randint(0, V, (2, WORDS))
+    whole = model(ids)
+    for steps in (1, 7, 80):
+        assert torch.allclose(read(model, ids, steps)[0], whole, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ATTENTIONS)
+@torch.no_grad()
+def test_taken_back_and_reordered_it_goes_on_as_if_nothing_had_been(kind: str) -> None:
+    model, ids = built(kind), torch.randint(0, V, (3, WORDS))
+    whole = model(ids)
+    rows = torch.tensor([2, 0, 0, 1])
+    for length in (20, 90, WORDS - 1):
+        for back in (1, 5, min(length - 1, SLACK)):
+            _, state = read(model, ids[:, : length - back], 5)
+            _, state = model.extend(torch.randint(0, V, (3, back)), state)
+            state = state.cut(length - back).reorder(rows)
+            assert state.length == length - back
+            found, _ = model.extend(ids[rows, length - back :], state)
+            assert torch.allclose(found, whole[rows, length - back :], atol=1e-10)
+
+
+@torch.no_grad()
+def test_memory_is_bounded_as_promised() -> None:
+    ids, kinds = torch.randint(0, V, (1, 300)), list(ATTENTIONS)[:-1]
+    kept = {kind: places(read(built(kind), ids, 4)[1].past[0]) for kind in kinds}
+    assert kept["fused"] == 300
+    assert kept["blocks"] <= 8 + SLACK + 4
+    assert kept["linear"] <= 4 + SLACK + 4  # the sums are key size by key size + 1
+    assert kept["compressed"] <= 300 // 3 + SLACK + 3 + 4
+    again = {kind: places(read(built(kind), ids[:, :200], 4)[1].past[0]) for kind in kinds}
+    assert [kept[kind] - again[kind] for kind in ("blocks", "linear")] == [0, 0]
+    assert kept["compressed"] - again["compressed"] <= 100 // 3 + 1
+
+
+@pytest.mark.parametrize("kind", ["linear", "compressed", "blocks"])
+@torch.no_grad()
+def test_more_than_is_kept_cannot_be_taken_back(kind: str) -> None:
+    model, ids = built(kind), torch.randint(0, V, (1, 300))
+    _, state = read(model, ids, 4)
+    with pytest.raises(ConfigError, match=r"taken? back .*guess fewer"):
+        model.step(ids[:, 0], state.cut(101))
+
+
+@pytest.mark.parametrize("kind", ["blocks", "compressed", "linear"])
+def test_documents_in_a_row_are_refused(kind: str) -> None:
+    attention = validate(ModelSpec, {"kind": "encoder", "attention": kind}, "a test").attention
+    with pytest.raises(ConfigError, match=f"'{kind}' cannot keep the documents of a row apart"):
+        attention.require(frozenset({"documents"}), "job.documents: apart")
+
+
+def test_cross_attention_of_each_kind_that_can() -> None:
+    """Padding of a source changes nothing, and words written one by one are as all at once."""
+    source, real = torch.randint(0, V, (2, 7)), torch.tensor([[True] * 7, [True] * 4 + [False] * 3])
+    target = torch.randint(0, V, (2, 10))
+    for attention in ("linear", "compressed"):
+        given = {"kind": "encoder-decoder", "dim": 16, "inner": 32, "layers": 2}
+        model: Any = validate(ModelSpec, {**given, "attention": attention}, "a test").build(V)
+        model = model.double().eval()
+        whole, alone = model(source, real, target), model(source[1:, :4], real[1:, :4], target[1:])
+        assert torch.allclose(whole[1:], alone, atol=1e-10)
+        state, logits = model.start(source, real), []
+        for at in range(10):
+            found, state = model.step(target[:, at], state)
+            logits.append(found)
+        assert torch.allclose(torch.stack(logits, 1), whole, atol=1e-10)
+    for attention in ("blocks", "alternating"):
+        with pytest.raises(ConfigError, match="'blocks' cannot look at another sequence"):
+            validate(ModelSpec, {**given, "attention": attention}, "a test").build(V)
