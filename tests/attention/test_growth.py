@@ -31,6 +31,9 @@ def largest(kind: str, causal: bool, length: int) -> int:
         ("compressed", False),
         ("compressed", True),
         ("linformer", False),
+        ("window", False),
+        ("window", True),
+        ("bigbird", False),
     ],
 )
 def test_the_largest_tensor_grows_with_the_length_and_no_faster(kind: str, causal: bool) -> None:

@@ -8,6 +8,8 @@ from regard.data.bundled import corpus
 
 LINEAR = "model.attention=linear"
 TURNS = "model.attention={kind: alternating, of: [{kind: blocks, size: 8}, compressed]}"
+WINDOW = "model.attention={kind: window, size: 8}"
+BIGBIRD = "model.attention={kind: bigbird, block: 2, window: 1, global: 1, random: 1}"
 LINFORMER = "model.attention={kind: linformer, rank: 8, share: layers}"
 
 
@@ -40,9 +42,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return here
 
 
-@pytest.mark.parametrize("attention", [LINEAR, TURNS])
+@pytest.mark.parametrize(
+    ("kind", "attention"), [("linear", LINEAR), ("alternating", TURNS), ("window", WINDOW)]
+)
 def test_a_text_is_gone_on_with_in_every_way(
-    call, folder: Path, tmp_path: Path, attention: str
+    call, folder: Path, tmp_path: Path, kind: str, attention: str
 ) -> None:
     run = tmp_path / "run"
     answer = call("train", folder / "text.yaml", attention, "--run", run)
@@ -61,13 +65,13 @@ def test_a_text_is_gone_on_with_in_every_way(
     for library in ("onnx", "ctranslate2", "huggingface"):
         refused = call("export", run, "--to", library)
         assert refused.code == 1
-        kind = "linear" if attention == LINEAR else "alternating"
         assert f"attention {kind} has no equivalent in" in refused.err
 
 
-def test_texts_are_judged_by_a_linformer(call, folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("attention", [LINFORMER, BIGBIRD])
+def test_texts_are_judged(call, folder: Path, tmp_path: Path, attention: str) -> None:
     run = tmp_path / "run"
-    answer = call("train", folder / "labels.yaml", LINFORMER, "--run", run)
+    answer = call("train", folder / "labels.yaml", attention, "--run", run)
     assert answer.code == 0, answer.err
     judged = call("classify", run, stdin=b"does the cat sleep?\nthe cat sleeps.\n")
     assert judged.code == 0, judged.err
@@ -76,7 +80,14 @@ def test_texts_are_judged_by_a_linformer(call, folder: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("recipe", "attention"), [("text", LINEAR), ("text", TURNS), ("labels", LINFORMER)]
+    ("recipe", "attention"),
+    [
+        ("text", LINEAR),
+        ("text", TURNS),
+        ("text", WINDOW),
+        ("labels", LINFORMER),
+        ("labels", BIGBIRD),
+    ],
 )
 def test_all_that_applies_is_proven(call, folder: Path, recipe: str, attention: str) -> None:
     answer = call(
@@ -101,6 +112,9 @@ def test_all_that_applies_is_proven(call, folder: Path, recipe: str, attention: 
             [LINEAR, "job={kind: language-model, documents: apart}"],
             "attention 'linear' cannot keep the documents of a row apart",
         ),
+        ([BIGBIRD], "attention 'bigbird' cannot go on step by step"),
+        (["model.attention={kind: window, size: -3}"], "model.attention.size: input should be"),
+        (["model.attention={kind: window, dilation: 300}"], "a word sees only itself"),
         ([f"{TURNS[:-1]}, width: 3}}"], "unknown key 'width'"),
     ],
 )

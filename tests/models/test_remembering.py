@@ -20,6 +20,7 @@ ATTENTIONS: dict[str, Any] = {
     "linear": "linear",
     "compressed": {"kind": "compressed", "width": 3},
     "blocks": {"kind": "blocks", "size": 8},
+    "window": {"kind": "window", "size": 8},
     "alternating": {"kind": "alternating", "of": [{"kind": "blocks", "size": 8}, "compressed"]},
 }
 
@@ -81,14 +82,15 @@ def test_memory_is_bounded_as_promised() -> None:
     kept = {kind: places(read(built(kind), ids, 4)[1].past[0]) for kind in kinds}
     assert kept["fused"] == 300
     assert kept["blocks"] <= 8 + SLACK + 4
+    assert kept["window"] == 8 + SLACK + 4
     assert kept["linear"] <= 4 + SLACK + 4  # the sums are key size by key size + 1
     assert kept["compressed"] <= 300 // 3 + SLACK + 3 + 4
     again = {kind: places(read(built(kind), ids[:, :200], 4)[1].past[0]) for kind in kinds}
-    assert [kept[kind] - again[kind] for kind in ("blocks", "linear")] == [0, 0]
+    assert [kept[kind] - again[kind] for kind in ("blocks", "window", "linear")] == [0, 0, 0]
     assert kept["compressed"] - again["compressed"] <= 100 // 3 + 1
 
 
-@pytest.mark.parametrize("kind", ["linear", "compressed", "blocks"])
+@pytest.mark.parametrize("kind", ["linear", "compressed", "blocks", "window"])
 @torch.no_grad()
 def test_more_than_is_kept_cannot_be_taken_back(kind: str) -> None:
     model, ids = built(kind), torch.randint(0, V, (1, 300))
@@ -119,6 +121,6 @@ def test_cross_attention_of_each_kind_that_can() -> None:
             found, state = model.step(target[:, at], state)
             logits.append(found)
         assert torch.allclose(torch.stack(logits, 1), whole, atol=1e-10)
-    for attention in ("blocks", "alternating"):
-        with pytest.raises(ConfigError, match="'blocks' cannot look at another sequence"):
+    for attention in ("blocks", "window", "alternating"):
+        with pytest.raises(ConfigError, match="cannot look at another sequence"):
             validate(ModelSpec, {**given, "attention": attention}, "a test").build(V)

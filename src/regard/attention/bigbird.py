@@ -23,6 +23,7 @@ from regard.attention.fused import fused
 from regard.attention.kind import Attention, AttentionSpec
 from regard.attention.masks import BigBird, Everything, View
 from regard.attention.reference import attend
+from regard.attention.side_by_side import Chosen, look
 from regard.errors import ConfigError
 from regard.positions.sites import InAttention, Sizes
 
@@ -40,13 +41,12 @@ class InBlocks(Attention):
         which, there = self._looked_at(view, len(q), blocks)
         words = self.first * self.block
         queries = _in_blocks(q, self.block)[:, self.first :].flatten(0, 1).transpose(1, 2)
-        keys, values = (self._side_by_side(x, which) for x in (k, v))
-        real = self._real(view, len(q), which) & there.flatten(0, 1).repeat_interleave(
-            self.block, dim=1
-        )
-        places = torch.arange(real.size(1), device=q.device)
-        near = View(Everything(), places[: self.block], places, real)
-        found = fused(queries, keys, values, near, position)  # (N, H, block, K)
+        keys, values = (_in_blocks(x, self.block).flatten(0, 1) for x in (k, v))
+        real = self._real(view, len(q), which, there)
+        numbers = torch.arange(real.size(1), device=q.device)
+        near = View(Everything(), numbers[: self.block], numbers, real)
+        places = Chosen(_across(which, blocks))
+        found = look(queries, keys, values, places, near, position)  # (N, H, block, K)
         rest = found.transpose(1, 2).reshape(len(q), -1, *found.shape[1::2]).transpose(1, 2)
         if not words:
             return rest[:, :, : q.size(2)]
@@ -109,20 +109,14 @@ class InBlocks(Attention):
         drawn = self._pattern(length).drawn
         return F.pad(drawn, (0, 0, 0, blocks - len(drawn)), value=-1)[self.first :]
 
-    def _side_by_side(self, x: Tensor, which: Tensor) -> Tensor:
-        """Of x (B, H, S, K) the blocks that each block looks at: (N, H, M · block, K)."""
-        rows = _in_blocks(x, self.block)  # (B, blocks, block, H, K)
-        found = rows.flatten(0, 1).index_select(0, _across(which, rows.size(1)))
-        return found.view(which[..., 0].numel(), -1, *rows.shape[3:]).transpose(1, 2)
-
-    def _real(self, view: View, batch: int, which: Tensor) -> Tensor:
-        """Whether the keys side by side are words: (N, M · block)."""
+    def _real(self, view: View, batch: int, which: Tensor, there: Tensor) -> Tensor:
+        """Whether the keys of the blocks looked at are words: (N, M · block)."""
         real = view.padding
         if real is None:
             real = torch.ones_like(view.keys, dtype=torch.bool).expand(batch, -1)
         rows = F.pad(real, (0, -real.size(1) % self.block)).reshape(batch, -1, self.block)
-        found = rows.flatten(0, 1).index_select(0, _across(which, rows.size(1)))
-        return found.view(which[..., 0].numel(), -1)
+        found = rows.flatten(0, 1)[_across(which, rows.size(1))]  # (N, M, block)
+        return (found & there.flatten(0, 1)[..., None]).flatten(1)
 
 
 def _in_blocks(x: Tensor, block: int) -> Tensor:
@@ -132,9 +126,9 @@ def _in_blocks(x: Tensor, block: int) -> Tensor:
 
 
 def _across(which: Tensor, blocks: int) -> Tensor:
-    """Where blocks of a row stand when all rows are one behind the other."""
+    """Blocks of rows (B, …, M) by number where all rows stand one behind the other: (N, M)."""
     begin = torch.arange(len(which), device=which.device) * blocks
-    return (which + begin[:, None, None]).flatten()
+    return (which + begin[:, None, None]).flatten(0, 1)
 
 
 def _lengths(view: View, batch: int) -> list[int]:

@@ -24,9 +24,10 @@ from regard.attention.cache import SLACK, KeyValues
 from regard.attention.fused import fused
 from regard.attention.kind import ALL, Attention, AttentionSpec
 from regard.attention.masks import Causal, View, Window
+from regard.attention.side_by_side import Overlapping, look
 from regard.positions.sites import InAttention, Sizes
 
-BLOCK = 128  # queries at a time: fewer make more of the same keys, more look at keys in vain
+BLOCKS = (32, 128)  # queries at a time, at least and at most
 
 
 class Windowed(Attention):
@@ -43,7 +44,8 @@ class Windowed(Attention):
         seen = min(k.size(2), words + self.window.size)
         q, k, v = F.pad(q, (0, 0, seen - words, 0)), k[:, :, -seen:], v[:, :, -seen:]
         near = cut.view(self._narrowed(view.of_last(seen)), len(q))
-        found = fused(cut.queries(q), cut.keys(k), cut.keys(v), near, position)
+        places = Overlapping(cut.reach, cut.block)
+        found = look(cut.queries(q), cut.line(k), cut.line(v), places, near, position)
         return cut.joined(found, len(q))[:, :, seen - words : seen]
 
     def explain(
@@ -81,7 +83,11 @@ class Blocks:
     def of(cls, window: Window, view: View) -> "Blocks":
         each_way = window.size // window.dilation
         after = 0 if isinstance(view.structure, Causal) else each_way
-        return cls(each_way, after, BLOCK, window.dilation)
+        # Small blocks take the same keys more often, large ones look at more in vain: measured,
+        # about half the window is best.
+        least, most = BLOCKS
+        block = min(most, max(least, each_way // 2 // least * least))
+        return cls(each_way, after, block, window.dilation)
 
     @property
     def reach(self) -> int:
@@ -92,10 +98,9 @@ class Blocks:
         rows = self._rows(x)
         return rows.reshape(-1, self.block, *rows.shape[2:]).transpose(1, 2)
 
-    def keys(self, x: Tensor) -> Tensor:
+    def line(self, x: Tensor) -> Tensor:
         """Rows stand one behind the other; whatever of a neighbour comes into view is hidden."""
-        line = F.pad(self._rows(x).flatten(0, 1), (0, 0, 0, 0, self.before, self.after))
-        return line.unfold(0, self.reach, self.block).transpose(2, 3)
+        return F.pad(self._rows(x).flatten(0, 1), (0, 0, 0, 0, self.before, self.after))
 
     def joined(self, found: Tensor, batch: int) -> Tensor:
         """From (N, H, block, K) to (B, H, S, K), S filled up to whole blocks."""
