@@ -69,7 +69,8 @@ class MultiHead(nn.Module):
         """What the queries find in the memory, heads merged: (B, T, D)."""
         if self.key_heads < self.heads:
             memory = memory.repeated(self.heads // self.key_heads)
-        found = self.attention(q, memory.keys, memory.values, view, self.position)
+        position = self.position.on(view.trees)
+        found = self.attention(q, memory.keys, memory.values, view, position)
         merged: Tensor = self.w_o(found.transpose(1, 2).flatten(2))  # (B, H, T, K) → (B, T, H·K)
         return merged
 

@@ -23,6 +23,7 @@ class SourceSpec(Kind, room="regard.data.sources"):
     """A kind of source."""
 
     shape: ClassVar[Shape] = "pair"
+    trees: ClassVar[bool] = False  # has every text its dependency tree?
 
     weight: float = Field(
         1.0, gt=0, le=1000, description="how many times an epoch shows each record; 0.5 = half"

@@ -12,7 +12,12 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.config import plain
-from regard.data.batches.labelled import LabelledBatch, labelled_batches
+from regard.data.batches.labelled import (
+    LabelledBatch,
+    ParsedBatch,
+    labelled_batches,
+    parsed_batches,
+)
 from regard.data.batching import Batches
 from regard.data.prepare import Prepared
 from regard.data.sampling import Position, Rows
@@ -31,6 +36,10 @@ from regard.training.progress import Reporter
 
 if TYPE_CHECKING:
     from regard.training.recipe import Recipe
+
+# Texts with their labels, and with their trees where the model reads them.
+Told = LabelledBatch | ParsedBatch
+AnyBatches = Batches[Rows, LabelledBatch] | Batches[Rows, ParsedBatch]
 
 ENOUGH = 2**24  # logits to fit a temperature on: more would tell nothing new
 SHOWN = 30  # labels in the table of a card
@@ -60,12 +69,12 @@ class Classification:
         meant = self.recipe.model.meant_for(self.recipe.job.does)
         return meant.model_copy(update={"classes": len(self.labels)})
 
-    def batches(self, position: Position) -> Iterator[tuple[LabelledBatch, Position]]:
+    def batches(self, position: Position) -> Iterator[tuple[Told, Position]]:
         return self._training.since(position)
 
-    def loss(self, model: nn.Module, batch: LabelledBatch) -> Tensor:
+    def loss(self, model: nn.Module, batch: Told) -> Tensor:
         smoothing = self.recipe.training.label_smoothing
-        logits = model(batch.ids, batch.padding)
+        logits = model(*batch.read)
         weights = None if self._weights is None else self._weights.to(logits)
         return tell_labels(logits, batch.labels, smoothing, weights).sum()
 
@@ -119,8 +128,9 @@ class Classification:
         """How many decisions a text is; None where it is one, between the labels."""
         return len(self.labels) if self.written.several else None
 
-    def _batches(self, store: Store, budget: int, seed: int) -> Batches[Rows, LabelledBatch]:
-        return labelled_batches(store, self.prepared.tokenizer, budget, seed, self._classes)
+    def _batches(self, store: Store, budget: int, seed: int) -> AnyBatches:
+        make = parsed_batches if self.recipe.model.reads_trees else labelled_batches
+        return make(store, self.prepared.tokenizer, budget, seed, self._classes)
 
     def _balance(self) -> Tensor:
         """How much more what a rare label's texts cost, so that all labels cost as much in all."""
@@ -139,7 +149,7 @@ class Classification:
         with torch.no_grad():
             for batch in self._batches(store, budget, seed=0).epoch():
                 here = batch.to(device)
-                yield model(here.ids, here.padding), here.labels
+                yield model(*here.read), here.labels
 
     def _judge(
         self, labellers: Sequence[Labeller], store: Store, device: torch.device
