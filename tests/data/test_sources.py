@@ -45,7 +45,9 @@ def write(path: Path, content: str | bytes) -> str:
 # ── every kind ───────────────────────────────────────────────────────────────────────────────────
 
 EXAMPLES: dict[str, dict[str, Any]] = {
+    "agreement": {"path": "a.conllu", "attracted": True},
     "by-file": {"classes": {"good": "a.pos", "bad": ["b.neg", "c.neg"]}},
+    "conllu": {"path": "a.conllu", "comment": "mood"},
     "files": {"source": "a.fr", "target": "a.en", **FR_EN},
     "grammar": {"part": "pronouns"},
     "hub": {"name": "owner/set", "columns": ["fr", "en"], **FR_EN},

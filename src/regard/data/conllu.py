@@ -18,7 +18,8 @@ from pathlib import Path
 
 from regard.data.lines import decode, stream_lines
 from regard.data.records import Place, Rejected
-from regard.data.trees import Tree, depths
+from regard.data.trees import Parsed, Tree, depths
+from regard.errors import DataError
 
 COLUMNS = 10
 ID, FORM, TAG, FEATURES, HEAD, RELATION, NOTES = 0, 1, 3, 5, 6, 7, 9
@@ -79,6 +80,18 @@ def read_conllu(path: Path) -> Iterator[Sentence | Rejected]:
             yield from wrong[:1] or _block(lines)
             lines, wrong = [], []
     yield from wrong[:1] or _block(lines)
+
+
+def parsed_sentences(path: Path) -> Iterator[Parsed]:
+    """The sentences of a file with their trees; one that is wrong ends it."""
+    for sentence in read_conllu(path):
+        if isinstance(sentence, Rejected):
+            raise DataError(f"{sentence.place}: {sentence.why} ({sentence.found}); mend the line.")
+        yield Parsed(sentence.text, sentence.tree)
+
+
+def is_conllu(path: Path) -> bool:
+    return path.name.removesuffix(".gz").endswith(".conllu")
 
 
 def _block(lines: Sequence[tuple[Place, str]]) -> list[Sentence | Rejected]:

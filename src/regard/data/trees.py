@@ -5,6 +5,7 @@ several words (don't, du) it is the one highest in the tree.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 
@@ -13,6 +14,14 @@ class Tree(NamedTuple):
 
     spans: tuple[tuple[int, int], ...]  # characters: first, end; words of one token share theirs
     heads: tuple[int, ...]  # the number of each word's head, from 0; the root's is its own
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A text with its tree, as a model that reads trees is given it."""
+
+    text: str
+    tree: Tree
 
 
 def depths(heads: Sequence[int]) -> list[int]:

@@ -4,7 +4,7 @@ Where a text may have several labels each of them is a decision of its own, yes 
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -106,6 +106,7 @@ class Classification:
                 "sides": product.sides,
                 "written": plain(self.written),
                 "temperature": temperature,
+                **({} if product.trees is None else {"trees": product.trees}),
                 "scores": found.scores,
                 "scored_on": part,
             },
@@ -121,7 +122,16 @@ class Classification:
             self.prepared.train.sides,
             self.written,
             temperature,
+            self._trees,
         )
+
+    @property
+    def _trees(self) -> dict[str, Any] | None:
+        """Where trees come from, for a model that reads them: as train has it, but for the path."""
+        if not self.recipe.model.reads_trees:
+            return None
+        source = plain(self.recipe.data.train[0])
+        return {key: value for key, value in source.items() if key not in ("path", "weight")}
 
     @property
     def _classes(self) -> int | None:
