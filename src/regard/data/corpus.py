@@ -112,7 +112,7 @@ class DataSpec(Spec):
                 if not source.trees:
                     raise ValueError(
                         f"{who} places words in dependency trees, and data.{part} has a source of "
-                        f"kind {source.kind()}, which has none: use conllu or agreement"
+                        f"kind {source.kind()}, which has none: use conllu, agreement or parsed"
                     )
 
     @property

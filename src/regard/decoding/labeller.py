@@ -7,8 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.config import validate
 from regard.data.batching import pad
 from regard.data.labels import LabelsSpec
+from regard.data.sources import SourceSpec
 from regard.data.tokenizer import Tokenizer
 from regard.data.trees import Parsed, words_of
 from regard.errors import DataError
@@ -103,16 +105,25 @@ class Labeller:
         """Where the pieces of texts stand in their trees, start and end outside of them."""
         words, heads = [], []
         for text, place in zip(texts, places, strict=True):
-            if not isinstance(text, Parsed):
-                raise DataError(
-                    f"{place}: this model places words in dependency trees, and this text has "
-                    f"none: give sentences with their trees, in a file that ends in .conllu."
-                )
-            spans = [(first, end) for _, first, end in self.tokenizer.spans(text.text)]
-            words.append([OUTSIDE, *words_of(spans, text.tree), OUTSIDE])
-            heads.append(text.tree.heads)
+            parsed = self._parsed(text, place)
+            spans = [(first, end) for _, first, end in self.tokenizer.spans(parsed.text)]
+            words.append([OUTSIDE, *words_of(spans, parsed.tree), OUTSIDE])
+            heads.append(parsed.tree.heads)
         numbers, _ = pad(words, OUTSIDE)
         return Trees(numbers.to(self.device), pad(heads, 0)[0].to(self.device))
+
+    def _parsed(self, text: Text, place: str) -> Parsed:
+        """With its tree: its own, or one made as those of the training text were."""
+        if isinstance(text, Parsed):
+            return text
+        source = validate(SourceSpec, {**(self.trees or {}), "path": "-"}, "the run's source")
+        tree = source.tree(text) if isinstance(text, str) else None
+        if tree is None:
+            raise DataError(
+                f"{place}: this model places words in dependency trees, and this text has none: "
+                f"give sentences with their trees, in a file that ends in .conllu."
+            )
+        return Parsed(str(text), tree)
 
     def calibrated(self, logits: Tensor) -> Tensor:
         """log p by the model's logits (B, labels): they sum to 1 where a text has one label."""

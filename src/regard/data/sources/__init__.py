@@ -15,6 +15,7 @@ from pydantic import Field, field_validator
 from regard.config import Kind
 from regard.data.labels import LabelsSpec
 from regard.data.records import Line, Place, Record, Rejected
+from regard.data.trees import Tree
 
 Shape = Literal["pair", "text", "labelled"]
 
@@ -42,6 +43,10 @@ class SourceSpec(Kind, room="regard.data.sources"):
     def records(self) -> Iterator[Line]:
         """Every line of the source, in order: a record, or why it cannot be one."""
         raise NotImplementedError
+
+    def tree(self, text: str) -> Tree | None:  # noqa: ARG002
+        """Of a text that comes without one, where this kind can tell."""
+        return None
 
     def files(self) -> list[Path]:
         """The files that are read: when one of them changes, what was made of it is out of date."""
