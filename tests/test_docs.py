@@ -51,6 +51,14 @@ def test_the_parts_can_be_built_as_shown() -> None:
     assert names["seen"].weights("decoder.blocks.0.cross").shape == (2, 4, 5, 7)
 
 
+def test_trees_can_be_used_as_shown() -> None:
+    _, code = python_in("docs/syntax.md")
+    names: dict = {}
+    exec(code, names)
+    assert names["trees"].depths.tolist() == [[2, 1, 3, 3, 2, 1, 0]]
+    assert names["states"].shape == (1, 7, 256)
+
+
 def test_the_corpus_can_be_used_as_shown() -> None:
     names: dict = {}
     for code in python_in("docs/corpus.md"):

@@ -21,6 +21,18 @@ from regard.lab.claims.syntax import (
 from regard.lab.run import claim_named, run
 
 
+FINITE = "VerbForm=Fin|Person=3|Number="
+NEAR = f"""1\tRome\t_\tPROPN\t_\tNumber=Sing\t2\tnsubj\t_\t_
+2\tburns\t_\tVERB\t_\t{FINITE}Sing\t0\troot\t_\t_
+
+"""
+FAR = f"""1\tkeys\t_\tNOUN\t_\tNumber=Plur\t3\tnsubj\t_\t_
+2\tRome\t_\tPROPN\t_\tNumber=Sing\t1\tnmod\t_\t_
+3\tburn\t_\tVERB\t_\t{FINITE}Plur\t0\troot\t_\t_
+
+"""
+
+
 def planted(**right: float) -> dict[str, Any]:
     by_arm = {arm: right.get(name, 0.7) for arm, name in zip(ARMS, "labd", strict=True)}
     found = [
@@ -74,11 +86,10 @@ def test_treebanks_come_in_twos_and_must_have_something_to_ask(tmp_path: Path) -
         run("syntax", both, quick=True)
 
 
-def test_a_real_treebank_gives_a_verdict() -> None:
-    treebank = Path(__file__).parents[4] / "shared/data/treebanks/fr-pud/test.conllu.gz"
-    if not treebank.exists():
-        pytest.skip(f"{treebank} is not there")
-    given = {"train": str(treebank), "test": str(treebank), "steps": 2}
-    finding = run("syntax", given, quick=True)
-    assert finding.evidence["judged"] == 1540
-    assert finding.evidence["attracted"] == 194
+def test_a_treebank_gives_a_verdict(tmp_path: Path) -> None:
+    (tmp_path / "a.conllu").write_text((NEAR + FAR) * 3)
+    both = {"train": str(tmp_path / "a.conllu"), "test": str(tmp_path / "a.conllu")}
+    finding = run("syntax", {**both, "steps": 2}, quick=True)
+    assert finding.evidence["judged"] == 6
+    assert finding.evidence["attracted"] == 3
+    assert finding.evidence["plural"] == 0.5
