@@ -20,7 +20,6 @@ from regard.lab.claims.syntax import (
 )
 from regard.lab.run import claim_named, run
 
-
 FINITE = "VerbForm=Fin|Person=3|Number="
 NEAR = f"""1\tRome\t_\tPROPN\t_\tNumber=Sing\t2\tnsubj\t_\t_
 2\tburns\t_\tVERB\t_\t{FINITE}Sing\t0\troot\t_\t_
