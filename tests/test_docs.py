@@ -59,6 +59,14 @@ def test_long_texts_are_read_as_shown() -> None:
     assert names["state"].length == 31
 
 
+def test_trees_can_be_used_as_shown() -> None:
+    _, code = python_in("docs/syntax.md")
+    names: dict = {}
+    exec(code, names)
+    assert names["trees"].depths.tolist() == [[2, 1, 3, 3, 2, 1, 0]]
+    assert names["states"].shape == (1, 7, 256)
+
+
 def test_the_corpus_can_be_used_as_shown() -> None:
     names: dict = {}
     for code in python_in("docs/corpus.md"):
@@ -87,9 +95,9 @@ def test_a_claim_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """The example of the lab's page, as a file in the room."""
     using, writing = python_in("docs/lab.md")
     assert "lab.run" in using
-    (tmp_path / "averaging.py").write_text(writing, encoding="utf-8")
+    (tmp_path / "means.py").write_text(writing, encoding="utf-8")
     monkeypatch.setattr(regard.lab.claims, "__path__", [*regard.lab.claims.__path__, str(tmp_path)])
-    finding = lab.run("averaging", quick=True)
+    finding = lab.run("means", quick=True)
     assert finding.verdict == "supported"
     assert finding.show()
 

@@ -127,4 +127,5 @@ def _labeller(run: Run, model: Any, tokenizer: Tokenizer) -> Labeller:
     written = validate(LabelsSpec, run.details.get("written", {}), "details.written")
     sides, temperature = run.details.get("sides", 1), run.details.get("temperature", 1.0)
     labels, length = run.details["labels"], run.details["max_length"]
-    return Labeller(model, tokenizer, labels, length, sides, written, temperature)
+    trees = run.details.get("trees")
+    return Labeller(model, tokenizer, labels, length, sides, written, temperature, trees)

@@ -11,6 +11,7 @@ from regard.config import kinds, validate
 from regard.errors import ConfigError
 from regard.models.kind import ModelSpec
 from regard.positions.sites import InAttention, PositionSpec, Sizes
+from regard.positions.trees import Trees
 
 B, H, T, K = 3, 4, 7, 8
 SIZES = Sizes(dim=H * K, heads=H, key_size=K, max_length=64)
@@ -61,7 +62,8 @@ def build(kind: str) -> Attention:
 
 
 def position_named(kind: str) -> InAttention:
-    return PositionSpec.model_validate(kind).in_attention(SIZES)
+    trees = Trees(torch.arange(T).expand(B, T), torch.arange(T).expand(B, T) // 2)
+    return PositionSpec.model_validate(kind).in_attention(SIZES).on(trees)
 
 
 def queries_keys_values() -> list[Tensor]:

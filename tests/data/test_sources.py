@@ -45,7 +45,9 @@ def write(path: Path, content: str | bytes) -> str:
 # ── every kind ───────────────────────────────────────────────────────────────────────────────────
 
 EXAMPLES: dict[str, dict[str, Any]] = {
+    "agreement": {"path": "a.conllu", "attracted": True},
     "by-file": {"classes": {"good": "a.pos", "bad": ["b.neg", "c.neg"]}},
+    "conllu": {"path": "a.conllu", "comment": "mood"},
     "files": {"source": "a.fr", "target": "a.en", **FR_EN},
     "grammar": {"part": "pronouns"},
     "hub": {"name": "owner/set", "columns": ["fr", "en"], **FR_EN},
@@ -53,6 +55,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "labelled": {"path": "a.tsv", "columns": [0, 2, 1], "labels": {"separator": ";"}},
     "labelled-jsonl": {"path": "a.jsonl", "labels": {"separator": ",", "none": "-"}},
     "parquet": {"path": "a", "split": "train", "columns": ["fr", "en"], **FR_EN},
+    "parsed": {"path": "a.tsv", "parser": "fr_core_news_sm"},
     "po": {"path": "fr.po", "languages": ["en", "fr"]},
     "text": {"path": ["a.txt", "b/"], "documents": "blank", "part": [0, 0.9]},
     "tsv": {"path": "a.tsv", "columns": [2, 0], **FR_EN},
@@ -88,7 +91,7 @@ def test_languages_are_two_names(languages: Any, complaint: str) -> None:
     )
 
 
-@pytest.mark.parametrize("kind", sorted(EXAMPLES.keys() - {"grammar", "hub"}))
+@pytest.mark.parametrize("kind", sorted(EXAMPLES.keys() - {"grammar", "hub", "parsed"}))
 def test_a_missing_file_is_named(tmp_path: Path, kind: str) -> None:
     given = EXAMPLES[kind] | {"path": tmp_path / "nowhere"}
     if kind == "by-file":

@@ -11,7 +11,9 @@ from regard.errors import ConfigError, DataError, RegardError
 from regard.insight.seen import Seen
 from regard.insight.watch import watch
 from regard.models.kind import ModelSpec
+from regard.positions.sites import PositionSpec
 
+POSITIONS = [k for k in kinds("regard.positions") if not PositionSpec.model_validate(k).reads_trees]
 SMALL = {"dim": 32, "heads": 4, "inner": 64, "layers": 2, "dropout": 0.0}
 SOURCE = torch.randint(0, 20, (2, 6), generator=torch.Generator().manual_seed(0))
 REAL = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
@@ -61,7 +63,7 @@ def test_families_say_the_same_watched_and_not(kind: str, does: str) -> None:
 
 @pytest.mark.parametrize("kind", INPUTS)
 @pytest.mark.parametrize("attention", kinds("regard.attention"))
-@pytest.mark.parametrize("position", kinds("regard.positions"))
+@pytest.mark.parametrize("position", POSITIONS)
 def test_outputs_are_the_same_watched_and_not(kind: str, attention: str, position: str) -> None:
     spec = ModelSpec.model_validate(
         {"kind": kind, **SMALL, "attention": attention, "position": position}

@@ -8,12 +8,13 @@ from regard.config import kinds, validate
 from regard.errors import ConfigError
 from regard.models.kind import ModelSpec
 from regard.models.language_model import LanguageModel
+from regard.positions.sites import PositionSpec
 from regard.training.recipe import make_recipe
 
 V = 30
 LENGTHS = (3, 1, 6, 2)  # of the documents of a row
 SIZES = {"dim": 16, "heads": 4, "inner": 32, "layers": 2, "dropout": 0.0, "max_length": 12}
-POSITIONS = kinds("regard.positions")
+POSITIONS = [k for k in kinds("regard.positions") if not PositionSpec.model_validate(k).reads_trees]
 ATTENTIONS = ["fused", "reference"]
 
 

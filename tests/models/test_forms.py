@@ -17,10 +17,11 @@ from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.kind import ModelSpec, parameter_count
 from regard.models.language_model import LanguageModel
 from regard.models.vectors import seed
+from regard.positions.sites import PositionSpec
 
 V = 30
 SMALL = {"dim": 32, "heads": 4, "inner": 64, "layers": 2, "dropout": 0.0, "max_length": 64}
-POSITIONS = kinds("regard.positions")
+POSITIONS = [k for k in kinds("regard.positions") if not PositionSpec.model_validate(k).reads_trees]
 
 
 def build(kind: str, **changes: object) -> nn.Module:

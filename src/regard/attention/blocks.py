@@ -81,7 +81,7 @@ class Spec(AttentionSpec):
     """attention: {kind: blocks, size: 256}"""
 
     # Where a row holds several documents, its blocks are not those of each alone.
-    honours: ClassVar[frozenset[str]] = ALL - {"cross", "documents"}
+    honours: ClassVar[frozenset[str]] = ALL - {"cross", "documents", "trees"}
 
     size: int = Field(256, gt=0, description="words in a block")
 

@@ -20,6 +20,7 @@ NEEDS: Mapping[str, str] = {
     "bias": "add a bias to its scores",
     "values": "add positions to its values",
     "documents": "keep the documents of a row apart",
+    "trees": "take words by their places in trees",
 }
 ALL = frozenset(NEEDS)
 

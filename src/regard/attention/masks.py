@@ -1,9 +1,9 @@
 """Who may look at whom. One meaning everywhere: True = may look.
 
 A structural mask (the future, a window …) is a small frozen predicate over positions; masks join
-with & and |. Padding and documents belong to the batch and travel beside the structure. A `View`
-holds all three for one call; every layer of a model shares it, so its dense form is worked out at
-most once.
+with & and |. Padding and documents belong to the batch and travel beside the structure, as do the
+trees that words stand in. A `View` holds all of them for one call; every layer of a model shares
+it, so its dense form is worked out at most once.
 """
 
 from dataclasses import dataclass, replace
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import ConfigError
+from regard.positions.trees import Trees
 
 
 class Mask:
@@ -131,6 +132,7 @@ class View:
     keys: Tensor  # (S,) positions
     padding: Tensor | None = None  # (B, S), True = a real word; None = no padding
     documents: Tensor | None = None  # (B, S), its number; None = each row is one document
+    trees: Trees | None = None  # for positions that ask for them; they hide nothing
 
     @cached_property
     def visible(self) -> Tensor | None:
@@ -197,10 +199,12 @@ def _both(one: Tensor | None, other: Tensor) -> Tensor:
     return other if one is None else one & other
 
 
-def look_around(length: int, device: torch.device, padding: Tensor | None = None) -> View:
+def look_around(
+    length: int, device: torch.device, padding: Tensor | None = None, trees: Trees | None = None
+) -> View:
     """A sequence that looks at itself, both ways."""
     positions = torch.arange(length, device=device)
-    return View(Everything(), positions, positions, padding)
+    return View(Everything(), positions, positions, padding, trees=trees)
 
 
 def look_back(

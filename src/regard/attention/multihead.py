@@ -67,7 +67,8 @@ class MultiHead(nn.Module):
 
     def forward(self, q: Tensor, memory: Memory, view: View) -> Tensor:
         """What the queries find in the memory, heads merged: (B, T, D)."""
-        found = self.attention.look(q, memory, view, self.position)
+        position = self.position.on(view.trees)
+        found = self.attention.look(q, memory, view, position)
         merged: Tensor = self.w_o(found.transpose(1, 2).flatten(2))  # (B, H, T, K) → (B, T, H·K)
         return merged
 

@@ -143,7 +143,7 @@ class Blocks:
 class Spec(AttentionSpec):
     """attention: {kind: window, size: 256, dilation: 1}"""
 
-    honours: ClassVar[frozenset[str]] = ALL - {"cross"}
+    honours: ClassVar[frozenset[str]] = ALL - {"cross", "trees"}
 
     size: int = Field(256, gt=0, description="how far a word looks, back and (no decoder) ahead")
     dilation: int = Field(1, gt=0, description="of those, it sees every so many-th")

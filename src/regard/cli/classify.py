@@ -11,13 +11,18 @@ if TYPE_CHECKING:
     from regard.data.labels import LabelsSpec
     from regard.decoding.labeller import Judgement
 
-Judge = Callable[[list[str], list[str]], "list[Judgement]"]  # of texts, and what each is called
+# Of lines, or sentences with their trees, and what each is called.
+Judge = Callable[[list[Any], list[str]], "list[Judgement]"]
 
 
 def classify(
     run: Annotated[Path, typer.Argument(help="A run folder with a classifier.")],
     file: Annotated[
-        Path, typer.Argument(help="A text a line (a pair: a tab between); - is standard input.")
+        Path,
+        typer.Argument(
+            help="A text a line (a pair: a tab between), or sentences with their trees (.conllu); "
+            "- is standard input."
+        ),
     ] = Path("-"),
     text: Annotated[
         list[str] | None, typer.Option(help="A text itself, instead of a file; may be repeated.")
@@ -43,6 +48,7 @@ def classify(
     An empty line has no label, and gives an empty line. A language model labels by the continuation
     that it finds likeliest: give it a --template and two --label or more.
     """
+    from regard.data.conllu import is_conllu, parsed_sentences
     from regard.data.lines import stream_text
     from regard.errors import ConfigError
     from regard.loading import load
@@ -54,7 +60,8 @@ def classify(
     if not text and str(file) == "-" and sys.stdin.isatty():
         _converse(judge, shown)
     else:
-        _answer(iter(text) if text else stream_text(file), judge, shown)
+        read = parsed_sentences if is_conllu(file) else stream_text
+        _answer(iter(text) if text else read(file), judge, shown)
 
 
 def _judge(
@@ -78,8 +85,12 @@ def _judge(
             "--template and --label are for a language model; a classifier has labels of its own."
         )
 
-    def judge(lines: list[str], places: list[str]) -> "list[Judgement]":
-        return loaded.classify(list(map(loaded.split, lines, places)), places)
+    def judge(lines: list[Any], places: list[str]) -> "list[Judgement]":
+        asked = [
+            loaded.split(line, place) if isinstance(line, str) else line
+            for line, place in zip(lines, places, strict=True)
+        ]
+        return loaded.classify(asked, places)
 
     return judge, loaded.written
 
@@ -102,7 +113,13 @@ def _by_continuation(writer: Any, template: str | None, label: Sequence[str]) ->
             raise ConfigError(f"--label {name} is given twice.")
         continuations[name] = continuation
     chooser = Chooser(writer, template, continuations)
-    return lambda lines, _: list(chooser.classify(lines))
+    return lambda lines, _: list(chooser.classify(list(map(_text, lines))))
+
+
+def _text(line: Any) -> str:
+    """What it says, with or without a tree."""
+    text: str = line if isinstance(line, str) else line.text
+    return text
 
 
 class _Shown:
@@ -141,7 +158,7 @@ class _Shown:
         return json.dumps(content, ensure_ascii=False)
 
 
-def _answer(lines: Iterator[str], judge: Judge, shown: _Shown) -> None:
+def _answer(lines: Iterator[Any], judge: Judge, shown: _Shown) -> None:
     from itertools import islice
 
     from regard.cli.console import reporter
@@ -159,10 +176,11 @@ def _answer(lines: Iterator[str], judge: Judge, shown: _Shown) -> None:
         raise DataError("there is no text to label.")
 
 
-def _judged(lines: list[str], first: int, judge: Judge) -> "Iterator[Judgement | None]":
+def _judged(lines: list[Any], first: int, judge: Judge) -> "Iterator[Judgement | None]":
     """The judgement of each line; an empty one has none."""
-    asked = {at: line for at, line in enumerate(lines) if line.strip()}
-    found = judge(list(asked.values()), [f"line {first + at}" for at in asked])
+    asked = {at: line for at, line in enumerate(lines) if _text(line).strip()}
+    unit = "line" if all(isinstance(line, str) for line in lines) else "sentence"
+    found = judge(list(asked.values()), [f"{unit} {first + at}" for at in asked])
     answers = dict(zip(asked, found, strict=True))
     return map(answers.get, range(len(lines)))
 

@@ -101,6 +101,21 @@ class DataSpec(Spec):
         return self.train[0].sides
 
     @property
+    def trees(self) -> bool:
+        """Do all texts come with their dependency trees?"""
+        return all(source.trees for sources in self.parts.values() for source in sources)
+
+    def require_trees(self, who: str) -> None:
+        """Refuse a source that has none, where somebody needs them."""
+        for part, sources in self.parts.items():
+            for source in sources:
+                if not source.trees:
+                    raise ValueError(
+                        f"{who} places words in dependency trees, and data.{part} has a source of "
+                        f"kind {source.kind()}, which has none: use conllu, agreement or parsed"
+                    )
+
+    @property
     def labels(self) -> LabelsSpec:
         """How labels are written: as in the first source that has several for a text, if any."""
         written = [

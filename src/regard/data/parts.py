@@ -46,7 +46,7 @@ def write_parts(
     found = survey(data, tokenizer, marks, without, partial(progress, "Reading"))
     labels = {label: number for number, label in enumerate(found.labels)}
     encode_all = encoder(tokenizer, found.tokenizer)
-    form = Form(data.shape, found.tokenizer, encode_all, limit, labels, data.sides)
+    form = Form(data.shape, found.tokenizer, encode_all, limit, labels, data.sides, data.trees)
     aside = _held_out(data, found.records)
     sources = {"dev": data.train, **data.parts}
     scribes = {

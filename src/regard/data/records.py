@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from regard.data.trees import Tree
+
 
 class Place(NamedTuple):
     """Where a record stands: a file and a line in it, counted from 1 (a row, in Parquet)."""
@@ -22,6 +24,7 @@ class Record:
     texts: tuple[str, ...]
     ends: bool = True  # of a text cut into several records, only the last one ends it
     labels: tuple[str, ...] | None = None  # of labelled text: one, several or none
+    tree: Tree | None = None  # of the first text, where its source has them
 
     @property
     def lines(self) -> int:

@@ -17,6 +17,7 @@ from regard.data.ledger import Ledger
 from regard.data.records import Record, Rejected
 from regard.data.sources import Shape
 from regard.data.tokenizer import Tokenizer
+from regard.data.trees import Tree, words_of
 from regard.data.wordwise import Encode
 
 ROWS, CHARACTERS = 8192, 2**20  # of a record batch, whichever is reached first
@@ -35,6 +36,7 @@ class Form:
     limit: int  # tokens of a side; running text has no limit
     labels: dict[str, int]
     sides: int  # texts of a record, all of which are turned into ids
+    trees: bool = False  # does every record have one?
 
     def encode(self, records: Sequence[Record]) -> Sides:
         sides = [
@@ -45,6 +47,11 @@ class Form:
             for record, ids in zip(records, sides[0], strict=True):
                 ids.extend([self.tokenizer.end] * record.ends)
         return sides
+
+    def words(self, record: Record) -> list[int]:
+        """The word of its tree that each id of a record is part of."""
+        spans = self.tokenizer.spans(record.texts[0])
+        return words_of([(first, end) for _, first, end in spans], _tree(record))
 
     def wrong(self, record: Record, lengths: Sequence[int]) -> Rejected | None:
         """Why a record cannot be learned from, now that its tokens are counted."""
@@ -84,7 +91,7 @@ class Scribe:
         self._part, self._read_for = path.stem, read_for
         self._form, self._ledger, self._names = form, ledger, names
         texts = 0 if self._part == "train" else form.sides
-        self._schema = store.schema(len(form.tokenizer), form.shape, form.sides, texts)
+        self._schema = store.schema(len(form.tokenizer), form.shape, form.sides, texts, form.trees)
         self._writer = pa.ipc.new_file(str(path), self._schema)
         self._source, self._size = 0, 0
         self._pending: list[Record] = []
@@ -138,6 +145,8 @@ class Scribe:
             "first": lambda kind: _lists(sides[0], kind),
             "second": lambda kind: _lists(sides[1], kind),
             "labels": lambda kind: _lists(list(map(self._numbers, records)), kind),
+            "words": lambda kind: _lists(list(map(self._form.words, records)), kind),
+            "heads": lambda kind: _lists([list(_tree(record).heads) for record in records], kind),
             "lines": lambda _: [record.lines for record in records],
             "source": lambda _: np.full(len(records), self._source, np.int16),
             "file": lambda _: [self._number(record.place.file) for record in records],
@@ -154,6 +163,11 @@ class Scribe:
 
     def _number(self, file: str) -> int:
         return self.files.setdefault(file, len(self.files))
+
+
+def _tree(record: Record) -> Tree:
+    assert record.tree is not None  # a source that says it has trees has them
+    return record.tree
 
 
 def _lists(rows: Sequence[list[int]], kind: pa.ListType) -> pa.ListArray:

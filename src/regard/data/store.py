@@ -3,6 +3,8 @@
     first    list of ids    a sentence or a text
     second   list of ids    of pairs: its translation; of labelled pairs: the other text
     labels   list of int32  of labelled text: its label, or several, or none
+    words    list of int32  of text with trees: the word that each of its ids is part of
+    heads    list of int32  and the head of each word
     lines    int32          of running text: how many lines it is
     source   int16          which source it comes from: rows of one source stand together
     file     int32          which file,
@@ -30,6 +32,7 @@ from regard.data.sources import Shape
 from regard.errors import DataError
 
 SIDES = ("first", "second")
+NUMBERS = ("labels", "words", "heads")  # columns of numbers, as many as a row has
 SMALL = 2**27  # bytes that may stay mapped; of a larger file, pages are given back after
 TOUCHED = 512  # rows that were looked at, for around each the system maps 64 kB
 
@@ -37,18 +40,16 @@ Ids = npt.NDArray[Any]  # uint16, or int32 for a large vocabulary
 Ints = npt.NDArray[np.int64]
 
 
-def schema(vocabulary: int, shape: Shape, sides: int, texts: int) -> pa.Schema:
+def schema(vocabulary: int, shape: Shape, sides: int, texts: int, trees: bool) -> pa.Schema:
     """The columns of a part; `texts` says how many raw texts are kept beside the ids."""
     ids = pa.list_(pa.uint16() if vocabulary <= 2**16 else pa.int32())
-    own = {
-        "pair": [],
-        "labelled": [("labels", pa.list_(pa.int32()))],
-        "text": [("lines", pa.int32())],
-    }
+    numbers = pa.list_(pa.int32())
+    own = {"pair": [], "labelled": [("labels", numbers)], "text": [("lines", pa.int32())]}
     return pa.schema(
         [
             *((side, ids) for side in SIDES[:sides]),
             *own[shape],
+            *([("words", numbers), ("heads", numbers)] if trees else []),
             ("source", pa.int16()),
             ("file", pa.int32()),
             ("line", pa.int64()),
@@ -122,25 +123,27 @@ class Store:
         ends = np.cumsum(layouts[:, :2], axis=0)
         self._row_starts, self._token_starts = (ends - layouts[:, :2]).T
         self._token_ends = ends[:, 1]
-        self._label_offsets_at, self._labels_at = layouts[:, 2:4].T
-        self._offsets_at, self._ids_at = np.split(layouts[:, 4:], 2, axis=1)
+        columns = np.split(layouts[:, 2:], [len(NUMBERS), 2 * len(NUMBERS)], axis=1)
+        self._number_offsets_at, self._numbers_at, rest = columns
+        self._offsets_at, self._ids_at = np.split(rest, 2, axis=1)
 
     def _whole(self, kind: np.dtype[Any]) -> Ids:
         return np.frombuffer(self._file.whole, kind, self.facts.bytes // kind.itemsize)
 
     def _layout(self, batch: pa.RecordBatch, width: int) -> list[int]:
-        """Rows, tokens of the first side, and where labels, offsets and ids begin in the file."""
+        """Rows, tokens of the first side, and where numbers, offsets and ids begin in the file."""
 
         def at(buffer: pa.Buffer | None, size: int) -> int:
             return 0 if buffer is None else (buffer.address - self._file.whole.address) // size
 
         columns = [batch.column(side) for side in SIDES[: self.sides]]
-        labels = batch.column("labels") if "labels" in batch.schema.names else None
+        there = [name if name in batch.schema.names else None for name in NUMBERS]
+        numbers = [None if name is None else batch.column(name) for name in there]
         return [
             batch.num_rows,
             len(columns[0].values),
-            at(None if labels is None else labels.buffers()[1], 4),
-            at(None if labels is None else labels.values.buffers()[1], 4),
+            *(at(None if each is None else each.buffers()[1], 4) for each in numbers),
+            *(at(None if each is None else each.values.buffers()[1], 4) for each in numbers),
             *(at(column.buffers()[1], 4) for column in columns),
             *(at(column.values.buffers()[1], width) for column in columns),
         ]
@@ -189,8 +192,19 @@ class Store:
 
     def labels(self, rows: Ints) -> list[Ids]:
         """The labels of each of these rows, as numbers."""
+        return self._numbers("labels", rows)
+
+    def trees(self, rows: Ints) -> tuple[list[Ids], list[Ids]]:
+        """Of each of these rows: the word that each id of its first side is part of, and the head
+        of each word."""
+        self._touch(len(rows))
+        return self._numbers("words", rows), self._numbers("heads", rows)
+
+    def _numbers(self, column: str, rows: Ints) -> list[Ids]:
         batch, within = self._locate(rows)
-        offsets, first = self._label_offsets_at[batch] + within, self._labels_at[batch]
+        which = NUMBERS.index(column)
+        offsets = self._number_offsets_at[batch, which] + within
+        first = self._numbers_at[batch, which]
         begin, end = first + self._words[offsets], first + self._words[offsets + 1]
         return [self._words[a:b] for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
 

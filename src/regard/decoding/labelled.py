@@ -4,9 +4,12 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
+from regard.config import validate
 from regard.data.batches.labelled import label_tensor
 from regard.data.records import Record, Rejected
+from regard.data.sources import SourceSpec
 from regard.data.sources.labelled import Spec as Labelled
+from regard.data.trees import Parsed
 from regard.decoding.labeller import Labeller, Text
 from regard.errors import DataError
 from regard.evaluation.classification import Report, Tally
@@ -17,10 +20,14 @@ CHUNK = 512  # texts judged at a time
 def labelled_lines(labeller: Labeller, path: Path) -> Iterator[Record]:
     """The lines of a table: a text, or both, and the labels, written as in training.
 
-    A line that cannot be used is refused by name.
+    A model that reads trees is asked as it was in training. A line that cannot be used is refused
+    by name.
     """
     columns = tuple(range(labeller.sides + 1))
-    for line in Labelled(path=path, columns=columns, labels=labeller.written).records():
+    source: SourceSpec = Labelled(path=path, columns=columns, labels=labeller.written)
+    if labeller.trees is not None:
+        source = validate(SourceSpec, {**labeller.trees, "path": path}, "the run's source")
+    for line in source.records():
         if isinstance(line, Rejected):
             raise DataError(f"{line.place}: {line.why} ({line.found}); mend the line.")
         yield line
@@ -28,6 +35,8 @@ def labelled_lines(labeller: Labeller, path: Path) -> Iterator[Record]:
 
 def labelled_text(record: Record) -> Text:
     """What a labeller is asked."""
+    if record.tree is not None:
+        return Parsed(record.texts[0], record.tree)
     first, *others = record.texts
     return (first, others[0]) if others else first
 

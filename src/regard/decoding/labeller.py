@@ -2,19 +2,25 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from regard.config import validate
 from regard.data.batching import pad
 from regard.data.labels import LabelsSpec
+from regard.data.sources import SourceSpec
 from regard.data.tokenizer import Tokenizer
+from regard.data.trees import Parsed, words_of
 from regard.errors import DataError
 from regard.evaluation.classification import THRESHOLD
+from regard.positions.trees import OUTSIDE, Trees
 
 BATCH = 64
 
-Text = str | tuple[str, str]  # a pair where the model was trained on pairs
+# A pair where the model was trained on pairs; a tree beside it where the model reads trees.
+Text = str | tuple[str, str] | Parsed
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,7 @@ class Labeller:
         sides: int = 1,
         written: LabelsSpec | None = None,
         temperature: float = 1.0,
+        trees: Mapping[str, Any] | None = None,
     ) -> None:
         self.model = model.eval()
         self.tokenizer = tokenizer
@@ -49,6 +56,8 @@ class Labeller:
         self.sides = sides  # texts that are judged together: 1, or 2 for pairs
         self.written = written or LabelsSpec()  # how the labels of its training text were
         self.temperature = temperature  # what the logits are divided by, so that they are honest
+        # Where it reads trees: the source its training text came from, but for the path.
+        self.trees = trees
 
     @property
     def several(self) -> bool:
@@ -83,9 +92,38 @@ class Labeller:
         for start in range(0, len(rows), BATCH):
             some = order[start : start + BATCH]
             ids, real = pad([rows[row] for row in some], self.tokenizer.pad)
-            logits = self.model(ids.to(self.device), real.to(self.device))
+            read: list[Any] = [ids.to(self.device), real.to(self.device)]
+            if self.trees is not None:
+                read.append(
+                    self._trees([texts[row] for row in some], [places[row] for row in some])
+                )
+            logits = self.model(*read)
             found[some] = self.calibrated(logits).float().cpu()
         return found
+
+    def _trees(self, texts: Sequence[Text], places: Sequence[str]) -> Trees:
+        """Where the pieces of texts stand in their trees, start and end outside of them."""
+        words, heads = [], []
+        for text, place in zip(texts, places, strict=True):
+            parsed = self._parsed(text, place)
+            spans = [(first, end) for _, first, end in self.tokenizer.spans(parsed.text)]
+            words.append([OUTSIDE, *words_of(spans, parsed.tree), OUTSIDE])
+            heads.append(parsed.tree.heads)
+        numbers, _ = pad(words, OUTSIDE)
+        return Trees(numbers.to(self.device), pad(heads, 0)[0].to(self.device))
+
+    def _parsed(self, text: Text, place: str) -> Parsed:
+        """With its tree: its own, or one made as those of the training text were."""
+        if isinstance(text, Parsed):
+            return text
+        source = validate(SourceSpec, {**(self.trees or {}), "path": "-"}, "the run's source")
+        tree = source.tree(text) if isinstance(text, str) else None
+        if tree is None:
+            raise DataError(
+                f"{place}: this model places words in dependency trees, and this text has none: "
+                f"give sentences with their trees, in a file that ends in .conllu."
+            )
+        return Parsed(str(text), tree)
 
     def calibrated(self, logits: Tensor) -> Tensor:
         """log p by the model's logits (B, labels): they sum to 1 where a text has one label."""
@@ -99,6 +137,8 @@ class Labeller:
 
         A pair is read as one sequence: <s> first </s> second </s>.
         """
+        if isinstance(text, Parsed):
+            text = text.text
         texts = (text,) if isinstance(text, str) else text
         if len(texts) != self.sides:
             raise DataError(f"{where}: this model judges {self._wanted}, not {len(texts)} texts.")

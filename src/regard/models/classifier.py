@@ -12,6 +12,7 @@ from regard.models.encoder import build_encoder
 from regard.models.initialise import initialise
 from regard.models.kept import keep_heads
 from regard.models.transformer import TransformerSpec
+from regard.positions.trees import Trees
 
 
 class Classifier(nn.Module):
@@ -24,9 +25,11 @@ class Classifier(nn.Module):
         self.dropout = Dropout(dropout)
         self.output = output
 
-    def forward(self, ids: Tensor, padding: Tensor) -> Tensor:
+    def forward(self, ids: Tensor, padding: Tensor, trees: Trees | None = None) -> Tensor:
         """Logits (B, classes) of ids (B, T); padding (B, T) is True where a word is real."""
-        pooled = self.pool(self.encoder(ids, padding), padding)
+        # Only a Transformer's encoder takes trees, and only such a model is given any.
+        read = (ids, padding) if trees is None else (ids, padding, trees)
+        pooled = self.pool(self.encoder(*read), padding)
         logits: Tensor = self.output(self.dropout(pooled))
         return logits
 

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from regard.blocks.dropout import Dropout
 from regard.positions.sites import AtEmbedding
+from regard.positions.trees import Trees
 
 
 class Embedding(nn.Module):
@@ -25,9 +26,9 @@ class Embedding(nn.Module):
         self.norm = norm
         self.dropout = Dropout(dropout)
 
-    def forward(self, ids: Tensor, places: int | Tensor = 0) -> Tensor:
+    def forward(self, ids: Tensor, places: int | Tensor = 0, trees: Trees | None = None) -> Tensor:
         """ids (B, T), the first of which stands at this place, or each at its own (B, T)
         → (B, T, D)."""
-        placed = self.position(self.tokens(ids) * self.scale, places)
+        placed = self.position.on(trees)(self.tokens(ids) * self.scale, places)
         embedded: Tensor = self.dropout(self.norm(placed))
         return embedded

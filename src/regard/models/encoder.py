@@ -7,6 +7,7 @@ from regard.models.embedding import Embedding
 from regard.models.initialise import initialise
 from regard.models.kept import keep_heads
 from regard.models.transformer import TransformerSpec, embedding, encoder_blocks, final_norm
+from regard.positions.trees import Trees
 
 
 class Encoder(nn.Module):
@@ -16,10 +17,12 @@ class Encoder(nn.Module):
         self.blocks = blocks
         self.norm = norm
 
-    def forward(self, ids: Tensor, padding: Tensor | None = None) -> Tensor:
+    def forward(
+        self, ids: Tensor, padding: Tensor | None = None, trees: Trees | None = None
+    ) -> Tensor:
         """States (B, T, D) of ids (B, T); padding (B, T) is True where a word is real."""
-        x = self.embedding(ids)
-        view = look_around(ids.size(1), ids.device, padding)
+        x = self.embedding(ids, trees=trees)
+        view = look_around(ids.size(1), ids.device, padding, trees)
         for block in self.blocks:
             x = block(x, view)
         states: Tensor = self.norm(x)

@@ -20,6 +20,11 @@ class ModelSpec(Kind, room="regard.models"):
         return self
 
     @property
+    def reads_trees(self) -> bool:
+        """Must its texts come with their dependency trees?"""
+        return False
+
+    @property
     def learns_by_heart(self) -> bool:
         """Whether it could remember a few examples word for word; what cannot tell is no proof."""
         return True

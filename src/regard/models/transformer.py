@@ -16,6 +16,7 @@ from regard.blocks.feedforward import FeedForwardSpec
 from regard.blocks.norms import NormSpec
 from regard.blocks.residual import Residual
 from regard.config import kind_field
+from regard.errors import ConfigError
 from regard.models.embedding import Embedding
 from regard.models.kind import ModelSpec
 from regard.positions.sites import InAttention, PositionSpec, Sizes
@@ -86,6 +87,10 @@ class TransformerSpec(ModelSpec):
         return self
 
     @property
+    def reads_trees(self) -> bool:
+        return self.position.reads_trees
+
+    @property
     def sizes(self) -> Sizes:
         key_size = self.key_size or self.dim // self.heads
         return Sizes(self.dim, self.heads, key_size, self.max_length, self.key_heads)
@@ -111,6 +116,11 @@ def encoder_blocks(spec: TransformerSpec, layers: int) -> nn.ModuleList:
 
 def decoder_blocks(spec: TransformerSpec, layers: int, cross: bool) -> nn.ModuleList:
     needs = {"causal", "cache"} | ({"cross", "padding"} if cross else set())
+    if spec.position.reads_trees:
+        raise ConfigError(
+            f"model.position: {spec.position.kind()} places words in the tree of their sentence, "
+            f"and a decoder has no tree of what it has yet to write: choose another kind."
+        )
     spec.attention.require(spec.position.needs | needs, "a decoder")
     nowhere: Sequence[Attention | None] = [None] * layers
     across = spec.attention.stack(spec.sizes, layers) if cross else nowhere

@@ -18,6 +18,12 @@ from torch import Tensor, nn
 from regard.positions.sites import InAttention, PositionSpec, Sizes
 
 
+def scores_by(vectors: Tensor, q: Tensor, index: Tensor) -> Tensor:
+    """q · a / √K (B, H, T, S), where index (…, T, S) says which of the vectors (N, K) a is."""
+    by_vector = q @ vectors.T / math.sqrt(q.size(-1))  # (B, H, T, N)
+    return by_vector.gather(-1, index.expand(*q.shape[:-1], -1))
+
+
 class Relative(InAttention):
     def __init__(self, key_size: int, clip: int, on_values: bool) -> None:
         super().__init__()
@@ -31,9 +37,7 @@ class Relative(InAttention):
         )
 
     def bias(self, q: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
-        by_distance = q @ self.to_keys.T / math.sqrt(q.size(-1))  # (B, H, T, 2·clip + 1)
-        index = self._distances(queries, keys).expand(*q.shape[:-1], -1)
-        return by_distance.gather(-1, index)  # (B, H, T, S)
+        return scores_by(self.to_keys, q, self._distances(queries, keys))
 
     def values(self, weights: Tensor, queries: Tensor, keys: Tensor) -> Tensor | None:
         if self.to_values is None:

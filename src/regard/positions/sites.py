@@ -14,6 +14,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from regard.config import Kind
+from regard.positions.trees import Trees
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,10 @@ class AtEmbedding(nn.Module):
         documents of a row begin anew."""
         return x
 
+    def on(self, trees: Trees | None) -> "AtEmbedding":
+        """The same for words of these trees: what asks for none is the same for all."""
+        return self
+
 
 class InAttention(nn.Module):
     """Sites 2 and 3: inside self-attention. The neutral one changes nothing."""
@@ -53,6 +58,10 @@ class InAttention(nn.Module):
         """What is added to the output (B, H, T, K), given the weights (B, H, T, S)."""
         return None
 
+    def on(self, trees: Trees | None) -> "InAttention":
+        """The same for words of these trees: what asks for none is the same for all."""
+        return self
+
     def keep(self, heads: Sequence[int]) -> None:
         """Only these heads go on. What all heads share stays as it is."""
 
@@ -61,6 +70,7 @@ class PositionSpec(Kind, room="regard.positions", default="sinusoidal"):
     """A kind of position representation. `needs` says what it asks of the attention it is in."""
 
     needs: ClassVar[frozenset[str]] = frozenset()
+    reads_trees: ClassVar[bool] = False  # must words come with their dependency trees?
 
     def at_embedding(self, sizes: Sizes) -> AtEmbedding:
         return AtEmbedding()

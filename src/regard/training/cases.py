@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from regard.blocks.dropout import Dropout
 from regard.data.batches.corrupted import MaskedBatch
-from regard.data.batches.labelled import LabelledBatch
+from regard.data.batches.labelled import LabelledBatch, ParsedBatch
 from regard.data.batches.pairs import Batch
 from regard.data.batches.text import ApartBatch, TextBatch
 from regard.data.batching import Tensors
@@ -43,7 +43,7 @@ B = TypeVar("B", bound=Tensors)
 class Call:
     """What a model is called with: what it reads whole, and the words it writes, if it does."""
 
-    read: tuple[Tensor, ...]
+    read: tuple[Any, ...]  # ids, where they are real, their trees
     written: Tensor | None = None  # (B, T)
     documents: Tensor | None = None  # (B, T) by number, where none looks out of its own
 
@@ -72,7 +72,9 @@ def call_of(batch: Tensors) -> Call:
             return Call((), batch.ids[:, :-1])
         case ApartBatch():
             return Call((), batch.ids[:, :-1], batch.documents[:, :-1])
-        case LabelledBatch() | MaskedBatch():
+        case LabelledBatch() | ParsedBatch():
+            return Call(batch.read)
+        case MaskedBatch():
             return Call((batch.ids, batch.padding))
     raise NotImplementedError(f"how is a model called with a {type(batch).__name__}?")
 

@@ -15,6 +15,7 @@ from pydantic import Field, field_validator
 from regard.config import Kind
 from regard.data.labels import LabelsSpec
 from regard.data.records import Line, Place, Record, Rejected
+from regard.data.trees import Tree
 
 Shape = Literal["pair", "text", "labelled"]
 
@@ -23,6 +24,7 @@ class SourceSpec(Kind, room="regard.data.sources"):
     """A kind of source."""
 
     shape: ClassVar[Shape] = "pair"
+    trees: ClassVar[bool] = False  # has every text its dependency tree?
 
     weight: float = Field(
         1.0, gt=0, le=1000, description="how many times an epoch shows each record; 0.5 = half"
@@ -41,6 +43,10 @@ class SourceSpec(Kind, room="regard.data.sources"):
     def records(self) -> Iterator[Line]:
         """Every line of the source, in order: a record, or why it cannot be one."""
         raise NotImplementedError
+
+    def tree(self, text: str) -> Tree | None:  # noqa: ARG002
+        """Of a text that comes without one, where this kind can tell."""
+        return None
 
     def files(self) -> list[Path]:
         """The files that are read: when one of them changes, what was made of it is out of date."""

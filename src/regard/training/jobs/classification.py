@@ -4,7 +4,7 @@ Where a text may have several labels each of them is a decision of its own, yes 
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -12,7 +12,12 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.config import plain
-from regard.data.batches.labelled import LabelledBatch, labelled_batches
+from regard.data.batches.labelled import (
+    LabelledBatch,
+    ParsedBatch,
+    labelled_batches,
+    parsed_batches,
+)
 from regard.data.batching import Batches
 from regard.data.prepare import Prepared
 from regard.data.sampling import Position, Rows
@@ -31,6 +36,10 @@ from regard.training.progress import Reporter
 
 if TYPE_CHECKING:
     from regard.training.recipe import Recipe
+
+# Texts with their labels, and with their trees where the model reads them.
+Told = LabelledBatch | ParsedBatch
+AnyBatches = Batches[Rows, LabelledBatch] | Batches[Rows, ParsedBatch]
 
 ENOUGH = 2**24  # logits to fit a temperature on: more would tell nothing new
 SHOWN = 30  # labels in the table of a card
@@ -60,12 +69,12 @@ class Classification:
         meant = self.recipe.model.meant_for(self.recipe.job.does)
         return meant.model_copy(update={"classes": len(self.labels)})
 
-    def batches(self, position: Position) -> Iterator[tuple[LabelledBatch, Position]]:
+    def batches(self, position: Position) -> Iterator[tuple[Told, Position]]:
         return self._training.since(position)
 
-    def loss(self, model: nn.Module, batch: LabelledBatch) -> Tensor:
+    def loss(self, model: nn.Module, batch: Told) -> Tensor:
         smoothing = self.recipe.training.label_smoothing
-        logits = model(batch.ids, batch.padding)
+        logits = model(*batch.read)
         weights = None if self._weights is None else self._weights.to(logits)
         return tell_labels(logits, batch.labels, smoothing, weights).sum()
 
@@ -97,6 +106,7 @@ class Classification:
                 "sides": product.sides,
                 "written": plain(self.written),
                 "temperature": temperature,
+                **({} if product.trees is None else {"trees": product.trees}),
                 "scores": found.scores,
                 "scored_on": part,
             },
@@ -112,15 +122,25 @@ class Classification:
             self.prepared.train.sides,
             self.written,
             temperature,
+            self._trees,
         )
+
+    @property
+    def _trees(self) -> dict[str, Any] | None:
+        """Where trees come from, for a model that reads them: as train has it, but for the path."""
+        if not self.recipe.model.reads_trees:
+            return None
+        source = plain(self.recipe.data.train[0])
+        return {key: value for key, value in source.items() if key not in ("path", "weight")}
 
     @property
     def _classes(self) -> int | None:
         """How many decisions a text is; None where it is one, between the labels."""
         return len(self.labels) if self.written.several else None
 
-    def _batches(self, store: Store, budget: int, seed: int) -> Batches[Rows, LabelledBatch]:
-        return labelled_batches(store, self.prepared.tokenizer, budget, seed, self._classes)
+    def _batches(self, store: Store, budget: int, seed: int) -> AnyBatches:
+        make = parsed_batches if self.recipe.model.reads_trees else labelled_batches
+        return make(store, self.prepared.tokenizer, budget, seed, self._classes)
 
     def _balance(self) -> Tensor:
         """How much more what a rare label's texts cost, so that all labels cost as much in all."""
@@ -139,7 +159,7 @@ class Classification:
         with torch.no_grad():
             for batch in self._batches(store, budget, seed=0).epoch():
                 here = batch.to(device)
-                yield model(here.ids, here.padding), here.labels
+                yield model(*here.read), here.labels
 
     def _judge(
         self, labellers: Sequence[Labeller], store: Store, device: torch.device

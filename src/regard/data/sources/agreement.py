@@ -1,0 +1,85 @@
+"""Agreement: which number a verb has, asked of a treebank's sentences with the verb left blank.
+
+    The keys to the cabinet _ on the table.        Plur
+
+A verb is asked for if it is finite and third person, has a number and one nominal subject, and is
+a token of its own. A sentence is asked once for each; one in which there is nothing to ask is
+passed over. The tree is that of the sentence: the blank stands where the verb did.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import Field
+
+from regard.data.conllu import Sentence, read_conllu
+from regard.data.records import Line, Record, Rejected
+from regard.data.sources import LabelledSpec
+from regard.data.trees import Tree
+
+ASKED = {"VerbForm": "Fin", "Person": "3"}
+NUMBERS = ("Sing", "Plur")
+HELPERS = ("aux", "cop")  # these hang on what their subject hangs on
+NOUNS = ("NOUN", "PROPN", "PRON")
+
+
+class Spec(LabelledSpec):
+    """{kind: agreement, path: en-ewt/train.conllu.gz, attracted: true}"""
+
+    trees: ClassVar[bool] = True
+
+    path: Path = Field(..., description="a CoNLL-U file; gzip or plain")
+    attracted: bool = Field(
+        False, description="only verbs with a noun of the other number between subject and verb"
+    )
+    blank: str = Field("_", min_length=1, description="what is written where the verb was")
+
+    def records(self) -> Iterator[Line]:
+        for sentence in read_conllu(self.path):
+            if isinstance(sentence, Rejected):
+                yield sentence
+                continue
+            for verb, subject in asked(sentence):
+                if not self.attracted or attractors(sentence, verb, subject):
+                    yield self._record(sentence, verb)
+
+    def files(self) -> list[Path]:
+        return [self.path]
+
+    def _record(self, sentence: Sentence, verb: int) -> Record:
+        word, (begin, end) = sentence.words[verb], sentence.tree.spans[verb]
+        text = sentence.text[:begin] + self.blank + sentence.text[end:]
+        moved = begin + len(self.blank) - end
+        spans = [(a + moved, b + moved) if a >= end else (a, b) for a, b in sentence.tree.spans]
+        spans[verb] = (begin, begin + len(self.blank))
+        tree = Tree(tuple(spans), sentence.tree.heads)
+        return Record(word.place, (text,), labels=(word.features["Number"],), tree=tree)
+
+
+def asked(sentence: Sentence) -> Iterator[tuple[int, int]]:
+    """The verbs that can be asked for, each with its subject."""
+    for verb, word in enumerate(sentence.words):
+        features = word.features
+        fits = all(features.get(name) == value for name, value in ASKED.items())
+        if not (fits and word.written and features.get("Number") in NUMBERS):
+            continue
+        helps = word.relation.partition(":")[0] in HELPERS
+        clause = sentence.tree.heads[verb] if helps else verb
+        subjects = [
+            other
+            for other, head in enumerate(sentence.tree.heads)
+            if head == clause and sentence.words[other].relation.partition(":")[0] == "nsubj"
+        ]
+        if len(subjects) == 1 and subjects[0] != verb:
+            yield verb, subjects[0]
+
+
+def attractors(sentence: Sentence, verb: int, subject: int) -> int:
+    """The nouns between a verb and its subject that have the other number."""
+    first, last = sorted((verb, subject))
+    own = sentence.words[verb].features["Number"]
+    return sum(
+        word.tag in NOUNS and word.features.get("Number", own) not in (own, "Ptan", "Coll")
+        for word in sentence.words[first + 1 : last]
+    )

@@ -1,0 +1,38 @@
+"""Trees from an installed parser, and what is said where there is none."""
+
+from pathlib import Path
+
+import pytest
+
+from regard.data.records import Record
+from regard.data.sources import parsed
+from regard.errors import ConfigError
+
+
+def test_a_parser_that_is_not_there_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "spacy", None)  # as if it were not installed
+    parsed._parser.cache_clear()
+    with pytest.raises(ConfigError, match="needs spaCy, which is not installed"):
+        list(parsed.Spec(path=tmp_path / "a.tsv").records())
+
+
+def test_a_model_that_is_not_there_is_said() -> None:
+    pytest.importorskip("spacy", reason="spaCy is not installed")
+    with pytest.raises(ConfigError, match="spaCy has no model 'no_such_model'"):
+        parsed.Spec(path=Path("a.tsv"), parser="no_such_model").tree("A text.")
+
+
+def test_the_tree_of_a_sentence(tmp_path: Path) -> None:
+    spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
+    if not spacy.util.is_package("en_core_web_sm"):
+        pytest.skip("spaCy's en_core_web_sm is not installed")
+    (tmp_path / "a.tsv").write_text("The keys to the cabinet are lost.\tgood\n")
+    (record,) = parsed.Spec(path=tmp_path / "a.tsv").records()
+    assert isinstance(record, Record)
+    assert record.tree is not None
+    words = [record.texts[0][begin:end] for begin, end in record.tree.spans]
+    assert words == ["The", "keys", "to", "the", "cabinet", "are", "lost", "."]
+    assert sum(word == head for word, head in enumerate(record.tree.heads)) == 1
+    assert words[record.tree.heads[0]] == "keys"

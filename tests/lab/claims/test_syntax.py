@@ -1,0 +1,94 @@
+"""The verdict on trees follows from the evidence, both ways; made sentences are what they say."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.errors import ConfigError, DataError
+from regard.lab.claim import judge
+from regard.lab.claims.syntax import (
+    ARMS,
+    BLANK,
+    BOTH,
+    DRAWN,
+    LINE,
+    NOUNS,
+    Spec,
+    _drawn_tree,
+    _making,
+)
+from regard.lab.run import claim_named, run
+
+FINITE = "VerbForm=Fin|Person=3|Number="
+NEAR = f"""1\tRome\t_\tPROPN\t_\tNumber=Sing\t2\tnsubj\t_\t_
+2\tburns\t_\tVERB\t_\t{FINITE}Sing\t0\troot\t_\t_
+
+"""
+FAR = f"""1\tkeys\t_\tNOUN\t_\tNumber=Plur\t3\tnsubj\t_\t_
+2\tRome\t_\tPROPN\t_\tNumber=Sing\t1\tnmod\t_\t_
+3\tburn\t_\tVERB\t_\t{FINITE}Plur\t0\troot\t_\t_
+
+"""
+
+
+def planted(**right: float) -> dict[str, Any]:
+    by_arm = {arm: right.get(name, 0.7) for arm, name in zip(ARMS, "labd", strict=True)}
+    found = [
+        {"arm": arm, "seed": seed, "right": each, "right_attracted": each + 0.001 * seed}
+        for arm, each in by_arm.items()
+        for seed in range(3)
+    ]
+    return {"found": [{**each, "loss": 0.1, "parameters": 10} for each in found]}
+
+
+def test_supported_where_the_tree_helps_and_a_drawn_one_does_not() -> None:
+    figures = Spec().weigh(planted(a=0.9))
+    assert figures["gain"].mean == pytest.approx(0.2)
+    assert judge(Spec, figures)[1] == "supported"
+
+
+@pytest.mark.parametrize(
+    ("right", "fails"), [({"a": 0.6}, "gain"), ({"a": 0.9, "d": 0.8}, "drawn")]
+)
+def test_not_supported_otherwise(right: dict[str, float], fails: str) -> None:
+    outcomes, verdict = judge(Spec, Spec().weigh(planted(**right)))
+    assert (outcomes[fails], verdict) == ("fails", "not supported here")
+
+
+def test_arms_stand_in_their_order() -> None:
+    assert list(ARMS) == [LINE, BOTH, list(ARMS)[2], DRAWN]
+
+
+def test_the_subject_hangs_on_the_verb_and_tells_its_number() -> None:
+    rows = _making(8)(3, 200)
+    assert list(rows) == list(_making(8)(3, 200))
+    before = 0
+    for row in rows:
+        verb = row.ids.index(BLANK)
+        (subject,) = [w for w, head in enumerate(row.heads) if head == verb and w != verb]
+        assert row.ids[subject] == NOUNS + row.plural
+        assert row.attracted == (row.ids[verb - 1] == NOUNS + 1 - row.plural)
+        before += subject == verb - 1
+        drawn = _drawn_tree(row)
+        assert sum(word == head for word, head in enumerate(drawn)) == 1
+    assert 80 < before < 150
+    assert 0.3 < sum(row.plural for row in rows) / 200 < 0.7
+
+
+def test_treebanks_come_in_twos_and_must_have_something_to_ask(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="give both treebanks, or none"):
+        claim_named("syntax", {"train": "a.conllu"})
+    (tmp_path / "a.conllu").write_text("1\tHello\t_\tX\t_\t_\t0\troot\t_\t_\n")
+    both = {"train": str(tmp_path / "a.conllu"), "test": str(tmp_path / "a.conllu")}
+    with pytest.raises(DataError, match=r"a\.conllu: there is no verb"):
+        run("syntax", both, quick=True)
+
+
+def test_a_treebank_gives_a_verdict(tmp_path: Path) -> None:
+    (tmp_path / "a.conllu").write_text((NEAR + FAR) * 3)
+    both = {"train": str(tmp_path / "a.conllu"), "test": str(tmp_path / "a.conllu")}
+    finding = run("syntax", {**both, "steps": 2}, quick=True)
+    assert finding.evidence["judged"] == 6
+    assert finding.evidence["attracted"] == 3
+    assert finding.evidence["plural"] == 0.5
