@@ -80,6 +80,7 @@ class View:
     keys: Tensor  # (S,) positions
     padding: Tensor | None = None  # (B, S), True = a real word; None = no padding
     documents: Tensor | None = None  # (B, T), its number; None = each row is one document
+    counted: Tensor | None = None  # (B, T), True = its answer is wanted; None = all are
 
     @cached_property
     def visible(self) -> Tensor | None:

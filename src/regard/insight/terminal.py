@@ -59,6 +59,8 @@ class Strongest:
     def _said(self) -> str:
         if self.panel.name.startswith("influence"):
             return "the word that moves what is said there most, and how much"
+        if self.panel.name.startswith("experts"):
+            return "the expert that has most of the say about each word, and how much"
         return "the word each word looks at most, and how much"
 
     def _fit(self, width: int) -> tuple[int, int]:
