@@ -22,10 +22,14 @@ EN, FR = "the cat sleeps under the tree", "le chat dort sous l'arbre"
 
 @pytest.fixture(scope="module")
 def translator() -> Translator:
-    """Untrained, so that it says anything at all; its attention is as real as any."""
+    return untrained()
+
+
+def untrained(**changes: object) -> Translator:
+    """So that it says anything at all; its attention is as real as any."""
     torch.manual_seed(4)
     tokenizer = bpe.Spec(vocabulary=400).train([EN, FR] * 3, ["fr", "en"])
-    spec = ModelSpec.model_validate({"kind": "encoder-decoder", "size": "tiny"})
+    spec = ModelSpec.model_validate({"kind": "encoder-decoder", "size": "tiny", **changes})
     model = spec.build(len(tokenizer))
     assert isinstance(model, EncoderDecoder)
     guess = LanguageGuess.learn({"fr": [tokenizer.encode(FR)], "en": [tokenizer.encode(EN)]})
@@ -84,3 +88,30 @@ def test_the_other_language_is_found_or_asked_for(translator: Translator) -> Non
 def test_a_sentence_too_long_for_the_model_is_refused(translator: Translator) -> None:
     with pytest.raises(DataError, match=r"the text has 3\d tokens .* at most 30"):
         look(translator, "the cat " * 16, "fr")
+
+
+def test_the_page_shows_which_expert_each_word_went_to(browser, tmp_path: Path) -> None:
+    mixture = untrained(feed_forward={"kind": "experts", "experts": 6})
+    picture = look(mixture, EN, to="fr")
+    assert [panel.name for panel in picture.panels] == [
+        *("encoder", "decoder", "cross"),
+        *("experts-encoder", "experts-decoder"),
+    ]
+    panel = picture.panel("experts-encoder")
+    assert panel.queries == picture.panel("encoder").queries
+    assert panel.keys == tuple(f"expert {number}" for number in range(1, 7))
+    source = torch.tensor([mixture.source_ids(EN, "fr", "here")])
+    with torch.no_grad(), watch(mixture.model) as seen:
+        mixture.model.encoder(source)
+    for layer in range(2):
+        gates = seen.last(f"encoder.blocks.{layer}.feed_forward", "experts")[0]
+        assert torch.allclose(torch.from_numpy(panel.weights[layer, 0]), gates, atol=1e-5)
+    page.write(picture, tmp_path / "page.html")
+    browser.get((tmp_path / "page.html").as_uri() + "#panel=experts-encoder&layer=2&map=1")
+    cells = browser.find_elements(By.CSS_SELECTOR, "#map td[data-weight]")
+    assert len(cells) == len(panel.queries) * 6
+    for cell in cells:
+        query, key = (int(cell.get_attribute(f"data-{side}")) for side in ("query", "key"))
+        shown = float(cell.get_attribute("data-weight"))
+        assert shown == pytest.approx(float(panel.weights[1, 0, query, key]), abs=6e-5)
+    assert "expert 6" in browser.find_element(By.CSS_SELECTOR, "#map").text
