@@ -1,9 +1,11 @@
 """From a model's tensors to what a person sees: the page of a real translator in a real browser."""
 
+from io import StringIO
 from pathlib import Path
 
 import pytest
 import torch
+from rich.console import Console
 from selenium.webdriver.common.by import By
 
 from regard.data.corpus import Direction
@@ -11,7 +13,7 @@ from regard.data.languages import LanguageGuess
 from regard.data.tokenizers import bpe
 from regard.decoding.translator import Translator
 from regard.errors import DataError
-from regard.insight import page
+from regard.insight import page, terminal
 from regard.insight.look import look
 from regard.insight.watch import watch
 from regard.models.encoder_decoder import EncoderDecoder
@@ -115,3 +117,15 @@ def test_the_page_shows_which_expert_each_word_went_to(browser, tmp_path: Path) 
         shown = float(cell.get_attribute("data-weight"))
         assert shown == pytest.approx(float(panel.weights[1, 0, query, key]), abs=6e-5)
     assert "expert 6" in browser.find_element(By.CSS_SELECTOR, "#map").text
+
+
+def test_the_terminal_names_all_experts_of_a_word() -> None:
+    mixture = untrained(feed_forward={"kind": "experts", "experts": 6, "top": 3})
+    picture = look(mixture, EN, to="fr")
+    console = Console(width=100, file=StringIO())
+    console.print(terminal.render(picture, "experts-decoder", 0))
+    said = console.file.getvalue()
+    row = picture.panel("experts-decoder").weights[0, 0, 0]
+    best = row.argsort()[::-1][:3]
+    assert "   ".join(f"expert {key + 1} {row[key]:.2f}" for key in best) in said
+    assert "head" not in said
