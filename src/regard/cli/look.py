@@ -97,9 +97,9 @@ def _write(pictures: "list[Picture]", target: Path, panel: str | None, layer: in
 
 def _usual(picture: "Picture") -> str:
     """The last panel with attention in it: where there are experts, they come after."""
-    from regard.insight.expert_use import NAME
+    from regard.insight.picture import EXPERTS
 
-    return [each.name for each in picture.panels if not each.name.startswith(NAME)][-1]
+    return [each.name for each in picture.panels if not each.name.startswith(EXPERTS)][-1]
 
 
 def _show_film(run: Path, output: Path | None) -> None:

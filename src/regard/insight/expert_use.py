@@ -1,10 +1,8 @@
 """Which expert each word was given to, layer by layer: words as queries, experts as keys."""
 
-from regard.insight.picture import Panel
+from regard.insight.picture import EXPERTS, Panel
 from regard.insight.readings import Reading
 from regard.insight.seen import Seen
-
-NAME = "experts"  # what their panels' names begin with
 
 
 def experts(reading: Reading, seen: Seen) -> tuple[Panel, ...]:
@@ -13,7 +11,7 @@ def experts(reading: Reading, seen: Seen) -> tuple[Panel, ...]:
     parts = [part for part in reading.parts if part.blocks in used and part.attention != "cross"]
     return tuple(
         Panel(
-            f"{NAME}-{part.name}" if len(parts) > 1 else NAME,
+            f"{EXPERTS}-{part.name}" if len(parts) > 1 else EXPERTS,
             f"Experts of the {part.name}",
             part.queries.pieces,
             tuple(f"expert {number + 1}" for number in range(gates.shape[-1])),

@@ -16,8 +16,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from regard.insight.expert_use import NAME as EXPERTS
-from regard.insight.picture import HEAD_COLOURS, Panel, Picture
+from regard.insight.picture import EXPERTS, HEAD_COLOURS, Panel, Picture
 
 # Words are cut to fit, but never shorter than this: less cannot be recognised any more.
 SHORTEST_WORD = 6
