@@ -67,6 +67,14 @@ def test_trees_can_be_used_as_shown() -> None:
     assert names["states"].shape == (1, 7, 256)
 
 
+def test_experts_can_be_seen_as_shown() -> None:
+    (code,) = python_in("docs/experts.md")
+    names: dict = {}
+    exec(code, names)
+    assert names["gates"].shape == (2, 7, 16)
+    assert int(names["used"].sum()) == 2 * 7 * 2
+
+
 def test_the_corpus_can_be_used_as_shown() -> None:
     names: dict = {}
     for code in python_in("docs/corpus.md"):

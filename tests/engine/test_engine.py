@@ -184,6 +184,8 @@ def test_a_sentence_is_translated_alike_in_any_batch(chosen: list[int], width: i
 def test_what_the_engine_has_not_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="Relative"):
         FastLanguageModel(built("language-model", position="relative"), LENGTH)
+    with pytest.raises(UnsupportedError, match="Experts"):
+        FastLanguageModel(built("language-model", feed_forward="experts"), LENGTH)
 
 
 @pytest.mark.parametrize("kind", ["language-model", "encoder-decoder"])

@@ -1,9 +1,11 @@
 """From a model's tensors to what a person sees: the page of a real translator in a real browser."""
 
+from io import StringIO
 from pathlib import Path
 
 import pytest
 import torch
+from rich.console import Console
 from selenium.webdriver.common.by import By
 
 from regard.data.corpus import Direction
@@ -11,7 +13,7 @@ from regard.data.languages import LanguageGuess
 from regard.data.tokenizers import bpe
 from regard.decoding.translator import Translator
 from regard.errors import DataError
-from regard.insight import page
+from regard.insight import page, terminal
 from regard.insight.look import look
 from regard.insight.watch import watch
 from regard.models.encoder_decoder import EncoderDecoder
@@ -22,10 +24,14 @@ EN, FR = "the cat sleeps under the tree", "le chat dort sous l'arbre"
 
 @pytest.fixture(scope="module")
 def translator() -> Translator:
-    """Untrained, so that it says anything at all; its attention is as real as any."""
+    return untrained()
+
+
+def untrained(**changes: object) -> Translator:
+    """So that it says anything at all; its attention is as real as any."""
     torch.manual_seed(4)
     tokenizer = bpe.Spec(vocabulary=400).train([EN, FR] * 3, ["fr", "en"])
-    spec = ModelSpec.model_validate({"kind": "encoder-decoder", "size": "tiny"})
+    spec = ModelSpec.model_validate({"kind": "encoder-decoder", "size": "tiny", **changes})
     model = spec.build(len(tokenizer))
     assert isinstance(model, EncoderDecoder)
     guess = LanguageGuess.learn({"fr": [tokenizer.encode(FR)], "en": [tokenizer.encode(EN)]})
@@ -84,3 +90,42 @@ def test_the_other_language_is_found_or_asked_for(translator: Translator) -> Non
 def test_a_sentence_too_long_for_the_model_is_refused(translator: Translator) -> None:
     with pytest.raises(DataError, match=r"the text has 3\d tokens .* at most 30"):
         look(translator, "the cat " * 16, "fr")
+
+
+def test_the_page_shows_which_expert_each_word_went_to(browser, tmp_path: Path) -> None:
+    mixture = untrained(feed_forward={"kind": "experts", "experts": 6})
+    picture = look(mixture, EN, to="fr")
+    assert [panel.name for panel in picture.panels] == [
+        *("encoder", "decoder", "cross"),
+        *("experts-encoder", "experts-decoder"),
+    ]
+    panel = picture.panel("experts-encoder")
+    assert panel.queries == picture.panel("encoder").queries
+    assert panel.keys == tuple(f"expert {number}" for number in range(1, 7))
+    source = torch.tensor([mixture.source_ids(EN, "fr", "here")])
+    with torch.no_grad(), watch(mixture.model) as seen:
+        mixture.model.encoder(source)
+    for layer in range(2):
+        gates = seen.last(f"encoder.blocks.{layer}.feed_forward", "experts")[0]
+        assert torch.allclose(torch.from_numpy(panel.weights[layer, 0]), gates, atol=1e-5)
+    page.write(picture, tmp_path / "page.html")
+    browser.get((tmp_path / "page.html").as_uri() + "#panel=experts-encoder&layer=2&map=1")
+    cells = browser.find_elements(By.CSS_SELECTOR, "#map td[data-weight]")
+    assert len(cells) == len(panel.queries) * 6
+    for cell in cells:
+        query, key = (int(cell.get_attribute(f"data-{side}")) for side in ("query", "key"))
+        shown = float(cell.get_attribute("data-weight"))
+        assert shown == pytest.approx(float(panel.weights[1, 0, query, key]), abs=6e-5)
+    assert "expert 6" in browser.find_element(By.CSS_SELECTOR, "#map").text
+
+
+def test_the_terminal_names_all_experts_of_a_word() -> None:
+    mixture = untrained(feed_forward={"kind": "experts", "experts": 6, "top": 3})
+    picture = look(mixture, EN, to="fr")
+    console = Console(width=100, file=StringIO())
+    console.print(terminal.render(picture, "experts-decoder", 0))
+    said = console.file.getvalue()
+    row = picture.panel("experts-decoder").weights[0, 0, 0]
+    best = row.argsort()[::-1][:3]
+    assert "   ".join(f"expert {key + 1} {row[key]:.2f}" for key in best) in said
+    assert "head" not in said

@@ -131,6 +131,24 @@ def test_the_residual_stream_and_the_activations_add_up(gated: bool) -> None:
         assert torch.equal(states, model.norm(seen.last("blocks.1", "residual")))
 
 
+def test_experts_are_seen_with_their_share_of_each_word() -> None:
+    spec = {"kind": "encoder-decoder", **SMALL, "feed_forward": {"kind": "experts", "experts": 5}}
+    model = ModelSpec.model_validate(spec).build(20).eval()
+    unwatched = model(*INPUTS["encoder-decoder"])
+    with torch.no_grad(), watch(model) as seen:
+        assert torch.allclose(model(*INPUTS["encoder-decoder"]), unwatched, atol=1e-6)
+    source, padding, target = INPUTS["encoder-decoder"]
+    assert len(seen.names("experts")) == 4
+    gates = seen.last("encoder.blocks.1.feed_forward", "experts")
+    assert gates.shape == (*source.shape, 5)
+    assert torch.equal((gates > 0).sum(-1), 2 * padding.long())
+    assert seen.last("decoder.blocks.0.feed_forward", "experts").shape == (*target.shape, 5)
+    chosen = int((gates[..., 0] > 0).sum())
+    if chosen:
+        inner = seen.last("encoder.blocks.1.feed_forward.experts.0", "activations")
+        assert len(inner) == chosen
+
+
 def test_only_what_is_asked_for_is_recorded() -> None:
     model = ModelSpec.model_validate({"kind": "encoder", **SMALL}).build(20).eval()
     with watch(model, {"residual"}) as seen:

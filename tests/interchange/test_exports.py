@@ -156,6 +156,16 @@ def test_what_has_no_equivalent_is_refused(export: Any, tmp_path: Path) -> None:
     assert not (tmp_path / "theirs").exists()
 
 
+@pytest.mark.parametrize("export", [huggingface.export, ctranslate2.export, onnx.export])
+@pytest.mark.parametrize("kind", ["encoder-decoder", "language-model"])
+def test_experts_are_refused(export: Any, kind: str, tmp_path: Path) -> None:
+    mixture = {"feed_forward": {"kind": "experts", "experts": 3}}
+    run = made(kind, mixture, tmp_path / "run")
+    with pytest.raises(ConfigError, match="experts has no equivalent"):
+        export(runs.read(run), tmp_path / "theirs")
+    assert not (tmp_path / "theirs").exists()
+
+
 def test_there_and_back_again(tmp_path: Path) -> None:
     from regard.data.corpus import Direction
     from regard.interchange.importing import import_model

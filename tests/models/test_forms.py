@@ -22,6 +22,7 @@ from regard.positions.sites import PositionSpec
 V = 30
 SMALL = {"dim": 32, "heads": 4, "inner": 64, "layers": 2, "dropout": 0.0, "max_length": 64}
 POSITIONS = [k for k in kinds("regard.positions") if not PositionSpec.model_validate(k).reads_trees]
+EXPERTS = {"kind": "experts", "experts": 3, "top": 2, "capacity": 0.5, "of": "gated"}
 
 
 def build(kind: str, **changes: object) -> nn.Module:
@@ -72,11 +73,13 @@ def test_a_translator_does_not_look_ahead_but_at_the_whole_source(position: str)
     assert not torch.allclose(before[:, 0], model(other, padding, target)[:, 0], atol=1e-4)
 
 
-@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize(
+    "part", [*({"position": each} for each in POSITIONS), {"feed_forward": EXPERTS}], ids=str
+)
 @pytest.mark.parametrize("kind", ["encoder-decoder", "language-model"])
-def test_cached_equals_uncached(kind: str, position: str) -> None:
+def test_cached_equals_uncached(kind: str, part: dict[str, object]) -> None:
     """Greedy decoding step by step says the same as running the whole sequence each time."""
-    model = build(kind, position=position)
+    model = build(kind, **part)
     source, padding = words(3, 6), torch.ones(3, 6, dtype=torch.bool)
     padding[0, 4:] = False
     first = torch.full((3,), 2)
@@ -106,7 +109,7 @@ def test_cached_equals_uncached(kind: str, position: str) -> None:
 @given(lengths=st.lists(st.integers(1, 9), min_size=2, max_size=4), extra=st.integers(0, 5))
 def test_padding_and_company_change_nothing(lengths: list[int], extra: int) -> None:
     torch.manual_seed(3)
-    model = build("encoder-decoder")
+    model = build("encoder-decoder", feed_forward=EXPERTS if extra % 2 else "dense")
     rows = [words(1, length)[0] for length in lengths]
     longest = max(lengths) + extra
     source = torch.zeros(len(rows), longest, dtype=torch.long)
@@ -122,9 +125,9 @@ def test_padding_and_company_change_nothing(lengths: list[int], extra: int) -> N
 
 
 @pytest.mark.parametrize("kind", ["encoder", "encoder-decoder", "language-model"])
-@pytest.mark.parametrize("feed_forward", ["dense", "gated"])
+@pytest.mark.parametrize("feed_forward", ["dense", "gated", EXPERTS], ids=str)
 @pytest.mark.parametrize("norm", ["layer", "rms"])
-def test_gradients_reach_every_parameter(kind: str, feed_forward: str, norm: str) -> None:
+def test_gradients_reach_every_parameter(kind: str, feed_forward: object, norm: str) -> None:
     model = build(kind, feed_forward=feed_forward, norm=norm, position="relative")
     source = torch.arange(V).view(2, 15)
     inputs = {

@@ -162,6 +162,21 @@ def test_what_has_another_shape_starts_fresh_and_is_named() -> None:
     assert told["blocks.0–1.attention"] == "kept"
 
 
+def test_experts_are_carried_and_more_of_them_are_added() -> None:
+    few, many = ({"kind": "experts", "experts": count} for count in (2, 3))
+    old, before, new, done = moved(
+        spec_of("encoder", feed_forward=few), spec_of("encoder", feed_forward=many)
+    )
+    mixtures = (each.blocks[0].feed_forward for each in (old, before, new))
+    was, fresh, now = mixtures
+    for number in range(2):
+        assert torch.equal(now.experts[number].widen.weight, was.experts[number].widen.weight)
+    assert torch.equal(now.experts[2].widen.weight, fresh.experts[2].widen.weight)
+    assert torch.equal(now.router.weight, fresh.router.weight)
+    told = [fate for name, fate in fates(done).items() if name.endswith("router.weight")]
+    assert told == ["starts fresh: 3 × 16, and was 2 × 16"]
+
+
 def test_every_parameter_is_told_of_once() -> None:
     theirs = spec_of("encoder-decoder", layers=3)
     ours = spec_of("classifier", inner=48)

@@ -250,3 +250,22 @@ def test_two_adapt_what_one_adapts(recipe: Path, alone: Path, tmp_path: Path) ->
     ended(launched("train", recipe, *changes, "--run", tmp_path / "two"), code=0)
     assert_alike(tmp_path / "two", tmp_path / "alone")
     assert len(load_file(tmp_path / "two" / runs.WEIGHTS)) == 2 * 6
+
+
+EXPERTS = "model.feed_forward={kind: experts, experts: 32, top: 1, balance: 0, jitter: 0}"
+
+
+def test_two_learn_what_one_learns_with_experts_that_only_one_of_them_asks(
+    recipe: Path, tmp_path: Path
+) -> None:
+    changes = (EXPERTS, "model.layers=1", "training.steps=3", "training.evaluation.every=3")
+    train(read_recipe(recipe, changes), tmp_path / "alone")
+    for two, sharded in ((tmp_path / "whole", WHOLE), (tmp_path / "sharded", SHARDED)):
+        ended(launched("train", recipe, *changes, sharded, "--run", two), code=0)
+        assert_alike(two, tmp_path / "alone")
+        assert claims(two) == claims(tmp_path / "alone")
+
+
+def claims(run: Path) -> list[int]:
+    """How often words were given to experts, step by step."""
+    return [each["claims"] for each in metrics.read(run) if "norm" in each]

@@ -339,3 +339,19 @@ def test_taking_a_batch_apart_and_joining_it_gives_it_back(rows: list[tuple[Any,
 def test_a_batch_of_an_unknown_kind_is_refused() -> None:
     with pytest.raises(NotImplementedError, match="object"):
         call_of(object())
+
+
+def test_experts_pass_whatever_they_do_in_training_only(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """With full experts and a wish for even use, batches would matter; the proofs go without."""
+    data = {"train": GRAMMAR, "dev": {**GRAMMAR, "part": "held-out"}}
+    crowded = {"kind": "experts", "experts": 64, "capacity": 0.5, "balance": 1.0, "jitter": 0.5}
+    model = {"kind": "encoder-decoder", "feed_forward": crowded}
+    case = case_of("translation", data, model, tmp_path_factory.mktemp("experts"))
+    for proof in (proofs.accumulation_changes_nothing, proofs.every_parameter_learns):
+        found = proof(case)
+        assert not found.failed, found
+    for parameter in case.model.encoder.blocks[0].feed_forward.router.parameters():
+        parameter.requires_grad_(False)
+    assert proofs.every_parameter_learns(case).found == 1

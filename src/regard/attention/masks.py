@@ -133,6 +133,7 @@ class View:
     padding: Tensor | None = None  # (B, S), True = a real word; None = no padding
     documents: Tensor | None = None  # (B, S), its number; None = each row is one document
     trees: Trees | None = None  # for positions that ask for them; they hide nothing
+    counted: Tensor | None = None  # (B, T), True = its answer is wanted; None = all are
 
     @cached_property
     def visible(self) -> Tensor | None:

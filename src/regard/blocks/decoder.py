@@ -47,7 +47,7 @@ class DecoderBlock(nn.Module):
         x, memory = self._look_back(x, past)
         if source is not None:
             x = self._look_across(x, source)
-        thought = self.feed_forward(self.around_feed_forward.enter(x))
+        thought = self.feed_forward(self.around_feed_forward.enter(x), past.view.counted)
         return self.around_feed_forward.leave(x, thought), memory
 
     def _look_back(self, x: Tensor, past: Sight[Memory]) -> tuple[Tensor, Memory]:

@@ -33,7 +33,8 @@ def look(
         ),
     ] = None,
     panel: Annotated[
-        str | None, typer.Option(help="What to show in the terminal: encoder, decoder or cross.")
+        str | None,
+        typer.Option(help="What to show in the terminal: encoder, decoder, cross, experts."),
     ] = None,
     layer: Annotated[
         int | None, typer.Option(help="Which layer to show in the terminal, from 1; the last.")
@@ -80,9 +81,7 @@ def _write(pictures: "list[Picture]", target: Path, panel: str | None, layer: in
 
     try:
         views = [
-            terminal.render(
-                each, panel or each.panels[-1].name, None if layer is None else layer - 1
-            )
+            terminal.render(each, panel or _usual(each), None if layer is None else layer - 1)
             for each in pictures
         ]
     except LookupError as error:
@@ -94,6 +93,13 @@ def _write(pictures: "list[Picture]", target: Path, panel: str | None, layer: in
     for note in dict.fromkeys(note for each in pictures for note in each.notes):
         console.print(note, highlight=False)
     console.print(f"The page is {target}; it opens in any browser.", highlight=False)
+
+
+def _usual(picture: "Picture") -> str:
+    """The last panel with attention in it: where there are experts, they come after."""
+    from regard.insight.picture import EXPERTS
+
+    return [each.name for each in picture.panels if not each.name.startswith(EXPERTS)][-1]
 
 
 def _show_film(run: Path, output: Path | None) -> None:

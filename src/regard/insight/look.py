@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from regard.errors import DataError
+from regard.insight.expert_use import experts
 from regard.insight.flows import flows
 from regard.insight.influence import CAPTION, influence
 from regard.insight.lens import lens
@@ -30,7 +31,7 @@ def picture(read: Reading, text: str, title: str = "") -> Picture:
     """All that can be shown of a reading."""
     longest = max(len(part.queries.pieces) for part in read.parts)
     in_detail, followed = longest <= IN_DETAIL, longest <= FOLLOWED
-    points = USUAL | {"scores"} if in_detail else {"weights", "residual"}
+    points = USUAL | {"scores"} if in_detail else {"weights", "residual", "experts"}
     with torch.inference_mode(), watch(read.model, points) as seen:
         read.run()
     looking = tuple(part for part in read.parts if seen.has(part.blocks, part.attention))
@@ -47,7 +48,7 @@ def picture(read: Reading, text: str, title: str = "") -> Picture:
         caption=_caption(read, seen),
         source=text,
         output=read.output,
-        panels=tuple(_panel(part, seen, in_detail) for part in read.parts),
+        panels=tuple(_panel(part, seen, in_detail) for part in read.parts) + experts(read, seen),
         flows=flows(read, seen) if followed else (),
         lens=lens(read, seen) if followed else None,
         steps=steps(read, seen) if in_detail else (),

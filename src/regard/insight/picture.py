@@ -31,6 +31,8 @@ HEAD_COLOURS = (
     "#17becf",
 )
 
+EXPERTS = "experts"  # what the names of panels begin with whose keys are experts
+
 WEIGHT_ONE = 65535  # a weight of 1 in the 16 bits that a page gets
 
 

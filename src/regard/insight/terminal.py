@@ -16,7 +16,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from regard.insight.picture import HEAD_COLOURS, Panel, Picture
+from regard.insight.picture import EXPERTS, HEAD_COLOURS, Panel, Picture
 
 # Words are cut to fit, but never shorter than this: less cannot be recognised any more.
 SHORTEST_WORD = 6
@@ -46,12 +46,15 @@ class Strongest:
     layer: int
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        heads, word_width = self._fit(options.max_width)
         yield Text.assemble(
             (_printable(self.panel.title), "bold"),
             f", layer {self.layer + 1} of {self.panel.layers}",
         )
         yield Text(self._said(), style="dim")
+        if self.panel.name.startswith(EXPERTS):
+            yield self._chosen()
+            return
+        heads, word_width = self._fit(options.max_width)
         yield self._table(heads, word_width)
         if heads < self.panel.heads:
             yield Text(self._left_out(heads, options.max_width), style="dim")
@@ -59,6 +62,8 @@ class Strongest:
     def _said(self) -> str:
         if self.panel.name.startswith("influence"):
             return "the word that moves what is said there most, and how much"
+        if self.panel.name.startswith(EXPERTS):
+            return "the experts that each word was given to, and how much of the answer is theirs"
         return "the word each word looks at most, and how much"
 
     def _fit(self, width: int) -> tuple[int, int]:
@@ -92,6 +97,17 @@ class Strongest:
             rows = [average[query], *weights[:heads, query]]
             cells = [self._strongest(row, word_width) for row in rows]
             table.add_row(_cut(word, self._query_width()), *cells)
+        return table
+
+    def _chosen(self) -> Table:
+        """All that have a say about a word, best first: they are few, however many there are."""
+        table = Table(box=None, padding=(0, 1), pad_edge=True)
+        table.add_column("word", justify="right", no_wrap=True)
+        table.add_column("experts")
+        for word, row in zip(self.panel.queries, self.panel.weights[self.layer, 0], strict=True):
+            best = [key for key in np.argsort(-row, kind="stable") if row[key] > 0]
+            named = "   ".join(f"{self.panel.keys[key]} {row[key]:.2f}" for key in best)
+            table.add_row(_cut(word, self._query_width()), Text(named))
         return table
 
     def _strongest(self, row: npt.NDArray[np.float32], word_width: int) -> Text:

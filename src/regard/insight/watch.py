@@ -23,6 +23,7 @@ from regard.blocks.bare import BareLookAround, BareLookBack
 from regard.blocks.decoder import DecoderBlock
 from regard.blocks.encoder import EncoderBlock
 from regard.blocks.feedforward.dense import Dense
+from regard.blocks.feedforward.experts import Experts
 from regard.blocks.feedforward.gated import Gated
 from regard.blocks.step_by_step import StepByStep
 from regard.blocks.window import CausalWindow, CentredWindow
@@ -38,7 +39,8 @@ POINTS = {
     "found": "what each head found, (B, H, T, K)",
     "output": "the heads joined, times W_O: (B, T, D)",
     "residual": "the stream after the embedding and after each block, (B, T, D)",
-    "activations": "the feed-forward network's inner numbers, (B, T, inner)",
+    "activations": "a feed-forward network's inner numbers, (B, T, inner); an expert's (N, inner)",
+    "experts": "how much of each word's answer is each expert's, (B, T, E)",
     "scores": "before the softmax, (B, H, T, S); recorded on request only",
 }
 USUAL = frozenset(POINTS) - {"scores"}
@@ -91,6 +93,10 @@ def _hooks(module: nn.Module, name: str, points: Collection[str], seen: Seen) ->
         yield module.register_forward_hook(_recorded(name, "residual", seen))
     elif isinstance(module, (Dense, Gated)) and "activations" in points:
         yield module.narrow.register_forward_pre_hook(_entering(name, "activations", seen))
+    elif isinstance(module, Experts) and "experts" in points:
+        yield module.register_forward_pre_hook(
+            lambda _, inputs: seen.record(name, "experts", module.gates(*inputs))
+        )
 
 
 def _explained(name: str, points: Collection[str], seen: Seen) -> Callable[..., Tensor]:

@@ -62,17 +62,22 @@ class Decoder(nn.Module):
         return self.output(states), state
 
     def states(
-        self, ids: Tensor, state: DecoderState, documents: Tensor | None = None
+        self,
+        ids: Tensor,
+        state: DecoderState,
+        documents: Tensor | None = None,
+        counted: Tensor | None = None,
     ) -> tuple[Tensor, DecoderState]:
         """What the output layer is given for each of the new ids: (B, T, D), and the state after.
 
         Rows are padded on the right, where no real word can see: no padding mask is needed. Words
         of one document, by number (B, T), see no other, and their places begin anew; what was said
-        before is one document with what is said now, so there is none then.
+        before is one document with what is said now, so there is none then. Words whose answer does
+        not count (B, T) need not be thought over; none that counts may come after them.
         """
         length = ids.size(1)
         x = self.embedding(ids, state.length if documents is None else places_within(documents))
-        back = look_back(state.length, length, ids.device, documents)
+        back = replace(look_back(state.length, length, ids.device, documents), counted=counted)
         padding = state.source_padding
         across = look_across(length, padding) if padding is not None else None
         memories = []

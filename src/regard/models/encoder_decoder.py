@@ -30,9 +30,11 @@ class EncoderDecoder(nn.Module):
     def output(self) -> nn.Linear:
         return self.decoder.output
 
-    def states(self, source: Tensor, padding: Tensor, target: Tensor) -> Tensor:
-        """What the output layer makes its logits of: (B, T, D)."""
-        return self.decoder.states(target, self.start(source, padding))[0]
+    def states(
+        self, source: Tensor, padding: Tensor, target: Tensor, counted: Tensor | None = None
+    ) -> Tensor:
+        """What the output layer makes its logits of: (B, T, D), where it is counted (B, T)."""
+        return self.decoder.states(target, self.start(source, padding), counted=counted)[0]
 
     def start(self, source: Tensor, padding: Tensor) -> DecoderState:
         """Read the source; each decoder layer remembers its own keys and values of it."""

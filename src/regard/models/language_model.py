@@ -28,9 +28,11 @@ class LanguageModel(nn.Module):
     def output(self) -> nn.Linear:
         return self.decoder.output
 
-    def states(self, ids: Tensor, documents: Tensor | None = None) -> Tensor:
-        """What the output layer makes its logits of: (B, T, D)."""
-        return self.decoder.states(ids, DecoderState(), documents)[0]
+    def states(
+        self, ids: Tensor, documents: Tensor | None = None, counted: Tensor | None = None
+    ) -> Tensor:
+        """What the output layer makes its logits of: (B, T, D), where it is counted (B, T)."""
+        return self.decoder.states(ids, DecoderState(), documents, counted)[0]
 
     def start(self) -> DecoderState:
         return DecoderState()

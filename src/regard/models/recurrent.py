@@ -50,7 +50,9 @@ class RecurrentEncoderDecoder(nn.Module):
     def output(self) -> nn.Linear:
         return self.decoder.output
 
-    def states(self, source: Tensor, padding: Tensor, target: Tensor) -> Tensor:
+    def states(
+        self, source: Tensor, padding: Tensor, target: Tensor, _: Tensor | None = None
+    ) -> Tensor:
         """What the output layer makes its logits of: (B, T, D)."""
         states: Tensor = self.decoder(target, self.start(source, padding))[0]
         return states
@@ -87,7 +89,9 @@ class RecurrentLanguageModel(nn.Module):
     def output(self) -> nn.Linear:
         return self.decoder.output
 
-    def states(self, ids: Tensor, documents: Tensor | None = None) -> Tensor:
+    def states(
+        self, ids: Tensor, documents: Tensor | None = None, _: Tensor | None = None
+    ) -> Tensor:
         """What the output layer makes its logits of: (B, T, D)."""
         states: Tensor = self.decoder(ids, RecurrentState(), documents)[0]
         return states

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.blocks.dropout import Dropout
+from regard.blocks.feedforward.experts import Experts
 from regard.data.batches.corrupted import MaskedBatch
 from regard.data.batches.labelled import LabelledBatch, ParsedBatch
 from regard.data.batches.pairs import Batch
@@ -115,6 +116,8 @@ def make_case(recipe: Recipe, report: Reporter) -> Case:
     for module in model.modules():
         if isinstance(module, Dropout | nn.Dropout):
             module.p = 0.0
+        if isinstance(module, Experts):
+            module.capacity, module.balance, module.jitter = None, 0.0, 0.0
     drawn = islice(_examples(task), EXAMPLES)
     return Case(
         task=task,

@@ -1,6 +1,7 @@
 """What happens while training, told by the loop to whoever reports it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 
@@ -15,6 +16,8 @@ class Step:
     seconds: float  # since training began
     progress: float  # from 0 to 1
     applied: bool
+    aside: float = 0.0  # what parts of the model added to the loss, per token
+    counts: Mapping[str, int] = field(default_factory=dict)  # what they counted, by name
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ an update (dropout) follows from the seed, the step and the rank: there is no ra
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.flop_counter import FlopCounterMode
 
+from regard.blocks.asides import listening
 from regard.blocks.dropout import rest
 from regard.machine import computes_bfloat16
 from regard.training.averaging import Average
@@ -55,12 +57,14 @@ Loss = Callable[[nn.Module, Any], Tensor]  # (model, batch) → the sum over the
 class Update:
     """How one update went."""
 
-    loss: float  # per token
+    loss: float  # per token, without asides
     tokens: int  # predicted, over all processes
     norm: float  # of the gradient before clipping
     applied: bool  # False where loss or gradient were not finite: the weights did not move
     asked_to_stop: bool  # by a signal to any process
     seconds: float  # since training began, by the leading process's clock
+    aside: float  # what parts of the model added to the loss, per token
+    counts: Mapping[str, int]  # what they counted, over all processes
 
 
 class Learner:
@@ -78,7 +82,8 @@ class Learner:
         self.borrowed = borrowed  # parameters of another run, which checkpoints leave out
         freeze(model, spec.freeze)
         self.sharded = spec.sharded and world.size > 1
-        self.module = world.spread(_WithLoss(model, loss), self.sharded)
+        self._with_loss = _WithLoss(model, loss)
+        self.module = world.spread(self._with_loss, self.sharded)
         self.optimisers = spec.optimiser.build(model)
         set_rates(self.optimisers, factors(model, spec.layer_decay, spec.rates))
         self.parameters = [each for each in model.parameters() if each.requires_grad]
@@ -109,8 +114,15 @@ class Learner:
         self._begin(step, epoch)
         own_loss = self._backward(batches, tokens)
         norm = float(whole(nn.utils.clip_grad_norm_(self.parameters, self.spec.clip)))
-        loss, stops, clock = world.sums(
-            [own_loss, float(asked_to_stop), seconds if world.leads else 0.0]
+        own_aside, own_counts = self._with_loss.heard()
+        loss, aside, stops, clock, *counts = world.sums(
+            [
+                own_loss - own_aside,
+                own_aside,
+                float(asked_to_stop),
+                seconds if world.leads else 0.0,
+                *own_counts.values(),
+            ]
         )
         # The norm is of the summed gradient, the same in every process: all skip or none.
         applied = math.isfinite(loss) and math.isfinite(norm)
@@ -120,7 +132,10 @@ class Learner:
             self._move(planned * self.spec.schedule.factor(step, progress))
             if self.average is not None:
                 self.average.update(step)
-        return Update(loss / tokens, tokens, norm, applied, stops > 0, clock)
+        counted = dict(zip(own_counts, map(int, counts), strict=True))
+        return Update(
+            loss / tokens, tokens, norm, applied, stops > 0, clock, aside / tokens, counted
+        )
 
     def _begin(self, step: int, epoch: int) -> None:
         """Chance, dropout and gradients as the update wants them, whatever came before it."""
@@ -128,6 +143,7 @@ class Learner:
         if not self.model.training:
             self.model.train()
         rest(self.model, epoch < self.spec.dropout_from)
+        self._with_loss.forget()
         for parameter in self.parameters:
             parameter.grad = None
 
@@ -192,15 +208,35 @@ class Learner:
 
 
 class _WithLoss(nn.Module):
-    """The loss as a module's forward, where torch's parallel wrappers can see it."""
+    """The loss as a module's forward, where torch's parallel wrappers can see it.
+
+    To it is added what parts of the model say aside.
+    """
 
     def __init__(self, model: nn.Module, loss: Loss) -> None:
         super().__init__()
         self.model = model
         self.loss = loss
+        self._heard: list[tuple[float, Mapping[str, int]]] = []
 
     def forward(self, batch: Any) -> Tensor:
-        return self.loss(self.model, batch)
+        with listening() as asides:
+            loss = self.loss(self.model, batch)
+        for aside in asides:
+            loss = loss + batch.tokens * aside.loss
+            self._heard.append((float(batch.tokens * aside.loss.detach()), aside.counts))
+        return loss
+
+    def heard(self) -> tuple[float, dict[str, int]]:
+        """What parts of the model added to the losses of an update, and all that they counted."""
+        counts: Counter[str] = Counter()
+        for _, each in self._heard:
+            counts.update(each)
+        # Lanes may have come in any order: the sum is the same in each.
+        return math.fsum(loss for loss, _ in self._heard), dict(sorted(counts.items()))
+
+    def forget(self) -> None:
+        self._heard.clear()
 
 
 def _seed_generators(device: torch.device, seed: int) -> None:

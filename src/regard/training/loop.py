@@ -63,6 +63,8 @@ def fit(
             update.seconds,
             progress,
             update.applied,
+            update.aside,
+            update.counts,
         )
         if standing.step % spec.evaluation.every == 0 or progress >= 1:
             look = _look(learner, task, standing, clock() - began)

@@ -6,7 +6,7 @@ checkpoint is taken back first.
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -77,7 +77,7 @@ def _record(event: Step | Look) -> Any:
     values = (
         {f"dev/{name}": score for name, score in event.scores.items()}
         if isinstance(event, Look)
-        else {"train/loss": event.loss, "train/norm": event.norm}
+        else {"train/loss": event.loss, "train/norm": event.norm, **_beside(event, "train/")}
     )
     scalars = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
     return Record(wall_time=time.time(), step=event.step, summary=Summary(value=scalars))
@@ -85,8 +85,27 @@ def _record(event: Step | Look) -> Any:
 
 def _line(event: Step | Look) -> str:
     """One line of JSON, which has no number for what is not finite: null stands for it."""
-    content = json.loads(json.dumps(asdict(event)), parse_constant=lambda _: None)
+    told = asdict(event)
+    if isinstance(event, Step):
+        del told["aside"], told["counts"]
+        told |= _beside(event)
+    content = json.loads(json.dumps(told), parse_constant=lambda _: None)
     return json.dumps(content) + "\n"
+
+
+def _beside(event: Step, prefix: str = "") -> dict[str, float]:
+    """What parts of the model said beside their answers; most have nothing to say."""
+    if not event.counts:
+        return {}
+    return {
+        f"{prefix}{name}": value for name, value in {"aside": event.aside, **event.counts}.items()
+    }
+
+
+def counted(events: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """All that parts of the model counted, over all that was read."""
+    names = ("claims", "overflowed")
+    return {name: sum(each.get(name, 0) for each in events) for name in names}
 
 
 def read(folder: Path) -> list[dict[str, Any]]:

@@ -84,7 +84,7 @@ class Reporter:
                 busy = utilisation(pace.rate)
                 share = "" if busy is None else f" ({busy:.0%} of peak)"
                 status = f"step {event.step:,}  loss {pace.loss:.3f}  {pace.rate:,.0f} tokens/s"
-                show(event.progress - pace.shown, status + share + dev)
+                show(event.progress - pace.shown, status + share + _overflow(event) + dev)
                 pace.shown = event.progress
 
         with self._live("Training", 1.0, TaskProgressColumn()) as show:
@@ -129,6 +129,12 @@ def _smoothed(mean: float, value: float, seen: int) -> float:
     """The mean of the first ones, then an exponential one."""
     weight = min(SMOOTHING, seen / (seen + 1))
     return weight * mean + (1 - weight) * value
+
+
+def _overflow(step: Step) -> str:
+    """How many of the words given to experts found no room, where any did."""
+    overflowed = step.counts.get("overflowed", 0)
+    return f"  overflow {overflowed / step.counts['claims']:.1%}" if overflowed else ""
 
 
 silent = Reporter(Console(quiet=True))

@@ -323,6 +323,7 @@ def _finish(
                 prepared.ledger,
                 standing,
                 parameters,
+                metrics.counted(events),
                 Inherited.from_plain(inherited) if inherited else None,
             ),
             **{f"{name}.svg": drawn for name, drawn in curves(events).items()},

@@ -19,7 +19,11 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
 
 
 class FeedForwardSpec(Kind, room="regard.blocks.feedforward", default="dense"):
-    """A kind of feed-forward network: D → inner → D, each word by itself."""
+    """A kind of feed-forward network: D → inner → D, each word by itself.
+
+    It is called with words (B, T, D) and, where that is known, which of them are real (B, T): those
+    that are not may cost nothing.
+    """
 
     def build(self, dim: int, inner: int) -> nn.Module:
         raise NotImplementedError

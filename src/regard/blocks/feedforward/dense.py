@@ -18,7 +18,7 @@ class Dense(nn.Module):
         self.narrow = nn.Linear(inner, dim, bias)
         self.activation = ACTIVATIONS[activation]
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, _: Tensor | None = None) -> Tensor:
         narrowed: Tensor = self.narrow(self.activation(self.widen(x)))
         return narrowed
 

@@ -19,7 +19,7 @@ class Gated(nn.Module):
         self.narrow = nn.Linear(inner, dim, bias)
         self.activation = ACTIVATIONS[gate]
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, _: Tensor | None = None) -> Tensor:
         narrowed: Tensor = self.narrow(self.activation(self.gate(x)) * self.widen(x))
         return narrowed
 

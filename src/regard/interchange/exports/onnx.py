@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
+from regard.blocks.feedforward import experts
 from regard.data.tokenizer import Tokenizer
 from regard.errors import ConfigError
 from regard.files import write_all_whole
@@ -69,6 +70,8 @@ class _Continues(nn.Module):
 def export(run: Run, folder: Path) -> None:
     spec, model = built(run)
     refuse_sparse(spec, "ONNX as Regard exports it")
+    if isinstance(getattr(spec, "feed_forward", None), experts.Spec):
+        raise refuse("a feed-forward network of kind experts", "ONNX as Regard exports it")
     if sum(tensor.nbytes for tensor in run.weights.values()) >= LARGEST:
         raise refuse("a model of 2 GB or more", "a single ONNX file")
     tokenizer = Tokenizer.from_json(run.tokenizer)

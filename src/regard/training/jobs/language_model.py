@@ -106,7 +106,7 @@ class LanguageModelling:
 
 def _states(model: LanguageModel, batch: AnyText) -> Tensor:
     documents = batch.documents[:, :-1] if isinstance(batch, ApartBatch) else None
-    return model.states(batch.ids[:, :-1], documents)
+    return model.states(batch.ids[:, :-1], documents, batch.padding[:, 1:])
 
 
 def _texts(store: Store, end: int) -> Iterator[Piece]:

@@ -59,8 +59,8 @@ class SpanCorruption:
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         writing = cast("EncoderDecoder", model)
-        states = writing.states(batch.source, batch.source_padding, batch.target[:, :-1])
         words, real = batch.target[:, 1:], batch.target_padding[:, 1:]
+        states = writing.states(batch.source, batch.source_padding, batch.target[:, :-1], real)
         return predict(writing, states, words, real, self.recipe.training.label_smoothing)
 
     def measure(self, model: nn.Module, world: World) -> dict[str, float]:

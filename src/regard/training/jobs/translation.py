@@ -42,10 +42,10 @@ class Translation:
 
     def loss(self, model: nn.Module, batch: Batch, smoothing: float | None = None) -> Tensor:
         translating = cast("EncoderDecoder", model)
-        states = translating.states(batch.source, batch.source_padding, batch.target[:, :-1])
         if smoothing is None:
             smoothing = self.recipe.training.label_smoothing
         words, real = batch.target[:, 1:], batch.target_padding[:, 1:]
+        states = translating.states(batch.source, batch.source_padding, batch.target[:, :-1], real)
         return predict(translating, states, words, real, smoothing)
 
     def measure(self, model: nn.Module, world: World) -> dict[str, float]:
