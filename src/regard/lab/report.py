@@ -74,7 +74,7 @@ def page(finding: Finding) -> str:
     how = ", ".join(f"{key} {value}" for key, value in finding.machine.items())
     return f"""# {claim.title}
 
-*{claim.statement}*
+> {claim.statement}
 
 **Verdict: {finding.verdict}.**
 
