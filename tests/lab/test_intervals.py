@@ -25,6 +25,12 @@ def test_the_interval_of_an_exponent_covers_it() -> None:
     assert 0.935 < np.mean(covered) < 0.965
 
 
+def test_an_interval_is_written_as_it_lies() -> None:
+    assert str(exactly(2)) == "2"
+    assert str(Interval(2.0, 1.5, 2.5)) == "2 ± 0.5"
+    assert str(ratio([1.0, 4.0, 2.0], [1.0, 1.0, 1.0])) == "2 (0.36 to 11)"
+
+
 def test_one_seed_is_sure_of_nothing() -> None:
     assert interval([1.0]) == Interval(1.0, -np.inf, np.inf)
     assert Criterion("", at_least=0.0).outcome(interval([1.0])) == "unclear"

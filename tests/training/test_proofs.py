@@ -20,7 +20,7 @@ from regard.data.batches.pairs import Batch, Example, collate
 from regard.data.batches.text import ApartBatch
 from regard.data.bundled import corpus
 from regard.models.classifier import Classifier
-from regard.positions.sites import InAttention
+from regard.positions.sites import AtEmbedding, InAttention
 from regard.training import cases, proofs
 from regard.training.cases import WIDEST, Case, alone, call_of, join, make_case
 from regard.training.progress import silent
@@ -280,7 +280,7 @@ def test_whoever_sees_other_documents_is_caught(apart: Case) -> None:
     assert failing(broken(apart, forget_to_begin_anew)) == APART_ONLY
 
 
-class _NeverAnew(nn.Module):
+class _NeverAnew(AtEmbedding):
     def __init__(self, position: nn.Module) -> None:
         super().__init__()
         self.position = position

@@ -28,6 +28,8 @@ class Interval:
 
     def __str__(self) -> str:
         half = (self.high - self.low) / 2
+        if abs(self.high + self.low - 2 * self.mean) > half / 10:  # as of a ratio
+            return f"{self.mean:.3g} ({self.low:.2g} to {self.high:.2g})"
         return f"{self.mean:.3g} ± {half:.2g}" if half else f"{self.mean:.3g}"
 
 
