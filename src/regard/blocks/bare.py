@@ -9,6 +9,7 @@ from regard.attention.cache import KeyValues
 from regard.attention.masks import View
 from regard.attention.simple import Bare
 from regard.blocks.decoder import Sight
+from regard.blocks.on_stream import OnStream
 from regard.positions.sites import InAttention
 
 
@@ -26,7 +27,7 @@ class BareAttention(nn.Module):
         return found.squeeze(1)
 
 
-class BareLookBack(nn.Module):
+class BareLookBack(OnStream):
     """Each word at itself and those before it; stands where a decoder has its blocks."""
 
     def __init__(self) -> None:
@@ -41,7 +42,7 @@ class BareLookBack(nn.Module):
         return self.attention(words, memory, past.view), memory
 
 
-class BareLookAround(nn.Module):
+class BareLookAround(OnStream):
     """Each word at all; stands where an encoder has its blocks."""
 
     def __init__(self) -> None:

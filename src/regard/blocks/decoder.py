@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from regard.attention.cache import KeyValues, Memory
 from regard.attention.masks import View
 from regard.attention.multihead import MultiHead
+from regard.blocks.on_stream import OnStream
 from regard.blocks.residual import Residual
 
 M = TypeVar("M", bound=Memory)
@@ -24,7 +25,7 @@ class Sight(NamedTuple, Generic[M]):
     view: View
 
 
-class DecoderBlock(nn.Module):
+class DecoderBlock(OnStream):
     def __init__(
         self,
         attention: MultiHead,

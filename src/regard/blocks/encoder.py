@@ -6,10 +6,11 @@ from torch import Tensor, nn
 
 from regard.attention.masks import View
 from regard.attention.multihead import MultiHead
+from regard.blocks.on_stream import OnStream
 from regard.blocks.residual import Residual
 
 
-class EncoderBlock(nn.Module):
+class EncoderBlock(OnStream):
     def __init__(
         self, attention: MultiHead, feed_forward: nn.Module, residual: Callable[[], Residual]
     ) -> None:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from regard.attention.masks import View
 from regard.blocks.decoder import Sight
+from regard.blocks.on_stream import OnStream
 from regard.blocks.residual import Residual
 
 
@@ -55,7 +56,7 @@ class Window(nn.Module):
         return F.glu(self.map(windows), dim=-1)
 
 
-class CausalWindow(nn.Module):
+class CausalWindow(OnStream):
     """Each word and those before it; stands where a decoder has its blocks."""
 
     def __init__(self, window: Window, residual: Residual) -> None:
@@ -81,7 +82,7 @@ class CausalWindow(nn.Module):
         return before.unfold(1, self.window.width, 1) == view.documents.unsqueeze(-1)
 
 
-class CentredWindow(nn.Module):
+class CentredWindow(OnStream):
     """Each word and as many on either side; stands where an encoder has its blocks."""
 
     def __init__(self, window: Window, residual: Residual) -> None:

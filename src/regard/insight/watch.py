@@ -19,17 +19,13 @@ from torch import Tensor, nn
 
 from regard.attention.kind import Attention
 from regard.attention.multihead import MultiHead
-from regard.blocks.bare import BareLookAround, BareLookBack
-from regard.blocks.decoder import DecoderBlock
-from regard.blocks.encoder import EncoderBlock
 from regard.blocks.feedforward.dense import Dense
 from regard.blocks.feedforward.experts import Experts
 from regard.blocks.feedforward.gated import Gated
+from regard.blocks.on_stream import OnStream
 from regard.blocks.step_by_step import StepByStep
-from regard.blocks.window import CausalWindow, CentredWindow
 from regard.errors import ConfigError
 from regard.insight.seen import Seen
-from regard.models.embedding import Embedding
 
 POINTS = {
     "weights": "who looked at whom, (B, H, T, S)",
@@ -44,17 +40,6 @@ POINTS = {
     "scores": "before the softmax, (B, H, T, S); recorded on request only",
 }
 USUAL = frozenset(POINTS) - {"scores"}
-
-# After each of these there is a residual stream to be seen.
-BLOCKS = (
-    Embedding,
-    EncoderBlock,
-    DecoderBlock,
-    BareLookAround,
-    BareLookBack,
-    CausalWindow,
-    CentredWindow,
-)
 
 
 @contextmanager
@@ -89,7 +74,7 @@ def _hooks(module: nn.Module, name: str, points: Collection[str], seen: Seen) ->
         )
     elif isinstance(module, MultiHead) and "output" in points:
         yield module.register_forward_hook(_recorded(name, "output", seen))
-    elif isinstance(module, BLOCKS) and "residual" in points:
+    elif isinstance(module, OnStream) and "residual" in points:
         yield module.register_forward_hook(_recorded(name, "residual", seen))
     elif isinstance(module, (Dense, Gated)) and "activations" in points:
         yield module.narrow.register_forward_pre_hook(_entering(name, "activations", seen))

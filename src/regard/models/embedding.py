@@ -6,11 +6,12 @@ x = dropout(norm(√D · E[id] + position))       the norm is BERT's; usually th
 from torch import Tensor, nn
 
 from regard.blocks.dropout import Dropout
+from regard.blocks.on_stream import OnStream
 from regard.positions.sites import AtEmbedding
 from regard.positions.trees import Trees
 
 
-class Embedding(nn.Module):
+class Embedding(OnStream):
     def __init__(
         self,
         tokens: nn.Embedding,
