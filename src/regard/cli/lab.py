@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
+    from regard.lab import exhibits
     from regard.lab.claim import Claim
     from regard.lab.finding import Finding
 
@@ -104,7 +107,7 @@ def _print(finding: "Finding") -> None:
     console.print(f"[bold]{claim.number}. {claim.title}[/bold]\n{claim.statement}\n")
     for exhibit in finding.show():
         if isinstance(exhibit, exhibits.Table):
-            console.print(_rich(exhibit.title, exhibit.head, exhibit.rows))
+            console.print(_rich(exhibit))
     table = Table("must be so", "line", "found", "", box=None, header_style="bold", pad_edge=False)
     figures, outcomes = finding.figures, finding.outcomes
     for name, each in claim.criteria.items():
@@ -113,10 +116,10 @@ def _print(finding: "Finding") -> None:
     console.print(f"\nVerdict: [bold]{finding.verdict}[/bold] ({finding.seconds:,.0f} s)\n")
 
 
-def _rich(title: str, head: object, rows: object) -> object:
+def _rich(exhibit: "exhibits.Table") -> "Table":
     from rich.table import Table
 
-    table = Table(*head, title=title, box=None, header_style="bold", pad_edge=False)  # type: ignore[misc]
-    for row in rows:  # type: ignore[attr-defined]
+    table = Table(*exhibit.head, title=exhibit.title, box=None, header_style="bold", pad_edge=False)
+    for row in exhibit.rows:
         table.add_row(*row)
     return table

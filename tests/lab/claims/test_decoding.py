@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from regard.lab.claim import judge
-from regard.lab.claims.decoding import MOST, WAYS, Spec, Telling, _one_call_or_many
+from regard.lab.claims.decoding import WAYS, Spec, _one_call_or_many
+from regard.lab.telling import MOST, Telling
 from regard.models.kind import ModelSpec
 
 SPEC = Spec(ahead=(2, 4))

@@ -1,7 +1,6 @@
 """A text that is given is read at once; one that is being said needs a call for each word."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from statistics import median
 from typing import Any, ClassVar
@@ -15,18 +14,15 @@ from regard.data.batching import UNCOUNTED, pad
 from regard.data.bundled import corpus
 from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizers import TokenizerSpec
-from regard.decoding.greedy import greedy
-from regard.decoding.sampling import Sampling
-from regard.decoding.speculative import Draft, Guess, Guesser, speculate
 from regard.lab.bench import Bench, generator
 from regard.lab.claim import Claim, Criterion, Evidence
 from regard.lab.exhibits import Exhibit, Plot, Table
 from regard.lab.intervals import Interval, exponent, interval, ratio
+from regard.lab.telling import MOST, Telling
 from regard.models.kind import ModelSpec, parameter_count
 
 ROWS = 64  # sentences in a step of training
 OPENING = 2  # words of a sentence that are given; the rest is said
-MOST = 24  # tokens said after an opening
 TIMED = 3  # calls that are timed as one
 HEADS = 4
 WAYS = ("without a cache", "with a cache")
@@ -272,90 +268,6 @@ class Spec(Claim):
                 log_y=True,
             ),
         ]
-
-
-@dataclass
-class Counted:
-    """A model that is decoded, and how often it was called."""
-
-    model: Any
-    calls: int = 0
-
-    def step(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
-        self.calls += 1
-        return self.model.step(ids, state)  # type: ignore[no-any-return]
-
-    def extend(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
-        self.calls += 1
-        return self.model.extend(ids, state)  # type: ignore[no-any-return]
-
-
-@dataclass
-class CountedGuesses:
-    guesser: Guesser
-    guesses: int = 0
-
-    def __call__(self, said: Sequence[int], count: int, sampling: Sampling | None) -> Guess:
-        guess = self.guesser(said, count, sampling)
-        self.guesses += len(guess.ids)
-        return guess
-
-
-@dataclass(frozen=True)
-class Said:
-    words: list[int]  # with the end, where it was reached
-    calls: int
-    guesses: int = 0
-
-
-@dataclass(frozen=True)
-class Telling:
-    """Ways to go on from an opening; all say the same. Reading the opening is not counted."""
-
-    large: Any
-    small: Any
-    end: int
-
-    def one_by_one(self, begun: list[int]) -> Said:
-        model = Counted(self.large)
-        state, first = self._read(self.large, begun)
-        (words,) = greedy(model, state, first, self.end, [MOST])
-        return Said(self._ended(words), model.calls)
-
-    def with_guesses(self, begun: list[int], ahead: int) -> Said:
-        model = Counted(self.large)
-        guesser = CountedGuesses(Draft(self.small, self._read(self.small, begun)[0]))
-        state, first = self._read(self.large, begun)
-        words = list(speculate(model, state, int(first), self.end, MOST, guesser, ahead))
-        return Said(self._ended(words), model.calls, guesser.guesses)
-
-    @torch.inference_mode()
-    def at_once(self, begun: list[int], wanted: Said) -> int:
-        """Calls until all words are right, where each is guessed anew from guesses before it.
-
-        With each call one more word at least has all of its predecessors right, so it ends.
-        """
-        guess = [begun[-1]] * len(wanted.words)
-        for calls in range(1, len(guess) + 1):
-            ids = torch.tensor([[*begun, *guess[:-1]]], device=self._device)
-            guess = self.large(ids)[0, len(begun) - 1 :].argmax(-1).tolist()
-            if guess == wanted.words:
-                return calls
-        return len(guess)
-
-    def _ended(self, words: list[int]) -> list[int]:
-        return words if len(words) == MOST else [*words, self.end]
-
-    @property
-    def _device(self) -> torch.device:
-        device: torch.device = next(self.large.parameters()).device
-        return device
-
-    @torch.inference_mode()
-    def _read(self, model: Any, begun: list[int]) -> tuple[Any, Tensor]:
-        """The state after all but the last word, and that word."""
-        ids = torch.tensor([begun], device=self._device)
-        return model.extend(ids[:, :-1], model.start())[1], ids[:, -1]
 
 
 def _all_told(told: Telling, begun: Sequence[list[int]], ahead: int) -> None:

@@ -212,7 +212,7 @@ class Straight(nn.Module):
         entering: Tensor = self.norm(x)
         return entering
 
-    def leave(self, x: Tensor, answer: Tensor) -> Tensor:  # noqa: ARG002
+    def leave(self, x: Tensor, answer: Tensor) -> Tensor:
         return answer
 
 
