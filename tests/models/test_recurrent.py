@@ -6,8 +6,9 @@ from torch import Tensor, nn
 
 from regard.config import kinds
 from regard.errors import ConfigError
+from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.kind import ModelSpec
-from regard.models.recurrent import RecurrentEncoderDecoder, RecurrentLanguageModel
+from regard.models.language_model import LanguageModel
 
 CELLS = kinds("regard.blocks.cells")
 SCORES = kinds("regard.attention.scores")
@@ -24,15 +25,15 @@ def build(does: str, **settings: object) -> nn.Module:
     return ModelSpec.model_validate(given).build(V).eval()
 
 
-def translator(**settings: object) -> RecurrentEncoderDecoder:
+def translator(**settings: object) -> EncoderDecoder:
     model = build("translate", **settings)
-    assert isinstance(model, RecurrentEncoderDecoder)
+    assert isinstance(model, EncoderDecoder)
     return model
 
 
-def writer(**settings: object) -> RecurrentLanguageModel:
+def writer(**settings: object) -> LanguageModel:
     model = build("continue text", **settings)
-    assert isinstance(model, RecurrentLanguageModel)
+    assert isinstance(model, LanguageModel)
     return model
 
 

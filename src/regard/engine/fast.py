@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from regard.engine import library as c
 from regard.engine.stacks import Matrix, PackedStack, UnsupportedError, stacked
 from regard.errors import DataError
+from regard.models.decoder import Decoder
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.language_model import LanguageModel
 
@@ -66,6 +67,8 @@ class FastDecoder:
         found = c.library()
         if found is None:
             raise UnsupportedError("there is no compiled engine")
+        if not isinstance(decoder, Decoder):
+            raise UnsupportedError(f"decoder {type(decoder).__name__}")
         self._call, self._greedy = found.regard_step, found.regard_greedy
         self.capacity = capacity
         self.packed = PackedStack(
@@ -159,7 +162,7 @@ class FastLanguageModel:
 class FastEncoderDecoder:
     def __init__(self, model: EncoderDecoder, capacity: int, bits: int = 32) -> None:
         self.decoder = FastDecoder(model.decoder, capacity, bits)
-        encoder = model.encoder
+        encoder: Any = model.encoder
         self.encoder = PackedStack(
             encoder.embedding, list(encoder.blocks), encoder.norm, None, capacity, bits
         )

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from regard.blocks.step_by_step import StepByStep
 from regard.errors import DataError
 from regard.insight.expert_use import experts
 from regard.insight.flows import flows
@@ -104,7 +105,9 @@ def _many(count: str, what: str) -> str:
 
 def _kind(read: Reading) -> str:
     name = type(read.model).__name__
-    return "".join(f"-{sign.lower()}" if sign.isupper() else sign for sign in name).strip("-")
+    kind = "".join(f"-{sign.lower()}" if sign.isupper() else sign for sign in name)
+    steps = any(isinstance(part, StepByStep) for part in read.model.modules())
+    return f"recurrent{kind}" if steps else kind.strip("-")
 
 
 def _size(read: Reading) -> str:

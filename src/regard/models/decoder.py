@@ -50,18 +50,22 @@ class Decoder(nn.Module):
         self.norm = norm
         self.output = output
 
-    def remember(self, source: Tensor) -> tuple[KeyValues, ...]:
-        """Each layer's own keys and values of an encoder's states (B, S, D)."""
+    def start(self) -> DecoderState:
+        """The state before the first word, where there is no source."""
+        return DecoderState()
+
+    def read(self, encoder: nn.Module, source: Tensor, padding: Tensor) -> DecoderState:
+        """The state before the first word, given a source (B, S) and where it is real."""
+        return self.look_at(encoder(source, padding), padding)
+
+    def look_at(self, source: Tensor, padding: Tensor) -> DecoderState:
+        """The same, given an encoder's states (B, S, D); each layer keeps its own of them."""
         positions = torch.arange(source.size(1), device=source.device)
         crosses = (cast("DecoderBlock", block).cross for block in self.blocks)
-        return tuple(each.remember(source, positions) for each in crosses if each is not None)
+        remembered = (each.remember(source, positions) for each in crosses if each is not None)
+        return DecoderState(source=tuple(remembered), source_padding=padding)
 
-    def forward(self, ids: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        """Logits (B, T, V) of what follows each of the new ids (B, T), and the state after them."""
-        states, state = self.states(ids, state)
-        return self.output(states), state
-
-    def states(
+    def forward(
         self,
         ids: Tensor,
         state: DecoderState,

@@ -1,19 +1,22 @@
 """The encoder-decoder: an encoder reads the source, a decoder looks across at it and writes."""
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.models.decoder import Decoder, DecoderState
+from regard.models.decoder import Decoder
 from regard.models.encoder import Encoder, build_encoder
 from regard.models.initialise import initialise
 from regard.models.kept import keep_heads
+from regard.models.recurrence import RecurrentDecoder, RecurrentEncoder
 from regard.models.transformer import TransformerSpec, decoder_blocks, embedding, final_norm
 
 
 class EncoderDecoder(nn.Module):
-    def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
+    def __init__(
+        self, encoder: Encoder | RecurrentEncoder, decoder: Decoder | RecurrentDecoder
+    ) -> None:
         super().__init__()
         self.encoder = encoder
         self.decoder = decoder
@@ -34,23 +37,22 @@ class EncoderDecoder(nn.Module):
         self, source: Tensor, padding: Tensor, target: Tensor, counted: Tensor | None = None
     ) -> Tensor:
         """What the output layer makes its logits of: (B, T, D), where it is counted (B, T)."""
-        return self.decoder.states(target, self.start(source, padding), counted=counted)[0]
+        states: Tensor = self.decoder(target, self.start(source, padding), counted=counted)[0]
+        return states
 
-    def start(self, source: Tensor, padding: Tensor) -> DecoderState:
-        """Read the source; each decoder layer remembers its own keys and values of it."""
-        states = self.encoder(source, padding)
-        return DecoderState(source=self.decoder.remember(states), source_padding=padding)
+    def start(self, source: Tensor, padding: Tensor) -> Any:
+        """Read the source; how it is remembered is the decoder's affair."""
+        return self.decoder.read(self.encoder, source, padding)
 
-    def step(self, ids: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+    def step(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
         """Logits (B, V) after one more word each, ids (B,), and the state after it."""
-        logits, state = self.decoder(ids[:, None], state)
+        logits, state = self.extend(ids[:, None], state)
         return logits[:, -1], state
 
-    def extend(self, ids: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+    def extend(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
         """Logits (B, T, V) after each of several words, ids (B, T), and the state after them."""
-        logits: Tensor
-        logits, state = self.decoder(ids, state)
-        return logits, state
+        states, state = self.decoder(ids, state)
+        return self.output(states), state
 
 
 class Spec(TransformerSpec):

@@ -15,7 +15,7 @@ class ModelSpec(Kind, room="regard.models"):
 
     max_length: int = Field(512, gt=0, description="the longest sequence, in tokens")
 
-    def meant_for(self, does: str) -> "ModelSpec":  # noqa: ARG002
+    def meant_for(self, does: str) -> "ModelSpec":
         """The same, to do one of the things that it can."""
         return self
 

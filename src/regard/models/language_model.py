@@ -1,18 +1,19 @@
-"""The language model: a decoder alone, which continues a text word by word."""
+"""The language model: a decoder alone, of whatever blocks, which continues a text word by word."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.models.decoder import Decoder, DecoderState
+from regard.models.decoder import Decoder
 from regard.models.initialise import initialise
 from regard.models.kept import keep_heads
+from regard.models.recurrence import RecurrentStack
 from regard.models.transformer import TransformerSpec, decoder_blocks, embedding, final_norm
 
 
 class LanguageModel(nn.Module):
-    def __init__(self, decoder: Decoder) -> None:
+    def __init__(self, decoder: Decoder | RecurrentStack) -> None:
         super().__init__()
         self.decoder = decoder
 
@@ -32,21 +33,22 @@ class LanguageModel(nn.Module):
         self, ids: Tensor, documents: Tensor | None = None, counted: Tensor | None = None
     ) -> Tensor:
         """What the output layer makes its logits of: (B, T, D), where it is counted (B, T)."""
-        return self.decoder.states(ids, DecoderState(), documents, counted)[0]
+        states: Tensor = self.decoder(ids, self.start(), documents, counted)[0]
+        return states
 
-    def start(self) -> DecoderState:
-        return DecoderState()
+    def start(self) -> Any:
+        """The state before anything was read."""
+        return self.decoder.start()
 
-    def step(self, ids: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+    def step(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
         """Logits (B, V) after one more word each, ids (B,), and the state after it."""
-        logits, state = self.decoder(ids[:, None], state)
+        logits, state = self.extend(ids[:, None], state)
         return logits[:, -1], state
 
-    def extend(self, ids: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+    def extend(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
         """Logits (B, T, V) after each of several words, ids (B, T), and the state after them."""
-        logits: Tensor
-        logits, state = self.decoder(ids, state)
-        return logits, state
+        states, state = self.decoder(ids, state)
+        return self.output(states), state
 
 
 class Spec(TransformerSpec):

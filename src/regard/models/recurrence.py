@@ -104,20 +104,27 @@ class RecurrentDecoder(StepByStep):
         self.output = output
         self.dropout = Dropout(dropout)
 
-    def begin(self, source: Tensor, summary: Tensor, padding: Tensor) -> RecurrentState:
-        """The state before the first word, given an encoder's states (B, S, D) and its last."""
+    def read(self, encoder: nn.Module, source: Tensor, padding: Tensor) -> RecurrentState:
+        """The state before the first word, given a source (B, S) and where it is real."""
+        states, summary = cast("RecurrentEncoder", encoder).read(source, padding)
         cross = cast("LookingBlock", self.blocks[0]).cross
         firsts = self.first(summary).tanh().chunk(len(self.blocks), dim=-1)
         return RecurrentState(
             past=tuple(each[:, None] for each in firsts),
-            source=None if cross is None else cross.remember(source),
+            source=None if cross is None else cross.remember(states),
             source_padding=padding,
             summary=summary,
         )
 
-    def forward(self, ids: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+    def forward(
+        self,
+        ids: Tensor,
+        state: RecurrentState,
+        documents: None = None,
+        counted: Tensor | None = None,
+    ) -> tuple[Tensor, RecurrentState]:
         """What the output layer is given for each of the new ids (B, T): (B, T, D); and the state
-        after them."""
+        after them. All words are thought over, whether they count or not."""
         looking = cast("LookingBlock", self.blocks[0])
         words = self.embedding(ids)
         assert state.source_padding is not None
@@ -149,8 +156,16 @@ class RecurrentStack(nn.Module):
         self.output = output
         self.dropout = Dropout(dropout)
 
+    def start(self) -> RecurrentState:
+        """The state before anything was read."""
+        return RecurrentState()
+
     def forward(
-        self, ids: Tensor, state: RecurrentState, documents: Tensor | None = None
+        self,
+        ids: Tensor,
+        state: RecurrentState,
+        documents: Tensor | None = None,
+        counted: Tensor | None = None,
     ) -> tuple[Tensor, RecurrentState]:
         """What the output layer is given for each of the new ids (B, T): (B, T, D); and the state
         after them. With documents, by number (B, T), each begins with nothing read."""

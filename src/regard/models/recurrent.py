@@ -10,7 +10,7 @@ decoder looks at all states of the source instead of the last alone.
 
 from typing import ClassVar, TypeVar
 
-from torch import Tensor, nn
+from torch import nn
 
 from regard.attention.looking import Across
 from regard.attention.scores import ScoreSpec
@@ -18,96 +18,13 @@ from regard.blocks.cells import Cell, CellSpec
 from regard.blocks.recurrent import BothWaysBlock, ForwardBlock, LookingBlock
 from regard.config import kind_field
 from regard.models.classifier import Classifier
+from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.family import FamilySpec
 from regard.models.initialise import draw
-from regard.models.recurrence import (
-    RecurrentDecoder,
-    RecurrentEncoder,
-    RecurrentStack,
-    RecurrentState,
-)
+from regard.models.language_model import LanguageModel
+from regard.models.recurrence import RecurrentDecoder, RecurrentEncoder, RecurrentStack
 
 M = TypeVar("M", bound=nn.Module)
-
-
-class RecurrentEncoderDecoder(nn.Module):
-    """An encoder reads the source both ways; a decoder looks at its states and writes."""
-
-    def __init__(self, encoder: RecurrentEncoder, decoder: RecurrentDecoder) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.decoder = decoder
-
-    def forward(self, source: Tensor, padding: Tensor, target: Tensor) -> Tensor:
-        """Logits (B, T, V) of the word after each of target (B, T), given source (B, S).
-
-        padding (B, S) is True where a source word is real; both are padded on the right.
-        """
-        logits: Tensor = self.output(self.states(source, padding, target))
-        return logits
-
-    @property
-    def output(self) -> nn.Linear:
-        return self.decoder.output
-
-    def states(
-        self, source: Tensor, padding: Tensor, target: Tensor, _: Tensor | None = None
-    ) -> Tensor:
-        """What the output layer makes its logits of: (B, T, D)."""
-        states: Tensor = self.decoder(target, self.start(source, padding))[0]
-        return states
-
-    def start(self, source: Tensor, padding: Tensor) -> RecurrentState:
-        """Read the source."""
-        return self.decoder.begin(*self.encoder.read(source, padding), padding)
-
-    def step(self, ids: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        """Logits (B, V) after one more word each, ids (B,), and the state after it."""
-        logits, state = self.extend(ids[:, None], state)
-        return logits[:, -1], state
-
-    def extend(self, ids: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        """Logits (B, T, V) after each of several words, ids (B, T), and the state after them."""
-        states, state = self.decoder(ids, state)
-        return self.output(states), state
-
-
-class RecurrentLanguageModel(nn.Module):
-    def __init__(self, decoder: RecurrentStack) -> None:
-        super().__init__()
-        self.decoder = decoder
-
-    def forward(self, ids: Tensor, documents: Tensor | None = None) -> Tensor:
-        """Logits (B, T, V) of the word after each of ids (B, T), which are padded on the right.
-
-        A row is one document, or several, numbered (B, T), each as if it were alone.
-        """
-        logits: Tensor = self.output(self.states(ids, documents))
-        return logits
-
-    @property
-    def output(self) -> nn.Linear:
-        return self.decoder.output
-
-    def states(
-        self, ids: Tensor, documents: Tensor | None = None, _: Tensor | None = None
-    ) -> Tensor:
-        """What the output layer makes its logits of: (B, T, D)."""
-        states: Tensor = self.decoder(ids, RecurrentState(), documents)[0]
-        return states
-
-    def start(self) -> RecurrentState:
-        return RecurrentState()
-
-    def step(self, ids: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        """Logits (B, V) after one more word each, ids (B,), and the state after it."""
-        logits, state = self.extend(ids[:, None], state)
-        return logits[:, -1], state
-
-    def extend(self, ids: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        """Logits (B, T, V) after each of several words, ids (B, T), and the state after them."""
-        states, state = self.decoder(ids, state)
-        return self.output(states), state
 
 
 class Spec(FamilySpec):
@@ -120,7 +37,7 @@ class Spec(FamilySpec):
         ScoreSpec, "how a decoder looks at its source, a kind in attention/scores/"
     )
 
-    def translator(self, vocabulary: int) -> RecurrentEncoderDecoder:
+    def translator(self, vocabulary: int) -> EncoderDecoder:
         tokens = nn.Embedding(vocabulary, self.dim)
         score = self.score.build(self.dim)
         looking = LookingBlock(self._cell(), None if score is None else Across(score))
@@ -133,14 +50,14 @@ class Spec(FamilySpec):
             output=self.output(tokens),
             dropout=self.dropout,
         )
-        return self._initialised(RecurrentEncoderDecoder(self._encoder(tokens), decoder))
+        return self._initialised(EncoderDecoder(self._encoder(tokens), decoder))
 
-    def writer(self, vocabulary: int) -> RecurrentLanguageModel:
+    def writer(self, vocabulary: int) -> LanguageModel:
         tokens = nn.Embedding(vocabulary, self.dim)
         blocks = nn.ModuleList(self._forward_blocks(self.layers))
         output = self.output(tokens)
         stack = RecurrentStack(self.embedding(tokens), blocks, output, self.dropout)
-        return self._initialised(RecurrentLanguageModel(stack))
+        return self._initialised(LanguageModel(stack))
 
     def labeller(self, vocabulary: int) -> Classifier:
         encoder = self._encoder(nn.Embedding(vocabulary, self.dim))

@@ -23,7 +23,6 @@ from regard.errors import ConfigError
 from regard.files import write_all_whole
 from regard.interchange.exports import as_json, built, refuse, refuse_sparse
 from regard.models import encoder_decoder, language_model
-from regard.models.decoder import DecoderState
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.language_model import LanguageModel
 from regard.runs import Run
@@ -49,11 +48,9 @@ class _Writes(nn.Module):
     def forward(
         self, input_ids: Tensor, encoder_hidden_states: Tensor, encoder_attention_mask: Tensor
     ) -> Tensor:
-        state = DecoderState(
-            source=self.decoder.remember(encoder_hidden_states),
-            source_padding=encoder_attention_mask.bool(),
-        )
-        logits: Tensor = self.decoder(input_ids, state)[0]
+        decoder: Any = self.decoder
+        state = decoder.look_at(encoder_hidden_states, encoder_attention_mask.bool())
+        logits: Tensor = decoder.output(decoder(input_ids, state)[0])
         return logits
 
 
