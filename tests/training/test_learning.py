@@ -74,7 +74,7 @@ class Puzzle:
         return translation(model, batch, 0.0)
 
     @torch.no_grad()
-    def measure(self, model: nn.Module, world: World) -> dict[str, float]:  # noqa: ARG002
+    def measure(self, model: nn.Module, world: World) -> dict[str, float]:
         return {"loss": float(self.loss(model, self.batch(0, 100)))}
 
     def finish(self, model: nn.Module, report: Reporter) -> Finished:

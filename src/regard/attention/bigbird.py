@@ -55,17 +55,12 @@ class InBlocks(Attention):
         return torch.cat([ahead, rest[:, :, : q.size(2) - words]], dim=2)
 
     def explain(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        view: View,
-        position: InAttention,  # noqa: ARG002
+        self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
     ) -> tuple[Tensor, Tensor]:
         """The weights are dense, with zeros where a block does not look."""
         return attend(q, k, v, self._visible(view, len(q)))
 
-    def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:  # noqa: ARG002
+    def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
         found: Tensor = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
         visible = self._visible(view, len(q))
         return found if visible is None else found.masked_fill(~visible, float("-inf"))

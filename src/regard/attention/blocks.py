@@ -85,5 +85,5 @@ class Spec(AttentionSpec):
 
     size: int = Field(256, gt=0, description="words in a block")
 
-    def build(self, sizes: Sizes) -> Attention:  # noqa: ARG002
+    def build(self, sizes: Sizes) -> Attention:
         return Blocks(self.size)

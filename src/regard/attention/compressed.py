@@ -43,26 +43,14 @@ class Compressed(Attention):
         self.keys = nn.Parameter(mean)
         self.values = nn.Parameter(mean.clone())
 
-    def forward(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        view: View,
-        position: InAttention,  # noqa: ARG002
-    ) -> Tensor:
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
         only_around_or_back(view, "compressed")
         if isinstance(view.structure, Everything):
             return _fused(q, self._around(KeyValues(k, v), view.padding))
         return self._looking_back(q, None, KeyValues(k, v), view.padding)
 
     def explain(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        view: View,
-        position: InAttention,  # noqa: ARG002
+        self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
     ) -> tuple[Tensor, Tensor]:
         """A place's weight is told to its words in equal parts."""
         only_around_or_back(view, "compressed")

@@ -50,5 +50,5 @@ class Spec(AttentionSpec):
 
     honours: ClassVar[frozenset[str]] = ALL
 
-    def build(self, sizes: Sizes) -> Attention:  # noqa: ARG002
+    def build(self, sizes: Sizes) -> Attention:
         return Fused()

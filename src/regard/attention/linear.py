@@ -26,14 +26,7 @@ CHUNK = 64  # words that are compared pair by pair; what came before them is one
 
 
 class Linear(Attention):
-    def forward(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        view: View,
-        position: InAttention,  # noqa: ARG002
-    ) -> Tensor:
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
         only_around_or_back(view, "linear")
         q, k, v = _features(q), _seen(_features(k), view.padding), _with_ones(v)
         if isinstance(view.structure, Everything):
@@ -43,12 +36,7 @@ class Linear(Attention):
         return _divided(_looking_back(q, k[:, :, past:], v[:, :, past:], before))
 
     def explain(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        view: View,
-        position: InAttention,  # noqa: ARG002
+        self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
     ) -> tuple[Tensor, Tensor]:
         only_around_or_back(view, "linear")
         alike = _features(q) @ _features(k).transpose(-2, -1)
@@ -132,5 +120,5 @@ class Spec(AttentionSpec):
 
     honours: ClassVar[frozenset[str]] = frozenset({"causal", "padding", "cache", "cross"})
 
-    def build(self, sizes: Sizes) -> Attention:  # noqa: ARG002
+    def build(self, sizes: Sizes) -> Attention:
         return Linear()

@@ -30,23 +30,11 @@ class Linformer(Attention):
         super().__init__()
         self.e, self.f = e, f
 
-    def forward(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        view: View,
-        position: InAttention,  # noqa: ARG002
-    ) -> Tensor:
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
         return F.scaled_dot_product_attention(q, *self._projected(k, v, view))
 
     def explain(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        view: View,
-        position: InAttention,  # noqa: ARG002
+        self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
     ) -> tuple[Tensor, Tensor]:
         """The places are no words. A place's weight is told to the words by how much, plus or
         minus, each gives to it: |F|, of the words that are there."""

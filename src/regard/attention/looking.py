@@ -27,16 +27,11 @@ class Looking(Attention):
         return self.explain(q, k, v, view, position)[0]
 
     def explain(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        view: View,
-        position: InAttention,  # noqa: ARG002
+        self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
     ) -> tuple[Tensor, Tensor]:
         return average(self.score(q, k), v, view.visible)
 
-    def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:  # noqa: ARG002
+    def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
         found: Tensor = self.score(q, k)
         return found if view.visible is None else found.masked_fill(~view.visible, float("-inf"))
 

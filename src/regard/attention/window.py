@@ -157,5 +157,5 @@ class Spec(AttentionSpec):
             )
         return self
 
-    def build(self, sizes: Sizes) -> Attention:  # noqa: ARG002
+    def build(self, sizes: Sizes) -> Attention:
         return Windowed(self.size, self.dilation)

@@ -37,7 +37,7 @@ class RepetitionPenalty:
                 f"give 1 (none) or more."
             )
 
-    def __call__(self, scores: Tensor, said: Said, rows: Sequence[int]) -> Tensor:  # noqa: ARG002
+    def __call__(self, scores: Tensor, said: Said, rows: Sequence[int]) -> Tensor:
         for row, ids in zip(scores, said, strict=True):
             if ids:
                 seen = torch.tensor(sorted(set(ids)), device=scores.device)
@@ -58,7 +58,7 @@ class NoRepeatedNgram:
                 f"n-grams of {self.size} words cannot be forbidden: give a size of at least 1."
             )
 
-    def __call__(self, scores: Tensor, said: Said, rows: Sequence[int]) -> Tensor:  # noqa: ARG002
+    def __call__(self, scores: Tensor, said: Said, rows: Sequence[int]) -> Tensor:
         before = self.size - 1
         for row, ids in zip(scores, said, strict=True):
             ending = list(ids[len(ids) - before :])
@@ -78,7 +78,7 @@ class Forbidden:
 
     phrases: Sequence[Sequence[int]]
 
-    def __call__(self, scores: Tensor, said: Said, rows: Sequence[int]) -> Tensor:  # noqa: ARG002
+    def __call__(self, scores: Tensor, said: Said, rows: Sequence[int]) -> Tensor:
         never = [phrase[0] for phrase in self.phrases if len(phrase) == 1]
         if never:
             scores[:, never] = -math.inf

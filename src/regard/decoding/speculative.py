@@ -38,12 +38,7 @@ class Lookup:
     longest: int = 3  # words to compare
     prompt: Sequence[int] = ()
 
-    def __call__(
-        self,
-        said: Sequence[int],
-        count: int,
-        sampling: Sampling | None = None,  # noqa: ARG002
-    ) -> Guess:
+    def __call__(self, said: Sequence[int], count: int, sampling: Sampling | None = None) -> Guess:
         text = [*self.prompt, *said]
         for size in range(min(self.longest, len(text) - 1), 0, -1):
             ending = text[-size:]

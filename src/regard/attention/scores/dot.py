@@ -9,5 +9,5 @@ from regard.attention.scores import Score, ScoreSpec
 class Spec(ScoreSpec):
     """score: dot"""
 
-    def build(self, dim: int) -> Score:  # noqa: ARG002
+    def build(self, dim: int) -> Score:
         return Score()

@@ -9,5 +9,5 @@ from regard.attention.scores import ScoreSpec
 class Spec(ScoreSpec):
     """score: none"""
 
-    def build(self, dim: int) -> None:  # noqa: ARG002
+    def build(self, dim: int) -> None:
         return None

@@ -6,12 +6,12 @@ from regard.blocks.pooling import PoolingSpec
 
 
 class First(nn.Module):
-    def forward(self, states: Tensor, padding: Tensor) -> Tensor:  # noqa: ARG002
+    def forward(self, states: Tensor, padding: Tensor) -> Tensor:
         return states[:, 0]
 
 
 class Spec(PoolingSpec):
     """pooling: first"""
 
-    def build(self, dim: int) -> First:  # noqa: ARG002
+    def build(self, dim: int) -> First:
         return First()

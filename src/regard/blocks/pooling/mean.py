@@ -14,5 +14,5 @@ class Mean(nn.Module):
 class Spec(PoolingSpec):
     """pooling: mean"""
 
-    def build(self, dim: int) -> Mean:  # noqa: ARG002
+    def build(self, dim: int) -> Mean:
         return Mean()

@@ -44,7 +44,7 @@ class SourceSpec(Kind, room="regard.data.sources"):
         """Every line of the source, in order: a record, or why it cannot be one."""
         raise NotImplementedError
 
-    def tree(self, text: str) -> Tree | None:  # noqa: ARG002
+    def tree(self, text: str) -> Tree | None:
         """Of a text that comes without one, where this kind can tell."""
         return None
 

@@ -34,7 +34,7 @@ class Spec(TokenizerSpec):
 
     def train(
         self,
-        lines: Iterable[str] = (),  # noqa: ARG002
+        lines: Iterable[str] = (),
         marks: Sequence[str] = (),
     ) -> Tokenizer:
         backend = self._read()
