@@ -81,6 +81,19 @@ def view_of(structure: str, padded: bool) -> View:
     return View(STRUCTURES[structure], positions, positions, padding() if padded else None)
 
 
+@pytest.mark.parametrize("kind", able("padding"))
+@pytest.mark.parametrize("structure", ["everything", "causal"])
+def test_weights_are_where_a_word_may_look(kind: str, structure: str) -> None:
+    if structure == "causal" and "causal" not in honours(kind):
+        return
+    for padded in (False, True):
+        view = view_of(structure, padded)
+        weights = build(kind).explain(*queries_keys_values(), view, InAttention())[1]
+        visible = build(kind).visible(view)
+        expected = torch.ones(()).bool() if visible is None else visible
+        assert ((weights > 0) == expected.expand_as(weights)).all()
+
+
 @pytest.mark.parametrize(
     ("kind", "position", "structure"),
     [

@@ -33,6 +33,7 @@ def picture(read: Reading, text: str, title: str = "") -> Picture:
     longest = max(len(part.queries.pieces) for part in read.parts)
     in_detail, followed = longest <= IN_DETAIL, longest <= FOLLOWED
     points = USUAL | {"scores"} if in_detail else {"weights", "residual", "experts"}
+    points |= {"visible"}
     with torch.inference_mode(), watch(read.model, points) as seen:
         read.run()
     looking = tuple(part for part in read.parts if seen.has(part.blocks, part.attention))
@@ -87,6 +88,7 @@ def _panel(part: Part, seen: Seen, in_detail: bool) -> Panel:
         seen.stack(part.blocks, part.attention, "scores") if in_detail else None,
         part.queries.numbers,
         part.keys.numbers,
+        seen.stack(part.blocks, part.attention, "visible")[:, 0] > 0,
     )
 
 
