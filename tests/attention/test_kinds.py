@@ -127,6 +127,17 @@ def test_agrees_with_its_explanation_forward_and_backward(
     assert (torch.isclose(total, torch.ones(()), atol=1e-5) | (total == 0)).all()
 
 
+@pytest.mark.parametrize("kind", able("padding"))
+def test_heads_that_are_kept_find_what_they_found(kind: str) -> None:
+    attention, view = build(kind), view_of("everything", padded=True)
+    q, k, v = (x.detach() for x in queries_keys_values())
+    whole = attention(q, k, v, view, InAttention())
+    kept = [0, 2]
+    attention.keep(kept)
+    fewer = attention(q[:, kept], k[:, kept], v[:, kept], view, InAttention())
+    assert torch.allclose(fewer, whole[:, kept], atol=1e-6)
+
+
 @pytest.mark.parametrize("kind", ["reference", "fused"])
 def test_the_equation_written_out(kind: str) -> None:
     """o_i = Σ_j α_ij v_j, α = softmax(q·k/√K), one number at a time."""
