@@ -31,10 +31,10 @@ VIEWS = {
 BESIDE = {"sparse": ("view=heads", 1280, 640)}
 LONG = (
     "To be, or not to be: that is the question: Whether 'tis nobler",
-    "a film that begins as a comedy, goes on as a tragedy and ends as neither, with a cast that seems "
-    "to have been told three different stories, a score that belongs to a fourth, and a last hour so "
-    "slow that one is grateful for every door that opens; and yet there is in the middle of all this "
-    "a quiet scene of two people at a table that is worth the price of the whole evening.",
+    "a film that begins as a comedy, goes on as a tragedy and ends as neither, with a cast that "
+    "seems to have been told three different stories, a score that belongs to a fourth, and a last "
+    "hour so slow that one is grateful for every door that opens; and yet there is in the middle "
+    "of all this a quiet scene of two people at a table that is worth the whole evening.",
 )
 
 

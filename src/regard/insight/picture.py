@@ -288,11 +288,12 @@ def packed_weights(weights: Numbers, visible: Places | None = None) -> dict[str,
     Where it is known who may look at whom, only those weights are written: layer by layer, head by
     head.
     """
-    whole = np.round(np.clip(weights, 0, 1).astype(np.float64) * WEIGHT_ONE).astype("<u2")
-    if visible is None:
-        return _packed(whole, "u16")
-    written = [layer[:, places].ravel() for layer, places in zip(whole, visible, strict=True)]
-    return {**_packed(np.concatenate(written), "u16"), "shape": list(weights.shape)}
+    written = weights
+    if visible is not None:
+        layers = zip(weights, visible, strict=True)
+        written = np.concatenate([layer[:, places].ravel() for layer, places in layers])
+    whole = np.round(np.clip(written, 0, 1).astype(np.float64) * WEIGHT_ONE)
+    return {**_packed(whole.astype("<u2"), "u16"), "shape": list(weights.shape)}
 
 
 def unpacked_weights(content: dict[str, Any], visible: Places | None = None) -> Numbers:

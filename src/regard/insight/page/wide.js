@@ -51,11 +51,11 @@ function pixelsOf(column, heads, paper = pageColours()) {
   // The same few thousand strengths over and over: a table is quicker than a power each time.
   const strengths = Uint8Array.from(range(4097), (i) => Math.round(fullAlpha * heat(i / 4096)));
   const isAny = heads.length > 0;
-  const layer = column.layer();
+  const { seen } = attention.layer(column.layer());
   for (let query = 0, i = 0; query < queries.length; query += 1) {
     for (let key = 0; key < keys.length; key += 1, i += 1) {
-      const isDark = isAny && means[i] === 0;
-      const hidden = isDark && (blind[query] === 1 || attention.isClosed(layer, query, key));
+      const isClosed = seen ? seen[i] === 0 : attention.isLater(query, key);
+      const hidden = isAny && means[i] === 0 && (isClosed || blind[query] === 1);
       pixels[i] = hidden ? closed : (strengths[Math.round(means[i] * 4096)] << 24) | paint;
     }
   }
