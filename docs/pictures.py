@@ -28,7 +28,7 @@ VIEWS = {
     "steps": ("view=steps&panel=encoder&step=5&pin=query-9", 1000, 900),
 }
 # Of two runs side by side, each with a text of its own.
-BESIDE = {"sparse": ("view=heads", 1280, 640)}
+BESIDE = {"sparse": ("view=heads", 1280, 1040)}
 LONG = (
     "To be, or not to be: that is the question: Whether 'tis nobler",
     "a film that begins as a comedy, goes on as a tragedy and ends as neither, with a cast that "
