@@ -60,8 +60,8 @@ def _parser(name: str) -> Any:
         import spacy  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
         raise ConfigError(
-            "the source parsed needs spaCy, which is not installed: `pip install spacy` and a "
-            "model of it, or give the trees as CoNLL-U (kind: conllu)."
+            "the source parsed needs spaCy, which is not installed: `pip install 'regard[spacy]'` "
+            "and a model of it, or give the trees as CoNLL-U (kind: conllu)."
         ) from None
     try:
         parser = spacy.load(name)
