@@ -190,6 +190,19 @@ def test_data_without_trees_are_refused_before_training(folder: Path, call) -> N
     assert "data.train has a source of kind labelled, which has none" in answer.err
 
 
+def test_a_language_model_has_no_trees(folder: Path, call) -> None:
+    (folder / "text.txt").write_text("cats sleep\n")
+    recipe = {
+        "job": "language-model",
+        "data": {"train": {"kind": "text", "path": str(folder / "text.txt")}},
+        "model": {"kind": "language-model", "position": "syntax"},
+    }
+    (folder / "text.yaml").write_text(json.dumps(recipe))
+    answer = call("train", folder / "text.yaml")
+    assert answer.code == 1
+    assert "which so far only texts with labels have (job: classification)" in answer.err
+
+
 def test_it_passes_what_every_recipe_has_to(folder: Path, call) -> None:
     answer = call("check", folder / "recipe.yaml")
     assert answer.code == 0, answer.out + answer.err
