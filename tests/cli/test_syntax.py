@@ -147,6 +147,12 @@ def test_a_sentence_is_chosen_of_files_only(folder: Path, call) -> None:
     assert "--sentence is for a .conllu file and a model that reads trees" in answer.err
 
 
+def test_heads_says_that_it_reads_no_trees(folder: Path, call) -> None:
+    answer = call("heads", folder / "run", folder / "other.conllu")
+    assert answer.code == 1
+    assert "`regard look` shows them" in answer.err
+
+
 def test_evaluate_reads_its_source_another_way(folder: Path, call, tmp_path: Path) -> None:
     text = (folder / "other.conllu").read_text().replace("# label =", "# told =")
     (tmp_path / "told.conllu").write_text(text)
