@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from regard.blocks.step_by_step import StepByStep
+from regard.data.trees import Parsed
 from regard.errors import DataError
 from regard.insight.expert_use import experts
 from regard.insight.flows import flows
@@ -23,9 +24,10 @@ IN_DETAIL = 128  # words: up to here all vectors and scores are shown
 FOLLOWED = 512  # words: up to here they are followed through the layers
 
 
-def look(loaded: Any, text: str, to: str | None = None, title: str = "") -> Picture:
+def look(loaded: Any, text: str | Parsed, to: str | None = None, title: str = "") -> Picture:
     """Run a text through what `regard.load` gave, watched: a translation, a text, a judgement."""
-    return bearable(picture(reading(loaded, text, to), text, title))
+    shown = text.text if isinstance(text, Parsed) else text
+    return bearable(picture(reading(loaded, text, to), shown, title))
 
 
 def picture(read: Reading, text: str, title: str = "") -> Picture:

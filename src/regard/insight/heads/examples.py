@@ -93,6 +93,11 @@ def read_examples(
     """The first lines of a file for what `regard.load` gave."""
     if (target is not None or to is not None) and not isinstance(loaded, Translator):
         raise ConfigError("--target and --to are for translators, and this model is none.")
+    if isinstance(loaded, Labeller) and loaded.trees is not None:
+        raise ConfigError(
+            "the heads of a model that reads trees cannot be compared yet; `regard look` shows "
+            "them, sentence by sentence."
+        )
     make: Callable[[Sequence[Row]], AnyBatch]
     if isinstance(loaded, Translator):
         rows, make, unit = _pairs(loaded, path, target, to), partial(_pair_batch, loaded), "pairs"
