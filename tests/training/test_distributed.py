@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from safetensors.torch import load_file
 
 from regard import runs
@@ -18,7 +19,7 @@ from regard.data.batches.pairs import Example, collate
 from regard.errors import ConfigError
 from regard.models.encoder_decoder import Spec
 from regard.training import metrics
-from regard.training.checkpoint import newest_first
+from regard.training.checkpoint import TENSORS, newest_first
 from regard.training.distributed import World
 from regard.training.objectives import predict
 from regard.training.recipe import Recipe, read_recipe
@@ -28,6 +29,7 @@ MakeRecipe = Callable[..., Recipe]
 
 STEPS, LONGER = 6, "training.steps=9"
 WHOLE, SHARDED = "training.sharded=false", "training.sharded=true"
+SPREAD, GATHERED = "training.spread_experts=true", "training.spread_experts=false"
 ENDLESS = (
     "training.steps=100000",
     "training.evaluation.every=100000",
@@ -269,3 +271,45 @@ def test_two_learn_what_one_learns_with_experts_that_only_one_of_them_asks(
 def claims(run: Path) -> list[int]:
     """How often words were given to experts, step by step."""
     return [each["claims"] for each in metrics.read(run) if "norm" in each]
+
+
+CROWDED = (
+    # Three of five experts are the second process's; words ask few of so many.
+    "model.feed_forward={kind: experts, experts: 5, top: 2, balance: 0, jitter: 0, of: gated}",
+    "model.layers=1",
+    "training.steps=3",
+    "training.evaluation.every=3",
+)
+
+
+@pytest.fixture(scope="module")
+def mixture(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("mixture") / "run"
+    train(read_recipe(recipe, CROWDED), run)
+    return run
+
+
+def test_words_travel_to_experts_and_two_learn_what_one_learns(
+    recipe: Path, mixture: Path, tmp_path: Path
+) -> None:
+    """Then one goes on where two stopped, and two where one did, as one that never stopped."""
+    two = tmp_path / "two"
+    ended(launched("train", recipe, *CROWDED, SPREAD, "--run", two), code=0)
+    assert_alike(two, mixture)
+    assert claims(two) == claims(mixture)
+    assert_same_files(two, mixture)
+    longer = gone_on(mixture, tmp_path / "longer", "training.steps=5")
+    assert_alike(gone_on(two, tmp_path / "one", "training.steps=5", GATHERED), longer)
+    run = Path(shutil.copytree(mixture, tmp_path / "run"))
+    ended(launched("resume", run, "training.steps=5", SPREAD), code=0)
+    assert_alike(run, longer)
+
+
+def assert_same_files(run: Path, other: Path) -> None:
+    """Checkpoints of the same tensors, optimisers' and averages included."""
+    for one, two in zip(newest_first(run), newest_first(other), strict=True):
+        assert {path.name for path in one.iterdir()} == {path.name for path in two.iterdir()}
+        tensors, others = (load_file(each / TENSORS) for each in (one, two))
+        assert tensors.keys() == others.keys()
+        for name, tensor in tensors.items():
+            torch.testing.assert_close(tensor, others[name], rtol=1e-3, atol=1e-5)
