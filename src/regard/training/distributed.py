@@ -90,9 +90,7 @@ class World:
                 if self.leads == leaders_turn:
                     yield
 
-    def spread(
-        self, module: nn.Module, sharded: bool, apart: Collection[str] = ()
-    ) -> nn.Module:
+    def spread(self, module: nn.Module, sharded: bool, apart: Collection[str] = ()) -> nn.Module:
         """The module, with gradients averaged over all processes after each backward pass.
 
         `apart` are parameters that only one process has, by name.
@@ -101,6 +99,9 @@ class World:
             return module
         if sharded:
             shard(module, self.device, self.size)
+            return module
+        shared = (p for name, p in module.named_parameters() if name not in apart)
+        if not any(parameter.requires_grad for parameter in shared):
             return module
         leave_out = DistributedDataParallel._set_params_and_buffers_to_ignore_for_model
         leave_out(module, list(apart))  # type: ignore[no-untyped-call]

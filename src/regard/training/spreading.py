@@ -1,7 +1,7 @@
 """Experts spread over processes: each keeps some of them whole, and words travel to their experts.
 
-    words of a process, by expert    ── all to all ──▶    words of all processes, for the experts here
-    answers, as the words stood      ◀── all to all ──    answers of the experts here
+    words of a process, by expert  ── all to all ──▶  words of all processes, for experts here
+    answers, as the words stood    ◀── all to all ──  answers of the experts here
 
 Backward, gradients travel the same ways in the other direction. So an expert meets the words of all
 processes: its gradient is their sum as it is, and nobody else's business. A parameter that another
