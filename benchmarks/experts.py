@@ -144,8 +144,8 @@ def _verdict(found: Sequence[Measured]) -> str:
     if flat is None:
         return f"Time is not flat (within {FLAT}× of {fewest.name}) in any of these batches."
     return (
-        f"With at least {flat:,.0f} words to an expert, a token takes no more than {FLAT}× the time "
-        f"that it takes with {fewest.name}; the largest of all was "
+        f"With at least {flat:,.0f} words to an expert, a token takes no more than {FLAT}× the "
+        f"time that it takes with {fewest.name}; the largest of all was "
         f"{max(times for _, times in beside):.2f}×."
     )
 
