@@ -31,14 +31,15 @@ PAD, START, END, V = 0, 1, 2, 20
 MODEL = {"kind": "encoder-decoder", "dim": 16, "heads": 2, "inner": 32, "layers": 1, "dropout": 0.0}
 PLAIN = {"kind": "experts", "experts": 6, "top": 2, "jitter": 0.0, "balance": 0.0}
 OTHERS = ["*embedding", "*attention", "*cross", "*norm", "*router", "*around_*"]
+FIRST = ["*.experts.0", "*.experts.1"]  # those of the leading process
 # By name: the experts, and what is unusual in training
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "two each": (PLAIN, {}),
     "not as many each": ({**PLAIN, "experts": 7, "of": "gated"}, {"optimiser": "muon"}),
     "none in the leading process": ({**PLAIN, "experts": 2}, {"clip": 0.01, "average": 0.5}),
     "all words to one": ({**PLAIN, "top": 1}, {"freeze": ["*.router"]}),
-    "some held still": (PLAIN, {"freeze": ["*embedding", "*.experts.0", "*.experts.1"]}),
-    "nothing else moves": (PLAIN, {"freeze": OTHERS}),
+    "some held still": (PLAIN, {"freeze": FIRST}),
+    "nothing but others' experts moves": (PLAIN, {"freeze": [*OTHERS, *FIRST]}),
     "little room": ({**PLAIN, "capacity": 0.6, "balance": 0.1}, {}),
 }
 

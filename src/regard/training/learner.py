@@ -92,7 +92,10 @@ class Learner:
         self.optimisers = spec.optimiser.build(model)
         set_rates(self.optimisers, factors(model, spec.layer_decay, spec.rates))
         self.parameters = [each for each in model.parameters() if each.requires_grad]
+        # Of these only one process has each, and so its gradient; of those all have all.
         self.alone = [each for each in alone.values() if each.requires_grad]
+        others = set(alone.values())
+        self.shared = [each for each in self.parameters if each not in others]
         self.lanes = Lanes(self._loss, self.parameters)
         self.average = Average(model, spec.average) if spec.average else None
         self.work = 0.0  # floating-point operations for a token, counted before the first update
@@ -173,9 +176,7 @@ class Learner:
 
     def _clip(self) -> float:
         """The norm of the whole gradient, which is made shorter where it is too long."""
-        alone = set(self.alone)
-        shared = [each for each in self.parameters if each not in alone]
-        norm = nn.utils.get_total_norm(_gradients(shared))
+        norm = nn.utils.get_total_norm(_gradients(self.shared))
         if self.spread:
             own = nn.utils.get_total_norm(_gradients(self.alone))
             norm = (norm.square() + self.world.sums([float(own) ** 2])[0]).sqrt()
