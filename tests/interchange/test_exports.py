@@ -166,6 +166,14 @@ def test_experts_are_refused(export: Any, kind: str, tmp_path: Path) -> None:
     assert not (tmp_path / "theirs").exists()
 
 
+@pytest.mark.parametrize("export", [huggingface.export, ctranslate2.export, onnx.export])
+def test_an_encoder_that_looks_at_less_is_refused(export: Any, tmp_path: Path) -> None:
+    run = made("encoder-decoder", {"encoder_attention": "window"}, tmp_path / "run")
+    with pytest.raises(ConfigError, match="attention window has no equivalent"):
+        export(runs.read(run), tmp_path / "theirs")
+    assert not (tmp_path / "theirs").exists()
+
+
 def test_there_and_back_again(tmp_path: Path) -> None:
     from regard.data.corpus import Direction
     from regard.interchange.importing import import_model

@@ -1,5 +1,6 @@
 """The three forms: sizes, masks, caches, gradients, embeddings."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from regard.attention.kind import Attention
 from regard.config import kinds
 from regard.data.vectors import read_vectors
 from regard.decoding.greedy import greedy
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.kind import ModelSpec, parameter_count
 from regard.models.language_model import LanguageModel
@@ -203,3 +205,38 @@ def test_keys_begin_like_queries() -> None:
         pair = torch.stack([own.w_q.weight.flatten(), own.w_k.weight.flatten()])
         assert float(torch.corrcoef(pair)[0, 1]) == pytest.approx(0.5, abs=0.03)
         assert float(pair[1].var()) == pytest.approx(float(pair[0].var()), rel=0.05)
+
+
+APART = {"encoder_attention": {"kind": "window", "size": 3}, "attention": "blocks"}
+
+
+def test_encoder_decoder_and_the_way_across_may_look_in_different_ways() -> None:
+    model = build("encoder-decoder", **APART, cross_attention="fused")
+    assert isinstance(model, EncoderDecoder)
+    looks = [type(each).__name__ for each in model.modules() if isinstance(each, Attention)]
+    assert looks == ["Windowed"] * 2 + ["Blocks", "Fused"] * 2
+    source, padding = words(2, 20), torch.ones(2, 20, dtype=torch.bool)
+    padding[1, 11:] = False
+    said, state = words(2, 6), model.start(source, padding)
+    one_by_one = []
+    for word in said.T:
+        logits, state = model.step(word, state)
+        one_by_one.append(logits)
+    expected = model(source, padding, said)
+    assert torch.allclose(torch.stack(one_by_one, 1), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "cannot"),
+    [
+        ({"encoder_attention": {"kind": "linformer", "rank": 8}}, None),
+        (
+            {"attention": {"kind": "linformer", "rank": 8}},
+            "look at the past only|go on step by step",
+        ),
+        ({"cross_attention": "window"}, "look at another sequence, which a decoder with a source"),
+    ],
+)
+def test_each_stack_needs_what_it_needs(changes: dict[str, object], cannot: str | None) -> None:
+    with nullcontext() if cannot is None else pytest.raises(ConfigError, match=cannot):
+        build("encoder-decoder", **changes)

@@ -66,7 +66,8 @@ def test_encoder_layer(norm_first: bool, activation: str) -> None:
         D, H, INNER, 0.0, activation, batch_first=True, norm_first=norm_first
     ).eval()
     randomise(theirs)
-    ours = encoder_blocks(spec(norm_first, activation), 1)[0].eval()
+    made = spec(norm_first, activation)
+    ours = encoder_blocks(made, made.attention)[0].eval()
     assert isinstance(ours, EncoderBlock)
     copy_attention(ours.attention, theirs.self_attn)
     ours.feed_forward.widen.load_state_dict(theirs.linear1.state_dict())
@@ -86,7 +87,8 @@ def test_decoder_layer(norm_first: bool, activation: str) -> None:
         D, H, INNER, 0.0, activation, batch_first=True, norm_first=norm_first
     ).eval()
     randomise(theirs)
-    ours = decoder_blocks(spec(norm_first, activation), 1, cross=True)[0].eval()
+    made = spec(norm_first, activation)
+    ours = decoder_blocks(made, 1, made.attention)[0].eval()
     assert isinstance(ours, DecoderBlock)
     copy_attention(ours.attention, theirs.self_attn)
     copy_attention(ours.cross, theirs.multihead_attn)

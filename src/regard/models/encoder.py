@@ -2,6 +2,7 @@
 
 from torch import Tensor, nn
 
+from regard.attention.kind import AttentionSpec
 from regard.attention.masks import look_around
 from regard.models.embedding import Embedding
 from regard.models.initialise import initialise
@@ -39,5 +40,9 @@ class Spec(TransformerSpec):
         return encoder
 
 
-def build_encoder(spec: TransformerSpec, tokens: nn.Embedding) -> Encoder:
-    return Encoder(embedding(spec, tokens), encoder_blocks(spec, spec.layers), final_norm(spec))
+def build_encoder(
+    spec: TransformerSpec, tokens: nn.Embedding, attention: AttentionSpec | None = None
+) -> Encoder:
+    """An encoder, with another attention than the rest of its model if one is given."""
+    blocks = encoder_blocks(spec, attention or spec.attention)
+    return Encoder(embedding(spec, tokens), blocks, final_norm(spec))

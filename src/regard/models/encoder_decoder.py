@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 from torch import Tensor, nn
 
+from regard.attention.kind import AttentionSpec
 from regard.models.decoder import Decoder
 from regard.models.encoder import Encoder, build_encoder
 from regard.models.initialise import initialise
@@ -63,6 +64,12 @@ class Spec(TransformerSpec):
     can: ClassVar[frozenset[str]] = frozenset({"translate"})
 
     decoder_layers: int | None = Field(None, gt=0, description="as many as `layers` unless given")
+    encoder_attention: AttentionSpec | None = Field(
+        None, description="the encoder's, a kind in attention/; that of `attention` unless given"
+    )
+    cross_attention: AttentionSpec | None = Field(
+        None, description="the decoder's at its source; that of `attention` unless given"
+    )
     tie: Literal["all", "embeddings", "output", "none"] = Field(
         "all",
         description="which share weights: source, target and output; source and target; target and "
@@ -77,9 +84,10 @@ class Spec(TransformerSpec):
         output = nn.Linear(self.dim, vocabulary, self.output_bias)
         if self.tie in ("all", "output"):
             output.weight = target.weight
-        blocks = decoder_blocks(self, self.decoder_layers or self.layers, cross=True)
+        cross = self.cross_attention or self.attention
+        blocks = decoder_blocks(self, self.decoder_layers or self.layers, cross)
         decoder = Decoder(embedding(self, target), blocks, final_norm(self), output)
-        model = EncoderDecoder(build_encoder(self, source), decoder)
+        model = EncoderDecoder(build_encoder(self, source, self.encoder_attention), decoder)
         initialise(model, self)
         keep_heads(model, self.kept_heads)
         return model

@@ -106,24 +106,28 @@ def embedding(spec: TransformerSpec, tokens: nn.Embedding) -> Embedding:
     )
 
 
-def encoder_blocks(spec: TransformerSpec, layers: int) -> nn.ModuleList:
-    spec.attention.require(spec.position.needs | {"padding"}, "an encoder")
+def encoder_blocks(spec: TransformerSpec, attention: AttentionSpec) -> nn.ModuleList:
+    attention.require(spec.position.needs | {"padding"}, "an encoder")
     return nn.ModuleList(
         EncoderBlock(_looking_at_itself(spec, each), _feed_forward(spec), lambda: _residual(spec))
-        for each in spec.attention.stack(spec.sizes, layers)
+        for each in attention.stack(spec.sizes, spec.layers)
     )
 
 
-def decoder_blocks(spec: TransformerSpec, layers: int, cross: bool) -> nn.ModuleList:
-    needs = {"causal", "cache"} | ({"cross", "padding"} if cross else set())
+def decoder_blocks(
+    spec: TransformerSpec, layers: int, cross: AttentionSpec | None = None
+) -> nn.ModuleList:
+    """A decoder's, with a way to look across at a source if there is one."""
     if spec.position.reads_trees:
         raise ConfigError(
             f"model.position: {spec.position.kind()} places words in the tree of their sentence, "
             f"and a decoder has no tree of what it has yet to write: choose another kind."
         )
-    spec.attention.require(spec.position.needs | needs, "a decoder")
-    nowhere: Sequence[Attention | None] = [None] * layers
-    across = spec.attention.stack(spec.sizes, layers) if cross else nowhere
+    spec.attention.require(spec.position.needs | {"causal", "cache"}, "a decoder")
+    across: Sequence[Attention | None] = [None] * layers
+    if cross is not None:
+        cross.require(frozenset({"cross", "padding"}), "a decoder with a source")
+        across = cross.stack(spec.sizes, layers)
     return nn.ModuleList(
         DecoderBlock(
             _looking_at_itself(spec, itself),

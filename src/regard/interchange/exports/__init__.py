@@ -36,9 +36,9 @@ def refuse_uneven(spec: ModelSpec, where: str) -> None:
 
 def refuse_sparse(spec: ModelSpec, where: str) -> None:
     """Elsewhere every word can look at every other, by a softmax."""
-    attention = getattr(spec, "attention", None)
-    if isinstance(attention, AttentionSpec) and not isinstance(attention, FULL):
-        raise refuse(f"attention {attention.kind()}", where)
+    for _, attention in spec:
+        if isinstance(attention, AttentionSpec) and not isinstance(attention, FULL):
+            raise refuse(f"attention {attention.kind()}", where)
 
 
 def as_json(content: Any) -> bytes:
