@@ -91,13 +91,18 @@ class Summarizer:
         prefix: str = "",
         tokens: int | None = None,
         notice: Notice | None = None,
+        names: Sequence[str] | None = None,
     ) -> list[list[Summary]]:
-        """The best summaries of each text, best first: `search.n_best` at most."""
+        """The best summaries of each text, best first: `search.n_best` at most.
+
+        `names` are what texts are called where something is said of them: text 1 and so on.
+        """
         if tokens is not None and tokens < 1:
             raise ConfigError(f"a summary of {tokens} tokens is none: give 1 or more.")
         full = [number for number, text in enumerate(texts) if text.strip()]
+        called = names or [f"text {number}" for number in range(1, len(texts) + 1)]
         asked = [
-            Question(self.source_ids(texts[at], f"text {at + 1}", notice), tokens or self.says)
+            Question(self.source_ids(texts[at], called[at], notice), tokens or self.says)
             for at in full
         ]
         begun = self.tokenizer.encode(prefix) if prefix else []

@@ -1,4 +1,4 @@
-"""ROUGE by Google's rouge-score: how much of a summary is in the reference, and the other way round.
+"""ROUGE by Google's rouge-score: what a summary and its reference have in common.
 
 ROUGE-1 and ROUGE-2 count words and pairs of words in common, ROUGE-L the longest sequence of words
 in common; all are F1 in per cent, of stemmed words, averaged over texts. Where a text has several
@@ -24,9 +24,7 @@ class SummaryScore:
     signature: str  # how it was computed, so that others can compare
 
 
-def score_summaries(
-    outputs: Sequence[str], references: Sequence[Sequence[str]]
-) -> SummaryScore:
+def score_summaries(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> SummaryScore:
     """Of each output against the references of its text, one or more."""
     if not references or len(outputs) != len(references) or not all(references):
         raise DataError(

@@ -15,6 +15,7 @@ from regard.decoding.filler import Filler
 from regard.decoding.labeller import Labeller
 from regard.decoding.reader import Reader
 from regard.decoding.span_filler import SpanFiller
+from regard.decoding.summarizer import Summarizer
 from regard.decoding.translator import Translator
 from regard.decoding.writer import Writer
 from regard.errors import DataError
@@ -63,6 +64,7 @@ def reading(loaded: Any, text: str, to: str | None = None) -> Reading:
             f"a {type(loaded).__name__.lower()} speaks as it was given: leave out 'to'."
         )
     ways: dict[type, Callable[[Any, str], Reading]] = {
+        Summarizer: _summarizing,
         Writer: _writing,
         Labeller: _judging,
         Reader: _encoding,
@@ -78,6 +80,11 @@ def _translating(loaded: Translator, text: str, to: str | None) -> Reading:
     return _reading_and_writing(loaded, source, loaded.say([source])[0])
 
 
+def _summarizing(loaded: Summarizer, text: str) -> Reading:
+    source = loaded.source_ids(text, "the text")
+    return _reading_and_writing(loaded, source, loaded.say([source])[0])
+
+
 def _spanning(loaded: SpanFiller, text: str) -> Reading:
     """What it says of the blanks, each between the marks of its own and the next."""
     source, target = loaded.ids(text), []
@@ -87,9 +94,11 @@ def _spanning(loaded: SpanFiller, text: str) -> Reading:
 
 
 def _reading_and_writing(
-    loaded: Translator | SpanFiller, source: Sequence[int], target: Sequence[int]
+    loaded: Translator | Summarizer | SpanFiller, source: Sequence[int], target: Sequence[int]
 ) -> Reading:
-    """An encoder-decoder: what it reads, and what it then writes."""
+    """What is read, and what is then written."""
+    if loaded.model.joined:
+        return _reading_on(loaded, source, target)
     words = _words(loaded.tokenizer, source)
     said = _words(loaded.tokenizer, target)
     queries = Words((START, *said.pieces), (0, *(number + 1 for number in said.numbers)))
@@ -109,6 +118,25 @@ def _reading_and_writing(
             Part("decoder", *back, queries, queries, predicts, causal=True, given=1),
             Part("cross", "Cross-attention", "decoder.blocks", "cross", queries, words, predicts),
         ),
+        loaded.tokenizer.decode(target),
+        "decoder",
+        loaded.tokenizer,
+    )
+
+
+def _reading_on(
+    loaded: Translator | Summarizer | SpanFiller, source: Sequence[int], target: Sequence[int]
+) -> Reading:
+    """The same in one sequence; what comes after a word of the source is its next one."""
+    said = [loaded.tokenizer.start, *target]
+    inputs = (_row(loaded, source), _real(loaded, source), _row(loaded, said))
+    wanted = [*target, loaded.tokenizer.end]
+    words = _words(loaded.tokenizer, [*source, *said])
+    part = ("decoder", "Self-attention", "decoder.blocks", "attention", words, words)
+    return Reading(
+        loaded.model,
+        lambda: _log_p(loaded.model(*inputs)[0], wanted),
+        (Part(*part, (*words.pieces[1:], END), causal=True),),
         loaded.tokenizer.decode(target),
         "decoder",
         loaded.tokenizer,

@@ -125,7 +125,7 @@ class Spec(TransformerSpec):
         output = nn.Linear(self.dim, vocabulary, self.output_bias)
         if self.tie:
             output.weight = tokens.weight
-        blocks = decoder_blocks(self, self.layers, cross=False)
+        blocks = decoder_blocks(self, self.layers)
         model = DecoderOnly(Decoder(embedding(self, tokens), blocks, final_norm(self), output))
         initialise(model, self)
         keep_heads(model, self.kept_heads)

@@ -98,9 +98,7 @@ class Summarization:
     def _batches(self, store: Store, budget: int, seed: int) -> Batches[Rows, Batch]:
         return pair_batches(store, self.prepared.tokenizer, [self._way], budget, seed)
 
-    def _judge(
-        self, model: nn.Module, store: Store, limit: int, report: Reporter
-    ) -> SummaryScore:
+    def _judge(self, model: nn.Module, store: Store, limit: int, report: Reporter) -> SummaryScore:
         """Of the first texts of a part, greedily summarized, against all their references."""
         texts = list(islice(store.texts(0), limit))
         with report.bar("Summarizing", len(texts), "texts") as advance:
