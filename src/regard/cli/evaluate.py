@@ -61,8 +61,8 @@ def evaluate(
     data: Annotated[
         list[Path],
         typer.Argument(
-            help="Text; for a translator or summarizer, pairs with a tab between, or two files; for a "
-            "classifier, texts and labels with a tab between."
+            help="Text; for a translator or summarizer, pairs with a tab between, or two files; "
+            "for a classifier, texts and labels with a tab between."
         ),
     ],
     context: Annotated[

@@ -73,7 +73,7 @@ def summarize(
     given = files or [STANDARD_INPUT]
     seen, texts = peeked(_texts(given, whole))
     if not seen:
-        where = " ".join(str(each) for each in files or ["standard input"])
+        where = " ".join(map(str, files)) if files else "standard input"
         raise DataError(f"{where}: there is no text to summarize.")
     if output is None:
         return to_standard_output(job, texts)

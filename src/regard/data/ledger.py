@@ -11,12 +11,13 @@ from rich.text import Text
 from regard.data.characters import quote
 from regard.data.checks import SETTINGS
 from regard.data.records import Place, Rejected
+from regard.data.shares import ELSEWHERE
 from regard.errors import DataError, RunError
 
 FIRST = 5  # of the lines dropped for a cause, this many are shown
 DUPLICATE, HELD_OUT, KEPT_OUT = "duplicate", "held out", "kept out"
 # No text is lost that does not stand elsewhere, or whose loss was asked for.
-REPEATED = frozenset({DUPLICATE, HELD_OUT, KEPT_OUT})
+REPEATED = frozenset({DUPLICATE, HELD_OUT, KEPT_OUT, ELSEWHERE})
 
 
 @dataclass(frozen=True)
