@@ -1,4 +1,4 @@
-"""From what is read to what is said: sources as ids to sentences as ids, many at a time.
+"""From what is read to what is said: sources as ids to answers as ids, many at a time.
 
 The machinery of everything that reads one text and writes another. What a text is, and what is made
 of the answer, is the affair of whoever asks: a translator, a summarizer.
