@@ -1,4 +1,8 @@
-"""The screenshots in docs/images: `python docs/pictures.py runs/demo`, with Chromium installed."""
+"""The screenshots in docs/images, with Chromium installed:
+
+python docs/pictures.py runs/demo
+python docs/pictures.py runs/window runs/bigbird        trained as docs/long-sequences.md says
+"""
 
 import shutil
 import subprocess
@@ -8,6 +12,7 @@ from pathlib import Path
 
 from regard.insight import page
 from regard.insight.look import look
+from regard.insight.picture import film
 from regard.loading import load
 
 TEXT = "The animal didn't cross the street because it was too tired."
@@ -22,13 +27,24 @@ VIEWS = {
     "next-words": ("view=lens", 1280, 560),
     "steps": ("view=steps&panel=encoder&step=5&pin=query-9", 1000, 900),
 }
+# Of two runs side by side, each with a text of its own.
+BESIDE = {"sparse": ("view=heads", 1280, 1040)}
+LONG = (
+    "To be, or not to be: that is the question: Whether 'tis nobler",
+    "a film that begins as a comedy, goes on as a tragedy and ends as neither, with a cast that "
+    "seems to have been told three different stories, a score that belongs to a fourth, and a last "
+    "hour so slow that one is grateful for every door that opens; and yet there is in the middle "
+    "of all this a quiet scene of two people at a table that is worth the whole evening.",
+)
 
 
-def main(run: str) -> None:
+def main(*runs: str) -> None:
+    views, texts = (VIEWS, [TEXT]) if len(runs) == 1 else (BESIDE, LONG)
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "attention.html"
-        page.write(look(load(run), TEXT), target)
-        for name, (address, width, height) in VIEWS.items():
+        looks = (look(load(run), text) for run, text in zip(runs, texts, strict=True))
+        page.write(film(*looks), target)
+        for name, (address, width, height) in views.items():
             picture = IMAGES / f"{name}.png"
             _shoot(f"file://{target}#{address}&theme=light", picture, width, height)
             print(picture)

@@ -81,6 +81,19 @@ def view_of(structure: str, padded: bool) -> View:
     return View(STRUCTURES[structure], positions, positions, padding() if padded else None)
 
 
+@pytest.mark.parametrize("kind", able("padding"))
+@pytest.mark.parametrize("structure", ["everything", "causal"])
+def test_weights_are_where_a_word_may_look(kind: str, structure: str) -> None:
+    if structure == "causal" and "causal" not in honours(kind):
+        return
+    for padded in (False, True):
+        view = view_of(structure, padded)
+        weights = build(kind).explain(*queries_keys_values(), view, InAttention())[1]
+        visible = build(kind).visible(view)
+        expected = torch.ones(()).bool() if visible is None else visible
+        assert ((weights > 0) == expected.expand_as(weights)).all()
+
+
 @pytest.mark.parametrize(
     ("kind", "position", "structure"),
     [
@@ -112,6 +125,17 @@ def test_agrees_with_its_explanation_forward_and_backward(
             assert torch.allclose(weights.sum(-1)[seeing], torch.ones(()), atol=1e-5)
     total = weights.sum(-1)
     assert (torch.isclose(total, torch.ones(()), atol=1e-5) | (total == 0)).all()
+
+
+@pytest.mark.parametrize("kind", able("padding"))
+def test_heads_that_are_kept_find_what_they_found(kind: str) -> None:
+    attention, view = build(kind), view_of("everything", padded=True)
+    q, k, v = (x.detach() for x in queries_keys_values())
+    whole = attention(q, k, v, view, InAttention())
+    kept = [0, 2]
+    attention.keep(kept)
+    fewer = attention(q[:, kept], k[:, kept], v[:, kept], view, InAttention())
+    assert torch.allclose(fewer, whole[:, kept], atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["reference", "fused"])

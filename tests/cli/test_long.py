@@ -116,6 +116,7 @@ def test_all_that_applies_is_proven(call, folder: Path, recipe: str, attention: 
         (["model.attention={kind: window, size: -3}"], "model.attention.size: input should be"),
         (["model.attention={kind: window, dilation: 300}"], "a word sees only itself"),
         ([f"{TURNS[:-1]}, width: 3}}"], "unknown key 'width'"),
+        (["model.feed_forward={kind: experts, experts: 2, top: 3}"], "the top 3 of 2 experts"),
     ],
 )
 def test_what_cannot_go_together_is_refused(

@@ -10,8 +10,10 @@ import pytest
 import regard
 from regard.config import plain
 from regard.data.conllu import parsed_sentences
+from regard.data.trees import Parsed, Tree
 from regard.decoding.labeller import Labeller
 from regard.errors import DataError
+from regard.insight.look import look
 from regard.training.recipe import make_recipe
 from regard.training.train import train
 
@@ -117,6 +119,55 @@ def test_text_without_trees_is_refused(folder: Path, call) -> None:
         labeller.classify([parsed, "cat which dogs"])
 
 
+def test_look_takes_a_sentence_with_its_tree(folder: Path, call, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    answer = call("look", folder / "run", folder / "other.conllu", "--sentence", 3, "-o", page)
+    assert answer.code == 0, answer.err
+    third = list(parsed_sentences(folder / "other.conllu"))[2]
+    shown = look(regard.load(folder / "run"), third)
+    assert shown.source == third.text
+    assert third.text in page.read_text()
+    beyond = call("look", folder / "run", folder / "other.conllu", "--sentence", 201)
+    assert beyond.code == 1
+    assert "other.conllu: there is no sentence 201; it has 200" in beyond.err
+
+
+def test_look_shows_what_the_tree_did(folder: Path) -> None:
+    """The same words on another tree: other weights."""
+    labeller, given = regard.load(folder / "run"), next(parsed_sentences(folder / "other.conllu"))
+    flat = Parsed(given.text, Tree(given.tree.spans, (0,) * len(given.tree.heads)))
+    one, other = (look(labeller, each).panels[0].weights for each in (given, flat))
+    assert one.shape == other.shape
+    assert abs(one - other).max() > 0.01
+
+
+def test_a_sentence_is_chosen_of_files_only(folder: Path, call) -> None:
+    answer = call("look", folder / "run", "cat which dogs", "--sentence", 1)
+    assert answer.code == 1
+    assert "--sentence is for a .conllu file and a model that reads trees" in answer.err
+
+
+def test_heads_says_that_it_reads_no_trees(folder: Path, call) -> None:
+    answer = call("heads", folder / "run", folder / "other.conllu")
+    assert answer.code == 1
+    assert "`regard look` shows them" in answer.err
+
+
+def test_evaluate_reads_its_source_another_way(folder: Path, call, tmp_path: Path) -> None:
+    text = (folder / "other.conllu").read_text().replace("# label =", "# told =")
+    (tmp_path / "told.conllu").write_text(text)
+    usual = call("evaluate", folder / "run", folder / "other.conllu", "--json")
+    for changes in (("comment=told",), ("kind=conllu", "comment=told")):
+        options = [part for change in changes for part in ("--source", change)]
+        answer = call("evaluate", folder / "run", tmp_path / "told.conllu", "--json", *options)
+        assert answer.code == 0, answer.err
+        assert answer.out == usual.out
+    for change, why in (("coment=x", "did you mean 'comment'"), ("path=x", "path is the file")):
+        wrong = call("evaluate", folder / "run", tmp_path / "told.conllu", "--source", change)
+        assert wrong.code == 1
+        assert why in wrong.err
+
+
 def test_a_wrong_line_is_named(folder: Path, call, tmp_path: Path) -> None:
     lines = (folder / "other.conllu").read_text().splitlines()
     lines[2] = lines[2].replace("\tdep\t", "\tdep")
@@ -127,6 +178,14 @@ def test_a_wrong_line_is_named(folder: Path, call, tmp_path: Path) -> None:
         assert "bad.conllu, line 3: bad columns (there are 9 with tabs" in answer.err
 
 
+def test_a_file_without_sentences_is_named(folder: Path, call, tmp_path: Path) -> None:
+    (tmp_path / "bare.conllu").write_text("# only a comment\n\n")
+    for command in ("classify", "look"):
+        answer = call(command, folder / "run", tmp_path / "bare.conllu")
+        assert answer.code == 1
+        assert "bare.conllu: there is no sentence in it" in answer.err
+
+
 def test_data_without_trees_are_refused_before_training(folder: Path, call) -> None:
     (folder / "flat.tsv").write_text("a\tone\nb\tmany\n")
     recipe = content(folder, "syntax")
@@ -135,6 +194,19 @@ def test_data_without_trees_are_refused_before_training(folder: Path, call) -> N
     answer = call("train", folder / "flat.yaml")
     assert answer.code == 1
     assert "data.train has a source of kind labelled, which has none" in answer.err
+
+
+def test_a_language_model_has_no_trees(folder: Path, call) -> None:
+    (folder / "text.txt").write_text("cats sleep\n")
+    recipe = {
+        "job": "language-model",
+        "data": {"train": {"kind": "text", "path": str(folder / "text.txt")}},
+        "model": {"kind": "language-model", "position": "syntax"},
+    }
+    (folder / "text.yaml").write_text(json.dumps(recipe))
+    answer = call("train", folder / "text.yaml")
+    assert answer.code == 1
+    assert "which so far only texts with labels have (job: classification)" in answer.err
 
 
 def test_it_passes_what_every_recipe_has_to(folder: Path, call) -> None:

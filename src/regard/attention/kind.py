@@ -52,6 +52,11 @@ class Attention(nn.Module):
     def keep(self, heads: Sequence[int]) -> None:
         """Only these heads go on. What all heads share stays as it is."""
 
+    def visible(self, view: View) -> Tensor | None:
+        """Where a query may look, True where it may, and None where all may look at all: as the
+        view says, unless a kind looks at fewer."""
+        return view.visible
+
     def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
         """What the softmax is given (B, H, T, S): q·k / √K and the bias; −∞ where none may look."""
         raise NotImplementedError

@@ -57,6 +57,9 @@ class Windowed(Attention):
     def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
         return reference.scores(q, k, self._narrowed(view), position)
 
+    def visible(self, view: View) -> Tensor | None:
+        return self._narrowed(view).visible
+
     def remember(self, past: KeyValues | None, new: KeyValues) -> KeyValues:
         """The window before the new words, and some slack for words to be taken back."""
         if past is None:

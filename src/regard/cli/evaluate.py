@@ -38,6 +38,7 @@ class Asked:
     to: str | None
     beam: int | None
     lowercased: bool | None
+    source: Sequence[str] | None
 
     def only(self, whose: str, *options: str) -> None:
         """Refuse all other options: they would do nothing."""
@@ -81,6 +82,10 @@ def evaluate(
     lowercased: Annotated[
         bool | None, typer.Option("--lowercased", help="BLEU and chrF without case.")
     ] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(help="For a classifier: key=value of its source, not as in training."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
 ) -> None:
     """Perplexity of a text; BLEU of translations; ROUGE of summaries; accuracy and F1 of labels."""
@@ -89,7 +94,7 @@ def evaluate(
     from regard.loading import load
 
     loaded = load(run)
-    asked = Asked(data, context, stride, documents, to, beam, lowercased)
+    asked = Asked(data, context, stride, documents, to, beam, lowercased, source)
     judges = _judges()
     if type(loaded) not in judges:
         raise RunError(f"{run}: there is no measure yet for a {type(loaded).__name__.lower()}.")
@@ -223,8 +228,9 @@ def _pairs(data: Sequence[Path]) -> list[tuple[str, ...]]:
 def _labelling(labeller: "Labeller", asked: Asked, report: "Reporter") -> Verdict:
     from regard.decoding.labelled import evaluate_labeller, labelled_lines
 
-    asked.only("a classifier")
-    lines = chain.from_iterable(labelled_lines(labeller, path) for path in asked.data)
+    asked.only("a classifier", "source")
+    changes = asked.source or ()
+    lines = chain.from_iterable(labelled_lines(labeller, path, changes) for path in asked.data)
     with report.busy("Classifying …"):
         found = evaluate_labeller(labeller, lines)
     figures = [

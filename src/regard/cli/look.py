@@ -6,16 +6,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from regard.data.trees import Parsed
     from regard.insight.picture import Picture
 
 
 def look(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
     texts: Annotated[
-        list[str] | None, typer.Argument(help="What it reads; two are shown side by side.")
+        list[str] | None,
+        typer.Argument(
+            help="What it reads; two are shown side by side. For a model that reads trees, also a "
+            ".conllu file."
+        ),
     ] = None,
     to: Annotated[
         str | None, typer.Option(help="The language to produce; the other one unless given.")
+    ] = None,
+    sentence: Annotated[
+        int | None, typer.Option(min=1, help="Of a .conllu file, which one; the first.")
     ] = None,
     beside: Annotated[
         Path | None, typer.Option(help="Another run folder, to be shown side by side.")
@@ -61,15 +69,37 @@ def look(
     elif live:
         _serve(folders, host, port)
     else:
-        pictures = [_picture(folder, text, to) for folder in folders for text in texts or []]
+        pictures = [
+            _picture(folder, text, to, sentence) for folder in folders for text in texts or []
+        ]
         _write(pictures, output or run / "attention.html", panel, layer)
 
 
-def _picture(run: Path, text: str, to: str | None) -> "Picture":
+def _picture(run: Path, text: str, to: str | None, sentence: int | None) -> "Picture":
+    from regard.data.conllu import is_conllu
+    from regard.errors import ConfigError
     from regard.insight.look import look as look_into
     from regard.loading import load
 
-    return look_into(load(run), text, to, title=str(run))
+    loaded = load(run)
+    if getattr(loaded, "trees", None) is not None and is_conllu(Path(text)):
+        return look_into(loaded, _sentence(Path(text), sentence or 1), to, title=str(run))
+    if sentence is not None:
+        raise ConfigError("--sentence is for a .conllu file and a model that reads trees.")
+    return look_into(loaded, text, to, title=str(run))
+
+
+def _sentence(path: Path, number: int) -> "Parsed":
+    """One of a file's, counted from 1."""
+    from regard.data.conllu import parsed_sentences
+    from regard.errors import DataError
+
+    there = 0
+    for each in parsed_sentences(path):
+        there += 1
+        if there == number:
+            return each
+    raise DataError(f"{path}: there is no sentence {number}; it has {there:,}.")
 
 
 def _write(pictures: "list[Picture]", target: Path, panel: str | None, layer: int | None) -> None:

@@ -84,10 +84,13 @@ def read_conllu(path: Path) -> Iterator[Sentence | Rejected]:
 
 def parsed_sentences(path: Path) -> Iterator[Parsed]:
     """The sentences of a file with their trees; one that is wrong ends it."""
+    sentence = None
     for sentence in read_conllu(path):
         if isinstance(sentence, Rejected):
             raise DataError(f"{sentence.place}: {sentence.why} ({sentence.found}); mend the line.")
         yield Parsed(sentence.text, sentence.tree)
+    if sentence is None:
+        raise DataError(f"{path}: there is no sentence in it.")
 
 
 def is_conllu(path: Path) -> bool:

@@ -107,6 +107,11 @@ class DataSpec(Spec):
 
     def require_trees(self, who: str) -> None:
         """Refuse a source that has none, where somebody needs them."""
+        if self.shape != "labelled":
+            raise ValueError(
+                f"{who} places words in dependency trees, which so far only texts with labels have "
+                f"(job: classification): choose another kind of position"
+            )
         for part, sources in self.parts.items():
             for source in sources:
                 if not source.trees:

@@ -1,32 +1,34 @@
 """What a labeller is worth on labelled texts from a file."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from regard.config import validate
+from regard.config import override, plain, validate
 from regard.data.batches.labelled import label_tensor
 from regard.data.records import Record, Rejected
 from regard.data.sources import SourceSpec
-from regard.data.sources.labelled import Spec as Labelled
 from regard.data.trees import Parsed
 from regard.decoding.labeller import Labeller, Text
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
 from regard.evaluation.classification import Report, Tally
 
 CHUNK = 512  # texts judged at a time
 
 
-def labelled_lines(labeller: Labeller, path: Path) -> Iterator[Record]:
+def labelled_lines(labeller: Labeller, path: Path, changes: Sequence[str] = ()) -> Iterator[Record]:
     """The lines of a table: a text, or both, and the labels, written as in training.
 
-    A model that reads trees is asked as it was in training. A line that cannot be used is refused
-    by name.
+    A model that reads trees is asked as it was in training. `changes`, each key=value, are made to
+    that source; a kind begins a new one. A line that cannot be used is refused by name.
     """
-    columns = tuple(range(labeller.sides + 1))
-    source: SourceSpec = Labelled(path=path, columns=columns, labels=labeller.written)
-    if labeller.trees is not None:
-        source = validate(SourceSpec, {**labeller.trees, "path": path}, "the run's source")
+    columns = list(range(labeller.sides + 1))
+    table = {"kind": "labelled", "columns": columns, "labels": plain(labeller.written)}
+    anew = any(change.startswith("kind=") for change in changes)
+    asked = override({} if anew else labeller.trees or table, changes)
+    if "path" in asked:
+        raise ConfigError("source: path is the file that is given; leave it out.")
+    source = validate(SourceSpec, {**asked, "path": path}, "source")
     for line in source.records():
         if isinstance(line, Rejected):
             raise DataError(f"{line.place}: {line.why} ({line.found}); mend the line.")

@@ -91,20 +91,26 @@ class Labeller:
         found = torch.empty(len(rows), len(self.labels))
         for start in range(0, len(rows), BATCH):
             some = order[start : start + BATCH]
-            ids, real = pad([rows[row] for row in some], self.tokenizer.pad)
-            read: list[Any] = [ids.to(self.device), real.to(self.device)]
-            if self.trees is not None:
-                read.append(
-                    self._trees([texts[row] for row in some], [places[row] for row in some])
-                )
-            logits = self.model(*read)
+            asked = [(rows[row], texts[row], places[row]) for row in some]
+            logits = self.model(*self.read(asked))
             found[some] = self.calibrated(logits).float().cpu()
         return found
 
-    def _trees(self, texts: Sequence[Text], places: Sequence[str]) -> Trees:
+    def read(self, asked: Sequence[tuple[Sequence[int], Text, str]]) -> tuple[Any, ...]:
+        """What the model is called with for texts, each with its ids and what it is called.
+
+        Those are ids, which of them are real, and the trees, if it reads trees.
+        """
+        ids, real = pad([ids for ids, _, _ in asked], self.tokenizer.pad)
+        read = ids.to(self.device), real.to(self.device)
+        if self.trees is None:
+            return read
+        return *read, self._trees([(text, place) for _, text, place in asked])
+
+    def _trees(self, asked: Sequence[tuple[Text, str]]) -> Trees:
         """Where the pieces of texts stand in their trees, start and end outside of them."""
         words, heads = [], []
-        for text, place in zip(texts, places, strict=True):
+        for text, place in asked:
             parsed = self._parsed(text, place)
             spans = [(first, end) for _, first, end in self.tokenizer.spans(parsed.text)]
             words.append([OUTSIDE, *words_of(spans, parsed.tree), OUTSIDE])

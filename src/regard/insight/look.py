@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from regard.blocks.step_by_step import StepByStep
+from regard.data.trees import Parsed
 from regard.errors import DataError
 from regard.insight.expert_use import experts
 from regard.insight.flows import flows
@@ -23,9 +24,10 @@ IN_DETAIL = 128  # words: up to here all vectors and scores are shown
 FOLLOWED = 512  # words: up to here they are followed through the layers
 
 
-def look(loaded: Any, text: str, to: str | None = None, title: str = "") -> Picture:
+def look(loaded: Any, text: str | Parsed, to: str | None = None, title: str = "") -> Picture:
     """Run a text through what `regard.load` gave, watched: a translation, a text, a judgement."""
-    return bearable(picture(reading(loaded, text, to), text, title))
+    shown = text.text if isinstance(text, Parsed) else text
+    return bearable(picture(reading(loaded, text, to), shown, title))
 
 
 def picture(read: Reading, text: str, title: str = "") -> Picture:
@@ -33,6 +35,7 @@ def picture(read: Reading, text: str, title: str = "") -> Picture:
     longest = max(len(part.queries.pieces) for part in read.parts)
     in_detail, followed = longest <= IN_DETAIL, longest <= FOLLOWED
     points = USUAL | {"scores"} if in_detail else {"weights", "residual", "experts"}
+    points |= {"visible"}
     with torch.inference_mode(), watch(read.model, points) as seen:
         read.run()
     looking = tuple(part for part in read.parts if seen.has(part.blocks, part.attention))
@@ -87,6 +90,7 @@ def _panel(part: Part, seen: Seen, in_detail: bool) -> Panel:
         seen.stack(part.blocks, part.attention, "scores") if in_detail else None,
         part.queries.numbers,
         part.keys.numbers,
+        seen.stack(part.blocks, part.attention, "visible")[:, 0] > 0,
     )
 
 

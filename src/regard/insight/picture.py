@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 Numbers = npt.NDArray[np.float32]
+Places = npt.NDArray[np.bool_]
 
 # The ten colours of the well-known attention figures, one per head; an eleventh head starts again.
 HEAD_COLOURS = (
@@ -54,6 +55,8 @@ class Panel:
     query_words: tuple[int, ...] = ()
     """The word that each query is a piece of, counted from 0; empty where that is not known."""
     key_words: tuple[int, ...] = ()
+    visible: Places | None = None
+    """(layers, queries, keys): True where a query may look; None where that is not known."""
 
     def __post_init__(self) -> None:
         # A wrong shape would surface much later, as a blank page: better to say it here.
@@ -69,6 +72,11 @@ class Panel:
             raise ValueError(f"panel {self.name!r}: weights must be finite numbers")
         if self.scores is not None and self.scores.shape != self.weights.shape:
             raise ValueError(f"panel {self.name!r}: scores must have the shape of the weights")
+        if self.visible is not None:
+            if self.visible.shape != (self.layers, *words):
+                raise ValueError(f"panel {self.name!r}: what is visible must be of the same words")
+            if (self.weights.any(axis=1) & ~self.visible).any():
+                raise ValueError(f"panel {self.name!r}: there are weights where none may look")
         for what, size in (
             (self.predicts, words[0]),
             (self.query_words, words[0]),
@@ -92,13 +100,34 @@ class Panel:
             "title": self.title,
             "queries": list(self.queries),
             "keys": list(self.keys),
-            "weights": packed_weights(self.weights),
+            "weights": packed_weights(self.weights, self.visible),
+            "visible": None if self.visible is None else packed_places(self.visible),
             "scores": None if self.scores is None else packed(self.scores),
             "predicts": list(self.predicts),
             "causal": self.causal,
             "query_words": list(self.query_words),
             "key_words": list(self.key_words),
         }
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> Panel:
+        """What `to_json` gave, without the scores."""
+        # Films that were made before it was told have nothing to say about this.
+        kept = content.get("visible")
+        visible = None if kept is None else unpacked_places(kept)
+        return cls(
+            content["name"],
+            content["title"],
+            tuple(content["queries"]),
+            tuple(content["keys"]),
+            unpacked_weights(content["weights"], visible),
+            tuple(content["predicts"]),
+            content["causal"],
+            None,
+            tuple(content["query_words"]),
+            tuple(content["key_words"]),
+            visible,
+        )
 
 
 @dataclass(frozen=True)
@@ -203,27 +232,12 @@ class Picture:
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Picture:
         """The panels of what `to_json` gave, and its texts."""
-        panels = tuple(
-            Panel(
-                panel["name"],
-                panel["title"],
-                tuple(panel["queries"]),
-                tuple(panel["keys"]),
-                unpacked(panel["weights"]),
-                tuple(panel["predicts"]),
-                panel["causal"],
-                None,
-                tuple(panel["query_words"]),
-                tuple(panel["key_words"]),
-            )
-            for panel in content["panels"]
-        )
         return cls(
             title=content["title"],
             caption=content["caption"],
             source=content["source"],
             output=content["output"],
-            panels=panels,
+            panels=tuple(map(Panel.from_json, content["panels"])),
             notes=tuple(content["notes"]),
         )
 
@@ -268,18 +282,39 @@ def packed(numbers: Numbers) -> dict[str, Any]:
     return _packed(numbers.astype("<f4"), "f32")
 
 
-def packed_weights(weights: Numbers) -> dict[str, Any]:
-    """Numbers from 0 to 1 in 16 bits: half the size, and off by less than an eye or a line shows"""
-    whole = np.round(np.clip(weights, 0, 1).astype(np.float64) * WEIGHT_ONE)
-    return _packed(whole.astype("<u2"), "u16")
+def packed_weights(weights: Numbers, visible: Places | None = None) -> dict[str, Any]:
+    """Numbers from 0 to 1 in 16 bits: half the size, and off by less than an eye or a line shows.
+
+    Where it is known who may look at whom, only those weights are written: layer by layer, head by
+    head.
+    """
+    written = weights
+    if visible is not None:
+        layers = zip(weights, visible, strict=True)
+        written = np.concatenate([layer[:, places].ravel() for layer, places in layers])
+    whole = np.round(np.clip(written, 0, 1).astype(np.float64) * WEIGHT_ONE)
+    return {**_packed(whole.astype("<u2"), "u16"), "shape": list(weights.shape)}
 
 
-def unpacked(content: dict[str, Any]) -> Numbers:
-    """What `packed` or `packed_weights` was given."""
-    kinds = {"f32": ("<f4", 1.0), "u16": ("<u2", float(WEIGHT_ONE))}
-    kind, one = kinds[content["type"]]
-    whole = np.frombuffer(base64.b64decode(content["data"]), kind).reshape(content["shape"])
-    return (whole / one).astype(np.float32)
+def unpacked_weights(content: dict[str, Any], visible: Places | None = None) -> Numbers:
+    """What `packed_weights` was given, with zeros where nobody may look."""
+    written = np.frombuffer(base64.b64decode(content["data"]), "<u2").astype(np.float32)
+    if visible is None:
+        return (written / WEIGHT_ONE).reshape(content["shape"])
+    weights = np.zeros(content["shape"], np.float32)
+    weights[np.broadcast_to(visible[:, None], weights.shape)] = written / WEIGHT_ONE
+    return weights
+
+
+def packed_places(places: Places) -> dict[str, Any]:
+    """A bit a place, the lowest first."""
+    return {**_packed(np.packbits(places, bitorder="little"), "bits"), "shape": list(places.shape)}
+
+
+def unpacked_places(content: dict[str, Any]) -> Places:
+    octets = np.frombuffer(base64.b64decode(content["data"]), np.uint8)
+    places = np.unpackbits(octets, count=int(np.prod(content["shape"])), bitorder="little")
+    return places.reshape(content["shape"]).astype(bool)
 
 
 def _packed(array: npt.NDArray[Any], kind: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.tokenizer import END, START, Tokenizer
+from regard.data.trees import Parsed
 from regard.decoding.filler import Filler
 from regard.decoding.labeller import Labeller
 from regard.decoding.reader import Reader
@@ -55,23 +56,29 @@ class Reading:
     tokenizer: Tokenizer | None = None  # of what comes next
 
 
-def reading(loaded: Any, text: str, to: str | None = None) -> Reading:
+def reading(loaded: Any, text: str | Parsed, to: str | None = None) -> Reading:
     """How what `regard.load` gave reads a text; a translator says it in the language `to`."""
     if isinstance(loaded, Translator):
-        return _translating(loaded, text, to)
+        return _translating(loaded, _plain(text), to)
     if to is not None:
         raise DataError(
             f"a {type(loaded).__name__.lower()} speaks as it was given: leave out 'to'."
         )
+    if isinstance(loaded, Labeller):
+        return _judging(loaded, text)
     ways: dict[type, Callable[[Any, str], Reading]] = {
         Summarizer: _summarizing,
         Writer: _writing,
-        Labeller: _judging,
         Reader: _encoding,
         Filler: _filling,
         SpanFiller: _spanning,
     }
-    return ways[type(loaded)](loaded, text)
+    return ways[type(loaded)](loaded, _plain(text))
+
+
+def _plain(text: str | Parsed) -> str:
+    """Without its tree: only a labeller reads trees."""
+    return text if isinstance(text, str) else text.text
 
 
 def _translating(loaded: Translator, text: str, to: str | None) -> Reading:
@@ -161,16 +168,16 @@ def _writing(loaded: Writer, text: str) -> Reading:
     )
 
 
-def _judging(loaded: Labeller, text: str) -> Reading:
-    asked = loaded.split(text)
+def _judging(loaded: Labeller, text: str | Parsed) -> Reading:
+    asked = loaded.split(text) if isinstance(text, str) else text
     ids = loaded.ids(asked)
-    row, real = _row(loaded, ids), _real(loaded, ids)
+    inputs = loaded.read([(ids, asked, "the text")])
     judged = loaded.classify([asked])[0]
     label = loaded.labels.index(judged.label)
     words = _words(loaded.tokenizer, ids)
     return Reading(
         loaded.model,
-        lambda: loaded.calibrated(loaded.model(row, real))[0, [label]],
+        lambda: loaded.calibrated(loaded.model(*inputs))[0, [label]],
         (Part("encoder", "Self-attention", "encoder.blocks", "attention", words, words),),
         f"{judged.label} ({judged.probability:.0%})",
     )

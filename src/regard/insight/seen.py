@@ -18,7 +18,7 @@ from regard.files import write_whole
 Numbers = npt.NDArray[np.float32]
 
 # Where a point has its words, to put pieces together by; keys and values are of other words.
-WORDS = {"weights": 2, "queries": 2, "found": 2, "scores": 2}
+WORDS = {"weights": 2, "queries": 2, "found": 2, "scores": 2, "visible": 2}
 WORDS |= {"output": 1, "residual": 1, "activations": 1, "experts": 1}
 
 

@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
-from regard.insight.picture import Panel, Picture
+from regard.insight.picture import Panel, Picture, Places
 
 # A page of more numbers than this takes a browser too long to open.
 MOST_NUMBERS = 40_000_000
@@ -53,7 +54,16 @@ def _grouped(panel: Panel, group: int) -> Panel:
         (weights / members[:, None]).astype(np.float32),
         _joined(panel.predicts, group),
         panel.causal,
+        visible=None if panel.visible is None else _any(panel.visible, starts),
     )
+
+
+def _any(visible: Places, starts: list[npt.NDArray[np.int_]]) -> Places:
+    """A group may look where one of its members may."""
+    places: Places = np.logical_or.reduceat(
+        np.logical_or.reduceat(visible, starts[1], 2), starts[0], 1
+    )
+    return places
 
 
 def _joined(words: tuple[str, ...], group: int) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from regard.attention.kind import Attention
@@ -38,8 +39,9 @@ POINTS = {
     "activations": "a feed-forward network's inner numbers, (B, T, inner); an expert's (N, inner)",
     "experts": "how much of each word's answer is each expert's, (B, T, E)",
     "scores": "before the softmax, (B, H, T, S); recorded on request only",
+    "visible": "who may look at whom, (B, 1, T, S), True where one may; on request only",
 }
-USUAL = frozenset(POINTS) - {"scores"}
+USUAL = frozenset(POINTS) - {"scores", "visible"}
 
 
 @contextmanager
@@ -91,12 +93,21 @@ def _explained(name: str, points: Collection[str], seen: Seen) -> Callable[..., 
         recorded = {"weights": weights, "queries": q, "keys": k, "values": v, "found": found}
         if "scores" in points:
             recorded["scores"] = module.scores(q, k, view, position)
+        if "visible" in points:
+            recorded["visible"] = _everywhere(module.visible(view), weights)
         for point, tensor in recorded.items():
             if point in points:
                 seen.record(name, point, tensor)
         return found
 
     return answer_by_weights
+
+
+def _everywhere(visible: Tensor | None, weights: Tensor) -> Tensor:
+    """Who may look at whom, told of every pair: (B, 1, T, S)."""
+    rows, _, queries, keys = weights.shape
+    told = weights.new_ones((), dtype=torch.bool) if visible is None else visible
+    return told.expand(rows, 1, queries, keys)
 
 
 def _recorded(name: str, point: str, seen: Seen) -> Callable[..., None]:

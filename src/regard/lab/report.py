@@ -7,11 +7,14 @@ DIR/scaling.json       its evidence, by which the verdict can be computed again
 """
 
 import json
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from regard.config import plain
 from regard.errors import DataError
 from regard.files import write_all_whole, write_whole
+from regard.lab.claim import Claim
 from regard.lab.exhibits import Plot, Table, draw
 from regard.lab.finding import Finding
 from regard.lab.run import all_claims
@@ -47,7 +50,7 @@ def overview(findings: Sequence[Finding]) -> str:
             str(each.claim.number),
             f"[{each.claim.title}]({each.claim.kind()}.md)",
             f"**{each.verdict}**",
-            f"`regard lab {each.claim.kind()}`",
+            f"`{command(each.claim)}`",
         ]
         for each in findings
     ]
@@ -62,6 +65,17 @@ line goes through it. A claim is supported where all hold, not supported here wh
 
 Written by `regard lab all --report DIR`.
 """
+
+
+def command(claim: Claim) -> str:
+    """What tests it so: all settings that are not as they are unless said."""
+    usual, settings = plain(type(claim)()), plain(claim)
+    changed = [
+        f"{key}={value if isinstance(value, str) else json.dumps(value)}"
+        for key, value in settings.items()
+        if value != usual[key]
+    ]
+    return shlex.join(["regard", "lab", claim.kind(), *changed])
 
 
 def page(finding: Finding) -> str:
@@ -83,7 +97,7 @@ def page(finding: Finding) -> str:
 {_table(["must be so", "line", "found", ""], rows)}
 
 {_exhibits(finding)}
-`regard lab {claim.kind()}` took {finding.seconds:,.0f} s ({how}); the evidence is in
+`{command(claim)}` took {finding.seconds:,.0f} s ({how}); the evidence is in
 [{claim.kind()}.json]({claim.kind()}.json).
 """
 

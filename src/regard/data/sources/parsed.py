@@ -18,6 +18,8 @@ from regard.data.sources.tsv import Column, read_columns
 from regard.data.trees import Tree
 from regard.errors import ConfigError
 
+NOT_ASKED = ("ner", "lemmatizer")  # what spaCy could tell besides, and would take its time for
+
 
 class Spec(LabelledSpec):
     """{kind: parsed, path: reviews.tsv, parser: en_core_web_sm}"""
@@ -60,11 +62,11 @@ def _parser(name: str) -> Any:
         import spacy  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
         raise ConfigError(
-            "the source parsed needs spaCy, which is not installed: `pip install spacy` and a "
-            "model of it, or give the trees as CoNLL-U (kind: conllu)."
+            "the source parsed needs spaCy, which is not installed: `pip install 'regard[spacy]'` "
+            "and a model of it, or give the trees as CoNLL-U (kind: conllu)."
         ) from None
     try:
-        parser = spacy.load(name)
+        parser = spacy.load(name, exclude=NOT_ASKED)
     except OSError:
         raise ConfigError(
             f"parser: spaCy has no model {name!r} here; install it, or name another."

@@ -99,6 +99,11 @@ def read_examples(
             f"the heads of a {type(loaded).__name__.lower()} of this kind cannot be compared yet; "
             f"`regard look` shows them for a text."
         )
+    if isinstance(loaded, Labeller) and loaded.trees is not None:
+        raise ConfigError(
+            "the heads of a model that reads trees cannot be compared yet; `regard look` shows "
+            "them, sentence by sentence."
+        )
     make: Callable[[Sequence[Row]], AnyBatch]
     if isinstance(loaded, Translator):
         rows, make, unit = _pairs(loaded, path, target, to), partial(_pair_batch, loaded), "pairs"

@@ -2,6 +2,8 @@
 
 const WEIGHT_ONE = 65535; // a weight of 1 in 16 bits
 
+const ARRAYS = { u16: Uint16Array, f32: Float32Array, bits: Uint8Array };
+
 const unpacked = new WeakMap();
 
 /** The numbers of a packed array, flat. */
@@ -9,8 +11,7 @@ function numbersOf(packed) {
   if (!unpacked.has(packed)) {
     const { buffer } = bytesOf(packed.data);
     packed.data = ""; // the text is not needed again, and may be large
-    const numbers = packed.type === "u16" ? new Uint16Array(buffer) : new Float32Array(buffer);
-    unpacked.set(packed, numbers);
+    unpacked.set(packed, new ARRAYS[packed.type](buffer));
   }
   return unpacked.get(packed);
 }
@@ -32,7 +33,8 @@ function slice(packed, ...indices) {
 
 /**
  * Who looks at whom, in some layers and heads: a panel as it came, or with its pieces merged.
- * `layerOf(layer)` gives the values of one layer, flat, and which value is a weight of 1.
+ * `layerOf(layer)` gives the values of one layer, flat, which value is a weight of 1, and, where
+ * that is known, which queries may look at which keys (`seen`, flat).
  */
 class Attention {
   #layers = new Map();
@@ -105,10 +107,22 @@ class Attention {
     return this.#received.get(layer);
   }
 
-  /** Whether `query` could not see `key`: it comes later, or the whole row is empty. */
+  /** Whether `query` could not see `key`: it may not look there, or the whole row is empty. */
   masked(layer, heads, query, key) {
     if (heads.some((head) => this.weight(layer, head, query, key) > 0)) return false;
-    return this.isLater(query, key) || this.matrix(layer, heads).blind[query] === 1;
+    return this.isClosed(layer, query, key) || this.matrix(layer, heads).blind[query] === 1;
+  }
+
+  isClosed(layer, query, key) {
+    const { seen } = this.layer(layer);
+    return seen ? seen[query * this.keys.length + key] === 0 : this.isLater(query, key);
+  }
+
+  /** How many of all pairs a layer may look at, from 0 to 1; null where that is not known. */
+  share(layer) {
+    const { seen } = this.layer(layer);
+    if (!seen?.length) return null;
+    return once(seen, "share", () => seen.reduce((sum, one) => sum + one, 0) / seen.length);
   }
 
   isLater(query, key) {
@@ -148,9 +162,30 @@ function once(owner, name, make) {
 function attentionOf(panel) {
   return once(panel, "pieces", () => {
     const [layers, heads] = panel.weights.shape;
-    const layerOf = (layer) => ({ values: slice(panel.weights, layer), one: WEIGHT_ONE });
+    const layerOf = (layer) => ({ ...valuesOf(panel, layer), one: WEIGHT_ONE });
     return new Attention(panel, layers, heads, layerOf);
   });
+}
+
+/** The weights of a layer. Those of pairs that may not look are not written; they are 0. */
+function valuesOf({ weights, visible }, layer) {
+  if (!visible) return { values: slice(weights, layer), seen: null };
+  const [, heads, queries, keys] = weights.shape;
+  const size = queries * keys;
+  const bits = numbersOf(visible);
+  const isSeen = (place) => (bits[place >> 3] >> (place & 7)) & 1;
+  const seen = new Uint8Array(size);
+  for (let place = 0; place < size; place += 1) seen[place] = isSeen(layer * size + place);
+  let next = 0; // of the weights that are written, the first of this layer
+  for (let place = 0; place < layer * size; place += 1) next += heads * isSeen(place);
+  const values = new Uint16Array(heads * size);
+  const written = numbersOf(weights);
+  for (let head = 0; head < heads; head += 1) {
+    for (let place = 0; place < size; place += 1) {
+      if (seen[place]) values[head * size + place] = written[next++];
+    }
+  }
+  return { values, seen };
 }
 
 /** The shares of a flow, as attention of one head. */
@@ -191,7 +226,7 @@ function merge(pieces, queryWords, keyWords) {
     // After a word, the model says what it says after the last piece.
     predicts: pieces.predicts.length ? lasts(pieces.predicts, queries) : [],
   };
-  const layerOf = (layer) => ({ values: mergedLayer(pieces, layer, queries, keys), one: 1 });
+  const layerOf = (layer) => ({ ...mergedLayer(pieces, layer, queries, keys), one: 1 });
   const groups = { query: queries, key: keys };
   return new Attention(about, pieces.layers, pieces.heads, layerOf, groups);
 }
@@ -217,7 +252,7 @@ function lasts(pieces, groups) {
 }
 
 function mergedLayer(pieces, layer, queries, keys) {
-  const { values, one } = pieces.layer(layer);
+  const { values, one, seen } = pieces.layer(layer);
   const [rows, columns] = [new Set(queries).size, new Set(keys).size];
   const members = new Float64Array(rows);
   for (const query of queries) members[query] += 1;
@@ -232,5 +267,16 @@ function mergedLayer(pieces, layer, queries, keys) {
       }
     }
   }
-  return sums;
+  return { values: sums, seen: seen && mergedPlaces(seen, queries, keys, rows, columns) };
+}
+
+/** A word may look where one of its pieces may. */
+function mergedPlaces(seen, queries, keys, rows, columns) {
+  const any = new Uint8Array(rows * columns);
+  for (const [query, row] of queries.entries()) {
+    for (const [key, place] of keys.entries()) {
+      any[row * columns + place] |= seen[query * keys.length + key];
+    }
+  }
+  return any;
 }

@@ -160,7 +160,7 @@ function drawHeads(column) {
     const y = top + layer * (size + 8);
     body.push(svgText(0, y + size / 2, `Layer ${layer + 1}`));
     for (const head of range(heads)) {
-      paintThumbnail(column.attention(), layer, head, canvas);
+      paintThumbnail(column.attention(), layer, head, canvas, PAPER);
       const said = `data-layer="${layer}" data-head="${head}"`;
       body.push(svgPixels(xOf(head), y, size, size, canvas.toDataURL(), said));
     }

@@ -3,6 +3,8 @@
 // A small picture has at most so many pixels a side; where there are more cells than that, a
 // pixel shows the strongest of those it stands for.
 const MOST_PIXELS = 128;
+// The strength of a pixel all of whose cells are closed.
+const CLOSED = -1;
 // Milliseconds of drawing before the browser gets its turn.
 const TURN = 12;
 
@@ -101,26 +103,30 @@ function paintThumbnails(column, buttons) {
   go();
 }
 
-function paintThumbnail(attention, layer, head, canvas) {
+/** Where a word may not look, it is as in the heat map of very many words. */
+function paintThumbnail(attention, layer, head, canvas, paper = pageColours()) {
   const { queries, keys } = attention;
-  const { values, one } = attention.layer(layer);
+  const { values, one, seen } = attention.layer(layer);
   const [rows, width] = [queries.length, keys.length].map((n) => Math.min(n, MOST_PIXELS));
   canvas.width = Math.max(width, 1);
   canvas.height = Math.max(rows, 1);
-  const strengths = new Float32Array(rows * width);
+  const strengths = new Float32Array(rows * width).fill(seen ? CLOSED : 0);
   for (let query = 0; query < queries.length; query += 1) {
     const row = Math.floor((query * rows) / queries.length) * width;
     const from = (head * queries.length + query) * keys.length;
     for (let key = 0; key < keys.length; key += 1) {
+      if (seen && !seen[query * keys.length + key]) continue;
       const pixel = row + Math.floor((key * width) / keys.length);
       if (values[from + key] > strengths[pixel]) strengths[pixel] = values[from + key];
     }
   }
   const context = canvas.getContext("2d");
   const image = context.createImageData(canvas.width, canvas.height);
-  const [red, green, blue] = rgb(head);
+  const [own, closed] = [rgb(head), [...channels(paper.hatch), 255]];
   for (const [pixel, strength] of strengths.entries()) {
-    image.data.set([red, green, blue, Math.round(255 * heat(strength / one))], 4 * pixel);
+    const isClosed = strength === CLOSED;
+    const painted = isClosed ? closed : [...own, Math.round(255 * heat(strength / one))];
+    image.data.set(painted, 4 * pixel);
   }
   context.putImageData(image, 0, 0);
 }

@@ -40,8 +40,7 @@ const mapCard = {
     for (const cell of map.querySelectorAll("td")) {
       hatched = paintCell(column, cell, heads) || hatched;
     }
-    column.part("map-hatching").textContent = "Hatched cells could not be seen.";
-    column.part("map-hatching").hidden = !hatched;
+    sayWhatIsHidden(column, "Hatched", hatched);
   },
 
   light(column) {
@@ -69,6 +68,15 @@ const mapCard = {
     return drawMap(column);
   },
 };
+
+/** "Hatched cells could not be seen: this layer looks at 12 % of all pairs." */
+function sayWhatIsHidden(column, cells, isAny) {
+  const share = column.attention().share(column.layer());
+  const percent = Math.min(Number((100 * share).toPrecision(2)), 99); // not all: some are hidden
+  const pairs = share === null ? "" : `: this layer looks at ${percent} % of all pairs`;
+  column.part("map-hatching").textContent = `${cells} cells could not be seen${pairs}.`;
+  column.part("map-hatching").hidden = !isAny;
+}
 
 /** Paint one cell and say whether it is hatched. */
 function paintCell(column, cell, heads) {

@@ -58,8 +58,11 @@ const BELOW = [214, 39, 40];
 
 let colours = ["#1f77b4"]; // one for each head; the film brings them
 
-function rgb(head) {
-  const value = parseInt(colours[head % colours.length].slice(1), 16);
+const rgb = (head) => channels(colours[head % colours.length]);
+
+/** "#1f77b4" as red, green and blue. */
+function channels(hex) {
+  const value = parseInt(hex.slice(1), 16);
   return [value >> 16, (value >> 8) & 255, value & 255];
 }
 

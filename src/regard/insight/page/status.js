@@ -56,9 +56,11 @@ function sayCell(column, query, key) {
 function sayPair(column, query, key) {
   const attention = column.attention();
   const layer = column.layer();
-  const values = column
-    .heads()
-    .map((head) => `head ${head + 1} ${attention.weight(layer, head, query, key).toFixed(4)}`);
+  const values = attention.isClosed(layer, query, key)
+    ? ["could not be seen"]
+    : column
+        .heads()
+        .map((head) => `head ${head + 1} ${attention.weight(layer, head, query, key).toFixed(4)}`);
   return [`layer ${layer + 1}: `, ...arrow(column, query, key), " ", bold(values.join(", "))];
 }
 

@@ -25,8 +25,9 @@ function paintWide(column) {
   column.part("wide-scroll").setAttribute("aria-label", label);
   column.wide.cells = pixelsOf(column, heads);
   const { blind } = attention.matrix(column.layer(), heads);
-  column.part("map-hatching").textContent = "Grey cells could not be seen.";
-  column.part("map-hatching").hidden = !heads.length || (!attention.causal && !blind.includes(1));
+  const share = attention.share(column.layer());
+  const isSome = share === null ? attention.causal : share < 1;
+  sayWhatIsHidden(column, "Grey", heads.length > 0 && (isSome || blind.includes(1)));
   const { size } = column.wide;
   const room = column.part("wide-room");
   room.style.width = `${LABELS.left + attention.keys.length * size}px`;
@@ -42,17 +43,19 @@ function pixelsOf(column, heads, paper = pageColours()) {
   const image = context.createImageData(keys.length, queries.length);
   const { means, blind } = attention.matrix(column.layer(), heads);
   const [red, green, blue] = heads.length === 1 ? rgb(heads[0]) : paper.mean;
-  const [fullAlpha, hatch] = [255 * paper.most, parseInt(paper.hatch.slice(1), 16)];
+  const fullAlpha = 255 * paper.most;
+  const [closedRed, closedGreen, closedBlue] = channels(paper.hatch);
   const pixels = new Uint32Array(image.data.buffer);
   const paint = (blue << 16) | (green << 8) | red;
-  const closed = 0xff000000 | ((hatch & 255) << 16) | (hatch & 0xff00) | (hatch >> 16);
+  const closed = 0xff000000 | (closedBlue << 16) | (closedGreen << 8) | closedRed;
   // The same few thousand strengths over and over: a table is quicker than a power each time.
   const strengths = Uint8Array.from(range(4097), (i) => Math.round(fullAlpha * heat(i / 4096)));
   const isAny = heads.length > 0;
-  const later = attention.causal ? keys.length - queries.length : Infinity;
+  const { seen } = attention.layer(column.layer());
   for (let query = 0, i = 0; query < queries.length; query += 1) {
     for (let key = 0; key < keys.length; key += 1, i += 1) {
-      const hidden = isAny && means[i] === 0 && (key > query + later || blind[query] === 1);
+      const isClosed = seen ? seen[i] === 0 : attention.isLater(query, key);
+      const hidden = isAny && means[i] === 0 && (isClosed || blind[query] === 1);
       pixels[i] = hidden ? closed : (strengths[Math.round(means[i] * 4096)] << 24) | paint;
     }
   }
