@@ -11,10 +11,12 @@ from regard.data.corpus import Direction
 from regard.data.labels import LabelsSpec
 from regard.data.languages import LanguageGuess
 from regard.data.tokenizer import Tokenizer
+from regard.decoding.answering import Model
 from regard.decoding.filler import Filler
 from regard.decoding.labeller import Labeller
 from regard.decoding.reader import Reader
 from regard.decoding.span_filler import SpanFiller
+from regard.decoding.summarizer import Summarizer
 from regard.decoding.translator import Translator
 from regard.decoding.writer import Writer
 from regard.errors import RunError
@@ -41,6 +43,7 @@ def load(folder: Path | str, bits: int = 32) -> Any:
     run = read_whole(folder)
     makers: dict[str, Callable[[Run, Any, Tokenizer], Any]] = {
         "translation": partial(_translator, bits=bits),
+        "summarization": partial(_summarizer, bits=bits),
         "language-model": partial(_writer, bits=bits),
         "classification": _labeller,
         "encoder": _reader,
@@ -72,6 +75,11 @@ def load_translator(folder: Path | str, bits: int = 32) -> Translator:
     return _loaded(folder, bits, Translator, made_by)
 
 
+def load_summarizer(folder: Path | str, bits: int = 32) -> Summarizer:
+    """The summarizer in a run folder; a model for something else is refused."""
+    return _loaded(folder, bits, Summarizer, "`regard train` for summarization")
+
+
 def load_filler(folder: Path | str) -> Filler | SpanFiller:
     """What fills blanks in a run folder; a model for something else is refused."""
     loaded = load(folder)
@@ -99,7 +107,12 @@ def _translator(run: Run, model: Any, tokenizer: Tokenizer, bits: int) -> Transl
     guess = LanguageGuess.from_json(run.parts["languages.json"])
     length = run.details["max_length"]
     never = run.details.get("never", ())
-    return Translator(cast("EncoderDecoder", model), tokenizer, guess, length, ways, bits, never)
+    return Translator(cast("Model", model), tokenizer, guess, length, ways, bits, never)
+
+
+def _summarizer(run: Run, model: Any, tokenizer: Tokenizer, bits: int) -> Summarizer:
+    length, says, source = (run.details[key] for key in ("max_length", "says", "source"))
+    return Summarizer(cast("Model", model), tokenizer, length, says, source, bits)
 
 
 def _writer(run: Run, model: Any, tokenizer: Tokenizer, bits: int) -> Writer:

@@ -7,10 +7,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from regard.decoding.answering import Question
 from regard.decoding.beam import Hypothesis
-from regard.decoding.scoring import score
 from regard.decoding.search import Search
-from regard.decoding.translator import _Piece
 from regard.engine.library import library
 from regard.errors import ConfigError, DataError
 
@@ -24,8 +23,7 @@ ALIKE = settings(
 
 def searched(translator, line: str, search: Search) -> list[Hypothesis]:
     source = translator.source_ids(line, "en", "here")
-    piece = _Piece(0, line, "", source)
-    return translator._find(translator.decodable.now, [piece], [0], search, [])[0]
+    return translator.answering.find([Question(source, 2 * len(source) + 10)], search, [])[0]
 
 
 def test_as_many_lines_out_as_in(translator) -> None:
@@ -93,9 +91,7 @@ def test_the_best_of_several_come_first_with_their_scores(translator) -> None:
 def test_scores_are_those_of_scoring(translator) -> None:
     found = searched(translator, TEXT[0], Search(beam=4, n_best=3))
     source = translator.source_ids(TEXT[0], "en", "here")
-    state, first, _ = translator._start(translator.decodable.now, [source] * 3)
-    end, said = translator.tokenizer.end, [each.ids for each in found]
-    scored = score(translator.decodable.now, state, first, end, said)
+    scored = translator.answering.score([source] * 3, [each.ids for each in found])
     assert [each.mean for each in scored] == pytest.approx([each.score for each in found], abs=1e-4)
 
 
@@ -106,11 +102,12 @@ def test_a_prefix_begins_every_translation(translator) -> None:
 
 
 def test_a_translation_is_as_long_as_is_asked_for(translator) -> None:
-    pieces = translator._pieces(TEXT, None, (), keep=False)
+    sources = [translator.source_ids(line, "en", "here") for line in TEXT]
     for beam in (1, 3):
-        asked = (translator.decodable.now, pieces, range(len(pieces)), Search(beam=beam), [])
-        assert max(len(found[0].ids) for found in translator._find(*asked)) > 2
-        assert all(len(found[0].ids) <= 2 for found in translator._find(*asked, tokens=2))
+        for tokens, least, most in ((30, 3, 30), (2, 0, 2)):
+            asked = [Question(source, tokens) for source in sources]
+            found = translator.answering.find(asked, Search(beam=beam), [])
+            assert least <= max(len(each[0].ids) for each in found) <= most
         assert translator.translate(TEXT, beam=beam, tokens=2) != translator.translate(TEXT)
     with pytest.raises(ConfigError, match="give 1 or more"):
         translator.translate(TEXT, tokens=0)

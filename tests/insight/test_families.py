@@ -110,7 +110,7 @@ def test_words_are_aligned_by_it_where_it_looks(translator: Translator) -> None:
     links = align(translator, TEXT, FRENCH, "fr")
     assert [link.target for link in links] == [0, 1, 2, 3, 4]
     blind = build("recurrent", "translate", score="none")
-    with pytest.raises(DataError, match="looks at nothing when it speaks"):
+    with pytest.raises(DataError, match="has no cross-attention"):
         align(blind, TEXT, FRENCH, "fr")
 
 

@@ -94,7 +94,8 @@ def labelling(tmp_path: Path) -> Made:
 
 def test_every_job_is_tested_here() -> None:
     own = ["classification", "language-model", "translation"]
-    assert kinds("regard.training.jobs") == sorted([*own, "masked", "span"])  # see test_filling
+    others = ["masked", "span", "summarization"]  # see test_filling, cli/test_summarize
+    assert kinds("regard.training.jobs") == sorted([*own, *others])
 
 
 def test_a_language_model_learns_to_go_on(writing: Made, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from regard.cli.look import look
 from regard.cli.merge import merge
 from regard.cli.resume import resume
 from regard.cli.score import score
+from regard.cli.summarize import summarize
 from regard.cli.train import train
 from regard.cli.translate import translate
 from regard.errors import Interrupted, RegardError
@@ -40,6 +41,7 @@ for command in (
     train,
     resume,
     translate,
+    summarize,
     generate,
     fill,
     score,

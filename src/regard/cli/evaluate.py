@@ -13,6 +13,7 @@ import typer
 if TYPE_CHECKING:
     from regard.data.records import Line, Record
     from regard.decoding.labeller import Labeller
+    from regard.decoding.summarizer import Summarizer
     from regard.decoding.translator import Translator
     from regard.decoding.writer import Writer
     from regard.training.progress import Reporter
@@ -61,8 +62,8 @@ def evaluate(
     data: Annotated[
         list[Path],
         typer.Argument(
-            help="Text; for a translator, pairs with a tab between, or two files; for a "
-            "classifier, texts and labels with a tab between."
+            help="Text; for a translator or summarizer, pairs with a tab between, or two files; "
+            "for a classifier, texts and labels with a tab between."
         ),
     ],
     context: Annotated[
@@ -75,7 +76,9 @@ def evaluate(
         Ends | None, typer.Option(help="Where a document ends: with its file, or at …")
     ] = None,
     to: Annotated[str | None, typer.Option(help="The language of the translations.")] = None,
-    beam: Annotated[int | None, typer.Option(min=1, help="Of the translator; 1.")] = None,
+    beam: Annotated[
+        int | None, typer.Option(min=1, help="Of the translator or summarizer; 1.")
+    ] = None,
     lowercased: Annotated[
         bool | None, typer.Option("--lowercased", help="BLEU and chrF without case.")
     ] = None,
@@ -85,7 +88,7 @@ def evaluate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
 ) -> None:
-    """Perplexity of a text; BLEU and chrF of translations; accuracy and F1 of labels."""
+    """Perplexity of a text; BLEU of translations; ROUGE of summaries; accuracy and F1 of labels."""
     from regard.cli.console import reporter
     from regard.errors import RunError
     from regard.loading import load
@@ -107,10 +110,16 @@ def evaluate(
 def _judges() -> "dict[type, Callable[[Any, Asked, Reporter], Verdict]]":
     """What judges what `regard.load` gives, one function each."""
     from regard.decoding.labeller import Labeller
+    from regard.decoding.summarizer import Summarizer
     from regard.decoding.translator import Translator
     from regard.decoding.writer import Writer
 
-    return {Writer: _foretelling, Translator: _translating, Labeller: _labelling}
+    return {
+        Writer: _foretelling,
+        Translator: _translating,
+        Summarizer: _summarizing,
+        Labeller: _labelling,
+    }
 
 
 def _foretelling(writer: "Writer", asked: Asked, report: "Reporter") -> Verdict:
@@ -152,23 +161,10 @@ def _foretelling(writer: "Writer", asked: Asked, report: "Reporter") -> Verdict:
 
 
 def _translating(translator: "Translator", asked: Asked, report: "Reporter") -> Verdict:
-    from regard.data.sources.files import Spec as TwoFiles
-    from regard.data.sources.tsv import read_columns
-    from regard.errors import ConfigError, DataError
     from regard.evaluation.translation import score_translations
 
     asked.only("a translator", "to", "beam", "lowercased")
-    if len(asked.data) > 2:
-        raise ConfigError("give one file of pairs with a tab between, or two with a line for each.")
-    if len(asked.data) == 1:
-        lines = read_columns(asked.data[0], (0, 1))
-    else:
-        source, target = asked.data
-        two = TwoFiles(source=source, target=target, languages=("source", "target"))
-        lines = two.records()
-    pairs = [record.texts for record in _records(lines)]
-    if not pairs:
-        raise DataError(f"{asked.data[0]}: there are no pairs in it.")
+    pairs = _pairs(asked.data)
     sources, references = zip(*pairs, strict=True)
     beam = asked.beam or 1
     with report.bar("Translating", len(pairs), "pairs") as advance:
@@ -181,6 +177,52 @@ def _translating(translator: "Translator", asked: Asked, report: "Reporter") -> 
         ("counted", f"{found.pairs:,} pairs, a beam of {beam}"),
     ]
     return Verdict({**asdict(found), "beam": beam}, figures)
+
+
+def _summarizing(summarizer: "Summarizer", asked: Asked, report: "Reporter") -> Verdict:
+    from math import exp
+
+    from regard.evaluation.summaries import score_summaries
+
+    asked.only("a summarizer", "beam")
+    texts, references = zip(*_pairs(asked.data), strict=True)
+    beam = asked.beam or 1
+    with report.busy("Scoring …"):
+        scores = summarizer.score(texts, references)
+    loss = -sum(each.total for each in scores) / sum(len(each.words) for each in scores)
+    with report.bar("Summarizing", len(texts), "texts") as advance:
+        outputs = summarizer.summarize(texts, advance, beam=beam)
+    found = score_summaries(outputs, [[reference] for reference in references])
+    figures = [
+        ("ROUGE-1", f"{found.rouge1:.2f}  ({found.signature})"),
+        ("ROUGE-2", f"{found.rouge2:.2f}"),
+        ("ROUGE-L", f"{found.rouge_l:.2f}"),
+        ("perplexity of a token", f"{exp(loss):,.4f}"),
+        ("counted", f"{found.texts:,} texts, a beam of {beam}"),
+    ]
+    if summarizer.source is not None:
+        figures.append(("read", f"the first {summarizer.source:,} tokens of each text"))
+    return Verdict({**asdict(found), "loss": loss, "perplexity": exp(loss), "beam": beam}, figures)
+
+
+def _pairs(data: Sequence[Path]) -> list[tuple[str, ...]]:
+    """Of a file with a tab between the two of a pair, or of two files with a line for each."""
+    from regard.data.sources.files import Spec as TwoFiles
+    from regard.data.sources.tsv import read_columns
+    from regard.errors import ConfigError, DataError
+
+    if len(data) > 2:
+        raise ConfigError("give one file of pairs with a tab between, or two with a line for each.")
+    if len(data) == 1:
+        lines = read_columns(data[0], (0, 1))
+    else:
+        source, target = data
+        two = TwoFiles(source=source, target=target, languages=("source", "target"))
+        lines = two.records()
+    pairs = [record.texts for record in _records(lines)]
+    if not pairs:
+        raise DataError(f"{data[0]}: there are no pairs in it.")
+    return pairs
 
 
 def _labelling(labeller: "Labeller", asked: Asked, report: "Reporter") -> Verdict:

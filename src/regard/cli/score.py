@@ -10,7 +10,7 @@ def score(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
     file: Annotated[Path, typer.Argument(help="Text, or sources, one a line.")],
     target: Annotated[
-        Path | None, typer.Argument(help="Their translations, one a line, for a translator.")
+        Path | None, typer.Argument(help="Their translations or summaries, one a line.")
     ] = None,
     to: Annotated[str | None, typer.Option(help="The language of the translations.")] = None,
     words: Annotated[bool, typer.Option("--words", help="The log p of each word too.")] = False,
@@ -18,6 +18,7 @@ def score(
     """For each line: log p, log p by word, perplexity."""
     from regard.data.lines import read_lines
     from regard.decoding.filler import Filler
+    from regard.decoding.summarizer import Summarizer
     from regard.decoding.translator import Translator
     from regard.decoding.writer import Writer
     from regard.errors import DataError
@@ -29,6 +30,10 @@ def score(
         if target is None:
             raise DataError("a translator scores translations: give sources and translations.")
         scores = loaded.score(lines, read_lines(target), to)
+    elif isinstance(loaded, Summarizer):
+        if target is None:
+            raise DataError("a summarizer scores summaries: give texts and their summaries.")
+        scores = loaded.score(lines, read_lines(target))
     elif isinstance(loaded, Writer | Filler):
         scores = loaded.score(lines)
     else:

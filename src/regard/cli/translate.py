@@ -1,13 +1,16 @@
 """regard translate: lines in, lines out."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.lines import peeked, to_file, to_standard_output, told
+
 if TYPE_CHECKING:
+    from regard.data.tokenizer import Tokenizer
     from regard.decoding.search import Search
     from regard.decoding.translator import Translation, Translator
 
@@ -66,6 +69,7 @@ def translate(
     With --output, a translation that was stopped goes on where it was. Of a gettext catalogue
     (FILE.po) the texts without a translation get one, with all their variables.
     """
+    from regard.data.lines import stream_text
     from regard.decoding.search import Search
     from regard.errors import DataError
     from regard.loading import load_translator
@@ -87,17 +91,21 @@ def translate(
         return _to_catalogue(job, file, output)
     if str(file) == "-" and output is None and sys.stdin.isatty():
         return _converse(job)
-    seen, lines = _peeked(_lines(file))
+    seen, lines = peeked(stream_text(file))
     if not seen:
         where = "standard input" if str(file) == "-" else file
         raise DataError(f"{where}: there is no text to translate.")
     if output is None:
-        return _to_standard_output(job, lines)
-    return _to_file(job, lines, run, file, output)
+        return to_standard_output(job, lines)
+    if str(file) == "-":
+        return to_file(job, lines, output, run)
+    return to_file(job, lines, output, run, [file], sum(1 for _ in stream_text(file)))
 
 
 class _Job:
     """A question to the translator, the same for every line."""
+
+    title, unit = "Translating", "lines"
 
     def __init__(
         self,
@@ -131,33 +139,13 @@ class _Job:
             fields.append(" ".join(map(str, align_parts(self.translator, each, self.to))))
         return "\t".join(fields)
 
+    @property
+    def tokenizer(self) -> "Tokenizer":
+        return self.translator.tokenizer
+
     def plain(self) -> Any:
         """All that the answers depend on but the model and the text."""
         return [self.to, repr(self.search), self.wishes, self.scores, self.align]
-
-
-def _lines(file: Path) -> Iterator[str]:
-    from regard.data.lines import stream_text
-
-    return stream_text(file)
-
-
-def _peeked(lines: Iterator[str]) -> tuple[bool, Iterator[str]]:
-    """Whether there is any text among the first lines, and all lines."""
-    from itertools import chain, islice
-
-    first = list(islice(lines, 10_000))
-    return any(map(str.strip, first)) or len(first) == 10_000, chain(first, lines)
-
-
-def _to_standard_output(job: _Job, lines: Iterator[str]) -> None:
-    from regard.cli.console import reporter
-    from regard.decoding.filing import in_chunks
-
-    with reporter().bar("Translating", None, "lines") as show:
-        for text in in_chunks(_told(job, lines), job):
-            typer.echo(text)
-            show(1)
 
 
 def _to_catalogue(job: _Job, file: Path, output: Path | None) -> None:
@@ -183,44 +171,6 @@ def _to_catalogue(job: _Job, file: Path, output: Path | None) -> None:
         typer.echo(f"{file}: left open, because a part was lost: {left!r}", err=True)
 
 
-def _to_file(job: _Job, lines: Iterator[str], run: Path, file: Path, output: Path) -> None:
-    from itertools import islice
-
-    from regard.cli.console import reporter
-    from regard.decoding.filing import Part, in_chunks
-    from regard.runs import fingerprint
-
-    stamp = [] if str(file) == "-" else [file.stat().st_size, file.stat().st_mtime_ns]
-    part = Part(output, [fingerprint(run), str(file.absolute()), stamp, job.plain()])
-    done = part.done() if str(file) != "-" else 0
-    if job.search.n_best > 1:
-        done = 0  # several answers a line, not always as many: from the beginning
-    if done:
-        typer.echo(f"Going on after line {done:,}.", err=True)
-    job.done = done
-    total = None if str(file) == "-" else sum(1 for _ in _lines(file)) - done
-    with reporter().bar("Translating", total, "lines") as show:
-
-        def shown() -> Iterator[str]:
-            for text in in_chunks(_told(job, islice(lines, done, None)), job):
-                show(1)
-                yield text
-
-        part.write(shown(), done)
-
-
-def _told(job: _Job, lines: Iterator[str]) -> Iterator[str]:
-    """The lines; the first with characters that are new to the model are named."""
-    told = 0
-    for number, line in enumerate(lines, start=job.done + 1):
-        unseen = job.translator.tokenizer.unseen(line) if told < 3 else []
-        if unseen:
-            told += 1
-            named = ", ".join(f"'{each}' (U+{ord(each):04X})" for each in unseen[:5])
-            typer.echo(f"line {number}: never seen in training: {named}.", err=True)
-        yield line
-
-
 def _converse(job: _Job) -> None:
     """A person types: each line is answered at once, and a line that cannot be is not the end."""
     from regard.errors import DataError
@@ -228,7 +178,7 @@ def _converse(job: _Job) -> None:
     typer.echo("Type a sentence and press Enter; Ctrl-D ends.", err=True)
     for line in sys.stdin:
         try:
-            for text in job(list(_told(job, iter([line.rstrip("\n")])))):
+            for text in job(list(told(job, iter([line.rstrip("\n")])))):
                 typer.echo(text)
         except DataError as error:
             typer.echo(f"regard: {error}", err=True)

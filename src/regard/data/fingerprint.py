@@ -17,10 +17,11 @@ import tokenizers
 
 from regard.config import plain
 from regard.data.corpus import DataSpec
+from regard.data.records import APART, Intake
 from regard.data.tokenizers import TokenizerSpec
 from regard.errors import DataError
 
-FORMAT = 2  # to be raised when the same text is to become another store
+FORMAT = 3  # to be raised when the same text is to become another store
 FILE = "fingerprint.json"
 SETTLED = 2e9  # nanoseconds: a file changed just now may change again and its time not show it
 
@@ -66,7 +67,11 @@ class Fingerprint:
 
 
 def take(
-    data: DataSpec, tokenizer: TokenizerSpec, limit: int, marks: Sequence[str] = ()
+    data: DataSpec,
+    tokenizer: TokenizerSpec,
+    limit: int,
+    marks: Sequence[str] = (),
+    intake: Intake = APART,
 ) -> Fingerprint:
     """Of the store that would be made now."""
     sources = [source for part in (*data.parts.values(), data.without or ()) for source in part]
@@ -80,6 +85,7 @@ def take(
         "tokenizer": plain(tokenizer),
         "marks": list(marks),
         "limit": None if data.shape == "text" else limit,
+        "intake": asdict(intake),
     }
     return Fingerprint(made_by, tuple(_mark(file, known) for file in dict.fromkeys(files)))
 

@@ -11,12 +11,13 @@ from rich.text import Text
 from regard.data.characters import quote
 from regard.data.checks import SETTINGS
 from regard.data.records import Place, Rejected
+from regard.data.shares import ELSEWHERE
 from regard.errors import DataError, RunError
 
 FIRST = 5  # of the lines dropped for a cause, this many are shown
 DUPLICATE, HELD_OUT, KEPT_OUT = "duplicate", "held out", "kept out"
 # No text is lost that does not stand elsewhere, or whose loss was asked for.
-REPEATED = frozenset({DUPLICATE, HELD_OUT, KEPT_OUT})
+REPEATED = frozenset({DUPLICATE, HELD_OUT, KEPT_OUT, ELSEWHERE})
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Tally:
 
     kept: int = 0
     dropped: dict[str, Cause] = field(default_factory=dict)
+    shortened: int = 0  # of those that were cut into pieces, how many are read in part only
 
     @property
     def read(self) -> int:
@@ -85,6 +87,11 @@ class Ledger:
         """Lines that were kept and are dropped after all."""
         self.keep(part, source, -n)
         self.drop(part, source, rejected, n, texts)
+
+    def shorten(self, part: str, source: str, n: int) -> None:
+        """Lines of which only the beginning is read, as the recipe asks."""
+        if n:
+            self._tally(part, source).shortened += n
 
     def tallies(self) -> Iterator[tuple[str, str, Tally]]:
         for part, sources in self._parts.items():
@@ -128,6 +135,8 @@ class Ledger:
             rows = [
                 [f"{cause.count:,}", why, str(cause.first[0])] for why, cause in tally.by_count()
             ]
+            if tally.shortened:
+                rows.append(["", f"{tally.shortened:,} read in part", ""])
             for row in rows or [["0", "", ""]]:
                 table.add_row(*map(Text, head + row))  # as Text, for names may have [brackets]
                 head = [""] * len(head)
@@ -160,7 +169,7 @@ def _tally_from(content: dict[str, Any]) -> Tally:
         why: Cause(cause["count"], [Example(**example) for example in cause["first"]])
         for why, cause in content["dropped"].items()
     }
-    tally = Tally(content["kept"], dropped)
+    tally = Tally(content["kept"], dropped, content.get("shortened", 0))
     if tally.read != content["read"]:
         raise ValueError(f"{content['read']} lines were read and {tally.read} accounted for")
     return tally

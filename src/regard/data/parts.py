@@ -17,7 +17,7 @@ from regard.data.corpus import DataSpec, Refused, name
 from regard.data.languages import LanguageGuess
 from regard.data.ledger import Ledger
 from regard.data.mapped import MappedFile
-from regard.data.records import Place, Rejected
+from regard.data.records import Intake, Place, Rejected
 from regard.data.scribe import Form, Scribe
 from regard.data.sift import hashes, sift
 from regard.data.store import SIDES, Facts
@@ -39,6 +39,7 @@ def write_parts(
     limit: int,
     marks: Sequence[str],
     progress: Progress,
+    intake: Intake,
 ) -> dict[str, Any]:
     """Fill a folder; what is to be known of it without opening its parts is given back."""
     ledger = Ledger()
@@ -46,7 +47,9 @@ def write_parts(
     found = survey(data, tokenizer, marks, without, partial(progress, "Reading"))
     labels = {label: number for number, label in enumerate(found.labels)}
     encode_all = encoder(tokenizer, found.tokenizer)
-    form = Form(data.shape, found.tokenizer, encode_all, limit, labels, data.sides, data.trees)
+    form = Form(
+        data.shape, found.tokenizer, encode_all, limit, labels, data.sides, data.trees, intake
+    )
     aside = _held_out(data, found.records)
     sources = {"dev": data.train, **data.parts}
     scribes = {

@@ -30,6 +30,7 @@ from regard.data.fingerprint import Fingerprint
 from regard.data.languages import LanguageGuess
 from regard.data.ledger import Ledger
 from regard.data.parts import Progress, write_parts
+from regard.data.records import APART, Intake
 from regard.data.store import Facts, Section, Store
 from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizers import TokenizerSpec
@@ -70,16 +71,17 @@ def prepare(
     say: Say = lambda _: None,
     progress: Progress = lambda _, __: None,
     marks: Sequence[str] = (),
+    intake: Intake = APART,
 ) -> Prepared:
     """The stores of the data, made now unless they are there; `limit` is the model's, in tokens.
 
     `marks` are pieces that the tokeniser needs besides: mask for <mask>.
     """
-    taken = fingerprint.take(data, tokenizer, limit, marks)
+    taken = fingerprint.take(data, tokenizer, limit, marks, intake)
     folder = data.prepared / taken.key
     prepared = _reuse(folder, data, tokenizer, taken, say)
     if prepared is None:
-        _make(folder, data, tokenizer, limit, marks, taken, progress)
+        _make(folder, data, tokenizer, limit, marks, taken, progress, intake)
         prepared = _open(folder, data, tokenizer, reused=False)
     prepared.ledger.enforce(data.checks.max_lost)
     if data.dev is None:
@@ -155,13 +157,14 @@ def _make(
     marks: Sequence[str],
     taken: Fingerprint,
     progress: Progress,
+    intake: Intake,
 ) -> None:
     """Make the folder, or find in the end that somebody else has just made it."""
     partial = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.partial")
     try:
         _sweep(folder.parent)
         partial.mkdir(parents=True)
-        found = write_parts(partial, data, tokenizer, limit, marks, progress)
+        found = write_parts(partial, data, tokenizer, limit, marks, progress, intake)
         taken.check_unchanged()
         vouching = json.dumps({**taken.to_plain(), **found}, indent=2)
         (partial / fingerprint.FILE).write_text(vouching, "utf-8")

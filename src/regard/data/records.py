@@ -25,6 +25,7 @@ class Record:
     ends: bool = True  # of a text cut into several records, only the last one ends it
     labels: tuple[str, ...] | None = None  # of labelled text: one, several or none
     tree: Tree | None = None  # of the first text, where its source has them
+    others: tuple[str, ...] = ()  # of a pair: what might stand in the place of the second text
 
     @property
     def lines(self) -> int:
@@ -32,6 +33,17 @@ class Record:
         if len(self.texts) > 1 or self.labels is not None:
             return 1
         return self.texts[0].count("\n") + (not self.texts[0].endswith("\n"))
+
+
+@dataclass(frozen=True)
+class Intake:
+    """How a model takes the two sides of a pair, beside its limit."""
+
+    first: int | None = None  # tokens: of a longer first side, only so many are read
+    joined: bool = False  # both sides as one sequence, so that the limit is for both together
+
+
+APART = Intake()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from regard.data import store
 from regard.data.corpus import Refused
 from regard.data.ledger import Ledger
-from regard.data.records import Record, Rejected
+from regard.data.records import APART, Intake, Record, Rejected
 from regard.data.sources import Shape
 from regard.data.tokenizer import Tokenizer
 from regard.data.trees import Tree, words_of
@@ -37,6 +37,7 @@ class Form:
     labels: dict[str, int]
     sides: int  # texts of a record, all of which are turned into ids
     trees: bool = False  # does every record have one?
+    intake: Intake = APART
 
     def encode(self, records: Sequence[Record]) -> Sides:
         sides = [
@@ -47,6 +48,14 @@ class Form:
             for record, ids in zip(records, sides[0], strict=True):
                 ids.extend([self.tokenizer.end] * record.ends)
         return sides
+
+    def as_read(self, sides: Sides) -> tuple[Sides, int]:
+        """The sides as far as they are read, and of how many records that is not all."""
+        most = self.intake.first
+        if most is None:
+            return sides, 0
+        first, *rest = sides
+        return [[ids[:most] for ids in first], *rest], sum(len(ids) > most for ids in first)
 
     def words(self, record: Record) -> list[int]:
         """The word of its tree that each id of a record is part of."""
@@ -62,6 +71,8 @@ class Form:
         # Labelled texts are read as one sequence, with an end after each; sides of pairs are two.
         joined = sum(lengths) + len(lengths) - 1
         needed = ROOM + (joined if self.shape == "labelled" else max(lengths))
+        if self.intake.joined:
+            needed = 2 * ROOM + sum(lengths)
         if needed > self.limit:
             found = f"{needed:,} tokens, and the model takes {self.limit:,}"
             return Rejected(record.place, "over the limit", found)
@@ -124,7 +135,8 @@ class Scribe:
     def _write(self) -> None:
         """What is pending becomes a record batch; what proves wrong is refused after all."""
         records, self._pending, self._size = self._pending, [], 0
-        sides = self._form.encode(records)
+        sides, shortened = self._form.as_read(self._form.encode(records))
+        self._ledger.shorten(self._part, self._names[self._source], shortened)
         lengths = zip(*(map(len, side) for side in sides), strict=True)
         wrong = list(map(self._form.wrong, records, lengths))
         if any(wrong):
@@ -154,6 +166,7 @@ class Scribe:
             "hash": lambda _: np.frombuffer(b"".join(map(fold, records)), np.uint64),
             "text_0": lambda _: [record.texts[0] for record in records],
             "text_1": lambda _: [record.texts[1] for record in records],
+            "others": lambda kind: pa.array([record.others for record in records], kind),
         }
         columns = [make[column.name](column.type) for column in self._schema]
         return pa.record_batch(columns, schema=self._schema)

@@ -11,6 +11,7 @@
     line     int64          and which line of it
     hash     uint64         of the stripped texts
     text_0, text_1          in dev and test: the texts themselves
+    others                  and of pairs: what might stand in the place of the second
 
 Within a record batch, Arrow lays the ids of a column one after the other. So the whole file seen
 as one array of ids, and a small table of where each batch begins in it, reach any row of a file of
@@ -55,6 +56,7 @@ def schema(vocabulary: int, shape: Shape, sides: int, texts: int, trees: bool) -
             ("line", pa.int64()),
             ("hash", pa.uint64()),
             *((f"text_{side}", pa.large_string()) for side in range(texts)),
+            *([("others", pa.list_(pa.large_string()))] if texts and shape == "pair" else []),
         ]
     )
 
@@ -242,6 +244,12 @@ class Store:
         """The raw texts of one side, in order; dev and test have them."""
         for batch in self._file:
             yield from batch.column(f"text_{side}").to_pylist()
+
+    def references(self) -> Iterator[tuple[str, ...]]:
+        """Of pairs: all that may stand on the second side, in order; dev and test have them."""
+        for batch in self._file:
+            columns = (batch.column(name).to_pylist() for name in ("text_1", "others"))
+            yield from ((first, *others) for first, others in zip(*columns, strict=True))
 
     def _touch(self, rows: int) -> None:
         self._touched += rows

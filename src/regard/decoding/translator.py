@@ -5,33 +5,23 @@ produce. Text that is too long for the model is cut where a reader would pause a
 again; nothing is left out.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import torch
 
-from regard.data.batching import pad
 from regard.data.corpus import Direction
 from regard.data.languages import LanguageGuess
 from regard.data.tokenizer import Tokenizer
+from regard.decoding.answering import Answering, Ids, Model, Question
 from regard.decoding.beam import Hypothesis
 from regard.decoding.pieces import cut
 from regard.decoding.placeholders import kept_parts
-from regard.decoding.scoring import Score, score
-from regard.decoding.search import Search, Wishes, find
-from regard.decoding.spelling import growing
-from regard.decoding.stream import stream
-from regard.decoding.workers import spread
+from regard.decoding.scoring import Score
+from regard.decoding.search import Search
 from regard.engine.choice import Decodable
 from regard.errors import ConfigError, DataError
-from regard.models.encoder_decoder import EncoderDecoder
-
-BATCH_TOKENS = 4096  # of sources, over all beams, at most: weights are read once for many rows
-FEW_TOKENS = 256
-
-Ids = list[int]
 
 
 @dataclass(frozen=True)
@@ -48,8 +38,7 @@ class _Piece:
     line: int
     text: str
     gap: str  # between its translation and the next piece's
-    source: Ids
-    forced: tuple[Ids, ...] = ()
+    question: Question
 
 
 class Translator:
@@ -57,7 +46,7 @@ class Translator:
 
     def __init__(
         self,
-        model: EncoderDecoder,
+        model: Model,
         tokenizer: Tokenizer,
         guess: LanguageGuess,
         max_length: int,
@@ -71,7 +60,7 @@ class Translator:
         self.max_length = max_length
         self.ways = tuple(ways)
         self.never = [[each] for each in never]  # pieces that it was not trained not to say
-        self.decodable = Decodable(self.model, max_length, bits)
+        self.answering = Answering(model, tokenizer, max_length, bits, self.never)
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -79,8 +68,17 @@ class Translator:
         return tuple(dict.fromkeys(way.target for way in self.ways))
 
     @property
+    def decodable(self) -> Decodable:
+        return self.answering.decodable
+
+    @property
     def device(self) -> torch.device:
-        return next(self.model.parameters()).device
+        return self.answering.device
+
+    @property
+    def longest(self) -> int:
+        """Tokens of a source, at most: where both are one sequence, as much is left to say."""
+        return self.max_length // 2 if self.model.joined else self.max_length
 
     def translate(
         self,
@@ -123,35 +121,22 @@ class Translator:
         search = search or Search()
         if tokens is not None and tokens < 1:
             raise ConfigError(f"a translation of {tokens} tokens is none: give 1 or more.")
-        pieces = self._pieces(lines, to, force, keep)
+        pieces = self._pieces(lines, to, force, keep, tokens)
         if (keep or force) and search.beam == 1:
             search = replace(search, beam=5)  # forced words need room to find their place
-        model = self.decodable.now
-        order = sorted(range(len(pieces)), key=lambda i: len(pieces[i].source), reverse=True)
-        groups = _by_tokens(order, pieces, search.beam)
         begun = self.tokenizer.encode(prefix) if prefix else []
 
-        def work(group: Sequence[int]) -> list[list[Hypothesis]]:
-            return self._find(model, [pieces[i] for i in group], group, search, begun, tokens)
-
-        found: dict[int, list[Hypothesis]] = {}
-        if model is self.model:
-            answers: Iterator[tuple[int, list[list[Hypothesis]]]] = enumerate(map(work, groups))
-        else:
-            answers = spread(work, groups)
-        for number, hypotheses in answers:
-            found.update(zip(groups[number], hypotheses, strict=True))
+        def done(which: Sequence[int]) -> None:
             if on_progress is not None:
-                on_progress(sum(not pieces[i].gap for i in groups[number]))
+                on_progress(sum(not pieces[i].gap for i in which))
+
+        found = self.answering.find([piece.question for piece in pieces], search, begun, done)
         return self._joined(len(lines), pieces, found)
 
     def stream(self, text: str, to: str | None = None) -> Iterator[str]:
         """A line's translation as it grows, by greedy decoding."""
-        model = self.decodable.now
         for piece in self._pieces([text], to, (), False):
-            state, first, limits = self._start(model, [piece.source])
-            words = stream(model, state, first, self.tokenizer.end, limits)
-            yield from growing((step[0][1] for step in words), self.tokenizer.decode)
+            yield from self.answering.stream(piece.question)
             if piece.gap:
                 yield piece.gap
 
@@ -169,18 +154,16 @@ class Translator:
             for number, source in enumerate(sources, start=1)
         ]
         said = [self.target_ids(line, f"line {n}") for n, line in enumerate(targets, start=1)]
-        model, scores = self.decodable.now, []
-        for start in range(0, len(asked), 32):
-            state, first, _ = self._start(model, asked[start : start + 32])
-            scores += score(model, state, first, self.tokenizer.end, said[start : start + 32])
-        return scores
+        return self.answering.score(asked, said)
 
     def target_ids(self, text: str, where: str) -> Ids:
         ids = self.tokenizer.encode(text)
-        if len(ids) >= self.max_length:
+        # Where both are one sequence, a source may take half of it.
+        most = self.max_length - 1 - (self.longest if self.model.joined else 0)
+        if len(ids) > most:
             raise DataError(
                 f"{where}: the translation has {len(ids):,} tokens and this model says at most "
-                f"{self.max_length - 1}: split it into sentences, one a line."
+                f"{most}: split it into sentences, one a line."
             )
         return ids
 
@@ -199,18 +182,17 @@ class Translator:
         if not text.strip():
             raise DataError(f"{where}: there is no text to translate.")
         ids = self._ids(text, to)
-        if len(ids) > self.max_length:
+        if len(ids) > self.longest:
             raise DataError(
                 f"{where}: the text has {len(ids):,} tokens ({len(text.split()):,} words) and this "
-                f"model takes at most {self.max_length}: split it into sentences, one a line."
+                f"model takes at most {self.longest}: split it into sentences, one a line."
             )
         return ids
 
     def say(self, sources: Sequence[Ids], beam: int = 1) -> list[Ids]:
         """The target ids of each source, without start and end."""
-        model = self.decodable.now
-        pieces = [_Piece(line, "", "", source) for line, source in enumerate(sources)]
-        found = self._find(model, pieces, range(len(pieces)), Search(beam=beam), [])
+        asked = [Question(source, _most(source)) for source in sources]
+        found = self.answering.find(asked, Search(beam=beam), [])
         return [hypotheses[0].ids for hypotheses in found]
 
     def _ids(self, text: str, to: str) -> Ids:
@@ -220,7 +202,12 @@ class Translator:
         return [*tag, *self.tokenizer.encode(text), self.tokenizer.end]
 
     def _pieces(
-        self, lines: Sequence[str], to: str | None, force: Sequence[str], keep: bool
+        self,
+        lines: Sequence[str],
+        to: str | None,
+        force: Sequence[str],
+        keep: bool,
+        tokens: int | None = None,
     ) -> list[_Piece]:
         """All lines in parts that the model takes; blank ones have none."""
         phrases = tuple(self.tokenizer.encode(phrase) for phrase in force)
@@ -232,49 +219,19 @@ class Translator:
             for place, part in enumerate(cut(line, partial(self._fits, ids))):
                 kept = kept_parts(part.text) if keep else []
                 forced = (*map(self.tokenizer.encode, kept), *(phrases if place == 0 else ()))
-                pieces.append(_Piece(number, part.text, part.gap, ids(part.text), forced))
+                source = ids(part.text)
+                question = Question(source, tokens or _most(source), forced)
+                pieces.append(_Piece(number, part.text, part.gap, question))
         return pieces
 
     def _fits(self, ids: Callable[[str], Ids], text: str) -> bool:
-        return len(ids(text)) <= self.max_length
-
-    def _start(
-        self, model: Any, sources: Sequence[Ids], tokens: int | None = None
-    ) -> tuple[Any, torch.Tensor, list[int]]:
-        ids, real = (tensor.to(self.device) for tensor in pad(sources, self.tokenizer.pad))
-        with torch.inference_mode():
-            state = model.start(ids, real)
-        first = torch.full((len(sources),), self.tokenizer.start, device=self.device)
-        room = self.max_length - 1
-        limits = [min(tokens or 2 * len(source) + 10, room) for source in sources]
-        return state, first, limits
-
-    def _find(
-        self,
-        model: Any,
-        pieces: Sequence[_Piece],
-        numbers: Sequence[int],
-        search: Search,
-        begun: Ids,
-        tokens: int | None = None,
-    ) -> list[list[Hypothesis]]:
-        state, first, limits = self._start(model, [piece.source for piece in pieces], tokens)
-        forced: Mapping[int, tuple[Ids, ...]] = {
-            row: piece.forced for row, piece in enumerate(pieces) if piece.forced
-        }
-        for row, phrases in forced.items():
-            limits[row] = min(limits[row] + sum(map(len, phrases)), self.max_length - 1)
-        wishes = Wishes(dict.fromkeys(range(len(pieces)), begun) if begun else {}, forced)
-        if self.never:
-            search = replace(search, forbid=[*search.forbid, *self.never])
-        end = self.tokenizer.end
-        return find(model, state, first, end, limits, search, wishes, numbers)
+        return len(ids(text)) <= self.longest
 
     def _joined(
         self,
         count: int,
         pieces: Sequence[_Piece],
-        found: Mapping[int, list[Hypothesis]],
+        found: Sequence[list[Hypothesis]],
     ) -> list[list[Translation]]:
         """The pieces of each line put together: their best with their best, and so on."""
         lines: list[list[int]] = [[] for _ in range(count)]
@@ -293,7 +250,7 @@ class Translator:
         self,
         own: Sequence[int],
         pieces: Sequence[_Piece],
-        found: Mapping[int, list[Hypothesis]],
+        found: Sequence[list[Hypothesis]],
         rank: int,
     ) -> Translation:
         chosen = [found[number][min(rank, len(found[number]) - 1)] for number in own]
@@ -305,14 +262,6 @@ class Translator:
         return Translation(text, total / sum(words), parts)
 
 
-def _by_tokens(order: Sequence[int], pieces: Sequence[_Piece], beam: int) -> list[list[int]]:
-    """Rows of like length together; two batches for each thread, where there is so much to do."""
-    total = sum(len(piece.source) for piece in pieces) * beam
-    room = min(BATCH_TOKENS, max(FEW_TOKENS, total // (2 * torch.get_num_threads())))
-    groups: list[list[int]] = []
-    for row in order:
-        longest = len(pieces[groups[-1][0]].source) if groups else 0
-        if not groups or longest * (len(groups[-1]) + 1) * beam > room:
-            groups.append([])
-        groups[-1].append(row)
-    return groups
+def _most(source: Ids) -> int:
+    """How many tokens a translation may have, unless said."""
+    return 2 * len(source) + 10

@@ -26,8 +26,9 @@ class Decodable:
     def __init__(self, model: nn.Module, capacity: int, bits: int = 32) -> None:
         if bits != 32 and not _is_transformer(model):
             raise ConfigError(
-                "whole-number weights (--int8; in Python, bits=8) are for Transformers, and this "
-                "model is another kind: decode without."
+                "whole-number weights (--int8; in Python, bits=8) are for Transformers that are an "
+                "encoder-decoder or a language model, and this model is another kind: decode "
+                "without."
             )
         self.model = model
         self.capacity = capacity

@@ -70,8 +70,8 @@ def _weights(translator: Translator, asked: list[int], said: list[int], layer: i
         )
     if not seen.has("decoder.blocks", "cross"):
         raise DataError(
-            "this translator looks at nothing when it speaks, so there is nothing to align by: "
-            "leave out alignments, or train one with attention."
+            "this translator has no cross-attention, so there is nothing to align by: leave out "
+            "alignments, or train one that looks across at its source."
         )
     layers = seen.stack("decoder.blocks", "cross")
     chosen: Weights = layers[max(layer, -len(layers))].mean(0)

@@ -16,6 +16,7 @@ from regard.decoding.filler import Filler
 from regard.decoding.labeller import Labeller
 from regard.decoding.reader import Reader
 from regard.decoding.span_filler import SpanFiller
+from regard.decoding.summarizer import Summarizer
 from regard.decoding.translator import Translator
 from regard.decoding.writer import Writer
 from regard.errors import DataError
@@ -66,6 +67,7 @@ def reading(loaded: Any, text: str | Parsed, to: str | None = None) -> Reading:
     if isinstance(loaded, Labeller):
         return _judging(loaded, text)
     ways: dict[type, Callable[[Any, str], Reading]] = {
+        Summarizer: _summarizing,
         Writer: _writing,
         Reader: _encoding,
         Filler: _filling,
@@ -85,6 +87,11 @@ def _translating(loaded: Translator, text: str, to: str | None) -> Reading:
     return _reading_and_writing(loaded, source, loaded.say([source])[0])
 
 
+def _summarizing(loaded: Summarizer, text: str) -> Reading:
+    source = loaded.source_ids(text, "the text")
+    return _reading_and_writing(loaded, source, loaded.say([source])[0])
+
+
 def _spanning(loaded: SpanFiller, text: str) -> Reading:
     """What it says of the blanks, each between the marks of its own and the next."""
     source, target = loaded.ids(text), []
@@ -94,9 +101,11 @@ def _spanning(loaded: SpanFiller, text: str) -> Reading:
 
 
 def _reading_and_writing(
-    loaded: Translator | SpanFiller, source: Sequence[int], target: Sequence[int]
+    loaded: Translator | Summarizer | SpanFiller, source: Sequence[int], target: Sequence[int]
 ) -> Reading:
-    """An encoder-decoder: what it reads, and what it then writes."""
+    """What is read, and what is then written."""
+    if loaded.model.joined:
+        return _reading_on(loaded, source, target)
     words = _words(loaded.tokenizer, source)
     said = _words(loaded.tokenizer, target)
     queries = Words((START, *said.pieces), (0, *(number + 1 for number in said.numbers)))
@@ -116,6 +125,25 @@ def _reading_and_writing(
             Part("decoder", *back, queries, queries, predicts, causal=True, given=1),
             Part("cross", "Cross-attention", "decoder.blocks", "cross", queries, words, predicts),
         ),
+        loaded.tokenizer.decode(target),
+        "decoder",
+        loaded.tokenizer,
+    )
+
+
+def _reading_on(
+    loaded: Translator | Summarizer | SpanFiller, source: Sequence[int], target: Sequence[int]
+) -> Reading:
+    """The same in one sequence; what comes after a word of the source is its next one."""
+    said = [loaded.tokenizer.start, *target]
+    inputs = (_row(loaded, source), _real(loaded, source), _row(loaded, said))
+    wanted = [*target, loaded.tokenizer.end]
+    words = _words(loaded.tokenizer, [*source, *said])
+    part = ("decoder", "Self-attention", "decoder.blocks", "attention", words, words)
+    return Reading(
+        loaded.model,
+        lambda: _log_p(loaded.model(*inputs)[0], wanted),
+        (Part(*part, (*words.pieces[1:], END), causal=True),),
         loaded.tokenizer.decode(target),
         "decoder",
         loaded.tokenizer,

@@ -15,6 +15,8 @@ from regard.models.transformer import TransformerSpec, decoder_blocks, embedding
 
 
 class EncoderDecoder(nn.Module):
+    joined: ClassVar[bool] = False
+
     def __init__(
         self, encoder: Encoder | RecurrentEncoder, decoder: Decoder | RecurrentDecoder
     ) -> None:

@@ -12,6 +12,7 @@ class ModelSpec(Kind, room="regard.models"):
     """A kind of model. It says what it can do, and a job takes any kind that can do it."""
 
     can: ClassVar[frozenset[str]] = frozenset()  # "translate", "continue text", "classify" …
+    joined: ClassVar[bool] = False  # are source and target one sequence of max_length tokens?
 
     max_length: int = Field(512, gt=0, description="the longest sequence, in tokens")
 

@@ -4,12 +4,14 @@ A loss is the sum over the tokens to be predicted, so that whoever puts batches 
 normalise by the tokens of the whole.
 """
 
+from collections.abc import Iterable
 from typing import Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.data.batches.pairs import Batch
 from regard.data.batching import UNCOUNTED
 from regard.training.cross_entropy import cross_entropy
 
@@ -19,6 +21,31 @@ class Writer(Protocol):
 
     @property
     def output(self) -> nn.Linear: ...
+
+
+class Answerer(Writer, Protocol):
+    """A model that reads a source and writes after it."""
+
+    def states(
+        self, source: Tensor, padding: Tensor, target: Tensor, counted: Tensor | None = None
+    ) -> Tensor: ...
+
+
+def answer(model: Answerer, batch: Batch, smoothing: float) -> Tensor:
+    """Cross-entropy over the words of the target, given the source and those before them."""
+    words, real = batch.target[:, 1:], batch.target_padding[:, 1:]
+    states = model.states(batch.source, batch.source_padding, batch.target[:, :-1], real)
+    return predict(model, states, words, real, smoothing)
+
+
+@torch.no_grad()
+def loss_on(model: Answerer, batches: Iterable[Batch], device: torch.device) -> float:
+    """The same without smoothing, by word, on all of some pairs."""
+    total, tokens = 0.0, 0
+    for batch in batches:
+        total += float(answer(model, batch.to(device), smoothing=0.0))
+        tokens += batch.tokens
+    return total / tokens
 
 
 def predict(model: Writer, states: Tensor, words: Tensor, real: Tensor, smoothing: float) -> Tensor:

@@ -107,14 +107,17 @@ def _longest_repeated(case: Case) -> Call:
 
 @contextmanager
 def _embedding(model: nn.Module, ids: Tensor) -> Iterator[list[Tensor]]:
-    """The vectors of just these ids, as the model looks them up within, as leaves of its graph."""
+    """The vectors of just these ids, as the model looks them up within, as leaves of its graph.
+
+    Where source and target are one sequence, they are its end."""
     found: list[Tensor] = []
 
     def take(_: nn.Module, given: tuple[Any, ...], vectors: Tensor) -> Tensor | None:
-        if not torch.equal(given[0], ids):
+        before = given[0].size(1) - ids.size(1)
+        if before < 0 or not torch.equal(given[0][:, before:], ids):
             return None
-        found.append(vectors.detach().requires_grad_())
-        return found[-1]
+        found.append(vectors[:, before:].detach().requires_grad_())
+        return torch.cat([vectors[:, :before], found[-1]], dim=1)
 
     tables = [module for module in model.modules() if isinstance(module, nn.Embedding)]
     hooks = [table.register_forward_hook(take) for table in tables]

@@ -150,6 +150,7 @@ def prepare_data(recipe: Recipe, where: World, report: Reporter) -> Prepared:
             report.say,
             progress,
             recipe.job.marks,
+            recipe.job.intake(recipe.model),
         )
     report.console.print(prepared.ledger.table())
     report.say(

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from regard.data.lines import decode, stream_lines
 from regard.data.records import Line, Place, Record, Rejected
+from regard.data.shares import ELSEWHERE, ShareSpec
 from regard.data.sources import PairSpec
 
 Column = Annotated[int, Field(ge=0)]
@@ -18,17 +19,22 @@ class Spec(PairSpec):
 
     path: Path = Field(..., description="lines with a tab between columns; gzip or plain")
     columns: tuple[Column, Column] = Field((0, 1), description="where each side is, from 0")
+    share: ShareSpec | None = Field(
+        None, description="only lines whose key falls in a share: {column, key, from, to}"
+    )
 
     def records(self) -> Iterator[Line]:
-        return read_columns(self.path, self.columns)
+        return read_columns(self.path, self.columns, self.share)
 
     def files(self) -> list[Path]:
         return [self.path]
 
 
-def read_columns(path: Path, columns: Sequence[int]) -> Iterator[Line]:
+def read_columns(
+    path: Path, columns: Sequence[int], share: ShareSpec | None = None
+) -> Iterator[Line]:
     """Some columns of a table. All its lines are as wide as its first: a stray tab moves text."""
-    width = 0
+    width, last = 0, max(*columns, share.column if share else 0)
     for number, line in stream_lines(path):
         place = Place(str(path), number)
         text = decode(line, place)
@@ -36,8 +42,10 @@ def read_columns(path: Path, columns: Sequence[int]) -> Iterator[Line]:
             yield text
             continue
         cells = text.split("\t")
-        width = width or max(len(cells), *(column + 1 for column in columns))
-        if len(cells) == width:
+        width = width or max(len(cells), last + 1)
+        if len(cells) == width and share and not share.has(cells[share.column]):
+            yield Rejected(place, ELSEWHERE)
+        elif len(cells) == width:
             yield Record(place, tuple(cells[column] for column in columns))
         else:
             yield Rejected(place, "wrong columns", f"{len(cells)} instead of {width}")

@@ -33,6 +33,7 @@ from regard.decoding.labelled import labelled_lines, labelled_text
 from regard.decoding.labeller import Labeller
 from regard.decoding.reader import Reader
 from regard.decoding.span_filler import SpanFiller
+from regard.decoding.summarizer import Summarizer
 from regard.decoding.translator import Translator
 from regard.decoding.writer import Writer
 from regard.errors import ConfigError, DataError
@@ -93,6 +94,11 @@ def read_examples(
     """The first lines of a file for what `regard.load` gave."""
     if (target is not None or to is not None) and not isinstance(loaded, Translator):
         raise ConfigError("--target and --to are for translators, and this model is none.")
+    if getattr(loaded.model, "joined", False) or isinstance(loaded, Summarizer):
+        raise ConfigError(
+            f"the heads of a {type(loaded).__name__.lower()} of this kind cannot be compared yet; "
+            f"`regard look` shows them for a text."
+        )
     if isinstance(loaded, Labeller) and loaded.trees is not None:
         raise ConfigError(
             "the heads of a model that reads trees cannot be compared yet; `regard look` shows "

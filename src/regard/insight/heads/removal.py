@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import nn
 
+from regard.decoding.answering import Model
 from regard.decoding.translator import Translator
 from regard.evaluation.confidence import paired_bootstrap
 from regard.insight.heads.examples import Examples
@@ -20,7 +21,6 @@ from regard.insight.heads.gates import silenced, without
 from regard.insight.heads.importance import estimated
 from regard.insight.heads.losses import Losses, losses
 from regard.insight.heads.places import Head, heads_of, units
-from regard.models.encoder_decoder import EncoderDecoder
 from regard.training.progress import Reporter, silent
 
 CHOOSING = 128  # rows to choose by, at most
@@ -177,7 +177,7 @@ class _Bleu:
 
 def translate(translator: Translator, model: nn.Module, examples: Examples) -> list[str]:
     """What the translator says with another model in its place."""
-    assert isinstance(model, EncoderDecoder)
+    assert isinstance(model, Model)
     other = Translator(
         model,
         translator.tokenizer,

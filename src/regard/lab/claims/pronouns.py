@@ -19,6 +19,7 @@ from regard.data.batching import pad
 from regard.data.bundled import Pair
 from regard.data.bundled.lexicon import noun
 from regard.data.sources.grammar import Spec as Grammar
+from regard.decoding.answering import Model
 from regard.decoding.translator import Translator
 from regard.errors import ConfigError
 from regard.insight.heads.gates import gated, without
@@ -29,7 +30,6 @@ from regard.lab.claim import Claim, Criterion, Evidence
 from regard.lab.exhibits import Exhibit, Plot, Table
 from regard.lab.intervals import Interval, interval
 from regard.loading import load_translator
-from regard.models.encoder_decoder import EncoderDecoder
 from regard.training.recipe import make_recipe
 from regard.training.train import train
 
@@ -287,7 +287,7 @@ class _Told(NamedTuple):
 
 
 @torch.inference_mode()
-def _told(model: EncoderDecoder, batches: Sequence[_Batch], gone: Sequence[Head] = ()) -> _Told:
+def _told(model: Model, batches: Sequence[_Batch], gone: Sequence[Head] = ()) -> _Told:
     """What the model makes of the sentences without some heads."""
     found = []
     with gated(model, without(model, gone)):
@@ -312,7 +312,7 @@ def _less(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
 
 
 @torch.inference_mode()
-def _looks(model: EncoderDecoder, batches: Sequence[_Batch], head: Head) -> dict[str, float]:
+def _looks(model: Model, batches: Sequence[_Batch], head: Head) -> dict[str, float]:
     """How much the head sees of the noun and of the adjective from where the pronoun is made."""
     seen_of: dict[str, list[float]] = {place: [] for place in LOOKS}
     for batch in batches:

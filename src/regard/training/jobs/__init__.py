@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from torch import Tensor, nn
 
 from regard.config import Kind, kinds
+from regard.data.records import Intake
 from regard.data.sampling import Position
 from regard.data.sources import Shape
 from regard.errors import ConfigError
@@ -74,6 +75,10 @@ class JobSpec(Kind, room="regard.training.jobs", default="translation"):
     def marks(self) -> tuple[str, ...]:
         """Pieces that the tokeniser needs for this job: mask for <mask>."""
         return ()
+
+    def intake(self, model: ModelSpec) -> Intake:
+        """How much of a record the model is given."""
+        return Intake(joined=model.joined)
 
     def check(self, model: ModelSpec, shape: Shape, metric: str | None) -> None:
         """Refuse, before anything is read, what cannot go together."""

@@ -24,7 +24,7 @@ from regard.models.kind import ModelSpec
 from regard.training.distributed import World
 from regard.training.guesses import MEASURES, Guesses
 from regard.training.jobs import Finished, JobSpec
-from regard.training.objectives import predict
+from regard.training.objectives import answer
 from regard.training.progress import Reporter
 
 if TYPE_CHECKING:
@@ -58,10 +58,7 @@ class SpanCorruption:
         return self._training.since(position)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        writing = cast("EncoderDecoder", model)
-        words, real = batch.target[:, 1:], batch.target_padding[:, 1:]
-        states = writing.states(batch.source, batch.source_padding, batch.target[:, :-1], real)
-        return predict(writing, states, words, real, self.recipe.training.label_smoothing)
+        return answer(cast("EncoderDecoder", model), batch, self.recipe.training.label_smoothing)
 
     def measure(self, model: nn.Module, world: World) -> dict[str, float]:
         return self._judge(model, self._dev, world.device)
@@ -131,6 +128,14 @@ class Spec(JobSpec):
     @property
     def marks(self) -> tuple[str, ...]:
         return tuple(sentinel(number) for number in range(self.sentinels))
+
+    def check(self, model: ModelSpec, shape: Shape, metric: str | None) -> None:
+        super().check(model, shape, metric)
+        if model.joined:
+            raise ValueError(
+                f"model: a {model.kind()} has source and target in one sequence, and the job span "
+                f"cuts texts to the length of each; use an encoder-decoder"
+            )
 
     def task(self, recipe: "Recipe", prepared: Prepared) -> SpanCorruption:
         spans = Spans(

@@ -5,7 +5,6 @@ from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, cast
 
-import torch
 from torch import Tensor, nn
 
 from regard.data.batches.pairs import Batch, pair_batches
@@ -14,13 +13,13 @@ from regard.data.prepare import Prepared
 from regard.data.sampling import Position, Rows
 from regard.data.sources import Shape
 from regard.data.store import Store
+from regard.decoding.answering import Model
 from regard.decoding.translator import Translator
 from regard.evaluation.translation import TranslationScore, score_translations
-from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.kind import ModelSpec
 from regard.training.distributed import World
 from regard.training.jobs import Finished, JobSpec
-from regard.training.objectives import predict
+from regard.training.objectives import answer, loss_on
 from regard.training.progress import Reporter, silent
 
 if TYPE_CHECKING:
@@ -40,19 +39,15 @@ class Translation:
     def batches(self, position: Position) -> Iterator[tuple[Batch, Position]]:
         return self._training.since(position)
 
-    def loss(self, model: nn.Module, batch: Batch, smoothing: float | None = None) -> Tensor:
-        translating = cast("EncoderDecoder", model)
-        if smoothing is None:
-            smoothing = self.recipe.training.label_smoothing
-        words, real = batch.target[:, 1:], batch.target_padding[:, 1:]
-        states = translating.states(batch.source, batch.source_padding, batch.target[:, :-1], real)
-        return predict(translating, states, words, real, smoothing)
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        return answer(cast("Model", model), batch, self.recipe.training.label_smoothing)
 
     def measure(self, model: nn.Module, world: World) -> dict[str, float]:
         """Loss without smoothing on all dev pairs; BLEU and chrF on what is said of the first."""
         dev = self.prepared.dev
-        loss, tokens = self._dev_loss(model, dev, world)
-        scores = {"loss": loss / tokens}
+        budget = max(self.recipe.training.batch_tokens, dev.longest + 8)
+        batches = self._batches(dev, budget, seed=0).epoch()
+        scores = {"loss": loss_on(cast("Model", model), batches, world.device)}
         if self.metric != "loss":
             limit = self.recipe.training.evaluation.limit
             judged = self._judge(self.product(model), dev, limit, silent, beam=1)
@@ -62,7 +57,7 @@ class Translation:
 
     def product(self, model: nn.Module) -> Translator:
         return Translator(
-            cast("EncoderDecoder", model),
+            cast("Model", model),
             self.prepared.tokenizer,
             self.prepared.guess,
             self.recipe.model.max_length,
@@ -86,15 +81,6 @@ class Translation:
             details=details,
             parts={"languages.json": translator.guess.to_json()},
         )
-
-    @torch.no_grad()
-    def _dev_loss(self, model: nn.Module, dev: Store, world: World) -> tuple[float, float]:
-        total, tokens = 0.0, 0
-        budget = max(self.recipe.training.batch_tokens, dev.facts.longest + 8)
-        for batch in self._batches(dev, budget, seed=0).epoch():
-            total += float(self.loss(model, batch.to(world.device), smoothing=0.0))
-            tokens += batch.tokens
-        return total, tokens
 
     def _batches(self, store: Store, budget: int, seed: int) -> Batches[Rows, Batch]:
         return pair_batches(store, self.prepared.tokenizer, self.recipe.data.ways, budget, seed)

@@ -1,0 +1,240 @@
+"""From a long text to a short one: the rows of the lecture's table, all under one budget.
+
+    python benchmarks/documents.py --minutes 7 --keep /tmp/documents --write
+
+Each row is a recipe (recipes/documents-*.yaml) that is trained for the same time on one thread, in
+a process of its own, two at a time, on the same data with the same tokeniser, and reads the same
+number of tokens of a text. Its best weights on dev are scored on test: perplexity of the summaries'
+tokens, and ROUGE-L of greedy summaries. The first sentence of each text stands beside them. Rows
+whose runs are in the folder of --keep are not trained again.
+
+Then the decoders of two rows take a step of training on one text of 11,000 tokens, each in a
+process of its own: the time, and the most memory that the process ever had.
+"""
+
+import argparse
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from report import keep, machine, table
+
+ROOT = Path(__file__).parent.parent
+SHARED = ROOT.parent / "shared" / "data"
+AT_ONCE = 2
+LEAD = "first sentence of the text"
+# Recipe, and what the lecture's table says: perplexity and ROUGE-L on WikiSum, and tokens read.
+ROWS: Mapping[str, tuple[str, float, float, int]] = {
+    "seq2seq with attention": ("seq2seq", 5.05, 12.7, 500),
+    "Transformer encoder-decoder": ("transformer", 2.47, 34.2, 500),
+    "decoder only": ("decoder", 2.22, 33.6, 4_000),
+    "with memory-compressed attention": ("memory", 2.05, 36.2, 11_000),
+    "and experts (there 128, here 8)": ("experts", 1.93, 37.9, 11_000),
+    "and more experts (there 256, here 32)": ("more-experts", 1.90, 38.8, 7_500),
+}
+LONG = {"decoder only": "decoder", "with memory-compressed attention": "memory"}
+SUMMARY = 100  # tokens, of the long text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=7, help="of training, each row")
+    parser.add_argument("--steps", type=int, help="updates of each row, instead of minutes")
+    parser.add_argument("--data", choices=list(CHANGES), default="debian-summaries")
+    parser.add_argument("--keep", type=Path, help="a folder for runs, used again where there")
+    parser.add_argument("--tokens", type=int, default=11_000, help="of the one long text")
+    parser.add_argument("--write", action="store_true", help="into docs/")
+    parser.add_argument("--long", help=argparse.SUPPRESS)  # in a process of its own
+    options = parser.parse_args()
+    if options.long:
+        print(json.dumps(long_step(options.long, options.tokens)))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        home = (options.keep or Path(folder)).absolute()
+        home.mkdir(parents=True, exist_ok=True)
+        result = measured(options, home)
+    section = shown(result)
+    print(section)
+    if options.write:
+        keep("documents", result, section)
+
+
+def measured(options: argparse.Namespace, home: Path) -> dict[str, Any]:
+    changes = [*CHANGES[options.data], f"data.prepared={home / 'prepared'}"]
+    lead = leading("transformer", changes)  # prepares the data that all rows share
+    budget = f"steps-{options.steps}" if options.steps else f"{options.minutes:g}-minutes"
+    spent = [f"training.budget={options.minutes}min"]
+    if options.steps:
+        spent = ["training.budget=null", f"training.steps={options.steps}"]
+
+    def row(name: str) -> dict[str, Any]:
+        recipe = ROWS[name][0]
+        return trained(recipe, home / f"{options.data}-{budget}-{recipe}", [*changes, *spent])
+
+    with ThreadPoolExecutor(AT_ONCE) as several:
+        rows = dict(zip(ROWS, several.map(row, ROWS), strict=True))
+    long = {name: _in_its_own_process(recipe, options.tokens) for name, recipe in LONG.items()}
+    return {
+        "machine": machine(),
+        "data": options.data,
+        "budget": budget.replace("-", " "),
+        "rows": rows,
+        "lead": lead,
+        "long": {"tokens": options.tokens, "rows": long},
+    }
+
+
+def trained(recipe: str, run: Path, changes: Sequence[str]) -> dict[str, Any]:
+    """What the run of a recipe says of itself, once it is trained."""
+    description = run / "model.json"
+    if not description.exists():
+        command = [sys.executable, "-m", "regard", "train", _recipe(recipe), *changes]
+        command += ["--run", str(run), "--fresh"]
+        done = subprocess.run(command, cwd=ROOT, env=_one_thread(), capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"{recipe} failed:\n{done.stderr[-2000:]}")
+        print(f"{recipe} is trained", file=sys.stderr, flush=True)
+    details = json.loads(description.read_text("utf-8"))["details"]
+    training, scores = details["training"], details["scores"]
+    return {
+        "parameters": details["parameters"],
+        "read": details["source"],
+        "steps": training["step"],
+        "seconds": training["seconds"],
+        "words": training["tokens"],
+        **{key: scores[key] for key in ("perplexity", "rouge1", "rouge2", "rouge_l", "signature")},
+        "texts": scores["texts"],
+    }
+
+
+def leading(recipe: str, changes: Sequence[str]) -> dict[str, Any]:
+    """ROUGE of the first sentence of each test text."""
+    from regard.evaluation.summaries import score_summaries
+    from regard.training.distributed import World
+    from regard.training.progress import silent
+    from regard.training.recipe import read_recipe
+    from regard.training.train import prepare_data
+
+    os.chdir(ROOT)
+    prepared = prepare_data(read_recipe(Path(_recipe(recipe)), changes), World(), silent)
+    assert prepared.test is not None
+    sentences = [re.split(r"(?<=[.!?])\s", text)[0] for text in prepared.test.texts(0)]
+    found = score_summaries(sentences, list(prepared.test.references()))
+    return {"rouge1": found.rouge1, "rouge2": found.rouge2, "rouge_l": found.rouge_l}
+
+
+def long_step(recipe: str, tokens: int) -> dict[str, float]:
+    """A step of training on one text of so many tokens: seconds of the second, and most memory."""
+    import torch
+
+    from regard.data.batches.pairs import Example, collate
+    from regard.models.kind import parameter_count
+    from regard.training.objectives import answer
+    from regard.training.recipe import read_recipe
+
+    torch.set_num_threads(AT_ONCE)
+    os.chdir(ROOT)
+    length = tokens + SUMMARY + 8
+    spec = read_recipe(Path(_recipe(recipe)), [f"model.max_length={length}"]).model
+    torch.manual_seed(1)
+    vocabulary = 8000
+    model = spec.build(vocabulary)
+    optimiser = torch.optim.Adam(model.parameters())
+    words = [torch.randint(4, vocabulary, (size,)).tolist() for size in (tokens, SUMMARY)]
+    batch = collate([Example(*words)], filler=0)
+    for _ in range(2):
+        began = time.perf_counter()
+        optimiser.zero_grad()
+        (answer(model, batch, smoothing=0.0) / SUMMARY).backward()  # type: ignore[arg-type]
+        optimiser.step()
+        seconds = time.perf_counter() - began
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {"seconds": seconds, "bytes": most, "parameters": parameter_count(model)}
+
+
+def _in_its_own_process(recipe: str, tokens: int) -> dict[str, float]:
+    command = [sys.executable, __file__, "--long", recipe, "--tokens", str(tokens)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def _recipe(name: str) -> str:
+    return f"recipes/documents-{name}.yaml"
+
+
+def _one_thread() -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
+
+
+def _scitldr() -> list[str]:
+    parts = {
+        part: {
+            "kind": "jsonl",
+            "path": str(SHARED / "scitldr" / f"{part}.jsonl.gz"),
+            "keys": ["source", "target"],
+            "lists": ["sentences", "versions"],
+            "languages": ["text", "summary"],
+        }
+        for part in ("train", "dev", "test")
+    }
+    data = {**parts, "checks": {"max_ratio": 200}}
+    longer = ["job.source=320", "model.max_length=512", "tokenizer.vocabulary=4000"]
+    return [f"data={json.dumps(data)}", *longer]
+
+
+# What a row's recipe is given besides, by data.
+CHANGES: Mapping[str, Sequence[str]] = {"debian-summaries": [], "scitldr": _scitldr()}
+
+WHAT = {
+    "debian-summaries": "Short descriptions of Debian packages from the long ones (each under its "
+    "package's own free licence), packages of one program in one share",
+    "scitldr": "SciTLDR (Cachola et al. 2020, Apache 2.0): one sentence from an abstract, the best "
+    "of several references",
+}
+
+
+def shown(result: Mapping[str, Any]) -> str:
+    rows = [[LEAD, "", "", "", "", f"{result['lead']['rouge_l']:.1f}", "", ""]]
+    for name, each in result["rows"].items():
+        _, perplexity, rouge, read = ROWS[name]
+        ours = [f"{each['perplexity']:.2f}", f"{each['rouge_l']:.1f}"]
+        sizes = [f"{each['read']:,}", f"{each['parameters'] / 1e6:.2f} M", f"{each['steps']:,}"]
+        rows.append([name, *sizes, *ours, f"{perplexity} / {rouge}", f"{read:,}"])
+    first = next(iter(result["rows"].values()))
+    head = ["", "tokens read", "parameters", "steps", "perplexity", "ROUGE-L"]
+    lecture = ["lecture: perplexity / ROUGE-L", "read there"]
+    long = [
+        [name, f"{each['seconds']:.1f} s", f"{each['bytes'] / 2**30:.2f} GB"]
+        for name, each in result["long"]["rows"].items()
+    ]
+    best = min(result["rows"], key=lambda name: result["rows"][name]["perplexity"])
+    highest = max(result["rows"], key=lambda name: result["rows"][name]["rouge_l"])
+    return f"""## Documents
+
+{WHAT[result["data"]]}; {first["texts"]:,} test texts. Every row had {result["budget"]} of training
+on one thread, the same data and tokeniser; perplexity is of a token of the (first) reference, ROUGE
+of greedy summaries ({first["signature"]}). The lecture's figures are of WikiSum with far larger
+models (Liu et al. 2018): their order is to be compared, not their size.
+
+{table([*head, *lecture], rows)}
+
+Here the lowest perplexity is that of *{best}*, the highest ROUGE-L that of *{highest}*.
+
+A step of training (forward, backward, Adam) on one text of {result["long"]["tokens"]:,} tokens and
+a summary of {SUMMARY}, {AT_ONCE} threads; memory is the most that the process ever had.
+
+{table(["", "a step", "memory"], long)}"""
+
+
+if __name__ == "__main__":
+    main()

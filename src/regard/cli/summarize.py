@@ -1,0 +1,136 @@
+"""regard summarize: long texts in, short ones out."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard.cli.lines import peeked, to_file, to_standard_output
+
+if TYPE_CHECKING:
+    from regard.data.tokenizer import Tokenizer
+    from regard.decoding.search import Search
+    from regard.decoding.summarizer import Summarizer, Summary
+
+STANDARD_INPUT = Path("-")
+
+
+def summarize(
+    run: Annotated[Path, typer.Argument(help="A run folder with a summarizer.")],
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Texts, one a line; - is standard input.")
+    ] = None,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Each file is one text, its lines joined.")
+    ] = False,
+    beam: Annotated[
+        int, typer.Option(min=1, help="How many beginnings to follow at a time; 5 is usual.")
+    ] = 1,
+    n_best: Annotated[int, typer.Option(min=1, help="So many summaries of each text.")] = 1,
+    scores: Annotated[
+        bool, typer.Option("--scores", help="The number of the text and a score before each.")
+    ] = False,
+    length_penalty: Annotated[
+        float, typer.Option(min=0, help="More favours longer summaries.")
+    ] = 1.0,
+    no_repeat: Annotated[int, typer.Option(min=0, help="No n words in a row twice; 0: off.")] = 0,
+    forbid: Annotated[
+        list[str] | None, typer.Option(help="A phrase that no summary may have in it.")
+    ] = None,
+    prefix: Annotated[str, typer.Option(help="What every summary begins with.")] = "",
+    tokens: Annotated[
+        int | None,
+        typer.Option(min=1, help="At most so many in a summary; as the longest in training."),
+    ] = None,
+    int8: Annotated[
+        bool, typer.Option("--int8", help="Whole-number weights: smaller and faster.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A file instead of standard output.")
+    ] = None,
+) -> None:
+    """Summarize: a summary for each text, in the same order.
+
+    A text is read whole, and one that is too long for the model is refused; a model that was
+    trained on the beginnings of texts (job.source) reads those, and says of which. With --output,
+    what was stopped goes on where it was.
+    """
+    from regard.decoding.search import Search
+    from regard.errors import DataError
+    from regard.loading import load_summarizer
+
+    summarizer = load_summarizer(run, bits=8 if int8 else 32)
+    search = Search(
+        beam=max(beam, n_best),
+        n_best=n_best,
+        length_penalty=length_penalty,
+        no_repeat=no_repeat,
+        scored=scores,
+        forbid=[summarizer.tokenizer.encode(phrase) for phrase in forbid or []],
+    )
+    job = _Job(summarizer, search, prefix, tokens, scores, whole)
+    given = files or [STANDARD_INPUT]
+    seen, texts = peeked(_texts(given, whole))
+    if not seen:
+        where = " ".join(map(str, files)) if files else "standard input"
+        raise DataError(f"{where}: there is no text to summarize.")
+    if output is None:
+        return to_standard_output(job, texts)
+    return to_file(job, texts, output, run, [] if STANDARD_INPUT in given else given)
+
+
+class _Job:
+    """A question to the summarizer, the same for every text."""
+
+    title, unit = "Summarizing", "texts"
+
+    def __init__(
+        self,
+        summarizer: "Summarizer",
+        search: "Search",
+        prefix: str,
+        tokens: int | None,
+        scores: bool,
+        whole: bool,
+    ) -> None:
+        self.summarizer, self.search = summarizer, search
+        self.prefix, self.tokens, self.scores, self.whole = prefix, tokens, scores, whole
+        self.done = 0  # texts
+
+    def __call__(self, texts: list[str]) -> list[str]:
+        found = self.summarizer.candidates(
+            texts,
+            search=self.search,
+            prefix=self.prefix,
+            tokens=self.tokens,
+            notice=lambda said: typer.echo(said, err=True),
+            names=[f"text {self.done + number}" for number in range(1, len(texts) + 1)],
+        )
+        printed = [
+            "\n".join(self._shown(number, each) for each in candidates)
+            for number, candidates in enumerate(found, start=self.done + 1)
+        ]
+        self.done += len(texts)
+        return printed
+
+    def _shown(self, number: int, each: "Summary") -> str:
+        fields = [str(number), f"{each.score:.4f}"] if self.scores else []
+        return "\t".join([*fields, each.text.replace("\n", " ")])  # a line for a summary
+
+    @property
+    def tokenizer(self) -> "Tokenizer":
+        return self.summarizer.tokenizer
+
+    def plain(self) -> Any:
+        return [repr(self.search), self.prefix, self.tokens, self.scores, self.whole]
+
+
+def _texts(files: Sequence[Path], whole: bool) -> Iterator[str]:
+    from regard.data.lines import stream_text
+
+    for file in files:
+        if whole:
+            yield " ".join(filter(None, map(str.strip, stream_text(file))))
+        else:
+            yield from stream_text(file)

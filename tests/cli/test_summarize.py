@@ -1,0 +1,223 @@
+"""regard summarize, from a recipe to text: what is read, what is said, and what is refused."""
+
+import json
+import random
+from math import exp
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import regard
+from regard.data.ledger import Ledger
+from regard.decoding.sampling import Sampling
+from regard.decoding.search import Search
+from regard.decoding.summarizer import Summarizer
+from regard.errors import ConfigError, DataError
+from regard.training.cases import make_case
+from regard.training.distributed import World
+from regard.training.progress import silent
+from regard.training.proofs import prove
+from regard.training.recipe import Recipe, make_recipe
+from regard.training.train import prepare_data, train
+
+WORDS = ["red", "green", "blue", "big", "small", "old", "new", "fast", "slow", "round"]
+MODEL = {"dim": 32, "heads": 2, "inner": 64, "layers": 2, "dropout": 0.0, "max_length": 32}
+MEMORY = {"kind": "alternating", "of": [{"kind": "blocks", "size": 8}, "compressed"]}
+
+
+def pairs(count: int, seed: int) -> list[tuple[str, str]]:
+    """Texts of several words, and their first two."""
+    chance = random.Random(seed)
+    texts = ([chance.choice(WORDS) for _ in range(chance.randint(3, 12))] for _ in range(count))
+    return [(" ".join(text), " ".join(text[:2])) for text in texts]
+
+
+def recipe_in(folder: Path, *changes: str, model: dict[str, Any] | None = None) -> Recipe:
+    for part, count in (("train", 600), ("dev", 30), ("test", 30)):
+        lines = [f"{text}\t{said}\n" for text, said in pairs(count, seed=count)]
+        (folder / f"{part}.tsv").write_text("".join(lines))
+    sources = {
+        part: {"kind": "tsv", "path": f"{folder}/{part}.tsv", "languages": ["text", "summary"]}
+        for part in ("train", "dev", "test")
+    }
+    content = {
+        "job": "summarization",
+        "data": {
+            **sources,
+            "prepared": str(folder / "prepared"),
+            "checks": {"duplicates": "keep", "held_out": "keep"},
+        },
+        "tokenizer": "word",
+        "model": model or {"kind": "decoder-only", **MODEL},
+        "training": {
+            "steps": 160,
+            "batch_tokens": 512,
+            "label_smoothing": 0.0,
+            "optimiser": {"learning_rate": 0.01},
+            "evaluation": {"every": 80},
+        },
+    }
+    return make_recipe(content, changes, "here")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("summaries")
+    train(recipe_in(folder, "training.evaluation.metric=rouge_l"), folder / "run")
+    return folder / "run"
+
+
+@pytest.fixture
+def summarizer(trained: Path) -> Summarizer:
+    loaded = regard.load(trained)
+    assert isinstance(loaded, Summarizer)
+    return loaded
+
+
+def test_it_learns_to_say_the_first_words(summarizer: Summarizer) -> None:
+    fresh = pairs(40, seed=7)
+    said = summarizer.summarize([text for text, _ in fresh])
+    assert sum(a == b for a, (_, b) in zip(said, fresh, strict=True)) >= 36
+
+
+@pytest.mark.parametrize(
+    "search", [Search(beam=3), Search(sampling=Sampling(temperature=1.0, seed=3))], ids=str
+)
+def test_a_text_is_summarized_alike_in_any_company(summarizer: Summarizer, search: Search) -> None:
+    texts = [text for text, _ in pairs(12, seed=9)]
+    together = summarizer.summarize(texts, search=search)
+    if search.sampling is None:
+        assert together == [summarizer.summarize([text], search=search)[0] for text in texts]
+    else:  # chance belongs to the number of a text
+        assert together[:5] == summarizer.summarize(texts[:5], search=search)
+
+
+def test_scores_on_the_card_are_those_of_the_model(trained: Path, summarizer: Summarizer) -> None:
+    scores = json.loads((trained / "model.json").read_text())["details"]["scores"]
+    test = pairs(30, seed=30)
+    found = summarizer.score([text for text, _ in test], [said for _, said in test])
+    loss = -sum(each.total for each in found) / sum(len(each.words) for each in found)
+    assert scores["perplexity"] == pytest.approx(exp(loss), rel=1e-4)
+    assert 80 < scores["rouge_l"] <= 100
+    assert f"{scores['rouge_l']:.1f}" in (trained / "README.md").read_text()
+
+
+def test_whole_texts_only(summarizer: Summarizer) -> None:
+    with pytest.raises(DataError, match=r"text 2: the text has 31 tokens .* takes at most 28"):
+        summarizer.summarize(["red", " ".join(["red"] * 31)])
+    assert summarizer.summarize(["", "red old red"])[0] == ""
+    with pytest.raises(DataError, match="there is no text"):
+        summarizer.source_ids(" ", "here")
+    with pytest.raises(ConfigError, match="give 1 or more"):
+        summarizer.summarize(["red"], tokens=0)
+    with pytest.raises(DataError, match="2 texts and 1 summaries"):
+        summarizer.score(["red", "old"], ["red"])
+
+
+READERS = [
+    {"kind": "decoder-only", **MODEL, "attention": MEMORY},
+    {"kind": "encoder-decoder", **MODEL},
+    {"kind": "recurrent", "dim": 32, "max_length": 32},
+]
+
+
+@pytest.mark.parametrize("model", READERS, ids=lambda model: model["kind"])
+def test_beginnings_are_read_where_the_recipe_says_so(
+    tmp_path: Path, model: dict[str, Any]
+) -> None:
+    few = "training={steps: 4, batch_tokens: 512}"
+    recipe = recipe_in(tmp_path, "job={kind: summarization, source: 4}", few, model=model)
+    summarizer = train(recipe, tmp_path / "run")
+    notices: list[str] = []
+    said = summarizer.summarize(["red green blue big small", "red old"], notice=notices.append)
+    assert notices == ["text 1: has 5 tokens, of which the first 4 are read, as in training."]
+    assert said[0] == summarizer.summarize(["red green blue big"])[0]
+    assert "first 4 tokens" in (tmp_path / "run" / "README.md").read_text()
+    ledger = Ledger.from_json((tmp_path / "run" / "ledger.json").read_text())
+    longer = sum(len(text.split()) > 4 for text, _ in pairs(600, seed=600))
+    assert next(ledger.tallies())[2].shortened == longer
+
+
+def test_what_is_too_long_for_both_together_is_told(tmp_path: Path) -> None:
+    """Two words of a summary, four around them, and 12 of a text are 18."""
+    recipe = recipe_in(tmp_path, "model.max_length=16", "data.checks.max_lost=1")
+    prepared = prepare_data(recipe, World(), silent)
+    dropped = next(prepared.ledger.tallies())[2].dropped["over the limit"]
+    assert dropped.count == sum(len(text.split()) > 10 for text, _ in pairs(600, seed=600))
+    assert dropped.first[0].found.endswith("tokens, and the model takes 16")
+
+
+def test_a_recipe_is_proven(tmp_path: Path) -> None:
+    case = make_case(recipe_in(tmp_path, "model.attention=compressed"), silent)
+    proofs = list(prove(case, silent))
+    assert [proof.name for proof in proofs if proof.failed] == []
+    assert len(proofs) > 5
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("job={kind: summarization, source: 30}", "job.source: 30 tokens .* model.max_length, 32"),
+        ("job=span", "data: the job span needs sources of shape text"),
+        ("data.directions=[text-summary]", "leave directions out"),
+        ("model={kind: language-model}", "cannot be trained to translate; use .*decoder-only"),
+        ("data.train.share={column: 0, key: '('}", "no regular expression"),
+        ("data.train.share={column: 0, from: 0.5, to: 0.5}", "there is nothing"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(tmp_path: Path, change: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        train(recipe_in(tmp_path, change), tmp_path / "run")
+
+
+def test_the_command_line(trained: Path, call: Any, tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("red green blue\n\nold\nnew old big small\n")
+    (tmp_path / "one.txt").write_text("fast slow\nround round red\n")
+    lines = call("summarize", trained, tmp_path / "texts.txt")
+    assert (lines.code, lines.err, lines.out.count("\n")) == (0, "", 4)
+    assert lines.out.splitlines()[::3] == ["red green", "new old"]
+    whole = call("summarize", trained, "--whole", tmp_path / "one.txt", tmp_path / "texts.txt")
+    assert whole.out.splitlines() == ["fast slow", "red green"]
+    typed = call("summarize", trained, "--beam", 3, "--scores", stdin=b"fast slow round\n")
+    assert typed.out.startswith("1\t-0.")
+    assert typed.out.endswith("\tfast slow\n")
+    kept = call("summarize", trained, tmp_path / "texts.txt", "-o", tmp_path / "out.txt")
+    assert (kept.code, (tmp_path / "out.txt").read_text()) == (0, lines.out)
+    (tmp_path / "pairs.tsv").write_text("red green blue\tred green\nold big new\told big\n")
+    judged = call("evaluate", trained, tmp_path / "pairs.tsv")
+    assert "ROUGE-L" in judged.out
+    assert "perplexity of a token" in judged.out
+    page = tmp_path / "page.html"
+    looked = call("look", trained, "red green blue", "-o", page)
+    assert looked.code == 0
+    assert page.exists()
+
+
+def test_the_command_line_refuses_in_a_sentence(trained: Path, call: Any, tmp_path: Path) -> None:
+    def refused(*arguments: object, stdin: bytes = b"") -> str:
+        answer = call(*arguments, stdin=stdin)
+        assert (answer.code, answer.out, answer.err.count("\n")) == (1, "", 1)
+        return str(answer.err)
+
+    long = b"red " * 40
+    assert "there is no text to summarize" in refused("summarize", trained, stdin=b"\n \n")
+    assert "text 2: the text has 40 tokens" in refused("summarize", trained, stdin=b"red\n" + long)
+    assert "cannot be read" in refused("summarize", trained, tmp_path / "none.txt")
+    assert "are for Transformers that are" in refused("summarize", trained, "--int8", stdin=b"red")
+    assert "not a translator" in refused("translate", trained, stdin=b"red")
+    assert "has no equivalent" in refused("export", trained, "--to", "onnx")
+    (tmp_path / "pairs.tsv").write_text("red green blue\tred green\n")
+    assert "cannot be compared yet" in refused("heads", trained, tmp_path / "pairs.tsv")
+    assert "give texts and their summaries" in refused("score", trained, tmp_path / "pairs.tsv")
+    assert "--to does nothing" in refused("evaluate", trained, tmp_path / "pairs.tsv", "--to", "x")
+
+
+def test_a_decoder_only_translates_too(tmp_path: Path) -> None:
+    """The job translation takes it as well; a long line is cut where it leaves room to speak."""
+    changes = ["job=translation", "data.directions=[text-summary]"]
+    few = "training={steps: 4, batch_tokens: 512}"
+    translator = train(recipe_in(tmp_path, *changes, few), tmp_path / "run")
+    assert len(translator.translate(["red green. " * 20, "", "old"])) == 3
+    assert len(translator.candidates(["red green. " * 20])[0][0].parts) > 1
+    assert len(translator.score(["red green"], ["red"])) == 1

@@ -1,0 +1,127 @@
+"""The decoder only: a language model over source and target, each row as if it were alone."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard.config import kinds
+from regard.decoding.beam import beam
+from regard.decoding.greedy import greedy
+from regard.errors import ConfigError
+from regard.models.decoder_only import DecoderOnly
+from regard.models.kind import ModelSpec
+from regard.models.language_model import LanguageModel
+from regard.models.weights import set_weights, weights_of
+from regard.positions.sites import PositionSpec
+
+V, START, END = 30, 2, 3
+SMALL = {"dim": 32, "heads": 4, "inner": 64, "layers": 2, "dropout": 0.0, "max_length": 128}
+EXPERTS = {"kind": "experts", "experts": 3, "top": 2, "capacity": 0.5, "of": "gated"}
+MEMORY = {"kind": "alternating", "of": [{"kind": "blocks", "size": 8}, "compressed"]}
+ATTENTION: list[object] = [
+    "fused",
+    {"kind": "window", "size": 5},
+    {"kind": "blocks", "size": 8},
+    "compressed",
+    MEMORY,
+    "linear",
+]
+POSITIONS = [k for k in kinds("regard.positions") if not PositionSpec.model_validate(k).reads_trees]
+PARTS: list[dict[str, object]] = [
+    *({"attention": each, "position": "sinusoidal"} for each in ATTENTION),
+    {"attention": MEMORY, "feed_forward": EXPERTS},
+    *({"position": each} for each in POSITIONS),
+]
+
+
+def build(kind: str = "decoder-only", **changes: object) -> nn.Module:
+    return ModelSpec.model_validate({"kind": kind, **SMALL, **changes}).build(V).eval()
+
+
+def sources(*lengths: int) -> tuple[Tensor, Tensor]:
+    """Random words, padded on the right, and where they are real."""
+    real = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    return torch.where(real, torch.randint(4, V, real.shape), 0), real
+
+
+@pytest.mark.parametrize("part", PARTS, ids=str)
+def test_it_is_a_language_model_of_source_and_target(part: dict[str, object]) -> None:
+    """In any company and with any padding, each row is what it is alone, gap or no gap."""
+    model, plain = build(**part), build("language-model", **part)
+    assert isinstance(plain, LanguageModel)
+    set_weights(plain, weights_of(model), "here")
+    source, padding = sources(17, 4, 40)
+    target = torch.randint(4, V, (3, 9))
+    together = model(source, padding, target)
+    for row, length in enumerate((17, 4, 40)):
+        whole = torch.cat([source[row, :length], target[row]])[None]
+        alone = plain(whole)[:, length:]
+        assert torch.allclose(together[row], alone[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("part", PARTS, ids=str)
+def test_cached_equals_uncached(part: dict[str, object]) -> None:
+    model = build(**part)
+    source, padding = sources(11, 3, 11)
+    first = torch.full((3,), START)
+    said = greedy(model, model.start(source, padding), first, END, [12] * 3)
+    for row in range(3):
+        ids = [START]
+        while len(ids) <= 12:
+            one = slice(row, row + 1)
+            chosen = int(model(source[one], padding[one], torch.tensor([ids]))[0, -1].argmax())
+            if chosen == END:
+                break
+            ids.append(chosen)
+        assert said[row] == ids[1:]
+
+
+def test_a_beam_finds_the_same_in_any_company() -> None:
+    model = build(attention=MEMORY)
+    source, padding = sources(11, 3, 8, 3)
+    first = torch.full((4,), START)
+    with torch.inference_mode():
+        found = beam(model, model.start(source, padding), first, END, [10] * 4, 3)
+        for row in range(4):
+            one = slice(row, row + 1)
+            state = model.start(source[one], padding[one])
+            (alone,) = beam(model, state, first[one], END, [10], 3)
+            assert [each.ids for each in found[row]] == [each.ids for each in alone]
+
+
+def test_states_can_be_taken_back_and_put_in_another_order() -> None:
+    model = build()
+    assert isinstance(model, DecoderOnly)
+    source, padding = sources(6, 2, 6)
+    words = torch.randint(4, V, (3, 5))
+    rows = torch.tensor([2, 1, 1, 0])
+    logits, state = model.extend(words, model.start(source, padding))
+    again, _ = model.extend(words[rows, 2:], state.cut(2).reorder(rows))
+    assert torch.allclose(again, logits[rows, 2:], atol=1e-5)
+
+
+def test_what_does_not_count_takes_no_place() -> None:
+    """Learned positions end at max_length: a long source beside a long target is not past it."""
+    model = build(position="learned", max_length=12)
+    source, padding = sources(9, 2)
+    target = torch.randint(4, V, (2, 8))
+    counted = torch.arange(8) < torch.tensor([[2], [8]])
+    states = model.states(source, padding, target, counted)
+    alone = model.states(source[:1], padding[:1], target[:1, :2])
+    assert torch.allclose(states[0, :2], alone[0], atol=1e-5)
+
+
+def test_gradients_reach_every_parameter() -> None:
+    model = build(attention=MEMORY, feed_forward=EXPERTS)
+    source = torch.arange(V).view(2, 15)
+    logits = model(source, torch.ones(2, 15, dtype=torch.bool), source)
+    (logits * torch.randn_like(logits)).sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        if not name.endswith("w_k.bias"):
+            assert parameter.grad.abs().sum() > 0, name
+
+
+def test_an_attention_that_cannot_look_back_is_refused() -> None:
+    with pytest.raises(ConfigError, match="which a decoder needs"):
+        build(attention="bigbird")
