@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.attention.memory import saved_sizes
 from torch import Tensor
 
-from regard.attention import side_by_side
+from regard.attention import bigbird
 from regard.attention.bigbird import InBlocks
 from regard.attention.fused import Fused
 from regard.attention.kind import AttentionSpec
@@ -51,7 +51,7 @@ def test_equals_the_pattern_applied_densely(
     real = padding_of(length) if padded else torch.ones(B, length, dtype=torch.bool)
     view = look_around(length, CPU, real if padded else None)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(side_by_side, "AT_ONCE", at_once)
+        patch.setattr(bigbird, "AT_ONCE", at_once)
         ours = attention(*given_, view, InAttention())
     dense = []
     for row, words in enumerate(real.sum(1).tolist()):

@@ -10,7 +10,7 @@ from tests.attention.memory import saved_sizes
 from torch import Tensor
 
 import regard
-from regard.attention import side_by_side, window
+from regard.attention import window
 from regard.attention.cache import KeyValues
 from regard.attention.fused import Fused
 from regard.attention.kind import Attention, AttentionSpec
@@ -30,9 +30,8 @@ SMALL = {"dim": 16, "heads": 4, "inner": 32, "layers": 2, "dropout": 0.0, "max_l
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that short sequences have several, and not all are asked at once."""
+    """So that short sequences have several."""
     monkeypatch.setattr(window, "BLOCKS", (4, 4))
-    monkeypatch.setattr(side_by_side, "AT_ONCE", 2 * H * K * 8)
 
 
 def attention_of(size: int, dilation: int = 1) -> Attention:
@@ -75,16 +74,14 @@ def assert_same_as_dense(
     causal=st.booleans(),
     past=st.integers(0, 20),
     block=st.sampled_from([1, 3, 4, 8]),
-    at_once=st.sampled_from([1, 500, 2**20]),
 )
 def test_equals_the_same_mask_applied_densely(
-    length: int, size: int, dilation: int, causal: bool, past: int, block: int, at_once: int
+    length: int, size: int, dilation: int, causal: bool, past: int, block: int
 ) -> None:
     view = look_back(past, length, CPU) if causal else look_around(length, CPU)
     dilation = min(dilation, size)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(window, "BLOCKS", (block, block))
-        patch.setattr(side_by_side, "AT_ONCE", at_once)
         assert_same_as_dense(
             attention_of(size, dilation), Window(size, dilation), view, InAttention()
         )

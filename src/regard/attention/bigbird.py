@@ -4,14 +4,17 @@ By blocks of words. A block looks at those beside it (`window`, its own included
 (`global`), and at some that are drawn (`random`); the first look at all. Each word so has the same
 number of keys however long the text is, and any two are two steps apart, by way of the first.
 
-Computed as the paper does (its appendix D): the blocks that a block looks at are put side by side,
-and all blocks of all rows are one batch for the fused kernel. What is drawn depends on the seed and
+Computed as the paper does (its appendix D): the blocks that a block looks at are put side by side;
+on a processor block by block, elsewhere all blocks of all rows as one batch for the fused kernel.
+What is drawn depends on the seed and
 on how many blocks a text has, not on the texts in its batch; it is the same in all heads.
 
 For encoders: a text that grows would have its blocks drawn anew at each word.
 """
 
 import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import torch
@@ -23,9 +26,12 @@ from regard.attention.fused import fused
 from regard.attention.kind import Attention, AttentionSpec
 from regard.attention.masks import BigBird, Everything, View
 from regard.attention.reference import attend
-from regard.attention.side_by_side import Chosen, look
+from regard.attention.pieces import Piece, hiding, look, suits
 from regard.errors import ConfigError
 from regard.positions.sites import InAttention, Sizes
+
+
+AT_ONCE = 2**21  # scores
 
 
 class InBlocks(Attention):
@@ -39,14 +45,17 @@ class InBlocks(Attention):
         if self._covers(blocks):
             return fused(q, k, v, view, position)
         which, there = self._looked_at(view, len(q), blocks)
+        if suits(q, view, position):
+            return look(q, k, v, Chosen(self.block, self.first, which, there, view, q))
         words = self.first * self.block
         queries = _in_blocks(q, self.block)[:, self.first :].flatten(0, 1).transpose(1, 2)
-        keys, values = (_in_blocks(x, self.block).flatten(0, 1) for x in (k, v))
+        beside = _across(which, blocks)
+        keys, values = (_in_blocks(x, self.block).flatten(0, 1)[beside] for x in (k, v))
+        keys, values = (x.flatten(1, 2).transpose(1, 2) for x in (keys, values))
         real = self._real(view, len(q), which, there)
         numbers = torch.arange(real.size(1), device=q.device)
         near = View(Everything(), numbers[: self.block], numbers, real)
-        places = Chosen(_across(which, blocks))
-        found = look(queries, keys, values, places, near, position)  # (N, H, block, K)
+        found = fused(queries, keys, values, near, position)  # (N, H, block, K)
         rest = found.transpose(1, 2).reshape(len(q), -1, *found.shape[1::2]).transpose(1, 2)
         if not words:
             return rest[:, :, : q.size(2)]
@@ -112,6 +121,49 @@ class InBlocks(Attention):
         rows = F.pad(real, (0, -real.size(1) % self.block)).reshape(batch, -1, self.block)
         found = rows.flatten(0, 1)[_across(which, rows.size(1))]  # (N, M, block)
         return (found & there.flatten(0, 1)[..., None]).flatten(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """The blocks as pieces, row by row, each with those it looks at; the first ones, that look at
+    all, by so few words that it is not too much at once."""
+
+    block: int
+    first: int
+    which: Tensor  # (B, blocks − first, M)
+    there: Tensor
+    view: View
+    q: Tensor
+
+    def __iter__(self) -> Iterator[Piece]:
+        words, everywhere = self.q.size(2), self.first * self.block
+        few = max(1, AT_ONCE // (self.q.size(1) * words))
+        for row in range(len(self.q)):
+            for start in range(0, everywhere, few):
+                queries = slice(start, min(start + few, everywhere))
+                yield self._piece(row, queries, [slice(0, words)])
+            places = self.which[row].masked_fill(~self.there[row], -1).sort(dim=1).values.tolist()
+            for start, each in zip(range(everywhere, words, self.block), places, strict=True):
+                queries = slice(start, min(start + self.block, words))
+                yield self._piece(row, queries, self._joined(each))
+
+    def _piece(self, row: int, queries: slice, keys: Sequence[slice]) -> Piece:
+        padding = self.view.padding
+        if padding is None:
+            return Piece(row, queries, keys, self.q.new_zeros(1, 1))
+        real = torch.cat([padding[row, each] for each in keys])
+        return Piece(row, queries, keys, hiding(real[None], self.q), lonely=True)
+
+    def _joined(self, places: Sequence[int]) -> list[slice]:
+        """Blocks in order, −1 left out, those in a row as one."""
+        joined: list[slice] = []
+        for place in places:
+            begin, until = place * self.block, min((place + 1) * self.block, self.q.size(2))
+            if joined and joined[-1].stop == begin:
+                joined[-1] = slice(joined[-1].start, until)
+            elif place >= 0:
+                joined.append(slice(begin, until))
+        return joined
 
 
 def _in_blocks(x: Tensor, block: int) -> Tensor:

@@ -2,16 +2,18 @@
 
     i may look at j where |i − j| ≤ size and dilation divides i − j; in a decoder, never ahead
 
-Computed in blocks: so many queries in a row look at the keys that any of them may see, which are a
-view of the keys and no copy, and all blocks of all rows are one batch for the fused kernel. Nothing
-of the size T × S is ever made. Words that are `dilation` apart see only one another: they are a row
-of their own, of which the window is the plain one.
+Computed in blocks of queries in a row, with the keys that any of them may see: piece by piece on a
+processor, which takes them from where they are; elsewhere, and where a bias is added, all blocks of
+all rows as one batch for the fused kernel. Nothing of the size T × S is ever made. Words that are
+`dilation` apart see only one another: they are a row of their own, of which the window is the plain
+one.
 
 Rows:   x (B, H, S, K) → (R, L, H, K)            R = B · dilation, L = S / dilation
 Blocks: queries (N, H, block, K), keys (N, H, before + block + after, K)      N = R · L / block
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import torch
@@ -24,7 +26,7 @@ from regard.attention.cache import SLACK, KeyValues
 from regard.attention.fused import fused
 from regard.attention.kind import ALL, Attention, AttentionSpec
 from regard.attention.masks import Causal, View, Window
-from regard.attention.side_by_side import Overlapping, look
+from regard.attention.pieces import Piece, hiding, look, suits
 from regard.positions.sites import InAttention, Sizes
 
 BLOCKS = (32, 128)  # queries at a time, at least and at most
@@ -39,13 +41,14 @@ class Windowed(Attention):
         cut = Blocks.of(self.window, view)
         if k.size(2) <= cut.reach * cut.dilation:  # one block would hold them all
             return fused(q, k, v, self._narrowed(view), position)
+        if suits(q, view, position):
+            return look(q, k, v, Neighbours(cut, self._narrowed(view), q))
         # What nobody sees any more goes, and the rest of the past asks too, to nobody's use.
         words = q.size(2)
         seen = min(k.size(2), words + self.window.size)
         q, k, v = F.pad(q, (0, 0, seen - words, 0)), k[:, :, -seen:], v[:, :, -seen:]
         near = cut.view(self._narrowed(view.of_last(seen)), len(q))
-        places = Overlapping(cut.reach, cut.block)
-        found = look(cut.queries(q), cut.line(k), cut.line(v), places, near, position)
+        found = fused(cut.queries(q), cut.keys(k), cut.keys(v), near, position)
         return cut.joined(found, len(q))[:, :, seen - words : seen]
 
     def explain(
@@ -98,9 +101,10 @@ class Blocks:
         rows = self._rows(x)
         return rows.reshape(-1, self.block, *rows.shape[2:]).transpose(1, 2)
 
-    def line(self, x: Tensor) -> Tensor:
+    def keys(self, x: Tensor) -> Tensor:
         """Rows stand one behind the other; whatever of a neighbour comes into view is hidden."""
-        return F.pad(self._rows(x).flatten(0, 1), (0, 0, 0, 0, self.before, self.after))
+        line = F.pad(self._rows(x).flatten(0, 1), (0, 0, 0, 0, self.before, self.after))
+        return line.unfold(0, self.reach, self.block).transpose(2, 3)
 
     def joined(self, found: Tensor, batch: int) -> Tensor:
         """From (N, H, block, K) to (B, H, S, K), S filled up to whole blocks."""
@@ -110,18 +114,16 @@ class Blocks:
 
     def view(self, view: View, batch: int) -> View:
         """Who may look at whom within blocks: places count from the first key that one sees."""
-        keys = torch.arange(self.reach, device=view.keys.device) * self.dilation
         real = view.padding
         if real is None:
             real = torch.ones_like(view.keys, dtype=torch.bool).expand(batch, -1)
-        documents = view.documents
-        return View(
-            view.structure,
-            keys[self.before : self.before + self.block],
-            keys,
-            self._beside(real, False),
-            None if documents is None else self._beside(documents, -1),
-        )
+        documents = None if view.documents is None else self._beside(view.documents, -1)
+        return replace(self.alike(view), padding=self._beside(real, False), documents=documents)
+
+    def alike(self, view: View) -> View:
+        """The same for all blocks, as far as structure goes."""
+        keys = torch.arange(self.reach, device=view.keys.device) * self.dilation
+        return View(view.structure, keys[self.before : self.before + self.block], keys)
 
     def _beside(self, of_keys: Tensor, nothing: int) -> Tensor:
         """What is known of each key (B, S), block by block: (N, reach)."""
@@ -138,6 +140,49 @@ class Blocks:
     @property
     def _step(self) -> int:
         return self.block * self.dilation
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """The blocks as pieces, row by row, cut off where the text begins and ends."""
+
+    cut: Blocks
+    view: View
+    q: Tensor
+
+    def __iter__(self) -> Iterator[Piece]:
+        apart, words = self.cut.dilation, self.q.size(2)
+        alike = self.cut.alike(self.view).visible
+        assert alike is not None
+        hidden = hiding(alike, self.q)
+        for row in range(len(self.q)):
+            for first in range(apart):
+                for start in range(first, words, self.cut.block * apart):
+                    yield self._piece(row, start, alike, hidden)
+
+    def _piece(self, row: int, start: int, alike: Tensor, hidden: Tensor) -> Piece:
+        cut, apart = self.cut, self.cut.dilation
+        words, past = self.q.size(2), len(self.view.keys) - self.q.size(2)
+        queries = slice(start, min(words, start + cut.block * apart), apart)
+        asking = len(range(words)[queries])
+        lacking = max(0, cut.before - (start + past) // apart)  # before the text begins
+        begin = start + past - (cut.before - lacking) * apart
+        keys = slice(begin, min(past + words, start + past + (asking + cut.after) * apart), apart)
+        seen = slice(lacking, lacking + len(range(past + words)[keys]))
+        special = self._special(row, slice(queries.start + past, queries.stop + past, apart), keys)
+        if special is None:
+            return Piece(row, queries, (keys,), hidden[:asking, seen])
+        visible = alike[:asking, seen] & special
+        return Piece(row, queries, (keys,), hiding(visible, self.q), lonely=True)
+
+    def _special(self, row: int, queries: slice, keys: slice) -> Tensor | None:
+        """What only these words may see of one another; None where that is no less than alike."""
+        padding, documents = self.view.padding, self.view.documents
+        real = None if padding is None or padding[row, keys].all() else padding[row, None, keys]
+        if documents is None:
+            return real
+        same = documents[row, queries, None] == documents[row, None, keys]
+        return same if real is None else same & real
 
 
 class Spec(AttentionSpec):
