@@ -13,7 +13,7 @@ For encoders: a text that grows would have its blocks drawn anew at each word.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -24,14 +24,11 @@ from torch import Tensor
 
 from regard.attention.fused import fused
 from regard.attention.kind import Attention, AttentionSpec
-from regard.attention.masks import BigBird, Everything, View
+from regard.attention.masks import BigBird, Everything, View, look_around
 from regard.attention.reference import attend
-from regard.attention.pieces import Piece, hiding, look, suits
+from regard.attention.pieces import AT_ONCE, InARow, Named, Piece, Places, hiding, look, suits
 from regard.errors import ConfigError
 from regard.positions.sites import InAttention, Sizes
-
-
-AT_ONCE = 2**21  # scores
 
 
 class InBlocks(Attention):
@@ -45,14 +42,14 @@ class InBlocks(Attention):
         if self._covers(blocks):
             return fused(q, k, v, view, position)
         which, there = self._looked_at(view, len(q), blocks)
+        real = self._real(view, len(q), which, there)  # (N, M · block)
         if suits(q, view, position):
-            return look(q, k, v, Chosen(self.block, self.first, which, there, view, q))
+            return self._in_pieces(q, k, v, view, which, real)
         words = self.first * self.block
         queries = _in_blocks(q, self.block)[:, self.first :].flatten(0, 1).transpose(1, 2)
         beside = _across(which, blocks)
         keys, values = (_in_blocks(x, self.block).flatten(0, 1)[beside] for x in (k, v))
         keys, values = (x.flatten(1, 2).transpose(1, 2) for x in (keys, values))
-        real = self._real(view, len(q), which, there)
         numbers = torch.arange(real.size(1), device=q.device)
         near = View(Everything(), numbers[: self.block], numbers, real)
         found = fused(queries, keys, values, near, position)  # (N, H, block, K)
@@ -62,6 +59,17 @@ class InBlocks(Attention):
         everywhere = View(Everything(), view.queries[:words], view.keys, view.padding)
         ahead = fused(q[:, :, :words], k, v, everywhere, position)
         return torch.cat([ahead, rest[:, :, : q.size(2) - words]], dim=2)
+
+    def _in_pieces(
+        self, q: Tensor, k: Tensor, v: Tensor, view: View, which: Tensor, real: Tensor
+    ) -> Tensor:
+        lacking = -k.size(2) % self.block
+        if lacking:  # blocks are whole, and the last is filled with what nobody sees
+            padding = self._words(view, len(q))
+            view = look_around(k.size(2) + lacking, k.device, F.pad(padding, (0, lacking)))
+            q, k, v = (F.pad(x, (0, 0, 0, lacking)) for x in (q, k, v))
+        pieces = Chosen(self.block, self.first, which, real.view(*which.shape[:2], -1), view)
+        return look(q, k, v, pieces)[:, :, : q.size(2) - lacking]
 
     def explain(
         self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
@@ -113,11 +121,15 @@ class InBlocks(Attention):
         drawn = self._pattern(length).drawn
         return F.pad(drawn, (0, 0, 0, blocks - len(drawn)), value=-1)[self.first :]
 
+    def _words(self, view: View, batch: int) -> Tensor:
+        """Which keys are words: (B, S)."""
+        if view.padding is not None:
+            return view.padding
+        return torch.ones_like(view.keys, dtype=torch.bool).expand(batch, -1)
+
     def _real(self, view: View, batch: int, which: Tensor, there: Tensor) -> Tensor:
         """Whether the keys of the blocks looked at are words: (N, M · block)."""
-        real = view.padding
-        if real is None:
-            real = torch.ones_like(view.keys, dtype=torch.bool).expand(batch, -1)
+        real = self._words(view, batch)
         rows = F.pad(real, (0, -real.size(1) % self.block)).reshape(batch, -1, self.block)
         found = rows.flatten(0, 1)[_across(which, rows.size(1))]  # (N, M, block)
         return (found & there.flatten(0, 1)[..., None]).flatten(1)
@@ -125,45 +137,38 @@ class InBlocks(Attention):
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """The blocks as pieces, row by row, each with those it looks at; the first ones, that look at
-    all, by so few words that it is not too much at once."""
+    """The blocks as pieces, row by row: the first, that look at all, by a few words; then some
+    blocks at a time, each with those it looks at."""
 
     block: int
     first: int
     which: Tensor  # (B, blocks − first, M)
-    there: Tensor
+    real: Tensor  # (B, blocks − first, M · block)
     view: View
-    q: Tensor
 
     def __iter__(self) -> Iterator[Piece]:
-        words, everywhere = self.q.size(2), self.first * self.block
-        few = max(1, AT_ONCE // (self.q.size(1) * words))
-        for row in range(len(self.q)):
-            for start in range(0, everywhere, few):
-                queries = slice(start, min(start + few, everywhere))
-                yield self._piece(row, queries, [slice(0, words)])
-            places = self.which[row].masked_fill(~self.there[row], -1).sort(dim=1).values.tolist()
-            for start, each in zip(range(everywhere, words, self.block), places, strict=True):
-                queries = slice(start, min(start + self.block, words))
-                yield self._piece(row, queries, self._joined(each))
+        words, everywhere = len(self.view.keys), self.first * self.block
+        few = max(1, 4 * AT_ONCE // words)  # the fewer, the more often all keys are gone through
+        some = max(1, AT_ONCE // (self.block * self.real.size(2)))
+        for row in range(len(self.which)):
+            for begin in range(0, everywhere, few):
+                queries = slice(begin, min(begin + few, everywhere))
+                every = InARow(slice(None), words, words)
+                yield self._piece(row, queries, 1, every, self._padding(row))
+            for begin in range(0, self.which.size(1), some):
+                which, real = (x[row, begin : begin + some] for x in (self.which, self.real))
+                start = everywhere + begin * self.block
+                queries = slice(start, start + len(which) * self.block)
+                yield self._piece(row, queries, len(which), Named(which, self.block), real)
 
-    def _piece(self, row: int, queries: slice, keys: Sequence[slice]) -> Piece:
+    def _padding(self, row: int) -> Tensor:
         padding = self.view.padding
-        if padding is None:
-            return Piece(row, queries, keys, self.q.new_zeros(1, 1))
-        real = torch.cat([padding[row, each] for each in keys])
-        return Piece(row, queries, keys, hiding(real[None], self.q), lonely=True)
+        return torch.ones(1, 1, dtype=torch.bool) if padding is None else padding[row, None]
 
-    def _joined(self, places: Sequence[int]) -> list[slice]:
-        """Blocks in order, −1 left out, those in a row as one."""
-        joined: list[slice] = []
-        for place in places:
-            begin, until = place * self.block, min((place + 1) * self.block, self.q.size(2))
-            if joined and joined[-1].stop == begin:
-                joined[-1] = slice(joined[-1].start, until)
-            elif place >= 0:
-                joined.append(slice(begin, until))
-        return joined
+    def _piece(self, row: int, queries: slice, blocks: int, keys: Places, real: Tensor) -> Piece:
+        if real.all():
+            return Piece(row, queries, blocks, keys, torch.zeros(1, 1, 1))
+        return Piece(row, queries, blocks, keys, hiding(real[:, None]), lonely=True)
 
 
 def _in_blocks(x: Tensor, block: int) -> Tensor:

@@ -1,18 +1,18 @@
-"""A few queries at a time, with the keys that they may look at, where these lie.
+"""A few blocks of queries at a time, each with the keys that it may look at.
 
 Where each word looks at some others only, queries that stand side by side look at much the same
-keys. Such a piece is small enough for the cache of a processor, and its scores are plain matrix
-products: of views, where its keys stand in a row. Nothing is laid out anew, and nothing waits for
-the way back but queries, keys and values: there the weights are worked out again, and what comes of
-a piece is added to where its keys are by the product that makes it.
+keys. A few such blocks are small enough for the cache of a processor, and their scores are one
+product of matrices: of views, where keys stand in a row. Nothing waits for the way back but
+queries, keys and values: there the weights are worked out again, and what comes of them is added to
+where the keys are.
 
-A piece of T queries and S keys, of one row: q (H, T, K), k and v (H, S, K), weights (H, T, S)
+N blocks of T queries, of one head: q (N, T, K), keys and values (N, S, K), weights (N, T, S)
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -21,19 +21,71 @@ from torch.autograd.function import once_differentiable
 from regard.attention.masks import View
 from regard.positions.sites import InAttention
 
+AT_ONCE = 2**19  # scores
+
+
+class Places(Protocol):
+    """Where the keys of a piece are in those of a row (L, K)."""
+
+    def take(self, x: Tensor) -> Tensor:
+        """(N, S, K), as a view if that can be."""
+        ...
+
+    def add(self, x: Tensor, weights: Tensor, words: Tensor, scale: float) -> None:
+        """To each key what the queries send it: scale · weightsᵀ words."""
+        ...
+
+
+@dataclass(frozen=True)
+class InARow:
+    """Keys side by side, so many for each block; those of the next begin `step` further."""
+
+    within: slice
+    reach: int
+    step: int
+
+    def take(self, x: Tensor) -> Tensor:
+        return x[self.within].unfold(0, self.reach, self.step).mT
+
+    def add(self, x: Tensor, weights: Tensor, words: Tensor, scale: float) -> None:
+        x = x[self.within]
+        for number, (weight, word) in enumerate(zip(weights.mT, words, strict=True)):
+            begin = number * self.step
+            x[begin : begin + self.reach].addmm_(weight, word, alpha=scale)
+
+
+@dataclass(frozen=True, eq=False)
+class Named:
+    """Blocks of keys by their numbers (N, M), each of `size`."""
+
+    which: Tensor
+    size: int
+
+    def take(self, x: Tensor) -> Tensor:
+        found = self._blocks(x).index_select(0, self.which.flatten())
+        return found.view(len(self.which), -1, x.size(1))
+
+    def add(self, x: Tensor, weights: Tensor, words: Tensor, scale: float) -> None:
+        part = (weights.mT @ words).view(self.which.numel(), -1)
+        self._blocks(x).index_add_(0, self.which.flatten(), part, alpha=scale)
+
+    def _blocks(self, x: Tensor) -> Tensor:
+        return x.view(-1, self.size * x.size(1))
+
 
 @dataclass(frozen=True, eq=False)
 class Piece:
     row: int
     queries: slice
-    keys: Sequence[slice]
-    hidden: Tensor  # 0 or −∞, broadcastable to (T, S)
+    blocks: int  # N
+    keys: Places
+    hidden: Tensor  # 0 or −∞, broadcastable to (N, T, S)
     lonely: bool = False  # whether a query may have nothing to see
 
 
 def suits(q: Tensor, view: View, position: InAttention) -> bool:
-    """A processor takes one piece after the other, and what is added to scores is worked out for
-    all of them; other machines want all pieces at once."""
+    """A processor takes one piece after the other; other machines want all of them at once. A bias
+    is worked out for all."""
     biased = position.bias(q[:1, :, :1], view.queries[:1], view.keys[:1]) is not None
     return q.device.type == "cpu" and not biased and not position.weighs_values
 
@@ -46,22 +98,22 @@ def look(q: Tensor, k: Tensor, v: Tensor, pieces: Iterable[Piece]) -> Tensor:
     return found.to(q.dtype)
 
 
-def hiding(visible: Tensor, like: Tensor) -> Tensor:
+def hiding(visible: Tensor) -> Tensor:
     """0 where one may look and −∞ elsewhere."""
-    wide = torch.promote_types(like.dtype, torch.float32)
-    return torch.zeros_like(visible, dtype=wide).masked_fill_(~visible, float("-inf"))
+    return torch.zeros(visible.shape).masked_fill_(~visible, float("-inf"))
 
 
 class _InPieces(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, pieces: Iterable[Piece]) -> Tensor:
+        q, k, v = (x.contiguous() for x in (q, k, v))
         ctx.save_for_backward(q, k, v)
         ctx.pieces = pieces
         found = torch.empty_like(q)
         with torch.autocast(q.device.type, enabled=False):
-            for piece, asking, keys, values in _each(pieces, q, k, v):
-                weights = _weights(asking, keys, piece)
-                torch.bmm(weights, values, out=found[piece.row, :, piece.queries])
+            for piece, (asking, into), (keys, values) in _heads(pieces, (q, found), (k, v)):
+                weights = _weights(asking, piece.keys.take(keys), piece)
+                torch.bmm(weights, piece.keys.take(values), out=into)
         return found
 
     @staticmethod
@@ -70,47 +122,37 @@ class _InPieces(torch.autograd.Function):
         q, k, v = ctx.saved_tensors
         of_q, of_k, of_v = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
         scale = _scale(q)
-        for piece, asking, keys, values in _each(ctx.pieces, q, k, v):
-            row, queries = piece.row, piece.queries
-            wanted = toward[row, :, queries]
+        for piece, (asking, wanted, into), (k_, v_, of_k_, of_v_) in _heads(
+            ctx.pieces, (q, toward.contiguous(), of_q), (k, v, of_k, of_v)
+        ):
+            keys, places = piece.keys.take(k_), piece.keys
             weights = _weights(asking, keys, piece)
-            _add(of_v[row], piece.keys, weights, wanted)
-            of_weights = wanted @ values.mT
+            places.add(of_v_, weights, wanted, 1.0)
+            of_weights = wanted @ places.take(v_).mT
             of_scores = torch._softmax_backward_data(of_weights, weights, -1, weights.dtype)
-            of_q[row, :, queries].baddbmm_(of_scores, keys, beta=0, alpha=scale)
-            _add(of_k[row], piece.keys, of_scores, asking, scale)
+            into.baddbmm_(of_scores, keys, beta=0, alpha=scale)
+            places.add(of_k_, of_scores, asking, scale)
         return of_q, of_k, of_v, None
 
 
-def _each(
-    pieces: Iterable[Piece], q: Tensor, k: Tensor, v: Tensor
-) -> Iterator[tuple[Piece, Tensor, Tensor, Tensor]]:
+def _heads(
+    pieces: Iterable[Piece], asking: tuple[Tensor, ...], asked: tuple[Tensor, ...]
+) -> Iterator[tuple[Piece, list[Tensor], list[Tensor]]]:
+    """Each head of each piece: what goes with queries (N, T, K), and what with keys (L, K)."""
     for piece in pieces:
-        keys, values = (_taken(x[piece.row], piece.keys) for x in (k, v))
-        yield piece, q[piece.row, :, piece.queries], keys, values
-
-
-def _taken(x: Tensor, places: Sequence[slice]) -> Tensor:
-    parts = [x[:, each] for each in places]
-    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+        for head in range(asking[0].size(1)):
+            queries = [x[piece.row, head, piece.queries] for x in asking]
+            yield (
+                piece,
+                [x.unflatten(0, (piece.blocks, -1)) for x in queries],
+                [x[piece.row, head] for x in asked],
+            )
 
 
 def _weights(q: Tensor, k: Tensor, piece: Piece) -> Tensor:
     weights = torch.baddbmm(piece.hidden, q, k.mT, alpha=_scale(q)).softmax(-1)
     # Over −∞ alone, the softmax is not a number.
     return weights.masked_fill_(piece.hidden.isneginf(), 0.0) if piece.lonely else weights
-
-
-def _add(
-    x: Tensor, places: Sequence[slice], weights: Tensor, words: Tensor, scale: float = 1.0
-) -> None:
-    """To each key what the queries send it: weightsᵀ · words."""
-    begin = 0
-    for each in places:
-        part = x[:, each]
-        until = begin + part.size(1)
-        part.baddbmm_(weights[..., begin:until].mT, words, alpha=scale)
-        begin = until
 
 
 def _scale(q: Tensor) -> float:

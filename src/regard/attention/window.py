@@ -26,10 +26,10 @@ from regard.attention.cache import SLACK, KeyValues
 from regard.attention.fused import fused
 from regard.attention.kind import ALL, Attention, AttentionSpec
 from regard.attention.masks import Causal, View, Window
-from regard.attention.pieces import Piece, hiding, look, suits
+from regard.attention.pieces import AT_ONCE, InARow, Piece, hiding, look, suits
 from regard.positions.sites import InAttention, Sizes
 
-BLOCKS = (32, 128)  # queries at a time, at least and at most
+BLOCKS = (32, 64)  # queries at a time, at least and at most
 
 
 class Windowed(Attention):
@@ -42,7 +42,7 @@ class Windowed(Attention):
         if k.size(2) <= cut.reach * cut.dilation:  # one block would hold them all
             return fused(q, k, v, self._narrowed(view), position)
         if suits(q, view, position):
-            return look(q, k, v, Neighbours(cut, self._narrowed(view), q))
+            return look(q, k, v, Neighbours(cut, self._narrowed(view), len(q)))
         # What nobody sees any more goes, and the rest of the past asks too, to nobody's use.
         words = q.size(2)
         seen = min(k.size(2), words + self.window.size)
@@ -86,8 +86,7 @@ class Blocks:
     def of(cls, window: Window, view: View) -> "Blocks":
         each_way = window.size // window.dilation
         after = 0 if isinstance(view.structure, Causal) else each_way
-        # Small blocks take the same keys more often, large ones look at more in vain: measured,
-        # about half the window is best.
+        # Small blocks take the same keys more often, large ones look at more in vain.
         least, most = BLOCKS
         block = min(most, max(least, each_way // 2 // least * least))
         return cls(each_way, after, block, window.dilation)
@@ -144,36 +143,57 @@ class Blocks:
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """The blocks as pieces, row by row, cut off where the text begins and ends."""
+    """The blocks as pieces. Where all keys of a block are there, and none is hidden but by the
+    structure, several are one piece; where the text begins or ends there are fewer keys."""
 
     cut: Blocks
     view: View
-    q: Tensor
+    rows: int
 
     def __iter__(self) -> Iterator[Piece]:
-        apart, words = self.cut.dilation, self.q.size(2)
         alike = self.cut.alike(self.view).visible
         assert alike is not None
-        hidden = hiding(alike, self.q)
-        for row in range(len(self.q)):
-            for first in range(apart):
-                for start in range(first, words, self.cut.block * apart):
-                    yield self._piece(row, start, alike, hidden)
+        hidden = hiding(alike)
+        for row in range(self.rows):
+            for first in range(self.cut.dilation):
+                for begin, blocks in self._runs(first):
+                    yield self._piece(row, begin, blocks, alike, hidden)
 
-    def _piece(self, row: int, start: int, alike: Tensor, hidden: Tensor) -> Piece:
-        cut, apart = self.cut, self.cut.dilation
-        words, past = self.q.size(2), len(self.view.keys) - self.q.size(2)
-        queries = slice(start, min(words, start + cut.block * apart), apart)
-        asking = len(range(words)[queries])
-        lacking = max(0, cut.before - (start + past) // apart)  # before the text begins
-        begin = start + past - (cut.before - lacking) * apart
-        keys = slice(begin, min(past + words, start + past + (asking + cut.after) * apart), apart)
-        seen = slice(lacking, lacking + len(range(past + words)[keys]))
-        special = self._special(row, slice(queries.start + past, queries.stop + past, apart), keys)
+    def _runs(self, first: int) -> Iterator[tuple[int, int]]:
+        """Where pieces of the words first, first + dilation … begin, and of how many blocks."""
+        cut, view = self.cut, self.view
+        known = view.padding is not None or view.documents is not None
+        most = 1 if known else max(1, AT_ONCE // (cut.block * cut.reach))
+        step = cut.block * cut.dilation
+        begin = first
+        while begin < len(view.queries):
+            whole = 0
+            if self._past + begin >= cut.before * cut.dilation:
+                left = len(view.queries) - begin - cut.after * cut.dilation
+                whole = min(most, left // step)
+            yield begin, max(1, whole)
+            begin += max(1, whole) * step
+
+    def _piece(self, row: int, begin: int, blocks: int, alike: Tensor, hidden: Tensor) -> Piece:
+        cut, apart, past = self.cut, self.cut.dilation, self._past
+        words = len(self.view.queries)
+        until = min(words, begin + blocks * cut.block * apart)
+        asking = min(cut.block, len(range(begin, until, apart)))  # of each block
+        lacking = max(0, cut.before - (past + begin) // apart)
+        keys = range(
+            past + begin - (cut.before - lacking) * apart,
+            min(past + words, past + until + cut.after * apart),
+            apart,
+        )
+        reach = min(len(keys), cut.reach - lacking)
+        seen = slice(lacking, lacking + reach)
+        places = InARow(slice(keys.start, keys.stop, apart), reach, cut.block)
+        queries = slice(begin, until, apart)
+        special = self._special(row, slice(past + begin, past + until, apart), places.within)
         if special is None:
-            return Piece(row, queries, (keys,), hidden[:asking, seen])
+            return Piece(row, queries, blocks, places, hidden[:asking, seen])
         visible = alike[:asking, seen] & special
-        return Piece(row, queries, (keys,), hiding(visible, self.q), lonely=True)
+        return Piece(row, queries, blocks, places, hiding(visible), lonely=True)
 
     def _special(self, row: int, queries: slice, keys: slice) -> Tensor | None:
         """What only these words may see of one another; None where that is no less than alike."""
@@ -183,6 +203,10 @@ class Neighbours:
             return real
         same = documents[row, queries, None] == documents[row, None, keys]
         return same if real is None else same & real
+
+    @property
+    def _past(self) -> int:
+        return len(self.view.keys) - len(self.view.queries)
 
 
 class Spec(AttentionSpec):
