@@ -160,15 +160,15 @@ def _flex(pattern: str) -> Callable[[int], Attend]:
 
 def _predicate(pattern: str, length: int) -> Callable[[Any, Any, Tensor, Tensor], Tensor]:
     if pattern == "window, causal":
-        return lambda b, h, i, j: (j <= i) & (i - j <= WINDOW)
+        return lambda _b, _h, i, j: (j <= i) & (i - j <= WINDOW)
     if pattern == "window, centred":
-        return lambda b, h, i, j: (i - j <= WINDOW) & (j - i <= WINDOW)
+        return lambda _b, _h, i, j: (i - j <= WINDOW) & (j - i <= WINDOW)
     from regard.attention.bigbird import Spec
 
     block = Spec().block
     first = torch.arange(0, length, block)
     seen = Spec().build(_sizes(length))._pattern(length).allows(first[:, None], first)
-    return lambda b, h, i, j: seen[i // block, j // block]
+    return lambda _b, _h, i, j: seen[i // block, j // block]
 
 
 def _sizes(length: int) -> Any:
@@ -201,8 +201,10 @@ ENGINES: Mapping[str, Engine] = {
     "Regard linear": _ours("linear, causal", True, kind="linear"),
 }
 SQUARE = ("full", "full, causal", "compressed, causal")  # these grow with the square by nature
-# Global blocks and what is drawn are not the same, but as many.
-OTHERWISE = {"Hugging Face BigBird": "its global blocks are the first and the last, and each head draws its own"}
+OTHERWISE = {  # as many pairs, but not the same
+    "Hugging Face BigBird": "its global blocks are the first and the last, and each head draws "
+    "blocks of its own, anew at each call"
+}
 
 
 # In the process of an engine
@@ -388,7 +390,9 @@ def pays_from(points: Points, full: Points, key: str) -> float | None:
     return math.exp(x0 + (x1 - x0) * y0 / (y0 - y1))
 
 
-def rows_of(found: Mapping[str, Points], key: str, shown: Callable[[float], str]) -> list[list[str]]:
+def rows_of(
+    found: Mapping[str, Points], key: str, shown: Callable[[float], str]
+) -> list[list[str]]:
     rows = []
     for name, points in found.items():
         slope = exponent(points, key)
@@ -432,6 +436,10 @@ def compared(found: Mapping[str, Points]) -> list[list[str]]:
     return rows
 
 
+def _not_square(found: Mapping[str, Points]) -> list[str]:
+    return [name for name in found if ENGINES[name].ours and ENGINES[name].pattern not in SQUARE]
+
+
 def section_of(result: Mapping[str, Any], found: Mapping[str, Points]) -> str:
     lengths = list(next(iter(found.values())))
     head = ["", *(f"{length:,}" for length in lengths), "exponent"]
@@ -439,7 +447,9 @@ def section_of(result: Mapping[str, Any], found: Mapping[str, Points]) -> str:
     one_way = {
         name: each
         for name, each in found.items()
-        if any(not ENGINES[x].backward and ENGINES[x].pattern == ENGINES[name].pattern for x in found)
+        if any(
+            not ENGINES[x].backward and ENGINES[x].pattern == ENGINES[name].pattern for x in found
+        )
     }
     pays = []
     for name, points in found.items():
@@ -460,8 +470,8 @@ The attention itself, without projections: {HEADS} heads of {SIZE}, one text, fl
 turns, {result["rounds"]} rounds, medians; what took more than {ENOUGH:g} s was measured once.
 Windows reach {WINDOW} words back (and, centred, as many ahead); dilated, every second of
 {2 * WINDOW}; Linformer has rank {RANK}; BigBird has blocks of 64, a window of three, two global and
-three drawn. Memory is the peak above queries, keys, values and their gradients. The exponent is the slope
-of the logarithms from {LARGE:,} words on.
+three drawn. Memory is the peak above queries, keys, values and their gradients. The exponent is the
+slope of the logarithms from {LARGE:,} words on.
 
 Forward and backward, in seconds:
 
@@ -474,23 +484,35 @@ Peak memory, in MB:
 {table(head, rows_of(two_ways, "both memory", lambda x: f"{x / 1e6:,.0f}"))}"""
     ]
     if one_way:
-        parts.append(f"""torch's flex_attention has no way back on a CPU. Forward alone, in seconds, the
-compiling and the making of its mask left out:
+        parts.append(f"""torch's flex_attention has no way back on a CPU. Forward alone, in seconds,
+the compiling and the making of its mask left out:
 
 {table(head, rows_of(one_way, "forward", lambda x: f"{x:.3g}"))}""")
     left = list(left_out(found))
     if left:
         parts.append(f"Not measured: {'; '.join(left)}.")
-    parts.append(f"""At {COMPARED:,} words Regard is so many times faster than, and takes so many times less memory than:
+    parts.append(f"""At {COMPARED:,} words, how many times the time and the memory of Regard the
+other one takes:
 
-{table(["", "beside", "", "time", "memory"], compared(found))}""")
+{table(["", "the other", "", "time", "memory"], compared(found))}""")
+    steepest = [
+        max((exponent(found[name], key) or 0.0, name) for name in _not_square(found))
+        for key in ("both", "both memory")
+        if _not_square(found)
+    ]
+    if steepest:
+        (time_, slow), (memory, large) = steepest
+        parts.append(f"""Where Regard does not look at all pairs, its largest exponent is {time_:.2f}
+in time ({slow}) and {memory:.2f} in memory ({large}).""")
     parts.append(f"""From how many words on it pays, in time and in memory, beside full attention
 through torch's fused kernel (causal beside causal):
 
 {table(["", "time", "memory"], pays)}""")
     notes = [f"{name}: {how}" for name, how in OTHERWISE.items() if name in found]
     if notes:
-        parts.append(f"Not quite the same: {'; '.join(notes)}. All else of one pattern computes the same.")
+        parts.append(
+            f"Not quite the same: {'; '.join(notes)}. All else of one pattern computes the same."
+        )
     return "\n\n".join(parts)
 
 
@@ -535,7 +557,9 @@ def check(length: int = 1024) -> bool:
         apart = max((one - two).abs().max().item() for one, two in zip(*answers, strict=True))
         same = apart < 1e-4
         good &= same or name in OTHERWISE
-        print(f"{name}: {'the same' if same else OTHERWISE.get(name, 'NOT the same')} ({apart:.1e})")
+        print(
+            f"{name}: {'the same' if same else OTHERWISE.get(name, 'NOT the same')} ({apart:.1e})"
+        )
     return good
 
 

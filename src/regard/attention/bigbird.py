@@ -25,8 +25,8 @@ from torch import Tensor
 from regard.attention.fused import fused
 from regard.attention.kind import Attention, AttentionSpec
 from regard.attention.masks import BigBird, Everything, View, look_around
-from regard.attention.reference import attend
 from regard.attention.pieces import AT_ONCE, InARow, Named, Piece, Places, hiding, look, suits
+from regard.attention.reference import attend
 from regard.errors import ConfigError
 from regard.positions.sites import InAttention, Sizes
 

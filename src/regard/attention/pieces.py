@@ -144,15 +144,16 @@ def _heads(
             queries = [x[piece.row, head, piece.queries] for x in asking]
             yield (
                 piece,
-                [x.unflatten(0, (piece.blocks, -1)) for x in queries],
+                [torch.unflatten(x, 0, (piece.blocks, -1)) for x in queries],
                 [x[piece.row, head] for x in asked],
             )
 
 
 def _weights(q: Tensor, k: Tensor, piece: Piece) -> Tensor:
-    weights = torch.baddbmm(piece.hidden, q, k.mT, alpha=_scale(q)).softmax(-1)
+    hidden = piece.hidden.to(q.dtype)
+    weights = torch.baddbmm(hidden, q, k.mT, alpha=_scale(q)).softmax(-1)
     # Over −∞ alone, the softmax is not a number.
-    return weights.masked_fill_(piece.hidden.isneginf(), 0.0) if piece.lonely else weights
+    return weights.masked_fill_(hidden.isneginf(), 0.0) if piece.lonely else weights
 
 
 def _scale(q: Tensor) -> float:
