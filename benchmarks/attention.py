@@ -227,6 +227,8 @@ def measure(name: str, length: int) -> dict[str, Any]:
         if "alloc" in str(error) or isinstance(error, MemoryError):
             return {"why": f"over {MOST // 2**30} GB"}
         raise
+    except (ValueError, IndexError) as error:  # a peer that does not take this length
+        return {"why": f"refused ({error})", "passes": True}
 
 
 def _measured(attend: Attend | nn.Module, leaves: Sequence[Tensor], toward: Tensor) -> Any:
@@ -284,6 +286,8 @@ class Asked:
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
+
+    def ready(self) -> None:
         self._answer()
 
     def __call__(self, length: int) -> dict[str, Any]:
@@ -315,6 +319,9 @@ def collect(
     """By turns: all engines at a length, round after round; those that are slow only once."""
     say("starting")
     asked = {name: Asked(name, threads) for name in names}
+    for name, each in asked.items():
+        say(f"waiting for {name}")
+        each.ready()
     found: dict[str, Points] = {name: {} for name in names}
     for length in lengths:
         runs: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
@@ -337,7 +344,7 @@ def _why_not(points: Points, limit: float) -> str | None:
     last = list(points.values())[-1:]
     if last and "why" not in last[0] and _seconds(last[0]) > limit:
         return f"the last took over {limit:g} s"
-    return _why(last)
+    return None if last and last[0].get("passes") else _why(last)
 
 
 def _why(runs: Sequence[Mapping[str, Any]]) -> str | None:
@@ -502,8 +509,8 @@ other one takes:
     ]
     if steepest:
         (time_, slow), (memory, large) = steepest
-        parts.append(f"""Where Regard does not look at all pairs, its largest exponent is {time_:.2f}
-in time ({slow}) and {memory:.2f} in memory ({large}).""")
+        parts.append(f"""Where Regard does not look at all pairs, its largest exponent is
+{time_:.2f} in time ({slow}) and {memory:.2f} in memory ({large}).""")
     parts.append(f"""From how many words on it pays, in time and in memory, beside full attention
 through torch's fused kernel (causal beside causal):
 

@@ -148,7 +148,7 @@ class Chosen:
 
     def __iter__(self) -> Iterator[Piece]:
         words, everywhere = len(self.view.keys), self.first * self.block
-        few = max(1, 4 * AT_ONCE // words)  # the fewer, the more often all keys are gone through
+        few = max(1, AT_ONCE // words)
         some = max(1, AT_ONCE // (self.block * self.real.size(2)))
         for row in range(len(self.which)):
             for begin in range(0, everywhere, few):
