@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.attention.memory import saved_sizes
 from torch import Tensor
 
-from regard.attention import side_by_side
+from regard.attention import bigbird
 from regard.attention.bigbird import InBlocks
 from regard.attention.fused import Fused
 from regard.attention.kind import AttentionSpec
@@ -41,17 +41,27 @@ def padding_of(length: int) -> Tensor:
     random=st.integers(0, 3),
     padded=st.booleans(),
     at_once=st.sampled_from([1, 500, 2**20]),
+    in_pieces=st.booleans(),
 )
 def test_equals_the_pattern_applied_densely(
-    length: int, block: int, window: int, first: int, random: int, padded: bool, at_once: int
+    length: int,
+    block: int,
+    window: int,
+    first: int,
+    random: int,
+    padded: bool,
+    at_once: int,
+    in_pieces: bool,
 ) -> None:
-    """Each row as if it were alone."""
+    """Each row as if it were alone; in pieces, and all at once as on other machines."""
     given_ = queries_keys_values(length)
     attention = InBlocks(block, window, first, random, seed=1)
     real = padding_of(length) if padded else torch.ones(B, length, dtype=torch.bool)
     view = look_around(length, CPU, real if padded else None)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(side_by_side, "AT_ONCE", at_once)
+        patch.setattr(bigbird, "AT_ONCE", at_once)
+        if not in_pieces:
+            patch.setattr(bigbird, "suits", lambda *_: False)
         ours = attention(*given_, view, InAttention())
     dense = []
     for row, words in enumerate(real.sum(1).tolist()):

@@ -10,7 +10,7 @@ from tests.attention.memory import saved_sizes
 from torch import Tensor
 
 import regard
-from regard.attention import side_by_side, window
+from regard.attention import window
 from regard.attention.cache import KeyValues
 from regard.attention.fused import Fused
 from regard.attention.kind import Attention, AttentionSpec
@@ -30,9 +30,8 @@ SMALL = {"dim": 16, "heads": 4, "inner": 32, "layers": 2, "dropout": 0.0, "max_l
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that short sequences have several, and not all are asked at once."""
+    """So that short sequences have several."""
     monkeypatch.setattr(window, "BLOCKS", (4, 4))
-    monkeypatch.setattr(side_by_side, "AT_ONCE", 2 * H * K * 8)
 
 
 def attention_of(size: int, dilation: int = 1) -> Attention:
@@ -75,16 +74,27 @@ def assert_same_as_dense(
     causal=st.booleans(),
     past=st.integers(0, 20),
     block=st.sampled_from([1, 3, 4, 8]),
-    at_once=st.sampled_from([1, 500, 2**20]),
+    at_once=st.sampled_from([1, 100, 2**20]),
+    in_pieces=st.booleans(),
 )
 def test_equals_the_same_mask_applied_densely(
-    length: int, size: int, dilation: int, causal: bool, past: int, block: int, at_once: int
+    length: int,
+    size: int,
+    dilation: int,
+    causal: bool,
+    past: int,
+    block: int,
+    at_once: int,
+    in_pieces: bool,
 ) -> None:
+    """On a processor in pieces, on other machines all at once: both are tried here."""
     view = look_back(past, length, CPU) if causal else look_around(length, CPU)
     dilation = min(dilation, size)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(window, "BLOCKS", (block, block))
-        patch.setattr(side_by_side, "AT_ONCE", at_once)
+        patch.setattr(window, "AT_ONCE", at_once)
+        if not in_pieces:
+            patch.setattr(window, "suits", lambda *_: False)
         assert_same_as_dense(
             attention_of(size, dilation), Window(size, dilation), view, InAttention()
         )
@@ -103,7 +113,12 @@ def test_positions_are_those_of_the_whole(position: str, causal: bool, dilation:
 
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("dilation", [1, 3])
-def test_padding_and_documents_are_heeded(dilation: int) -> None:
+@pytest.mark.parametrize("in_pieces", [True, False])
+def test_padding_and_documents_are_heeded(
+    monkeypatch: pytest.MonkeyPatch, dilation: int, in_pieces: bool
+) -> None:
+    if not in_pieces:
+        monkeypatch.setattr(window, "suits", lambda *_: False)
     length = 26
     padding = torch.ones(B, length, dtype=torch.bool)
     padding[0, 11:], padding[1, :3] = False, False
@@ -129,6 +144,16 @@ def test_however_the_numbers_lie_in_memory() -> None:
         torch.autograd.grad(ours.sum(), given), torch.autograd.grad(dense.sum(), given), strict=True
     ):
         assert torch.allclose(one, other, atol=1e-5)
+
+
+@pytest.mark.parametrize(("dtype", "near"), [(torch.float64, 1e-12), (torch.bfloat16, 2e-2)])
+def test_in_other_precisions(dtype: torch.dtype, near: float) -> None:
+    given = [drawn(B, H, 200, K).to(dtype) for _ in range(3)]
+    view = look_back(0, 200, CPU)
+    ours = attention_of(40)(*given, view, InAttention())
+    dense = explain(*given, view.within(Window(40)), InAttention())[0]
+    assert ours.dtype == dtype
+    assert torch.allclose(ours, dense, atol=near)
 
 
 def test_at_its_real_block_size() -> None:

@@ -4,14 +4,17 @@ By blocks of words. A block looks at those beside it (`window`, its own included
 (`global`), and at some that are drawn (`random`); the first look at all. Each word so has the same
 number of keys however long the text is, and any two are two steps apart, by way of the first.
 
-Computed as the paper does (its appendix D): the blocks that a block looks at are put side by side,
-and all blocks of all rows are one batch for the fused kernel. What is drawn depends on the seed and
+Computed as the paper does (its appendix D): the blocks that a block looks at are put side by side;
+on a processor block by block, elsewhere all blocks of all rows as one batch for the fused kernel.
+What is drawn depends on the seed and
 on how many blocks a text has, not on the texts in its batch; it is the same in all heads.
 
 For encoders: a text that grows would have its blocks drawn anew at each word.
 """
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import torch
@@ -21,9 +24,9 @@ from torch import Tensor
 
 from regard.attention.fused import fused
 from regard.attention.kind import Attention, AttentionSpec
-from regard.attention.masks import BigBird, Everything, View
+from regard.attention.masks import BigBird, Everything, View, look_around
+from regard.attention.pieces import AT_ONCE, InARow, Named, Piece, Places, hiding, look, suits
 from regard.attention.reference import attend
-from regard.attention.side_by_side import Chosen, look
 from regard.errors import ConfigError
 from regard.positions.sites import InAttention, Sizes
 
@@ -39,20 +42,34 @@ class InBlocks(Attention):
         if self._covers(blocks):
             return fused(q, k, v, view, position)
         which, there = self._looked_at(view, len(q), blocks)
+        real = self._real(view, len(q), which, there)  # (N, M · block)
+        if suits(q, view, position):
+            return self._in_pieces(q, k, v, view, which, real)
         words = self.first * self.block
         queries = _in_blocks(q, self.block)[:, self.first :].flatten(0, 1).transpose(1, 2)
-        keys, values = (_in_blocks(x, self.block).flatten(0, 1) for x in (k, v))
-        real = self._real(view, len(q), which, there)
+        beside = _across(which, blocks)
+        keys, values = (_in_blocks(x, self.block).flatten(0, 1)[beside] for x in (k, v))
+        keys, values = (x.flatten(1, 2).transpose(1, 2) for x in (keys, values))
         numbers = torch.arange(real.size(1), device=q.device)
         near = View(Everything(), numbers[: self.block], numbers, real)
-        places = Chosen(_across(which, blocks))
-        found = look(queries, keys, values, places, near, position)  # (N, H, block, K)
+        found = fused(queries, keys, values, near, position)  # (N, H, block, K)
         rest = found.transpose(1, 2).reshape(len(q), -1, *found.shape[1::2]).transpose(1, 2)
         if not words:
             return rest[:, :, : q.size(2)]
         everywhere = View(Everything(), view.queries[:words], view.keys, view.padding)
         ahead = fused(q[:, :, :words], k, v, everywhere, position)
         return torch.cat([ahead, rest[:, :, : q.size(2) - words]], dim=2)
+
+    def _in_pieces(
+        self, q: Tensor, k: Tensor, v: Tensor, view: View, which: Tensor, real: Tensor
+    ) -> Tensor:
+        lacking = -k.size(2) % self.block
+        if lacking:  # blocks are whole, and the last is filled with what nobody sees
+            padding = self._words(view, len(q))
+            view = look_around(k.size(2) + lacking, k.device, F.pad(padding, (0, lacking)))
+            q, k, v = (F.pad(x, (0, 0, 0, lacking)) for x in (q, k, v))
+        pieces = Chosen(self.block, self.first, which, real.view(*which.shape[:2], -1), view)
+        return look(q, k, v, pieces)[:, :, : q.size(2) - lacking]
 
     def explain(
         self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
@@ -104,14 +121,54 @@ class InBlocks(Attention):
         drawn = self._pattern(length).drawn
         return F.pad(drawn, (0, 0, 0, blocks - len(drawn)), value=-1)[self.first :]
 
+    def _words(self, view: View, batch: int) -> Tensor:
+        """Which keys are words: (B, S)."""
+        if view.padding is not None:
+            return view.padding
+        return torch.ones_like(view.keys, dtype=torch.bool).expand(batch, -1)
+
     def _real(self, view: View, batch: int, which: Tensor, there: Tensor) -> Tensor:
         """Whether the keys of the blocks looked at are words: (N, M · block)."""
-        real = view.padding
-        if real is None:
-            real = torch.ones_like(view.keys, dtype=torch.bool).expand(batch, -1)
+        real = self._words(view, batch)
         rows = F.pad(real, (0, -real.size(1) % self.block)).reshape(batch, -1, self.block)
         found = rows.flatten(0, 1)[_across(which, rows.size(1))]  # (N, M, block)
         return (found & there.flatten(0, 1)[..., None]).flatten(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """The blocks as pieces, row by row: the first, that look at all, by a few words; then some
+    blocks at a time, each with those it looks at."""
+
+    block: int
+    first: int
+    which: Tensor  # (B, blocks − first, M)
+    real: Tensor  # (B, blocks − first, M · block)
+    view: View
+
+    def __iter__(self) -> Iterator[Piece]:
+        words, everywhere = len(self.view.keys), self.first * self.block
+        few = max(1, AT_ONCE // words)
+        some = max(1, AT_ONCE // (self.block * self.real.size(2)))
+        for row in range(len(self.which)):
+            for begin in range(0, everywhere, few):
+                queries = slice(begin, min(begin + few, everywhere))
+                every = InARow(slice(None), words, words)
+                yield self._piece(row, queries, 1, every, self._padding(row))
+            for begin in range(0, self.which.size(1), some):
+                which, real = (x[row, begin : begin + some] for x in (self.which, self.real))
+                start = everywhere + begin * self.block
+                queries = slice(start, start + len(which) * self.block)
+                yield self._piece(row, queries, len(which), Named(which, self.block), real)
+
+    def _padding(self, row: int) -> Tensor:
+        padding = self.view.padding
+        return torch.ones(1, 1, dtype=torch.bool) if padding is None else padding[row, None]
+
+    def _piece(self, row: int, queries: slice, blocks: int, keys: Places, real: Tensor) -> Piece:
+        if real.all():
+            return Piece(row, queries, blocks, keys, torch.zeros(1, 1, 1))
+        return Piece(row, queries, blocks, keys, hiding(real[:, None]), lonely=True)
 
 
 def _in_blocks(x: Tensor, block: int) -> Tensor:

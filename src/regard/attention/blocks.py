@@ -6,6 +6,7 @@ of a block. Words on both sides of a border never meet here; other layers must b
 (`alternating`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -38,11 +39,14 @@ class Blocks(Attention):
         self.size = size
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
-        answers = []
-        for asking, offered in self._blocks(view):
-            part = view.part(asking, offered)
-            own = (q[:, :, asking], k[:, :, offered], v[:, :, offered])
-            answers.append(fused(*own, part, position))
+        blocks = self._blocks(view)
+        asking, offered = zip(*blocks, strict=True)
+        # Split at once: a slice of its own for each would send back a gradient of the whole length.
+        own = zip(_split(q, asking), _split(k, offered), _split(v, offered), strict=True)
+        answers = [
+            fused(*each, view.part(*block), position)
+            for each, block in zip(own, blocks, strict=True)
+        ]
         return torch.cat(answers, dim=2)
 
     def explain(
@@ -78,6 +82,12 @@ class Blocks(Attention):
             )
             for start in range(first // self.size * self.size, until, self.size)
         ]
+
+
+def _split(x: Tensor, parts: Sequence[slice]) -> tuple[Tensor, ...]:
+    """Parts that stand one behind the other."""
+    whole = x[:, :, parts[0].start : parts[-1].stop]
+    return torch.split(whole, [each.stop - each.start for each in parts], dim=2)
 
 
 class Spec(AttentionSpec):

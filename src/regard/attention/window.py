@@ -2,16 +2,18 @@
 
     i may look at j where |i − j| ≤ size and dilation divides i − j; in a decoder, never ahead
 
-Computed in blocks: so many queries in a row look at the keys that any of them may see, which are a
-view of the keys and no copy, and all blocks of all rows are one batch for the fused kernel. Nothing
-of the size T × S is ever made. Words that are `dilation` apart see only one another: they are a row
-of their own, of which the window is the plain one.
+Computed in blocks of queries in a row, with the keys that any of them may see: piece by piece on a
+processor, which takes them from where they are; elsewhere, and where a bias is added, all blocks of
+all rows as one batch for the fused kernel. Nothing of the size T × S is ever made. Words that are
+`dilation` apart see only one another: they are a row of their own, of which the window is the plain
+one.
 
 Rows:   x (B, H, S, K) → (R, L, H, K)            R = B · dilation, L = S / dilation
 Blocks: queries (N, H, block, K), keys (N, H, before + block + after, K)      N = R · L / block
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import torch
@@ -24,10 +26,10 @@ from regard.attention.cache import SLACK, KeyValues
 from regard.attention.fused import fused
 from regard.attention.kind import ALL, Attention, AttentionSpec
 from regard.attention.masks import Causal, View, Window
-from regard.attention.side_by_side import Overlapping, look
+from regard.attention.pieces import AT_ONCE, InARow, Piece, hiding, look, suits
 from regard.positions.sites import InAttention, Sizes
 
-BLOCKS = (32, 128)  # queries at a time, at least and at most
+BLOCKS = (32, 64)  # queries at a time, at least and at most
 
 
 class Windowed(Attention):
@@ -39,13 +41,14 @@ class Windowed(Attention):
         cut = Blocks.of(self.window, view)
         if k.size(2) <= cut.reach * cut.dilation:  # one block would hold them all
             return fused(q, k, v, self._narrowed(view), position)
+        if suits(q, view, position):
+            return look(q, k, v, Neighbours(cut, self._narrowed(view), len(q)))
         # What nobody sees any more goes, and the rest of the past asks too, to nobody's use.
         words = q.size(2)
         seen = min(k.size(2), words + self.window.size)
         q, k, v = F.pad(q, (0, 0, seen - words, 0)), k[:, :, -seen:], v[:, :, -seen:]
         near = cut.view(self._narrowed(view.of_last(seen)), len(q))
-        places = Overlapping(cut.reach, cut.block)
-        found = look(cut.queries(q), cut.line(k), cut.line(v), places, near, position)
+        found = fused(cut.queries(q), cut.keys(k), cut.keys(v), near, position)
         return cut.joined(found, len(q))[:, :, seen - words : seen]
 
     def explain(
@@ -86,8 +89,7 @@ class Blocks:
     def of(cls, window: Window, view: View) -> "Blocks":
         each_way = window.size // window.dilation
         after = 0 if isinstance(view.structure, Causal) else each_way
-        # Small blocks take the same keys more often, large ones look at more in vain: measured,
-        # about half the window is best.
+        # Small blocks take the same keys more often, large ones look at more in vain.
         least, most = BLOCKS
         block = min(most, max(least, each_way // 2 // least * least))
         return cls(each_way, after, block, window.dilation)
@@ -101,9 +103,10 @@ class Blocks:
         rows = self._rows(x)
         return rows.reshape(-1, self.block, *rows.shape[2:]).transpose(1, 2)
 
-    def line(self, x: Tensor) -> Tensor:
+    def keys(self, x: Tensor) -> Tensor:
         """Rows stand one behind the other; whatever of a neighbour comes into view is hidden."""
-        return F.pad(self._rows(x).flatten(0, 1), (0, 0, 0, 0, self.before, self.after))
+        line = F.pad(self._rows(x).flatten(0, 1), (0, 0, 0, 0, self.before, self.after))
+        return line.unfold(0, self.reach, self.block).transpose(2, 3)
 
     def joined(self, found: Tensor, batch: int) -> Tensor:
         """From (N, H, block, K) to (B, H, S, K), S filled up to whole blocks."""
@@ -113,18 +116,16 @@ class Blocks:
 
     def view(self, view: View, batch: int) -> View:
         """Who may look at whom within blocks: places count from the first key that one sees."""
-        keys = torch.arange(self.reach, device=view.keys.device) * self.dilation
         real = view.padding
         if real is None:
             real = torch.ones_like(view.keys, dtype=torch.bool).expand(batch, -1)
-        documents = view.documents
-        return View(
-            view.structure,
-            keys[self.before : self.before + self.block],
-            keys,
-            self._beside(real, False),
-            None if documents is None else self._beside(documents, -1),
-        )
+        documents = None if view.documents is None else self._beside(view.documents, -1)
+        return replace(self.alike(view), padding=self._beside(real, False), documents=documents)
+
+    def alike(self, view: View) -> View:
+        """The same for all blocks, as far as structure goes."""
+        keys = torch.arange(self.reach, device=view.keys.device) * self.dilation
+        return View(view.structure, keys[self.before : self.before + self.block], keys)
 
     def _beside(self, of_keys: Tensor, nothing: int) -> Tensor:
         """What is known of each key (B, S), block by block: (N, reach)."""
@@ -141,6 +142,74 @@ class Blocks:
     @property
     def _step(self) -> int:
         return self.block * self.dilation
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """The blocks as pieces. Where all keys of a block are there, and none is hidden but by the
+    structure, several are one piece; where the text begins or ends there are fewer keys."""
+
+    cut: Blocks
+    view: View
+    rows: int
+
+    def __iter__(self) -> Iterator[Piece]:
+        alike = self.cut.alike(self.view).visible
+        assert alike is not None
+        hidden = hiding(alike)
+        for row in range(self.rows):
+            for first in range(self.cut.dilation):
+                for begin, blocks in self._runs(first):
+                    yield self._piece(row, begin, blocks, alike, hidden)
+
+    def _runs(self, first: int) -> Iterator[tuple[int, int]]:
+        """Where pieces of the words first, first + dilation … begin, and of how many blocks."""
+        cut, view = self.cut, self.view
+        known = view.padding is not None or view.documents is not None
+        most = 1 if known else max(1, AT_ONCE // (cut.block * cut.reach))
+        step = cut.block * cut.dilation
+        begin = first
+        while begin < len(view.queries):
+            whole = 0
+            if self._past + begin >= cut.before * cut.dilation:
+                left = len(view.queries) - begin - cut.after * cut.dilation
+                whole = min(most, left // step)
+            yield begin, max(1, whole)
+            begin += max(1, whole) * step
+
+    def _piece(self, row: int, begin: int, blocks: int, alike: Tensor, hidden: Tensor) -> Piece:
+        cut, apart, past = self.cut, self.cut.dilation, self._past
+        words = len(self.view.queries)
+        until = min(words, begin + blocks * cut.block * apart)
+        asking = min(cut.block, len(range(begin, until, apart)))  # of each block
+        lacking = max(0, cut.before - (past + begin) // apart)
+        keys = range(
+            past + begin - (cut.before - lacking) * apart,
+            min(past + words, past + until + cut.after * apart),
+            apart,
+        )
+        reach = min(len(keys), cut.reach - lacking)
+        seen = slice(lacking, lacking + reach)
+        places = InARow(slice(keys.start, keys.stop, apart), reach, cut.block)
+        queries = slice(begin, until, apart)
+        special = self._special(row, slice(past + begin, past + until, apart), places.within)
+        if special is None:
+            return Piece(row, queries, blocks, places, hidden[:asking, seen])
+        visible = alike[:asking, seen] & special
+        return Piece(row, queries, blocks, places, hiding(visible), lonely=True)
+
+    def _special(self, row: int, queries: slice, keys: slice) -> Tensor | None:
+        """What only these words may see of one another; None where that is no less than alike."""
+        padding, documents = self.view.padding, self.view.documents
+        real = None if padding is None or padding[row, keys].all() else padding[row, None, keys]
+        if documents is None:
+            return real
+        same = documents[row, queries, None] == documents[row, None, keys]
+        return same if real is None else same & real
+
+    @property
+    def _past(self) -> int:
+        return len(self.view.keys) - len(self.view.queries)
 
 
 class Spec(AttentionSpec):

@@ -1,0 +1,64 @@
+"""The local window beside the package local-attention and Hugging Face's Longformer."""
+
+import math
+
+import torch
+from local_attention import LocalAttention
+from torch import Tensor
+from transformers import LongformerConfig
+from transformers.models.longformer.modeling_longformer import LongformerSelfAttention
+
+from regard.attention.kind import AttentionSpec
+from regard.attention.masks import look_around, look_back
+from regard.positions.sites import InAttention, Sizes
+
+LENGTH, WINDOW, HEADS, SIZE = 192, 16, 2, 8
+CPU = torch.device("cpu")
+
+
+def ours(given: list[Tensor], causal: bool) -> Tensor:
+    spec = AttentionSpec.model_validate({"kind": "window", "size": WINDOW})
+    view = look_back(0, LENGTH, CPU) if causal else look_around(LENGTH, CPU)
+    attention = spec.build(Sizes(HEADS * SIZE, HEADS, SIZE, LENGTH))
+    found: Tensor = attention(*given, view, InAttention())
+    return found
+
+
+def drawn() -> list[Tensor]:
+    chance = torch.Generator().manual_seed(1)
+    shape = (2, HEADS, LENGTH, SIZE)
+    return [torch.randn(shape, generator=chance).requires_grad_() for _ in range(3)]
+
+
+def assert_same(one: Tensor, other: Tensor, given: list[Tensor]) -> None:
+    """Answers and gradients."""
+    assert torch.allclose(one, other, atol=1e-5)
+    toward = torch.linspace(-1, 1, one.numel()).view_as(one)
+    for mine, theirs in zip(
+        torch.autograd.grad((one * toward).sum(), given),
+        torch.autograd.grad((other * toward).sum(), given),
+        strict=True,
+    ):
+        assert torch.allclose(mine, theirs, atol=1e-5)
+
+
+def test_local_attention() -> None:
+    for causal in (True, False):
+        ahead = 0 if causal else 1
+        theirs = LocalAttention(
+            WINDOW, causal=causal, exact_windowsize=True, look_backward=1, look_forward=ahead
+        )
+        given = drawn()
+        assert_same(ours(given, causal), theirs(*given), given)
+
+
+def test_longformer() -> None:
+    config = LongformerConfig(
+        hidden_size=HEADS * SIZE, num_attention_heads=HEADS, attention_window=[2 * WINDOW]
+    )
+    layer = LongformerSelfAttention(config, layer_id=0)
+    given = drawn()
+    q, k, v = (x.transpose(1, 2) for x in given)
+    weights = layer._sliding_chunks_query_key_matmul(q / math.sqrt(SIZE), k, WINDOW).softmax(-1)
+    theirs = layer._sliding_chunks_matmul_attn_probs_value(weights, v, WINDOW)
+    assert_same(ours(given, causal=False), theirs.transpose(1, 2), given)
