@@ -7,20 +7,15 @@ a process of its own, two at a time, on the same data with the same tokeniser, a
 number of tokens of a text. Its best weights on dev are scored on test: perplexity of the summaries'
 tokens, and ROUGE-L of greedy summaries. The first sentence of each text stands beside them. Rows
 whose runs are in the folder of --keep are not trained again.
-
-Then the decoders of two rows take a step of training on one text of 11,000 tokens, each in a
-process of its own: the time, and the most memory that the process ever had.
 """
 
 import argparse
 import json
 import os
 import re
-import resource
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -41,8 +36,6 @@ ROWS: Mapping[str, tuple[str, float, float, int]] = {
     "and experts (there 128, here 8)": ("experts", 1.93, 37.9, 11_000),
     "and more experts (there 256, here 32)": ("more-experts", 1.90, 38.8, 7_500),
 }
-LONG = {"decoder only": "decoder", "with memory-compressed attention": "memory"}
-SUMMARY = 100  # tokens, of the long text
 
 
 def main() -> None:
@@ -51,13 +44,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="updates of each row, instead of minutes")
     parser.add_argument("--data", choices=list(CHANGES), default="debian-summaries")
     parser.add_argument("--keep", type=Path, help="a folder for runs, used again where there")
-    parser.add_argument("--tokens", type=int, default=11_000, help="of the one long text")
     parser.add_argument("--write", action="store_true", help="into docs/")
-    parser.add_argument("--long", help=argparse.SUPPRESS)  # in a process of its own
     options = parser.parse_args()
-    if options.long:
-        print(json.dumps(long_step(options.long, options.tokens)))
-        return
     with tempfile.TemporaryDirectory() as folder:
         home = (options.keep or Path(folder)).absolute()
         home.mkdir(parents=True, exist_ok=True)
@@ -82,14 +70,12 @@ def measured(options: argparse.Namespace, home: Path) -> dict[str, Any]:
 
     with ThreadPoolExecutor(AT_ONCE) as several:
         rows = dict(zip(ROWS, several.map(row, ROWS), strict=True))
-    long = {name: _in_its_own_process(recipe, options.tokens) for name, recipe in LONG.items()}
     return {
         "machine": machine(),
         "data": options.data,
         "budget": budget.replace("-", " "),
         "rows": rows,
         "lead": lead,
-        "long": {"tokens": options.tokens, "rows": long},
     }
 
 
@@ -130,42 +116,6 @@ def leading(recipe: str, changes: Sequence[str]) -> dict[str, Any]:
     sentences = [re.split(r"(?<=[.!?])\s", text)[0] for text in prepared.test.texts(0)]
     found = score_summaries(sentences, list(prepared.test.references()))
     return {"rouge1": found.rouge1, "rouge2": found.rouge2, "rouge_l": found.rouge_l}
-
-
-def long_step(recipe: str, tokens: int) -> dict[str, float]:
-    """A step of training on one text of so many tokens: seconds of the second, and most memory."""
-    import torch
-
-    from regard.data.batches.pairs import Example, collate
-    from regard.models.kind import parameter_count
-    from regard.training.objectives import answer
-    from regard.training.recipe import read_recipe
-
-    torch.set_num_threads(AT_ONCE)
-    os.chdir(ROOT)
-    length = tokens + SUMMARY + 8
-    spec = read_recipe(Path(_recipe(recipe)), [f"model.max_length={length}"]).model
-    torch.manual_seed(1)
-    vocabulary = 8000
-    model = spec.build(vocabulary)
-    optimiser = torch.optim.Adam(model.parameters())
-    words = [torch.randint(4, vocabulary, (size,)).tolist() for size in (tokens, SUMMARY)]
-    batch = collate([Example(*words)], filler=0)
-    for _ in range(2):
-        began = time.perf_counter()
-        optimiser.zero_grad()
-        (answer(model, batch, smoothing=0.0) / SUMMARY).backward()  # type: ignore[arg-type]
-        optimiser.step()
-        seconds = time.perf_counter() - began
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return {"seconds": seconds, "bytes": most, "parameters": parameter_count(model)}
-
-
-def _in_its_own_process(recipe: str, tokens: int) -> dict[str, float]:
-    command = [sys.executable, __file__, "--long", recipe, "--tokens", str(tokens)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
 
 
 def _recipe(name: str) -> str:
@@ -213,10 +163,6 @@ def shown(result: Mapping[str, Any]) -> str:
     first = next(iter(result["rows"].values()))
     head = ["", "tokens read", "parameters", "steps", "perplexity", "ROUGE-L"]
     lecture = ["lecture: perplexity / ROUGE-L", "read there"]
-    long = [
-        [name, f"{each['seconds']:.1f} s", f"{each['bytes'] / 2**30:.2f} GB"]
-        for name, each in result["long"]["rows"].items()
-    ]
     best = min(result["rows"], key=lambda name: result["rows"][name]["perplexity"])
     highest = max(result["rows"], key=lambda name: result["rows"][name]["rouge_l"])
     return f"""## Documents
@@ -228,12 +174,7 @@ models (Liu et al. 2018): their order is to be compared, not their size.
 
 {table([*head, *lecture], rows)}
 
-Here the lowest perplexity is that of *{best}*, the highest ROUGE-L that of *{highest}*.
-
-A step of training (forward, backward, Adam) on one text of {result["long"]["tokens"]:,} tokens and
-a summary of {SUMMARY}, {AT_ONCE} threads; memory is the most that the process ever had.
-
-{table(["", "a step", "memory"], long)}"""
+Here the lowest perplexity is that of *{best}*, the highest ROUGE-L that of *{highest}*."""
 
 
 if __name__ == "__main__":
