@@ -62,15 +62,12 @@ class Named:
     size: int
 
     def take(self, x: Tensor) -> Tensor:
-        found = self._blocks(x).index_select(0, self.which.flatten())
+        found = x.unflatten(0, (-1, self.size)).index_select(0, self.which.flatten())
         return found.view(len(self.which), -1, x.size(1))
 
     def add(self, x: Tensor, weights: Tensor, words: Tensor, scale: float) -> None:
-        part = (weights.mT @ words).view(self.which.numel(), -1)
-        self._blocks(x).index_add_(0, self.which.flatten(), part, alpha=scale)
-
-    def _blocks(self, x: Tensor) -> Tensor:
-        return x.view(-1, self.size * x.size(1))
+        part = (weights.mT @ words).view(-1, self.size, x.size(1))
+        x.unflatten(0, (-1, self.size)).index_add_(0, self.which.flatten(), part, alpha=scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +103,6 @@ def hiding(visible: Tensor) -> Tensor:
 class _InPieces(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, pieces: Iterable[Piece]) -> Tensor:
-        q, k, v = (x.contiguous() for x in (q, k, v))
         ctx.save_for_backward(q, k, v)
         ctx.pieces = pieces
         found = torch.empty_like(q)
@@ -123,7 +119,7 @@ class _InPieces(torch.autograd.Function):
         of_q, of_k, of_v = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
         scale = _scale(q)
         for piece, (asking, wanted, into), (k_, v_, of_k_, of_v_) in _heads(
-            ctx.pieces, (q, toward.contiguous(), of_q), (k, v, of_k, of_v)
+            ctx.pieces, (q, toward, of_q), (k, v, of_k, of_v)
         ):
             keys, places = piece.keys.take(k_), piece.keys
             weights = _weights(asking, keys, piece)
