@@ -122,8 +122,11 @@ def test_all_that_applies_is_proven(call, folder: Path, recipe: str, attention: 
 def test_what_cannot_go_together_is_refused(
     call, folder: Path, tmp_path: Path, changes: list[str], sentence: str
 ) -> None:
-    run = tmp_path / "run"
-    answer = call("train", folder / "text.yaml", *changes, "--run", run)
+    run, prepared = tmp_path / "run", tmp_path / "prepared"
+    answer = call(
+        "train", folder / "text.yaml", *changes, f"data.prepared={prepared}", "--run", run
+    )
     assert answer.code == 1
     assert sentence in answer.err
     assert not run.exists()
+    assert not prepared.exists(), "hours of preparing come after"

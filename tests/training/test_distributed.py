@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from safetensors.torch import load_file
 
 from regard import runs
@@ -18,7 +19,7 @@ from regard.data.batches.pairs import Example, collate
 from regard.errors import ConfigError
 from regard.models.encoder_decoder import Spec
 from regard.training import metrics
-from regard.training.checkpoint import newest_first
+from regard.training.checkpoint import TENSORS, newest_first
 from regard.training.distributed import World
 from regard.training.objectives import predict
 from regard.training.recipe import Recipe, read_recipe
@@ -28,6 +29,7 @@ MakeRecipe = Callable[..., Recipe]
 
 STEPS, LONGER = 6, "training.steps=9"
 WHOLE, SHARDED = "training.sharded=false", "training.sharded=true"
+SPREAD = "training.spread_experts=true"
 ENDLESS = (
     "training.steps=100000",
     "training.evaluation.every=100000",
@@ -269,3 +271,33 @@ def test_two_learn_what_one_learns_with_experts_that_only_one_of_them_asks(
 def claims(run: Path) -> list[int]:
     """How often words were given to experts, step by step."""
     return [each["claims"] for each in metrics.read(run) if "norm" in each]
+
+
+UNEVEN = (  # two of the five experts are the first process's, three the second's
+    "model.feed_forward={kind: experts, experts: 5, top: 2, balance: 0, jitter: 0, of: gated}",
+    "model.layers=1",
+    "training.steps=5",
+    "training.evaluation.every=5",
+)
+
+
+def test_two_to_whose_experts_words_travel_go_on_as_one_would(recipe: Path, tmp_path: Path) -> None:
+    alone, two = tmp_path / "alone", tmp_path / "two"
+    train(read_recipe(recipe, UNEVEN), alone)
+    shutil.copytree(alone, two)
+    shutil.rmtree(newest_first(two)[0])  # those steps are to be taken again
+    ended(launched("resume", two, SPREAD), code=0)
+    assert_alike(two, alone)
+    assert_same_experts(newest_first(two)[0], newest_first(alone)[0])
+
+
+def assert_same_experts(place: Path, other: Path) -> None:
+    """In checkpoints that are alike: one file, of the same tensors."""
+    assert {path.name for path in place.iterdir()} == {path.name for path in other.iterdir()}
+    tensors, others = (load_file(each / TENSORS) for each in (place, other))
+    assert {name: t.shape for name, t in tensors.items()} == {
+        name: t.shape for name, t in others.items()
+    }
+    for name in tensors:
+        if ".experts." in name:
+            torch.testing.assert_close(tensors[name], others[name], rtol=0, atol=1e-5)

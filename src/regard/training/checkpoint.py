@@ -11,6 +11,7 @@ taken; a damaged one is named and passed over.
 Where the weights are in parts, each process writes its own, `shard-00001-….safetensors` and so on,
 by torch's distributed checkpoint. That also reads: parts into other parts, or into whole tensors,
 so that a run goes on with another number of processes. Its safetensors storage knows no pickles.
+Where experts are spread, the leading process is sent what it has not, and writes all.
 """
 
 import hashlib
@@ -41,6 +42,7 @@ from regard.errors import OutputError, RunError
 from regard.files import sync_folder, write_whole
 from regard.training.distributed import World
 from regard.training.learner import Learner
+from regard.training.spreading import brought_to_leader
 
 FOLDER, TENSORS, NUMBERS = "checkpoints", "state.safetensors", "state.json"
 DAMAGED = (OSError, ValueError, KeyError, TypeError)  # what reading half of something may raise
@@ -163,6 +165,8 @@ def _write_tensors(learner: Learner, partial: Path) -> dict[str, str]:
             tensors |= {f"optimiser.{number}.{index}.{key}": value for key, value in state.items()}
     if learner.sharded:
         return _write_parts(tensors, partial, learner.world)
+    if learner.spread:
+        tensors = brought_to_leader(tensors, learner.world)
     if not learner.world.leads:
         return {}
     data = save_tensors({name: tensor.cpu().contiguous() for name, tensor in tensors.items()})
@@ -244,7 +248,7 @@ def _put(learner: Learner, members: list[list[list[int]]], place: Path) -> None:
     # Rates and such are the recipe's, which may have been changed on purpose.
     if members != [_members(each) for each in learner.optimisers]:
         raise RunError(f"{place}: the optimiser is not the one that it was saved from.")
-    targets = {name: tensor for name, tensor in weights.items() if name in stored}
+    targets = {name: t for name, t in weights.items() if name in stored and not t.is_meta}
     states = [_state(each, n, stored) for n, each in enumerate(learner.optimisers)]
     for number, state in enumerate(states):
         for index, tensors in state.items():
@@ -266,6 +270,8 @@ def _state(
     for name, each in _under(stored, f"optimiser.{number}").items():
         index, _, key = name.partition(".")
         weight = weights[int(index)]
+        if weight.is_meta:  # another process has it, and its state
+            continue
         room = torch.zeros_like(weight) if weight.shape == each.size else _room(each)
         state.setdefault(int(index), {})[key] = room
     return state

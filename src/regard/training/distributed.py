@@ -10,7 +10,7 @@ word; where several have the same to say, one says it.
 
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -90,13 +90,21 @@ class World:
                 if self.leads == leaders_turn:
                     yield
 
-    def spread(self, module: nn.Module, sharded: bool) -> nn.Module:
-        """The module, with gradients averaged over all processes after each backward pass."""
+    def spread(self, module: nn.Module, sharded: bool, apart: Collection[str] = ()) -> nn.Module:
+        """The module, with gradients averaged over all processes after each backward pass.
+
+        `apart` are parameters that only one process has, by name.
+        """
         if self.size == 1:
             return module
         if sharded:
             shard(module, self.device, self.size)
             return module
+        shared = (p for name, p in module.named_parameters() if name not in apart)
+        if not any(parameter.requires_grad for parameter in shared):
+            return module
+        leave_out = DistributedDataParallel._set_params_and_buffers_to_ignore_for_model
+        leave_out(module, list(apart))  # type: ignore[no-untyped-call]
         ids = [self.device.index or 0] if self.device.type == "cuda" else None
         # Buffers are tables that never change; gradients stay where they were summed.
         return DistributedDataParallel(

@@ -8,7 +8,7 @@ an update (dropout) follows from the seed, the step and the rank: there is no ra
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
@@ -28,6 +28,7 @@ from regard.training.lanes import Lanes
 from regard.training.rates import factors, freeze, set_rates
 from regard.training.sharding import assembled, whole
 from regard.training.spec import TrainingSpec
+from regard.training.spreading import brought_together, held_alone, spread_experts
 
 
 class Batch(Protocol):
@@ -82,11 +83,19 @@ class Learner:
         self.borrowed = borrowed  # parameters of another run, which checkpoints leave out
         freeze(model, spec.freeze)
         self.sharded = spec.sharded and world.size > 1
+        self.spread = spec.spread_experts and world.size > 1
+        if spec.spread_experts:
+            spread_experts(model, world)
         self._with_loss = _WithLoss(model, loss)
-        self.module = world.spread(self._with_loss, self.sharded)
+        alone = held_alone(self._with_loss)
+        self.module = world.spread(self._with_loss, self.sharded, alone)
         self.optimisers = spec.optimiser.build(model)
         set_rates(self.optimisers, factors(model, spec.layer_decay, spec.rates))
         self.parameters = [each for each in model.parameters() if each.requires_grad]
+        # Of these only one process has each, and so its gradient; of those all have all.
+        self.alone = [each for each in alone.values() if each.requires_grad]
+        others = set(alone.values())
+        self.shared = [each for each in self.parameters if each not in others]
         self.lanes = Lanes(self._loss, self.parameters)
         self.average = Average(model, spec.average) if spec.average else None
         self.work = 0.0  # floating-point operations for a token, counted before the first update
@@ -113,7 +122,7 @@ class Learner:
             self._count_work(batches[0])
         self._begin(step, epoch)
         own_loss = self._backward(batches, tokens)
-        norm = float(whole(nn.utils.clip_grad_norm_(self.parameters, self.spec.clip)))
+        norm = self._clip()
         own_aside, own_counts = self._with_loss.heard()
         loss, aside, stops, clock, *counts = world.sums(
             [
@@ -160,7 +169,19 @@ class Learner:
             # The processes' gradients are averaged, and a sum is wanted: × their number.
             torch.autograd.backward(loss * (world.size / tokens))
             total += float(loss.detach())
+        # What has met the words of all processes is a sum already.
+        for gradient in _gradients(self.alone):
+            gradient /= world.size
         return total
+
+    def _clip(self) -> float:
+        """The norm of the whole gradient, which is made shorter where it is too long."""
+        norm = nn.utils.get_total_norm(_gradients(self.shared))
+        if self.spread:
+            own = nn.utils.get_total_norm(_gradients(self.alone))
+            norm = (norm.square() + self.world.sums([float(own) ** 2])[0]).sqrt()
+        nn.utils.clip_grads_with_norm_(self.parameters, self.spec.clip, norm)
+        return float(whole(norm))
 
     def _lanes(self, batch: Batch) -> int:
         alone_on_cpu = self.world.size == 1 and self.world.device.type == "cpu"
@@ -202,7 +223,7 @@ class Learner:
         """The model as it should be judged: averaged if asked for, without dropout."""
         self.model.eval()
         averaged = nullcontext() if self.average is None else self.average.in_place()
-        whole_model = assembled(self.module) if self.sharded else nullcontext()
+        whole_model = assembled(self.module) if self.sharded else brought_together(self.model)
         with averaged, whole_model:
             yield self.model
 
@@ -237,6 +258,10 @@ class _WithLoss(nn.Module):
 
     def forget(self) -> None:
         self._heard.clear()
+
+
+def _gradients(parameters: Iterable[nn.Parameter]) -> list[Tensor]:
+    return [each.grad for each in parameters if each.grad is not None]
 
 
 def _seed_generators(device: torch.device, seed: int) -> None:

@@ -67,6 +67,9 @@ class TrainingSpec(Spec):
     sharded: bool = Field(
         False, description="spread weights and optimiser over the processes (FSDP2)"
     )
+    spread_experts: bool = Field(
+        False, description="each process keeps some of the experts, and words travel to them"
+    )
     evaluation: EvaluationSpec = Field(EvaluationSpec(), description="looks at the dev data")
     checkpoint_every: int = Field(200, gt=0, description="steps between checkpoints")
     keep_checkpoints: int = Field(2, gt=0, description="how many of the last are kept")
@@ -82,6 +85,15 @@ class TrainingSpec(Spec):
     def _not_both(self) -> Self:
         if self.steps is not None and self.budget is not None:
             raise ValueError("give steps or a budget of time, not both")
+        return self
+
+    @model_validator(mode="after")
+    def _one_way_to_spread(self) -> Self:
+        if self.sharded and self.spread_experts:
+            raise ValueError(
+                "'sharded' cuts up all weights and 'spread_experts' gives whole experts to "
+                "processes; they do not go together, so leave one of them out"
+            )
         return self
 
     def updates(self, steps_done: int, progress: float) -> float:

@@ -19,6 +19,7 @@ from torch import Tensor
 from regard import machine, runs
 from regard.config import plain, write_yaml
 from regard.data.prepare import Prepared, prepare
+from regard.data.tokenizer import SPECIAL
 from regard.errors import ConfigError, Interrupted, OutputError, RunError
 from regard.files import write_all_whole
 from regard.models.kind import parameter_count, trained_count
@@ -140,6 +141,7 @@ def _train(
 
 
 def prepare_data(recipe: Recipe, where: World, report: Reporter) -> Prepared:
+    _refuse_what_cannot_be_built(recipe)
     with where.leader_first(), report.counting("records") as progress:
         prepared = prepare(
             recipe.data,
@@ -162,6 +164,12 @@ def prepare_data(recipe: Recipe, where: World, report: Reporter) -> Prepared:
             f"this text: is it the right one, and trained on such text?"
         )
     return prepared
+
+
+def _refuse_what_cannot_be_built(recipe: Recipe) -> None:
+    """Parts that do not go together are told before hours of preparing, not after."""
+    with torch.device("meta"):
+        recipe.model.meant_for(recipe.job.does).build(vocabulary=len(SPECIAL))
 
 
 def build_learner(

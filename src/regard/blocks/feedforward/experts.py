@@ -17,7 +17,7 @@ Claims are heard by place, not row by row: what becomes of a word never depends 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
 import torch
@@ -30,6 +30,11 @@ from regard.blocks.feedforward import FeedForwardSpec
 from regard.config import kind_field
 
 LEVELS = 2**15  # either side of zero, of the 16 bits that a jitter is drawn from
+
+# Words that stand together by expert (M, D), how many each expert here is given → their answers
+Ask = Callable[[Tensor, list[int]], Tensor]
+# The same of all experts, wherever they are, by way of who asks those that are here
+Journey = Callable[[Tensor, Tensor, Ask], Tensor]
 
 
 class Experts(nn.Module):
@@ -47,6 +52,8 @@ class Experts(nn.Module):
         self.experts = nn.ModuleList(experts)
         self.top = top
         self.capacity, self.balance, self.jitter = capacity, balance, jitter
+        self.here = range(len(experts))  # which of them are in this process
+        self.journey: Journey | None = None  # takes words to the others, and brings answers back
 
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         """x (B, T, D) → (B, T, D); what is known not to be real (B, T) is given to no expert."""
@@ -77,7 +84,7 @@ class Experts(nn.Module):
             order, given = self._admitted(order, wanted)
             say_aside(self._aside(suits, wanted, given))
         whose = order // self.top
-        said = self._by_expert(words[whose], given.tolist()) * gates.flatten()[order, None]
+        said = self._said(words[whose], given) * gates.flatten()[order, None]
         return said.new_zeros(words.shape).index_add(0, whose, said)
 
     def _suits(self, words: Tensor) -> Tensor:
@@ -115,9 +122,16 @@ class Experts(nn.Module):
         overflowed = claims - int(given.sum())
         return Aside(self.balance * evenness, {"claims": claims, "overflowed": overflowed})
 
-    def _by_expert(self, words: Tensor, given: list[int]) -> Tensor:
+    def _said(self, words: Tensor, given: Tensor) -> Tensor:
         """What each expert says of its words, which stand together: (M, D) → (M, D)."""
-        groups = zip(self.experts, torch.split(words, given), strict=True)
+        if self.journey is None:
+            return self._by_expert(words, given.tolist())
+        return self.journey(words, given, self._by_expert)
+
+    def _by_expert(self, words: Tensor, given: list[int]) -> Tensor:
+        """The same of the experts that are here."""
+        experts = [self.experts[number] for number in self.here]
+        groups = zip(experts, torch.split(words, given), strict=True)
         # Where gradients are wanted, one without words is asked as well: its gradient is zero then
         # and not missing, as processes that add theirs up expect.
         said = [expert(own) for expert, own in groups if len(own) or torch.is_grad_enabled()]
