@@ -59,7 +59,7 @@ def main() -> None:
 def measured(options: argparse.Namespace, home: Path) -> dict[str, Any]:
     changes = [*CHANGES[options.data], f"data.prepared={home / 'prepared'}"]
     lead = leading("transformer", changes)  # prepares the data that all rows share
-    budget = f"steps-{options.steps}" if options.steps else f"{options.minutes:g}-minutes"
+    budget = f"{options.steps}-steps" if options.steps else f"{options.minutes:g}-minutes"
     spent = [f"training.budget={options.minutes}min"]
     if options.steps:
         spent = ["training.budget=null", f"training.steps={options.steps}"]

@@ -25,7 +25,7 @@ GOOD = {"data": {"train": "grammar"}, "model": {"kind": "encoder-decoder", "size
         ("model.position.bse=3", "recipe: model.position: unknown key 'bse', did you mean 'base'?"),
         ("model.kind=encoder.x", "recipe: model: there is no kind 'encoder.x'"),
         ("model.kind=kind", "recipe: model: there is no kind 'kind'"),
-        ("model=3", "recipe: model: needs a kind, one of: bare, classifier, encoder"),
+        ("model=3", "recipe: model: needs a kind, one of: bare, classifier, decoder-only"),
         ("training.steps=[", "training.steps: '[' is not a YAML value"),
         ("training", "'training' is not an override"),
         ("model.heads.more=1", "model.heads.more: 'heads' is a single value"),
