@@ -62,12 +62,14 @@ class Named:
     size: int
 
     def take(self, x: Tensor) -> Tensor:
-        found = x.unflatten(0, (-1, self.size)).index_select(0, self.which.flatten())
+        found = torch.unflatten(x, 0, (-1, self.size)).index_select(0, self.which.flatten())
         return found.view(len(self.which), -1, x.size(1))
 
     def add(self, x: Tensor, weights: Tensor, words: Tensor, scale: float) -> None:
         part = (weights.mT @ words).view(-1, self.size, x.size(1))
-        x.unflatten(0, (-1, self.size)).index_add_(0, self.which.flatten(), part, alpha=scale)
+        torch.unflatten(x, 0, (-1, self.size)).index_add_(
+            0, self.which.flatten(), part, alpha=scale
+        )
 
 
 @dataclass(frozen=True, eq=False)
