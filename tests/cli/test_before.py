@@ -60,7 +60,9 @@ def test_a_text_is_gone_on_with_in_every_way(call, folder: Path, tmp_path: Path,
     refused = call("heads", run, folder / "dev.txt")
     assert refused.code == 1
     assert "this model has no heads" in refused.err
-    with pytest.raises(ConfigError, match="are for Transformers, and this model is another kind"):
+    with pytest.raises(
+        ConfigError, match="encoder-decoder or a language model, and this model is another kind"
+    ):
         load(run, bits=8)
     for library in ("onnx", "ctranslate2", "huggingface"):
         refused = call("export", run, "--to", library)
@@ -106,4 +108,7 @@ def test_what_cannot_be_is_refused(call, folder: Path, tmp_path: Path) -> None:
     )
     refused = call("train", recipe)
     assert refused.code == 1
-    assert "model: a word-window cannot be trained to translate; use encoder-decoder" in refused.err
+    assert (
+        "model: a word-window cannot be trained to translate; use decoder-only or encoder-decoder"
+        in refused.err
+    )

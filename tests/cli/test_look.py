@@ -4,6 +4,7 @@ import base64
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,10 +47,22 @@ def test_the_page_holds_the_models_own_weights(demo, call, tmp_path: Path) -> No
         ("decoder", "decoder.blocks.1.attention"),
         ("cross", "decoder.blocks.1.cross"),
     ):
-        packed = panels[name]["weights"]
-        whole = np.frombuffer(base64.b64decode(packed["data"]), dtype="<u2")
-        shown = torch.tensor(whole.reshape(packed["shape"])[1] / 65535, dtype=torch.float32)
+        shown = torch.tensor(weights_of(panels[name])[1])
         assert torch.allclose(shown, seen.weights(module)[0], atol=6e-5)
+
+
+def weights_of(panel: dict[str, Any]) -> np.ndarray:
+    """Layers, heads, queries, keys: of the pairs that may look, one weight after the other."""
+    packed, visible = panel["weights"], panel["visible"]
+    octets = np.frombuffer(base64.b64decode(visible["data"]), np.uint8)
+    bits = np.unpackbits(octets, bitorder="little")[: np.prod(visible["shape"])]
+    written = iter(np.frombuffer(base64.b64decode(packed["data"]), "<u2") / 65535)
+    weights = np.zeros(packed["shape"], np.float32)
+    for layer, head, query, key in np.ndindex(*weights.shape):
+        if bits.reshape(visible["shape"])[layer, query, key]:
+            weights[layer, head, query, key] = next(written)
+    assert next(written, None) is None
+    return weights
 
 
 def test_the_terminal_view(demo, call, tmp_path: Path) -> None:

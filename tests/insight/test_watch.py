@@ -23,11 +23,13 @@ INPUTS = {
     "masked": (SOURCE, REAL),
     "language-model": (SOURCE,),
     "encoder-decoder": (SOURCE, REAL, SOURCE[:, :5]),
+    "decoder-only": (SOURCE, REAL, SOURCE[:, :5]),
 }
 # What a kind of model asks of its attention, where that is more than to heed padding.
 NEEDS = {
     "language-model": {"causal", "cache"},
     "encoder-decoder": {"causal", "cache", "cross", "padding"},
+    "decoder-only": {"causal", "cache"},
 }
 # Families by what they do: what they are called with, and how many attentions they have.
 FAMILIES = {
