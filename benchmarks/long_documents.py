@@ -16,9 +16,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
-from statistics import mean, median
+from statistics import mean
 from typing import Any
 
 from report import keep, machine, table
@@ -32,7 +31,6 @@ FEW = 3  # updates whose loss is told as one
 BY_TURNS = {"kind": "alternating", "of": [{"kind": "blocks", "size": 256}, "compressed"]}
 EXPERTS = {"kind": "experts", "experts": 64, "top": 2}
 WAYS: dict[str, dict[str, Any]] = {
-    "full attention": {"attention": "fused"},
     "memory-compressed attention": {"attention": BY_TURNS},
     "the same, 64 experts": {"attention": BY_TURNS, "feed_forward": EXPERTS, "inner": 512},
 }
@@ -100,11 +98,10 @@ def work(way: str, folder: Path, steps: int) -> None:
     train(recipe, place)
     lines = [json.loads(line) for line in (place / "metrics.jsonl").read_text().splitlines()]
     updates = [line for line in lines if "norm" in line]
-    losses, clock = ([line[key] for line in updates] for key in ("loss", "seconds"))
+    losses = [line["loss"] for line in updates]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     result = {
         "parameters": sum(each.numel() for each in read(place).weights.values()),
-        "seconds_a_step": median(after - before for before, after in pairwise(clock)),
         "peak": peak,
         "first_loss": mean(losses[:FEW]),
         "last_loss": mean(losses[-FEW:]),
@@ -140,7 +137,6 @@ def described(found: dict[str, dict[str, float]], counts: dict[str, int], steps:
         [
             way,
             f"{each['parameters'] / 1e6:.1f} M",
-            f"{each['seconds_a_step']:.1f} s",
             f"{each['peak'] / 1e9:.2f} GB",
             f"{each['first_loss']:.2f} → {each['last_loss']:.2f}",
         ]
@@ -149,11 +145,11 @@ def described(found: dict[str, dict[str, float]], counts: dict[str, int], steps:
     return f"""## Texts of {READ:,} tokens
 
 From the bodies of Wikipedia's longest articles ({counts["train"]} of WikiText-2 with more than
-{WORDS:,} words, of which the first {READ:,} tokens are read) to their leads: a decoder only, D 256,
+{WORDS:,} words, of which the first {READ:,} tokens at most are read) to their leads: a decoder only, D 256,
 5 layers, {steps} updates of one article each on one thread. Memory is the most that the process
 ever had, preparing, optimiser and scoring included.
 
-{table(["", "parameters", "an update", "memory", "loss, first → last three"], rows)}
+{table(["", "parameters", "memory", "loss, first → last three"], rows)}
 """
 
 
