@@ -1,6 +1,6 @@
 """From a long text to a short one: the rows of the lecture's table, all under one budget.
 
-    python benchmarks/documents.py --minutes 7 --keep /tmp/documents --write
+    python benchmarks/documents.py --minutes 7 --keep runs/documents --write
 
 Each row is a recipe (recipes/documents-*.yaml) that is trained for the same time on one thread, in
 a process of its own, two at a time, on the same data with the same tokeniser, and reads the same
