@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.options import NoRepeat
+
 
 def generate(
     run: Annotated[Path, typer.Argument(help="A run folder with a language model.")],
@@ -20,7 +22,7 @@ def generate(
     seed: Annotated[int, typer.Option(min=0, help="Of the draw.")] = 0,
     beam: Annotated[int, typer.Option(min=1, help="Search instead of drawing.")] = 1,
     repetition_penalty: Annotated[float, typer.Option(help="1: none.")] = 1.0,
-    no_repeat: Annotated[int, typer.Option(min=0, help="No n words in a row twice; 0: off.")] = 0,
+    no_repeat: NoRepeat = 0,
     draft: Annotated[
         Path | None, typer.Option(help="A smaller model that guesses: the same text, sooner.")
     ] = None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.lines import peeked, to_file, to_standard_output
+from regard.cli.options import Beam, Int8, NoRepeat, Output
 
 if TYPE_CHECKING:
     from regard.data.tokenizer import Tokenizer
@@ -24,9 +25,7 @@ def summarize(
     whole: Annotated[
         bool, typer.Option("--whole", help="Each file is one text, its lines joined.")
     ] = False,
-    beam: Annotated[
-        int, typer.Option(min=1, help="How many beginnings to follow at a time; 5 is usual.")
-    ] = 1,
+    beam: Beam = 1,
     n_best: Annotated[int, typer.Option(min=1, help="So many summaries of each text.")] = 1,
     scores: Annotated[
         bool, typer.Option("--scores", help="The number of the text and a score before each.")
@@ -34,7 +33,7 @@ def summarize(
     length_penalty: Annotated[
         float, typer.Option(min=0, help="More favours longer summaries.")
     ] = 1.0,
-    no_repeat: Annotated[int, typer.Option(min=0, help="No n words in a row twice; 0: off.")] = 0,
+    no_repeat: NoRepeat = 0,
     forbid: Annotated[
         list[str] | None, typer.Option(help="A phrase that no summary may have in it.")
     ] = None,
@@ -43,12 +42,8 @@ def summarize(
         int | None,
         typer.Option(min=1, help="At most so many in a summary; as the longest in training."),
     ] = None,
-    int8: Annotated[
-        bool, typer.Option("--int8", help="Whole-number weights: smaller and faster.")
-    ] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A file instead of standard output.")
-    ] = None,
+    int8: Int8 = False,
+    output: Output = None,
 ) -> None:
     """Summarize: a summary for each text, in the same order.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.lines import peeked, to_file, to_standard_output, told
+from regard.cli.options import Beam, Int8, NoRepeat, Output
 
 if TYPE_CHECKING:
     from regard.data.tokenizer import Tokenizer
@@ -23,9 +24,7 @@ def translate(
     to: Annotated[
         str | None, typer.Option(help="The language to produce; the other one unless given.")
     ] = None,
-    beam: Annotated[
-        int, typer.Option(min=1, help="How many beginnings to follow at a time; 5 is usual.")
-    ] = 1,
+    beam: Beam = 1,
     n_best: Annotated[int, typer.Option(min=1, help="So many translations of each line.")] = 1,
     scores: Annotated[
         bool, typer.Option("--scores", help="The number of the line and a score before each.")
@@ -39,7 +38,7 @@ def translate(
     groups: Annotated[
         int, typer.Option(min=1, help="Beams in groups that avoid each other's words.")
     ] = 1,
-    no_repeat: Annotated[int, typer.Option(min=0, help="No n words in a row twice; 0: off.")] = 0,
+    no_repeat: NoRepeat = 0,
     force: Annotated[
         list[str] | None, typer.Option(help="A phrase that every translation must have in it.")
     ] = None,
@@ -57,12 +56,8 @@ def translate(
     align: Annotated[
         bool, typer.Option("--align", help="After a tab, each word's source word: 0-0 1-2 …")
     ] = False,
-    int8: Annotated[
-        bool, typer.Option("--int8", help="Whole-number weights: smaller and faster.")
-    ] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A file instead of standard output.")
-    ] = None,
+    int8: Int8 = False,
+    output: Output = None,
 ) -> None:
     """Translate: as many lines out as in, in the same order.
 
