@@ -49,7 +49,7 @@ class Bench:
         for step in range(steps):
             now = loss(model, step)
             optimiser.zero_grad(set_to_none=True)
-            now.backward()  # type: ignore[no-untyped-call]
+            now.backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimiser.step()
             schedule.step()

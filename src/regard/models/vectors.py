@@ -36,8 +36,6 @@ def seed(
             seeded[row] = True
     if frozen:
         rows = seeded[:, None]  # where the gradient will be, the model may yet move to
-        weight.register_hook(  # type: ignore[no-untyped-call]
-            lambda gradient: gradient.masked_fill(rows.to(gradient.device), 0.0)
-        )
+        weight.register_hook(lambda gradient: gradient.masked_fill(rows.to(gradient.device), 0.0))
     found = int(seeded.sum())
     return Seeded(found, len(words) - found)

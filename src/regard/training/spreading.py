@@ -66,14 +66,18 @@ class Journey:
         arrive = coming.sum(1).tolist()
         # Every process has to be there on the way back, whether or not it has anything to learn.
         present = torch.zeros((), device=words.device, requires_grad=torch.is_grad_enabled())
-        arrived = _Exchange.apply(words, present, leave, arrive, self.group)  # type: ignore[no-untyped-call]
+        arrived = self._travel(words, present, leave, arrive)
         # They stand by the process they came from, and then by expert: now by expert first.
         experts = torch.arange(coming.size(1), device=words.device).repeat(len(coming))
         order = experts.repeat_interleave(coming.flatten()).argsort(stable=True)
         said = ask(arrived[order], coming.sum(0).tolist())
         answers = torch.empty_like(arrived).index_copy(0, order, said.to(words.dtype))
-        back: Tensor = _Exchange.apply(answers, present, arrive, leave, self.group)  # type: ignore[no-untyped-call]
-        return back
+        return self._travel(answers, present, arrive, leave)
+
+    def _travel(self, rows: Tensor, present: Tensor, leave: list[int], arrive: list[int]) -> Tensor:
+        given = (rows, present, leave, arrive, self.group)
+        arrived: Tensor = _Exchange.apply(*given)  # type: ignore[no-untyped-call]
+        return arrived
 
     def _announced(self, given: Tensor) -> Tensor:
         """How many words each process will send to each expert here."""

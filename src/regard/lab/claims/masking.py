@@ -196,14 +196,14 @@ class _Pass:
 
 
 def _at_once(model: LanguageModel, page: Tensor) -> None:
-    _loss(model(page[:, :-1]), page[:, 1:]).backward()  # type: ignore[no-untyped-call]
+    _loss(model(page[:, :-1]), page[:, 1:]).backward()
 
 
 def _by_prefixes(model: LanguageModel, page: Tensor) -> None:
     length = page.size(1) - 1
     for end in range(1, length + 1):
         now = _loss(model(page[:, :end])[:, -1], page[:, end]) / length
-        now.backward()  # type: ignore[no-untyped-call]
+        now.backward()
 
 
 def _by_steps(model: LanguageModel, page: Tensor) -> None:
@@ -211,7 +211,7 @@ def _by_steps(model: LanguageModel, page: Tensor) -> None:
     for at in range(page.size(1) - 1):
         answer, state = model.step(page[:, at], state)
         answers.append(answer)
-    _loss(torch.stack(answers, 1), page[:, 1:]).backward()  # type: ignore[no-untyped-call]
+    _loss(torch.stack(answers, 1), page[:, 1:]).backward()
 
 
 _PASSES = {AT_ONCE: _at_once, PREFIXES: _by_prefixes, CACHED: _by_steps}

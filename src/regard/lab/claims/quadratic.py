@@ -29,7 +29,7 @@ class Pass(NamedTuple):
     given: list[Tensor]  # that it begins with
 
     def forward_and_back(self) -> None:
-        self.forward().sum().backward()  # type: ignore[no-untyped-call]
+        self.forward().sum().backward()
 
 
 class Spec(Claim):
