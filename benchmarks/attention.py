@@ -28,6 +28,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.machine import keep_freed_memory
 from report import DOCS, keep, machine, table
 
 HEADS, SIZE = 4, 64
@@ -200,6 +201,7 @@ ENGINES: Mapping[str, Engine] = {
     "Regard compressed": _ours("compressed, causal", True, kind="compressed"),
     "Regard linear": _ours("linear, causal", True, kind="linear"),
 }
+ONE_WAY = {each.pattern for each in ENGINES.values() if not each.backward}
 SQUARE = ("full", "full, causal", "compressed, causal")  # these grow with the square by nature
 OTHERWISE = {  # as many pairs, but not the same
     "Hugging Face BigBird": "its global blocks are the first and the last, and each head draws "
@@ -220,9 +222,14 @@ def measure(name: str, length: int) -> dict[str, Any]:
                 parameters = list(attend.parameters())
                 for each in parameters:
                     each.grad = torch.zeros_like(each)
-            if not engine.backward:
-                attend(*leaves)  # compiled
-            return _measured(attend, leaves, torch.randn(1, HEADS, length, SIZE))
+            found = {}
+            if engine.pattern in ONE_WAY:
+                with torch.no_grad():
+                    attend(*leaves)  # whatever is compiled or planned for a length has been
+                    found = _measured(attend, leaves)
+            if engine.backward:
+                found |= _measured(attend, leaves, torch.randn(1, HEADS, length, SIZE))
+            return found
     except (RuntimeError, MemoryError) as error:
         if "alloc" in str(error) or isinstance(error, MemoryError):
             return {"why": f"over {MOST // 2**30} GB"}
@@ -231,17 +238,17 @@ def measure(name: str, length: int) -> dict[str, Any]:
         return {"why": f"refused ({error})", "passes": True}
 
 
-def _measured(attend: Attend | nn.Module, leaves: Sequence[Tensor], toward: Tensor) -> Any:
+def _measured(
+    attend: Attend | nn.Module, leaves: Sequence[Tensor], toward: Tensor | None = None
+) -> dict[str, Any]:
+    what = "forward" if toward is None else "both"
     ctypes.CDLL(None).malloc_trim(0)  # what was freed before is no longer held
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     held, began = _held("VmRSS"), time.perf_counter()
     found = attend(*leaves)
-    result = {"forward": time.perf_counter() - began, "forward memory": _held("VmHWM") - held}
-    if found.requires_grad:
+    if toward is not None:
         found.backward(toward)
-        result["both"] = time.perf_counter() - began
-        result["both memory"] = _held("VmHWM") - held
-    return result
+    return {what: time.perf_counter() - began, f"{what} memory": _held("VmHWM") - held}
 
 
 def _leaves(length: int, backward: bool) -> list[Tensor]:
@@ -267,6 +274,7 @@ def serve(name: str, threads: int) -> None:
     import resource
 
     torch.set_num_threads(threads)
+    keep_freed_memory()  # as in training: else large tensors are paid for in page faults, small not
     measure(name, 2048)  # whatever is made once has been made
     limit = _held("VmData") + MOST
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
@@ -451,13 +459,7 @@ def section_of(result: Mapping[str, Any], found: Mapping[str, Points]) -> str:
     lengths = list(next(iter(found.values())))
     head = ["", *(f"{length:,}" for length in lengths), "exponent"]
     two_ways = {name: each for name, each in found.items() if ENGINES[name].backward}
-    one_way = {
-        name: each
-        for name, each in found.items()
-        if any(
-            not ENGINES[x].backward and ENGINES[x].pattern == ENGINES[name].pattern for x in found
-        )
-    }
+    one_way = {name: each for name, each in found.items() if ENGINES[name].pattern in ONE_WAY}
     pays = []
     for name, points in found.items():
         full = "torch SDPA, causal" if "causal" in ENGINES[name].pattern else "torch SDPA"
@@ -477,7 +479,8 @@ The attention itself, without projections: {HEADS} heads of {SIZE}, one text, fl
 turns, {result["rounds"]} rounds, medians; what took more than {ENOUGH:g} s was measured once.
 Windows reach {WINDOW} words back (and, centred, as many ahead); dilated, every second of
 {2 * WINDOW}; Linformer has rank {RANK}; BigBird has blocks of 64, a window of three, two global and
-three drawn. Memory is the peak above queries, keys, values and their gradients. The exponent is the
+three drawn. Memory is the peak above queries, keys, values and their gradients; the processes keep
+what they free, as in training. The exponent is the
 slope of the logarithms from {LARGE:,} words on.
 
 Forward and backward, in seconds:
@@ -492,7 +495,7 @@ Peak memory, in MB:
     ]
     if one_way:
         parts.append(f"""torch's flex_attention has no way back on a CPU. Forward alone, in seconds,
-the compiling and the making of its mask left out:
+with nothing kept for a way back; the compiling and the making of its mask are left out:
 
 {table(head, rows_of(one_way, "forward", lambda x: f"{x:.3g}"))}""")
     left = list(left_out(found))

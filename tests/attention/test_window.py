@@ -31,7 +31,7 @@ SMALL = {"dim": 16, "heads": 4, "inner": 32, "layers": 2, "dropout": 0.0, "max_l
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that short sequences have several."""
-    monkeypatch.setattr(window, "BLOCKS", (4, 4))
+    monkeypatch.setattr(window, "BLOCK", 4)
 
 
 def attention_of(size: int, dilation: int = 1) -> Attention:
@@ -74,8 +74,8 @@ def assert_same_as_dense(
     causal=st.booleans(),
     past=st.integers(0, 20),
     block=st.sampled_from([1, 3, 4, 8]),
-    at_once=st.sampled_from([1, 100, 2**20]),
-    in_pieces=st.booleans(),
+    tile=st.sampled_from([1, 3, 16, 64]),
+    compiled=st.booleans(),
 )
 def test_equals_the_same_mask_applied_densely(
     length: int,
@@ -84,16 +84,17 @@ def test_equals_the_same_mask_applied_densely(
     causal: bool,
     past: int,
     block: int,
-    at_once: int,
-    in_pieces: bool,
+    tile: int,
+    compiled: bool,
 ) -> None:
-    """On a processor in pieces, on other machines all at once: both are tried here."""
+    """On a CPU compiled, on other machines all blocks at once: both are tried here."""
     view = look_back(past, length, CPU) if causal else look_around(length, CPU)
     dilation = min(dilation, size)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(window, "BLOCKS", (block, block))
-        patch.setattr(window, "AT_ONCE", at_once)
-        if not in_pieces:
+        patch.setattr(window, "BLOCK", block)
+        patch.setattr(window, "TILE", tile)
+        window._plan.cache_clear()
+        if not compiled:
             patch.setattr(window, "suits", lambda *_: False)
         assert_same_as_dense(
             attention_of(size, dilation), Window(size, dilation), view, InAttention()
@@ -113,11 +114,11 @@ def test_positions_are_those_of_the_whole(position: str, causal: bool, dilation:
 
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("dilation", [1, 3])
-@pytest.mark.parametrize("in_pieces", [True, False])
+@pytest.mark.parametrize("compiled", [True, False])
 def test_padding_and_documents_are_heeded(
-    monkeypatch: pytest.MonkeyPatch, dilation: int, in_pieces: bool
+    monkeypatch: pytest.MonkeyPatch, dilation: int, compiled: bool
 ) -> None:
-    if not in_pieces:
+    if not compiled:
         monkeypatch.setattr(window, "suits", lambda *_: False)
     length = 26
     padding = torch.ones(B, length, dtype=torch.bool)
@@ -191,7 +192,7 @@ def test_word_by_word_says_the_same(
     monkeypatch: pytest.MonkeyPatch, size: int, dilation: int, position: str
 ) -> None:
     monkeypatch.setattr(window, "SLACK", 2)
-    monkeypatch.setattr(window, "BLOCKS", (4, 4))
+    monkeypatch.setattr(window, "BLOCK", 4)
     model = language_model(size, dilation, position)
     ids = torch.randint(11, (B, 40), generator=torch.Generator().manual_seed(0))
     at_once, state = model(ids), model.start()

@@ -4,17 +4,17 @@ By blocks of words. A block looks at those beside it (`window`, its own included
 (`global`), and at some that are drawn (`random`); the first look at all. Each word so has the same
 number of keys however long the text is, and any two are two steps apart, by way of the first.
 
-Computed as the paper does (its appendix D): the blocks that a block looks at are put side by side;
-on a processor block by block, elsewhere all blocks of all rows as one batch for the fused kernel.
-What is drawn depends on the seed and
-on how many blocks a text has, not on the texts in its batch; it is the same in all heads.
+Computed as the paper does (its appendix D): the blocks that a block looks at are put side by side,
+all blocks of all rows as one batch for the fused kernel; on a CPU by the compiled kernel, which
+takes them from where they are. What is drawn depends on the seed and on how many blocks a text has,
+not on the texts in its batch; it is the same in all heads.
 
 For encoders: a text that grows would have its blocks drawn anew at each word.
 """
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import ClassVar, Self
 
 import torch
@@ -24,9 +24,9 @@ from torch import Tensor
 
 from regard.attention.fused import fused
 from regard.attention.kind import Attention, AttentionSpec
-from regard.attention.masks import BigBird, Everything, View, look_around
-from regard.attention.pieces import AT_ONCE, InARow, Named, Piece, Places, hiding, look, suits
+from regard.attention.masks import BigBird, Everything, View
 from regard.attention.reference import attend
+from regard.attention.sparse import TILE, Plan, look, suits
 from regard.errors import ConfigError
 from regard.positions.sites import InAttention, Sizes
 
@@ -41,10 +41,12 @@ class InBlocks(Attention):
         blocks = self._blocks(k.size(2))
         if self._covers(blocks):
             return fused(q, k, v, view, position)
-        which, there = self._looked_at(view, len(q), blocks)
-        real = self._real(view, len(q), which, there)  # (N, M · block)
         if suits(q, view, position):
-            return self._in_pieces(q, k, v, view, which, real)
+            rows = 1 if view.padding is None else len(q)
+            return look(q, k, v, view, _plan(self._patterns(view, rows), k.size(2)))
+        which, there = _looked_at(self._patterns(view, len(q)), blocks)
+        which, there = which.to(q.device), there.to(q.device)
+        real = self._real(view, len(q), which, there)  # (N, M · block)
         words = self.first * self.block
         queries = _in_blocks(q, self.block)[:, self.first :].flatten(0, 1).transpose(1, 2)
         beside = _across(which, blocks)
@@ -59,17 +61,6 @@ class InBlocks(Attention):
         everywhere = View(Everything(), view.queries[:words], view.keys, view.padding)
         ahead = fused(q[:, :, :words], k, v, everywhere, position)
         return torch.cat([ahead, rest[:, :, : q.size(2) - words]], dim=2)
-
-    def _in_pieces(
-        self, q: Tensor, k: Tensor, v: Tensor, view: View, which: Tensor, real: Tensor
-    ) -> Tensor:
-        lacking = -k.size(2) % self.block
-        if lacking:  # blocks are whole, and the last is filled with what nobody sees
-            padding = self._words(view, len(q))
-            view = look_around(k.size(2) + lacking, k.device, F.pad(padding, (0, lacking)))
-            q, k, v = (F.pad(x, (0, 0, 0, lacking)) for x in (q, k, v))
-        pieces = Chosen(self.block, self.first, which, real.view(*which.shape[:2], -1), view)
-        return look(q, k, v, pieces)[:, :, : q.size(2) - lacking]
 
     def explain(
         self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
@@ -86,11 +77,8 @@ class InBlocks(Attention):
         """The pattern of a row is that of its own length."""
         if self._covers(self._blocks(len(view.keys))):
             return view.visible
-        rows = [
-            self._pattern(length).allows(view.queries[:, None], view.keys[None, :])
-            for length in _lengths(view, 1)
-        ]
-        pattern = torch.stack(rows)[:, None]
+        places = view.queries[:, None], view.keys[None, :]
+        pattern = torch.stack([each.allows(*places) for each in self._patterns(view, 1)])[:, None]
         return pattern if view.visible is None else pattern & view.visible
 
     def _blocks(self, length: int) -> int:
@@ -104,22 +92,9 @@ class InBlocks(Attention):
         blocks = self._blocks(length)
         return BigBird(self.block, self.window, self.first, self.random, self.seed, blocks)
 
-    def _looked_at(self, view: View, batch: int, blocks: int) -> tuple[Tensor, Tensor]:
-        """The blocks (B, blocks − first, M) that each behind the first looks at, and whether there
-        is one."""
-        device = view.keys.device
-        own = torch.arange(self.first, blocks, device=device)[:, None]
-        first = torch.arange(self.first, device=device).expand(len(own), -1)
-        near = own + torch.arange(self.window, device=device) - self.window // 2
-        near = near.masked_fill((near < self.first) | (near >= blocks), -1)
-        drawn = torch.stack([self._drawn(length, blocks) for length in _lengths(view, batch)])
-        same = torch.cat([first, near], dim=1).expand(batch, -1, -1)
-        which = torch.cat([same, drawn.to(device)], dim=2)
-        return which.clamp(min=0), which >= 0
-
-    def _drawn(self, length: int, blocks: int) -> Tensor:
-        drawn = self._pattern(length).drawn
-        return F.pad(drawn, (0, 0, 0, blocks - len(drawn)), value=-1)[self.first :]
+    def _patterns(self, view: View, rows: int) -> tuple[BigBird, ...]:
+        """Of each row, by its own length; without padding all are alike."""
+        return tuple(self._pattern(length) for length in _lengths(view, rows))
 
     def _words(self, view: View, batch: int) -> Tensor:
         """Which keys are words: (B, S)."""
@@ -135,40 +110,40 @@ class InBlocks(Attention):
         return (found & there.flatten(0, 1)[..., None]).flatten(1)
 
 
-@dataclass(frozen=True, eq=False)
-class Chosen:
-    """The blocks as pieces, row by row: the first, that look at all, by a few words; then some
-    blocks at a time, each with those it looks at."""
+def _looked_at(patterns: Sequence[BigBird], blocks: int) -> tuple[Tensor, Tensor]:
+    """The blocks (B, blocks − first, M) that each behind the first looks at, and whether there is
+    one; blocks are those of the longest row."""
+    of = patterns[0]
+    own = torch.arange(of.first, blocks)[:, None]
+    first = torch.arange(of.first).expand(len(own), -1)
+    near = own + torch.arange(of.window) - of.window // 2
+    near = near.masked_fill((near < of.first) | (near >= blocks), -1)
+    drawn = [
+        F.pad(each.drawn, (0, 0, 0, blocks - len(each.drawn)), value=-1)[of.first :]
+        for each in patterns
+    ]
+    same = torch.cat([first, near], dim=1).expand(len(patterns), -1, -1)
+    which = torch.cat([same, torch.stack(drawn)], dim=2)
+    return which.clamp(min=0), which >= 0
 
-    block: int
-    first: int
-    which: Tensor  # (B, blocks − first, M)
-    real: Tensor  # (B, blocks − first, M · block)
-    view: View
 
-    def __iter__(self) -> Iterator[Piece]:
-        words, everywhere = len(self.view.keys), self.first * self.block
-        few = max(1, AT_ONCE // words)
-        some = max(1, AT_ONCE // (self.block * self.real.size(2)))
-        for row in range(len(self.which)):
-            for begin in range(0, everywhere, few):
-                queries = slice(begin, min(begin + few, everywhere))
-                every = InARow(slice(None), words, words)
-                yield self._piece(row, queries, 1, every, self._padding(row))
-            for begin in range(0, self.which.size(1), some):
-                which, real = (x[row, begin : begin + some] for x in (self.which, self.real))
-                start = everywhere + begin * self.block
-                queries = slice(start, start + len(which) * self.block)
-                yield self._piece(row, queries, len(which), Named(which, self.block), real)
-
-    def _padding(self, row: int) -> Tensor:
-        padding = self.view.padding
-        return torch.ones(1, 1, dtype=torch.bool) if padding is None else padding[row, None]
-
-    def _piece(self, row: int, queries: slice, blocks: int, keys: Places, real: Tensor) -> Piece:
-        if real.all():
-            return Piece(row, queries, blocks, keys, torch.zeros(1, 1, 1))
-        return Piece(row, queries, blocks, keys, hiding(real[:, None]), lonely=True)
+@lru_cache(maxsize=64)
+@torch.inference_mode(False)  # whoever asks first, others may learn by it
+def _plan(patterns: Sequence[BigBird], words: int) -> Plan:
+    """Tiles of each block: of the first, that look at all, and of the others, with a stretch for
+    each block they look at."""
+    first, block = patterns[0].first, patterns[0].block
+    blocks = -(-words // block)
+    which, there = _looked_at(patterns, blocks)
+    begin = which * block
+    end = torch.where(there, (begin + block).clamp(max=words), begin)
+    keys = F.pad(torch.stack([begin, end], -1), (0, 0, 0, 0, first, 0))  # (R, blocks, M, 2)
+    keys[:, :first, 0, 1] = words
+    begin = (torch.arange(blocks)[:, None] * block + torch.arange(0, block, TILE)).flatten()
+    begin = begin[begin < words]
+    own = begin // block
+    end = torch.minimum(begin + TILE, (own + 1) * block).clamp(max=words)
+    return Plan(torch.stack([begin, end], 1).int(), keys[:, own].int())
 
 
 def _in_blocks(x: Tensor, block: int) -> Tensor:

@@ -61,8 +61,16 @@ class Linformer(Attention):
             )
         if not isinstance(view.structure, Everything) or view.documents is not None:
             raise ConfigError("attention 'linformer' mixes all words: it can hide padding only.")
-        e, f = (each[:, :length].transpose(-2, -1) for each in (self.e, self.f))
-        return e @ _real(k, view), f @ _real(v, view)
+        return _gathered(self.e, _real(k, view)), _gathered(self.f, _real(v, view))
+
+
+def _gathered(e: Tensor, x: Tensor) -> Tensor:
+    """Eᵀx (B, H, rank, K), as (xᵀE)ᵀ with all rows in one product: what returns to E is then made
+    once and lies as E does, which is the largest thing here."""
+    batch, heads, length, size = x.shape
+    e = e[:, :length]
+    columns = x.permute(1, 0, 3, 2).reshape(len(e), -1, length)  # (1 or H, ·, S)
+    return (columns @ e).view(heads, batch, size, -1).permute(1, 0, 3, 2).contiguous()
 
 
 def _real(x: Tensor, view: View) -> Tensor:

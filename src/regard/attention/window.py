@@ -2,8 +2,8 @@
 
     i may look at j where |i − j| ≤ size and dilation divides i − j; in a decoder, never ahead
 
-Computed in blocks of queries in a row, with the keys that any of them may see: piece by piece on a
-processor, which takes them from where they are; elsewhere, and where a bias is added, all blocks of
+Computed for queries in a row with the keys that any of them may see: on a CPU by the compiled
+kernel, which takes them from where they are; elsewhere, and where a bias is added, all blocks of
 all rows as one batch for the fused kernel. Nothing of the size T × S is ever made. Words that are
 `dilation` apart see only one another: they are a row of their own, of which the window is the plain
 one.
@@ -12,8 +12,8 @@ Rows:   x (B, H, S, K) → (R, L, H, K)            R = B · dilation, L = S / di
 Blocks: queries (N, H, block, K), keys (N, H, before + block + after, K)      N = R · L / block
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import ClassVar, Self
 
 import torch
@@ -25,11 +25,11 @@ from regard.attention import reference
 from regard.attention.cache import SLACK, KeyValues
 from regard.attention.fused import fused
 from regard.attention.kind import ALL, Attention, AttentionSpec
-from regard.attention.masks import Causal, View, Window
-from regard.attention.pieces import AT_ONCE, InARow, Piece, hiding, look, suits
+from regard.attention.masks import Causal, Everything, View, Window
+from regard.attention.sparse import TILE, Plan, look, suits
 from regard.positions.sites import InAttention, Sizes
 
-BLOCKS = (32, 64)  # queries at a time, at least and at most
+BLOCK = 64  # queries at a time, at least
 
 
 class Windowed(Attention):
@@ -38,16 +38,17 @@ class Windowed(Attention):
         self.window = Window(size, dilation)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
-        cut = Blocks.of(self.window, view)
-        if k.size(2) <= cut.reach * cut.dilation:  # one block would hold them all
-            return fused(q, k, v, self._narrowed(view), position)
-        if suits(q, view, position):
-            return look(q, k, v, Neighbours(cut, self._narrowed(view), len(q)))
-        # What nobody sees any more goes, and the rest of the past asks too, to nobody's use.
-        words = q.size(2)
+        words, cut = q.size(2), Blocks.of(self.window, view)
         seen = min(k.size(2), words + self.window.size)
-        q, k, v = F.pad(q, (0, 0, seen - words, 0)), k[:, :, -seen:], v[:, :, -seen:]
-        near = cut.view(self._narrowed(view.of_last(seen)), len(q))
+        if seen < k.size(2):  # what nobody sees any more goes
+            view, k, v = view.of_last(seen), k[:, :, -seen:], v[:, :, -seen:]
+        if seen <= (cut.before + BLOCK + cut.after) * cut.dilation:  # little would be hidden
+            return fused(q, k, v, self._narrowed(view), position)
+        if suits(q, view, position) and isinstance(view.structure, (Causal, Everything)):
+            plan = _plan(words, seen - words, cut.before, cut.after, cut.dilation)
+            return look(q, k, v, view, plan)
+        q = F.pad(q, (0, 0, seen - words, 0))  # the rest of the past asks too, to nobody's use
+        near = cut.view(self._narrowed(view), len(q))
         found = fused(cut.queries(q), cut.keys(k), cut.keys(v), near, position)
         return cut.joined(found, len(q))[:, :, seen - words : seen]
 
@@ -89,10 +90,8 @@ class Blocks:
     def of(cls, window: Window, view: View) -> "Blocks":
         each_way = window.size // window.dilation
         after = 0 if isinstance(view.structure, Causal) else each_way
-        # Small blocks take the same keys more often, large ones look at more in vain.
-        least, most = BLOCKS
-        block = min(most, max(least, each_way // 2 // least * least))
-        return cls(each_way, after, block, window.dilation)
+        # Small blocks copy the same keys more often, large ones look at more in vain.
+        return cls(each_way, after, max(BLOCK, each_way), window.dilation)
 
     @property
     def reach(self) -> int:
@@ -144,72 +143,17 @@ class Blocks:
         return self.block * self.dilation
 
 
-@dataclass(frozen=True, eq=False)
-class Neighbours:
-    """The blocks as pieces. Where all keys of a block are there, and none is hidden but by the
-    structure, several are one piece; where the text begins or ends there are fewer keys."""
-
-    cut: Blocks
-    view: View
-    rows: int
-
-    def __iter__(self) -> Iterator[Piece]:
-        alike = self.cut.alike(self.view).visible
-        assert alike is not None
-        hidden = hiding(alike)
-        for row in range(self.rows):
-            for first in range(self.cut.dilation):
-                for begin, blocks in self._runs(first):
-                    yield self._piece(row, begin, blocks, alike, hidden)
-
-    def _runs(self, first: int) -> Iterator[tuple[int, int]]:
-        """Where pieces of the words first, first + dilation … begin, and of how many blocks."""
-        cut, view = self.cut, self.view
-        known = view.padding is not None or view.documents is not None
-        most = 1 if known else max(1, AT_ONCE // (cut.block * cut.reach))
-        step = cut.block * cut.dilation
-        begin = first
-        while begin < len(view.queries):
-            whole = 0
-            if self._past + begin >= cut.before * cut.dilation:
-                left = len(view.queries) - begin - cut.after * cut.dilation
-                whole = min(most, left // step)
-            yield begin, max(1, whole)
-            begin += max(1, whole) * step
-
-    def _piece(self, row: int, begin: int, blocks: int, alike: Tensor, hidden: Tensor) -> Piece:
-        cut, apart, past = self.cut, self.cut.dilation, self._past
-        words = len(self.view.queries)
-        until = min(words, begin + blocks * cut.block * apart)
-        asking = min(cut.block, len(range(begin, until, apart)))  # of each block
-        lacking = max(0, cut.before - (past + begin) // apart)
-        keys = range(
-            past + begin - (cut.before - lacking) * apart,
-            min(past + words, past + until + cut.after * apart),
-            apart,
-        )
-        reach = min(len(keys), cut.reach - lacking)
-        seen = slice(lacking, lacking + reach)
-        places = InARow(slice(keys.start, keys.stop, apart), reach, cut.block)
-        queries = slice(begin, until, apart)
-        special = self._special(row, slice(past + begin, past + until, apart), places.within)
-        if special is None:
-            return Piece(row, queries, blocks, places, hidden[:asking, seen])
-        visible = alike[:asking, seen] & special
-        return Piece(row, queries, blocks, places, hiding(visible), lonely=True)
-
-    def _special(self, row: int, queries: slice, keys: slice) -> Tensor | None:
-        """What only these words may see of one another; None where that is no less than alike."""
-        padding, documents = self.view.padding, self.view.documents
-        real = None if padding is None or padding[row, keys].all() else padding[row, None, keys]
-        if documents is None:
-            return real
-        same = documents[row, queries, None] == documents[row, None, keys]
-        return same if real is None else same & real
-
-    @property
-    def _past(self) -> int:
-        return len(self.view.keys) - len(self.view.queries)
+@lru_cache(maxsize=256)
+@torch.inference_mode(False)  # whoever asks first, others may learn by it
+def _plan(words: int, past: int, before: int, after: int, apart: int) -> Plan:
+    """Tiles of words that are so far apart, each with one stretch of keys."""
+    first = (torch.arange(0, words, TILE * apart)[:, None] + torch.arange(apart)).flatten()
+    first = first[first < words]
+    until = (first + TILE * apart).clamp(max=words)
+    begin = past + first - ((past + first) // apart).clamp(max=before) * apart
+    end = (past + until + after * apart).clamp(max=past + words)
+    queries, keys = torch.stack([first, until], 1), torch.stack([begin, end], 1)
+    return Plan(queries.int(), keys.int()[None, :, None], apart, before, after)
 
 
 class Spec(AttentionSpec):

@@ -67,7 +67,9 @@ def _processor() -> list[Finding]:
         Finding(
             "C++ compiler",
             machine.compiler() or "none",
-            "decodes with its own engine" if library() else "decodes with torch: no engine built",
+            "decodes, and looks around in long texts, with what it compiled"
+            if library()
+            else "decodes with torch: nothing was compiled",
         ),
     ]
 

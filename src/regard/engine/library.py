@@ -1,14 +1,10 @@
-"""The compiled engine, if there is one: engine.cpp is built when Regard is installed.
-
-Where there was no compiler, or the processor is another than the one it was built for, everything
-works without it, more slowly.
-"""
+"""The compiled engine (native/engine.cpp), if there is one: what its functions take."""
 
 import ctypes
 from functools import cache
-from pathlib import Path
 
-POINTER = ctypes.c_void_p
+from regard.native.library import POINTER
+from regard.native.library import library as compiled
 
 
 class Norm(ctypes.Structure):
@@ -72,14 +68,8 @@ class Greedy(ctypes.Structure):
 @cache
 def library() -> ctypes.CDLL | None:
     """The engine's functions; None where it was not built or cannot run here."""
-    for path in sorted(Path(__file__).parent.glob("_engine*.so")):
-        try:
-            found = ctypes.CDLL(str(path))
-        except OSError:
-            continue
-        if found.regard_supported():
-            return _declared(found)
-    return None
+    found = compiled()
+    return None if found is None else _declared(found)
 
 
 def _declared(found: ctypes.CDLL) -> ctypes.CDLL:

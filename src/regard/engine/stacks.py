@@ -27,7 +27,7 @@ from regard.positions.distance import Distance
 from regard.positions.rotary import Rotary
 from regard.positions.sites import AtEmbedding, InAttention
 
-NUMBERS = {"relu": 1, "gelu": 2, "gelu-tanh": 3, "silu": 4, "sigmoid": 5}  # as in engine.cpp
+NUMBERS = {"relu": 1, "gelu": 2, "gelu-tanh": 3, "silu": 4, "sigmoid": 5}  # as in native/engine.cpp
 
 
 class UnsupportedError(Exception):

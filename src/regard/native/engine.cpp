@@ -12,158 +12,18 @@
 // numbers of 8 bits with a scale and a zero for each row. Their sums are exact.
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <mutex>
-#include <thread>
 #include <vector>
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
-#if !defined(_WIN32)
-#include <pthread.h>
-#endif
+
+#include "threads.h"
+#include "vectors.h"
+
+using namespace regard;
 
 namespace {
-
-// ---------------------------------------------------------------- eight numbers at a time
-
-typedef float f8 __attribute__((vector_size(32)));
-typedef int i8 __attribute__((vector_size(32)));
-typedef float f8_anywhere __attribute__((vector_size(32), aligned(4)));
-
-inline f8 load(const float *from) { return *reinterpret_cast<const f8_anywhere *>(from); }
-inline void store(float *to, f8 v) { *reinterpret_cast<f8_anywhere *>(to) = v; }
-inline f8 all(float v) { return f8{v, v, v, v, v, v, v, v}; }
-inline float sum(f8 v) {
-#if defined(__AVX2__)
-  __m128 four = _mm_add_ps(_mm256_castps256_ps128(__m256(v)), _mm256_extractf128_ps(__m256(v), 1));
-  __m128 two = _mm_add_ps(four, _mm_movehdup_ps(four));
-  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehl_ps(two, two)));
-#else
-  return ((v[0] + v[4]) + (v[1] + v[5])) + ((v[2] + v[6]) + (v[3] + v[7]));
-#endif
-}
-
-inline bool any(i8 v) {
-#if defined(__AVX2__)
-  return !_mm256_testz_si256(__m256i(v), __m256i(v));
-#else
-  return v[0] | v[1] | v[2] | v[3] | v[4] | v[5] | v[6] | v[7];
-#endif
-}
-
-// exp by 2^n · p(r), |r| ≤ ln 2 / 2, p of degree 6: within two units in the last place.
-inline f8 exp8(f8 x) {
-  const f8 low = all(-87.0f), high = all(88.0f);
-  x = x < low ? low : x;
-  x = x > high ? high : x;
-  const f8 magic = all(12582912.0f);  // adding it rounds to a whole number
-  f8 n = (x * all(1.44269504f) + magic) - magic;
-  f8 r = (x - n * all(0.693359375f)) + n * all(2.12194440e-4f);
-  f8 p = all(1.3888889e-3f);
-  p = p * r + all(8.3333333e-3f);
-  p = p * r + all(4.1666667e-2f);
-  p = p * r + all(1.6666667e-1f);
-  p = p * r + all(0.5f);
-  p = p * r + all(1.0f);
-  p = p * r + all(1.0f);
-  i8 power = (__builtin_convertvector(n, i8) + 127) << 23;
-  f8 two_n;
-  std::memcpy(&two_n, &power, sizeof two_n);
-  return p * two_n;
-}
-
-// ---------------------------------------------------------------- threads that meet often
-
-inline void pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#else
-  std::this_thread::yield();
-#endif
-}
-
-class Barrier {
- public:
-  void wait(int threads) {
-    if (threads == 1) return;
-    int turn = turn_.load(std::memory_order_relaxed);
-    if (here_.fetch_add(1, std::memory_order_acq_rel) == threads - 1) {
-      here_.store(0, std::memory_order_relaxed);
-      turn_.store(turn + 1, std::memory_order_release);
-      return;
-    }
-    for (int spins = 0; turn_.load(std::memory_order_acquire) == turn; spins++)
-      spins < 4000 ? pause() : std::this_thread::yield();
-  }
-
- private:
-  std::atomic<int> here_{0}, turn_{0};
-};
-
-struct Team {  // one of several threads that do the same work, each its share
-  int me, size;
-  Barrier *barrier;
-  void meet() const { barrier->wait(size); }
-  int from(int count) const { return int(int64_t(count) * me / size); }
-  int to(int count) const { return int(int64_t(count) * (me + 1) / size); }
-};
-
-class Pool {
- public:
-  template <typename Work>
-  void run(int threads, const Work &work) {
-    Barrier barrier;
-    if (threads <= 1) return work(Team{0, 1, &barrier});
-    std::lock_guard<std::mutex> one_at_a_time(mutex_);
-    while (int(workers_.size()) < threads - 1) hire();
-    job_ = [](const void *of, Team team) { (*static_cast<const Work *>(of))(team); };
-    of_ = &work, barrier_ = &barrier, threads_ = threads;
-    left_.store(threads - 1, std::memory_order_relaxed);
-    turn_.fetch_add(1, std::memory_order_release);
-    turn_.notify_all();
-    work(Team{0, threads, &barrier});
-    while (left_.load(std::memory_order_acquire)) pause();
-  }
-
- private:
-  void hire() {
-    int me = int(workers_.size()) + 1, seen = turn_.load();
-    workers_.emplace_back([this, me, seen]() mutable {
-      for (;;) {
-        for (int spins = 0; spins < 20000 && turn_.load(std::memory_order_acquire) == seen; spins++) pause();
-        turn_.wait(seen, std::memory_order_acquire);
-        seen = turn_.load(std::memory_order_acquire);
-        if (me < threads_) {
-          job_(of_, Team{me, threads_, barrier_});
-          left_.fetch_sub(1, std::memory_order_release);
-        }
-      }
-    });
-    workers_.back().detach();
-  }
-
-  std::mutex mutex_;
-  std::vector<std::thread> workers_;
-  std::atomic<int> turn_{0}, left_{0};
-  void (*job_)(const void *, Team) = nullptr;
-  const void *of_ = nullptr;
-  Barrier *barrier_ = nullptr;
-  int threads_ = 0;
-};
-
-Pool *the_pool = new Pool;  // never destroyed: its threads may outlive main
-
-#if !defined(_WIN32)
-// A forked process has none of its parent's threads.
-[[maybe_unused]] const int forks_start_anew = pthread_atfork(nullptr, nullptr, [] { the_pool = new Pool; });
-#endif
-
-Pool &pool() { return *the_pool; }
 
 // ---------------------------------------------------------------- y = W x + b
 
