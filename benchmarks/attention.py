@@ -242,13 +242,18 @@ def _measured(
     attend: Attend | nn.Module, leaves: Sequence[Tensor], toward: Tensor | None = None
 ) -> dict[str, Any]:
     what = "forward" if toward is None else "both"
-    ctypes.CDLL(None).malloc_trim(0)  # what was freed before is no longer held
+    _give_back()
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     held, began = _held("VmRSS"), time.perf_counter()
     found = attend(*leaves)
     if toward is not None:
         found.backward(toward)
     return {what: time.perf_counter() - began, f"{what} memory": _held("VmHWM") - held}
+
+
+def _give_back() -> None:
+    """What was freed is no longer held."""
+    ctypes.CDLL(None).malloc_trim(0)
 
 
 def _leaves(length: int, backward: bool) -> list[Tensor]:
@@ -280,7 +285,9 @@ def serve(name: str, threads: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     print("ready", flush=True)
     for line in sys.stdin:
-        print(json.dumps(measure(name, int(line))), flush=True)
+        found = measure(name, int(line))
+        _give_back()  # others are waiting
+        print(json.dumps(found), flush=True)
 
 
 # In the process that asks them

@@ -10,6 +10,7 @@ N tiles, each with M stretches of keys, for each of R rows, or one plan for all:
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -206,6 +207,7 @@ class _Sparse(ctypes.Structure):
         )
 
 
+@cache
 def _compiled() -> ctypes.CDLL:
     found = library()
     assert found is not None  # whoever comes here has asked

@@ -126,7 +126,8 @@ struct Meeting {  // of a tile and some keys
   const Sparse &of;
   int queries, keys;
   int ahead;                  // how many steps the first key is ahead of the first query
-  const int *asking, *asked;  // from the first query, from the first key; may be absent
+  const int *asking;          // labels of the tile's queries
+  const int *asked;           // of keys, from the first; may be absent
 
   // Queries that see any of these keys, and keys that any of these queries sees.
   Range seeing(Range some) const {
@@ -151,16 +152,16 @@ struct Head {  // one head of one row
     const int *asks = of.queries + 2 * tile;
     const int *plan = of.looked_at + (int64_t(of.plans == 1 ? 0 : row) * of.tiles + tile) * of.stretches * 2;
     int queries = (asks[1] - asks[0] + of.apart - 1) / of.apart, past = of.keys - of.words;
+    int asking[TILE] = {};
+    if (of.asked)
+      for (int t = 0; t < queries; t++)
+        asking[t] = of.asking[int64_t(row) * of.words + asks[0] + t * of.apart];
     for (int stretch = 0; stretch < of.stretches; stretch++) {
       int end = plan[2 * stretch + 1];
       for (int from = plan[2 * stretch]; from < end; from += CHUNK * of.apart) {
         int keys = std::min(CHUNK, (end - from + of.apart - 1) / of.apart);
-        Meeting meeting{of, queries, keys, (from - past - asks[0]) / of.apart, nullptr, nullptr};
-        if (of.asked) {
-          meeting.asking = of.asking + int64_t(row) * of.words + asks[0];
-          meeting.asked = of.asked + int64_t(row) * of.keys + from;
-        }
-        act(meeting, from);
+        const int *asked = of.asked ? of.asked + int64_t(row) * of.keys + from : nullptr;
+        act(Meeting{of, queries, keys, (from - past - asks[0]) / of.apart, asking, asked}, from);
       }
     }
   }
@@ -204,15 +205,11 @@ const i8 EIGHT = {0, 1, 2, 3, 4, 5, 6, 7};
 void hide(const Meeting &m, float *scores) {
   for (int s = 0; s < m.keys; s++, scores += TILE) {
     Range seeing = m.seeing({s, s + 1});
-    if (seeing.from > 0 || seeing.to < TILE)
-      for (int t = 0; t < TILE; t += 8) {
-        i8 place = EIGHT + t;
-        store(scores + t, (place >= seeing.from) & (place < seeing.to) ? load(scores + t) : all(NOTHING));
-      }
-    if (m.asked) {
-      int label = m.asked[s * m.of.apart];
-      for (int t = 0; t < m.queries; t++)
-        if (m.asking[t * m.of.apart] != label) scores[t] = NOTHING;
+    if (seeing.from == 0 && seeing.to == TILE && !m.asked) continue;
+    for (int t = 0; t < TILE; t += 8) {
+      i8 place = EIGHT + t, seen = (place >= seeing.from) & (place < seeing.to);
+      if (m.asked) seen &= load(m.asking + t) == m.asked[s * m.of.apart];
+      store(scores + t, seen ? load(scores + t) : all(NOTHING));
     }
   }
 }

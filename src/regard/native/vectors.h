@@ -12,8 +12,10 @@ namespace regard {
 typedef float f8 __attribute__((vector_size(32)));
 typedef int i8 __attribute__((vector_size(32)));
 typedef float f8_anywhere __attribute__((vector_size(32), aligned(4)));
+typedef int i8_anywhere __attribute__((vector_size(32), aligned(4)));
 
 inline f8 load(const float *from) { return *reinterpret_cast<const f8_anywhere *>(from); }
+inline i8 load(const int *from) { return *reinterpret_cast<const i8_anywhere *>(from); }
 inline void store(float *to, f8 v) { *reinterpret_cast<f8_anywhere *>(to) = v; }
 inline f8 all(float v) { return f8{v, v, v, v, v, v, v, v}; }
 inline float sum(f8 v) {
