@@ -65,7 +65,10 @@ def test_a_prefix_leaves_one_word_and_its_score() -> None:
     assert torch.equal(found[1:], scores[1:])
 
 
-@pytest.mark.parametrize("wrong", [lambda: RepetitionPenalty(0.5), lambda: NoRepeatedNgram(0)])
+@pytest.mark.parametrize(
+    "wrong",
+    [lambda: RepetitionPenalty(0.5), lambda: NoRepeatedNgram(0), lambda: Forbidden([[1], []])],
+)
 def test_what_makes_no_sense_is_refused(wrong: object) -> None:
     with pytest.raises(ConfigError):
         wrong()  # type: ignore[operator]

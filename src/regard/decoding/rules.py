@@ -78,6 +78,10 @@ class Forbidden:
 
     phrases: Sequence[Sequence[int]]
 
+    def __post_init__(self) -> None:
+        if not all(self.phrases):
+            raise ConfigError("a phrase that is forbidden has no words: name those not to be said.")
+
     def __call__(self, scores: Tensor, said: Said, rows: Sequence[int]) -> Tensor:
         never = [phrase[0] for phrase in self.phrases if len(phrase) == 1]
         if never:
