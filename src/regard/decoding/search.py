@@ -53,6 +53,18 @@ class Search:
             )
         if self.sampling is not None and self.beam > 1:
             raise ConfigError("words are drawn or searched for, not both: sample with a beam of 1.")
+        self.rules()  # a setting that makes no sense is refused before anything is begun
+
+    def rules(self) -> list[Rule]:
+        """What holds for all rows."""
+        rules: list[Rule] = []
+        if self.repetition_penalty != 1:
+            rules.append(RepetitionPenalty(self.repetition_penalty))
+        if self.no_repeat:
+            rules.append(NoRepeatedNgram(self.no_repeat))
+        if self.forbid:
+            rules.append(Forbidden(self.forbid))
+        return rules
 
 
 @dataclass(frozen=True)
@@ -121,13 +133,7 @@ def _drawing(search: Search, wishes: Wishes, numbers: Sequence[int] | None) -> C
 
 
 def _rules(search: Search, wishes: Wishes, before: Sequence[Ids] | None) -> list[Rule]:
-    rules: list[Rule] = []
-    if search.repetition_penalty != 1:
-        rules.append(RepetitionPenalty(search.repetition_penalty))
-    if search.no_repeat:
-        rules.append(NoRepeatedNgram(search.no_repeat))
-    if search.forbid:
-        rules.append(Forbidden(search.forbid))
+    rules = search.rules()
     if wishes.prefix:
         spoken = {row: len(ids) for row, ids in enumerate(before or [])}
         rules.append(Prefix(wishes.prefix, spoken))
