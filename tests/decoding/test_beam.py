@@ -134,6 +134,7 @@ class Script(Random):
     def step(self, ids: Tensor, state: Memory) -> tuple[Tensor, Memory]:
         self.batches.append(len(ids))
         chances = torch.full((len(self.scenes), V), 1e-9)
+        chances[:, END] = 2e-9  # of what has none, the first
         for scene, words in enumerate(self.scenes):
             chances[scene, list(words)] = torch.tensor(list(words.values()))
         return chances.log()[state.line], Memory(state.line + 1)
