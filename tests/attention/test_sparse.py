@@ -116,9 +116,9 @@ def test_what_is_no_number_stays_where_it_is_seen(spec: dict[str, object]) -> No
 
 
 def test_where_nobody_goes_back_nothing_is_kept() -> None:
-    plan = (torch.tensor([[0, 8]]).int(), torch.tensor([[[[0, 8]]]]).int())
+    plan = [torch.tensor([[0, 8]]).int(), torch.tensor([[[[0, 8]]]]).int()]
     q, k, v = (torch.randn(1, 1, 8, 4) for _ in range(3))
-    given = (q, k, v, *plan, None, None, [1, sparse.FAR, sparse.FAR])
+    given = (q, k, v, plan, [1, sparse.FAR, sparse.FAR])
     assert sparse._sparse(*given, False)[1].numel() == 0
     found, total = sparse._sparse(*given, True)
     assert torch.allclose(found, torch.nn.functional.scaled_dot_product_attention(q, k, v))
@@ -126,10 +126,10 @@ def test_where_nobody_goes_back_nothing_is_kept() -> None:
 
 
 def test_torch_finds_nothing_wrong_with_the_operator() -> None:
-    plan = (torch.tensor([[0, 8]]).int(), torch.tensor([[[[0, 8]]]]).int())
+    plan = [torch.tensor([[0, 8]]).int(), torch.tensor([[[[0, 8]]]]).int()]
     q, k, v = (torch.randn(1, 2, 8, 4, requires_grad=True) for _ in range(3))
     labels = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 1]]).int()
-    given = (q, k, v, *plan, labels, labels, [1, 3, 3], True)
+    given = (q, k, v, [*plan, labels, labels], [1, 3, 3], True)
     torch.library.opcheck(sparse._sparse, given, test_utils=("test_schema", "test_faketensor"))
 
 

@@ -46,18 +46,19 @@ def look(q: Tensor, k: Tensor, v: Tensor, view: View, plan: Plan) -> Tensor:
     """What queries (B, H, T, K) find in keys and values (B, H, S, K): each is in one tile."""
     given = [_even(each.float()) for each in (q, k, v)]
     returns = torch.is_grad_enabled() and any(each.requires_grad for each in given)
-    reach = [plan.apart, plan.before, plan.after]
+    who = [plan.queries, plan.keys, *_labels(view)]
     found: Tensor
-    found, _ = _sparse(*given, plan.queries, plan.keys, *_labels(view), reach, returns)
+    found, _ = _sparse(*given, who, [plan.apart, plan.before, plan.after], returns)
     return found.to(q.dtype)
 
 
-def _labels(view: View) -> tuple[Tensor | None, Tensor | None]:
-    """One number for each query and each key, of which only equals may see each other."""
+def _labels(view: View) -> Sequence[Tensor]:
+    """A number of each query and one of each key, of which only equals may see each other; none
+    where all may."""
     padding, documents = view.padding, view.documents
     if documents is None:
         if padding is None:
-            return None, None
+            return ()
         documents = torch.zeros_like(padding, dtype=torch.int32)
     keys = documents.int().contiguous()
     queries = keys[:, -len(view.queries) :].contiguous()
@@ -71,7 +72,8 @@ def _even(x: Tensor) -> Tensor:
     return x if x.stride(3) == 1 else x.contiguous()
 
 
-# The operator, its way back, and what torch asks of both
+# The operator, its way back, and what torch asks of both. `plan` is queries and keys of a Plan, and
+# labels if there are any; `reach` is the rest of it.
 
 
 @torch.library.custom_op("regard::sparse", mutates_args=())
@@ -79,17 +81,14 @@ def _sparse(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    queries: Tensor,
-    looked_at: Tensor,
-    asking: Tensor | None,
-    asked: Tensor | None,
+    plan: Sequence[Tensor],
     reach: Sequence[int],
     returns: bool,
 ) -> tuple[Tensor, Tensor]:
     """Answers (B, H, T, K), and the logarithm of each query's sum, if there is a way back."""
     found = torch.empty_like(q)
     total = q.new_empty(q.shape[:3] if returns else 0)
-    given = _Sparse.of(q, k, v, queries, looked_at, asking, asked, reach)
+    given = _Sparse.of(q, k, v, plan, reach)
     given.found = _Lying.of(found)
     given.total = total.data_ptr() if returns else None
     _compiled().regard_sparse(ctypes.byref(given), torch.get_num_threads())
@@ -101,10 +100,7 @@ def _sparse_back(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    queries: Tensor,
-    looked_at: Tensor,
-    asking: Tensor | None,
-    asked: Tensor | None,
+    plan: Sequence[Tensor],
     reach: Sequence[int],
     found: Tensor,
     total: Tensor,
@@ -112,7 +108,7 @@ def _sparse_back(
 ) -> tuple[Tensor, Tensor, Tensor]:
     of_q, of_k, of_v = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
     toward = _even(toward)
-    given = _Sparse.of(q, k, v, queries, looked_at, asking, asked, reach)
+    given = _Sparse.of(q, k, v, plan, reach)
     given.found, given.total, given.toward = _Lying.of(found), total.data_ptr(), _Lying.of(toward)
     given.of_q, given.of_k, given.of_v = (_Lying.of(x) for x in (of_q, of_k, of_v))
     _compiled().regard_sparse_back(ctypes.byref(given), torch.get_num_threads())
@@ -120,13 +116,14 @@ def _sparse_back(
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    q, k, v, *ctx.plan, _ = inputs
+    q, k, v, ctx.plan, ctx.reach, _ = inputs
     ctx.save_for_backward(q, k, v, *output)
 
 
-def _return(ctx: Any, toward: Tensor, _: Any) -> tuple[Tensor | None, ...]:
+def _return(ctx: Any, toward: Tensor, _: Any) -> tuple[Any, ...]:
     q, k, v, found, total = ctx.saved_tensors
-    return (*_sparse_back(q, k, v, *ctx.plan, found, total, toward), *[None] * 6)
+    gradients = _sparse_back(q, k, v, ctx.plan, ctx.reach, found, total, toward)
+    return (*gradients, [None for _ in ctx.plan], None, None)
 
 
 _sparse.register_autograd(_return, setup_context=_keep)
@@ -154,7 +151,7 @@ def _(*given: Any, **_: Any) -> int:
 
 def _product(*given: Any) -> int:
     """The work of one product over the pairs that tiles and their keys make, in all heads."""
-    q, _, _, queries, looked_at, _, _, reach = given[:8]
+    q, _, _, (queries, looked_at, *_), reach = given[:5]
     asking = queries.diff(dim=1).flatten() / reach[0]
     asked = looked_at.diff(dim=3).sum((2, 3)) / reach[0]  # (R, N)
     rows, heads, _, size = q.shape
@@ -185,24 +182,16 @@ class _Sparse(ctypes.Structure):
 
     @classmethod
     def of(
-        cls,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        queries: Tensor,
-        looked_at: Tensor,
-        asking: Tensor | None,
-        asked: Tensor | None,
-        reach: Sequence[int],
+        cls, q: Tensor, k: Tensor, v: Tensor, plan: Sequence[Tensor], reach: Sequence[int]
     ) -> "_Sparse":
         rows, heads, words, size = q.shape
-        plans, tiles, stretches, _ = looked_at.shape
+        plans, tiles, stretches, _ = plan[1].shape
+        labels = plan[2:] or (None, None)
         return cls(
             *(rows, heads, words, k.size(2), size),
             *reach,
             *(tiles, stretches, plans),
-            *(queries.data_ptr(), looked_at.data_ptr()),
-            *(None if each is None else each.data_ptr() for each in (asking, asked)),
+            *(None if each is None else each.data_ptr() for each in (*plan[:2], *labels)),
             *(_Lying.of(each) for each in (q, k, v)),
         )
 

@@ -9,7 +9,7 @@ process keeps is on torch's meta device: it has a name, a shape and a place amon
 as if there were one process, but no content and no gradient.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -75,9 +75,8 @@ class Journey:
         return self._travel(answers, present, arrive, leave)
 
     def _travel(self, rows: Tensor, present: Tensor, leave: list[int], arrive: list[int]) -> Tensor:
-        given = (rows, present, leave, arrive, self.group)
-        arrived: Tensor = _Exchange.apply(*given)  # type: ignore[no-untyped-call]
-        return arrived
+        exchange: Callable[..., Tensor] = _Exchange.apply
+        return exchange(rows, present, leave, arrive, self.group)
 
     def _announced(self, given: Tensor) -> Tensor:
         """How many words each process will send to each expert here."""
