@@ -494,7 +494,7 @@ Forward and backward, in seconds:
 
 {table(head, rows_of(two_ways, "both", lambda x: f"{x:.3g}"))}
 
-![Time over length](images/attention.svg)
+![Time over length](../images/attention.svg)
 
 Peak memory, in MB:
 

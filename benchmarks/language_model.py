@@ -24,13 +24,13 @@ import numpy as np
 
 from regard.training.curves import Line
 from regard.training.curves import draw as draw_lines
-from report import DOCS, keep, machine, table
+from report import DOCS, RESULTS, keep, machine, table
 
 HERE = Path(__file__).parent
 TEXT = HERE.parent.parent / "shared" / "data" / "tinyshakespeare" / "input.txt"
 RECIPE = HERE.parent / "recipes" / "shakespeare-char.yaml"
 BEST = HERE / "recipes" / "shakespeare-best.yaml"
-RESULT = DOCS / "benchmarks" / "language_model.json"
+RESULT = RESULTS / "language_model.json"
 PUBLISHED, PUBLISHED_ON_GPU = 1.88, 1.4697  # nanoGPT's README: best validation losses
 LOOK = 100  # steps from one point of a curve to the next
 # Ways to train with Regard: the share of the steps, and what is not as in the recipe.
@@ -238,7 +238,7 @@ of its own, {rounds} round(s), medians. {about["cpu"]}, torch {about["torch"]}.
 
 {table(head, rows)}
 
-![Validation loss over time](images/language-model.svg)"""
+![Validation loss over time](../images/language-model.svg)"""
 
 
 def _best_section(best: dict[str, Any]) -> str:

@@ -285,7 +285,7 @@ interval by Student's t.
 
 {table(head, rows)}
 
-![Accuracy over labels](images/pretraining.svg)
+![Accuracy over labels](../images/pretraining.svg)
 """
 
 

@@ -157,7 +157,7 @@ still while peers evaluate. One run each.
 
 {table(head, rows)}
 
-![Dev BLEU over time](images/quality.svg)
+![Dev BLEU over time](../images/quality.svg)
 
 Regard by the budget it was given:
 

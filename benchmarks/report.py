@@ -1,4 +1,4 @@
-"""Results as JSON beside the docs, and as tables in docs/benchmarks.md: nothing there by hand."""
+"""Write results as JSON and as tables into docs/explanation/benchmarks.md."""
 
 import json
 import platform
@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parent.parent / "docs"
-PAGE = DOCS / "benchmarks.md"
+PAGE = DOCS / "explanation" / "benchmarks.md"
+RESULTS = DOCS / "explanation" / "benchmarks"
 
 
 def keep(name: str, result: Mapping[str, Any], section: str) -> None:
-    """The result as docs/benchmarks/NAME.json, and its section in the page written anew."""
-    (DOCS / "benchmarks").mkdir(exist_ok=True)
-    path = DOCS / "benchmarks" / f"{name}.json"
+    """Write `result` to RESULTS/NAME.json and replace its section in the page."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
     path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     begin, end = f"<!-- {name}: written by benchmarks/{name}.py -->", f"<!-- end of {name} -->"
     page = PAGE.read_text(encoding="utf-8")

@@ -14,7 +14,16 @@ from regard.models.kind import ModelSpec
 from regard.training.recipe import read_recipe
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+WRITTEN_BY_THE_READER = {
+    "src/regard/attention/cosine.py",
+    "tests/attention/test_cosine.py",
+    "tests/lab/claims/test_means.py",
+}
+
+
+def page_id(page: Path) -> str:
+    return str(page.relative_to(ROOT))
 
 
 def python_in(page: str) -> list[str]:
@@ -23,17 +32,25 @@ def python_in(page: str) -> list[str]:
     return [re.sub(rf"^{indent}", "", code, flags=re.MULTILINE) for indent, code in blocks]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_links_and_pictures_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (page.parent / target).exists(), target
 
 
-def test_files_that_the_pages_name_exist() -> None:
-    for page in ("docs/parts.md", "docs/architecture.md"):
-        for name in re.findall(r"`((?:\w+/)+\w+\.py)`", (ROOT / page).read_text(encoding="utf-8")):
+def test_source_files_named_in_the_explanations_exist() -> None:
+    for page in ("components-and-equations.md", "architecture.md"):
+        text = (ROOT / "docs/explanation" / page).read_text(encoding="utf-8")
+        for name in re.findall(r"`((?:\w+/)+\w+\.py)`", text):
             assert (ROOT / "src/regard" / name).exists(), name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_repository_files_named_in_code_exist(page: Path) -> None:
+    names = r"`((?:src|tests|docs|benchmarks|recipes)/(?:[\w-]+/)*[\w-]+\.\w+)`"
+    for name in re.findall(names, page.read_text(encoding="utf-8")):
+        assert (ROOT / name).exists() or name in WRITTEN_BY_THE_READER, name
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*.yaml")), ids=lambda p: p.stem)
@@ -45,7 +62,7 @@ def test_every_recipe_is_one(path: Path) -> None:
 
 
 def test_the_parts_can_be_built_as_shown() -> None:
-    (code,) = python_in("docs/parts.md")
+    (code,) = python_in("docs/explanation/components-and-equations.md")
     names: dict = {}
     exec(code, names)
     assert names["logits"].shape == (2, 5, 8000)
@@ -54,14 +71,14 @@ def test_the_parts_can_be_built_as_shown() -> None:
 
 def test_long_texts_are_read_as_shown() -> None:
     names: dict = {}
-    for code in python_in("docs/long-sequences.md"):
+    for code in python_in("docs/how-to/long-sequences.md"):
         exec(code, names)
     assert names["weights"].shape == (1, 4, 30, 30)
     assert names["state"].length == 31
 
 
 def test_trees_can_be_used_as_shown() -> None:
-    _, code = python_in("docs/syntax.md")
+    _, code = python_in("docs/how-to/syntax-aware-positions.md")
     names: dict = {}
     exec(code, names)
     assert names["trees"].depths.tolist() == [[2, 1, 3, 3, 2, 1, 0]]
@@ -69,7 +86,7 @@ def test_trees_can_be_used_as_shown() -> None:
 
 
 def test_experts_can_be_seen_as_shown() -> None:
-    (code,) = python_in("docs/experts.md")
+    (code,) = python_in("docs/how-to/mixture-of-experts.md")
     names: dict = {}
     exec(code, names)
     assert names["gates"].shape == (2, 7, 16)
@@ -78,7 +95,7 @@ def test_experts_can_be_seen_as_shown() -> None:
 
 def test_the_corpus_can_be_used_as_shown() -> None:
     names: dict = {}
-    for code in python_in("docs/corpus.md"):
+    for code in python_in("docs/explanation/bundled-corpus.md"):
         exec(code, names)
     assert names["novel"]
 
@@ -102,7 +119,7 @@ def test_a_kind_of_attention_is_one_new_file(
 
 def test_a_claim_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The example of the lab's page, as a file in the room."""
-    using, writing = python_in("docs/lab.md")
+    using, writing = python_in("docs/how-to/lab.md")
     assert "lab.run" in using
     (tmp_path / "means.py").write_text(writing, encoding="utf-8")
     monkeypatch.setattr(regard.lab.claims, "__path__", [*regard.lab.claims.__path__, str(tmp_path)])
@@ -112,7 +129,7 @@ def test_a_claim_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_lab_can_be_used_as_shown() -> None:
-    using, _ = python_in("docs/lab.md")
+    using, _ = python_in("docs/how-to/lab.md")
     names: dict = {}
     exec(using.replace('{"steps": 100}', '{"steps": 2, "key_size": 16, "sizes": (4, 8)}'), names)
     assert set(names["finding"].outcomes) == set(names["finding"].claim.criteria)

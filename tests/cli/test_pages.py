@@ -28,7 +28,7 @@ def test_the_readme() -> None:
 
 
 def test_seeing(beside: Path) -> None:
-    code = python_in("docs/seeing.md")[0]
+    code = python_in("docs/how-to/visualizing-attention.md")[0]
     names: dict = {}
     exec(code, names)
     assert names["picture"].panel("encoder").weights.shape[:2] == (2, 4)
@@ -37,5 +37,5 @@ def test_seeing(beside: Path) -> None:
 
 @pytest.mark.usefixtures("beside")
 def test_translating() -> None:
-    code = python_in("docs/translating.md")[0]
+    code = python_in("docs/how-to/translation.md")[0]
     exec(code, {})

@@ -128,7 +128,7 @@ def _card(scores: Perplexity, part: str) -> str:
 | {scores.word_perplexity:,.2f} | {scores.word_or_line_perplexity:,.2f} |
 
 Context of {scores.context:,} tokens, stride of {scores.stride:,}; what the figures mean is told in
-docs/language-models.md.
+docs/how-to/language-models.md.
 
     regard generate THIS-FOLDER --prompt "…" --temperature 0.8
     regard evaluate THIS-FOLDER your-text.txt

@@ -1,7 +1,7 @@
-"""The screenshots in docs/images, with Chromium installed:
+"""Write the screenshots in docs/images (needs Chromium).
 
-python docs/pictures.py runs/demo
-python docs/pictures.py runs/window runs/bigbird        trained as docs/long-sequences.md says
+python docs/_scripts/screenshots.py runs/demo
+python docs/_scripts/screenshots.py runs/window runs/bigbird   (see docs/how-to/long-sequences.md)
 """
 
 import shutil
@@ -16,7 +16,7 @@ from regard.insight.picture import film
 from regard.loading import load
 
 TEXT = "The animal didn't cross the street because it was too tired."
-IMAGES = Path(__file__).parent / "images"
+IMAGES = Path(__file__).parents[1] / "images"
 # What the page shows is in its address: file name → address, width and height
 VIEWS = {
     "attention": ("view=both&panel=cross&layer=2&pin=query-11", 1280, 1080),
