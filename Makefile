@@ -1,9 +1,9 @@
-# Two commands: `make demo` and `make test`. Each sets up whatever it needs.
+# `make demo`, `make test` and `make docs`: each sets up whatever it needs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo test docs lint clean
 
 demo: $(VENV)/.installed
 	$(BIN)/regard demo
@@ -11,6 +11,10 @@ demo: $(VENV)/.installed
 # Two workers of one thread each: two threads in each would wait for each other.
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+# The documentation site, into site/: open site/index.html. No network is needed to read it.
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -30,9 +34,13 @@ $(VENV)/.installed: $(SETUP) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	@touch $@
 
-$(VENV)/.installed-dev: $(SETUP) | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+$(VENV)/.installed-docs: $(SETUP) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@touch $@ $(VENV)/.installed
 
+$(VENV)/.installed-dev: $(SETUP) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@ $(VENV)/.installed-docs $(VENV)/.installed
+
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

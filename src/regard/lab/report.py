@@ -114,5 +114,6 @@ def _exhibits(finding: Finding) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [" | ".join(cells) for cells in (head, ["---"] * len(head), *rows)]
+    table = (head, ["---"] * len(head), *rows)
+    lines = [" | ".join(cell.replace("|", r"\|") for cell in cells) for cells in table]
     return "\n".join(f"| {line} |" for line in lines)

@@ -1,0 +1,37 @@
+"""The Python reference: the public names of `regard` and the classes that they return."""
+
+import inspect
+from collections.abc import Iterator
+from typing import Any, get_args, get_overloads
+
+import regard
+
+INTRODUCTION = """# Python API
+
+The public names of `regard`. All are imported when first used, so that `import regard` is instant.
+"""
+
+
+def page() -> str:
+    """Return the page as Markdown, with a directive of mkdocstrings for every name."""
+    names = [f"regard.{name}" for name in regard.__all__]
+    public = [getattr(regard, name) for name in regard.__all__]
+    returned = sorted(_returned(public), key=lambda cls: cls.__name__)
+    names += [f"{cls.__module__}.{cls.__qualname__}" for cls in returned]
+    return "\n\n".join((INTRODUCTION, *(f"::: {name}" for name in names))) + "\n"
+
+
+def _returned(public: list[Any]) -> set[type]:
+    """Return the classes of regard that public functions return and that are not public names."""
+    functions = [function for function in public if inspect.isfunction(function)]
+    overloads: list[Any] = [overload for name in functions for overload in get_overloads(name)]
+    signatures = (inspect.signature(each, eval_str=True) for each in (*functions, *overloads))
+    annotations = (signature.return_annotation for signature in signatures)
+    return {cls for annotation in annotations for cls in _classes(annotation)} - set(public)
+
+
+def _classes(annotation: Any) -> Iterator[type]:
+    if isinstance(annotation, type) and annotation.__module__.startswith("regard."):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _classes(argument)
