@@ -1,5 +1,6 @@
 """What the pages say is true: links lead somewhere, and the code in them runs."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -41,6 +42,15 @@ def test_links_and_pictures_lead_somewhere(page: Path) -> None:
         if "://" not in target:
             path = (page.parent / target).resolve()
             assert path.exists() or path in GENERATED, target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_imports_in_the_pages_work(page: Path) -> None:
+    """Check the pages' Python that no other test executes, as far as it goes without a model."""
+    for code in python_in(page_id(page)):
+        statements = ast.parse(code).body
+        imports = [each for each in statements if isinstance(each, ast.Import | ast.ImportFrom)]
+        exec(compile(ast.Module(imports, []), str(page), "exec"), {})
 
 
 def test_source_files_named_in_the_explanations_exist() -> None:
