@@ -28,7 +28,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.machine import keep_freed_memory
+from regard.hardware import keep_freed_memory
 from report import DOCS, keep, machine, table
 
 HEADS, SIZE = 4, 64
@@ -53,9 +53,9 @@ class Engine:
 
 def _ours(pattern: str, causal: bool, **spec: Any) -> Engine:
     def build(length: int) -> nn.Module:
-        from regard.attention.kind import AttentionSpec
+        from regard.attention.base import AttentionSpec
         from regard.attention.masks import look_around, look_back
-        from regard.positions.sites import InAttention, Sizes
+        from regard.positions.base import InAttention, Sizes
 
         sizes = Sizes(HEADS * SIZE, HEADS, SIZE, length)
         attention = AttentionSpec.model_validate(spec).build(sizes)
@@ -173,7 +173,7 @@ def _predicate(pattern: str, length: int) -> Callable[[Any, Any, Tensor, Tensor]
 
 
 def _sizes(length: int) -> Any:
-    from regard.positions.sites import Sizes
+    from regard.positions.base import Sizes
 
     return Sizes(HEADS * SIZE, HEADS, SIZE, length)
 

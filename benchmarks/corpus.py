@@ -4,7 +4,7 @@ import gzip
 import json
 from pathlib import Path
 
-from regard.data.prepare import prepare
+from regard.data.store.prepare import prepare
 from regard.training.recipe import read_recipe
 
 ROOT = Path(__file__).parent.parent

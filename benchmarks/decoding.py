@@ -23,7 +23,7 @@ from typing import Any
 import sacrebleu
 from tokenizers import Tokenizer
 
-from regard import runs
+from regard import run_folder
 from regard.interchange.exports import ctranslate2, huggingface
 from report import keep, machine, table
 
@@ -118,7 +118,7 @@ def main() -> None:
 def _trained(name: str, folder: Path) -> Path:
     """The run folder of a model; trained where it is not there."""
     run = folder / name
-    if not runs.exists(run):
+    if not run_folder.exists(run):
         recipe = HERE / "recipes" / f"{name}.yaml"
         subprocess.run([sys.executable, "-m", "regard", "train", recipe, "--run", run], check=True)
     return run
@@ -126,7 +126,7 @@ def _trained(name: str, folder: Path) -> Path:
 
 def _forms(run: Path, folder: Path) -> dict[str, Path]:
     """The same weights as each engine takes them."""
-    content = runs.read(run)
+    content = run_folder.read(run)
     forms = {"regard": run}
     for name, module in (("ctranslate2", ctranslate2), ("huggingface", huggingface)):
         forms[name] = folder / name

@@ -110,10 +110,10 @@ def trained(recipe: str, run: Path, changes: Sequence[str]) -> dict[str, Any]:
 
 def prepared(recipe: str, changes: Sequence[str]) -> Any:
     """The test texts and their references."""
-    from regard.training.distributed import World
-    from regard.training.progress import silent
+    from regard.training.distributed.world import World
     from regard.training.recipe import read_recipe
-    from regard.training.train import prepare_data
+    from regard.training.reporting.progress import silent
+    from regard.training.trainer import prepare_data
 
     os.chdir(ROOT)
     found = prepare_data(read_recipe(Path(_recipe(recipe)), changes), World(), silent).test
@@ -128,15 +128,15 @@ def leading(test: Any) -> dict[str, float]:
 
 def by_beam(run: Path, test: Any) -> dict[str, float]:
     """ROUGE of summaries that are searched for and do not repeat themselves."""
-    from regard.decoding.search import Search
-    from regard.loading import load_summarizer
+    from regard.decoding.config import Search
+    from regard.load import load_summarizer
 
     search = Search(beam=BEAM, no_repeat=NO_REPEAT)
     return _rouge(load_summarizer(run).summarize(list(test.texts(0)), search=search), test)
 
 
 def _rouge(summaries: Sequence[str], test: Any) -> dict[str, float]:
-    from regard.evaluation.summaries import score_summaries
+    from regard.evaluation.rouge import score_summaries
 
     found = score_summaries(summaries, list(test.references()))
     return {"rouge1": found.rouge1, "rouge2": found.rouge2, "rouge_l": found.rouge_l}

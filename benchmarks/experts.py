@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard.blocks.feedforward import FeedForwardSpec
-from regard.machine import keep_freed_memory
+from regard.hardware import keep_freed_memory
+from regard.layers.feedforward.base import FeedForwardSpec
 from report import keep, machine, table
 
 DIM, INNER, TOP = 256, 512, 2

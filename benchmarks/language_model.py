@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from regard.training.curves import Line
-from regard.training.curves import draw as draw_lines
+from regard.training.reporting.curves import Line
+from regard.training.reporting.curves import draw as draw_lines
 from report import DOCS, RESULTS, keep, machine, table
 
 HERE = Path(__file__).parent

@@ -88,9 +88,9 @@ def work(way: str, folder: Path, steps: int) -> None:
 
     import torch
 
-    from regard.runs import read
+    from regard.run_folder import read
     from regard.training.recipe import make_recipe
-    from regard.training.train import train
+    from regard.training.trainer import train
 
     torch.set_num_threads(1)
     place = folder / str(list(WAYS).index(way))

@@ -60,10 +60,10 @@ def work(task: str, folder: Path, batches: int) -> dict[str, Any]:
         return train(folder)
     from regard.config import validate
     from regard.data.batches.pairs import pair_batches
-    from regard.data.corpus import DataSpec
-    from regard.data.prepare import prepare
-    from regard.data.sampling import Position
-    from regard.data.tokenizers import TokenizerSpec
+    from regard.data.config import DataSpec
+    from regard.data.sampling.sampler import Position
+    from regard.data.store.prepare import prepare
+    from regard.data.tokenizers.base import TokenizerSpec
 
     recipe = recipe_of(folder)
     data = validate(DataSpec, recipe["data"], "benchmark")
@@ -92,7 +92,7 @@ def recipe_of(folder: Path) -> dict[str, Any]:
 def train(folder: Path) -> dict[str, Any]:
     """A real run, from the recipe to the run folder."""
     from regard.training.recipe import make_recipe
-    from regard.training.train import train as train_recipe
+    from regard.training.trainer import train as train_recipe
 
     train_recipe(make_recipe(recipe_of(folder), (), "benchmark"), folder / "run")
     return {"steps": STEPS}

@@ -20,11 +20,11 @@ RECIPE = Path(__file__).parent.parent / "recipes" / "multi30k-fr-en.yaml"
 
 
 def throughput(options: argparse.Namespace) -> dict[str, Any]:
-    from regard.data.prepare import prepare
-    from regard.data.sampling import Position
-    from regard.machine import keep_freed_memory
-    from regard.models.kind import parameter_count
-    from regard.training.distributed import World
+    from regard.data.sampling.sampler import Position
+    from regard.data.store.prepare import prepare
+    from regard.hardware import keep_freed_memory
+    from regard.models.base import parameter_count
+    from regard.training.distributed.world import World
     from regard.training.learner import Learner
     from regard.training.recipe import read_recipe
 
@@ -66,7 +66,7 @@ def throughput(options: argparse.Namespace) -> dict[str, Any]:
 
 def train(options: argparse.Namespace) -> dict[str, Any]:
     from regard.training.recipe import read_recipe
-    from regard.training.train import train as train_recipe
+    from regard.training.trainer import train as train_recipe
 
     assignments = [f"training.budget={options.seconds}s", *options.overrides]
     recipe = read_recipe(RECIPE, assignments)

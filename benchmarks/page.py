@@ -15,7 +15,7 @@ import numpy as np
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
-from regard.insight import page
+from regard.insight.page import render
 from regard.insight.picture import Panel, Picture
 from report import keep, machine, table
 
@@ -46,7 +46,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "page.html"
-        page.write(picture(), target)
+        render.write(picture(), target)
         times = measured(target, options.rounds)
     rows = [[name, f"{each:.0f} ms"] for name, each in times.items()]
     section = f"""## The page

@@ -21,9 +21,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from regard.evaluation.drawing import figure_of
+from regard.plotting import figure_of
 from regard.training.recipe import make_recipe
-from regard.training.train import train
+from regard.training.trainer import train
 from report import DOCS, keep, machine, table
 
 DATA = Path(__file__).parent.parent.parent / "shared" / "data"
@@ -190,8 +190,8 @@ def _others(bench: Bench) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _zero_shot(folder: Path) -> dict[str, Any]:
-    from regard.decoding.chooser import Chooser
-    from regard.loading import load_writer
+    from regard.load import load_writer
+    from regard.predictors.zero_shot import Chooser
 
     chooser = Chooser(load_writer(folder), "{text} It was", {"1": " great", "0": " terrible"})
     lines = (DATA / "sst2" / "test.tsv").read_text("utf-8").splitlines()

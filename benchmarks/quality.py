@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from corpus import export
-from regard.evaluation.confidence import confidence, paired_bootstrap
-from regard.training.curves import Line
-from regard.training.curves import draw as draw_lines
+from regard.evaluation.bootstrap import confidence, paired_bootstrap
+from regard.training.reporting.curves import Line
+from regard.training.reporting.curves import draw as draw_lines
 from report import DOCS, keep, machine, table
 from training import ENGINES
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from regard.insight.watch import watch
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 from report import keep, machine, table
 
 SPEC = {"kind": "encoder-decoder", "size": "small", "dropout": 0.0}

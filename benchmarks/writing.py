@@ -21,9 +21,9 @@ from nanogpt import estimate, whole_loss
 
 
 def train(options: argparse.Namespace) -> dict[str, Any]:
-    from regard.models.kind import parameter_count
+    from regard.models.base import parameter_count
     from regard.training.recipe import read_recipe
-    from regard.training.train import train as train_recipe
+    from regard.training.trainer import train as train_recipe
 
     data = [
         f"data.{part}={{kind: text, path: {options.data / part}.txt}}" for part in ("train", "dev")

@@ -6,7 +6,7 @@ import pytest
 
 from regard.config import Kind, kinds, override, plain, read_yaml, validate, write_yaml
 from regard.errors import ConfigError
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 from regard.training.recipe import Recipe, make_recipe, read_recipe
 
 GOOD = {"data": {"train": "grammar"}, "model": {"kind": "encoder-decoder", "size": "tiny"}}

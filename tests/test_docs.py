@@ -11,7 +11,7 @@ import regard.attention
 import regard.lab.claims
 from regard import lab
 from regard.config import kinds
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 from regard.training.recipe import read_recipe
 
 ROOT = Path(__file__).parent.parent

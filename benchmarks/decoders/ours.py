@@ -8,7 +8,7 @@ def load(work: Work) -> Answer:
 
     torch.set_num_threads(work.threads * work.workers)
     import regard
-    from regard.decoding.search import Search
+    from regard.decoding.config import Search
 
     model, search = (
         regard.load(work.model, bits=work.bits),

@@ -10,10 +10,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from regard.insight import page
 from regard.insight.look import look
+from regard.insight.page import render
 from regard.insight.picture import film
-from regard.loading import load
+from regard.load import load
 
 TEXT = "The animal didn't cross the street because it was too tired."
 IMAGES = Path(__file__).parents[1] / "images"
@@ -43,7 +43,7 @@ def main(*runs: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "attention.html"
         looks = (look(load(run), text) for run, text in zip(runs, texts, strict=True))
-        page.write(film(*looks), target)
+        render.write(film(*looks), target)
         for name, (address, width, height) in views.items():
             picture = IMAGES / f"{name}.png"
             _shoot(f"file://{target}#{address}&theme=light", picture, width, height)

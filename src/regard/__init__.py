@@ -12,27 +12,31 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from regard.native.amx import avoid_broken_amx
+
 # Torch's threads spin for milliseconds while they wait for each other. Where another program has
 # one of the cores, they then wait for a thread that cannot run: training beside one such program
 # took 20 times as long. Read when torch is first imported; costs nothing where cores are free.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
+avoid_broken_amx()  # before torch multiplies its first matrices
+
 if TYPE_CHECKING:
+    from regard.api import train
     from regard.errors import RegardError
-    from regard.insight.filming import train
     from regard.insight.watch import watch
-    from regard.loading import load
-    from regard.models.kind import ModelSpec
+    from regard.load import load
+    from regard.models.base import ModelSpec
     from regard.training.recipe import Recipe, read_recipe
 
 _HOMES = {
-    "ModelSpec": "regard.models.kind",
+    "ModelSpec": "regard.models.base",
     "Recipe": "regard.training.recipe",
     "RegardError": "regard.errors",
-    "load": "regard.loading",
+    "load": "regard.load",
     "read_recipe": "regard.training.recipe",
-    "train": "regard.insight.filming",
+    "train": "regard.api",
     "watch": "regard.insight.watch",
 }
 

@@ -11,7 +11,7 @@ There is no registry and no list of kinds to edit; a new kind is a new file.
 import importlib
 import pkgutil
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast
@@ -45,23 +45,23 @@ class Spec(BaseModel):
 class Kind(Spec):
     """A spec that comes in several kinds.
 
-    A room declares its base (`class PositionSpec(Kind, room="regard.positions")`); each kind in it
-    is a module whose `Spec` derives from that base. Validating the base finds the kind by name;
-    where a recipe names none, the room's default is meant.
+    A package declares its base class (`class PositionSpec(Kind, package="regard.positions")`);
+    each kind is a module of the package whose `Spec` derives from that base. Validating the base
+    finds the kind by name; a recipe that names none gets the package's default.
     """
 
-    room: ClassVar[str] = ""
+    package: ClassVar[str] = ""
     default: ClassVar[str] = ""
     _is_base: ClassVar[bool] = False
 
-    def __init_subclass__(cls, *, room: str = "", default: str = "", **kwargs: Any) -> None:
+    def __init_subclass__(cls, *, package: str = "", default: str = "", **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls._is_base = bool(room)
-        cls.room, cls.default = room or cls.room, default or cls.default
+        cls._is_base = bool(package)
+        cls.package, cls.default = package or cls.package, default or cls.default
 
     @classmethod
     def kind(cls) -> str:
-        return cls.__module__.rpartition(".")[2].replace("_", "-")
+        return _kind_name(cls.__module__)
 
     @model_validator(mode="wrap")
     @classmethod
@@ -74,23 +74,22 @@ class Kind(Spec):
             return handler(_without_kind(given))
         name = given.get("kind", cls.default) if isinstance(given, Mapping) else None
         if not isinstance(name, str) or not name:
-            known = ", ".join(kinds(cls.room))
+            known = ", ".join(kinds(cls.package))
             raise PydanticCustomError("no_kind", "needs a kind, one of: {known}", {"known": known})
-        return _kind_named(name, cls.room).model_validate(_without_kind(given))
+        return _kind_named(name, cls.package).model_validate(_without_kind(given))
 
 
 S = TypeVar("S", bound=Spec)
 
 
-def kinds(room: str) -> list[str]:
-    """The names of the kinds in a room: its modules that have a `Spec`."""
-    package = importlib.import_module(room)
-    modules = sorted(info.name for info in pkgutil.iter_modules(package.__path__))
-    return [
-        name.replace("_", "-")
-        for name in modules
-        if _is_kind(getattr(importlib.import_module(f"{room}.{name}"), "Spec", None), room)
-    ]
+def kinds(package: str) -> list[str]:
+    """The names of the kinds in a package: its modules that have a `Spec`."""
+    return [spec.kind() for spec in kind_specs(package)]
+
+
+def kind_specs(package: str) -> list[type[Kind]]:
+    """The `Spec` classes of the kinds in a package, sorted by name."""
+    return sorted(_specs(_modules(package), package), key=lambda spec: spec.kind())
 
 
 def kind_field(base: type[Kind], description: str) -> Any:
@@ -166,18 +165,34 @@ def _assign(tree: dict[str, Any], path: str, value: Any) -> None:
     tree[last] = value
 
 
-def _is_kind(candidate: Any, room: str) -> bool:
-    return isinstance(candidate, type) and issubclass(candidate, Kind) and candidate.room == room
+def _modules(package: str) -> list[str]:
+    """Full names of the modules in a package and in its sub-packages."""
+    found = importlib.import_module(package)
+    return [info.name for info in pkgutil.walk_packages(found.__path__, f"{package}.")]
 
 
-def _kind_named(name: str, room: str) -> type[Kind]:
-    module = name.replace("-", "_")
-    package = importlib.import_module(room)
-    if any(info.name == module for info in pkgutil.iter_modules(package.__path__)):
-        found = getattr(importlib.import_module(f"{room}.{module}"), "Spec", None)
-        if _is_kind(found, room):
-            return cast("type[Kind]", found)
-    known = kinds(room)
+def _specs(modules: Iterable[str], package: str) -> Iterator[type[Kind]]:
+    for module in modules:
+        spec = getattr(importlib.import_module(module), "Spec", None)
+        if _is_kind(spec, package):
+            yield cast("type[Kind]", spec)
+
+
+def _kind_name(module: str) -> str:
+    return module.rpartition(".")[2].replace("_", "-")
+
+
+def _is_kind(candidate: Any, package: str) -> bool:
+    return (
+        isinstance(candidate, type) and issubclass(candidate, Kind) and candidate.package == package
+    )
+
+
+def _kind_named(name: str, package: str) -> type[Kind]:
+    named = [path for path in _modules(package) if _kind_name(path) == name.replace("_", "-")]
+    for spec in _specs(named, package):
+        return spec
+    known = kinds(package)
     raise PydanticCustomError(
         "unknown_kind",
         "{problem}",
@@ -243,6 +258,7 @@ __all__ = [
     "Kind",
     "Spec",
     "kind_field",
+    "kind_specs",
     "kinds",
     "override",
     "plain",

@@ -8,15 +8,15 @@ from tests.attention.memory import saved_sizes
 from torch import Tensor
 
 from regard.attention import bigbird
+from regard.attention.base import AttentionSpec
 from regard.attention.bigbird import InBlocks
 from regard.attention.fused import Fused
-from regard.attention.kind import AttentionSpec
 from regard.attention.masks import BigBird, look_around
 from regard.attention.reference import attend
 from regard.config import plain, validate
 from regard.errors import ConfigError
-from regard.models.kind import ModelSpec
-from regard.positions.sites import InAttention
+from regard.models.base import ModelSpec
+from regard.positions.base import InAttention
 
 B, H, K = 3, 2, 4
 CPU = torch.device("cpu")

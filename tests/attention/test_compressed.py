@@ -7,7 +7,7 @@ from torch import Tensor
 from regard.attention import compressed
 from regard.attention.compressed import Compressed
 from regard.attention.masks import look_around, look_back
-from regard.positions.sites import InAttention
+from regard.positions.base import InAttention
 
 B, H, K, W = 2, 2, 4, 3
 HERE = torch.device("cpu")

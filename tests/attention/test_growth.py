@@ -4,9 +4,9 @@ import pytest
 import torch
 from tests.attention.memory import Largest
 
-from regard.attention.kind import AttentionSpec
+from regard.attention.base import AttentionSpec
 from regard.attention.masks import look_around, look_back
-from regard.positions.sites import InAttention, Sizes
+from regard.positions.base import InAttention, Sizes
 
 HERE = torch.device("cpu")
 

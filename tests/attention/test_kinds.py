@@ -4,13 +4,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.attention.kind import Attention, AttentionSpec
+from regard.attention.base import Attention, AttentionSpec
 from regard.attention.masks import Causal, Everything, View, Window, look_across
 from regard.attention.reference import attend
 from regard.config import kinds, validate
 from regard.errors import ConfigError
-from regard.models.kind import ModelSpec
-from regard.positions.sites import InAttention, PositionSpec, Sizes
+from regard.models.base import ModelSpec
+from regard.positions.base import InAttention, PositionSpec, Sizes
 from regard.positions.trees import Trees
 
 B, H, T, K = 3, 4, 7, 8

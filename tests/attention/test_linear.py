@@ -6,7 +6,7 @@ from torch import Tensor
 
 from regard.attention.linear import CHUNK, Linear
 from regard.attention.masks import View, look_around, look_back
-from regard.positions.sites import InAttention
+from regard.positions.base import InAttention
 
 B, H, K = 2, 3, 5
 HERE = torch.device("cpu")

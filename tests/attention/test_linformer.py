@@ -3,14 +3,14 @@
 import pytest
 import torch
 
-from regard.attention.kind import Attention
+from regard.attention.base import Attention
 from regard.attention.linformer import Share, Spec
 from regard.attention.masks import look_around
 from regard.config import validate
 from regard.errors import ConfigError
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 from regard.models.weights import set_weights, weights_of
-from regard.positions.sites import InAttention, Sizes
+from regard.positions.base import InAttention, Sizes
 
 B, H, K, LONGEST, RANK = 2, 2, 4, 9, 3
 SIZES = Sizes(dim=H * K, heads=H, key_size=K, max_length=LONGEST)

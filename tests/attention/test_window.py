@@ -11,16 +11,16 @@ from torch import Tensor
 
 import regard
 from regard.attention import window
-from regard.attention.cache import KeyValues
+from regard.attention.base import Attention, AttentionSpec
 from regard.attention.fused import Fused
-from regard.attention.kind import Attention, AttentionSpec
+from regard.attention.kv_cache import KeyValues
 from regard.attention.masks import Causal, View, Window, look_around, look_back
 from regard.attention.reference import explain
 from regard.config import kinds, validate
 from regard.decoding.speculative import Guess, Lookup, speculate
 from regard.errors import ConfigError
-from regard.models.kind import ModelSpec
-from regard.positions.sites import InAttention, PositionSpec, Sizes
+from regard.models.base import ModelSpec
+from regard.positions.base import InAttention, PositionSpec, Sizes
 
 B, H, K = 2, 2, 4
 SIZES = Sizes(H * K, H, K, max_length=64)

@@ -6,7 +6,7 @@ import pytest
 
 from regard.data.bundled import corpus
 from regard.errors import ConfigError
-from regard.loading import load
+from regard.load import load
 
 KINDS = ("word-window", "bare")
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from regard.training import proofs
-from regard.training.proofs import Proof
+from regard.training.checks import properties
+from regard.training.checks.properties import Proof
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_a_sound_recipe_is_proven(call, recipe: Path, tmp_path: Path) -> None:
     assert answer.code == 0, answer.out + answer.err
     assert "grammar" in answer.err  # the ledger
     assert "of the tokens unknown" in answer.err
-    assert answer.out.count("✓") == len(proofs.PROOFS) - 1
+    assert answer.out.count("✓") == len(properties.PROOFS) - 1
     assert "does not apply: documents of" in " ".join(answer.out.split())
     assert "✗" not in answer.out
     assert not (tmp_path / "runs").exists()
@@ -44,13 +44,13 @@ def test_what_fails_is_named_with_what_to_do(
         Proof("the bird sings", "silence", None, 0.5, "listen."),
     )
 
-    def proof_of(proof: Proof) -> proofs.Callable[[object], Proof]:
+    def proof_of(proof: Proof) -> properties.Callable[[object], Proof]:
         def prove(_: object) -> Proof:
             return proof
 
         return prove
 
-    monkeypatch.setattr(proofs, "PROOFS", tuple(map(proof_of, made)))
+    monkeypatch.setattr(properties, "PROOFS", tuple(map(proof_of, made)))
     answer = call("check", recipe)
     assert answer.code == 1
     marks = [line[:1] for line in answer.out.splitlines() if line[:1] in "✓✗–" and line]

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from regard import runs
+from regard import run_folder
 from regard.training.recipe import make_recipe
-from regard.training.train import train
+from regard.training.trainer import train
 
 WORDS = {"sport": ["ball", "goal", "team"], "money": ["bank", "coin", "market"]}
 PLAIN = ["the", "a", "of", "and", "it", "was", "there", "then"]
@@ -98,7 +98,7 @@ def test_as_many_lines_out_as_in(single: Path, call, tmp_path: Path) -> None:
 def test_more_lines_than_are_judged_at_a_time(
     single: Path, call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("regard.decoding.filing.CHUNK", 3)
+    monkeypatch.setattr("regard.predictors.resume_file.CHUNK", 3)
     lines = ["a goal", "the coin", "", "bank", "team", "ball"] * 2
     found = call("classify", single / "run", stdin="\n".join(lines).encode()).out.splitlines()
     expected = ["sport", "money", "", "money", "sport", "sport"] * 2
@@ -146,7 +146,7 @@ def test_bad_input_is_one_sentence(
 
 def test_the_run_folder_says_what_it_is_worth(single: Path, pairs: Path) -> None:
     for folder, several in ((single, False), (pairs, True)):
-        details = runs.read(folder / "run").details
+        details = run_folder.read(folder / "run").details
         assert details["scores"]["accuracy"] > 0.85
         assert set(details["scores"]["labels"]) == {"money", "sport"}
         assert (details["temperature"] == 1) is several  # calibrate was off for the pairs

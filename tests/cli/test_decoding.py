@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard import runs
+from regard import run_folder
 from regard.config import plain
 from regard.data.tokenizers import bpe
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 from regard.models.weights import weights_of
 
 EN = "The animal didn't cross the street because it was too tired."
@@ -27,7 +27,7 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     spec = ModelSpec.model_validate({"kind": "language-model", "size": "tiny", "max_length": 200})
     torch.manual_seed(0)
     tokenizer = bpe.Spec(vocabulary=400).train([EN, FR])
-    run = runs.Run(
+    run = run_folder.Run(
         job="language-model",
         model=plain(spec),
         vocabulary=len(tokenizer),
@@ -38,7 +38,7 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
         papers={},
     )
     folder = tmp_path_factory.mktemp("writer") / "run"
-    runs.write(run, folder)
+    run_folder.write(run, folder)
     return folder
 
 

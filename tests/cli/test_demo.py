@@ -9,8 +9,8 @@ import pytest
 from regard.cli.demo import TIRED, WIDE, _check
 from regard.data.bundled import Corpus, corpus
 from regard.errors import TrainingError
-from regard.evaluation.translation import pronouns_right, score_translations
-from regard.loading import load
+from regard.evaluation.bleu import pronouns_right, score_translations
+from regard.load import load
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from regard import __version__, machine
+from regard import __version__, hardware
 
 ROWS = {
     "versions",
@@ -23,7 +23,7 @@ ROWS = {
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "matrix_peak", lambda _: 123e9)
+    monkeypatch.setattr(hardware, "matrix_peak", lambda _: 123e9)
 
 
 def test_the_table_has_every_row(call) -> None:
@@ -43,7 +43,7 @@ def test_json_says_the_same(call) -> None:
 
 
 def test_more_threads_than_cores_are_too_many(call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "cores", lambda: 3)
+    monkeypatch.setattr(hardware, "cores", lambda: 3)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
     found = json.loads(call("doctor", "--json").out)
     assert found["cores"]["used"] == "threads: 64: too many, set OMP_NUM_THREADS=3"
@@ -53,15 +53,15 @@ def test_more_threads_than_cores_are_too_many(call, monkeypatch: pytest.MonkeyPa
 def test_bfloat16_is_used_where_it_is_fast(
     call, monkeypatch: pytest.MonkeyPatch, fast: bool
 ) -> None:
-    monkeypatch.setattr(machine, "computes_bfloat16", lambda _: fast)
+    monkeypatch.setattr(hardware, "computes_bfloat16", lambda _: fast)
     used = json.loads(call("doctor", "--json").out)["bfloat16"]["used"]
     assert used == f"training.precision=auto is {'bfloat16' if fast else 'float32'}"
 
 
 def test_what_a_machine_does_not_tell_is_said(call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "memory", lambda: None)
-    monkeypatch.setattr(machine, "compiler", lambda: None)
-    monkeypatch.setattr(machine, "keep_freed_memory", lambda: False)
+    monkeypatch.setattr(hardware, "memory", lambda: None)
+    monkeypatch.setattr(hardware, "compiler", lambda: None)
+    monkeypatch.setattr(hardware, "keep_freed_memory", lambda: False)
     found = json.loads(call("doctor", "--json").out)
     assert found["memory"]["offered"] == "not told"
     assert found["C++ compiler"]["offered"] == "none"

@@ -9,10 +9,10 @@ import torch
 from safetensors.torch import load_file
 
 import regard
-from regard import runs
+from regard import run_folder
 from regard.config import plain
 from regard.data.tokenizers import bpe
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 from regard.models.weights import weights_of
 
 LINES = ["A dog runs over the grass.", "Two men sit on a bench.", "A dog runs over the trees."]
@@ -27,8 +27,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     spec = ModelSpec.model_validate({"kind": "encoder", **sizes})
     model = spec.build(len(tokenizer))
     folder = tmp_path_factory.mktemp("encoder") / "run"
-    runs.write(
-        runs.Run(
+    run_folder.write(
+        run_folder.Run(
             job="encoder", model=plain(spec), vocabulary=len(tokenizer),
             details={"max_length": 40}, weights=weights_of(model), tokenizer=tokenizer.to_json(),
             parts={}, papers={},
@@ -100,14 +100,14 @@ def test_bad_input_is_one_sentence(call, run: Path, text: bytes, tmp_path: Path)
 
 
 def test_a_model_that_gives_no_vectors_is_refused(call, run: Path, tmp_path: Path) -> None:
-    found = runs.read(run)
+    found = run_folder.read(run)
     spec = ModelSpec.model_validate({"kind": "language-model", "size": "tiny"})
     weights = weights_of(spec.build(found.vocabulary))
-    other = runs.Run(
+    other = run_folder.Run(
         job="language-model", model=plain(spec), vocabulary=found.vocabulary,
         details={"max_length": 40}, weights=weights, tokenizer=found.tokenizer, parts={}, papers={},
     )  # fmt: skip
-    runs.write(other, tmp_path / "writer")
+    run_folder.write(other, tmp_path / "writer")
     answer = call("embed", tmp_path / "writer", stdin=b"A dog")
     assert answer.code == 1
     assert "holds a writer, not a reader" in answer.err

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 import regard
-from regard import runs
+from regard import run_folder
 from regard.config import plain
-from regard.data.languages import LanguageGuess
 from regard.data.tokenizers import bpe
-from regard.evaluation.translation import score_translations
-from regard.models.kind import ModelSpec
+from regard.data.tokenizers.language_id import LanguageGuess
+from regard.evaluation.bleu import score_translations
+from regard.models.base import ModelSpec
 from regard.models.weights import weights_of
 
 from .test_decoding import EN, FR, writer  # noqa: F401  (a fixture)
@@ -96,7 +96,7 @@ def translator(tmp_path: Path) -> Path:
     torch.manual_seed(0)
     tokenizer = bpe.Spec(vocabulary=400).train([EN, FR])
     spec = ModelSpec.model_validate({"kind": "encoder-decoder", "size": "tiny", "max_length": 60})
-    run = runs.Run(
+    run = run_folder.Run(
         job="translation",
         model=plain(spec),
         vocabulary=len(tokenizer),
@@ -106,7 +106,7 @@ def translator(tmp_path: Path) -> Path:
         parts={"languages.json": LanguageGuess({"fr": {}, "en": {}}).to_json()},
         papers={},
     )
-    runs.write(run, tmp_path / "translator")
+    run_folder.write(run, tmp_path / "translator")
     return tmp_path / "translator"
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard import runs
+from regard import run_folder
 from regard.config import plain
-from regard.data.corruption.spans import sentinel
+from regard.data.batches.spans import sentinel
 from regard.data.tokenizers import bpe
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 from regard.models.weights import weights_of
 
 from .conftest import Call
@@ -28,7 +28,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     torch.manual_seed(0)
     tokenizer = bpe.Spec(vocabulary=400).train(LINES, ["mask", *map(sentinel, range(5))])
     folder = tmp_path_factory.mktemp("filler") / "run"
-    made = runs.Run(
+    made = run_folder.Run(
         job=request.param,
         model=plain(spec),
         vocabulary=len(tokenizer),
@@ -38,7 +38,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         parts={},
         papers={},
     )
-    runs.write(made, folder)
+    run_folder.write(made, folder)
     return folder
 
 
@@ -84,12 +84,12 @@ def test_mistakes_are_told_in_one_sentence(run: Path, call: Call, tmp_path: Path
 
 
 def test_other_models_fill_nothing(run: Path, call: Call, tmp_path: Path) -> None:
-    found = runs.read(run)
+    found = run_folder.read(run)
     encoder = ModelSpec.model_validate({"kind": "encoder", "size": "tiny", "dim": 32})
     weights = weights_of(encoder.build(found.vocabulary))
-    other = runs.Run("encoder", plain(encoder), found.vocabulary, {"max_length": 30}, weights,
+    other = run_folder.Run("encoder", plain(encoder), found.vocabulary, {"max_length": 30}, weights,
                      found.tokenizer, {}, {})  # fmt: skip
-    runs.write(other, tmp_path / "reader")
+    run_folder.write(other, tmp_path / "reader")
     answer = call("fill", tmp_path / "reader", "The ___")
     assert answer.code == 1
     assert "holds a reader, not a filler; choose a run folder made by" in answer.err
@@ -109,7 +109,7 @@ def test_a_filler_is_looked_into_scored_and_its_heads_studied(
     study = json.loads((tmp_path / "heads" / "heads.json").read_text())
     assert study
     answer = call("score", run, lines)
-    if runs.read(run).job == "masked":
+    if run_folder.read(run).job == "masked":
         assert len(answer.out.splitlines()) == 4
     else:
         assert answer.code == 1

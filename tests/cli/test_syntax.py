@@ -9,13 +9,13 @@ import pytest
 
 import regard
 from regard.config import plain
-from regard.data.conllu import parsed_sentences
-from regard.data.trees import Parsed, Tree
-from regard.decoding.labeller import Labeller
+from regard.data.sources._conllu import parsed_sentences
+from regard.data.sources.trees import Parsed, Tree
 from regard.errors import DataError
 from regard.insight.look import look
+from regard.predictors.classifier import Labeller
 from regard.training.recipe import make_recipe
-from regard.training.train import train
+from regard.training.trainer import train
 
 WORDS = ("box", "boxes", "cat", "cats", "dog", "dogs", "key", "keys")
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard import runs
+from regard import run_folder
 from regard.config import plain
 from regard.data.tokenizers import bpe
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 from regard.models.weights import weights_of
 
 EN = "The animal didn't cross the street because it was too tired."
@@ -95,7 +95,7 @@ def test_a_run_of_another_kind(call, tmp_path: Path) -> None:
     tokenizer = bpe.Spec(vocabulary=400).train([EN])
     model = spec.build(len(tokenizer))
     details = {"max_length": 512}
-    run = runs.Run(
+    run = run_folder.Run(
         job="language-model",
         model=plain(spec),
         vocabulary=len(tokenizer),
@@ -105,7 +105,7 @@ def test_a_run_of_another_kind(call, tmp_path: Path) -> None:
         parts={},
         papers={},
     )
-    runs.write(run, tmp_path / "lm")
+    run_folder.write(run, tmp_path / "lm")
     said = one_sentence(call("translate", tmp_path / "lm", stdin=EN.encode()))
     assert "holds a writer, not a translator" in said
 

@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from regard.data.corpus import Direction
-from regard.data.languages import LanguageGuess
+from regard.data.config import Direction
 from regard.data.tokenizers import bpe
-from regard.decoding.translator import Translator
-from regard.decoding.writer import Writer
-from regard.models.kind import ModelSpec
+from regard.data.tokenizers.language_id import LanguageGuess
+from regard.models.base import ModelSpec
+from regard.predictors.generator import Writer
+from regard.predictors.translator import Translator
 
 TEXT = [
     "A dog runs over the grass near 12 trees.",

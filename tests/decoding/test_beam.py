@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.decoding.beam import Hypothesis, beam
 from regard.decoding.greedy import greedy
 from regard.errors import ConfigError
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 
 V, END, FIRST = 5, 0, 1
 CHANCE = torch.randn(100_003, V, generator=torch.Generator().manual_seed(0)).double() * 2

@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard import runs
+from regard import run_folder
 from regard.config import plain
 from regard.data.tokenizers import bpe, character
-from regard.decoding.chooser import Chooser
-from regard.decoding.writer import Writer
 from regard.errors import ConfigError, DataError
 from regard.interchange.exports import huggingface
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 from regard.models.weights import weights_of
+from regard.predictors.generator import Writer
+from regard.predictors.zero_shot import Chooser
 
 from .conftest import TEXT, random_model
 
@@ -40,7 +40,7 @@ def in_hugging_face(writer: Writer, tmp_path_factory: pytest.TempPathFactory):
     folder: Path = tmp_path_factory.mktemp("theirs")
     sizes = {"dim": 32, "heads": 4, "inner": 64, "layers": 2, "dropout": 0.0, "max_length": 48}
     spec = ModelSpec.model_validate({"kind": "language-model", **sizes, **LLAMA})
-    run = runs.Run(
+    run = run_folder.Run(
         job="language-model", model=plain(spec), vocabulary=len(writer.tokenizer),
         details={"max_length": 48}, weights=weights_of(writer.model),
         tokenizer=writer.tokenizer.to_json(), parts={}, papers={},

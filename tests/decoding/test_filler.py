@@ -8,14 +8,14 @@ import torch
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
-from regard.data.borders import Borders
-from regard.data.corruption.spans import sentinel
-from regard.data.tokenizer import Tokenizer
-from regard.data.tokenizers import TokenizerSpec
-from regard.decoding.blanks import around_blanks
-from regard.decoding.filler import Filler
-from regard.decoding.span_filler import SpanFiller
+from regard.data.batches.spans import sentinel
+from regard.data.tokenizers.base import TokenizerSpec
+from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.data.tokenizers.word_boundaries import Borders
 from regard.errors import DataError
+from regard.predictors.blanks import around_blanks
+from regard.predictors.mask_filler import Filler
+from regard.predictors.span_filler import SpanFiller
 
 from .conftest import TEXT, random_model
 

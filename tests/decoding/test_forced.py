@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.decoding.test_beam import END, FIRST, Memory, Random, V, log_p
 
 from regard.decoding.beam import Hypothesis, beam
-from regard.decoding.diverse import Diverse
-from regard.decoding.forced import Forced, met
+from regard.decoding.diverse_beam import Diverse
+from regard.decoding.lexical_constraints import Forced, met
 from regard.errors import ConfigError
 
 phrases = st.lists(st.lists(st.integers(1, V - 1), min_size=1, max_size=2), min_size=1, max_size=2)

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.data.labels import LabelsSpec
 from regard.data.records import Place, Record
-from regard.data.tokenizers import TokenizerSpec
-from regard.decoding.labelled import evaluate_labeller, labelled_lines
-from regard.decoding.labeller import Judgement, Labeller
+from regard.data.sources.labels import LabelsSpec
+from regard.data.tokenizers.base import TokenizerSpec
 from regard.errors import DataError
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
+from regard.predictors.classifier import Judgement, Labeller
+from regard.predictors.labeled import evaluate_labeller, labelled_lines
 
 LABELS = ("good", "bad", "odd")
 SEVERAL = LabelsSpec(separator=";", none="-")

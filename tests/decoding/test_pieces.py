@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.decoding.pieces import Piece, cut
-from regard.decoding.placeholders import kept_parts, lost_parts
+from regard.predictors.placeholders import kept_parts, lost_parts
+from regard.predictors.segment import Piece, cut
 
 
 def at_most(characters: int):

@@ -12,7 +12,7 @@ from transformers.generation.logits_process import (
     RepetitionPenaltyLogitsProcessor,
 )
 
-from regard.decoding.rules import Forbidden, NoRepeatedNgram, Prefix, RepetitionPenalty
+from regard.decoding.logits_processors import Forbidden, NoRepeatedNgram, Prefix, RepetitionPenalty
 from regard.errors import ConfigError
 
 V = 7

@@ -10,7 +10,7 @@ from regard.config import validate
 from regard.decoding.greedy import greedy
 from regard.decoding.sampling import Sampling
 from regard.decoding.speculative import Draft, Guess, Lookup, speculate
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 
 V, END = 9, 0
 

@@ -7,11 +7,11 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from regard.decoding.answering import Question
 from regard.decoding.beam import Hypothesis
-from regard.decoding.search import Search
+from regard.decoding.config import Search
 from regard.engine.library import library
 from regard.errors import ConfigError, DataError
+from regard.predictors.seq2seq import Question
 
 from .conftest import TEXT
 

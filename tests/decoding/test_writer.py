@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from regard.decoding.config import Search
 from regard.decoding.sampling import Sampling
-from regard.decoding.search import Search
-from regard.decoding.sliding import kept
-from regard.decoding.writer import Writer
+from regard.decoding.sliding_window import kept
 from regard.errors import ConfigError, DataError
+from regard.predictors.generator import Writer
 
 from .conftest import TEXT, random_model
 

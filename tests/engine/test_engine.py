@@ -9,12 +9,12 @@ from regard.config import validate
 from regard.decoding.beam import beam
 from regard.decoding.greedy import greedy
 from regard.decoding.stream import stream
-from regard.engine.fast import FastEncoderDecoder, FastLanguageModel
 from regard.engine.library import library
+from regard.engine.packing import Matrix, UnsupportedError
 from regard.engine.ranking import rank
-from regard.engine.stacks import Matrix, UnsupportedError
+from regard.engine.steppers import FastEncoderDecoder, FastLanguageModel
 from regard.errors import DataError
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 
 pytestmark = pytest.mark.skipif(library() is None, reason="the engine was not built")
 

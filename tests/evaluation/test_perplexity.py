@@ -7,12 +7,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizers import bpe, character
-from regard.decoding.writer import Writer
+from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import ConfigError, DataError
 from regard.evaluation.perplexity import Perplexity, Piece, perplexity, windows
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
+from regard.predictors.generator import Writer
 
 TEXT = "A dog runs over the grass.\nDeux hommes, un banc…\n\nThe girl has a red ball.\n" * 4
 CONTEXT = 32

@@ -19,7 +19,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
-from regard.insight import page
+from regard.insight.page import render
 from regard.insight.picture import Film, Flow, Lens, Panel, Picture, Steps
 
 FLAGS = (
@@ -221,7 +221,7 @@ def show(browser: webdriver.Chrome, picture: Picture, tmp_path: Path) -> Iterato
 
     def open_page(shown: Picture | Film = picture, address: str = "") -> webdriver.Chrome:
         path = tmp_path / "page.html"
-        page.write(shown, path)
+        render.write(shown, path)
         browser.get("about:blank")
         browser.get(path.as_uri() + address)
         return browser

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.corpus import Direction
-from regard.data.languages import LanguageGuess
+from regard.data.config import Direction
 from regard.data.tokenizers import word
-from regard.decoding.translator import Translator
+from regard.data.tokenizers.language_id import LanguageGuess
 from regard.insight import alignment
 from regard.insight.alignment import Link, align, align_parts
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
+from regard.predictors.translator import Translator
 
 TEXT = ["the red cat sleeps well", "le chat rouge dort bien"]
 

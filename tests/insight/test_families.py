@@ -7,21 +7,21 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.corpus import Direction
-from regard.data.languages import LanguageGuess
+from regard.data.config import Direction
 from regard.data.tokenizers import word
-from regard.decoding.labeller import Labeller
-from regard.decoding.translator import Translator
-from regard.decoding.writer import Writer
+from regard.data.tokenizers.language_id import LanguageGuess
 from regard.errors import DataError
 from regard.insight import look as looking
 from regard.insight.alignment import align
-from regard.insight.influence import CAPTION
+from regard.insight.forward_passes import reading
 from regard.insight.look import look
 from regard.insight.picture import Picture
-from regard.insight.readings import reading
+from regard.insight.views.influence import CAPTION
 from regard.insight.watch import watch
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
+from regard.predictors.classifier import Labeller
+from regard.predictors.generator import Writer
+from regard.predictors.translator import Translator
 
 TEXT = "the red cat sleeps well under the old tree and the dog too"
 FRENCH = "le chat rouge dort bien"

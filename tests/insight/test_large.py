@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 from selenium.webdriver import ActionChains, Chrome, Keys
 
-from regard.insight import page
+from regard.insight.page import render
 from regard.insight.picture import WEIGHT_ONE, Panel, Picture
 
 WORDS = 2000
@@ -35,7 +35,7 @@ def large(
     words = tuple(f"w{i}" for i in range(WORDS))
     picture = Picture("large", "", "", "", (Panel("p", "Panel", words, words, weights),))
     path = tmp_path_factory.mktemp("large") / "page.html"
-    page.write(picture, path)
+    render.write(picture, path)
     emulated(browser)
     browser.get("about:blank")
     browser.get(path.as_uri())

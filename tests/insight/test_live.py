@@ -12,16 +12,16 @@ import torch
 from fastapi.testclient import TestClient
 
 import regard
-from regard import runs
+from regard import run_folder
 from regard.config import plain
-from regard.data.languages import LanguageGuess
 from regard.data.tokenizers import bpe
-from regard.decoding.translator import Translator
+from regard.data.tokenizers.language_id import LanguageGuess
 from regard.insight.live import LONGEST, application, is_loopback
 from regard.insight.look import look
 from regard.insight.picture import film
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 from regard.models.weights import weights_of
+from regard.predictors.translator import Translator
 
 EN, FR = "the cat sleeps under the tree", "le chat dort sous l'arbre"
 
@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     spec = ModelSpec.model_validate({"kind": "encoder-decoder", "size": "tiny"})
     model = spec.build(len(tokenizer))
     guess = LanguageGuess.learn({"fr": [tokenizer.encode(FR)], "en": [tokenizer.encode(EN)]})
-    run = runs.Run(
+    run = run_folder.Run(
         job="translation",
         model=plain(spec),
         vocabulary=len(tokenizer),
@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         papers={},
     )
     target = tmp_path_factory.mktemp("live") / "run"
-    runs.write(run, target)
+    run_folder.write(run, target)
     return target
 
 

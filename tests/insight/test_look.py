@@ -8,16 +8,17 @@ import torch
 from rich.console import Console
 from selenium.webdriver.common.by import By
 
-from regard.data.corpus import Direction
-from regard.data.languages import LanguageGuess
+from regard.data.config import Direction
 from regard.data.tokenizers import bpe
-from regard.decoding.translator import Translator
+from regard.data.tokenizers.language_id import LanguageGuess
 from regard.errors import DataError
-from regard.insight import page, terminal
+from regard.insight import terminal
 from regard.insight.look import look
+from regard.insight.page import render
 from regard.insight.watch import watch
+from regard.models.base import ModelSpec
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.models.kind import ModelSpec
+from regard.predictors.translator import Translator
 
 EN, FR = "the cat sleeps under the tree", "le chat dort sous l'arbre"
 
@@ -41,7 +42,7 @@ def untrained(**changes: object) -> Translator:
 def test_every_weight_on_the_page_is_the_tensors(
     translator: Translator, browser, tmp_path: Path
 ) -> None:
-    page.write(look(translator, EN, to="fr", title="a test"), tmp_path / "page.html")
+    render.write(look(translator, EN, to="fr", title="a test"), tmp_path / "page.html")
     source = translator.source_ids(EN, "fr", "here")
     target = [translator.tokenizer.start, *translator.say([source])[0]]
     with torch.no_grad(), watch(translator.model) as seen:
@@ -108,7 +109,7 @@ def test_the_page_shows_which_expert_each_word_went_to(browser, tmp_path: Path) 
     for layer in range(2):
         gates = seen.last(f"encoder.blocks.{layer}.feed_forward", "experts")[0]
         assert torch.allclose(torch.from_numpy(panel.weights[layer, 0]), gates, atol=1e-5)
-    page.write(picture, tmp_path / "page.html")
+    render.write(picture, tmp_path / "page.html")
     browser.get((tmp_path / "page.html").as_uri() + "#panel=experts-encoder&layer=2&map=1")
     cells = browser.find_elements(By.CSS_SELECTOR, "#map td[data-weight]")
     assert len(cells) == len(panel.queries) * 6

@@ -16,7 +16,7 @@ import pytest
 from selenium.webdriver import Chrome, Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-from regard.insight import page
+from regard.insight.page import render
 from regard.insight.picture import Film, Panel, Picture, Scene, film
 
 Show = Callable[..., Chrome]
@@ -104,7 +104,7 @@ class Server:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                self.reply(200, page.render(Film(()), live=True).encode(), "text/html")
+                self.reply(200, render.render(Film(()), live=True).encode(), "text/html")
 
             def do_POST(self) -> None:
                 question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -226,5 +226,5 @@ def test_typing_again_gives_up_the_earlier_question(
 
 
 def test_only_a_live_page_may_ask_and_only_its_server(picture: Picture) -> None:
-    assert "connect-src" not in page.render(film(picture))
-    assert "connect-src 'self';" in page.render(film(picture), live=True)
+    assert "connect-src" not in render.render(film(picture))
+    assert "connect-src 'self';" in render.render(film(picture), live=True)

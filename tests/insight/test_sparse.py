@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from regard.data.tokenizers import bpe
-from regard.decoding.labeller import Labeller
-from regard.decoding.writer import Writer
+from regard.insight.downsample import bearable
 from regard.insight.look import look
 from regard.insight.picture import Panel, Picture
-from regard.insight.summary import bearable
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
+from regard.predictors.classifier import Labeller
+from regard.predictors.generator import Writer
 
 TEXT = "the cat sleeps under the trees and the bird sings in them"
 SIZES = {"dim": 16, "heads": 2, "inner": 16, "layers": 2, "dropout": 0.0, "max_length": 200}

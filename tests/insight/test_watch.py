@@ -10,8 +10,8 @@ from regard.config import kinds
 from regard.errors import ConfigError, DataError, RegardError
 from regard.insight.seen import Seen
 from regard.insight.watch import watch
-from regard.models.kind import ModelSpec
-from regard.positions.sites import PositionSpec
+from regard.models.base import ModelSpec
+from regard.positions.base import PositionSpec
 
 POSITIONS = [k for k in kinds("regard.positions") if not PositionSpec.model_validate(k).reads_trees]
 SMALL = {"dim": 32, "heads": 4, "inner": 64, "layers": 2, "dropout": 0.0}

@@ -13,13 +13,13 @@ import pytest
 import torch
 
 import regard
-from regard import runs
+from regard import run_folder
 from regard.config import plain
-from regard.data.languages import LanguageGuess
 from regard.data.tokenizers import bpe
+from regard.data.tokenizers.language_id import LanguageGuess
 from regard.errors import ConfigError
 from regard.interchange.exports import ctranslate2, huggingface, onnx
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 from regard.models.weights import weights_of
 
 from .conftest import TEXT
@@ -61,7 +61,7 @@ def made(kind: str, settings: dict[str, Any], folder: Path) -> Path:
     details: dict[str, Any] = {"max_length": spec.max_length}
     if translation:
         details["directions"] = ["fr → en"]
-    run = runs.Run(
+    run = run_folder.Run(
         job="translation" if translation else "language-model",
         model=plain(spec),
         vocabulary=len(tokenizer),
@@ -73,7 +73,7 @@ def made(kind: str, settings: dict[str, Any], folder: Path) -> Path:
         else {},
         papers={},
     )
-    runs.write(run, folder)
+    run_folder.write(run, folder)
     return folder
 
 
@@ -95,7 +95,7 @@ def elsewhere(
 
 def compare(export: Any, program: str, kind: str, settings: dict[str, Any], home: Path) -> None:
     run = made(kind, settings, home / "run")
-    export(runs.read(run), home / "theirs")
+    export(run_folder.read(run), home / "theirs")
     ours = regard.load(run)
     tokens = 20
     if kind == "encoder-decoder":
@@ -109,7 +109,7 @@ def compare(export: Any, program: str, kind: str, settings: dict[str, Any], home
 
 
 def regard_search() -> Any:
-    from regard.decoding.search import Search
+    from regard.decoding.config import Search
 
     return Search()
 
@@ -152,7 +152,7 @@ def test_both_in_onnxruntime(kind: str, tmp_path: Path) -> None:
 def test_what_has_no_equivalent_is_refused(export: Any, tmp_path: Path) -> None:
     run = made("encoder-decoder", {"position": "relative"}, tmp_path / "run")
     with pytest.raises(ConfigError, match="relative has no equivalent"):
-        export(runs.read(run), tmp_path / "theirs")
+        export(run_folder.read(run), tmp_path / "theirs")
     assert not (tmp_path / "theirs").exists()
 
 
@@ -162,7 +162,7 @@ def test_experts_are_refused(export: Any, kind: str, tmp_path: Path) -> None:
     mixture = {"feed_forward": {"kind": "experts", "experts": 3}}
     run = made(kind, mixture, tmp_path / "run")
     with pytest.raises(ConfigError, match="experts has no equivalent"):
-        export(runs.read(run), tmp_path / "theirs")
+        export(run_folder.read(run), tmp_path / "theirs")
     assert not (tmp_path / "theirs").exists()
 
 
@@ -170,16 +170,16 @@ def test_experts_are_refused(export: Any, kind: str, tmp_path: Path) -> None:
 def test_an_encoder_that_looks_at_less_is_refused(export: Any, tmp_path: Path) -> None:
     run = made("encoder-decoder", {"encoder_attention": "window"}, tmp_path / "run")
     with pytest.raises(ConfigError, match="attention window has no equivalent"):
-        export(runs.read(run), tmp_path / "theirs")
+        export(run_folder.read(run), tmp_path / "theirs")
     assert not (tmp_path / "theirs").exists()
 
 
 def test_there_and_back_again(tmp_path: Path) -> None:
-    from regard.data.corpus import Direction
+    from regard.data.config import Direction
     from regard.interchange.importing import import_model
 
     run = made("encoder-decoder", {"norm_first": False}, tmp_path / "run")
-    huggingface.export(runs.read(run), tmp_path / "theirs")
+    huggingface.export(run_folder.read(run), tmp_path / "theirs")
     import_model(tmp_path / "theirs", tmp_path / "back", Direction("fr", "en"))
     lines = TEXT[:4]
     assert regard.load(tmp_path / "back").translate(lines) == regard.load(run).translate(lines)

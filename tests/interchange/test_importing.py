@@ -10,7 +10,7 @@ import torch
 import transformers
 
 import regard
-from regard.data.corpus import Direction
+from regard.data.config import Direction
 from regard.errors import DataError
 from regard.interchange.importing import import_model
 

@@ -12,9 +12,9 @@ import torch
 import transformers
 
 import regard
-from regard import runs
+from regard import run_folder
 from regard.cli import main
-from regard.engine import choice
+from regard.engine import select
 from regard.errors import DataError
 from regard.interchange.exports import huggingface
 from regard.interchange.importing import import_model
@@ -54,8 +54,8 @@ def test_the_published_story_is_told(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     if not engine:
-        monkeypatch.setattr(choice, "library", lambda: None)
-    assert regard.load(stories).decodable.is_fast == (engine and choice.library() is not None)
+        monkeypatch.setattr(select, "library", lambda: None)
+    assert regard.load(stories).decodable.is_fast == (engine and select.library() is not None)
     monkeypatch.setattr(sys, "argv", ["regard", "generate", str(stories), "--tokens", "256"])
     with pytest.raises(SystemExit) as left:
         main()
@@ -114,7 +114,7 @@ def test_its_tokeniser_merges_as_the_program_does(stories: Path) -> None:
 
 
 def test_hugging_face_finds_the_same_in_it(stories: Path, tmp_path: Path) -> None:
-    huggingface.export(runs.read(stories), tmp_path)
+    huggingface.export(run_folder.read(stories), tmp_path)
     theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path).eval()
     assert isinstance(theirs, transformers.LlamaForCausalLM)
     writer = regard.load(stories)

@@ -9,13 +9,13 @@ import torch
 import transformers
 
 import regard
-from regard import runs
+from regard import run_folder
 from regard.config import plain
 from regard.data.tokenizers import bpe
 from regard.errors import ConfigError
 from regard.interchange.exports import huggingface
 from regard.interchange.importing import import_model
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 from regard.models.weights import weights_of
 
 from .conftest import TEXT, byte_level, randomised, saved, word_pieces
@@ -72,7 +72,7 @@ def test_an_imported_head_fills_as_theirs(
     tokenizer = byte_level(special) if kind == "roberta" else word_pieces()
     model = with_head(tokenizer.get_vocab_size(), kind, **more)
     import_model(saved(model, tokenizer, folder), tmp_path / "run")
-    assert runs.read(tmp_path / "run").job == "masked"
+    assert run_folder.read(tmp_path / "run").job == "masked"
     filler = regard.load(tmp_path / "run")
     wanted = theirs_of(model, filler, BLANKS)
     pieces = filler.tokenizer.vocabulary()
@@ -91,7 +91,7 @@ def made(folder: Path, **settings: Any) -> Path:
     tokenizer = bpe.Spec(vocabulary=400).train(TEXT, ["mask"])
     spec = ModelSpec.model_validate({"kind": "masked", **SIZES, **settings})
     model = randomised(spec.build(len(tokenizer)))
-    run = runs.Run(
+    run = run_folder.Run(
         job="masked",
         model=plain(spec),
         vocabulary=len(tokenizer),
@@ -101,14 +101,14 @@ def made(folder: Path, **settings: Any) -> Path:
         parts={},
         papers={},
     )
-    runs.write(run, folder)
+    run_folder.write(run, folder)
     return folder
 
 
 @pytest.mark.parametrize("tie", [True, False])
 def test_an_exported_model_fills_as_ours_and_comes_back(tie: bool, tmp_path: Path) -> None:
     run = made(tmp_path / "run", **BERT, tie=tie)
-    huggingface.export(runs.read(run), tmp_path / "theirs")
+    huggingface.export(run_folder.read(run), tmp_path / "theirs")
     model, report = transformers.BertForMaskedLM.from_pretrained(
         tmp_path / "theirs", output_loading_info=True
     )
@@ -144,7 +144,7 @@ def test_what_bert_has_no_place_for_is_refused(
 ) -> None:
     run = made(tmp_path / "run", **{**BERT, **settings})
     with pytest.raises(ConfigError, match=complaint):
-        huggingface.export(runs.read(run), tmp_path / "theirs")
+        huggingface.export(run_folder.read(run), tmp_path / "theirs")
     assert not (tmp_path / "theirs").exists()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import regard
-from regard import runs
+from regard import run_folder
 from regard.interchange.exports import huggingface
 
 from .conftest import TEXT
@@ -26,7 +26,7 @@ def test_they_find_the_same(tmp_path: Path) -> None:
     found, asked = [], []
     for number, (settings, context, stride) in enumerate(CASES):
         run = made("language-model", settings, tmp_path / f"run-{number}")
-        huggingface.export(runs.read(run), tmp_path / f"theirs-{number}")
+        huggingface.export(run_folder.read(run), tmp_path / f"theirs-{number}")
         writer = regard.load(run)
         ids = writer.tokenizer.encode(LONG)
         assert len(ids) > 5 * context

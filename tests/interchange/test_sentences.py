@@ -10,9 +10,9 @@ import torch.nn.functional as F
 import transformers
 
 import regard
-from regard.decoding.reader import Reader
 from regard.errors import DataError
 from regard.interchange.importing import import_model
+from regard.predictors.embedder import Reader
 
 from .conftest import TEXT, saved, word_pieces
 from .test_importing import bert

@@ -7,7 +7,7 @@ import pytest
 
 from regard.lab import Finding, all_claims, report, run
 from regard.lab.claim import Claim, judge
-from regard.lab.exhibits import Plot, draw
+from regard.lab.figures import Plot, draw
 
 
 def test_numbers_are_those_of_the_lecture() -> None:

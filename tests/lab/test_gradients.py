@@ -3,7 +3,7 @@
 import torch
 
 from regard.lab.gradients import by_place
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 
 
 def test_sizes_are_those_of_the_embeddings_gradient() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from regard.errors import ConfigError
 from regard.lab.sizing import WITHIN, sized
-from regard.models.kind import parameter_count
+from regard.models.base import parameter_count
 
 KINDS: list[dict[str, Any]] = [
     {"kind": "recurrent"},

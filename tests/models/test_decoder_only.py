@@ -8,11 +8,11 @@ from regard.config import kinds
 from regard.decoding.beam import beam
 from regard.decoding.greedy import greedy
 from regard.errors import ConfigError
+from regard.models.base import ModelSpec
 from regard.models.decoder_only import DecoderOnly
-from regard.models.kind import ModelSpec
 from regard.models.language_model import LanguageModel
 from regard.models.weights import set_weights, weights_of
-from regard.positions.sites import PositionSpec
+from regard.positions.base import PositionSpec
 
 V, START, END = 30, 2, 3
 SMALL = {"dim": 32, "heads": 4, "inner": 64, "layers": 2, "dropout": 0.0, "max_length": 128}

@@ -6,9 +6,9 @@ from torch import Tensor
 
 from regard.config import kinds, validate
 from regard.errors import ConfigError
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 from regard.models.language_model import LanguageModel
-from regard.positions.sites import PositionSpec
+from regard.positions.base import PositionSpec
 from regard.training.recipe import make_recipe
 
 V = 30

@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from regard.attention.kind import Attention
+from regard.attention.base import Attention
 from regard.config import kinds
 from regard.data.vectors import read_vectors
 from regard.decoding.greedy import greedy
 from regard.errors import ConfigError, DataError
+from regard.models.base import ModelSpec, parameter_count
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.models.kind import ModelSpec, parameter_count
 from regard.models.language_model import LanguageModel
 from regard.models.vectors import seed
-from regard.positions.sites import PositionSpec
+from regard.positions.base import PositionSpec
 
 V = 30
 SMALL = {"dim": 32, "heads": 4, "inner": 64, "layers": 2, "dropout": 0.0, "max_length": 64}

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from regard.engine.choice import Decodable
 from regard.engine.library import library
+from regard.engine.select import Decodable
 from regard.errors import ConfigError
-from regard.models.adapters import AdapterSpec
+from regard.models.adapters.base import AdapterSpec
 from regard.models.adapters.lora import Adapted
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 
 SMALL = {"dim": 16, "heads": 2, "inner": 32, "layers": 2, "max_length": 12, "dropout": 0.0}
 KINDS = ["encoder", "classifier", "language-model", "encoder-decoder"]

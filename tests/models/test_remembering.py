@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.attention.cache import SLACK, Condensed, KeyValues
+from regard.attention.kv_cache import SLACK, Condensed, KeyValues
 from regard.config import validate
 from regard.errors import ConfigError
+from regard.models.base import ModelSpec
 from regard.models.decoder import DecoderState
-from regard.models.kind import ModelSpec
 from regard.models.language_model import LanguageModel
 
 V, WORDS = 20, 150

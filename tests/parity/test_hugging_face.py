@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.attention.multihead import MultiHead
+from regard.attention.multi_head import MultiHead
 from regard.decoding.greedy import greedy
+from regard.models.base import ModelSpec
 from regard.models.encoder import Encoder
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.models.kind import ModelSpec
 from regard.models.language_model import LanguageModel
 
 transformers = pytest.importorskip("transformers")

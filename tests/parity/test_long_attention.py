@@ -8,9 +8,9 @@ from torch import Tensor
 from transformers import LongformerConfig
 from transformers.models.longformer.modeling_longformer import LongformerSelfAttention
 
-from regard.attention.kind import AttentionSpec
+from regard.attention.base import AttentionSpec
 from regard.attention.masks import look_around, look_back
-from regard.positions.sites import InAttention, Sizes
+from regard.positions.base import InAttention, Sizes
 
 LENGTH, WINDOW, HEADS, SIZE = 192, 16, 2, 8
 CPU = torch.device("cpu")

@@ -5,11 +5,11 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.masks import look_across, look_around, look_back
-from regard.attention.multihead import MultiHead
-from regard.blocks.decoder import DecoderBlock, Sight
-from regard.blocks.encoder import EncoderBlock
-from regard.blocks.norms.layer import LayerNorm
-from regard.models.kind import ModelSpec
+from regard.attention.multi_head import MultiHead
+from regard.layers.decoder import DecoderBlock, Sight
+from regard.layers.encoder import EncoderBlock
+from regard.layers.norms.layer import LayerNorm
+from regard.models.base import ModelSpec
 from regard.models.transformer import TransformerSpec, decoder_blocks, encoder_blocks
 
 D, H, INNER = 32, 4, 64

@@ -8,14 +8,14 @@ from torch import nn
 
 from regard.config import kinds
 from regard.errors import ConfigError, DataError
+from regard.models.base import ModelSpec
 from regard.models.encoder import Encoder
-from regard.models.kind import ModelSpec
 from regard.positions.alibi import slopes
+from regard.positions.base import PositionSpec, Sizes
 from regard.positions.learned import Learned
 from regard.positions.relative import Relative
 from regard.positions.rotary import Rotary
 from regard.positions.sinusoidal import Sinusoidal
-from regard.positions.sites import PositionSpec, Sizes
 
 # Those that read trees are asked in test_syntax.
 KINDS = [k for k in kinds("regard.positions") if not PositionSpec.model_validate(k).reads_trees]

@@ -10,9 +10,9 @@ from torch import Tensor
 from regard.config import plain, validate
 from regard.errors import ConfigError, DataError
 from regard.insight.watch import watch
+from regard.models.base import ModelSpec
 from regard.models.encoder import Encoder
-from regard.models.kind import ModelSpec
-from regard.positions.sites import PositionSpec, Sizes
+from regard.positions.base import PositionSpec, Sizes
 from regard.positions.syntax import Depth, Path
 from regard.positions.trees import APART, OUTSIDE, Trees
 

@@ -9,15 +9,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.blocks.dropout import Dropout
 from regard.config import validate
-from regard.data.sampling import Position
-from regard.training.distributed import World
-from regard.training.jobs import Finished
+from regard.data.sampling.sampler import Position
+from regard.layers.dropout import Dropout
+from regard.training.config import TrainingSpec
+from regard.training.distributed.world import World
 from regard.training.learner import Learner
-from regard.training.progress import Reporter
 from regard.training.recipe import Recipe, make_recipe
-from regard.training.spec import TrainingSpec
+from regard.training.reporting.progress import Reporter
+from regard.training.tasks.base import Finished
 
 SIZE = 4
 

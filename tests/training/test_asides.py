@@ -9,17 +9,17 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from regard import runs
+from regard import run_folder
 from regard.config import validate
 from regard.data.batches.pairs import Batch, Example, collate
+from regard.models.base import ModelSpec
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.models.kind import ModelSpec
-from regard.training import metrics
-from regard.training.distributed import World
+from regard.training.config import TrainingSpec
+from regard.training.distributed.world import World
 from regard.training.learner import Learner
-from regard.training.objectives import predict
-from regard.training.spec import TrainingSpec
-from regard.training.train import train
+from regard.training.loss import predict
+from regard.training.reporting import metrics
+from regard.training.trainer import train
 
 PAD, START, END, V = 0, 1, 2, 20
 SMALL = {"kind": "encoder-decoder", "dim": 16, "heads": 2, "inner": 32, "layers": 1, "dropout": 0.0}
@@ -85,7 +85,7 @@ def test_lanes_and_accumulation_change_nothing_without_a_wish(
 ) -> None:
     learners = []
     for enough, pieces in ((10**9, [batch()]), (1, [batch()]), (10**9, halves(batch()))):
-        monkeypatch.setattr("regard.training.lanes.ENOUGH", enough)
+        monkeypatch.setattr("regard.training.thread_parallel.ENOUGH", enough)
         each = learner({"optimiser": optimiser}, balance=0.0)
         told = [each.update(pieces, step, 0.0) for step in (1, 2, 3)]
         learners.append((each, [update.counts for update in told]))
@@ -104,7 +104,7 @@ def halves(whole: Batch) -> list[Batch]:
 def test_lanes_draw_the_same_jitter_and_tell_the_same_every_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("regard.training.lanes.ENOUGH", 1)
+    monkeypatch.setattr("regard.training.thread_parallel.ENOUGH", 1)
     updates = []
     for _ in range(2):
         each = learner(jitter=0.3, capacity=0.8, balance=0.1)
@@ -132,7 +132,7 @@ def test_a_run_tells_what_overflowed(tiny: Any, tmp_path: Path) -> None:
     card = (tmp_path / "run/README.md").read_text(encoding="utf-8")
     assert f"given to experts {claims:,} times" in card
     assert f"{overflowed:,} times ({overflowed / claims:.2%}) there was no room" in card
-    names = load_file(tmp_path / "run" / runs.WEIGHTS).keys()
+    names = load_file(tmp_path / "run" / run_folder.WEIGHTS).keys()
     assert "encoder.blocks.0.feed_forward.experts.3.narrow.weight" in names
 
 

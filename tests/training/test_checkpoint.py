@@ -12,11 +12,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.data.sampling import Position
+from regard.data.sampling.sampler import Position
 from regard.errors import OutputError, RunError
 from regard.training import checkpoint
 from regard.training.checkpoint import NUMBERS, TENSORS, Standing, newest_first, restore, save
-from regard.training.distributed import World
+from regard.training.distributed.world import World
 from regard.training.learner import Learner
 
 MakeLearner = Callable[..., Learner]
@@ -201,7 +201,7 @@ def test_a_full_disk_leaves_the_one_before_and_no_rest(
         if calls == at:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("regard.files.os.fsync", full)
+    monkeypatch.setattr("regard.atomic.os.fsync", full)
     with pytest.raises(OutputError, match=r"step-000004.*No space left.*regard resume"):
         save(learner, replace(STANDING, step=4), tmp_path, keep=1)
     monkeypatch.undo()

@@ -10,25 +10,25 @@ import pytest
 import torch
 
 import regard
-from regard import runs
+from regard import run_folder
+from regard.data.batches.base import UNCOUNTED
 from regard.data.batches.corrupted import MaskedBatch
 from regard.data.batches.pairs import Batch
-from regard.data.batching import UNCOUNTED
-from regard.data.prepare import prepare
-from regard.data.sampling import Position
-from regard.decoding.filler import Filler
-from regard.decoding.span_filler import SpanFiller
+from regard.data.sampling.sampler import Position
+from regard.data.store.prepare import prepare
 from regard.errors import ConfigError, Interrupted
-from regard.training import cases
-from regard.training import train as train_module
-from regard.training.cases import make_case
-from regard.training.distributed import World
-from regard.training.lanes import ENOUGH
+from regard.predictors.mask_filler import Filler
+from regard.predictors.span_filler import SpanFiller
+from regard.training import trainer as train_module
+from regard.training.checks import setup
+from regard.training.checks.properties import PROOFS, prove
+from regard.training.checks.setup import make_case
+from regard.training.distributed.world import World
 from regard.training.learner import Learner
-from regard.training.progress import silent
-from regard.training.proofs import PROOFS, prove
 from regard.training.recipe import Recipe, make_recipe
-from regard.training.train import resume, train
+from regard.training.reporting.progress import silent
+from regard.training.thread_parallel import ENOUGH
+from regard.training.trainer import resume, train
 
 from .test_resume import told
 
@@ -87,7 +87,7 @@ LEARNING = (
 
 def test_a_masked_model_learns_and_fills(filling: Make, tmp_path: Path) -> None:
     train(filling("masked", *LEARNING), tmp_path / "run")
-    scores = runs.read(tmp_path / "run").details["scores"]
+    scores = run_folder.read(tmp_path / "run").details["scores"]
     assert scores["accuracy"] > 0.8
     assert scores["perplexity"] == pytest.approx(math.exp(scores["loss"]))
     filler = regard.load(tmp_path / "run")
@@ -208,7 +208,7 @@ def test_lanes_change_nothing_but_the_rounding(filling: Make, job: str) -> None:
 def test_a_sound_recipe_passes_every_proof_that_applies(
     filling: Make, job: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cases, "EXAMPLES", 16)
+    monkeypatch.setattr(setup, "EXAMPLES", 16)
     rate = "training.optimiser={kind: adamw, learning_rate: 0.01}"
     case = make_case(filling(job, rate), silent)
     found = dict(zip((proof.__name__ for proof in PROOFS), prove(case, silent), strict=True))

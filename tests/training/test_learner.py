@@ -8,15 +8,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.blocks.dropout import Dropout
 from regard.config import validate
 from regard.data.batches.pairs import Batch, Example, collate
+from regard.layers.dropout import Dropout
+from regard.models.base import ModelSpec, parameter_count
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.models.kind import ModelSpec, parameter_count
-from regard.training.distributed import World
+from regard.training.config import TrainingSpec
+from regard.training.distributed.world import World
 from regard.training.learner import Learner
-from regard.training.objectives import predict
-from regard.training.spec import TrainingSpec
+from regard.training.loss import predict
 
 PAD, START, END, V = 0, 1, 2, 20
 SMALL = {"kind": "encoder-decoder", "dim": 16, "heads": 2, "inner": 32, "layers": 1}
@@ -61,7 +61,7 @@ def test_lanes_change_nothing_but_the_rounding(monkeypatch: pytest.MonkeyPatch) 
     batch = collate(examples(40), PAD)
     learners = []
     for enough in (10**9, 1):
-        monkeypatch.setattr("regard.training.lanes.ENOUGH", enough)
+        monkeypatch.setattr("regard.training.thread_parallel.ENOUGH", enough)
         learner = translator(0.0)
         for step in range(1, 4):
             learner.update([batch], step, 0.0)

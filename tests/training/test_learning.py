@@ -10,23 +10,23 @@ from torch import Tensor, nn
 
 from regard.config import validate
 from regard.data.batches.pairs import Batch, Example, collate
-from regard.data.sampling import Position
+from regard.data.sampling.sampler import Position
 from regard.decoding.greedy import greedy
 from regard.errors import ConfigError
+from regard.models.base import ModelSpec
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.models.kind import ModelSpec
 from regard.training.checkpoint import Standing
-from regard.training.distributed import World
+from regard.training.config import TrainingSpec
+from regard.training.distributed.world import World
 from regard.training.events import Step
-from regard.training.jobs import Finished
 from regard.training.learner import Learner
 from regard.training.loop import fit
-from regard.training.objectives import predict
-from regard.training.optimisers import OptimiserSpec
-from regard.training.optimisers.muon import Muon, orthogonal
-from regard.training.progress import Reporter
+from regard.training.loss import predict
+from regard.training.optim.optimizers.base import OptimiserSpec
+from regard.training.optim.optimizers.muon import Muon, orthogonal
+from regard.training.reporting.progress import Reporter
 from regard.training.signals import Interruption
-from regard.training.spec import TrainingSpec
+from regard.training.tasks.base import Finished
 
 PAD, START, END, FIRST, V = 0, 1, 2, 3, 13
 SMALL = {"kind": "encoder-decoder", "dim": 48, "heads": 4, "inner": 96, "layers": 2, "dropout": 0}

@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 
 import regard
 from regard.cli import app
+from regard.decoding.config import Search
 from regard.decoding.sampling import Sampling
-from regard.decoding.search import Search
 from regard.errors import RegardError
 from regard.training.recipe import make_recipe
-from regard.training.train import train
+from regard.training.trainer import train
 
 WORDS = {
     "un": "a",

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from regard import runs
+from regard import run_folder
 from regard.config import write_yaml
 from regard.errors import Interrupted, OutputError, RunError
-from regard.training import metrics
-from regard.training import train as module
-from regard.training.lanes import ENOUGH
+from regard.training import trainer as module
 from regard.training.recipe import Recipe
+from regard.training.reporting import metrics
 from regard.training.signals import Interruption
-from regard.training.train import resume, train
+from regard.training.thread_parallel import ENOUGH
+from regard.training.trainer import resume, train
 
 MakeRecipe = Callable[..., Recipe]
 Moment = Callable[[Path], bool]
@@ -97,7 +97,7 @@ def test_killed_at_any_moment_it_ends_as_if_it_had_not_been(
         process = started(*arguments)
         sent(signal.SIGKILL, process, run, moment)
         assert process.returncode == -signal.SIGKILL
-        assert not runs.exists(run)
+        assert not run_folder.exists(run)
         arguments = ["resume", run]
     resume(run)
     assert made_of(run) == made_of(tmp_path / "whole")
@@ -196,7 +196,7 @@ def test_a_finished_run_says_so_and_how_to_train_longer(
     assert made_of(run) == before
     resume(run, ["training.steps=6", "training.evaluation.keep=last"])
     assert made_of(run) != before
-    assert runs.read(run).details["training"]["step"] == 6
+    assert run_folder.read(run).details["training"]["step"] == 6
     assert "steps: 6" in (run / "recipe.yaml").read_text()
     assert [step for step, what in told(run) if isinstance(what, float)] == [1, 2, 3, 4, 5, 6]
 
@@ -212,12 +212,12 @@ def test_made_longer_and_cut_off_at_its_very_end_it_is_not_taken_for_finished(
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runs, "write", cut)
+        patch.setattr(run_folder, "write", cut)
         with pytest.raises(KeyboardInterrupt):
             resume(run, ["training.steps=3"])
-    assert runs.read(run).details["training"]["step"] == 2
+    assert run_folder.read(run).details["training"]["step"] == 2
     resume(run)
-    assert runs.read(run).details["training"]["step"] == 3
+    assert run_folder.read(run).details["training"]["step"] == 3
     with pytest.raises(RunError, match="finished at step 3"):
         resume(run)
 
@@ -233,7 +233,7 @@ def test_with_other_data_it_does_not_go_on(tiny: MakeRecipe, tmp_path: Path) -> 
         resume(run)
     pairs.write_text(pairs.read_text().replace("chien 7", "chat 7"))
     resume(run, ["training.steps=2"])
-    assert runs.read(run).details["training"]["step"] == 2
+    assert run_folder.read(run).details["training"]["step"] == 2
 
 
 def test_another_model_or_optimiser_does_not_go_on(tiny: MakeRecipe, tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_batches_of_another_size_may_follow(tiny: MakeRecipe, tmp_path: Path) ->
     run = tmp_path / "run"
     cut_off(tiny(), run)
     resume(run, ["training.steps=2", "training.batch_tokens=4000"])
-    assert runs.read(run).details["training"]["step"] == 2
+    assert run_folder.read(run).details["training"]["step"] == 2
 
 
 @pytest.mark.parametrize("missing", ["recipe.yaml", "training.json"])

@@ -5,20 +5,20 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from regard.attention import blocks, compressed
-from regard.attention.kind import Attention, AttentionSpec
+from regard.attention import block_local, compressed
+from regard.attention.base import Attention, AttentionSpec
 from regard.errors import ConfigError
-from regard.positions.sites import Sizes
+from regard.positions.base import Sizes
 
 
 class Spec(AttentionSpec):
     """attention: {kind: alternating, of: [{kind: blocks, size: 256}, compressed]}"""
 
     # Of the usual two; any others are asked themselves.
-    honours: ClassVar[frozenset[str]] = blocks.Spec.honours & compressed.Spec.honours
+    honours: ClassVar[frozenset[str]] = block_local.Spec.honours & compressed.Spec.honours
 
     of: tuple[AttentionSpec, ...] = Field(
-        default_factory=lambda: (blocks.Spec(), compressed.Spec()),
+        default_factory=lambda: (block_local.Spec(), compressed.Spec()),
         min_length=1,
         description="kinds in attention/, one a layer from the first, then over again",
     )

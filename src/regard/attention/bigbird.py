@@ -22,13 +22,13 @@ import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from regard.attention.base import Attention, AttentionSpec
 from regard.attention.fused import fused
-from regard.attention.kind import Attention, AttentionSpec
 from regard.attention.masks import BigBird, Everything, View
 from regard.attention.reference import attend
-from regard.attention.sparse import TILE, Plan, look, suits
+from regard.attention.sparse_kernel import TILE, Plan, look, suits
 from regard.errors import ConfigError
-from regard.positions.sites import InAttention, Sizes
+from regard.positions.base import InAttention, Sizes
 
 
 class InBlocks(Attention):

@@ -18,11 +18,11 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.attention.cache import KeyValues, condensed
-from regard.attention.kind import Attention, AttentionSpec
+from regard.attention.base import Attention, AttentionSpec
+from regard.attention.kv_cache import KeyValues, condensed
 from regard.attention.masks import Everything, View, only_around_or_back
 from regard.attention.reference import attend
-from regard.positions.sites import InAttention, Sizes
+from regard.positions.base import InAttention, Sizes
 
 AT_ONCE = 256  # queries
 

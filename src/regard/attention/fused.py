@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention.kind import ALL, Attention, AttentionSpec
+from regard.attention.base import ALL, Attention, AttentionSpec
 from regard.attention.masks import View
 from regard.attention.reference import explain, scores
-from regard.positions.sites import InAttention, Sizes
+from regard.positions.base import InAttention, Sizes
 
 
 def fused(q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:

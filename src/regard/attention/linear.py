@@ -17,10 +17,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention.cache import KeyValues, condensed
-from regard.attention.kind import Attention, AttentionSpec
+from regard.attention.base import Attention, AttentionSpec
+from regard.attention.kv_cache import KeyValues, condensed
 from regard.attention.masks import Everything, View, only_around_or_back
-from regard.positions.sites import InAttention, Sizes
+from regard.positions.base import InAttention, Sizes
 
 CHUNK = 64  # words that are compared pair by pair; what came before them is one matrix
 

@@ -15,11 +15,11 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.attention.kind import Attention, AttentionSpec
+from regard.attention.base import Attention, AttentionSpec
 from regard.attention.masks import Everything, View
 from regard.attention.reference import attend
 from regard.errors import ConfigError
-from regard.positions.sites import InAttention, Sizes
+from regard.positions.base import InAttention, Sizes
 
 Share = Literal["none", "heads", "keys-values", "layers"]
 

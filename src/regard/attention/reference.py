@@ -15,9 +15,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from regard.attention.kind import ALL, Attention, AttentionSpec
+from regard.attention.base import ALL, Attention, AttentionSpec
 from regard.attention.masks import View
-from regard.positions.sites import InAttention, Sizes
+from regard.positions.base import InAttention, Sizes
 
 
 def attend(

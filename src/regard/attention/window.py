@@ -22,12 +22,12 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from regard.attention import reference
-from regard.attention.cache import SLACK, KeyValues
+from regard.attention.base import ALL, Attention, AttentionSpec
 from regard.attention.fused import fused
-from regard.attention.kind import ALL, Attention, AttentionSpec
+from regard.attention.kv_cache import SLACK, KeyValues
 from regard.attention.masks import Causal, Everything, View, Window
-from regard.attention.sparse import TILE, Plan, look, suits
-from regard.positions.sites import InAttention, Sizes
+from regard.attention.sparse_kernel import TILE, Plan, look, suits
+from regard.positions.base import InAttention, Sizes
 
 BLOCK = 64  # queries at a time, at least
 

@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from regard.training.proofs import Proof
+    from regard.training.checks.properties import Proof
 
 
 def check(
@@ -21,10 +21,10 @@ def check(
     """Prove that nothing leaks, nothing depends on the batch and the model can learn."""
     from rich.console import Console
 
-    from regard.cli.console import reporter
+    from regard.cli._shared.console import reporter
     from regard.errors import TrainingError
-    from regard.training.cases import make_case
-    from regard.training.proofs import prove
+    from regard.training.checks.properties import prove
+    from regard.training.checks.setup import make_case
     from regard.training.recipe import read_recipe
 
     report = reporter()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from regard.data.labels import LabelsSpec
-    from regard.decoding.labeller import Judgement
+    from regard.data.sources.labels import LabelsSpec
+    from regard.predictors.classifier import Judgement
 
 # Of lines, or sentences with their trees, and what each is called.
 Judge = Callable[[list[Any], list[str]], "list[Judgement]"]
@@ -48,10 +48,10 @@ def classify(
     An empty line has no label, and gives an empty line. A language model labels by the continuation
     that it finds likeliest: give it a --template and two --label or more.
     """
-    from regard.data.conllu import is_conllu, parsed_sentences
-    from regard.data.lines import stream_text
+    from regard.data.sources._conllu import is_conllu, parsed_sentences
+    from regard.data.sources.lines import stream_text
     from regard.errors import ConfigError
-    from regard.loading import load
+    from regard.load import load
 
     if text and str(file) != "-":
         raise ConfigError("give --text or a FILE, not both.")
@@ -68,10 +68,10 @@ def _judge(
     loaded: Any, run: Path, template: str | None, label: Sequence[str]
 ) -> "tuple[Judge, LabelsSpec]":
     """How lines are judged, and how labels are written."""
-    from regard.data.labels import LabelsSpec
-    from regard.decoding.labeller import Labeller
-    from regard.decoding.writer import Writer
+    from regard.data.sources.labels import LabelsSpec
     from regard.errors import ConfigError, RunError
+    from regard.predictors.classifier import Labeller
+    from regard.predictors.generator import Writer
 
     if isinstance(loaded, Writer):
         return _by_continuation(loaded, template, label), LabelsSpec()
@@ -96,8 +96,8 @@ def _judge(
 
 
 def _by_continuation(writer: Any, template: str | None, label: Sequence[str]) -> Judge:
-    from regard.decoding.chooser import Chooser
     from regard.errors import ConfigError
+    from regard.predictors.zero_shot import Chooser
 
     if template is None or len(label) < 2:
         raise ConfigError(
@@ -161,9 +161,9 @@ class _Shown:
 def _answer(lines: Iterator[Any], judge: Judge, shown: _Shown) -> None:
     from itertools import islice
 
-    from regard.cli.console import reporter
-    from regard.decoding.filing import CHUNK
+    from regard.cli._shared.console import reporter
     from regard.errors import DataError
+    from regard.predictors.resume_file import CHUNK
 
     done = 0
     with reporter().bar("Classifying", None, "lines") as show:

@@ -7,8 +7,8 @@ import typer
 
 if TYPE_CHECKING:
     from regard.data.bundled import Corpus
-    from regard.decoding.translator import Translator
-    from regard.training.progress import Reporter
+    from regard.predictors.translator import Translator
+    from regard.training.reporting.progress import Reporter
 
 RECIPE: dict[str, Any] = {
     "data": {
@@ -34,24 +34,24 @@ def demo(
     fresh: Annotated[bool, typer.Option("--fresh", help="Train again.")] = False,
 ) -> None:
     """Train a French ↔ English translator on the bundled corpus, score it and look inside."""
-    from regard import runs
-    from regard.cli.console import reporter, score_table
+    from regard import run_folder
+    from regard.cli._shared.console import reporter, score_table
     from regard.data.sources import grammar
-    from regard.insight import page
     from regard.insight.look import look
-    from regard.loading import load_translator
+    from regard.insight.page import render
+    from regard.load import load_translator
     from regard.training.recipe import make_recipe
-    from regard.training.train import train
+    from regard.training.trainer import train
 
     report = reporter()
     recipe = make_recipe(RECIPE, (), "the demo's recipe")
-    if runs.exists(run) and not fresh:
+    if run_folder.exists(run) and not fresh:
         report.say(f"A trained model is there: {run}. Using it (--fresh trains again).")
         translator = load_translator(run)
     else:
         translator = train(recipe, run, report, fresh)
     corpus = cast("grammar.Spec", recipe.data.train[0]).corpus()
-    scores = runs.read(run).details["scores"]
+    scores = run_folder.read(run).details["scores"]
     pronouns = _resolve_pronouns(translator, corpus, report)
     report.console.print(score_table(scores))
     report.say(
@@ -59,14 +59,14 @@ def demo(
         f"in combinations of words never seen in training"
     )
     _show_translations(translator, corpus, report)
-    page.write(look(translator, TIRED, title=str(run)), run / "attention.html")
+    render.write(look(translator, TIRED, title=str(run)), run / "attention.html")
     report.say(f"Which word looked at which: open {run / 'attention.html'} in a browser.")
     _check(scores, pronouns)
 
 
 def _resolve_pronouns(translator: "Translator", corpus: "Corpus", report: "Reporter") -> float:
     """English *it* is *il* or *elle*: what it refers to decides, and the adjective tells."""
-    from regard.evaluation.translation import pronouns_right
+    from regard.evaluation.bleu import pronouns_right
 
     with report.bar("Resolving pronouns", len(corpus.pronouns), "sentences") as advance:
         outputs = translator.translate([pair.english for pair in corpus.pronouns], "fr", advance)

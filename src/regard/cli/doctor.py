@@ -43,17 +43,17 @@ def _versions() -> list[Finding]:
 def _processor() -> list[Finding]:
     import torch
 
-    from regard import machine
+    from regard import hardware
     from regard.engine.library import library
 
-    device, cores = machine.best_device(), machine.cores()
+    device, cores = hardware.best_device(), hardware.cores()
     threads = torch.get_num_threads()
     advice = f": too many, set OMP_NUM_THREADS={cores}" * (threads > cores)
     name = torch.cuda.get_device_name() if device.type == "cuda" else device.type
-    fast = machine.computes_bfloat16(device)
-    int8 = ", ".join(machine.int8_instructions()) or "no instructions of its own"
+    fast = hardware.computes_bfloat16(device)
+    int8 = ", ".join(hardware.int8_instructions()) or "no instructions of its own"
     capability = torch.backends.cpu.get_cpu_capability()
-    peak = machine.matrix_peak(device)
+    peak = hardware.matrix_peak(device)
     return [
         Finding("device", name, f"trains on {device.type}"),
         Finding("cores", f"{cores}, {capability}", f"threads: {threads}{advice}"),
@@ -66,7 +66,7 @@ def _processor() -> list[Finding]:
         Finding("int8", int8, "decodes with it when asked: --int8" if library() else "not used"),
         Finding(
             "C++ compiler",
-            machine.compiler() or "none",
+            hardware.compiler() or "none",
             "decodes, and looks around in long texts, with what it compiled"
             if library()
             else "decodes with torch: nothing was compiled",
@@ -75,11 +75,11 @@ def _processor() -> list[Finding]:
 
 
 def _room() -> list[Finding]:
-    from regard import machine
+    from regard import hardware
 
-    memory, disk = machine.memory(), shutil.disk_usage(Path.cwd())
+    memory, disk = hardware.memory(), shutil.disk_usage(Path.cwd())
     told = f"{_gb(memory.available)} of {_gb(memory.total)} available" if memory else "not told"
-    kept = machine.keep_freed_memory()
+    kept = hardware.keep_freed_memory()
     return [
         Finding("memory", told, "model, gradients and one batch; data stay on the disk"),
         Finding(

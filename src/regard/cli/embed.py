@@ -35,10 +35,10 @@ def embed(
     ] = False,
 ) -> None:
     """A vector for each line; nothing is cut, what is too long is refused."""
-    from regard.cli.console import reporter
-    from regard.data.lines import read_lines
+    from regard.cli._shared.console import reporter
+    from regard.data.sources.lines import read_lines
     from regard.errors import ConfigError, DataError
-    from regard.loading import load_reader
+    from regard.load import load_reader
 
     if as_json + compare + (output is not None) > 1:
         raise ConfigError("--json, --output and --compare are three ways to show it: give one.")
@@ -79,7 +79,7 @@ def _write(vectors: "Tensor", output: Path) -> None:
     import numpy as np
     from safetensors.torch import save
 
-    from regard.files import write_whole
+    from regard.atomic import write_whole
 
     if output.suffix == ".npy":
         content = io.BytesIO()
@@ -92,7 +92,7 @@ def _write(vectors: "Tensor", output: Path) -> None:
 
 
 def _compare(lines: Sequence[str], vectors: "Tensor") -> None:
-    from regard.decoding.reader import cosines, nearest
+    from regard.predictors.embedder import cosines, nearest
 
     if len(lines) > TABLE:
         for cosine, one, other in nearest(vectors, PAIRS):

@@ -12,11 +12,11 @@ import typer
 
 if TYPE_CHECKING:
     from regard.data.records import Line, Record
-    from regard.decoding.labeller import Labeller
-    from regard.decoding.summarizer import Summarizer
-    from regard.decoding.translator import Translator
-    from regard.decoding.writer import Writer
-    from regard.training.progress import Reporter
+    from regard.predictors.classifier import Labeller
+    from regard.predictors.generator import Writer
+    from regard.predictors.summarizer import Summarizer
+    from regard.predictors.translator import Translator
+    from regard.training.reporting.progress import Reporter
 
 MISTAKES = 10  # kinds of them that are shown, the commonest
 
@@ -89,9 +89,9 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
 ) -> None:
     """Perplexity of a text; BLEU of translations; ROUGE of summaries; accuracy and F1 of labels."""
-    from regard.cli.console import reporter
+    from regard.cli._shared.console import reporter
     from regard.errors import RunError
-    from regard.loading import load
+    from regard.load import load
 
     loaded = load(run)
     asked = Asked(data, context, stride, documents, to, beam, lowercased, source)
@@ -109,10 +109,10 @@ def evaluate(
 
 def _judges() -> "dict[type, Callable[[Any, Asked, Reporter], Verdict]]":
     """What judges what `regard.load` gives, one function each."""
-    from regard.decoding.labeller import Labeller
-    from regard.decoding.summarizer import Summarizer
-    from regard.decoding.translator import Translator
-    from regard.decoding.writer import Writer
+    from regard.predictors.classifier import Labeller
+    from regard.predictors.generator import Writer
+    from regard.predictors.summarizer import Summarizer
+    from regard.predictors.translator import Translator
 
     return {
         Writer: _foretelling,
@@ -161,7 +161,7 @@ def _foretelling(writer: "Writer", asked: Asked, report: "Reporter") -> Verdict:
 
 
 def _translating(translator: "Translator", asked: Asked, report: "Reporter") -> Verdict:
-    from regard.evaluation.translation import score_translations
+    from regard.evaluation.bleu import score_translations
 
     asked.only("a translator", "to", "beam", "lowercased")
     pairs = _pairs(asked.data)
@@ -182,7 +182,7 @@ def _translating(translator: "Translator", asked: Asked, report: "Reporter") -> 
 def _summarizing(summarizer: "Summarizer", asked: Asked, report: "Reporter") -> Verdict:
     from math import exp
 
-    from regard.evaluation.summaries import score_summaries
+    from regard.evaluation.rouge import score_summaries
 
     asked.only("a summarizer", "beam")
     texts, references = zip(*_pairs(asked.data), strict=True)
@@ -226,7 +226,7 @@ def _pairs(data: Sequence[Path]) -> list[tuple[str, ...]]:
 
 
 def _labelling(labeller: "Labeller", asked: Asked, report: "Reporter") -> Verdict:
-    from regard.decoding.labelled import evaluate_labeller, labelled_lines
+    from regard.predictors.labeled import evaluate_labeller, labelled_lines
 
     asked.only("a classifier", "source")
     changes = asked.source or ()

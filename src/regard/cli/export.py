@@ -20,10 +20,10 @@ def export(
     from importlib import import_module
 
     from regard.errors import ConfigError
-    from regard.training.inheritance import read_whole
+    from regard.merged_run import read_merged
 
     if to not in TO:
         raise ConfigError(f"--to {to}: give one of {', '.join(TO)}.")
     folder = output or run / to
-    import_module(f"regard.interchange.exports.{to}").export(read_whole(run), folder)
+    import_module(f"regard.interchange.exports.{to}").export(read_merged(run), folder)
     typer.echo(f"The model is in {folder}.")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import NoRepeat
+from regard.cli._shared.options import NoRepeat
 
 
 def generate(
@@ -36,10 +36,10 @@ def generate(
     ] = False,
 ) -> None:
     """Continue a prompt; words appear as they are found."""
+    from regard.decoding.config import Search
     from regard.decoding.sampling import Sampling
-    from regard.decoding.search import Search
     from regard.errors import ConfigError
-    from regard.loading import load_writer
+    from regard.load import load_writer
 
     searching = beam > 1 or repetition_penalty != 1 or no_repeat > 0
     if temperature == 0 and (top_k or top_p < 1 or min_p):

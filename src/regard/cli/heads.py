@@ -45,8 +45,8 @@ def heads(
     """
     from regard.errors import ConfigError
     from regard.insight.heads import read_examples
-    from regard.insight.heads.places import heads_of
-    from regard.loading import load
+    from regard.insight.heads.head_names import heads_of
+    from regard.load import load
 
     if prune is not None and remove:
         raise ConfigError("--prune chooses heads and --remove names them: give one of the two.")
@@ -75,19 +75,19 @@ def _study(
 
     from rich.console import Console
 
-    from regard import runs
-    from regard.cli.console import reporter
-    from regard.files import write_all_whole
+    from regard import run_folder
+    from regard.atomic import write_all_whole
+    from regard.cli._shared.console import reporter
     from regard.insight.heads import page, study, terminal
     from regard.insight.heads.figures import figures
 
-    runs.check_writable(folder)
+    run_folder.check_writable(folder)
     found = study(loaded, examples, run, bleu, tolerance, reporter())
     drawn = figures(found)
     files = {f"{name}.svg": svg for name, svg in drawn.items()}
     files["heads.json"] = json.dumps(found.to_json(), indent=1, ensure_ascii=False)
     files["heads.html"] = page.render(found, str(run), drawn)
-    runs.claim(folder)
+    run_folder.claim(folder)
     write_all_whole(folder, {name: text.encode(errors="replace") for name, text in files.items()})
     console = Console()
     console.print(terminal.table(found))
@@ -107,9 +107,9 @@ def _prune(
 ) -> None:
     from rich.console import Console
 
-    from regard.cli.console import reporter
+    from regard.cli._shared.console import reporter
     from regard.insight.heads import choose, pruning
-    from regard.loading import load
+    from regard.load import load
 
     pruning.check_place(run, folder)
     report = reporter()

@@ -22,7 +22,7 @@ def import_(
     ] = None,
 ) -> None:
     """Import a model: GPT-2, Llama, BERT, RoBERTa, Marian, Pegasus, T5; llama2.c. No pickles."""
-    from regard.data.corpus import Direction
+    from regard.data.config import Direction
     from regard.errors import ConfigError
     from regard.interchange.importing import import_model
 

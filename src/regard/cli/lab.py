@@ -8,7 +8,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from regard.lab import exhibits
+    from regard.lab import figures
     from regard.lab.claim import Claim
     from regard.lab.finding import Finding
 
@@ -69,8 +69,8 @@ def _list(as_json: bool) -> None:
 
 def _found(claim: "Claim", folder: Path | None, fresh: bool) -> "Finding":
     """Tested now, unless the report has it with the same settings."""
-    from regard import runs
-    from regard.cli.console import reporter
+    from regard import run_folder
+    from regard.cli._shared.console import reporter
     from regard.lab import report, run
 
     path = None if folder is None else folder / f"{claim.kind()}.json"
@@ -79,7 +79,7 @@ def _found(claim: "Claim", folder: Path | None, fresh: bool) -> "Finding":
         if kept.claim == claim:
             return kept
     if folder is not None:
-        runs.check_writable(folder)
+        run_folder.check_writable(folder)
     finding = run(claim, report=reporter())
     if folder is not None:
         report.write(finding, folder)
@@ -101,22 +101,22 @@ def _print(finding: "Finding") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from regard.lab import exhibits
+    from regard.lab import figures
 
     console, claim = Console(), finding.claim
     console.print(f"[bold]{claim.number}. {claim.title}[/bold]\n{claim.statement}\n")
     for exhibit in finding.show():
-        if isinstance(exhibit, exhibits.Table):
+        if isinstance(exhibit, figures.Table):
             console.print(_rich(exhibit))
     table = Table("must be so", "line", "found", "", box=None, header_style="bold", pad_edge=False)
-    figures, outcomes = finding.figures, finding.outcomes
+    intervals, outcomes = finding.figures, finding.outcomes
     for name, each in claim.criteria.items():
-        table.add_row(each.says, each.line, str(figures[name]), outcomes[name])
+        table.add_row(each.says, each.line, str(intervals[name]), outcomes[name])
     console.print(table)
     console.print(f"\nVerdict: [bold]{finding.verdict}[/bold] ({finding.seconds:,.0f} s)\n")
 
 
-def _rich(exhibit: "exhibits.Table") -> "Table":
+def _rich(exhibit: "figures.Table") -> "Table":
     from rich.table import Table
 
     table = Table(*exhibit.head, title=exhibit.title, box=None, header_style="bold", pad_edge=False)

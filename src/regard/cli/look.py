@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from regard.data.trees import Parsed
+    from regard.data.sources.trees import Parsed
     from regard.insight.picture import Picture
 
 
@@ -76,10 +76,10 @@ def look(
 
 
 def _picture(run: Path, text: str, to: str | None, sentence: int | None) -> "Picture":
-    from regard.data.conllu import is_conllu
+    from regard.data.sources._conllu import is_conllu
     from regard.errors import ConfigError
     from regard.insight.look import look as look_into
-    from regard.loading import load
+    from regard.load import load
 
     loaded = load(run)
     if getattr(loaded, "trees", None) is not None and is_conllu(Path(text)):
@@ -91,7 +91,7 @@ def _picture(run: Path, text: str, to: str | None, sentence: int | None) -> "Pic
 
 def _sentence(path: Path, number: int) -> "Parsed":
     """One of a file's, counted from 1."""
-    from regard.data.conllu import parsed_sentences
+    from regard.data.sources._conllu import parsed_sentences
     from regard.errors import DataError
 
     there = 0
@@ -106,7 +106,8 @@ def _write(pictures: "list[Picture]", target: Path, panel: str | None, layer: in
     from rich.console import Console
 
     from regard.errors import DataError
-    from regard.insight import page, terminal
+    from regard.insight import terminal
+    from regard.insight.page import render
     from regard.insight.picture import film
 
     try:
@@ -116,7 +117,7 @@ def _write(pictures: "list[Picture]", target: Path, panel: str | None, layer: in
         ]
     except LookupError as error:
         raise DataError(f"{error.args[0]}.") from None
-    page.write(film(*pictures), target)
+    render.write(film(*pictures), target)
     console = Console()
     for view in views:
         console.print(view)
@@ -133,17 +134,18 @@ def _usual(picture: "Picture") -> str:
 
 
 def _show_film(run: Path, output: Path | None) -> None:
-    from regard.insight import filming, page
+    from regard.insight import history
+    from regard.insight.page import render
 
-    scenes = filming.film(run)
-    target = output or run / filming.PAGE
-    page.write(scenes, target)
+    scenes = history.film(run)
+    target = output or run / history.PAGE
+    render.write(scenes, target)
     typer.echo(f"{len(scenes.scenes)} scenes: the page is {target}; it opens in any browser.")
 
 
 def _serve(folders: list[Path], host: str, port: int) -> None:
     from regard.insight.live import is_loopback, serve
-    from regard.loading import load
+    from regard.load import load
 
     models: list[tuple[str, Any]] = [(str(folder), load(folder)) for folder in folders]
     if not is_loopback(host):

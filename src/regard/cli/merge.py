@@ -11,7 +11,7 @@ def merge(
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder of the merged run.")],
 ) -> None:
     """Merge an adapter into the weights of its base: an ordinary model, as fast as any."""
-    from regard.training.merging import merge as merge_run
+    from regard.training.init.merge_adapter import merge as merge_run
 
     merge_run(run, output)
     typer.echo(f"The model is in {output}.")

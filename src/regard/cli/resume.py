@@ -13,8 +13,8 @@ def resume(
     ] = None,
 ) -> None:
     """Go on from the last whole checkpoint, exactly as if nothing had happened."""
-    from regard.cli.console import reporter, show_scores
-    from regard.insight.filming import resume as go_on
+    from regard.api import resume as go_on
+    from regard.cli._shared.console import reporter, show_scores
 
     report = reporter()
     go_on(run, overrides or (), report)

@@ -16,13 +16,13 @@ def score(
     words: Annotated[bool, typer.Option("--words", help="The log p of each word too.")] = False,
 ) -> None:
     """For each line: log p, log p by word, perplexity."""
-    from regard.data.lines import read_lines
-    from regard.decoding.filler import Filler
-    from regard.decoding.summarizer import Summarizer
-    from regard.decoding.translator import Translator
-    from regard.decoding.writer import Writer
+    from regard.data.sources.lines import read_lines
     from regard.errors import DataError
-    from regard.loading import load
+    from regard.load import load
+    from regard.predictors.generator import Writer
+    from regard.predictors.mask_filler import Filler
+    from regard.predictors.summarizer import Summarizer
+    from regard.predictors.translator import Translator
 
     loaded = load(run)
     lines = read_lines(file)

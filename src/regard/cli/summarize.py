@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.lines import peeked, to_file, to_standard_output
-from regard.cli.options import Beam, Int8, NoRepeat, Output
+from regard.cli._shared.lines import peeked, to_file, to_standard_output
+from regard.cli._shared.options import Beam, Int8, NoRepeat, Output
 
 if TYPE_CHECKING:
-    from regard.data.tokenizer import Tokenizer
-    from regard.decoding.search import Search
-    from regard.decoding.summarizer import Summarizer, Summary
+    from regard.data.tokenizers.tokenizer import Tokenizer
+    from regard.decoding.config import Search
+    from regard.predictors.summarizer import Summarizer, Summary
 
 STANDARD_INPUT = Path("-")
 
@@ -51,9 +51,9 @@ def summarize(
     trained on the beginnings of texts (job.source) reads those, and says of which. With --output,
     what was stopped goes on where it was.
     """
-    from regard.decoding.search import Search
+    from regard.decoding.config import Search
     from regard.errors import DataError
-    from regard.loading import load_summarizer
+    from regard.load import load_summarizer
 
     summarizer = load_summarizer(run, bits=8 if int8 else 32)
     search = Search(
@@ -122,7 +122,7 @@ class _Job:
 
 
 def _texts(files: Sequence[Path], whole: bool) -> Iterator[str]:
-    from regard.data.lines import stream_text
+    from regard.data.sources.lines import stream_text
 
     for file in files:
         if whole:

@@ -17,8 +17,8 @@ def train(
     fresh: Annotated[bool, typer.Option("--fresh", help="Replace a model that is there.")] = False,
 ) -> None:
     """Train what a recipe says and write a run folder."""
-    from regard.cli.console import reporter, show_scores
-    from regard.insight.filming import train as train_recipe
+    from regard.api import train as train_recipe
+    from regard.cli._shared.console import reporter, show_scores
     from regard.training.recipe import read_recipe
 
     read = read_recipe(recipe, overrides or ())

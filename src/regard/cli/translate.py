@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.lines import peeked, to_file, to_standard_output, told
-from regard.cli.options import Beam, Int8, NoRepeat, Output
+from regard.cli._shared.lines import peeked, to_file, to_standard_output, told
+from regard.cli._shared.options import Beam, Int8, NoRepeat, Output
 
 if TYPE_CHECKING:
-    from regard.data.tokenizer import Tokenizer
-    from regard.decoding.search import Search
-    from regard.decoding.translator import Translation, Translator
+    from regard.data.tokenizers.tokenizer import Tokenizer
+    from regard.decoding.config import Search
+    from regard.predictors.translator import Translation, Translator
 
 
 def translate(
@@ -64,10 +64,10 @@ def translate(
     With --output, a translation that was stopped goes on where it was. Of a gettext catalogue
     (FILE.po) the texts without a translation get one, with all their variables.
     """
-    from regard.data.lines import stream_text
-    from regard.decoding.search import Search
+    from regard.data.sources.lines import stream_text
+    from regard.decoding.config import Search
     from regard.errors import DataError
-    from regard.loading import load_translator
+    from regard.load import load_translator
 
     translator = load_translator(run, bits=8 if int8 else 32)
     search = Search(
@@ -144,10 +144,10 @@ class _Job:
 
 
 def _to_catalogue(job: _Job, file: Path, output: Path | None) -> None:
-    from regard.cli.console import reporter
-    from regard.data.catalogue import Catalogue
-    from regard.decoding.catalogues import fill
-    from regard.files import write_whole
+    from regard.atomic import write_whole
+    from regard.cli._shared.console import reporter
+    from regard.data.sources.gettext import Catalogue
+    from regard.predictors.gettext import fill
 
     job.wishes["keep"] = True
     with reporter().bar("Translating", None, "lines") as show:

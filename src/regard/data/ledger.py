@@ -8,10 +8,10 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from regard.data.characters import quote
-from regard.data.checks import SETTINGS
+from regard.data.filters.checks import SETTINGS
 from regard.data.records import Place, Rejected
-from regard.data.shares import ELSEWHERE
+from regard.data.sources.characters import quote
+from regard.data.sources.hash_split import ELSEWHERE
 from regard.errors import DataError, RunError
 
 FIRST = 5  # of the lines dropped for a cause, this many are shown

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from regard.data.trees import Tree
+from regard.data.sources.trees import Tree
 
 
 class Place(NamedTuple):

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.decoding.rules import Rule
+from regard.decoding.logits_processors import Rule
 from regard.decoding.stepper import S, Stepper
 from regard.engine.ranking import rank
 from regard.errors import ConfigError

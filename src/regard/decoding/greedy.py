@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from regard.decoding.rules import Rule
+from regard.decoding.logits_processors import Rule
 from regard.decoding.stepper import S, Stepper
 from regard.decoding.stream import stream
 

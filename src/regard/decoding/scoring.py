@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.data.batching import pad
+from regard.data.batches.base import pad
 from regard.decoding.stepper import Extender, R
 
 

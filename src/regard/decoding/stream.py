@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from regard.decoding.rules import Rule
+from regard.decoding.logits_processors import Rule
 from regard.decoding.stepper import S, Stepper
 
 # (logits (R, V), the rows they belong to, how many words those have said) → ids (R,)

@@ -24,9 +24,9 @@ from typing import Any, NamedTuple, Protocol
 import torch
 import torch.nn.functional as F
 
-from regard.data.batching import pad
-from regard.data.running import Running
-from regard.data.tokenizer import Tokenizer
+from regard.data.batches.base import pad
+from regard.data.tokenizers.streaming_encoder import Running
+from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import ConfigError, DataError
 from regard.models.language_model import LanguageModel
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.evaluation.classification import MISSED, Report, interval
-from regard.evaluation.drawing import figure_of
+from regard.plotting import figure_of
 
 MOST = 25  # labels in a picture: more could not be read
 NUMBERED = 12  # up to so many, each cell has its number

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from regard.decoding.translator import Translation, Translator
 from regard.errors import DataError
 from regard.insight.watch import watch
+from regard.predictors.translator import Translation, Translator
 
 Weights = npt.NDArray[np.float32]
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from regard.errors import ConfigError, RegardError
-from regard.insight import page
 from regard.insight.look import look
+from regard.insight.page import render
 from regard.insight.picture import Film, Picture, film
 
 try:
@@ -40,7 +40,7 @@ def application(models: Sequence[tuple[str, Any]], hosts: Sequence[str] = ("*",)
     app = FastAPI(title="Regard", docs_url=None, redoc_url=None, openapi_url=None)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
     one_at_a_time = threading.Lock()  # watching hangs hooks on the model
-    start = page.render(Film(()), live=True)
+    start = render.render(Film(()), live=True)
 
     @app.get("/", response_class=HTMLResponse)
     def show() -> str:

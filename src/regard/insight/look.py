@@ -5,20 +5,20 @@ from typing import Any
 
 import torch
 
-from regard.blocks.step_by_step import StepByStep
-from regard.data.trees import Parsed
+from regard.data.sources.trees import Parsed
 from regard.errors import DataError
-from regard.insight.expert_use import experts
-from regard.insight.flows import flows
-from regard.insight.influence import CAPTION, influence
-from regard.insight.lens import lens
+from regard.insight.downsample import bearable
+from regard.insight.forward_passes import Part, Reading, reading
 from regard.insight.picture import Panel, Picture
-from regard.insight.readings import Part, Reading, reading
 from regard.insight.seen import Seen
-from regard.insight.steps import steps
-from regard.insight.summary import bearable
+from regard.insight.views.expert_routing import experts
+from regard.insight.views.influence import CAPTION, influence
+from regard.insight.views.logit_lens import lens
+from regard.insight.views.rollout import flows
+from regard.insight.views.steps import steps
 from regard.insight.watch import USUAL, watch
-from regard.models.kind import parameter_count
+from regard.layers.base import PerTokenModule
+from regard.models.base import parameter_count
 
 IN_DETAIL = 128  # words: up to here all vectors and scores are shown
 FOLLOWED = 512  # words: up to here they are followed through the layers
@@ -110,7 +110,7 @@ def _many(count: str, what: str) -> str:
 def _kind(read: Reading) -> str:
     name = type(read.model).__name__
     kind = "".join(f"-{sign.lower()}" if sign.isupper() else sign for sign in name)
-    steps = any(isinstance(part, StepByStep) for part in read.model.modules())
+    steps = any(isinstance(part, PerTokenModule) for part in read.model.modules())
     return f"recurrent{kind}" if steps else kind.strip("-")
 
 

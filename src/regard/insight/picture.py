@@ -245,7 +245,7 @@ class Picture:
         """A notebook shows the page in a frame of its own."""
         from html import escape
 
-        from regard.insight.page import render
+        from regard.insight.page.render import render
 
         page = escape(render(film(self)), quote=True)
         return f'<iframe srcdoc="{page}" width="100%" height="900" style="border:0"></iframe>'

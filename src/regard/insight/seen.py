@@ -12,8 +12,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from regard.atomic import write_whole
 from regard.errors import DataError, RegardError
-from regard.files import write_whole
 
 Numbers = npt.NDArray[np.float32]
 

@@ -8,7 +8,7 @@
 
 Models carry no flags for this. While somebody watches, each attention answers by way of its weights
 (`explain`), which are recorded; nothing is changed in the model and nothing is paid afterwards.
-Where a part calls those inside it once a word (`StepByStep`), its words are one record.
+Where a part calls those inside it once a word (`PerTokenModule`), its words are one record.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -18,15 +18,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.attention.kind import Attention
-from regard.attention.multihead import MultiHead
-from regard.blocks.feedforward.dense import Dense
-from regard.blocks.feedforward.experts import Experts
-from regard.blocks.feedforward.gated import Gated
-from regard.blocks.on_stream import OnStream
-from regard.blocks.step_by_step import StepByStep
+from regard.attention.base import Attention
+from regard.attention.multi_head import MultiHead
 from regard.errors import ConfigError
 from regard.insight.seen import Seen
+from regard.layers.base import PerTokenModule, ResidualModule
+from regard.layers.feedforward.dense import Dense
+from regard.layers.feedforward.gated import Gated
+from regard.layers.feedforward.moe import Experts
 
 POINTS = {
     "weights": "who looked at whom, (B, H, T, S)",
@@ -65,7 +64,7 @@ def watch(model: nn.Module, points: Collection[str] = USUAL) -> Iterator[Seen]:
 
 def _hooks(module: nn.Module, name: str, points: Collection[str], seen: Seen) -> Iterator[Any]:
     """The hooks that one part of a model needs."""
-    if isinstance(module, StepByStep):
+    if isinstance(module, PerTokenModule):
         began: list[dict[tuple[str, str], int]] = []
         yield module.register_forward_pre_hook(lambda *_: began.append(seen.so_far()))
         yield module.register_forward_hook(lambda *_: seen.join(name, began.pop()))
@@ -76,7 +75,7 @@ def _hooks(module: nn.Module, name: str, points: Collection[str], seen: Seen) ->
         )
     elif isinstance(module, MultiHead) and "output" in points:
         yield module.register_forward_hook(_recorded(name, "output", seen))
-    elif isinstance(module, OnStream) and "residual" in points:
+    elif isinstance(module, ResidualModule) and "residual" in points:
         yield module.register_forward_hook(_recorded(name, "residual", seen))
     elif isinstance(module, (Dense, Gated)) and "activations" in points:
         yield module.narrow.register_forward_pre_hook(_entering(name, "activations", seen))

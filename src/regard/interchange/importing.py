@@ -7,19 +7,19 @@ from typing import Any
 
 from torch import Tensor
 
-from regard import runs
+from regard import run_folder
 from regard.config import plain, validate
-from regard.data.corpus import Direction
-from regard.data.languages import LanguageGuess
+from regard.data.config import Direction
+from regard.data.tokenizers.language_id import LanguageGuess
 from regard.errors import DataError
-from regard.interchange.families import Family, family_of
+from regard.interchange.families.base import Family, family_of
 from regard.interchange.folder import ModelFolder
 from regard.interchange.llama2c import BETWEEN, Checkpoint, is_checkpoint
 from regard.interchange.sentences import reading_of
 from regard.interchange.tokenizers import tokenizer_of
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 from regard.models.weights import set_weights, weights_of
-from regard.runs import Run
+from regard.run_folder import Run
 
 ENDS = ("</s>", "[SEP]", "<eos>", "<|endoftext|>", "<|end_of_text|>")
 
@@ -56,7 +56,7 @@ def import_model(source: Path, run: Path, languages: Direction | None = None) ->
         way = languages or _direction(folder)
         details["directions"] = [f"{way.source} → {way.target}"]
         parts["languages.json"] = LanguageGuess({way.source: {}, way.target: {}}).to_json()
-    runs.write(
+    run_folder.write(
         Run(
             job=family.job,
             model=plain(spec),

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.tokenizer import BYTES, END, START, UNKNOWN, Tokenizer
+from regard.data.tokenizers.tokenizer import BYTES, END, START, UNKNOWN, Tokenizer
 from regard.errors import DataError
 from regard.interchange import sentencepiece as spm
 from regard.interchange.folder import is_pickle, pickle_error

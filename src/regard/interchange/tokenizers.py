@@ -12,8 +12,8 @@ from typing import Any
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
-from regard.data.tokenizer import END, MASK, PAD, START, Tokenizer, name_of
-from regard.data.tokenizer import UNKNOWN as UNKNOWN_PIECE
+from regard.data.tokenizers.tokenizer import END, MASK, PAD, START, Tokenizer, name_of
+from regard.data.tokenizers.tokenizer import UNKNOWN as UNKNOWN_PIECE
 from regard.errors import DataError
 from regard.interchange.folder import ModelFolder
 from regard.interchange.sentencepiece import (

@@ -18,8 +18,8 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from regard.config import Kind
-from regard.lab.bench import Bench
-from regard.lab.exhibits import Exhibit
+from regard.lab.experiment import Bench
+from regard.lab.figures import Exhibit
 from regard.lab.intervals import Interval
 
 Evidence = Mapping[str, Any]  # plain data, as JSON holds it
@@ -48,7 +48,7 @@ class Criterion:
         return " and ".join(f"{sign} {end:g}" for sign, end in ends if end is not None)
 
 
-class Claim(Kind, room="regard.lab.claims"):
+class Claim(Kind, package="regard.lab.claims"):
     """A kind is a claim; its fields are the settings of its experiment, in full by default."""
 
     number: ClassVar[int]  # in the order of the lecture

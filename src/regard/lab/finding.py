@@ -6,7 +6,7 @@ from typing import Any
 
 from regard.config import plain
 from regard.lab.claim import Claim, Evidence, Outcome, Verdict, judge
-from regard.lab.exhibits import Exhibit
+from regard.lab.figures import Exhibit
 from regard.lab.intervals import Interval
 
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from regard.data.lines import stream_text
+from regard.data.sources.lines import stream_text
 from regard.errors import DataError
-from regard.lab.bench import generator
+from regard.lab.experiment import generator
 
 NAMES = ["userId", "movieId", "rating"]
 FEWEST = 100  # of which a part can be held out and say anything

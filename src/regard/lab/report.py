@@ -11,11 +11,11 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from regard.atomic import write_all_whole, write_whole
 from regard.config import plain
 from regard.errors import DataError
-from regard.files import write_all_whole, write_whole
 from regard.lab.claim import Claim
-from regard.lab.exhibits import Plot, Table, draw
+from regard.lab.figures import Plot, Table, draw
 from regard.lab.finding import Finding
 from regard.lab.run import all_claims
 

@@ -4,24 +4,23 @@ import json
 import platform
 import time
 from collections.abc import Mapping
-from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from regard import __version__
-from regard.config import kinds, validate
+from regard.config import kind_specs, validate
 from regard.errors import ConfigError
-from regard.lab.bench import Bench
 from regard.lab.claim import Claim
+from regard.lab.experiment import Bench
 from regard.lab.finding import Finding
-from regard.training.progress import Reporter, silent
+from regard.training.reporting.progress import Reporter, silent
 
 
 def all_claims() -> list[type[Claim]]:
     """All of them, in the order of the lecture."""
-    found = (import_module(f"{Claim.room}.{_module(name)}").Spec for name in kinds(Claim.room))
-    return sorted(found, key=lambda claim: claim.number)
+    claims = cast("list[type[Claim]]", kind_specs(Claim.package))
+    return sorted(claims, key=lambda claim: claim.number)
 
 
 def claim_named(name: str, changes: Mapping[str, Any] | None = None, quick: bool = False) -> Claim:
@@ -55,7 +54,3 @@ def machine() -> dict[str, Any]:
         "torch": torch.__version__,
         "regard": __version__,
     }
-
-
-def _module(name: str) -> str:
-    return name.replace("-", "_")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from regard.errors import ConfigError
-from regard.models.kind import ModelSpec, parameter_count
+from regard.models.base import ModelSpec, parameter_count
 
 WITHIN = 0.025  # of the number asked for, either way: any two differ by 5 % at most
 INNER = 2  # a feed-forward network's inner size, over D

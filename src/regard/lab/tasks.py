@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.lab.bench import generator
+from regard.lab.experiment import generator
 
 ROWS = 32
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.data.bundled import corpus
-from regard.lab.bench import generator
+from regard.lab.experiment import generator
 
 _WORD = re.compile(r"[^\W_]+(?:'\w+)?|[^\w\s]")
 

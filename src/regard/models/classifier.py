@@ -5,12 +5,12 @@ from typing import ClassVar
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.blocks.dropout import Dropout
-from regard.blocks.pooling import PoolingSpec
 from regard.config import kind_field
+from regard.layers.dropout import Dropout
+from regard.layers.pooling.base import PoolingSpec
 from regard.models.encoder import build_encoder
-from regard.models.initialise import initialise
-from regard.models.kept import keep_heads
+from regard.models.init_weights import initialise
+from regard.models.prune import keep_heads
 from regard.models.transformer import TransformerSpec
 from regard.positions.trees import Trees
 

@@ -10,9 +10,9 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from regard.attention.cache import KeyValues, Memory
+from regard.attention.kv_cache import KeyValues, Memory
 from regard.attention.masks import look_across, look_back, places_within
-from regard.blocks.decoder import DecoderBlock, Sight
+from regard.layers.decoder import DecoderBlock, Sight
 from regard.models.embedding import Embedding
 
 

@@ -17,8 +17,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.models.decoder import Decoder, DecoderState
-from regard.models.initialise import initialise
-from regard.models.kept import keep_heads
+from regard.models.init_weights import initialise
+from regard.models.prune import keep_heads
 from regard.models.transformer import TransformerSpec, decoder_blocks, embedding, final_norm
 
 

@@ -5,13 +5,13 @@ x = dropout(norm(√D · E[id] + position))       the norm is BERT's; usually th
 
 from torch import Tensor, nn
 
-from regard.blocks.dropout import Dropout
-from regard.blocks.on_stream import OnStream
-from regard.positions.sites import AtEmbedding
+from regard.layers.base import ResidualModule
+from regard.layers.dropout import Dropout
+from regard.positions.base import AtEmbedding
 from regard.positions.trees import Trees
 
 
-class Embedding(OnStream):
+class Embedding(ResidualModule):
     def __init__(
         self,
         tokens: nn.Embedding,

@@ -2,11 +2,11 @@
 
 from torch import Tensor, nn
 
-from regard.attention.kind import AttentionSpec
+from regard.attention.base import AttentionSpec
 from regard.attention.masks import look_around
 from regard.models.embedding import Embedding
-from regard.models.initialise import initialise
-from regard.models.kept import keep_heads
+from regard.models.init_weights import initialise
+from regard.models.prune import keep_heads
 from regard.models.transformer import TransformerSpec, embedding, encoder_blocks, final_norm
 from regard.positions.trees import Trees
 

@@ -5,12 +5,12 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.attention.kind import AttentionSpec
+from regard.attention.base import AttentionSpec
+from regard.models.baselines.recurrent_layers import RecurrentDecoder, RecurrentEncoder
 from regard.models.decoder import Decoder
 from regard.models.encoder import Encoder, build_encoder
-from regard.models.initialise import initialise
-from regard.models.kept import keep_heads
-from regard.models.recurrence import RecurrentDecoder, RecurrentEncoder
+from regard.models.init_weights import initialise
+from regard.models.prune import keep_heads
 from regard.models.transformer import TransformerSpec, decoder_blocks, embedding, final_norm
 
 

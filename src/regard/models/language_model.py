@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 from pydantic import Field
 from torch import Tensor, nn
 
+from regard.models.baselines.recurrent_layers import RecurrentStack
 from regard.models.decoder import Decoder
-from regard.models.initialise import initialise
-from regard.models.kept import keep_heads
-from regard.models.recurrence import RecurrentStack
+from regard.models.init_weights import initialise
+from regard.models.prune import keep_heads
 from regard.models.transformer import TransformerSpec, decoder_blocks, embedding, final_norm
 
 

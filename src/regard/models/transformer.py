@@ -8,18 +8,18 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 from torch import nn
 
-from regard.attention.kind import Attention, AttentionSpec
-from regard.attention.multihead import MultiHead
-from regard.blocks.decoder import DecoderBlock
-from regard.blocks.encoder import EncoderBlock
-from regard.blocks.feedforward import FeedForwardSpec
-from regard.blocks.norms import NormSpec
-from regard.blocks.residual import Residual
+from regard.attention.base import Attention, AttentionSpec
+from regard.attention.multi_head import MultiHead
 from regard.config import kind_field
 from regard.errors import ConfigError
+from regard.layers.decoder import DecoderBlock
+from regard.layers.encoder import EncoderBlock
+from regard.layers.feedforward.base import FeedForwardSpec
+from regard.layers.norms.base import NormSpec
+from regard.layers.residual import Residual
+from regard.models.base import ModelSpec
 from regard.models.embedding import Embedding
-from regard.models.kind import ModelSpec
-from regard.positions.sites import InAttention, PositionSpec, Sizes
+from regard.positions.base import InAttention, PositionSpec, Sizes
 
 # `base` and `big` are those of Vaswani et al. 2017, table 3, norm last included.
 SIZES: Mapping[str, Mapping[str, Any]] = {

@@ -13,7 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from regard.positions.sites import InAttention, PositionSpec, Sizes
+from regard.positions.base import InAttention, PositionSpec, Sizes
 
 
 def slopes(heads: int) -> list[float]:

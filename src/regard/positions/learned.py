@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import DataError
-from regard.positions.sites import AtEmbedding, PositionSpec, Sizes
+from regard.positions.base import AtEmbedding, PositionSpec, Sizes
 
 
 class Learned(AtEmbedding):

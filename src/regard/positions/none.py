@@ -4,7 +4,7 @@ An encoder with this kind cannot tell "dog bites man" from "man bites dog" (test
 can, dimly: its mask lets each word see a different number of others.
 """
 
-from regard.positions.sites import PositionSpec
+from regard.positions.base import PositionSpec
 
 
 class Spec(PositionSpec):

@@ -15,7 +15,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.positions.sites import InAttention, PositionSpec, Sizes
+from regard.positions.base import InAttention, PositionSpec, Sizes
 
 
 def scores_by(vectors: Tensor, q: Tensor, index: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from pydantic import Field
 from torch import Tensor
 
 from regard.errors import ConfigError
-from regard.positions.sites import InAttention, PositionSpec, Sizes
+from regard.positions.base import InAttention, PositionSpec, Sizes
 
 Pairs = Literal["adjacent", "halves"]
 

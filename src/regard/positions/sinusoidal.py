@@ -12,7 +12,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from regard.positions.sites import AtEmbedding, PositionSpec, Sizes
+from regard.positions.base import AtEmbedding, PositionSpec, Sizes
 
 Layout = Literal["interleaved", "halves"]
 

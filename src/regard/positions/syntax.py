@@ -22,8 +22,8 @@ from torch import Tensor, nn
 
 from regard.config import kind_field
 from regard.errors import ConfigError, DataError
+from regard.positions.base import AtEmbedding, InAttention, PositionSpec, Sizes
 from regard.positions.relative import scores_by
-from regard.positions.sites import AtEmbedding, InAttention, PositionSpec, Sizes
 from regard.positions.trees import APART, OUTSIDE, Trees
 
 

@@ -37,12 +37,12 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load as load_parts
 from torch.distributed.checkpoint.state_dict_saver import save as save_parts
 
-from regard.data.sampling import Position
+from regard.atomic import sync_folder, write_whole
+from regard.data.sampling.sampler import Position
 from regard.errors import OutputError, RunError
-from regard.files import sync_folder, write_whole
-from regard.training.distributed import World
+from regard.training.distributed.expert_parallel import brought_to_leader
+from regard.training.distributed.world import World
 from regard.training.learner import Learner
-from regard.training.spreading import brought_to_leader
 
 FOLDER, TENSORS, NUMBERS = "checkpoints", "state.safetensors", "state.json"
 DAMAGED = (OSError, ValueError, KeyError, TypeError)  # what reading half of something may raise

@@ -19,16 +19,16 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard.blocks.asides import listening
-from regard.blocks.dropout import rest
-from regard.machine import computes_bfloat16
-from regard.training.averaging import Average
-from regard.training.distributed import World
-from regard.training.lanes import Lanes
-from regard.training.rates import factors, freeze, set_rates
-from regard.training.sharding import assembled, whole
-from regard.training.spec import TrainingSpec
-from regard.training.spreading import brought_together, held_alone, spread_experts
+from regard.hardware import computes_bfloat16
+from regard.layers.aux_loss import listening
+from regard.layers.dropout import rest
+from regard.training.config import TrainingSpec
+from regard.training.distributed.expert_parallel import brought_together, held_alone, spread_experts
+from regard.training.distributed.fsdp import assembled, whole
+from regard.training.distributed.world import World
+from regard.training.ema import Average
+from regard.training.optim.param_groups import factors, freeze, set_rates
+from regard.training.thread_parallel import Lanes
 
 
 class Batch(Protocol):

@@ -14,11 +14,11 @@ from typing import NamedTuple
 from regard.errors import TrainingError
 from regard.training import checkpoint
 from regard.training.checkpoint import Standing
+from regard.training.config import TrainingSpec
 from regard.training.events import Ended, Event, Look, Saved, Step
-from regard.training.jobs import Task
 from regard.training.learner import Learner
 from regard.training.signals import Interruption
-from regard.training.spec import TrainingSpec
+from regard.training.tasks.base import Task
 
 PATIENCE_WITH_NAN = 5  # updates in a row without a finite loss; then the weights are beyond saving
 LOWER_IS_BETTER = {"loss", "perplexity"}

@@ -7,14 +7,14 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from regard.config import Spec, kind_field, override, read_yaml, validate
-from regard.data.corpus import DataSpec
-from regard.data.tokenizers import TokenizerSpec
+from regard.data.config import DataSpec
+from regard.data.tokenizers.base import TokenizerSpec
 from regard.data.vectors import VectorsSpec
-from regard.models.adapters import AdapterSpec
-from regard.models.kind import ModelSpec
-from regard.training.jobs import JobSpec
-from regard.training.origin import InitSpec, fill_in
-from regard.training.spec import TrainingSpec
+from regard.models.adapters.base import AdapterSpec
+from regard.models.base import ModelSpec
+from regard.training.config import TrainingSpec
+from regard.training.init.config import InitSpec, fill_in
+from regard.training.tasks.base import JobSpec
 
 
 class LookSpec(Spec):

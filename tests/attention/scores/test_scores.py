@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from regard.attention.looking import Across
 from regard.attention.masks import look_across
-from regard.attention.scores import ScoreSpec
+from regard.attention.recurrent import Across
+from regard.attention.scores.base import ScoreSpec
 from regard.config import kinds
 
 KINDS = [kind for kind in kinds("regard.attention.scores") if kind != "none"]

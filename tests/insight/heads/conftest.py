@@ -12,17 +12,17 @@ import torch
 from torch import nn
 
 import regard
-from regard import runs
-from regard.attention.multihead import MultiHead
+from regard import run_folder
+from regard.attention.multi_head import MultiHead
 from regard.cli import main
 from regard.config import plain
+from regard.data.batches.base import pad
 from regard.data.batches.pairs import Batch
-from regard.data.batching import pad
-from regard.data.languages import LanguageGuess
 from regard.data.tokenizers import bpe
+from regard.data.tokenizers.language_id import LanguageGuess
 from regard.insight.heads.examples import Examples, Row, read_examples
 from regard.insight.heads.losses import row_losses
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 from regard.models.weights import weights_of
 
 PAIRS = [
@@ -92,7 +92,7 @@ def make(tokenizer: Any, tmp_path: Path) -> Make:
         details: dict[str, Any] = {"max_length": spec.max_length}
         details |= {"directions": ["fr → en"], "labels": ["fr", "en"]}
         guess = LanguageGuess({"fr": {}, "en": {}}).to_json()
-        run = runs.Run(
+        run = run_folder.Run(
             job=JOBS[kind],
             model=plain(spec),
             vocabulary=len(tokenizer),
@@ -103,7 +103,7 @@ def make(tokenizer: Any, tmp_path: Path) -> Make:
             papers={},
         )
         folder, data = tmp_path / name, tmp_path / f"{name}.tsv"
-        runs.write(run, folder)
+        run_folder.write(run, folder)
         data.write_text(TEXTS[kind], encoding="utf-8")
         loaded = regard.load(folder)
         return Home(folder, data, loaded, read_examples(loaded, data))

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import regard
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 from regard.models.weights import weights_of
-from regard.training.spec import TrainingSpec
+from regard.training.config import TrainingSpec
 
 from .conftest import SIZES
 
@@ -83,7 +83,7 @@ def learner_for(tokenizer):
     """Checkpoints as training writes them, of models of chance."""
     from regard.training import checkpoint
     from regard.training.checkpoint import Standing
-    from regard.training.distributed import World
+    from regard.training.distributed.world import World
     from regard.training.learner import Learner
 
     def write(home, steps: tuple[int, ...]) -> None:

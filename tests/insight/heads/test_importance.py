@@ -5,9 +5,9 @@ from copy import deepcopy
 import pytest
 import torch
 
+from regard.insight.heads.head_names import attention, find_head, heads_of
 from regard.insight.heads.importance import _ranks, agreement, estimated, measured
 from regard.insight.heads.losses import losses
-from regard.insight.heads.places import attention, find_head, heads_of
 
 from .conftest import plant_twins
 
@@ -23,7 +23,7 @@ def test_the_gradients_estimate_correlates_with_the_masked_loss(learned) -> None
 def test_the_estimate_is_the_gradient_of_a_gate(learned) -> None:
     """Of one example, by a small change of one gate."""
     model, one = learned.model, learned.examples.few(1)
-    from regard.insight.heads.gates import gated
+    from regard.insight.heads.head_masks import gated
 
     head = find_head(model, "cross.2.1")
     step = 1e-3

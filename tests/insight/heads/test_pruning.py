@@ -6,18 +6,18 @@ import pytest
 import torch
 
 import regard
-from regard import runs
-from regard.engine.fast import FastEncoderDecoder, FastLanguageModel
+from regard import run_folder
 from regard.engine.library import library
+from regard.engine.steppers import FastEncoderDecoder, FastLanguageModel
 from regard.errors import ConfigError, OutputError
 from regard.insight.heads.examples import read_examples
-from regard.insight.heads.gates import gated, without
+from regard.insight.heads.head_masks import gated, without
+from regard.insight.heads.head_names import attention, find_head, heads_of
 from regard.insight.heads.losses import row_losses
-from regard.insight.heads.places import attention, find_head, heads_of
 from regard.insight.heads.pruning import choose, compared, prune, pruned, wanted_count
 from regard.interchange.exports import huggingface
-from regard.models.kind import parameter_count
-from regard.training.progress import Reporter
+from regard.models.base import parameter_count
+from regard.training.reporting.progress import Reporter
 
 from .conftest import SIZES, Home, built, plant_twins
 
@@ -82,7 +82,7 @@ def test_a_twin_hands_its_columns_over(make) -> None:
 def test_rows_and_columns_are_really_gone(make, tmp_path: Path) -> None:
     home = make("encoder-decoder")
     prune(home.run, tmp_path / "small", GONE["encoder-decoder"])
-    run = runs.read(tmp_path / "small")
+    run = run_folder.read(tmp_path / "small")
     assert run.weights["encoder.blocks.0.attention.w_q.weight"].shape == (16, 32)
     assert run.weights["encoder.blocks.0.attention.w_k.bias"].shape == (16,)
     assert run.weights["encoder.blocks.0.attention.w_o.weight"].shape == (32, 16)
@@ -106,14 +106,14 @@ def test_a_pruned_run_does_everything(make, tmp_path: Path) -> None:
     assert look(smaller, "Un chien court.").panel("encoder").weights.shape[1] == 4
     assert len(align(smaller, "Un chien court.", "A dog runs.")) == 3
     with pytest.raises(ConfigError, match=r"model\.kept_heads has no equivalent in Hugging Face"):
-        huggingface.export(runs.read(tmp_path / "small"), tmp_path / "theirs")
+        huggingface.export(run_folder.read(tmp_path / "small"), tmp_path / "theirs")
 
 
 def test_what_was_pruned_can_be_pruned_again(make, tmp_path: Path) -> None:
     home = make("language-model")
     prune(home.run, tmp_path / "once", ["decoder.1.2"])
     prune(tmp_path / "once", tmp_path / "twice", ["decoder.1.2", "decoder.2.1"])
-    assert runs.read(tmp_path / "twice").model["kept_heads"] == {
+    assert run_folder.read(tmp_path / "twice").model["kept_heads"] == {
         "decoder.blocks.0.attention": [0, 3],
         "decoder.blocks.1.attention": [1, 2, 3],
     }

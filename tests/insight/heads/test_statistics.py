@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from regard.insight.heads.glimpses import Glimpse, Sight, glimpses
-from regard.insight.heads.places import Head, by_kind
+from regard.insight.heads.head_activity import Glimpse, Sight, glimpses
+from regard.insight.heads.head_names import Head, by_kind
 from regard.insight.heads.statistics import HeadStatistics, punctuation_of, statistics
 
 LENGTH = 6

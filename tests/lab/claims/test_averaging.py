@@ -6,7 +6,7 @@ import torch
 
 from regard.lab.claim import judge
 from regard.lab.claims.averaging import ARMS, BITS, STACKS, Spec, _Bits
-from regard.models.kind import parameter_count
+from regard.models.base import parameter_count
 
 
 def planted(right: float = 0.5, spread: float = 1e-6, apart: float = 1e-9) -> dict[str, Any]:

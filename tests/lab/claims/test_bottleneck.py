@@ -19,7 +19,7 @@ from regard.lab.claims.bottleneck import (
     _split,
     read_pairs,
 )
-from regard.models.kind import parameter_count
+from regard.models.base import parameter_count
 
 
 def planted(bleu: dict[str, list[float]], larger: float = 1.0) -> dict[str, Any]:

@@ -7,8 +7,8 @@ import torch
 
 from regard.lab.claim import judge
 from regard.lab.claims.decoding import WAYS, Spec, _one_call_or_many
-from regard.lab.telling import MOST, Telling
-from regard.models.kind import ModelSpec
+from regard.lab.decoding_strategies import MOST, Telling
+from regard.models.base import ModelSpec
 
 SPEC = Spec(ahead=(2, 4))
 

@@ -6,16 +6,8 @@ import pytest
 import torch
 
 from regard.lab.claim import judge
-from regard.lab.claims.depth import (
-    POINTS,
-    WAYS,
-    Spec,
-    direction,
-    jaggedness,
-    roughness,
-    without,
-)
-from regard.models.kind import ModelSpec
+from regard.lab.claims.depth import POINTS, WAYS, Spec, direction, jaggedness, roughness, without
+from regard.models.base import ModelSpec
 from regard.models.language_model import LanguageModel
 
 

@@ -8,7 +8,7 @@ import torch
 
 from regard.lab.claim import judge
 from regard.lab.claims.diverging import Spec, _copy_first_head, _likeness
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 
 FLATTENING = {1: 1.5, 2: 1.4, 4: 1.3, 8: 1.3, 16: 1.31}
 

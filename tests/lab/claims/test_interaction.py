@@ -7,7 +7,7 @@ import pytest
 from regard.lab import claim_named
 from regard.lab.claim import judge
 from regard.lab.claims.interaction import Spec
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 
 CLAIM = Spec.model_validate({"windows": [3, 5], "layers": [1, 2, 4], "length": 64})
 

@@ -16,7 +16,7 @@ from regard.lab.claims.masking import (
     _changed,
     _Pass,
 )
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 from regard.models.language_model import LanguageModel
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from regard.attention.simple import self_attention
+from regard.attention.soft_lookup import self_attention
 from regard.lab.claim import judge
 from regard.lab.claims.order import KINDS, Spec, _apart
 

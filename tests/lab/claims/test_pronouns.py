@@ -6,14 +6,14 @@ import pytest
 
 from regard.data.bundled import corpus, street_sentences
 from regard.data.bundled.lexicon import noun
-from regard.data.corpus import Direction
-from regard.data.languages import LanguageGuess
+from regard.data.config import Direction
 from regard.data.tokenizers import bpe
-from regard.decoding.translator import Translator
+from regard.data.tokenizers.language_id import LanguageGuess
 from regard.lab.claim import judge
 from regard.lab.claims.pronouns import LOOKS, Spec, _sentence
+from regard.models.base import ModelSpec
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.models.kind import ModelSpec
+from regard.predictors.translator import Translator
 
 
 def planted(

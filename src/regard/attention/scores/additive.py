@@ -6,7 +6,7 @@ e = v · tanh(W s + U a + b)
 import torch
 from torch import Tensor, nn
 
-from regard.attention.scores import Score, ScoreSpec
+from regard.attention.scores.base import Score, ScoreSpec
 
 
 class Additive(Score):

@@ -6,8 +6,8 @@ Of the one matrix each state meets its own half, W [s; a] = W_s s + W_a a: the a
 its bias.
 """
 
-from regard.attention.scores import ScoreSpec
 from regard.attention.scores.additive import Additive
+from regard.attention.scores.base import ScoreSpec
 
 
 class Spec(ScoreSpec):

@@ -3,7 +3,7 @@
 e = s · a
 """
 
-from regard.attention.scores import Score, ScoreSpec
+from regard.attention.scores.base import Score, ScoreSpec
 
 
 class Spec(ScoreSpec):

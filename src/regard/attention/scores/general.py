@@ -5,7 +5,7 @@ e = s · W a
 
 from torch import Tensor, nn
 
-from regard.attention.scores import Score, ScoreSpec
+from regard.attention.scores.base import Score, ScoreSpec
 
 
 class General(Score):

@@ -3,7 +3,7 @@
 The context of every word is the same, what the encoder ended with.
 """
 
-from regard.attention.scores import ScoreSpec
+from regard.attention.scores.base import ScoreSpec
 
 
 class Spec(ScoreSpec):

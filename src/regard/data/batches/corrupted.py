@@ -7,14 +7,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.data.batches.base import UNCOUNTED, Batches, Tensors, every, pad, pad_between
+from regard.data.batches.masking import Masking
 from regard.data.batches.pairs import Batch
-from regard.data.batching import UNCOUNTED, Batches, Tensors, every, pad, pad_between
-from regard.data.corruption.masking import Masking
-from regard.data.corruption.spans import Spans
-from regard.data.passages import Passages
-from regard.data.sampling import Dated, DatedPlan, RowPlan, Rows
-from regard.data.store import Ids
-from regard.data.tokenizer import Tokenizer
+from regard.data.batches.spans import Spans
+from regard.data.sampling.passages import Passages
+from regard.data.sampling.sampler import Dated, DatedPlan, RowPlan, Rows
+from regard.data.store.store import Ids
+from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import DataError
 
 

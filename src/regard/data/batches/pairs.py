@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from regard.data.batching import Batches, Tensors, every, pad, pad_between
-from regard.data.corpus import Direction
-from regard.data.sampling import Cost, RowPlan, Rows, packed
-from regard.data.store import Section, Store
-from regard.data.tokenizer import Tokenizer
+from regard.data.batches.base import Batches, Tensors, every, pad, pad_between
+from regard.data.config import Direction
+from regard.data.sampling.sampler import Cost, RowPlan, Rows, packed
+from regard.data.store.store import Section, Store
+from regard.data.tokenizers.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)

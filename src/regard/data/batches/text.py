@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.batching import Batches, Tensors, every, pad
-from regard.data.sampling import WindowPlan, Windows
-from regard.data.store import Ids, Store
+from regard.data.batches.base import Batches, Tensors, every, pad
+from regard.data.sampling.sampler import WindowPlan, Windows
+from regard.data.store.store import Ids, Store
 
 
 @dataclass(frozen=True)

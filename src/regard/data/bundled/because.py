@@ -16,15 +16,7 @@ from dataclasses import dataclass
 from random import Random
 
 from regard.data.bundled import english, french
-from regard.data.bundled.lexicon import (
-    ANIMALS,
-    PEOPLE,
-    adjective,
-    describing,
-    noun,
-    of_kind,
-    verb,
-)
+from regard.data.bundled.lexicon import ANIMALS, PEOPLE, adjective, describing, noun, of_kind, verb
 from regard.data.bundled.meaning import Negation, Pair, Phrase, Tense
 from regard.data.bundled.phrases import (
     ANIMAL_ROOMS,

@@ -13,10 +13,10 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from regard.data.conllu import Sentence, read_conllu
 from regard.data.records import Line, Record, Rejected
-from regard.data.sources import LabelledSpec
-from regard.data.trees import Tree
+from regard.data.sources._conllu import Sentence, read_conllu
+from regard.data.sources.base import LabelledSpec
+from regard.data.sources.trees import Tree
 
 ASKED = {"VerbForm": "Fin", "Person": "3"}
 NUMBERS = ("Sing", "Plur")

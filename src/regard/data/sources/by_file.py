@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 from pydantic import Field, field_validator
 
-from regard.data.lines import decode, stream_lines
 from regard.data.records import Line, Place, Record, Rejected
-from regard.data.sources import Shape, SourceSpec
+from regard.data.sources.base import Shape, SourceSpec
+from regard.data.sources.lines import decode, stream_lines
 from regard.data.sources.paths import files_at
 
 

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from regard.data.conllu import read_conllu
 from regard.data.records import Line, Record, Rejected
-from regard.data.sources import LabelledSpec
+from regard.data.sources._conllu import read_conllu
+from regard.data.sources.base import LabelledSpec
 
 
 class Spec(LabelledSpec):

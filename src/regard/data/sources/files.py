@@ -6,10 +6,10 @@ from pathlib import Path
 
 from pydantic import Field
 
-from regard.data import characters
-from regard.data.lines import decode, stream_lines
 from regard.data.records import Line, Place, Record, Rejected
-from regard.data.sources import PairSpec
+from regard.data.sources import characters
+from regard.data.sources.base import PairSpec
+from regard.data.sources.lines import decode, stream_lines
 from regard.errors import DataError
 
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from regard.data import bundled
 from regard.data.records import Line, Place, Record
-from regard.data.sources import SourceSpec
+from regard.data.sources.base import SourceSpec
 from regard.errors import ConfigError
 
 # Whoever trains on a corpus and then scores on its pronouns draws it once.

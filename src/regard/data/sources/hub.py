@@ -16,11 +16,11 @@ from urllib.request import urlopen
 
 from pydantic import Field, TypeAdapter
 
+from regard.atomic import write_whole
 from regard.data.records import Line
-from regard.data.sources import PairSpec
+from regard.data.sources.base import PairSpec
 from regard.data.sources.parquet import read_parquet
 from regard.errors import DataError, OutputError
-from regard.files import write_whole
 
 BLOCK = 2**20  # bytes read at once
 PATIENCE = 60  # seconds without a byte

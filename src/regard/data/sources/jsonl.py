@@ -12,9 +12,9 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from regard.data.lines import decode, stream_lines
 from regard.data.records import Line, Place, Record, Rejected
-from regard.data.sources import PairSpec
+from regard.data.sources.base import PairSpec
+from regard.data.sources.lines import decode, stream_lines
 
 Lists = Literal["sentences", "versions", "none"]
 

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import Field
 
-from regard.data.lines import decode
 from regard.data.records import Line, Place, Record, Rejected
-from regard.data.sources import PairSpec
+from regard.data.sources.base import PairSpec
+from regard.data.sources.lines import decode
 from regard.data.sources.paths import files_at
 from regard.errors import DataError
 

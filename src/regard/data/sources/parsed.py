@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from regard.data.records import Line, Record, Rejected
-from regard.data.sources import LabelledSpec
+from regard.data.sources.base import LabelledSpec
+from regard.data.sources.trees import Tree
 from regard.data.sources.tsv import Column, read_columns
-from regard.data.trees import Tree
 from regard.errors import ConfigError
 
 NOT_ASKED = ("ner", "lemmatizer")  # what spaCy could tell besides, and would take its time for

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from pydantic import Field
 
-from regard.data.characters import quote
-from regard.data.lines import decode, stream_lines
 from regard.data.records import Line, Place, Record, Rejected
-from regard.data.sources import PairSpec
+from regard.data.sources.base import PairSpec
+from regard.data.sources.characters import quote
+from regard.data.sources.lines import decode, stream_lines
 from regard.data.sources.paths import files_at
 from regard.errors import DataError
 

@@ -14,10 +14,10 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from regard.data.characters import ODD
-from regard.data.lines import decode, stream_lines
 from regard.data.records import Line, Place, Record, Rejected
-from regard.data.sources import Shape, SourceSpec
+from regard.data.sources.base import Shape, SourceSpec
+from regard.data.sources.characters import ODD
+from regard.data.sources.lines import decode, stream_lines
 from regard.data.sources.paths import files_at
 from regard.errors import DataError
 

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from regard.data.lines import decode, stream_lines
 from regard.data.records import Line, Place, Record, Rejected
-from regard.data.shares import ELSEWHERE, ShareSpec
-from regard.data.sources import PairSpec
+from regard.data.sources.base import PairSpec
+from regard.data.sources.hash_split import ELSEWHERE, ShareSpec
+from regard.data.sources.lines import decode, stream_lines
 
 Column = Annotated[int, Field(ge=0)]
 

@@ -14,7 +14,7 @@ from typing import Literal
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
-from regard.data.tokenizer import BYTES, SPECIAL, UNKNOWN, Tokenizer, tag
+from regard.data.tokenizers.tokenizer import BYTES, SPECIAL, UNKNOWN, Tokenizer, tag
 from regard.errors import ConfigError
 
 Spaces = Literal["collapse", "keep"]

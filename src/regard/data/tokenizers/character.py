@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from regard.data.tokenizer import Tokenizer
-from regard.data.tokenizers import TokenizerSpec
 from regard.data.tokenizers.assembly import finish, first_pieces, spelling, whole
+from regard.data.tokenizers.base import TokenizerSpec
+from regard.data.tokenizers.tokenizer import Tokenizer
 
 
 class Spec(TokenizerSpec):

@@ -11,9 +11,9 @@ from typing import ClassVar
 from pydantic import Field
 from tokenizers import Tokenizer as Backend
 
-from regard.data.tokenizer import ROLES, SPECIAL, Tokenizer, name_of
-from regard.data.tokenizers import TokenizerSpec
 from regard.data.tokenizers.assembly import tags
+from regard.data.tokenizers.base import TokenizerSpec
+from regard.data.tokenizers.tokenizer import ROLES, SPECIAL, Tokenizer, name_of
 from regard.errors import DataError
 
 

@@ -16,9 +16,9 @@ from itertools import islice
 from tokenizers import Tokenizer as Backend
 from tokenizers import models
 
-from regard.data.tokenizer import UNKNOWN
-from regard.data.tokenizers import LearnedSpec
+from regard.data.tokenizers.base import LearnedSpec
 from regard.data.tokenizers.merging import Merging
+from regard.data.tokenizers.tokenizer import UNKNOWN
 
 LONGEST = 16  # characters of a piece, as in SentencePiece
 WORDS_AT_ONCE = 10_000

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from tokenizers import Tokenizer as Backend
 from tokenizers import models, trainers
 
-from regard.data.tokenizers import LearnedSpec
 from regard.data.tokenizers.assembly import spelling
+from regard.data.tokenizers.base import LearnedSpec
 
 
 class Spec(LearnedSpec):

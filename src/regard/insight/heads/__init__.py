@@ -10,7 +10,7 @@ and `prune` writes a smaller run, whose needless heads are really gone.
 """
 
 from regard.insight.heads.examples import Examples, read_examples
-from regard.insight.heads.gates import gated
+from regard.insight.heads.head_masks import gated
 from regard.insight.heads.pruning import choose, prune
 from regard.insight.heads.study import Study, study
 

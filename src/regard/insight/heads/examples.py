@@ -17,26 +17,26 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from regard.data.batches.base import UNCOUNTED, pad
 from regard.data.batches.corrupted import MaskedBatch, mask, tear
-from regard.data.batches.labelled import LabelledBatch, label_tensor
+from regard.data.batches.labeled import LabelledBatch, label_tensor
+from regard.data.batches.masking import Masking
 from regard.data.batches.pairs import Batch
+from regard.data.batches.spans import Spans
 from regard.data.batches.text import TextBatch
-from regard.data.batching import UNCOUNTED, pad
-from regard.data.corruption.masking import Masking
-from regard.data.corruption.spans import Spans
 from regard.data.records import Place, Record, Rejected
 from regard.data.sources.files import Spec as TwoFiles
 from regard.data.sources.text import Spec as RunningText
 from regard.data.sources.tsv import read_columns
-from regard.decoding.filler import Filler
-from regard.decoding.labelled import labelled_lines, labelled_text
-from regard.decoding.labeller import Labeller
-from regard.decoding.reader import Reader
-from regard.decoding.span_filler import SpanFiller
-from regard.decoding.summarizer import Summarizer
-from regard.decoding.translator import Translator
-from regard.decoding.writer import Writer
 from regard.errors import ConfigError, DataError
+from regard.predictors.classifier import Labeller
+from regard.predictors.embedder import Reader
+from regard.predictors.generator import Writer
+from regard.predictors.labeled import labelled_lines, labelled_text
+from regard.predictors.mask_filler import Filler
+from regard.predictors.span_filler import SpanFiller
+from regard.predictors.summarizer import Summarizer
+from regard.predictors.translator import Translator
 
 WINDOW = 128  # tokens of running text at a time, where the model takes so many:
 LINES_OF_A_WINDOW = 8  # as much to read as so many sentences

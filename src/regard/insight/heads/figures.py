@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from regard.evaluation.drawing import figure_of
-from regard.insight.heads.likeness import Likeness, laid_out
-from regard.insight.heads.removal import Removal
+from regard.insight.heads.ablation import Removal
+from regard.insight.heads.similarity import Likeness, laid_out
 from regard.insight.heads.study import Importance, Study
+from regard.plotting import figure_of
 
 CAPTIONS = {
     "importance": "How much the loss rises without each head, in percent. A row is a layer.",

@@ -15,10 +15,10 @@ import torch
 from torch import nn
 
 from regard.insight.heads.examples import Examples
-from regard.insight.heads.gates import gated, twins, without
+from regard.insight.heads.head_masks import gated, twins, without
+from regard.insight.heads.head_names import Head, attention, attentions, heads_of
 from regard.insight.heads.losses import losses, row_losses
-from regard.insight.heads.places import Head, attention, attentions, heads_of
-from regard.training.progress import Reporter, silent
+from regard.training.reporting.progress import Reporter, silent
 
 
 class Agreement(NamedTuple):

@@ -12,13 +12,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.data.batches.corrupted import MaskedBatch
-from regard.data.batches.labelled import LabelledBatch
+from regard.data.batches.labeled import LabelledBatch
 from regard.data.batches.pairs import Batch
 from regard.data.batches.text import TextBatch
 from regard.insight.heads.examples import AnyBatch, Examples
-from regard.insight.heads.gates import Gates, gated
+from regard.insight.heads.head_masks import Gates, gated
 from regard.models.encoder import Encoder
-from regard.training.objectives import tell_labels
+from regard.training.loss import tell_labels
 
 Numbers = npt.NDArray[np.float64]
 

@@ -15,22 +15,22 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from regard import runs
-from regard.attention.multihead import MultiHead
+from regard import run_folder
+from regard.attention.multi_head import MultiHead
 from regard.config import plain, validate
 from regard.errors import ConfigError, OutputError
+from regard.insight.heads.ablation import remove
 from regard.insight.heads.examples import Examples
-from regard.insight.heads.gates import twins
+from regard.insight.heads.head_masks import twins
+from regard.insight.heads.head_names import Head, attention, attentions, find_head, heads_of, units
 from regard.insight.heads.losses import has_loss, losses, run
-from regard.insight.heads.places import Head, attention, attentions, find_head, heads_of, units
-from regard.insight.heads.removal import remove
-from regard.loading import load
-from regard.models.kept import keep_heads
-from regard.models.kind import ModelSpec, parameter_count
+from regard.load import load
+from regard.merged_run import read_merged
+from regard.models.base import ModelSpec, parameter_count
+from regard.models.prune import keep_heads
 from regard.models.transformer import TransformerSpec
 from regard.models.weights import weights_of
-from regard.training.inheritance import read_whole
-from regard.training.progress import Reporter, silent
+from regard.training.reporting.progress import Reporter, silent
 
 PASSES = 5  # over the text, the fastest of which counts
 
@@ -91,7 +91,7 @@ class Pruned:
 def prune(folder: Path, output: Path, heads: Collection[Head | str]) -> Pruned:
     """Write the run in a folder again, without these heads."""
     check_place(folder, output)
-    whole = read_whole(folder)
+    whole = read_merged(folder)
     model: nn.Module = load(folder).model
     gone = named(model, [str(head) for head in heads])
     smaller = pruned(model, gone)
@@ -112,16 +112,16 @@ def prune(folder: Path, output: Path, heads: Collection[Head | str]) -> Pruned:
         weights=weights_of(smaller),
         papers={"README.md": _card(folder, found, names)},
     )
-    runs.write(run_, output)
+    run_folder.write(run_, output)
     return found
 
 
 def check_place(folder: Path, output: Path) -> None:
     """Before minutes are spent: can the smaller run be written there?"""
-    if runs.exists(output):
+    if run_folder.exists(output):
         raise OutputError(f"{output}: a model is there; choose another folder with -o.")
-    runs.check_writable(output)
-    runs.fingerprint(folder)
+    run_folder.check_writable(output)
+    run_folder.fingerprint(folder)
 
 
 def pruned(model: nn.Module, gone: Collection[Head]) -> nn.Module:

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.data.tokenizer import Tokenizer
-from regard.insight.heads.glimpses import Glimpse, Sight
-from regard.insight.heads.places import CROSS, DECODER, Head
+from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.insight.heads.head_activity import Glimpse, Sight
+from regard.insight.heads.head_names import CROSS, DECODER, Head
 
 LABELS = {
     "previous": "previous token",

@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from regard.decoding.translator import Translator
 from regard.errors import ConfigError
+from regard.insight.heads.ablation import Removal, remove
+from regard.insight.heads.divergence_over_training import fresh as fresh_model
+from regard.insight.heads.divergence_over_training import growth, likenesses
 from regard.insight.heads.examples import Examples
-from regard.insight.heads.glimpses import glimpses
-from regard.insight.heads.growth import fresh as fresh_model
-from regard.insight.heads.growth import growth, likenesses
+from regard.insight.heads.head_activity import glimpses
+from regard.insight.heads.head_names import Head, by_kind
 from regard.insight.heads.importance import Agreement, agreement, estimated, measured
-from regard.insight.heads.likeness import Likeness, laid_out
 from regard.insight.heads.losses import has_loss
-from regard.insight.heads.places import Head, by_kind
-from regard.insight.heads.removal import Removal, remove
+from regard.insight.heads.similarity import Likeness, laid_out
 from regard.insight.heads.statistics import HeadStatistics, punctuation_of, statistics
-from regard.training.progress import Reporter, silent
+from regard.predictors.translator import Translator
+from regard.training.reporting.progress import Reporter, silent
 
 LOOKED = 128  # rows whose attention is looked at
 

@@ -18,13 +18,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.data.tokenizer import Tokenizer
-from regard.files import write_all_whole
-from regard.interchange.exports import as_json, built, refuse, refuse_sparse, refuse_uneven
+from regard.atomic import write_all_whole
+from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.interchange.exports.base import as_json, built, refuse, refuse_sparse, refuse_uneven
 from regard.models import encoder_decoder, language_model
 from regard.models.transformer import TransformerSpec
 from regard.positions.rotary import Rotary
-from regard.runs import Run
+from regard.run_folder import Run
 
 VERSION = 6
 SEQUENCES, DECODER = ("TransformerSpec", 7), ("TransformerDecoderSpec", 8)  # kind and revision

@@ -13,15 +13,16 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from regard.data.tokenizer import MASK, Tokenizer
-from regard.files import write_all_whole
-from regard.interchange.exports import as_json, built, refuse, refuse_sparse, refuse_uneven
+from regard.atomic import write_all_whole
+from regard.data.tokenizers.tokenizer import MASK, Tokenizer
 from regard.interchange.exports.arrangement import in_halves
-from regard.interchange.families import Family, bert, llama, marian
-from regard.models import encoder_decoder, language_model, masked
+from regard.interchange.exports.base import as_json, built, refuse, refuse_sparse, refuse_uneven
+from regard.interchange.families import bert, llama, marian
+from regard.interchange.families.base import Family
+from regard.models import encoder_decoder, language_model, masked_lm
 from regard.models.transformer import TransformerSpec
 from regard.positions.sinusoidal import sinusoids
-from regard.runs import Run
+from regard.run_folder import Run
 
 Weights = dict[str, Tensor]
 
@@ -47,7 +48,7 @@ def export(run: Run, folder: Path) -> None:
         config, weights = _llama(spec, run.weights)
     elif isinstance(spec, language_model.Spec):
         config, weights = _gpt2(spec, run.weights)
-    elif isinstance(spec, masked.Spec):
+    elif isinstance(spec, masked_lm.Spec):
         config, weights = _bert(spec, run.weights)
     else:
         raise refuse(f"a {spec.kind()}", "Hugging Face's Marian, Pegasus, GPT-2, Llama and BERT")
@@ -251,7 +252,7 @@ def _llama(
     return config, _theirs(llama.FAMILY, config, weights)
 
 
-def _bert(spec: masked.Spec, weights: Mapping[str, Tensor]) -> tuple[dict[str, Any], Weights]:
+def _bert(spec: masked_lm.Spec, weights: Mapping[str, Tensor]) -> tuple[dict[str, Any], Weights]:
     _check(
         spec,
         "BERT",

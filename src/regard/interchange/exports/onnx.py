@@ -17,15 +17,15 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from regard.blocks.feedforward import experts
-from regard.data.tokenizer import Tokenizer
+from regard.atomic import write_all_whole
+from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import ConfigError
-from regard.files import write_all_whole
-from regard.interchange.exports import as_json, built, refuse, refuse_sparse
+from regard.interchange.exports.base import as_json, built, refuse, refuse_sparse
+from regard.layers.feedforward import moe
 from regard.models import encoder_decoder, language_model
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.language_model import LanguageModel
-from regard.runs import Run
+from regard.run_folder import Run
 
 LARGEST = 2**31  # bytes: what one file of this format can hold
 
@@ -67,7 +67,7 @@ class _Continues(nn.Module):
 def export(run: Run, folder: Path) -> None:
     spec, model = built(run)
     refuse_sparse(spec, "ONNX as Regard exports it")
-    if isinstance(getattr(spec, "feed_forward", None), experts.Spec):
+    if isinstance(getattr(spec, "feed_forward", None), moe.Spec):
         raise refuse("a feed-forward network of kind experts", "ONNX as Regard exports it")
     if sum(tensor.nbytes for tensor in run.weights.values()) >= LARGEST:
         raise refuse("a model of 2 GB or more", "a single ONNX file")

@@ -9,7 +9,15 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.interchange.families import Config, Family, Take, activation, needed, renamed, require
+from regard.interchange.families.base import (
+    Config,
+    Family,
+    Take,
+    activation,
+    needed,
+    renamed,
+    require,
+)
 
 
 def spec(config: Config) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.interchange.families import Config, Family, Take, activation, needed, require
+from regard.interchange.families.base import Config, Family, Take, activation, needed, require
 
 
 def spec(config: Config) -> dict[str, Any]:

@@ -2,7 +2,15 @@
 
 from typing import Any
 
-from regard.interchange.families import Config, Family, Take, activation, needed, renamed, require
+from regard.interchange.families.base import (
+    Config,
+    Family,
+    Take,
+    activation,
+    needed,
+    renamed,
+    require,
+)
 
 
 def spec(config: Config) -> dict[str, Any]:

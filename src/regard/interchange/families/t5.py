@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.interchange.families import ACTIVATIONS, Config, Family, Take, needed, require
+from regard.interchange.families.base import ACTIVATIONS, Config, Family, Take, needed, require
 
 CLIP = 128
 

@@ -7,18 +7,18 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.attention.cache import KeyValues
+from regard.attention.kv_cache import KeyValues
 from regard.attention.masks import look_around
-from regard.attention.multihead import MultiHead
+from regard.attention.multi_head import MultiHead
 from regard.attention.reference import Reference
-from regard.blocks.feedforward.dense import Dense
 from regard.lab import tasks
-from regard.lab.bench import Bench, generator
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.exhibits import Exhibit, Plot, Table
+from regard.lab.experiment import Bench, generator
+from regard.lab.figures import Exhibit, Plot, Table
 from regard.lab.intervals import Interval, interval
-from regard.models.kind import parameter_count
-from regard.positions.sites import InAttention, Sizes
+from regard.layers.feedforward.dense import Dense
+from regard.models.base import parameter_count
+from regard.positions.base import InAttention, Sizes
 
 WORDS = 32  # of the stack that is not trained
 RANK = 4  # of these words: each is a mixture of so many vectors

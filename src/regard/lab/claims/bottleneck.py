@@ -11,21 +11,21 @@ from torch import Tensor, nn
 
 from regard.data.batches.pairs import Example, collate
 from regard.data.bundled import corpus
-from regard.data.corpus import Direction
-from regard.data.languages import LanguageGuess
+from regard.data.config import Direction
 from regard.data.records import Rejected
 from regard.data.sources.tsv import read_columns
-from regard.data.tokenizer import Tokenizer
-from regard.data.tokenizers import TokenizerSpec
-from regard.decoding.translator import Translator
+from regard.data.tokenizers.base import TokenizerSpec
+from regard.data.tokenizers.language_id import LanguageGuess
+from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import ConfigError, DataError
-from regard.evaluation.translation import score_translations
-from regard.lab.bench import Bench
+from regard.evaluation.bleu import score_translations
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.exhibits import Exhibit, Plot, Table
+from regard.lab.experiment import Bench
+from regard.lab.figures import Exhibit, Plot, Table
 from regard.lab.intervals import Interval, difference, interval
-from regard.models.kind import ModelSpec, parameter_count
-from regard.training.objectives import predict
+from regard.models.base import ModelSpec, parameter_count
+from regard.predictors.translator import Translator
+from regard.training.loss import predict
 
 WITHOUT, WITH, TRANSFORMER = "recurrent", "recurrent with attention", "Transformer"
 ARMS: Mapping[str, Mapping[str, Any]] = {

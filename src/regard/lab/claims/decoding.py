@@ -10,16 +10,16 @@ import torch
 from pydantic import Field, field_validator
 from torch import Tensor, nn
 
-from regard.data.batching import UNCOUNTED, pad
+from regard.data.batches.base import UNCOUNTED, pad
 from regard.data.bundled import corpus
-from regard.data.tokenizer import Tokenizer
-from regard.data.tokenizers import TokenizerSpec
-from regard.lab.bench import Bench, generator
+from regard.data.tokenizers.base import TokenizerSpec
+from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.exhibits import Exhibit, Plot, Table
+from regard.lab.decoding_strategies import MOST, Telling
+from regard.lab.experiment import Bench, generator
+from regard.lab.figures import Exhibit, Plot, Table
 from regard.lab.intervals import Interval, exponent, interval, ratio
-from regard.lab.telling import MOST, Telling
-from regard.models.kind import ModelSpec, parameter_count
+from regard.models.base import ModelSpec, parameter_count
 
 ROWS = 64  # sentences in a step of training
 OPENING = 2  # words of a sentence that are given; the rest is said

@@ -8,14 +8,14 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.blocks.decoder import DecoderBlock
-from regard.blocks.residual import Residual
 from regard.lab import text
-from regard.lab.bench import Bench, generator
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.exhibits import Exhibit, Plot, Table
+from regard.lab.experiment import Bench, generator
+from regard.lab.figures import Exhibit, Plot, Table
 from regard.lab.intervals import Interval, difference, interval, ratio
-from regard.models.kind import ModelSpec
+from regard.layers.decoder import DecoderBlock
+from regard.layers.residual import Residual
+from regard.models.base import ModelSpec
 from regard.models.language_model import LanguageModel
 
 ROWS = 16

@@ -9,17 +9,17 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.attention.multihead import MultiHead
+from regard.attention.multi_head import MultiHead
 from regard.data.bundled import Pair
 from regard.data.bundled.splits import words
 from regard.data.sources.grammar import Spec as Grammar
-from regard.insight.heads.likeness import divergences
+from regard.insight.heads.similarity import divergences
 from regard.insight.watch import watch
-from regard.lab.bench import Bench, generator
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.exhibits import Exhibit, Plot, Table
+from regard.lab.experiment import Bench, generator
+from regard.lab.figures import Exhibit, Plot, Table
 from regard.lab.intervals import Interval, difference, interval
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 
 ROWS = 64  # sentences of a step
 LOOKED_AT = 64  # sentences that heads are compared on

@@ -8,19 +8,19 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from regard.attention.base import Attention
 from regard.attention.fused import Fused
-from regard.attention.kind import Attention
 from regard.attention.masks import look_around
-from regard.attention.multihead import MultiHead
+from regard.attention.multi_head import MultiHead
 from regard.attention.reference import Reference
 from regard.insight.watch import watch
 from regard.lab import tasks
-from regard.lab.bench import Bench, generator
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.exhibits import Exhibit, Plot, Table
+from regard.lab.experiment import Bench, generator
+from regard.lab.figures import Exhibit, Plot, Table
 from regard.lab.intervals import Interval, difference, exactly, interval, ratio
-from regard.models.kind import ModelSpec, parameter_count
-from regard.positions.sites import InAttention, Sizes
+from regard.models.base import ModelSpec, parameter_count
+from regard.positions.base import InAttention, Sizes
 
 TEXTS = 4  # looked through at once when the cost is measured
 ROWS, TESTED = 64, 1024  # of a step, and in the end

@@ -6,12 +6,12 @@ from typing import Annotated, Any, ClassVar
 import torch
 from pydantic import Field
 
-from regard.lab.bench import Bench, generator
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.exhibits import Exhibit, Plot, Table
+from regard.lab.experiment import Bench, generator
+from regard.lab.figures import Exhibit, Plot, Table
 from regard.lab.gradients import by_place
 from regard.lab.intervals import Interval, exactly
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 
 SYMBOLS = 16
 DIM = 16

@@ -9,13 +9,13 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.lab import tasks
-from regard.lab.bench import Bench
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.exhibits import Exhibit, Plot, Table
+from regard.lab.experiment import Bench
+from regard.lab.figures import Exhibit, Plot, Table
 from regard.lab.gradients import by_place
 from regard.lab.intervals import Interval, interval, ratio
 from regard.lab.sizing import sized
-from regard.models.kind import parameter_count
+from regard.models.base import parameter_count
 
 SYMBOLS = 8  # one of which is to be remembered
 VOCABULARY = SYMBOLS + 2

@@ -9,16 +9,16 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention.masks import look_across
-from regard.attention.multihead import MultiHead
+from regard.attention.multi_head import MultiHead
 from regard.attention.reference import Reference
 from regard.insight.watch import watch
 from regard.lab import ratings as films
-from regard.lab.bench import Bench, generator
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.exhibits import Exhibit, Plot, Table
+from regard.lab.experiment import Bench, generator
+from regard.lab.figures import Exhibit, Plot, Table
 from regard.lab.intervals import Interval, exactly, interval, ratio
 from regard.lab.ratings import Ratings
-from regard.positions.sites import InAttention, Sizes
+from regard.positions.base import InAttention, Sizes
 
 ROWS = 64  # tables of a step
 TESTED = 512  # tables, never seen

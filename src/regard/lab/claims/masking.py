@@ -10,14 +10,14 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.attention.kind import Attention
+from regard.attention.base import Attention
 from regard.attention.masks import Everything
 from regard.lab import text
-from regard.lab.bench import Bench, generator
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.exhibits import Exhibit, Plot, Table
+from regard.lab.experiment import Bench, generator
+from regard.lab.figures import Exhibit, Plot, Table
 from regard.lab.intervals import Interval, difference, interval, ratio
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 from regard.models.language_model import LanguageModel
 
 ROWS = 32

@@ -7,13 +7,13 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.attention.simple import self_attention
+from regard.attention.soft_lookup import self_attention
 from regard.lab import tasks, text
-from regard.lab.bench import Bench, generator
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.exhibits import Exhibit, Plot, Table
+from regard.lab.experiment import Bench, generator
+from regard.lab.figures import Exhibit, Plot, Table
 from regard.lab.intervals import Interval, difference, interval
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 
 KINDS = ("none", "sinusoidal", "learned", "relative", "rotary", "alibi")
 TIMES = (1, 2, 4)  # the trained length

@@ -9,12 +9,12 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.lab.bench import Bench, generator
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.exhibits import Exhibit, Plot, Table
+from regard.lab.experiment import Bench, generator
+from regard.lab.figures import Exhibit, Plot, Table
 from regard.lab.intervals import Interval, difference, exactly, exponent, interval, ratio
 from regard.lab.sizing import sized
-from regard.models.kind import parameter_count
+from regard.models.base import parameter_count
 
 SYMBOLS = 64
 ARMS: Mapping[str, Mapping[str, Any]] = {

@@ -15,23 +15,23 @@ from pydantic import Field
 from torch import Tensor
 
 from regard.config import plain
-from regard.data.batching import pad
+from regard.data.batches.base import pad
 from regard.data.bundled import Pair
 from regard.data.bundled.lexicon import noun
 from regard.data.sources.grammar import Spec as Grammar
-from regard.decoding.answering import Model
-from regard.decoding.translator import Translator
 from regard.errors import ConfigError
-from regard.insight.heads.gates import gated, without
-from regard.insight.heads.places import CROSS, DECODER, ENCODER, Head, heads_of
+from regard.insight.heads.head_masks import gated, without
+from regard.insight.heads.head_names import CROSS, DECODER, ENCODER, Head, heads_of
 from regard.insight.watch import watch
-from regard.lab.bench import Bench
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.exhibits import Exhibit, Plot, Table
+from regard.lab.experiment import Bench
+from regard.lab.figures import Exhibit, Plot, Table
 from regard.lab.intervals import Interval, interval
-from regard.loading import load_translator
+from regard.load import load_translator
+from regard.predictors.seq2seq import Model
+from regard.predictors.translator import Translator
 from regard.training.recipe import make_recipe
-from regard.training.train import train
+from regard.training.trainer import train
 
 ROWS = 64  # of a batch
 HELD_OUT = 50  # pairs that training is scored on, for its report

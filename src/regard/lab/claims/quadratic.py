@@ -9,14 +9,14 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from regard.attention.kind import AttentionSpec
+from regard.attention.base import AttentionSpec
 from regard.attention.masks import Everything, View
-from regard.blocks.cells import CellSpec
-from regard.lab.bench import Bench, generator
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.exhibits import Exhibit, Plot, Table
+from regard.lab.experiment import Bench, generator
+from regard.lab.figures import Exhibit, Plot, Table
 from regard.lab.intervals import Interval, exactly, exponent, interval
-from regard.positions.sites import InAttention, Sizes
+from regard.layers.recurrent.base import CellSpec
+from regard.positions.base import InAttention, Sizes
 
 WAYS = ("attention, as written", "attention, fused", "recurrence")
 WRITTEN, FUSED, RECURRENCE = WAYS

@@ -8,13 +8,13 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.attention.kind import Attention
+from regard.attention.base import Attention
 from regard.lab import tasks
-from regard.lab.bench import Bench, generator
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.exhibits import Exhibit, Plot, Table
+from regard.lab.experiment import Bench, generator
+from regard.lab.figures import Exhibit, Plot, Table
 from regard.lab.intervals import Interval, difference, interval
-from regard.models.kind import ModelSpec
+from regard.models.base import ModelSpec
 
 WORDS = 64  # looked at by each query
 QUERIES = 256

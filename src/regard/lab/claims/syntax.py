@@ -10,15 +10,15 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from regard.data.batching import pad
+from regard.data.batches.base import pad
 from regard.data.records import Record
 from regard.data.sources.agreement import Spec as Agreement
 from regard.errors import DataError
-from regard.lab.bench import Bench, generator
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.exhibits import Exhibit, Table
+from regard.lab.experiment import Bench, generator
+from regard.lab.figures import Exhibit, Table
 from regard.lab.intervals import Interval, difference, interval
-from regard.models.kind import ModelSpec, parameter_count
+from regard.models.base import ModelSpec, parameter_count
 from regard.positions.trees import Trees
 
 # By arm: its position, and whether its trees are those of the sentences.

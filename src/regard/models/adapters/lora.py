@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.blocks.dropout import Dropout
 from regard.errors import ConfigError
-from regard.models.adapters import AdapterSpec
-from regard.models.naming import all_names, meant
+from regard.layers.dropout import Dropout
+from regard.models.adapters.base import AdapterSpec
+from regard.models.transfer.names import all_names, meant
 
 
 class Adapted(nn.Module):

@@ -1,0 +1,102 @@
+"""Local attention in blocks (Liu et al. 2018): the text falls into blocks, and words look at those
+of their own block only.
+
+Each block is a short text for full attention: time and memory grow with the length times the size
+of a block. Words on both sides of a border never meet here; other layers must bring them together
+(`alternating`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from regard.attention.base import ALL, Attention, AttentionSpec
+from regard.attention.fused import fused
+from regard.attention.kv_cache import SLACK, KeyValues
+from regard.attention.masks import Mask, View
+from regard.attention.reference import explain, scores
+from regard.errors import ConfigError
+from regard.positions.base import InAttention, Sizes
+
+
+@dataclass(frozen=True)
+class SameBlock(Mask):
+    """Only words of the same block of so many."""
+
+    size: int
+
+    def allows(self, i: Tensor, j: Tensor) -> Tensor:
+        return i // self.size == j // self.size
+
+
+class Blocks(Attention):
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
+        blocks = self._blocks(view)
+        asking, offered = zip(*blocks, strict=True)
+        # Split at once: a slice of its own for each would send back a gradient of the whole length.
+        own = zip(_split(q, asking), _split(k, offered), _split(v, offered), strict=True)
+        answers = [
+            fused(*each, view.part(*block), position)
+            for each, block in zip(own, blocks, strict=True)
+        ]
+        return torch.cat(answers, dim=2)
+
+    def explain(
+        self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
+    ) -> tuple[Tensor, Tensor]:
+        return explain(q, k, v, self._within(view), position)
+
+    def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
+        return scores(q, k, self._within(view), position)
+
+    def visible(self, view: View) -> Tensor | None:
+        return self._within(view).visible
+
+    def remember(self, past: KeyValues | None, new: KeyValues) -> KeyValues:
+        return new if past is None else past.last(self.size + SLACK).append(new)
+
+    def _within(self, view: View) -> View:
+        return replace(view, structure=view.structure & SameBlock(self.size))
+
+    def _blocks(self, view: View) -> list[tuple[slice, slice]]:
+        """Of each block in which there is a query: which queries and which keys are in it."""
+        first, until = int(view.queries[0]), int(view.queries[-1]) + 1
+        begin, end = int(view.keys[0]), int(view.keys[-1]) + 1
+        if begin > first // self.size * self.size:
+            raise ConfigError(
+                f"attention 'blocks' keeps the last block and {SLACK} words, so no more can be "
+                f"taken back at once: guess fewer words at a time."
+            )
+        return [
+            (
+                slice(max(start, first) - first, min(start + self.size, until) - first),
+                slice(start - begin, min(start + self.size, end) - begin),
+            )
+            for start in range(first // self.size * self.size, until, self.size)
+        ]
+
+
+def _split(x: Tensor, parts: Sequence[slice]) -> tuple[Tensor, ...]:
+    """Parts that stand one behind the other."""
+    whole = x[:, :, parts[0].start : parts[-1].stop]
+    return torch.split(whole, [each.stop - each.start for each in parts], dim=2)
+
+
+class Spec(AttentionSpec):
+    """attention: {kind: blocks, size: 256}"""
+
+    # Where a row holds several documents, its blocks are not those of each alone.
+    honours: ClassVar[frozenset[str]] = ALL - {"cross", "documents", "trees"}
+
+    size: int = Field(256, gt=0, description="words in a block")
+
+    def build(self, sizes: Sizes) -> Attention:
+        return Blocks(self.size)

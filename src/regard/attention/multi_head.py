@@ -1,0 +1,122 @@
+"""Many heads (Vaswani et al. 2017, section 3.2.2): the only owner of W_Q, W_K, W_V and W_O.
+
+    q = x W_Q,  k = x W_K,  v = x W_V          each D × (H·K), then split into H heads of size K
+    head_h = softmax(q_h k_hᵀ / √K) v_h
+    output = [head_1 … head_H] W_O             W_O is (H·K) × D
+
+Heads cost no loop and no more than one head would: splitting is a reshape, and the head axis acts
+as a second batch axis. Self-attention projects one sequence to all three; cross-attention asks with
+one sequence and remembers another.
+
+With fewer key heads than heads, groups of heads ask the same keys and values (Ainslie et al. 2023):
+there is less to remember.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention.base import Attention
+from regard.attention.kv_cache import KeyValues, Memory
+from regard.attention.masks import View
+from regard.errors import ConfigError
+from regard.positions.base import InAttention, Sizes
+
+
+class MultiHead(nn.Module):
+    def __init__(
+        self, sizes: Sizes, attention: Attention, position: InAttention, bias: bool
+    ) -> None:
+        super().__init__()
+        self.heads, self.key_size = sizes.heads, sizes.key_size
+        self.key_heads = sizes.key_heads or sizes.heads
+        inner, kept = sizes.heads * sizes.key_size, self.key_heads * sizes.key_size
+        self.w_q = nn.Linear(sizes.dim, inner, bias)
+        self.w_k = nn.Linear(sizes.dim, kept, bias)
+        self.w_v = nn.Linear(sizes.dim, kept, bias)
+        self.w_o = nn.Linear(inner, sizes.dim, bias)
+        self.attention = attention
+        self.position = position
+
+    def ask(self, x: Tensor, positions: Tensor) -> Tensor:
+        """Queries (B, H, T, K) of x (B, T, D)."""
+        return self.position.rotate(self._split(self.w_q(x)), positions)
+
+    def remember(self, x: Tensor, positions: Tensor) -> KeyValues:
+        """Keys and values of x (B, S, D), for others to look at."""
+        k, v = _together(x, self.w_k, self.w_v)
+        return KeyValues(self.position.rotate(self._split(k), positions), self._split(v))
+
+    def project(self, x: Tensor, positions: Tensor) -> tuple[Tensor, KeyValues]:
+        """Queries, keys and values of the same x: what self-attention starts from."""
+        q, k, v = _together(x, self.w_q, self.w_k, self.w_v)
+        rotate = self.position.rotate
+        memory = KeyValues(rotate(self._split(k), positions), self._split(v))
+        return rotate(self._split(q), positions), memory
+
+    def look_back(
+        self, q: Tensor, new: KeyValues, past: Memory | None, view: View
+    ) -> tuple[Tensor, Memory]:
+        """What new words find in themselves and in the past, and the past of those to come."""
+        memory: Memory = self.attention.remember(past, new)
+        return self(q, memory, view), memory
+
+    def forward(self, q: Tensor, memory: Memory, view: View) -> Tensor:
+        """What the queries find in the memory, heads merged: (B, T, D)."""
+        position = self.position.on(view.trees)
+        found = self.attention.look(q, memory, view, position)
+        merged: Tensor = self.w_o(found.transpose(1, 2).flatten(2))  # (B, H, T, K) → (B, T, H·K)
+        return merged
+
+    def keep(self, heads: Sequence[int]) -> None:
+        """Let the other heads go: their rows of W_Q, W_K and W_V, their columns of W_O."""
+        if sorted(set(heads)) != list(heads) or not set(heads) <= set(range(self.heads)):
+            raise ConfigError(
+                f"heads to keep are numbers from 0 to {self.heads - 1} in order, not {list(heads)}."
+            )
+        if not heads:
+            raise ConfigError("at least one head of each attention must be kept.")
+        asked = Counter(head * self.key_heads // self.heads for head in heads)
+        if len(set(asked.values())) > 1:
+            raise ConfigError(
+                f"{self.heads // self.key_heads} heads in a row ask the same keys and values: keep "
+                f"or let go all of them, not a part as in {list(heads)}."
+            )
+        queries, keys = (_rows(each, self.key_size) for each in (heads, sorted(asked)))
+        for linear, rows in ((self.w_q, queries), (self.w_k, keys), (self.w_v, keys)):
+            linear.out_features = len(rows)
+            linear.weight = nn.Parameter(linear.weight.detach()[rows])
+            if linear.bias is not None:
+                linear.bias = nn.Parameter(linear.bias.detach()[rows])
+        self.w_o.in_features = len(queries)
+        self.w_o.weight = nn.Parameter(self.w_o.weight.detach()[:, queries].contiguous())
+        self.attention.keep(heads)
+        self.position.keep(heads)
+        self.heads, self.key_heads = len(heads), len(asked)
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.view(*x.shape[:-1], -1, self.key_size).transpose(1, 2)  # (B, H, T, K)
+
+
+def _rows(heads: Sequence[int], key_size: int) -> list[int]:
+    return [head * key_size + row for head in heads for row in range(key_size)]
+
+
+def _together(x: Tensor, *maps: Any) -> tuple[Tensor, ...]:
+    """Several linear maps of one x as one matrix product: fewer, larger products are faster.
+
+    A map may have an adapter: its base takes part in the product, and what is beside it is added.
+    """
+    plain = [getattr(each, "base", each) for each in maps]
+    weight = torch.cat(tuple(each.weight for each in plain))
+    biases = tuple(each.bias for each in plain if each.bias is not None)
+    product = F.linear(x, weight, torch.cat(biases) if biases else None)
+    parts = torch.split(product, [each.out_features for each in plain], dim=-1)
+    return tuple(
+        part if each is base else part + each.beside(x)
+        for part, each, base in zip(parts, maps, plain, strict=True)
+    )

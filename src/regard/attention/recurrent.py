@@ -1,0 +1,55 @@
+"""A decoder's state looks at the states of a source: attention as it began (Bahdanau et al. 2015).
+
+    c = Σ_j softmax_j(score(s, a_j)) a_j
+
+The values are the source's states themselves, the keys what the score makes of them, and there is
+one head. No kind of its own for a Transformer: what a score compares, it has to project itself.
+"""
+
+from torch import Tensor, nn
+
+from regard.attention.base import Attention
+from regard.attention.kv_cache import KeyValues
+from regard.attention.masks import View
+from regard.attention.reference import average
+from regard.attention.scores.base import Score
+from regard.positions.base import InAttention
+
+
+class Looking(Attention):
+    """Queries (B, 1, T, K) look at keys (B, 1, S, K) and find an average of values (B, 1, S, D)."""
+
+    def __init__(self, score: Score) -> None:
+        super().__init__()
+        self.score = score
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
+        return self.explain(q, k, v, view, position)[0]
+
+    def explain(
+        self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
+    ) -> tuple[Tensor, Tensor]:
+        return average(self.score(q, k), v, view.visible)
+
+    def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
+        found: Tensor = self.score(q, k)
+        return found if view.visible is None else found.masked_fill(~view.visible, float("-inf"))
+
+
+class Across(nn.Module):
+    """The attention with what projects for it, as `MultiHead` is in a Transformer."""
+
+    def __init__(self, score: Score) -> None:
+        super().__init__()
+        self.attention = Looking(score)
+        self.position = InAttention()  # places in two different sequences have no distance
+
+    def remember(self, source: Tensor) -> KeyValues:
+        """The keys and values of a source's states (B, S, D), worked out once."""
+        return KeyValues(self.attention.score.keys(source)[:, None], source[:, None])
+
+    def forward(self, states: Tensor, source: KeyValues, view: View) -> Tensor:
+        """What each of the decoder's states (B, T, D) finds: (B, T, D)."""
+        q = self.attention.score.query(states)[:, None]
+        found: Tensor = self.attention(q, source.keys, source.values, view, self.position)
+        return found[:, 0]

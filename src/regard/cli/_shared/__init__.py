@@ -1,0 +1,1 @@
+"""Options, line reading and console helpers that several commands share."""

@@ -1,0 +1,196 @@
+"""The data of a recipe: what is trained on, what is scored on, and what is asked of both."""
+
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import Field, field_validator, model_validator
+
+from regard.config import Spec
+from regard.data.filters.checks import ChecksSpec, check
+from regard.data.records import Line, Place, Record, Rejected
+from regard.data.sources.base import LabelledSpec, Shape, SourceSpec
+from regard.data.sources.labels import LabelsSpec
+
+STRETCH = 4096  # characters of running text that are held out together, in whole lines
+
+Sources = tuple[SourceSpec, ...]
+
+
+class Direction(NamedTuple):
+    """From which language into which."""
+
+    source: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.source}-{self.target}"
+
+
+class Refused(NamedTuple):
+    """A record or a line that is not used: why, how many lines it is, and what it says."""
+
+    why: Rejected
+    lines: int = 1
+    texts: tuple[str, ...] = ()
+
+
+class DataSpec(Spec):
+    """data: {train: {kind: tsv, path: pairs.tsv, languages: [fr, en]}}"""
+
+    train: Sources = Field(..., description="what to train on: one source, or a list of them")
+    dev: Sources | None = Field(None, description="what to score on while training")
+    test: Sources | None = Field(None, description="what to score on at the end")
+    without: Sources | None = Field(
+        None, description="texts that train must not have, however written; of any shape"
+    )
+    held_out: int = Field(
+        1000, ge=0, description="without dev: records of train that are kept from it to score on"
+    )
+    directions: tuple[str, ...] | None = Field(
+        None, description="ways to translate, as in [fr-en]; all that train offers, unless said"
+    )
+    checks: ChecksSpec = Field(ChecksSpec(), description="what a record must be")
+    prepared: Path = Field(Path("prepared"), description="the folder for text turned into ids")
+
+    @field_validator("train", "dev", "test", "without", mode="before")
+    @classmethod
+    def _one_is_a_list_of_one(cls, given: Any) -> Any:
+        return given if given is None or isinstance(given, (list, tuple)) else (given,)
+
+    @model_validator(mode="after")
+    def _agree(self) -> "DataSpec":
+        for part, sources in self.parts.items():
+            if not sources:
+                raise ValueError(f"{part} has no source")
+            shapes = {source.shape for source in (*self.train, *sources)}
+            if len(shapes) > 1:
+                raise ValueError(
+                    f"all sources must be of one shape, and up to {part} there are: "
+                    f"{', '.join(sorted(shapes))}"
+                )
+            if len(sides := {source.sides for source in (*self.train, *sources)}) > 1:
+                raise ValueError(
+                    f"all records must have as many texts, and up to {part} there are sources "
+                    f"with {' and '.join(map(str, sorted(sides)))} beside the label"
+                )
+        if self.dev is None and self.held_out == 0:
+            raise ValueError("there is nothing to score on: give dev, or held_out above 0")
+        offered = [str(way) for way in self._offered()]
+        for way in self.directions or ():
+            if way not in offered:
+                known = ", ".join(offered) or "none"
+                raise ValueError(f"no source offers the direction {way}; there are: {known}")
+        for part, sources in self.parts.items():
+            for source in sources:
+                if source.tongues and not any(way in self.ways for way in _both_ways(source)):
+                    raise ValueError(
+                        f"{part} has a source in {' and '.join(source.tongues)}, and none of "
+                        f"the directions is between them: remove it, or add a direction"
+                    )
+        return self
+
+    @property
+    def shape(self) -> Shape:
+        return self.train[0].shape
+
+    @property
+    def sides(self) -> int:
+        """How many texts a record has."""
+        return self.train[0].sides
+
+    @property
+    def trees(self) -> bool:
+        """Do all texts come with their dependency trees?"""
+        return all(source.trees for sources in self.parts.values() for source in sources)
+
+    def require_trees(self, who: str) -> None:
+        """Refuse a source that has none, where somebody needs them."""
+        if self.shape != "labelled":
+            raise ValueError(
+                f"{who} places words in dependency trees, which so far only texts with labels have "
+                f"(job: classification): choose another kind of position"
+            )
+        for part, sources in self.parts.items():
+            for source in sources:
+                if not source.trees:
+                    raise ValueError(
+                        f"{who} places words in dependency trees, and data.{part} has a source of "
+                        f"kind {source.kind()}, which has none: use conllu, agreement or parsed"
+                    )
+
+    @property
+    def labels(self) -> LabelsSpec:
+        """How labels are written: as in the first source that has several for a text, if any."""
+        written = [
+            source.labels
+            for sources in self.parts.values()
+            for source in sources
+            if isinstance(source, LabelledSpec)
+        ]
+        return next((each for each in written if each.several), LabelsSpec())
+
+    @property
+    def parts(self) -> dict[str, Sources]:
+        """The parts that are given, by name."""
+        given = {"train": self.train, "dev": self.dev, "test": self.test}
+        return {part: sources for part, sources in given.items() if sources is not None}
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """All languages of the training text, each once."""
+        return tuple(dict.fromkeys(chain.from_iterable(source.tongues for source in self.train)))
+
+    @property
+    def ways(self) -> tuple[Direction, ...]:
+        """The directions to train, each once."""
+        return tuple(
+            way for way in self._offered() if self.directions is None or str(way) in self.directions
+        )
+
+    def _offered(self) -> tuple[Direction, ...]:
+        return tuple(dict.fromkeys(chain.from_iterable(map(_both_ways, self.train))))
+
+    def read(self, source: SourceSpec) -> Iterator[Record | Refused]:
+        """Every line of a source, in order."""
+        lines: Iterator[Line] = source.records()
+        if self.dev is None and self.shape == "text":
+            lines = chain.from_iterable(map(_stretches, lines))
+        for line in lines:
+            if isinstance(line, Rejected):
+                yield Refused(line)
+            elif why := check(line, self.checks, self.shape):
+                yield Refused(why, line.lines, line.texts)
+            else:
+                yield line
+
+
+def name(source: SourceSpec) -> str:
+    """What a source is called in the ledger: its file, or its kind where it has none."""
+    files = source.files()
+    if not files:
+        return source.kind()
+    more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
+    return f"{files[0]}{more}"
+
+
+def _both_ways(source: SourceSpec) -> tuple[Direction, ...]:
+    if not source.tongues:
+        return ()
+    first, second = source.tongues
+    return Direction(first, second), Direction(second, first)
+
+
+def _stretches(line: Line) -> Iterator[Line]:
+    """A record of running text as several: small enough that a twentieth can be held out."""
+    if isinstance(line, Rejected):
+        yield line
+        return
+    file, number = line.place
+    rest = line.texts[0]
+    while len(rest) > STRETCH and (end := rest.find("\n", STRETCH) + 1) not in (0, len(rest)):
+        yield Record(Place(file, number), (rest[:end],), ends=False)
+        number += rest.count("\n", 0, end)
+        rest = rest[end:]
+    yield Record(Place(file, number), (rest,), line.ends)

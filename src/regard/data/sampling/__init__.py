@@ -1,0 +1,1 @@
+"""Sampling: the order of examples, computed from (seed, epoch, index)."""

@@ -1,0 +1,37 @@
+"""A text file with columns, `text<TAB>label` or `text<TAB>text<TAB>label`, one example a line."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import Field
+
+from regard.data.records import Line, Rejected
+from regard.data.sources.base import LabelledSpec
+from regard.data.sources.tsv import Column, read_columns
+
+
+class Spec(LabelledSpec):
+    """{kind: labelled, path: reviews.tsv}"""
+
+    path: Path = Field(..., description="lines with a tab between columns; gzip or plain")
+    columns: tuple[Column, ...] = Field(
+        (0, 1),
+        min_length=2,
+        max_length=3,
+        description="where the text (or both) and, last, the label are, from 0",
+    )
+
+    @property
+    def sides(self) -> int:
+        return len(self.columns) - 1
+
+    def records(self) -> Iterator[Line]:
+        for line in read_columns(self.path, self.columns):
+            if isinstance(line, Rejected):
+                yield line
+            else:
+                *texts, written = line.texts
+                yield self.labelled(line.place, texts, written)
+
+    def files(self) -> list[Path]:
+        return [self.path]

@@ -1,0 +1,1 @@
+"""The token store: prepare data once, then read it memory-mapped."""

@@ -1,0 +1,228 @@
+"""A model's blocks as the engine takes them: weights packed, positions as tables.
+
+What the engine has no equivalent of is refused with a reason; the model then decodes as it is.
+"""
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.fused import Fused
+from regard.attention.multi_head import MultiHead
+from regard.attention.reference import Reference
+from regard.engine import library as c
+from regard.layers.decoder import DecoderBlock
+from regard.layers.encoder import EncoderBlock
+from regard.layers.feedforward.base import ACTIVATIONS
+from regard.layers.feedforward.dense import Dense
+from regard.layers.feedforward.gated import Gated
+from regard.layers.norms.layer import LayerNorm
+from regard.layers.norms.rms import RMSNorm
+from regard.models.embedding import Embedding
+from regard.positions.alibi import Alibi
+from regard.positions.base import AtEmbedding, InAttention
+from regard.positions.distance import Distance
+from regard.positions.rotary import Rotary
+
+NUMBERS = {"relu": 1, "gelu": 2, "gelu-tanh": 3, "silu": 4, "sigmoid": 5}  # as in native/engine.cpp
+
+
+class UnsupportedError(Exception):
+    """The engine cannot compute this model."""
+
+
+class Matrix:
+    """A linear map, packed."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, bits: int) -> None:
+        weight = weight.detach().float().contiguous()
+        bias = None if bias is None else bias.detach().float().contiguous()
+        self.outputs, self.inputs = weight.shape
+        found = c.library()
+        assert found is not None
+        self._forget = found.regard_forget
+        self.address: int = found.regard_matrix(
+            weight.data_ptr(), address(bias), self.outputs, self.inputs, bits
+        )
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x (M, inputs) → (M, outputs)."""
+        y = torch.empty(len(x), self.outputs)
+        found = c.library()
+        assert found is not None
+        found.regard_apply(
+            self.address, x.data_ptr(), len(x), y.data_ptr(), torch.get_num_threads()
+        )
+        return y
+
+    def __del__(self) -> None:
+        if getattr(self, "address", None):
+            self._forget(self.address)
+
+
+class PackedStack:
+    """An encoder's or a decoder's blocks, and what must live as long as they do."""
+
+    def __init__(
+        self,
+        embedding: Embedding,
+        blocks: Sequence[Any],
+        final_norm: nn.Module,
+        output: nn.Linear | None,
+        capacity: int,
+        bits: int,
+    ) -> None:
+        for block in blocks:
+            if not isinstance(block, (EncoderBlock, DecoderBlock)):
+                raise UnsupportedError(f"block {type(block).__name__}")
+        self.bits = bits
+        self._kept: list[Any] = []
+        attention, feed_forward = blocks[0].attention, blocks[0].feed_forward
+        norm_first = blocks[0].around_attention.norm_first
+        dim = embedding.tokens.embedding_dim
+        # Heads may have been removed: what all layers share has the room of the widest.
+        looking = [each for block in blocks for each in _attentions(block)]
+        heads, key_heads = max(each.heads for each in looking), max(_kept(each) for each in looking)
+        self.layers = (c.Layer * len(blocks))(*(self._layer(block, capacity) for block in blocks))
+        self.kept_width = 2 * key_heads * attention.key_size
+        self.stack = c.Stack(
+            dim=dim,
+            heads=heads,
+            key_heads=key_heads,
+            key_size=attention.key_size,
+            inner=feed_forward.narrow.in_features,
+            layers=len(blocks),
+            capacity=capacity,
+            vocabulary=embedding.tokens.num_embeddings if output is None else output.out_features,
+            norm_first=norm_first,
+            activation=_activation(feed_forward.activation),
+            embedding_scale=embedding.scale,
+            score_scale=attention.key_size**-0.5,
+            tokens=self._numbers(embedding.tokens.weight),
+            positions=self._positions(embedding.position, dim, capacity),
+            embedding_norm=self._norm(embedding.norm),
+            final_norm=self._norm(final_norm),
+            layer=self.layers,
+            output=None if output is None else self._matrix(output),
+            **self._rotation(attention.position, attention, capacity),
+        )
+
+    def _layer(self, block: Any, capacity: int) -> c.Layer:
+        cross = _cross(block)
+        feed_forward = block.feed_forward
+        if not isinstance(feed_forward, (Dense, Gated)):
+            raise UnsupportedError(f"feed-forward network {type(feed_forward).__name__}")
+        for attention in (block.attention, cross):
+            if attention is not None and not isinstance(attention.attention, (Fused, Reference)):
+                raise UnsupportedError(f"attention {type(attention.attention).__name__}")
+        gate = feed_forward.gate if isinstance(feed_forward, Gated) else None
+        own: MultiHead = block.attention
+        return c.Layer(
+            attention_norm=self._norm(block.around_attention.norm),
+            cross_norm=self._norm(block.around_cross.norm) if cross else c.Norm(),
+            feed_forward_norm=self._norm(block.around_feed_forward.norm),
+            project=self._matrix(own.w_q, own.w_k, own.w_v),
+            merge=self._matrix(own.w_o),
+            cross_ask=self._matrix(cross.w_q) if cross else None,
+            cross_merge=self._matrix(cross.w_o) if cross else None,
+            gate=self._matrix(gate) if gate is not None else None,
+            widen=self._matrix(feed_forward.widen),
+            narrow=self._matrix(feed_forward.narrow),
+            distance_bias=self._distances(own.position, own, capacity),
+            heads=own.heads,
+            cross_heads=cross.heads if cross else 0,
+        )
+
+    def _matrix(self, *maps: nn.Linear) -> int:
+        matrix = stacked(maps, self.bits)
+        self._kept.append(matrix)
+        return matrix.address
+
+    def _numbers(self, tensor: Tensor | None) -> int | None:
+        if tensor is None:
+            return None
+        kept = tensor.detach().float().contiguous()
+        self._kept.append(kept)
+        return kept.data_ptr()
+
+    def _norm(self, norm: nn.Module) -> c.Norm:
+        if isinstance(norm, nn.Identity):
+            return c.Norm()
+        if not isinstance(norm, (LayerNorm, RMSNorm)):
+            raise UnsupportedError(f"norm {type(norm).__name__}")
+        bias = norm.bias if isinstance(norm, LayerNorm) else None
+        kind = 1 if isinstance(norm, LayerNorm) else 2
+        return c.Norm(self._numbers(norm.gain), self._numbers(bias), norm.eps, kind)
+
+    def _positions(self, position: AtEmbedding, dim: int, capacity: int) -> int | None:
+        if type(position) is AtEmbedding:
+            return None
+        return self._numbers(position(torch.zeros(1, capacity, dim), 0)[0])
+
+    def _rotation(
+        self, position: InAttention, attention: MultiHead, capacity: int
+    ) -> dict[str, Any]:
+        if not isinstance(position, Rotary):
+            return {}
+        # Turning (1, 0) by an angle gives its cosine and its sine.
+        ones = torch.zeros(1, 1, capacity, attention.key_size)
+        halves = position.pairs == "halves"
+        first = slice(0, attention.key_size // 2) if halves else slice(0, None, 2)
+        second = slice(attention.key_size // 2, None) if halves else slice(1, None, 2)
+        ones[..., first] = 1
+        turned = position.rotate(ones, torch.arange(capacity))[0, 0]
+        return {
+            "rotary": 2 if halves else 1,
+            "cosines": self._numbers(turned[:, first]),
+            "sines": self._numbers(turned[:, second]),
+        }
+
+    def _distances(self, position: InAttention, attention: MultiHead, capacity: int) -> int | None:
+        if isinstance(position, (Alibi, Distance)):
+            distances = torch.arange(1 - capacity, capacity)
+            queries = torch.zeros(1, 1, 1, attention.key_size)
+            bias = position.bias(queries, torch.zeros(1, dtype=torch.long), distances)
+            return self._numbers(bias[:, 0])
+        if type(position) is not InAttention and not isinstance(position, Rotary):
+            raise UnsupportedError(f"positions {type(position).__name__}")
+        return None
+
+
+def _attentions(block: Any) -> list[MultiHead]:
+    return [each for each in (block.attention, _cross(block)) if each is not None]
+
+
+def _kept(attention: MultiHead) -> int:
+    return attention.w_k.out_features // attention.key_size
+
+
+def stacked(maps: Sequence[nn.Linear], bits: int, room: int = 0) -> Matrix:
+    """Several linear maps of one input as one, each with room for so many outputs at least."""
+    weights, biases = [], []
+    for each in maps:
+        free = max(room - each.out_features, 0)
+        bias = torch.zeros(each.out_features) if each.bias is None else each.bias.detach()
+        weights.append(nn.functional.pad(each.weight.detach(), (0, 0, 0, free)))
+        biases.append(nn.functional.pad(bias, (0, free)))
+    return Matrix(torch.cat(weights), torch.cat(biases), bits)
+
+
+def address(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()
+
+
+def _cross(block: Any) -> MultiHead | None:
+    return getattr(block, "cross", None)
+
+
+def _activation(function: Any) -> int:
+    for name, number in NUMBERS.items():
+        if ACTIVATIONS[name] is function:
+            return number
+    raise UnsupportedError("activation")
+
+
+assert ctypes.sizeof(ctypes.c_int) == 4

@@ -1,0 +1,1 @@
+"""The attention page: HTML, CSS and JavaScript filled with plain data."""

@@ -1,0 +1,1 @@
+"""Quantities derived from recorded activations, one file a view."""

@@ -1,0 +1,35 @@
+"""The feed-forward network of the paper (Vaswani et al. 2017, equation 2).
+
+W₂ · ReLU(W₁ x + b₁) + b₂        ReLU by default; GELU as in BERT and GPT-2
+"""
+
+from typing import Literal
+
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.layers.feedforward.base import ACTIVATIONS, FeedForwardSpec
+
+
+class Dense(nn.Module):
+    def __init__(self, dim: int, inner: int, activation: str, bias: bool) -> None:
+        super().__init__()
+        self.widen = nn.Linear(dim, inner, bias)
+        self.narrow = nn.Linear(inner, dim, bias)
+        self.activation = ACTIVATIONS[activation]
+
+    def forward(self, x: Tensor, _: Tensor | None = None) -> Tensor:
+        narrowed: Tensor = self.narrow(self.activation(self.widen(x)))
+        return narrowed
+
+
+class Spec(FeedForwardSpec):
+    """feed_forward: {kind: dense, activation: relu}"""
+
+    activation: Literal["relu", "gelu", "gelu-tanh", "silu"] = Field(
+        "relu", description="the non-linearity"
+    )
+    bias: bool = Field(True, description="b₁ and b₂")
+
+    def build(self, dim: int, inner: int) -> nn.Module:
+        return Dense(dim, inner, self.activation, self.bias)

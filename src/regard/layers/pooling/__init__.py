@@ -1,0 +1,1 @@
+"""Pooling of token states into one vector, one file a kind."""

@@ -1,0 +1,17 @@
+"""The first word, which stands for the whole: BERT's [CLS], our <s> (Devlin et al. 2019)."""
+
+from torch import Tensor, nn
+
+from regard.layers.pooling.base import PoolingSpec
+
+
+class First(nn.Module):
+    def forward(self, states: Tensor, padding: Tensor) -> Tensor:
+        return states[:, 0]
+
+
+class Spec(PoolingSpec):
+    """pooling: first"""
+
+    def build(self, dim: int) -> First:
+        return First()

@@ -1,0 +1,1 @@
+"""Recurrent cells, one file a kind, and the stacks built from them."""

@@ -1,0 +1,109 @@
+"""Read a run folder; an adapter is merged into the weights of its base model.
+
+An adapter run stores only its own weights: `details.adapter` names the base run and its
+fingerprint, and the two are merged whenever the run is read.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from torch import Tensor, nn
+
+from regard import run_folder
+from regard.config import validate
+from regard.data.tokenizers.tokenizer import END, PAD, START, UNKNOWN, Tokenizer
+from regard.errors import RunError
+from regard.models.adapters.base import AdapterSpec
+from regard.models.base import ModelSpec
+from regard.models.transfer.transplant import LABELS, PIECES, POSITIONS, Donor, Rows, transplant
+from regard.models.weights import set_weights, weights_of
+from regard.run_folder import Run
+
+ADAPTER = "adapter"  # key in the details of a run: the adapter's spec, its base and fingerprint
+
+
+def read_merged(folder: Path) -> Run:
+    """Return the run in a folder; an adapter run is merged with its base model."""
+    run = run_folder.read(folder)
+    metadata = run.details.get(ADAPTER)
+    if metadata is None:
+        return run
+    manifest = folder / run_folder.DESCRIPTION
+    base = Path(os.path.normpath(folder / metadata["base"]))
+    try:
+        donor = read_donor(base, metadata["fingerprint"])
+    except RunError as error:
+        raise RunError(
+            f"{folder}: an adapter whose base model could not be loaded: {error} Its path is in "
+            f"{manifest} (details.{ADAPTER}.base)."
+        ) from None
+    spec = validate(ModelSpec, run.model, f"{manifest}: model")
+    adapter = validate(AdapterSpec, metadata["spec"], f"{manifest}: {ADAPTER}")
+    model = spec.build(run.vocabulary)
+    labels = run.details.get("labels", ())
+    rows = table_rows(spec, Tokenizer.from_run(run), run.vocabulary, labels)
+    done = transplant(model, spec, run.vocabulary, rows, donor)
+    base_parameters = attach_adapter(model, adapter, done.whole)
+    set_trained_weights(model, base_parameters, run.weights, str(folder / run_folder.WEIGHTS))
+    adapter.merge(model)
+    details = {key: value for key, value in run.details.items() if key != ADAPTER}
+    return replace(run, weights=weights_of(model), details=details)
+
+
+def read_donor(folder: Path, fingerprint: str | None) -> Donor:
+    """Return the model of a run as a donor of weights; refuse one with another fingerprint."""
+    run = read_merged(folder)
+    if fingerprint not in (None, run_folder.fingerprint(folder)):
+        raise RunError(
+            f"{folder}: holds another model than the one that was used at first (its fingerprint "
+            f"differs); restore that model, or start over."
+        )
+    spec = validate(ModelSpec, run.model, f"{folder / run_folder.DESCRIPTION}: model")
+    labels = run.details.get("labels", ())
+    rows = table_rows(spec, Tokenizer.from_run(run), run.vocabulary, labels)
+    return Donor(spec, run.vocabulary, run.weights, rows)
+
+
+def attach_adapter(
+    model: nn.Module, adapter: AdapterSpec, unchanged: frozenset[str]
+) -> frozenset[str]:
+    """Attach the adapter and freeze the base model.
+
+    `unchanged` names the parameters that are all the base's; their names after attaching are
+    returned.
+    """
+    base = [parameter for name, parameter in model.named_parameters() if name in unchanged]
+    for parameter in base:
+        parameter.requires_grad_(False)
+    adapter.attach(model)
+    frozen = set(map(id, base))
+    return frozenset(name for name, each in model.named_parameters() if id(each) in frozen)
+
+
+def set_trained_weights(
+    model: nn.Module,
+    base_parameters: frozenset[str],
+    weights: Mapping[str, Tensor],
+    source: str,
+) -> None:
+    """Set the weights that the run trained; the base model's are in place already."""
+    current = weights_of(model)
+    set_weights(model, {**{name: current[name] for name in base_parameters}, **weights}, source)
+
+
+def table_rows(
+    spec: ModelSpec, tokenizer: Tokenizer, vocabulary: int, labels: Sequence[str]
+) -> dict[str, Rows]:
+    """Names of the rows of a model's tables: pieces, positions, labels."""
+    pieces = tokenizer.vocabulary()[:vocabulary]
+    # Rows beyond the pieces, and ids that a file leaves out, go by their number.
+    names = [[piece or f"#{row}"] for row, piece in enumerate(pieces)]
+    names += [[f"#{row}"] for row in range(len(pieces), vocabulary)]
+    ids = (tokenizer.pad, tokenizer.unknown, tokenizer.start, tokenizer.end)
+    for role, row in zip((PAD, UNKNOWN, START, END), ids, strict=True):
+        if row < vocabulary:
+            names[row].append(role)  # [CLS] is the start token, whatever its name
+    positions = [[str(position)] for position in range(spec.max_length)]
+    return {PIECES: names, POSITIONS: positions, LABELS: [[label] for label in labels]}

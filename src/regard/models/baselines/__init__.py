@@ -1,0 +1,1 @@
+"""Models from before the Transformer, for comparison, one file a kind."""

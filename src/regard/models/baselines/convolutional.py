@@ -1,0 +1,74 @@
+"""Word windows: stacked convolutions over words, as a language model or a classifier.
+
+A word is reached from another only through layers in between, each of which carries over a window:
+`reach` words at most. Order is in the windows, so that no positions are needed.
+"""
+
+from typing import ClassVar, Self
+
+from pydantic import Field, model_validator
+from torch import nn
+
+from regard.config import kind_field
+from regard.layers.convolution import CausalWindow, CentredWindow, Window
+from regard.layers.norms.base import NormSpec
+from regard.layers.residual import Residual
+from regard.models.baselines.base import FamilySpec
+from regard.models.classifier import Classifier
+from regard.models.decoder import Decoder
+from regard.models.encoder import Encoder
+from regard.models.init_weights import draw
+from regard.models.language_model import LanguageModel
+
+
+class Spec(FamilySpec):
+    """model: {kind: word-window, window: 5, layers: 4}"""
+
+    can: ClassVar[frozenset[str]] = frozenset({"continue text", "classify"})
+
+    layers: int = Field(4, gt=0, description="layers in the stack")
+    window: int = Field(5, gt=1, description="words that a layer sees: a word, and those before it")
+    norm: NormSpec = kind_field(NormSpec, "a kind in blocks/norms/")
+
+    @model_validator(mode="after")
+    def _has_a_middle(self) -> Self:
+        if self.does == "classify" and self.window % 2 == 0:
+            raise ValueError(
+                f"window: one around a word has a middle: choose {self.window - 1} or "
+                f"{self.window + 1}, not {self.window}, to classify"
+            )
+        return self
+
+    @property
+    def reach(self) -> int:
+        """How many words away another can make a difference: before, or (classify) either side."""
+        across = self.window // 2 if self.does == "classify" else self.window - 1
+        return self.layers * across
+
+    def writer(self, vocabulary: int) -> LanguageModel:
+        tokens = nn.Embedding(vocabulary, self.dim)
+        blocks = nn.ModuleList(
+            CausalWindow(Window(self.dim, self.window), self._residual())
+            for _ in range(self.layers)
+        )
+        model = LanguageModel(
+            Decoder(self.embedding(tokens), blocks, self.norm.build(self.dim), self.output(tokens))
+        )
+        draw(model, self.dim**-0.5)
+        return model
+
+    def labeller(self, vocabulary: int) -> Classifier:
+        blocks = nn.ModuleList(
+            CentredWindow(Window(self.dim, self.window), self._residual())
+            for _ in range(self.layers)
+        )
+        encoder = Encoder(
+            self.embedding(nn.Embedding(vocabulary, self.dim)), blocks, self.norm.build(self.dim)
+        )
+        output = nn.Linear(self.dim, self.classes)
+        model = Classifier(encoder, self.pooling.build(self.dim), self.dropout, output)
+        draw(model, self.dim**-0.5)
+        return model
+
+    def _residual(self) -> Residual:
+        return Residual(self.norm.build(self.dim), norm_first=True, dropout=self.dropout)

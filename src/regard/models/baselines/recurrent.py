@@ -1,0 +1,90 @@
+"""The recurrent models: what carried language before attention did, and attention's first home.
+
+    model: {kind: recurrent}                        Bahdanau et al. 2015, where the job translates
+    model: {kind: recurrent, cell: lstm, score: none}                      Sutskever et al. 2014
+
+Each word's state is made from the one before it: a chain as long as the text, which cannot be
+worked out in parallel, and along which all that is remembered has to travel. With attention, a
+decoder looks at all states of the source instead of the last alone.
+"""
+
+from typing import ClassVar, TypeVar
+
+from torch import nn
+
+from regard.attention.recurrent import Across
+from regard.attention.scores.base import ScoreSpec
+from regard.config import kind_field
+from regard.layers.recurrent.base import Cell, CellSpec
+from regard.layers.recurrent.stack import BothWaysBlock, ForwardBlock, LookingBlock
+from regard.models.baselines.base import FamilySpec
+from regard.models.baselines.recurrent_layers import (
+    RecurrentDecoder,
+    RecurrentEncoder,
+    RecurrentStack,
+)
+from regard.models.classifier import Classifier
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.init_weights import draw
+from regard.models.language_model import LanguageModel
+
+M = TypeVar("M", bound=nn.Module)
+
+
+class Spec(FamilySpec):
+    """model: {kind: recurrent, cell: gru, score: additive}"""
+
+    can: ClassVar[frozenset[str]] = frozenset({"translate", "continue text", "classify"})
+
+    cell: CellSpec = kind_field(CellSpec, "a kind in blocks/cells/")
+    score: ScoreSpec = kind_field(
+        ScoreSpec, "how a decoder looks at its source, a kind in attention/scores/"
+    )
+
+    def translator(self, vocabulary: int) -> EncoderDecoder:
+        tokens = nn.Embedding(vocabulary, self.dim)
+        score = self.score.build(self.dim)
+        looking = LookingBlock(self._cell(), None if score is None else Across(score))
+        blocks = nn.ModuleList([looking, *self._forward_blocks(self.layers - 1)])
+        decoder = RecurrentDecoder(
+            self.embedding(tokens),
+            blocks,
+            first=nn.Linear(self.dim, self.layers * looking.cell.keeps * self.dim),
+            readout=nn.Linear(3 * self.dim, self.dim),
+            output=self.output(tokens),
+            dropout=self.dropout,
+        )
+        return self._initialised(EncoderDecoder(self._encoder(tokens), decoder))
+
+    def writer(self, vocabulary: int) -> LanguageModel:
+        tokens = nn.Embedding(vocabulary, self.dim)
+        blocks = nn.ModuleList(self._forward_blocks(self.layers))
+        output = self.output(tokens)
+        stack = RecurrentStack(self.embedding(tokens), blocks, output, self.dropout)
+        return self._initialised(LanguageModel(stack))
+
+    def labeller(self, vocabulary: int) -> Classifier:
+        encoder = self._encoder(nn.Embedding(vocabulary, self.dim))
+        output = nn.Linear(self.dim, self.classes)
+        pool = self.pooling.build(self.dim)
+        return self._initialised(Classifier(encoder, pool, self.dropout, output))
+
+    def _encoder(self, tokens: nn.Embedding) -> RecurrentEncoder:
+        blocks = nn.ModuleList(
+            BothWaysBlock(self._cell(), self._cell()) for _ in range(self.layers)
+        )
+        return RecurrentEncoder(self.embedding(tokens), blocks, self.dropout)
+
+    def _forward_blocks(self, layers: int) -> list[ForwardBlock]:
+        return [ForwardBlock(self._cell()) for _ in range(layers)]
+
+    def _cell(self) -> Cell:
+        return self.cell.build(self.dim, self.dim)
+
+    def _initialised(self, model: M) -> M:
+        """As all, but for cells, which have a way of their own."""
+        draw(model, self.dim**-0.5)
+        for module in model.modules():
+            if isinstance(module, Cell):
+                module.initialise()
+        return model

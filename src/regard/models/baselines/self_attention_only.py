@@ -1,0 +1,50 @@
+"""Bare self-attention as a whole model: embeddings alone drive it.
+
+Beside the embeddings only the output layer has parameters. Without positions the words before a
+place are a bag to it. What it finds is an average of embeddings, so that an output layer tied to
+these would say little else than what was said: here it is a matrix of its own unless asked for.
+"""
+
+from typing import ClassVar
+
+from pydantic import Field
+from torch import nn
+
+from regard.layers.self_attention_only import BareLookAround, BareLookBack
+from regard.models.baselines.base import FamilySpec
+from regard.models.classifier import Classifier
+from regard.models.decoder import Decoder
+from regard.models.embedding import Embedding
+from regard.models.encoder import Encoder
+from regard.models.language_model import LanguageModel
+from regard.positions.base import AtEmbedding
+
+
+class Spec(FamilySpec):
+    """model: {kind: bare}"""
+
+    can: ClassVar[frozenset[str]] = frozenset({"continue text", "classify"})
+
+    tie: bool = Field(False, description="the output layer shares the embedding's weights")
+
+    @property
+    def learns_by_heart(self) -> bool:
+        return self.does == "classify"  # where a text goes on depends on the order of its words
+
+    def writer(self, vocabulary: int) -> LanguageModel:
+        embedding = self._embedding(vocabulary)
+        output = self.output(embedding.tokens)
+        blocks = nn.ModuleList(BareLookBack() for _ in range(self.layers))
+        return LanguageModel(Decoder(embedding, blocks, nn.Identity(), output))
+
+    def labeller(self, vocabulary: int) -> Classifier:
+        blocks = nn.ModuleList(BareLookAround() for _ in range(self.layers))
+        encoder = Encoder(self._embedding(vocabulary), blocks, nn.Identity())
+        output = nn.Linear(self.dim, self.classes)
+        return Classifier(encoder, self.pooling.build(self.dim), self.dropout, output)
+
+    def _embedding(self, vocabulary: int) -> Embedding:
+        """Vectors of length about 1, so that at first all words look at all almost alike."""
+        tokens = nn.Embedding(vocabulary, self.dim)
+        nn.init.normal_(tokens.weight, std=self.dim**-0.5)
+        return Embedding(tokens, AtEmbedding(), 1.0, nn.Identity(), self.dropout)

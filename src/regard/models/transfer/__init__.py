@@ -1,0 +1,1 @@
+"""Transfer of weights from one model to another, by parameter name."""

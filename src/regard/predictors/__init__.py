@@ -1,0 +1,1 @@
+"""Predictors: a trained model with its tokenizer, ready for its task."""

@@ -1,0 +1,153 @@
+"""A run folder is a model: weights, tokeniser, recipe, card, and a description that guards them.
+
+    model.json          what it is for, its sizes and spec, and checksums of the parts
+    model.safetensors   a part: the weights    tokenizer.json   a part: text ⇄ ids
+    recipe.yaml         how it was made        README.md        the model card
+    metrics.jsonl       how training went
+
+The parts are what the model needs to run; a part that does not match its checksum is refused. The
+papers (recipe, card, metrics) are for people, who may edit them.
+
+Every file is written beside its place and renamed into it, `model.json` last: a folder with a
+`model.json` whose checksums match is whole, anything else is named as what it is.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+from torch import Tensor
+
+from regard.atomic import write_all_whole
+from regard.errors import OutputError, RunError
+
+FORMAT = 1
+DESCRIPTION = "model.json"
+WEIGHTS = "model.safetensors"
+TOKENIZER = "tokenizer.json"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run folder holds."""
+
+    job: str  # what the model is for: "translation", "language-model" …
+    model: Mapping[str, Any]  # the model's spec, plain
+    vocabulary: int
+    details: Mapping[str, Any]  # what the job needs to know besides, and the scores
+    weights: Mapping[str, Tensor]
+    tokenizer: str
+    parts: Mapping[str, str]  # other files that the job needs to run, by name
+    papers: Mapping[str, str]  # files for people, by name: written, and not read again
+
+
+def write(run: Run, folder: Path) -> None:
+    parts = {name: text.encode() for name, text in run.parts.items()}
+    parts[TOKENIZER] = run.tokenizer.encode()
+    parts[WEIGHTS] = save_tensors({name: t.contiguous() for name, t in run.weights.items()})
+    description = {
+        "format": FORMAT,
+        "job": run.job,
+        "model": dict(run.model),
+        "vocabulary": run.vocabulary,
+        "details": dict(run.details),
+        "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in sorted(parts.items())},
+    }
+    vouching = json.dumps(description, indent=2, ensure_ascii=False).encode()
+    papers = {name: text.encode() for name, text in run.papers.items()}
+    claim(folder)
+    write_all_whole(folder, {**papers, **parts, DESCRIPTION: vouching})
+
+
+def check_writable(folder: Path) -> None:
+    """Find out, before hours are spent and without a trace, that the folder can be written."""
+    standing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    if not standing.is_dir() or not os.access(standing, os.W_OK):
+        raise OutputError(f"{folder}: cannot be written; choose another folder.")
+
+
+def claim(folder: Path) -> None:
+    """Make sure, before hours are spent, that the folder is there and can be written."""
+    probe = folder / ".writable"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise OutputError(
+            f"{folder}: cannot be written ({error.strerror}); choose another folder."
+        ) from None
+
+
+def exists(folder: Path) -> bool:
+    """Is there a finished model?"""
+    return (folder / DESCRIPTION).is_file()
+
+
+def fingerprint(folder: Path) -> str:
+    """Changes whenever the model does."""
+    return hashlib.sha256(
+        json.dumps(_read_description(folder), sort_keys=True).encode()
+    ).hexdigest()
+
+
+def read(folder: Path) -> Run:
+    """The run in a folder, every checksum verified."""
+    description = _read_description(folder)
+    try:
+        checksums = dict(description["sha256"])
+        files = {name: _read_checked(folder, name, digest) for name, digest in checksums.items()}
+        weights, tokenizer = load_tensors(files.pop(WEIGHTS)), files.pop(TOKENIZER).decode()
+        return Run(
+            job=description["job"],
+            model=description["model"],
+            vocabulary=description["vocabulary"],
+            details=description["details"],
+            weights=weights,
+            tokenizer=tokenizer,
+            parts={name: data.decode() for name, data in files.items()},
+            papers={},
+        )
+    except (KeyError, TypeError, ValueError, SafetensorError) as error:
+        raise RunError(f"{folder / DESCRIPTION}: damaged or not ours ({error!r}).") from None
+
+
+def _read_description(folder: Path) -> dict[str, Any]:
+    path = folder / DESCRIPTION
+    if not folder.is_dir():
+        raise RunError(f"{folder}: there is no such run folder; `regard demo` makes runs/demo.")
+    try:
+        description = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RunError(
+            f"{folder}: there is no {DESCRIPTION} in it, so it holds no model."
+        ) from None
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path}: cannot be read ({error}); the run must be made again.") from None
+    found = description.get("format") if isinstance(description, dict) else None
+    if found != FORMAT:
+        raise RunError(f"{path}: format {found!r} is not the one this version reads ({FORMAT}).")
+    return dict(description)
+
+
+def _read_checked(folder: Path, name: str, digest: str) -> bytes:
+    path = folder / name
+    if path.parent != folder or name in ("", ".", ".."):
+        raise RunError(f"{folder / DESCRIPTION}: '{name}' is not a file of this folder.")
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read ({error.strerror}).") from None
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise RunError(
+            f"{path}: does not match its checksum in {DESCRIPTION}; the file is damaged or was "
+            f"changed by hand: restore it, or make the run again."
+        )
+    return data

@@ -1,0 +1,1 @@
+"""Property checks of a recipe, run by `regard check`."""

@@ -1,0 +1,1 @@
+"""Distributed training: data parallel, FSDP, expert parallel."""

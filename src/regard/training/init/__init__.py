@@ -1,0 +1,1 @@
+"""Initialization of a model from another run's weights or from word vectors."""

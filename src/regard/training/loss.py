@@ -1,0 +1,85 @@
+"""What a model is trained to do: functions over (model, batch) that give a loss.
+
+A loss is the sum over the tokens to be predicted, so that whoever puts batches together can
+normalise by the tokens of the whole.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.data.batches.base import UNCOUNTED
+from regard.data.batches.pairs import Batch
+from regard.training.cross_entropy import cross_entropy
+
+
+class Writer(Protocol):
+    """A model that ends in a linear layer over the vocabulary."""
+
+    @property
+    def output(self) -> nn.Linear: ...
+
+
+class Answerer(Writer, Protocol):
+    """A model that reads a source and writes after it."""
+
+    def states(
+        self, source: Tensor, padding: Tensor, target: Tensor, counted: Tensor | None = None
+    ) -> Tensor: ...
+
+
+def answer(model: Answerer, batch: Batch, smoothing: float) -> Tensor:
+    """Cross-entropy over the words of the target, given the source and those before them."""
+    words, real = batch.target[:, 1:], batch.target_padding[:, 1:]
+    states = model.states(batch.source, batch.source_padding, batch.target[:, :-1], real)
+    return predict(model, states, words, real, smoothing)
+
+
+@torch.no_grad()
+def loss_on(model: Answerer, batches: Iterable[Batch], device: torch.device) -> float:
+    """The same without smoothing, by word, on all of some pairs."""
+    total, tokens = 0.0, 0
+    for batch in batches:
+        total += float(answer(model, batch.to(device), smoothing=0.0))
+        tokens += batch.tokens
+    return total / tokens
+
+
+def predict(model: Writer, states: Tensor, words: Tensor, real: Tensor, smoothing: float) -> Tensor:
+    """Cross-entropy, summed over the real ones of words (…), given states (…, D)."""
+    if bool(real.all()):
+        chosen, wanted = states.flatten(0, -2), words.flatten()
+    else:
+        chosen, wanted = states[real], words[real]  # padding costs no product with the vocabulary
+    output = model.output
+    if output.bias is None and chosen.device.type == "cpu" and not torch.is_autocast_enabled("cpu"):
+        return cross_entropy(chosen, output.weight, wanted, smoothing)
+    return F.cross_entropy(output(chosen), wanted, label_smoothing=smoothing, reduction="sum")
+
+
+def tell_labels(
+    logits: Tensor, labels: Tensor, smoothing: float = 0.0, weights: Tensor | None = None
+) -> Tensor:
+    """The loss of each text (B,): of its one label, labels (B), or of each class (B, classes).
+
+    Cross-entropy over the classes in the one case; in the other, binary cross-entropy summed over
+    them. What is UNCOUNTED costs nothing. `weights` (classes) multiply what a class's texts cost.
+    """
+    if labels.dim() == 1:
+        return F.cross_entropy(
+            logits,
+            labels,
+            weights,
+            ignore_index=UNCOUNTED,
+            label_smoothing=smoothing,
+            reduction="none",
+        )
+    counted = labels != UNCOUNTED
+    wanted = labels.clamp_min(0).to(logits) * (1 - smoothing) + smoothing / 2
+    losses = F.binary_cross_entropy_with_logits(
+        logits, wanted, pos_weight=weights, reduction="none"
+    )
+    return (losses * counted).sum(1)

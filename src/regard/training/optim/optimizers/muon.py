@@ -1,0 +1,151 @@
+"""Muon (Jordan et al. 2024): matrices move along the nearest orthogonal matrix to their momentum.
+
+    M ← μM + G        W ← W − η · 0.2 √max(rows, columns) · orthogonal(G + μM)
+
+Every direction of a matrix then moves as fast as every other, where Adam lets a few strong ones
+lead. The factor gives the update the size that Adam's would have (Liu et al. 2025), so one learning
+rate serves both. Embeddings, norms and biases are moved by AdamW.
+
+`orthogonal` is three polynomial steps, in the parameters' own precision: torch's own Muon takes
+bfloat16, which many a CPU computes a hundred times slower than float32.
+"""
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable
+from typing import Any, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.training.distributed.fsdp import cut_like, is_part, whole
+from regard.training.optim.optimizers.base import Beta, OptimiserSpec, matrices_and_others
+
+
+class Muon(torch.optim.Optimizer):
+    def __init__(
+        self,
+        parameters: Iterable[dict[str, Any]],
+        lr: float,
+        momentum: float,
+        weight_decay: float,
+        iterations: int = 3,
+    ) -> None:
+        settings = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay}
+        super().__init__(parameters, {**settings, "iterations": iterations})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        assert closure is None
+        for group in self.param_groups:
+            for parameters in _batches(group["params"]):
+                looking_ahead = self._momentum(parameters, group["momentum"])
+                updates = orthogonal(torch.stack(looking_ahead), group["iterations"])
+                step = group["lr"] * 0.2 * max(parameters[0].shape) ** 0.5
+                torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+                parts = [cut_like(*each) for each in zip(updates, parameters, strict=True)]
+                torch._foreach_add_(parameters, parts, alpha=-step)
+
+    def _momentum(self, parameters: list[Tensor], momentum: float) -> list[Tensor]:
+        """Nesterov's: the gradients, and where the momentum is going."""
+        gradients = [each.grad for each in parameters if each.grad is not None]
+        momenta = [self._state(each) for each in parameters]
+        torch._foreach_mul_(momenta, momentum)
+        torch._foreach_add_(momenta, gradients)
+        return [whole(each) for each in torch._foreach_add(gradients, momenta, alpha=momentum)]
+
+    def _state(self, parameter: Tensor) -> Tensor:
+        state = self.state[parameter]
+        if not state:
+            state["momentum"] = torch.zeros_like(parameter)
+        momentum: Tensor = state["momentum"]
+        return momentum
+
+
+def _batches(parameters: Iterable[Tensor]) -> Iterable[list[Tensor]]:
+    """Matrices of one shape go together: few large products instead of many small ones.
+
+    Those in parts go one by one: there may not be room for all of them whole.
+    """
+    batches: dict[Hashable, list[Tensor]] = defaultdict(list)
+    for parameter in parameters:
+        if parameter.grad is not None:
+            batches[parameter if is_part(parameter) else parameter.shape].append(parameter)
+    return batches.values()
+
+
+def orthogonal(matrices: Tensor, steps: int = 3) -> Tensor:
+    """Nearly U Vᵀ for each matrix U Σ Vᵀ of a batch (N, rows, columns)."""
+    tall = matrices.size(-2) > matrices.size(-1)
+    x = matrices.mT if tall else matrices
+    x = x / (x.norm(dim=(-2, -1), keepdim=True) * MARGIN + 1e-7)
+    iterate = _on_gram if 2 * x.size(-2) <= x.size(-1) else _on_matrix
+    answer: Tensor = iterate(x, steps)
+    return answer.mT if tall else answer
+
+
+# Quintics that, one after the other, take singular values in (0, 1] to about 1, as near as so many
+# can: the Polar Express (Amsel et al. 2025, algorithm 1), with its margin for rounding.
+#     x ← (a₁ I + a₃ g + a₅ g²) x,  g = x xᵀ
+QUINTICS = (
+    (8.28721201814563, -23.595886519098837, 17.300387312530933),
+    (4.107059111542203, -2.9478499167379106, 0.5448431082926601),
+    (3.9486908534822946, -2.908902115962949, 0.5518191394370137),
+    (3.3184196573706015, -2.488488024314874, 0.51004894012372),
+    (2.300652019954817, -1.6689039845747493, 0.4188073119525673),
+)
+MARGIN = 1.01
+
+
+def _on_matrix(x: Tensor, steps: int) -> Tensor:
+    for a1, a3, a5 in QUINTICS[:steps]:
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=a3, alpha=a5), x, beta=a1)
+    return x
+
+
+def _on_gram(x: Tensor, steps: int) -> Tensor:
+    """The same for wide matrices, in products of the small side only.
+
+    With p = a₁ I + a₃ g + a₅ g², which commutes with g, the next g is p g p; the factors p are
+    collected in q and meet x once.
+    """
+    gram = x @ x.mT
+    q = None
+    for step, (a1, a3, a5) in enumerate(QUINTICS[:steps], start=1):
+        p = torch.baddbmm(gram, gram, gram, beta=a3, alpha=a5)
+        p.diagonal(dim1=-2, dim2=-1).add_(a1)
+        q = p if q is None else p @ q
+        if step < steps:
+            gram = p @ (gram @ p)
+    return q @ x if q is not None else x
+
+
+class Spec(OptimiserSpec):
+    """optimiser: {kind: muon, momentum: 0.9}"""
+
+    planned: ClassVar[float] = 4.4e-3
+
+    learning_rate: float | None = Field(
+        None, gt=0, lt=1, description="at its peak; by how long training is unless given"
+    )
+    momentum: float = Field(0.9, ge=0, lt=1, description="Muon's memory, for matrices")
+    iterations: int = Field(
+        3, gt=0, le=len(QUINTICS), description="steps towards the orthogonal matrix"
+    )
+    betas: tuple[Beta, Beta] = Field((0.9, 0.98), description="Adam's memories, for the others")
+
+    def build(self, model: nn.Module) -> list[torch.optim.Optimizer]:
+        matrices, others = matrices_and_others(model)
+        adam = torch.optim.AdamW(
+            _group(others), lr=self.rate(), betas=self.betas, weight_decay=0.0, fused=True
+        )
+        muon = Muon(
+            _group(matrices), self.rate(), self.momentum, self.weight_decay, self.iterations
+        )
+        return [muon, adam]
+
+
+def _group(parameters: list[nn.Parameter]) -> list[dict[str, Any]]:
+    """One group, which may be empty where others are frozen."""
+    return [{"params": parameters}]

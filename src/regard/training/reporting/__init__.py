@@ -1,0 +1,1 @@
+"""Reports of training: metrics, progress, model card, curves."""

@@ -1,0 +1,57 @@
+"""The model card: what a stranger who finds the run folder needs to know."""
+
+from collections.abc import Mapping
+
+from regard.data.ledger import Ledger
+from regard.training.checkpoint import Standing
+from regard.training.init.from_run import Inherited
+from regard.training.recipe import Recipe
+from regard.training.tasks.base import Finished
+
+
+def card(
+    recipe: Recipe,
+    finished: Finished,
+    ledger: Ledger,
+    standing: Standing,
+    parameters: int,
+    counts: Mapping[str, int],
+    inherited: Inherited | None = None,
+) -> str:
+    spent = f"{standing.seconds / 60:,.0f} minutes" if standing.seconds > 90 else "a minute"
+    skipped = (
+        f" {standing.skipped:,} updates with a loss that was not finite were skipped."
+        if standing.skipped
+        else ""
+    )
+    rows = "\n".join(
+        f"| {part} | {source} | {tally.read:,} | {tally.kept:,} |"
+        for part, source, tally in ledger.tallies()
+    )
+    began = f"\n{inherited.card()}" if inherited else ""
+    return f"""# {finished.title}
+
+Made with Regard: {recipe.model.kind()}, {parameters:,} parameters, trained for {standing.step:,}
+steps ({standing.tokens:,} predicted tokens, {spent}).{skipped} `recipe.yaml` says exactly how.
+{_overflow(counts)}
+{finished.card}
+## Data
+
+| part | source | lines read | kept |
+|---|---|---|---|
+{rows}
+
+`ledger.json` says why lines were dropped and where they stand.
+{began}"""
+
+
+def _overflow(counts: Mapping[str, int]) -> str:
+    """What became of words that found their experts full."""
+    if not counts.get("claims"):
+        return ""
+    share = counts["overflowed"] / counts["claims"]
+    return (
+        f"\nWords were given to experts {counts['claims']:,} times while it was trained; "
+        f"{counts['overflowed']:,} times ({share:.2%}) there was no room left, and the word went "
+        f"on by the residual alone. Now there is room for all.\n"
+    )

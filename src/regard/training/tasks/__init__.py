@@ -1,0 +1,1 @@
+"""Training tasks, one file a kind."""

@@ -1,0 +1,245 @@
+"""Classification: labelled texts in, cross-entropy over their labels; accuracy, F1, calibration.
+
+Where a text may have several labels each of them is a decision of its own, yes or no.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.config import plain
+from regard.data.batches.base import Batches
+from regard.data.batches.labeled import LabelledBatch, ParsedBatch, labelled_batches, parsed_batches
+from regard.data.sampling.sampler import Position, Rows
+from regard.data.sources.base import Shape
+from regard.data.store.prepare import Prepared
+from regard.data.store.store import Store
+from regard.errors import ConfigError, DataError
+from regard.evaluation.calibration import fit_temperature
+from regard.evaluation.classification import Report, Tally
+from regard.evaluation.pictures import pictures
+from regard.models.base import ModelSpec
+from regard.predictors.classifier import Labeller
+from regard.training.distributed.world import World
+from regard.training.loss import tell_labels
+from regard.training.reporting.progress import Reporter
+from regard.training.tasks.base import Finished, JobSpec
+
+if TYPE_CHECKING:
+    from regard.training.recipe import Recipe
+
+# Texts with their labels, and with their trees where the model reads them.
+Told = LabelledBatch | ParsedBatch
+AnyBatches = Batches[Rows, LabelledBatch] | Batches[Rows, ParsedBatch]
+
+ENOUGH = 2**24  # logits to fit a temperature on: more would tell nothing new
+SHOWN = 30  # labels in the table of a card
+
+
+class Classification:
+    def __init__(self, recipe: "Recipe", prepared: Prepared, spec: "Spec") -> None:
+        self.recipe, self.prepared, self.spec = recipe, prepared, spec
+        self.metric = spec.metric(recipe)
+        self.labels, self.written = prepared.labels, recipe.data.labels
+        if len(self.labels) < 2:
+            raise DataError(
+                f"data.train: there is only one label, {self.labels[0]!r}; "
+                f"a classifier needs at least two."
+            )
+        if self.metric == "micro_f1" and not self.written.several:
+            raise ConfigError(
+                "training.evaluation.metric: micro_f1 is for texts with several labels; where "
+                "each has one it equals accuracy: choose that."
+            )
+        training = recipe.training
+        self._training = self._batches(prepared.train, training.batch_tokens, training.seed)
+        self._weights = self._balance() if spec.balance else None
+
+    def model(self) -> ModelSpec:
+        """With as many classes as the training data have labels."""
+        meant = self.recipe.model.meant_for(self.recipe.job.does)
+        return meant.model_copy(update={"classes": len(self.labels)})
+
+    def batches(self, position: Position) -> Iterator[tuple[Told, Position]]:
+        return self._training.since(position)
+
+    def loss(self, model: nn.Module, batch: Told) -> Tensor:
+        smoothing = self.recipe.training.label_smoothing
+        logits = model(*batch.read)
+        weights = None if self._weights is None else self._weights.to(logits)
+        return tell_labels(logits, batch.labels, smoothing, weights).sum()
+
+    def measure(self, model: nn.Module, world: World) -> dict[str, float]:
+        (report,) = self._judge((self.product(model),), self.prepared.dev, world.device)
+        scores = {name: getattr(report, name) for name in Spec.measures}
+        if not self.written.several:
+            del scores["micro_f1"]  # it is the accuracy
+        return scores
+
+    def product(self, model: nn.Module) -> Labeller:
+        return self._labeller(model, temperature=1.0)
+
+    def finish(self, model: nn.Module, report: Reporter) -> Finished:
+        part, store = self.prepared.judged
+        device = next(model.parameters()).device
+        with report.busy(f"Scoring on {part} …"):
+            temperature = self._temperature(model, device) if self.spec.calibrate else 1.0
+            product = self._labeller(model, temperature)
+            found, raw = self._judge((product, self.product(model)), store, device)
+        report.say(_said(found, part))
+        return Finished(
+            product=product,
+            title=f"A classifier: {', '.join(self.labels[:10])}{', …' * (len(self.labels) > 10)}",
+            card=self._card(found, raw, temperature, part),
+            details={
+                "labels": list(self.labels),
+                "max_length": self.recipe.model.max_length,
+                "sides": product.sides,
+                "written": plain(self.written),
+                "temperature": temperature,
+                **({} if product.trees is None else {"trees": product.trees}),
+                "scores": found.scores,
+                "scored_on": part,
+            },
+            papers={"confusion.tsv": _confusion_table(found), **pictures(found)},
+        )
+
+    def _labeller(self, model: nn.Module, temperature: float) -> Labeller:
+        return Labeller(
+            model,
+            self.prepared.tokenizer,
+            self.labels,
+            self.recipe.model.max_length,
+            self.prepared.train.sides,
+            self.written,
+            temperature,
+            self._trees,
+        )
+
+    @property
+    def _trees(self) -> dict[str, Any] | None:
+        """Where trees come from, for a model that reads them: as train has it, but for the path."""
+        if not self.recipe.model.reads_trees:
+            return None
+        source = plain(self.recipe.data.train[0])
+        return {key: value for key, value in source.items() if key not in ("path", "weight")}
+
+    @property
+    def _classes(self) -> int | None:
+        """How many decisions a text is; None where it is one, between the labels."""
+        return len(self.labels) if self.written.several else None
+
+    def _batches(self, store: Store, budget: int, seed: int) -> AnyBatches:
+        make = parsed_batches if self.recipe.model.reads_trees else labelled_batches
+        return make(store, self.prepared.tokenizer, budget, seed, self._classes)
+
+    def _balance(self) -> Tensor:
+        """How much more what a rare label's texts cost, so that all labels cost as much in all."""
+        numbers = np.concatenate(self.prepared.train.labels(np.arange(len(self.prepared.train))))
+        counts = np.maximum(np.bincount(numbers, minlength=len(self.labels)), 1)
+        texts = len(self.prepared.train)
+        if self.written.several:
+            return torch.from_numpy((texts - counts) / counts)  # against the texts without it
+        return torch.from_numpy(texts / (len(counts) * counts))
+
+    def _logits(
+        self, model: nn.Module, store: Store, device: torch.device
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """What the model says of every text, and what is right."""
+        budget = max(self.recipe.training.batch_tokens, self.recipe.model.max_length)
+        with torch.no_grad():
+            for batch in self._batches(store, budget, seed=0).epoch():
+                here = batch.to(device)
+                yield model(*here.read), here.labels
+
+    def _judge(
+        self, labellers: Sequence[Labeller], store: Store, device: torch.device
+    ) -> list[Report]:
+        """What each is worth; they have one model, and differ in how sure they are."""
+        tallies = [Tally(self.labels, self.written.several) for _ in labellers]
+        for logits, actual in self._logits(labellers[0].model, store, device):
+            for tally, labeller in zip(tallies, labellers, strict=True):
+                tally.add(labeller.calibrated(logits), actual)
+        return [tally.report() for tally in tallies]
+
+    def _temperature(self, model: nn.Module, device: torch.device) -> float:
+        """Fitted on the dev data, or as many of them as are enough."""
+        logits: list[Tensor] = []
+        actual: list[Tensor] = []
+        for said, right in self._logits(model, self.prepared.dev, device):
+            logits.append(said.cpu())
+            actual.append(right.cpu())
+            if sum(map(Tensor.numel, logits)) > ENOUGH:
+                break
+        return fit_temperature(torch.cat(logits), torch.cat(actual))
+
+    def _card(self, found: Report, raw: Report, temperature: float, part: str) -> str:
+        rows = sorted(found.labels, key=lambda each: -each.texts)
+        lines = "\n".join(
+            f"| {each.label.replace('|', '¦')} | {each.texts:,} | {each.precision:.1%} | "
+            f"{each.recall:.1%} | {each.f1:.1%} |"
+            for each in rows[:SHOWN]
+        )
+        more = f"\nThe {SHOWN} commonest of {len(rows):,} labels.\n" * (len(rows) > SHOWN)
+        exact = "all labels right" if found.several else "accuracy"
+        return f"""| {part} texts | {exact} | 95 % interval | macro-F1 | micro-F1 | loss |
+|---|---|---|---|---|---|
+| {found.texts:,} | {found.accuracy:.1%} | {found.low:.1%} – {found.high:.1%} | \
+{found.macro_f1:.1%} | {found.micro_f1:.1%} | {found.loss:.4f} |
+
+| label | texts | precision | recall | F1 |
+|---|---|---|---|---|
+{lines}
+{more}
+![What was taken for what](confusion.svg)
+
+{_calibration(found, raw, temperature, part)}
+
+![How sure, and how right](calibration.svg)
+"""
+
+
+def _calibration(found: Report, raw: Report, temperature: float, part: str) -> str:
+    error = f"expected calibration error on {part} {found.calibration_error:.1%}"
+    if temperature == 1:
+        return f"Probabilities are the model's own: {error}."
+    optimistic = ", which is the data it was fitted on" * (part == "dev")
+    return (
+        f"Probabilities are calibrated: logits are divided by {temperature:.3f}, fitted on dev "
+        f"(Guo et al. 2017); {error}{optimistic}, without {raw.calibration_error:.1%}."
+    )
+
+
+def _said(found: Report, part: str) -> str:
+    return (
+        f"{found.accuracy:.1%} of {found.texts:,} {part} texts right ({found.low:.1%} – "
+        f"{found.high:.1%}), macro-F1 {found.macro_f1:.1%}."
+    )
+
+
+def _confusion_table(found: Report) -> str:
+    """All of it, however many labels: had, given, texts."""
+    names = (*found.names, "")  # the last is MISSED
+    rows = [
+        f"{names[had]}\t{names[given]}\t{texts}\n"
+        for (had, given), texts in sorted(found.confusion.items())
+    ]
+    return "".join(["had\tgiven\ttexts\n", *rows])
+
+
+class Spec(JobSpec):
+    """job: {kind: classification, balance: true}"""
+
+    shape: ClassVar[Shape] = "labelled"
+    does: ClassVar[str] = "classify"
+    measures: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "micro_f1", "loss")
+
+    balance: bool = Field(False, description="count rare labels for more, common ones for less")
+    calibrate: bool = Field(True, description="fit a temperature on dev, so that p is honest")
+
+    def task(self, recipe: "Recipe", prepared: Prepared) -> Classification:
+        return Classification(recipe, prepared, self)

@@ -1,0 +1,158 @@
+"""Language modelling: running text in windows, cross-entropy over every next word.
+
+A row is cut from the text wherever it happens to fall, so it may hold several documents, each with
+its end behind it. Words look across the borders, or not: then each document is read as if it were
+alone, and the end of the one before it is what it begins with.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.data.batches.text import AnyText, ApartBatch, text_batches, text_in_order
+from regard.data.sampling.sampler import Position
+from regard.data.sources.base import Shape
+from regard.data.store.prepare import Prepared
+from regard.data.store.store import Store
+from regard.errors import ConfigError
+from regard.evaluation.perplexity import Perplexity, Piece, perplexity
+from regard.models.base import ModelSpec
+from regard.models.language_model import LanguageModel
+from regard.models.transformer import TransformerSpec
+from regard.predictors.generator import Writer
+from regard.training.distributed.world import World
+from regard.training.loss import predict
+from regard.training.reporting.progress import Reporter
+from regard.training.tasks.base import Finished, JobSpec
+
+if TYPE_CHECKING:
+    from regard.training.recipe import Recipe
+
+
+class LanguageModelling:
+    def __init__(self, recipe: "Recipe", prepared: Prepared) -> None:
+        self.recipe, self.prepared = recipe, prepared
+        self.metric = recipe.job.metric(recipe)
+        spec, end = recipe.training, prepared.tokenizer.end
+        self._border = end if cast("Spec", recipe.job).documents == "apart" else None
+        self._training = text_batches(
+            prepared.train, self._context, spec.batch_tokens, spec.seed, self._border
+        )
+
+    def model(self) -> ModelSpec:
+        return self.recipe.model.meant_for(self.recipe.job.does)
+
+    def batches(self, position: Position) -> Iterator[tuple[AnyText, Position]]:
+        return self._training.since(position)
+
+    def loss(self, model: nn.Module, batch: AnyText) -> Tensor:
+        writing = cast("LanguageModel", model)
+        words = batch.ids[:, 1:]
+        smoothing = self.recipe.training.label_smoothing
+        return predict(writing, _states(writing, batch), words, batch.padding[:, 1:], smoothing)
+
+    def measure(self, model: nn.Module, world: World) -> dict[str, float]:
+        return self._judge(model, self.prepared.dev, world.device)
+
+    def product(self, model: nn.Module) -> Writer:
+        writing = cast("LanguageModel", model)
+        return Writer(writing, self.prepared.tokenizer, self._context, self._begin)
+
+    def finish(self, model: nn.Module, report: Reporter) -> Finished:
+        part, store = self.prepared.judged
+        writer = self.product(model)
+        pieces = _texts(store, self.prepared.tokenizer.end)
+        with report.bar(f"Scoring on {part}", store.tokens[0], "tokens") as advance:
+            scores = perplexity(writer, pieces, progress=advance)
+        return Finished(
+            product=writer,
+            title="A language model",
+            card=_card(scores, part),
+            details={
+                "max_length": self._context,
+                "begin": self._begin,
+                "scores": scores.to_plain(),
+                "scored_on": part,
+            },
+        )
+
+    @property
+    def _context(self) -> int:
+        return self.recipe.model.max_length
+
+    @property
+    def _begin(self) -> list[int]:
+        """Where documents are apart, each is read behind the end of another."""
+        return [] if self._border is None else [self._border]
+
+    @torch.no_grad()
+    def _judge(self, model: nn.Module, store: Store, device: torch.device) -> dict[str, float]:
+        """Loss without smoothing, and how often the likeliest next word is the right one."""
+        total, right, tokens = 0.0, 0, 0
+        budget, filler = self.recipe.training.batch_tokens, self.prepared.tokenizer.pad
+        writing = cast("LanguageModel", model)
+        for batch in text_in_order(store, self._context, budget, filler, self._border):
+            here = batch.to(device)
+            real = here.padding[:, 1:]
+            logits, words = writing.output(_states(writing, here)[real]), here.ids[:, 1:][real]
+            total += float(nn.functional.cross_entropy(logits, words, reduction="sum"))
+            right += int((logits.argmax(-1) == words).sum())
+            tokens += batch.tokens
+        return {"loss": total / tokens, "accuracy": right / tokens}
+
+
+def _states(model: LanguageModel, batch: AnyText) -> Tensor:
+    documents = batch.documents[:, :-1] if isinstance(batch, ApartBatch) else None
+    return model.states(batch.ids[:, :-1], documents, batch.padding[:, 1:])
+
+
+def _texts(store: Store, end: int) -> Iterator[Piece]:
+    """The texts of a part, each with whether its document ends with it."""
+    for row, text in enumerate(store.texts(0)):
+        yield Piece(text, ends=bool(store.row(row)[0][-1:] == end))
+
+
+def _card(scores: Perplexity, part: str) -> str:
+    return f"""On {part}: {scores.counted}.
+
+| loss per token | perplexity | next tokens right | bits per character | bits per byte |
+|---|---|---|---|---|
+| {scores.loss:.4f} | {scores.perplexity:,.2f} | {scores.accuracy:.1%} \
+| {scores.bits_per_character:.4f} | {scores.bits_per_byte:.4f} |
+
+| perplexity of a word | of a word or a line's end |
+|---|---|
+| {scores.word_perplexity:,.2f} | {scores.word_or_line_perplexity:,.2f} |
+
+Context of {scores.context:,} tokens, stride of {scores.stride:,}; what the figures mean is told in
+docs/how-to/language-models.md.
+
+    regard generate THIS-FOLDER --prompt "…" --temperature 0.8
+    regard evaluate THIS-FOLDER your-text.txt
+"""
+
+
+class Spec(JobSpec):
+    """job: {kind: language-model, documents: apart}"""
+
+    shape: ClassVar[Shape] = "text"
+    does: ClassVar[str] = "continue text"
+    measures: ClassVar[tuple[str, ...]] = ("loss", "accuracy")
+
+    documents: Literal["across", "apart"] = Field(
+        "across", description="whether words look across the border of documents in a row"
+    )
+
+    def check(self, model: ModelSpec, shape: Shape, metric: str | None) -> None:
+        super().check(model, shape, metric)
+        if self.documents == "apart" and isinstance(model, TransformerSpec):
+            try:
+                model.attention.require(frozenset({"documents"}), "job.documents: apart")
+            except ConfigError as error:
+                raise ValueError(str(error)) from None
+
+    def task(self, recipe: "Recipe", prepared: Prepared) -> LanguageModelling:
+        return LanguageModelling(recipe, prepared)

@@ -1,0 +1,140 @@
+"""Masked language modelling: text with words hidden, cross-entropy over these, and these alone."""
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Self, cast
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from regard.data.batches.base import Batches
+from regard.data.batches.corrupted import MaskedBatch, masked_batches
+from regard.data.batches.masking import Masking
+from regard.data.sampling.passages import Passages
+from regard.data.sampling.sampler import Dated, Position, Rows
+from regard.data.sources.base import Shape
+from regard.data.store.prepare import Prepared
+from regard.data.store.store import Store
+from regard.errors import ConfigError
+from regard.models.base import ModelSpec
+from regard.models.masked_lm import Masked
+from regard.predictors.mask_filler import Filler
+from regard.training.distributed.world import World
+from regard.training.loss import predict
+from regard.training.reporting.progress import Reporter
+from regard.training.tasks.base import Finished, JobSpec
+from regard.training.token_metrics import MEASURES, Guesses
+
+if TYPE_CHECKING:
+    from regard.training.recipe import Recipe
+
+AROUND = 2  # tokens beside those of the text: a start and an end
+
+
+class MaskedModelling:
+    def __init__(self, recipe: "Recipe", prepared: Prepared, masking: Masking) -> None:
+        self.recipe, self.prepared, self.masking = recipe, prepared, masking
+        self.metric = recipe.job.metric(recipe)
+        self._room = recipe.model.max_length - AROUND
+        if self._room < 1:
+            raise ConfigError(
+                f"model.max_length: {recipe.model.max_length} tokens leave no room for text "
+                f"between a start and an end; raise it."
+            )
+        spec = recipe.training
+        self._training = self._batches(prepared.train, spec.batch_tokens, spec.seed)
+
+    def model(self) -> ModelSpec:
+        return self.recipe.model.meant_for(self.recipe.job.does)
+
+    def batches(self, position: Position) -> Iterator[tuple[MaskedBatch, Position]]:
+        return self._training.since(position)
+
+    def loss(self, model: nn.Module, batch: MaskedBatch) -> Tensor:
+        filling, chosen = cast("Masked", model), batch.chosen
+        states = filling.states(batch.ids, batch.padding, chosen)
+        words = batch.wanted[chosen]
+        everywhere = torch.ones_like(words, dtype=torch.bool)
+        return predict(filling, states, words, everywhere, self.recipe.training.label_smoothing)
+
+    def measure(self, model: nn.Module, world: World) -> dict[str, float]:
+        return self._judge(model, self._dev, world.device)
+
+    def product(self, model: nn.Module) -> Filler:
+        length = self.recipe.model.max_length
+        return Filler(cast("Masked", model), self.prepared.tokenizer, length)
+
+    def finish(self, model: nn.Module, report: Reporter) -> Finished:
+        part, store = self.prepared.judged
+        with report.busy(f"Scoring on {part} …"):
+            scores = self._judge(model, self._in_order(store), next(model.parameters()).device)
+        return Finished(
+            product=self.product(model),
+            title="A model that fills blanks",
+            card=f"| {part} loss per hidden piece | perplexity | right |\n|---|---|---|\n"
+            f"| {scores['loss']:.4f} | {scores['perplexity']:.2f} | {scores['accuracy']:.1%} |\n\n"
+            f'    regard fill THIS-FOLDER "The [MASK] crossed the street"\n',
+            details={
+                "max_length": self.recipe.model.max_length,
+                "scores": scores,
+                "scored_on": part,
+            },
+        )
+
+    def _batches(self, store: Store, budget: int, seed: int) -> Batches[Dated[Rows], MaskedBatch]:
+        tokenizer = self.prepared.tokenizer
+        passages = Passages(store, tokenizer.end, self._room)
+        return masked_batches(passages, tokenizer, self.masking, budget, seed)
+
+    @cached_property
+    def _dev(self) -> Batches[Dated[Rows], MaskedBatch]:
+        return self._in_order(self.prepared.dev)
+
+    def _in_order(self, store: Store) -> Batches[Dated[Rows], MaskedBatch]:
+        """To score on: the same masks at every look, whatever the seed of training."""
+        budget = max(self.recipe.training.batch_tokens, self.recipe.model.max_length)
+        return self._batches(store, budget, seed=0)
+
+    @torch.no_grad()
+    def _judge(
+        self, model: nn.Module, data: Batches[Dated[Rows], MaskedBatch], device: torch.device
+    ) -> dict[str, float]:
+        filling, guesses = cast("Masked", model), Guesses()
+        for batch in data.epoch():
+            here = batch.to(device)
+            states = filling.states(here.ids, here.padding, here.chosen)
+            guesses.add(filling.output(states), here.wanted[here.chosen])
+        return guesses.scores()
+
+
+class Spec(JobSpec):
+    """job: {kind: masked, whole_words: true}"""
+
+    shape: ClassVar[Shape] = "text"
+    does: ClassVar[str] = "fill"
+    measures: ClassVar[tuple[str, ...]] = MEASURES
+
+    share: float = Field(0.15, gt=0, lt=1, description="of the pieces of a text, to be guessed")
+    masked: float = Field(0.8, ge=0, le=1, description="of these, the share that becomes <mask>")
+    random: float = Field(0.1, ge=0, le=1, description="of these, the share that becomes another")
+    whole_words: bool = Field(False, description="all pieces of a word are chosen together")
+
+    @model_validator(mode="after")
+    def _no_more_than_all(self) -> Self:
+        if self.masked + self.random > 1:
+            raise ValueError(
+                f"masked {self.masked:g} and random {self.random:g} are shares of one whole: "
+                f"together they may be 1 at most"
+            )
+        return self
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        return ("mask",)
+
+    def task(self, recipe: "Recipe", prepared: Prepared) -> MaskedModelling:
+        masking = Masking(
+            prepared.tokenizer, self.share, self.masked, self.random, self.whole_words
+        )
+        return MaskedModelling(recipe, prepared, masking)

@@ -1,0 +1,144 @@
+"""Span corruption: text with spans cut out is read, and what was cut out is to be written."""
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, cast
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.data.batches.base import Batches
+from regard.data.batches.corrupted import span_batches
+from regard.data.batches.pairs import Batch
+from regard.data.batches.spans import Spans, sentinel
+from regard.data.sampling.passages import Passages
+from regard.data.sampling.sampler import Dated, Position, Rows
+from regard.data.sources.base import Shape
+from regard.data.store.prepare import Prepared
+from regard.data.store.store import Store
+from regard.errors import ConfigError
+from regard.models.base import ModelSpec
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.predictors.span_filler import SpanFiller
+from regard.training.distributed.world import World
+from regard.training.loss import answer
+from regard.training.reporting.progress import Reporter
+from regard.training.tasks.base import Finished, JobSpec
+from regard.training.token_metrics import MEASURES, Guesses
+
+if TYPE_CHECKING:
+    from regard.training.recipe import Recipe
+
+AROUND = 4  # tokens that come to those of a text, all of it cut out: start, two marks, end
+
+
+class SpanCorruption:
+    def __init__(self, recipe: "Recipe", prepared: Prepared, spans: Spans, sentinels: int) -> None:
+        self.recipe, self.prepared, self.spans, self.sentinels = recipe, prepared, spans, sentinels
+        self.metric = recipe.job.metric(recipe)
+        length = recipe.model.max_length
+        self._room = length - AROUND
+        if self._room < 1:
+            raise ConfigError(
+                f"model.max_length: {length} tokens are no room for a text; raise it."
+            )
+        if (most := spans.most(self._room) + 1) > sentinels:
+            raise ConfigError(
+                f"job.sentinels: texts of {length:,} tokens need {most}, one for each span and one "
+                f"after the last, and there are {sentinels}; raise it, or job.mean_span."
+            )
+        spec = recipe.training
+        self._training = self._batches(prepared.train, spec.batch_tokens, spec.seed)
+
+    def model(self) -> ModelSpec:
+        return self.recipe.model.meant_for(self.recipe.job.does)
+
+    def batches(self, position: Position) -> Iterator[tuple[Batch, Position]]:
+        return self._training.since(position)
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        return answer(cast("EncoderDecoder", model), batch, self.recipe.training.label_smoothing)
+
+    def measure(self, model: nn.Module, world: World) -> dict[str, float]:
+        return self._judge(model, self._dev, world.device)
+
+    def product(self, model: nn.Module) -> SpanFiller:
+        length = self.recipe.model.max_length
+        tokenizer, sentinels = self.prepared.tokenizer, self.sentinels
+        return SpanFiller(cast("EncoderDecoder", model), tokenizer, length, sentinels)
+
+    def finish(self, model: nn.Module, report: Reporter) -> Finished:
+        part, store = self.prepared.judged
+        with report.busy(f"Scoring on {part} …"):
+            scores = self._judge(model, self._in_order(store), next(model.parameters()).device)
+        return Finished(
+            product=self.product(model),
+            title="A model that fills blanks of several words",
+            card=f"| {part} loss per piece | perplexity | right |\n|---|---|---|\n"
+            f"| {scores['loss']:.4f} | {scores['perplexity']:.2f} | {scores['accuracy']:.1%} |\n\n"
+            f'    regard fill THIS-FOLDER "The [MASK] crossed the street"\n',
+            details={
+                "max_length": self.recipe.model.max_length,
+                "sentinels": self.sentinels,
+                "scores": scores,
+                "scored_on": part,
+            },
+        )
+
+    def _batches(self, store: Store, budget: int, seed: int) -> Batches[Dated[Rows], Batch]:
+        tokenizer, length = self.prepared.tokenizer, self.recipe.model.max_length
+        passages = Passages(store, tokenizer.end, self._room)
+        return span_batches(passages, tokenizer, self.spans, length, budget, seed)
+
+    @cached_property
+    def _dev(self) -> Batches[Dated[Rows], Batch]:
+        return self._in_order(self.prepared.dev)
+
+    def _in_order(self, store: Store) -> Batches[Dated[Rows], Batch]:
+        """To score on: the same spans at every look, whatever the seed of training."""
+        budget = max(self.recipe.training.batch_tokens, self.recipe.model.max_length)
+        return self._batches(store, budget, seed=0)
+
+    @torch.no_grad()
+    def _judge(
+        self, model: nn.Module, data: Batches[Dated[Rows], Batch], device: torch.device
+    ) -> dict[str, float]:
+        writing, guesses = cast("EncoderDecoder", model), Guesses()
+        for batch in data.epoch():
+            here = batch.to(device)
+            states = writing.states(here.source, here.source_padding, here.target[:, :-1])
+            real = here.target_padding[:, 1:]
+            guesses.add(writing.output(states[real]), here.target[:, 1:][real])
+        return guesses.scores()
+
+
+class Spec(JobSpec):
+    """job: {kind: span, mean_span: 3}"""
+
+    shape: ClassVar[Shape] = "text"
+    does: ClassVar[str] = "translate"
+    measures: ClassVar[tuple[str, ...]] = MEASURES
+
+    share: float = Field(0.15, gt=0, le=0.5, description="of the pieces of a text, to be cut out")
+    mean_span: float = Field(3.0, ge=1, description="pieces (whole_words: words) of a span, mostly")
+    whole_words: bool = Field(False, description="a span has whole words only")
+    sentinels: int = Field(100, ge=2, le=1000, description="pieces <extra_0> … that mark spans")
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        return tuple(sentinel(number) for number in range(self.sentinels))
+
+    def check(self, model: ModelSpec, shape: Shape, metric: str | None) -> None:
+        super().check(model, shape, metric)
+        if model.joined:
+            raise ValueError(
+                f"model: a {model.kind()} has source and target in one sequence, and the job span "
+                f"cuts texts to the length of each; use an encoder-decoder"
+            )
+
+    def task(self, recipe: "Recipe", prepared: Prepared) -> SpanCorruption:
+        spans = Spans(
+            prepared.tokenizer, self.share, self.mean_span, self.sentinels, self.whole_words
+        )
+        return SpanCorruption(recipe, prepared, spans, self.sentinels)

@@ -1,0 +1,176 @@
+"""Summarization: long texts in, short ones out; perplexity of the summaries' words, and ROUGE.
+
+The first side of a pair is read and the second written. `source: 500` reads the first 500 tokens of
+each text, in training and ever after; without it, a text that is too long for the model is dropped,
+and the ledger says so.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import islice
+from math import exp
+from typing import TYPE_CHECKING, ClassVar, cast
+
+import numpy as np
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.data.batches.base import Batches
+from regard.data.batches.pairs import Batch, pair_batches
+from regard.data.config import Direction
+from regard.data.records import Intake
+from regard.data.sampling.sampler import Position, Rows
+from regard.data.sources.base import Shape
+from regard.data.store.prepare import Prepared
+from regard.data.store.store import Store
+from regard.errors import ConfigError
+from regard.evaluation.rouge import SummaryScore, score_summaries
+from regard.models.base import ModelSpec
+from regard.predictors.seq2seq import Model
+from regard.predictors.summarizer import Summarizer
+from regard.training.distributed.world import World
+from regard.training.loss import answer, loss_on
+from regard.training.reporting.progress import Reporter, silent
+from regard.training.tasks.base import Finished, JobSpec
+
+if TYPE_CHECKING:
+    from regard.training.recipe import Recipe
+
+AROUND = 4  # tokens that come to those of a text and its summary, where both are one sequence
+MANY = 2**16  # rows whose lengths are looked at together
+
+
+class Summarization:
+    def __init__(self, recipe: "Recipe", prepared: Prepared, source: int | None) -> None:
+        self.recipe, self.prepared, self.source = recipe, prepared, source
+        self.metric = recipe.job.metric(recipe)
+        self._way = _one_way(recipe)
+        self._says = _longest_summary(prepared.train)
+        spec = recipe.training
+        self._training = self._batches(prepared.train, spec.batch_tokens, spec.seed)
+
+    def model(self) -> ModelSpec:
+        return self.recipe.model.meant_for(self.recipe.job.does)
+
+    def batches(self, position: Position) -> Iterator[tuple[Batch, Position]]:
+        return self._training.since(position)
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        return answer(cast("Model", model), batch, self.recipe.training.label_smoothing)
+
+    def measure(self, model: nn.Module, world: World) -> dict[str, float]:
+        """Loss without smoothing on all dev pairs; ROUGE-L on what is said of the first."""
+        loss = self._loss_on(model, self.prepared.dev)
+        scores = {"loss": loss, "perplexity": exp(loss)}
+        if self.metric == "rouge_l":
+            limit = self.recipe.training.evaluation.limit
+            scores["rouge_l"] = self._judge(model, self.prepared.dev, limit, silent).rouge_l
+        return scores
+
+    def product(self, model: nn.Module) -> Summarizer:
+        length = self.recipe.model.max_length
+        tokenizer = self.prepared.tokenizer
+        return Summarizer(cast("Model", model), tokenizer, length, self._says, self.source)
+
+    def finish(self, model: nn.Module, report: Reporter) -> Finished:
+        part, store = self.prepared.judged
+        with report.busy(f"Scoring on {part} …"):
+            loss = self._loss_on(model, store)
+        rouge = self._judge(model, store, len(store), report)
+        return Finished(
+            product=self.product(model),
+            title="A summarizer",
+            card=_card(loss, rouge, part, self.source),
+            details={
+                "max_length": self.recipe.model.max_length,
+                "says": self._says,
+                "source": self.source,
+                "scores": {"loss": loss, "perplexity": exp(loss), **asdict(rouge)},
+                "scored_on": part,
+            },
+        )
+
+    def _loss_on(self, model: nn.Module, store: Store) -> float:
+        budget = max(self.recipe.training.batch_tokens, store.longest + AROUND)
+        device = next(model.parameters()).device
+        return loss_on(cast("Model", model), self._batches(store, budget, seed=0).epoch(), device)
+
+    def _batches(self, store: Store, budget: int, seed: int) -> Batches[Rows, Batch]:
+        return pair_batches(store, self.prepared.tokenizer, [self._way], budget, seed)
+
+    def _judge(self, model: nn.Module, store: Store, limit: int, report: Reporter) -> SummaryScore:
+        """Of the first texts of a part, greedily summarized, against all their references."""
+        texts = list(islice(store.texts(0), limit))
+        with report.bar("Summarizing", len(texts), "texts") as advance:
+            outputs = self.product(model).summarize(texts, advance)
+        return score_summaries(outputs, list(islice(store.references(), limit)))
+
+
+def _one_way(recipe: "Recipe") -> Direction:
+    """From the first side to the second, which must be the same in all sources."""
+    sides = {source.tongues for sources in recipe.data.parts.values() for source in sources}
+    if recipe.data.directions is not None or len(sides) > 1:
+        raise ConfigError(
+            "data: summarization goes from the first side of every source to the second: give all "
+            "sources the same languages, as in [text, summary], and leave directions out."
+        )
+    return Direction(*sides.pop())
+
+
+def _longest_summary(store: Store) -> int:
+    """In tokens."""
+    starts = range(0, len(store), MANY)
+    rows = (np.arange(start, min(start + MANY, len(store))) for start in starts)
+    return max(int(store.lengths(some)[:, 1].max()) for some in rows)
+
+
+def _card(loss: float, rouge: SummaryScore, part: str, source: int | None) -> str:
+    read = (
+        "It reads whole texts."
+        if source is None
+        else f"It reads the first {source:,} tokens of a text, no more."
+    )
+    return f"""| {part} texts | perplexity | ROUGE-1 | ROUGE-2 | ROUGE-L |
+|---|---|---|---|---|
+| {rouge.texts:,} | {exp(loss):,.2f} | {rouge.rouge1:.1f} | {rouge.rouge2:.1f} \
+| {rouge.rouge_l:.1f} |
+
+{read} Perplexity is of a token of the (first) reference; ROUGE of greedy summaries
+({rouge.signature}).
+
+    regard summarize THIS-FOLDER texts.txt
+
+```python
+import regard
+
+regard.load("THIS-FOLDER").summarize(["…"])
+```
+"""
+
+
+class Spec(JobSpec):
+    """job: {kind: summarization, source: 500}"""
+
+    shape: ClassVar[Shape] = "pair"
+    does: ClassVar[str] = "translate"
+    measures: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "rouge_l")
+
+    source: int | None = Field(
+        None, gt=0, description="read the first so many tokens of each text; all, unless given"
+    )
+
+    def intake(self, model: ModelSpec) -> Intake:
+        return Intake(first=self.source, joined=model.joined)
+
+    def check(self, model: ModelSpec, shape: Shape, metric: str | None) -> None:
+        super().check(model, shape, metric)
+        around = AROUND if model.joined else 2
+        if self.source is not None and self.source + around > model.max_length:
+            also = " with its summary" if model.joined else ""
+            raise ValueError(
+                f"job.source: {self.source:,} tokens of a text and {around} around them{also} are "
+                f"more than model.max_length, {model.max_length:,}; raise that, or lower this"
+            )
+
+    def task(self, recipe: "Recipe", prepared: Prepared) -> Summarization:
+        return Summarization(recipe, prepared, self.source)

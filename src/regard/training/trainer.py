@@ -1,0 +1,355 @@
+"""From a recipe to a run folder: prepare, build, fit, judge, write; and going on where it stopped.
+
+recipe.yaml, ledger.json, training.json     from the beginning: enough to go on
+metrics.jsonl, tensorboard/, checkpoints/   as training goes
+model.json and all that it vouches for      at the end
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard import hardware, run_folder
+from regard.atomic import write_all_whole
+from regard.config import plain, write_yaml
+from regard.data.store.prepare import Prepared, prepare
+from regard.data.tokenizers.tokenizer import SPECIAL
+from regard.errors import ConfigError, Interrupted, OutputError, RunError
+from regard.models.base import parameter_count, trained_count
+from regard.training import checkpoint
+from regard.training.checkpoint import Standing
+from regard.training.distributed.world import World, world
+from regard.training.events import Ended, Event, Step
+from regard.training.init.config import InitSpec
+from regard.training.init.from_run import Inherited, give, note_of, own_weights, start
+from regard.training.init.word_vectors import seed_vectors
+from regard.training.learner import Learner
+from regard.training.loop import fit, why_over
+from regard.training.recipe import Recipe, read_recipe
+from regard.training.reporting import metrics
+from regard.training.reporting.card import card
+from regard.training.reporting.curves import curves
+from regard.training.reporting.progress import Reporter, silent
+from regard.training.signals import heeding
+from regard.training.tasks.base import Task
+
+RECIPE, LEDGER, BEGINNING = "recipe.yaml", "ledger.json", "training.json"
+INHERITED = "inherited"  # what became of the weights of init
+FILM = "film"  # what an onlooker keeps
+UNKNOWN_ALARM = 0.05  # of the training tokens
+
+
+# Called with the step and what `regard.load` would give, as often as the recipe's `look` says
+Onlooker = Callable[[int, Any], None]
+
+
+def train(
+    recipe: Recipe,
+    folder: Path | str,
+    report: Reporter = silent,
+    fresh: bool = False,
+    onlooker: Onlooker | None = None,
+) -> Any:
+    """Train what the recipe says and write the run folder; gives what `regard.load` would."""
+    folder = Path(folder)
+    with world() as where:
+        with where.together():
+            if where.leads:
+                _refuse_to_overwrite(folder, fresh, recipe.init)
+        report = report if where.leads else silent
+        return _train(recipe, folder, where, report, onlooker, resuming=False)
+
+
+def resume(
+    folder: Path | str,
+    changes: Sequence[str] = (),
+    report: Reporter = silent,
+    onlooker: Onlooker | None = None,
+) -> Any:
+    """Go on from the last whole checkpoint; `changes` are overrides of the recipe."""
+    folder = Path(folder)
+    with world() as where:
+        with where.together():
+            recipe = recipe_of(folder, changes)
+        report = report if where.leads else silent
+        return _train(recipe, folder, where, report, onlooker, resuming=True)
+
+
+def recipe_of(folder: Path, changes: Sequence[str]) -> Recipe:
+    for name in (RECIPE, BEGINNING):
+        if not (folder / name).is_file():
+            raise RunError(
+                f"{folder}: there is no {name} in it, so there is nothing to go on with."
+            )
+    for change in changes:
+        if re.match(r"(init|adapter)\b", change):
+            raise ConfigError(
+                f"{change}: what a run began with cannot be changed while it goes on; begin anew "
+                f"with `regard train … --fresh`."
+            )
+    return read_recipe(folder / RECIPE, changes)
+
+
+def _refuse_to_overwrite(folder: Path, fresh: bool, init: InitSpec | None) -> None:
+    if init is not None and init.run.resolve() == folder.resolve():
+        raise OutputError(f"{folder}: is what this run begins with; choose another folder.")
+    if run_folder.exists(folder) and not fresh:
+        raise OutputError(f"{folder}: a trained model is there; --fresh replaces it.")
+    if checkpoint.newest_first(folder) and not fresh:
+        raise OutputError(
+            f"{folder}: an unfinished run is there; `regard resume {folder}` goes on with it, "
+            f"--fresh begins anew."
+        )
+    run_folder.check_writable(folder)
+
+
+def _train(
+    recipe: Recipe,
+    folder: Path,
+    where: World,
+    report: Reporter,
+    onlooker: Onlooker | None,
+    resuming: bool,
+) -> Any:
+    hardware.keep_freed_memory()
+    prepared = prepare_data(recipe, where, report)
+    task = recipe.job.task(recipe, prepared)
+    learner, inherited = build_learner(recipe, prepared, task, where, report, resuming)
+    standing = Standing()
+    if resuming:
+        inherited = _begun(folder).get(INHERITED)
+        standing = _restored(learner, recipe, folder, prepared, report)
+    with where.together():
+        if where.leads and not resuming:
+            _clear(folder)
+        if where.leads:
+            _begin(recipe, folder, prepared, inherited)
+    look = _looking(recipe, learner, task, onlooker)
+    ended = _fit(learner, task, standing, folder, report, look)
+    if not ended.finished:
+        raise Interrupted(f"stopped at step {standing.step:,}, saved: `regard resume {folder}`.")
+    with where.together():
+        if not where.leads:
+            return None
+        return _finish(recipe, learner, task, prepared, standing, folder, report)
+
+
+def prepare_data(recipe: Recipe, where: World, report: Reporter) -> Prepared:
+    _refuse_what_cannot_be_built(recipe)
+    with where.leader_first(), report.counting("records") as progress:
+        prepared = prepare(
+            recipe.data,
+            recipe.tokenizer,
+            recipe.model.max_length,
+            report.say,
+            progress,
+            recipe.job.marks,
+            recipe.job.intake(recipe.model),
+        )
+    report.console.print(prepared.ledger.table())
+    report.say(
+        f"{sum(prepared.train.tokens):,} training tokens{', prepared before' * prepared.reused}; "
+        f"vocabulary of {len(prepared.tokenizer):,} pieces; {prepared.unknown:.2%} of the tokens "
+        f"unknown or spelt in bytes."
+    )
+    if prepared.unknown > UNKNOWN_ALARM:
+        report.say(
+            f"[bold red]Alarm:[/bold red] the tokenizer does not know {prepared.unknown:.1%} of "
+            f"this text: is it the right one, and trained on such text?"
+        )
+    return prepared
+
+
+def _refuse_what_cannot_be_built(recipe: Recipe) -> None:
+    """Parts that do not go together are told before hours of preparing, not after."""
+    with torch.device("meta"):
+        recipe.model.meant_for(recipe.job.does).build(vocabulary=len(SPECIAL))
+
+
+def build_learner(
+    recipe: Recipe,
+    prepared: Prepared,
+    task: Task,
+    where: World,
+    report: Reporter,
+    resuming: bool = False,
+) -> tuple[Learner, dict[str, Any] | None]:
+    """The model and what moves it; and, in plain words, what became of the weights of init."""
+    torch.manual_seed(recipe.training.seed)
+    begun = start(recipe, prepared, task, resuming)
+    model = begun.model
+    if begun.inherited is not None and not resuming:
+        report.console.print(begun.inherited.table())
+    if recipe.vectors is not None:
+        if recipe.vectors.frozen and recipe.training.sharded:
+            raise ConfigError(
+                "vectors.frozen: weights in parts cannot be held still by rows; leave "
+                "training.sharded out, or let the vectors learn."
+            )
+        seed_vectors(model, recipe.vectors, prepared.tokenizer, report.say)
+    learner = Learner(model.to(where.device), task.loss, recipe.training, where, begun.borrowed)
+    total, trained = parameter_count(model), trained_count(model)
+    some = f", of which {trained:,} ({trained / total:.1%}) are trained" if trained < total else ""
+    report.say(f"{total / 1e6:.1f} M parameters on {where.device}{some}.")
+    return learner, None if begun.inherited is None else begun.inherited.plain()
+
+
+def _restored(
+    learner: Learner, recipe: Recipe, folder: Path, prepared: Prepared, report: Reporter
+) -> Standing:
+    if _begun(folder)["prepared"] != prepared.folder.name:
+        raise RunError(
+            f"{folder}: its data or their preparation have changed since it began, so it cannot go "
+            f"on exactly; bring them back, or begin anew with `regard train … --fresh`."
+        )
+    standing = checkpoint.restore(learner, folder, report.say) or Standing()
+    report.say(f"Going on from step {standing.step:,}.")
+    over = why_over(recipe.training, standing)
+    # A model of an earlier step is there where a run that was made longer was cut off at its end.
+    if (
+        over
+        and run_folder.exists(folder)
+        and run_folder.read(folder).details["training"] == asdict(standing)
+    ):
+        raise RunError(
+            f"{folder}: finished at step {standing.step:,} ({over.why}); to train longer, "
+            f"`regard resume {folder} training.{over.key}=…`."
+        )
+    return standing
+
+
+def _begun(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / BEGINNING).read_text(encoding="utf-8")))
+
+
+def _clear(folder: Path) -> None:
+    """What an earlier run left, once everything is ready to replace it."""
+    run_folder.claim(folder)
+    for name in (metrics.NAME, run_folder.DESCRIPTION):
+        (folder / name).unlink(missing_ok=True)
+    for old in (checkpoint.FOLDER, "tensorboard", FILM):
+        shutil.rmtree(folder / old, ignore_errors=True)
+
+
+def _begin(
+    recipe: Recipe, folder: Path, prepared: Prepared, inherited: dict[str, Any] | None
+) -> None:
+    beginning = {"prepared": prepared.folder.name, INHERITED: inherited}
+    write_all_whole(
+        folder,
+        {
+            LEDGER: prepared.ledger.to_json().encode(),
+            BEGINNING: json.dumps(beginning).encode(),
+            RECIPE: write_yaml(recipe).encode(),  # last: with it, the run can be resumed
+        },
+    )
+
+
+def _looking(
+    recipe: Recipe, learner: Learner, task: Task, onlooker: Onlooker | None
+) -> Callable[[Event], None]:
+    """What lets the onlooker see the model when it is time."""
+
+    def look(event: Event) -> None:
+        if onlooker is None or recipe.look is None or not isinstance(event, Step):
+            return
+        if event.step == 1 or event.step % recipe.look.every == 0:
+            with learner.at_its_best() as model:  # all processes: weights may be in parts
+                if learner.world.leads:
+                    onlooker(event.step, task.product(model))
+
+    return look
+
+
+def _fit(
+    learner: Learner,
+    task: Task,
+    standing: Standing,
+    folder: Path,
+    report: Reporter,
+    look: Callable[[Event], None],
+) -> Ended:
+    peak = hardware.matrix_peak(learner.world.device)
+
+    def utilisation(rate: float) -> float | None:
+        return learner.work * rate / peak if learner.work else None
+
+    with (
+        heeding() as interruption,
+        metrics.keeping(folder if learner.world.leads else None, standing.step) as keep,
+        report.training(utilisation) as show,
+    ):
+        for event in fit(learner, task, standing, folder, interruption):
+            keep(event)
+            show(event)
+            look(event)
+    assert isinstance(event, Ended)
+    report.say(f"Step {standing.step:,}: {event.why}.")
+    return event
+
+
+def _finish(
+    recipe: Recipe,
+    learner: Learner,
+    task: Task,
+    prepared: Prepared,
+    standing: Standing,
+    folder: Path,
+    report: Reporter,
+) -> Any:
+    """Judge the best weights, or the last, and write the run folder."""
+    begun = start(recipe, prepared, task, resuming=True)
+    give(begun, _chosen(learner, standing, folder), str(folder / checkpoint.FOLDER))
+    model = begun.model.to(learner.world.device).eval()
+    finished = task.finish(model, report)
+    parameters = parameter_count(model)
+    events = metrics.read(folder)
+    inherited = _begun(folder).get(INHERITED)
+    details = {
+        "parameters": parameters,
+        "trained": trained_count(learner.model),
+        "tokenizer": prepared.tokenizer.fingerprint,
+        **prepared.tokenizer.renamed,
+        "training": asdict(standing),
+        **({INHERITED: inherited} if inherited else {}),
+        **note_of(recipe, folder),
+        **finished.details,
+    }
+    run = run_folder.Run(
+        job=recipe.job.kind(),
+        model=plain(task.model()),
+        vocabulary=len(prepared.tokenizer),
+        details=details,
+        weights=own_weights(begun),
+        tokenizer=prepared.tokenizer.to_json(),
+        parts=finished.parts,
+        papers={
+            "README.md": card(
+                recipe,
+                finished,
+                prepared.ledger,
+                standing,
+                parameters,
+                metrics.counted(events),
+                Inherited.from_plain(inherited) if inherited else None,
+            ),
+            **{f"{name}.svg": drawn for name, drawn in curves(events).items()},
+            **finished.papers,
+        },
+    )
+    run_folder.write(run, folder)
+    return finished.product
+
+
+def _chosen(learner: Learner, standing: Standing, folder: Path) -> dict[str, Tensor]:
+    """The weights that the run ends with, averaged where that was asked for."""
+    best = learner.spec.evaluation.keep == "best"
+    step = standing.best_step if best and standing.best_step else standing.step
+    return checkpoint.weights_at(folder, step)

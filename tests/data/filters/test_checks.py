@@ -1,0 +1,93 @@
+"""What is dropped, why, and what is left alone."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.data.filters.checks import SETTINGS, SHORT, ChecksSpec, check
+from regard.data.records import Place, Record, Rejected
+from regard.data.sources.base import Shape, SourceSpec
+
+AT = Place("here", 7)
+SPEC = ChecksSpec()
+
+
+def why(*texts: str, shape: Shape = "pair", spec: ChecksSpec = SPEC) -> str:
+    found = check(Record(AT, texts), spec, shape)
+    return found.why if found else ""
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ("Va !", "Go."),
+        ("OK", "That is fine with me"),
+        ("« Où\u00a0? »\u202f!", "“Where?”!"),
+        ("Un deux\ttrois.\nQuatre.", "One two\tthree.\nFour."),
+        ("你好世界,今天天气很好。", "Hello world, the weather today is really quite beautiful."),
+        ("👩\u200d🚀 נָעִים", "\u00ad\u200b𝔘𝔫𝔦𝔠𝔬𝔡𝔢 \ue000"),
+    ],
+)
+def test_real_translations_are_kept(pair: tuple[str, str]) -> None:
+    assert why(*pair) == ""
+
+
+@pytest.mark.parametrize("empty", ["", " ", "\u00a0\t"])
+def test_a_side_without_text_is_dropped(empty: str) -> None:
+    assert why("un", empty) == why(empty, "one") == "empty side"
+    assert why(empty, "1", shape="labelled") == "empty side"
+    assert why(empty, shape="text") == ""
+
+
+def test_an_odd_character_is_named_with_its_place() -> None:
+    found = check(Record(AT, ("a b", "one two three fo\u2028ur")), SPEC, "pair")
+    seen = "U+2028 LINE SEPARATOR at character 17 of the second side"
+    assert found == Rejected(AT, "odd character", seen)
+
+
+def test_in_running_text_the_line_is_named() -> None:
+    found = check(Record(AT, ("one\n\ntwo \x00 three\nfour\n",)), SPEC, "text")
+    seen = "U+0000 NULL at character 5 of the line"
+    assert found == Rejected(Place("here", 9), "odd character", seen)
+
+
+def test_odd_characters_are_kept_if_asked_but_never_half_ones() -> None:
+    keep = ChecksSpec(odd_characters="keep")
+    assert why("a\x00", "b\u2028", spec=keep) == ""
+    assert why("a", "\ud83d", spec=keep) == "odd character"
+
+
+def test_lengths_have_limits() -> None:
+    spec = ChecksSpec(max_characters=30, max_ratio=3)
+    assert why("x" * 30, "y" * 30, spec=spec) == ""
+    assert why("x" * 31, "y" * 30, spec=spec) == "too long"
+    assert why("x" * 30, "y" * 10, spec=spec) == ""
+    assert why("x" * 9, "y" * 30, spec=spec) == "length ratio"
+    assert why("x" * SHORT, "y", spec=spec) == ""
+    assert why("x" * 30, "1", shape="labelled", spec=spec) == ""
+    assert why("x" * 99, shape="text", spec=spec) == ""
+
+
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_the_sides_of_a_pair_are_alike_to_it(first: str, second: str) -> None:
+    assert bool(why(first, second)) == bool(why(second, first))
+
+
+def test_causes_name_settings_that_there_are() -> None:
+    assert set(SETTINGS.values()) <= set(ChecksSpec.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("path", "languages"),
+    [("tatoeba-fr-en/train.tsv.gz", ["fr", "en"]), ("python-docs-fr/en-fr.tsv.gz", ["en", "fr"])],
+)
+def test_a_real_corpus_loses_next_to_nothing(
+    shared_data: Path, path: str, languages: list[str]
+) -> None:
+    given = {"kind": "tsv", "path": shared_data / path, "languages": languages}
+    lines = list(SourceSpec.model_validate(given).records())
+    assert all(isinstance(line, Record) for line in lines)
+    lost = [line for line in lines if isinstance(line, Rejected) or check(line, SPEC, "pair")]
+    assert len(lost) < len(lines) / 1000

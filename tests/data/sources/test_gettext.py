@@ -1,0 +1,89 @@
+"""A catalogue is filled in where it is empty, and nothing else of it changes."""
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from regard.data.sources.gettext import Catalogue
+from regard.errors import DataError
+from regard.predictors.gettext import fill
+
+PO = """# Translators, please.
+msgid ""
+msgstr ""
+"Content-Type: text/plain; charset=UTF-8\\n"
+"Plural-Forms: nplurals=2; plural=(n > 1);\\n"
+
+#: main.c:12
+msgid "Hello"
+msgstr "Bonjour"
+
+#, c-format
+msgid "%d file \\"found\\""
+msgid_plural "%d files \\"found\\""
+msgstr[0] ""
+msgstr[1] ""
+
+msgctxt "menu"
+msgid ""
+"\\n"
+"  Two\\n"
+"lines\\n"
+msgstr ""
+
+#~ msgid "old"
+#~ msgstr ""
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / "fr.po").write_text(PO, encoding="utf-8")
+    return tmp_path / "fr.po"
+
+
+def test_what_is_open_is_found(path: Path) -> None:
+    texts = Catalogue(path).open_texts()
+    assert texts == ['%d file "found"', '%d files "found"', "\n  Two\nlines\n"]
+
+
+def test_everything_else_stays_as_it_is(path: Path) -> None:
+    assert Catalogue(path).filled({}) == PO
+
+
+def test_lines_are_translated_and_marked(path: Path) -> None:
+    def loud(lines: Sequence[str]) -> list[str]:
+        return [line.upper().replace("%D", "%d") for line in lines]
+
+    text, lost = fill(Catalogue(path), loud)
+    assert lost == []
+    assert text == PO.replace("#, c-format", "#, fuzzy, c-format").replace(
+        'msgstr[0] ""\nmsgstr[1] ""',
+        'msgstr[0] "%d FILE \\"FOUND\\""\nmsgstr[1] "%d FILES \\"FOUND\\""',
+    ).replace('msgctxt "menu"', '#, fuzzy\nmsgctxt "menu"').replace(
+        '"lines\\n"\nmsgstr ""\n', '"lines\\n"\nmsgstr ""\n"\\n"\n"  TWO\\n"\n"LINES\\n"\n'
+    )
+
+
+def test_a_text_that_lost_a_variable_stays_open(path: Path) -> None:
+    text, lost = fill(Catalogue(path), lambda lines: ["perdu" for _ in lines])
+    assert lost == ['%d file "found"', '%d files "found"']
+    assert 'msgstr[0] ""' in text
+    assert '"  perdu\\n"' in text
+
+
+@pytest.mark.skipif(not shutil.which("msgfmt"), reason="gettext is not installed")
+def test_gettext_accepts_it(path: Path, tmp_path: Path) -> None:
+    text, _ = fill(Catalogue(path), lambda lines: [f"<{line}>" for line in lines])
+    (tmp_path / "new.po").write_text(text, encoding="utf-8")
+    command = ["msgfmt", "-c", "--use-fuzzy", "-o", tmp_path / "new.mo", tmp_path / "new.po"]
+    assert subprocess.run(command, capture_output=True).returncode == 0
+
+
+def test_what_is_no_catalogue_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bad.po").write_text('msgid "a"\nmsgstr "b"\nhello\n')
+    with pytest.raises(DataError, match=r"bad\.po, line 3: not gettext"):
+        Catalogue(tmp_path / "bad.po")

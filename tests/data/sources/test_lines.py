@@ -1,0 +1,122 @@
+"""Lines of files: where they end, how they are decoded, and what is said when they cannot be."""
+
+import gzip
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from regard.data.records import Place, Rejected
+from regard.data.sources import lines
+from regard.data.sources.lines import decode, decode_lines, read_lines, stream_lines
+from regard.errors import DataError
+
+AT = Place("here", 7)
+
+
+def write(path: Path, data: bytes, packed: bool = False) -> Path:
+    path.write_bytes(gzip.compress(data) if packed else data)
+    return path
+
+
+def test_lines_end_at_newline_only() -> None:
+    assert decode_lines("a\u2028b\r\nc\x0bd\n".encode(), "here") == ["a\u2028b", "c\x0bd"]
+    assert decode_lines(b"", "here") == []
+    assert decode_lines(b"a\n\nb", "here") == ["a", "", "b"]
+
+
+def test_bytes_that_are_not_utf8_are_named() -> None:
+    with pytest.raises(DataError, match=r"here, line 2: byte 3 \(0xe9\) is not valid UTF-8"):
+        decode_lines(b"ok\nab\xe9", "here")
+
+
+def test_a_line_is_decoded_or_rejected() -> None:
+    assert decode("é\u2028".encode(), AT) == "é\u2028"
+    assert decode(b"caf\xe9 au lait", AT) == Rejected(AT, "invalid UTF-8", "byte 4 is 0xe9")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    st.lists(st.binary(max_size=9).map(lambda line: line.replace(b"\n", b"").rstrip(b"\r"))),
+    st.booleans(),
+    st.booleans(),
+    st.integers(1, 8),
+)
+def test_a_stream_gives_the_lines_that_were_written(
+    tmp_path: Path, given: list[bytes], windows: bool, packed: bool, block: int
+) -> None:
+    """Whatever the lines are, and wherever a block of the file ends between them or inside."""
+    end = b"\r\n" if windows else b"\n"
+    # A letter first, for some bytes at the beginning of a file are marks of what it is.
+    given = [b"first", *given]
+    path = write(tmp_path / "lines", b"".join(line + end for line in given), packed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "BLOCK", block)
+        assert list(stream_lines(path)) == list(enumerate(given, start=1))
+
+
+@pytest.mark.parametrize("text", ["", "\n", "a", "a\n", "a\n\nb", "\n\na\u2028b\n"])
+def test_with_their_ends_lines_are_the_text(tmp_path: Path, text: str) -> None:
+    path = write(tmp_path / "text", text.encode())
+    assert b"".join(line for _, line in stream_lines(path, keep_ends=True)).decode() == text
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_mark_of_utf8_is_no_text(tmp_path: Path, packed: bool) -> None:
+    path = write(tmp_path / "marked", b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", packed)
+    assert list(stream_lines(path)) == [(1, b"a"), (2, b"\xef\xbb\xbfb")]
+
+
+@pytest.mark.parametrize("coding", ["utf-16", "utf-16-be", "utf-32"])
+def test_utf16_is_one_clear_sentence(tmp_path: Path, coding: str) -> None:
+    path = write(tmp_path / "wide.txt", "\ufeffbonjour\n".encode(coding))
+    with pytest.raises(DataError, match=r"wide\.txt: this is UTF-16.*; convert .* to UTF-8 first"):
+        list(stream_lines(path))
+
+
+def test_a_damaged_gzip_is_one_clear_sentence(tmp_path: Path) -> None:
+    whole = gzip.compress(bytes(range(256)) * 999)
+    damaged = {
+        "cut.gz": whole[:-20],
+        "bent.gz": whole[:40] + bytes(100) + whole[140:],
+        "wrong.gz": whole[:-6] + b"\x00\x00" + whole[-4:],
+        "longer.gz": whole + b"more",
+    }
+    for name, data in damaged.items():
+        with pytest.raises(DataError, match=rf"{name}: damaged or cut off.*; fetch it again"):
+            list(stream_lines(write(tmp_path / name, data)))
+
+
+def test_what_is_no_readable_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"nowhere: cannot be read \(No such file"):
+        list(stream_lines(tmp_path / "nowhere"))
+    with pytest.raises(DataError, match=r"cannot be read \(Is a directory"):
+        list(stream_lines(tmp_path))
+    with pytest.raises(DataError, match=r"nowhere: cannot be read \(No such file"):
+        read_lines(tmp_path / "nowhere")
+
+
+def test_a_line_without_end_does_not_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "zeros", b"a\n" + bytes(32 * 2**20), packed=True)
+    monkeypatch.setattr(lines, "LONGEST", 2**21)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match="zeros, line 2: more than 2 MB without a newline"):
+            list(stream_lines(path))
+        assert tracemalloc.get_traced_memory()[1] < 16 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_long_file_takes_no_more_memory_than_a_short_one(tmp_path: Path) -> None:
+    path = write(tmp_path / "long", (b"x" * 2000 + b"\n") * 10_000, packed=True)
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in stream_lines(path)) == 10_000
+        assert tracemalloc.get_traced_memory()[1] < 8 * lines.BLOCK
+    finally:
+        tracemalloc.stop()

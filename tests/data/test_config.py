@@ -1,0 +1,76 @@
+"""The data of a recipe: what may be said of it, and what is read."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.config import validate
+from regard.data.config import DataSpec, Direction
+from regard.data.records import Record
+from regard.errors import ConfigError
+
+FR_EN = {"kind": "tsv", "path": "fr-en.tsv", "languages": ["fr", "en"]}
+LABELLED = {"kind": "labelled", "path": "rated.tsv"}
+DE_EN = {"kind": "tsv", "path": "de-en.tsv", "languages": ["de", "en"]}
+
+
+def spec(**given: Any) -> DataSpec:
+    return validate(DataSpec, given, "recipe.yaml: data")
+
+
+def test_one_source_is_a_list_of_one() -> None:
+    assert spec(train=FR_EN) == spec(train=[FR_EN])
+    assert spec(train="grammar", dev="grammar").dev == spec(train="grammar").train
+
+
+def test_all_directions_that_are_offered_unless_some_are_named() -> None:
+    both = [Direction("fr", "en"), Direction("en", "fr")]
+    assert list(spec(train=FR_EN).ways) == both
+    assert list(spec(train=[FR_EN, FR_EN, DE_EN]).ways) == [*both, ("de", "en"), ("en", "de")]
+    assert spec(train=[FR_EN, DE_EN]).languages == ("fr", "en", "de")
+    assert list(spec(train=FR_EN, directions=["en-fr"]).ways) == both[1:]
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"train": []}, "train has no source"),
+        (
+            {"train": LABELLED, "dev": {**LABELLED, "columns": [0, 1, 2]}},
+            "as many texts, and up to dev there are sources with 1 and 2 beside the label",
+        ),
+        ({"train": FR_EN, "held_out": 0}, "nothing to score on: give dev"),
+        (
+            {"train": FR_EN, "directions": ["fr-de"]},
+            "no source offers the direction fr-de; there are: fr-en, en-fr",
+        ),
+        (
+            {"train": [FR_EN, DE_EN], "directions": ["fr-en"]},
+            "train has a source in de and en, and none of the directions is between them",
+        ),
+        (
+            {"train": FR_EN, "dev": {"kind": "text", "path": "a.txt"}},
+            "all sources must be of one shape, and up to dev there are: pair, text",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        spec(**given)
+
+
+def test_running_text_is_read_in_stretches_where_some_is_to_be_held_out(tmp_path: Path) -> None:
+    lines = [f"line {number} of a long book\n" for number in range(2000)]
+    (tmp_path / "book.txt").write_text("".join(lines))
+    source = {"kind": "text", "path": str(tmp_path / "book.txt")}
+    data = spec(train=source)
+    records = [each for each in data.read(data.train[0]) if isinstance(each, Record)]
+    assert "".join(record.texts[0] for record in records) == "".join(lines)
+    assert len(records) > 5
+    assert [record.ends for record in records] == [False] * (len(records) - 1) + [True]
+    for record in records:
+        assert record.texts[0].startswith(lines[record.place.line - 1])
+    assert sum(record.lines for record in records) == len(lines)
+    whole = spec(train=source, dev=source)
+    assert len(list(whole.read(whole.train[0]))) < len(records)

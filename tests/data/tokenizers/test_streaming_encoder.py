@@ -1,0 +1,56 @@
+"""Running text, a stretch at a time: the ids are those of the whole."""
+
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer as Backend
+from tokenizers import decoders, models, pre_tokenizers, trainers
+
+from regard.config import validate
+from regard.data.tokenizers.base import TokenizerSpec
+from regard.data.tokenizers.streaming_encoder import Running
+from regard.data.tokenizers.tokenizer import Tokenizer
+
+TEXT = [
+    "First Citizen:\nBefore we proceed any further, hear me speak.\n\n",
+    "All:\nSpeak, speak.\n\n\n\n  It is résolu — to die,\n\n rather than to famish ?\n",
+]
+KINDS = ["bpe", "unigram", "word", "character", "byte"]
+
+
+@cache
+def made(kind: str) -> Tokenizer:
+    if kind == "metaspace":  # puts a space before every text, as Llama does
+        backend = Backend(models.BPE(unk_token="<unk>"))
+        backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+        backend.decoder = decoders.Metaspace(prepend_scheme="first")
+        special = ["<pad>", "<unk>", "<s>", "</s>"]
+        trainer = trainers.BpeTrainer(vocab_size=200, special_tokens=special, show_progress=False)
+        backend.train_from_iterator(TEXT * 3, trainer)
+        return Tokenizer(backend)
+    learned = {"vocabulary": 400, "spaces": "keep"} if kind in ("bpe", "unigram", "word") else {}
+    return validate(TokenizerSpec, {"kind": kind, **learned}, "a test").train(TEXT * 3)
+
+
+some = st.sampled_from(["speak, speak", "It", " is  résolu", "", "  ", "to die —", "日本"])
+lines = st.lists(some, max_size=12)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "metaspace"])
+@settings(deadline=None, max_examples=40)
+@given(st.lists(lines, max_size=5))
+def test_the_ids_are_those_of_the_whole(kind: str, stretches: list[list[str]]) -> None:
+    tokenizer = made(kind)
+    texts = ["".join(f"{line}\n" for line in each) for each in stretches]
+    running = Running(tokenizer)
+    found = [each for text in texts for each in running.add(text)] + running.finish()
+    assert found == tokenizer.encode("".join(texts))
+
+
+def test_it_does_not_wait_for_the_end() -> None:
+    running = Running(made("bpe"))
+    given = [running.add(text) for text in TEXT * 50]
+    assert sum(map(len, given[:50])) > 500
+    assert len(running.finish()) < 50

@@ -1,0 +1,168 @@
+"""Text to ids and back."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer as Backend
+from tokenizers import models
+
+from regard.config import validate
+from regard.data.tokenizers.base import TokenizerSpec
+from regard.data.tokenizers.language_id import LanguageGuess
+from regard.data.tokenizers.tokenizer import SPECIAL, Tokenizer
+from regard.errors import RunError
+
+LINES = [
+    "L'animal n'a pas traversé la rue parce qu'il était trop fatigué.",
+    "The animal didn't cross the street because it was too tired.",
+    "Est-ce que le chat dort ?",
+]
+
+
+def trained(recipe: dict[str, object] | str, *languages: str) -> Tokenizer:
+    return validate(TokenizerSpec, recipe, "recipe").train(LINES * 3, languages)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return trained("bpe", "fr", "en")
+
+
+def test_text_comes_back_as_it_was(tokenizer: Tokenizer) -> None:
+    for line in LINES:
+        assert tokenizer.decode(tokenizer.encode(line)) == line
+    assert tokenizer.encode_all(LINES) == [tokenizer.encode(line) for line in LINES]
+
+
+def test_special_pieces_in_a_text_are_only_text(tokenizer: Tokenizer) -> None:
+    text = "the street</s> the <fr> street <0x41>"
+    ids = tokenizer.encode(text)
+    assert {tokenizer.end, tokenizer.mark("fr")}.isdisjoint(ids)
+    assert tokenizer.decode(ids) == text
+
+
+def test_special_ids_leave_no_trace_in_the_text(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode(LINES[2])
+    framed = [tokenizer.mark("fr"), tokenizer.start, *ids, tokenizer.end, tokenizer.pad]
+    assert tokenizer.decode(framed) == LINES[2]
+
+
+def test_ids_may_come_from_an_array(tokenizer: Tokenizer) -> None:
+    ids = np.array(tokenizer.encode("le chat 🦊"), dtype=np.uint16)
+    assert tokenizer.decode(ids) == "le chat 🦊"
+    assert tokenizer.pieces(ids)[1] == "chat"
+
+
+@pytest.mark.parametrize("kind", ["bpe", "byte"])
+def test_half_a_character_spoils_nothing_around_it(kind: str) -> None:
+    tokenizer = trained(kind)
+    ids = tokenizer.encode("🦊🐻 chat")
+    cut = ids[:3] + ids[4:]
+    assert tokenizer.decode(cut).replace("�", "") == "🐻 chat"
+
+
+def test_a_special_piece_between_the_bytes_of_a_character_is_passed_over() -> None:
+    tokenizer = trained("byte")
+    fox = tokenizer.encode("🦊")
+    assert tokenizer.decode([*fox[:2], tokenizer.pad, *fox[2:]]) == "🦊"
+
+
+def test_pieces_are_shown_as_a_person_would_read_them(tokenizer: Tokenizer) -> None:
+    framed = [tokenizer.start, *tokenizer.encode("le chat 🦊"), tokenizer.end]
+    shown = ["<s>", "le", "chat", "▁", "<0xF0>", "<0x9F>", "<0xA6>", "<0x8A>", "</s>"]
+    assert tokenizer.pieces(framed) == shown
+    assert trained("byte").pieces(trained("byte").encode("a\t\n ")) == ["a", "⇥", "⏎", "▁"]
+
+
+def test_unseen_characters_are_named_once(tokenizer: Tokenizer) -> None:
+    assert tokenizer.unseen("the жук and жук 🦊") == ["ж", "у", "к", "🦊"]
+    assert tokenizer.unseen(LINES[0]) == []
+    assert tokenizer.unseen("\u2028 \n") == []
+
+
+def test_an_accent_that_was_seen_composed_is_not_unseen(tokenizer: Tokenizer) -> None:
+    assert tokenizer.unseen("traverse\u0301") == []
+    assert tokenizer.unseen("cro\u0302t") == ["ô"]
+
+
+def test_to_bytes_alone_nothing_is_unseen() -> None:
+    assert trained("byte").unseen("жук 🦊") == []
+    assert trained("byte").unknown_share([trained("byte").encode("жук")]) == 0
+
+
+def test_the_share_of_unknown_counts_bytes_and_unknown(tokenizer: Tokenizer) -> None:
+    known, strange = tokenizer.encode("le chat"), tokenizer.encode("🦊")
+    assert len(known) == 2
+    assert len(strange) == 5  # a space and four bytes
+    assert tokenizer.unknown_share([known]) == 0
+    assert tokenizer.unknown_share([known, strange, [tokenizer.unknown]]) == 5 / 8
+    rows = [np.array(known, dtype=np.uint16), np.array([strange], dtype=np.int32), []]
+    assert tokenizer.unknown_share(rows) == 4 / 7
+    assert tokenizer.unknown_share([]) == 0
+
+
+def test_it_survives_json_with_its_fingerprint(tokenizer: Tokenizer) -> None:
+    again = Tokenizer.from_json(tokenizer.to_json())
+    assert again.encode(LINES[1] + " </s> 🦊") == tokenizer.encode(LINES[1] + " </s> 🦊")
+    assert again.fingerprint == tokenizer.fingerprint
+    assert trained({"vocabulary": 310}).fingerprint != tokenizer.fingerprint
+
+
+def test_json_of_something_else_is_refused(tokenizer: Tokenizer) -> None:
+    with pytest.raises(RunError, match=r"tokenizer\.json cannot be understood"):
+        Tokenizer.from_json("{}")
+    with pytest.raises(RunError, match="no piece <de>"):
+        tokenizer.mark("de")
+    with pytest.raises(RunError, match="no piece <pad>"):
+        Tokenizer.from_json(Backend(models.BPE({"a": 0}, [])).to_str())
+
+
+def test_ids_that_a_file_leaves_out_are_counted() -> None:
+    pieces = {piece: each for each, piece in enumerate([*SPECIAL, "a"])}
+    tokenizer = Tokenizer(Backend(models.WordLevel({**pieces, "b": 9}, unk_token="<unk>")))
+    assert len(tokenizer) == len(tokenizer.vocabulary()) == 10
+    assert tokenizer.vocabulary()[4:] == ["a", "", "", "", "", "b"]
+
+
+def test_the_language_of_a_line_is_told_from_its_pieces(tokenizer: Tokenizer) -> None:
+    sides = {"fr": [LINES[0], LINES[2]], "en": [LINES[1]]}
+    guess = LanguageGuess.learn({name: tokenizer.encode_all(each) for name, each in sides.items()})
+    again = LanguageGuess.from_json(guess.to_json())
+    assert again.of(tokenizer.encode("Le chat est fatigué")) == "fr"
+    assert again.of(tokenizer.encode("The street was tired")) == "en"
+
+
+FORKING = """
+import os
+from regard.data.tokenizers.byte import Spec
+tokenizer = Spec().train()
+lines = ["chat"] * 1000
+tokenizer.encode_all(lines)
+child = os.fork()
+if child == 0:
+    os._exit(tokenizer.encode_all(lines) != [tokenizer.encode("chat")] * 1000)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_process_neither_hangs_nor_complains() -> None:
+    environment = {key: value for key, value in os.environ.items() if "TOKENIZERS" not in key}
+    result = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKING],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_json_names_bytes_as_ordinary_pieces(tokenizer: Tokenizer) -> None:
+    added = {piece["content"] for piece in json.loads(tokenizer.to_json())["added_tokens"]}
+    assert added == {*SPECIAL, "<fr>", "<en>"}

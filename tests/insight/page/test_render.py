@@ -1,0 +1,727 @@
+"""The attention page, as a person meets it: in a browser, with mouse and keyboard."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlparse
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from selenium.webdriver import ActionChains, Chrome, Keys
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import WebDriverWait
+
+from regard.errors import OutputError
+from regard.insight.page import render
+from regard.insight.picture import HEAD_COLOURS, WEIGHT_ONE, Panel, Picture, film
+
+Show = Callable[..., Chrome]
+Emulate = Callable[..., None]
+Weights = npt.NDArray[np.float32]
+MakeAttention = Callable[..., Weights]
+
+# The page draws lines from this weight on, and says so.
+FAINTEST = 0.01
+
+
+# ------------------------------------------------------------ a person's eyes and hands
+
+
+def find(browser: Chrome, selector: str) -> WebElement:
+    return browser.find_element(By.CSS_SELECTOR, selector)
+
+
+def status(browser: Chrome) -> str:
+    return find(browser, "[data-status]").text
+
+
+def query(browser: Chrome, index: int) -> WebElement:
+    return find(browser, f'button[data-query="{index}"]')
+
+
+def key(browser: Chrome, index: int) -> WebElement:
+    return find(browser, f'button[data-key="{index}"]')
+
+
+def cell(browser: Chrome, row: int, column: int) -> WebElement:
+    return find(browser, f'td[data-query="{row}"][data-key="{column}"]')
+
+
+def head(browser: Chrome, index: int) -> WebElement:
+    return find(browser, f'button[data-head="{index}"]')
+
+
+def choose(browser: Chrome, kind: str, value: object) -> None:
+    find(browser, f'label[data-{kind}="{value}"]').click()
+
+
+def hover(browser: Chrome, element: WebElement) -> None:
+    ActionChains(browser).move_to_element(element).perform()
+
+
+def press(browser: Chrome, *keys: str) -> None:
+    ActionChains(browser).send_keys(*keys).perform()
+
+
+def focused(browser: Chrome) -> dict[str, str]:
+    found = browser.execute_script("return {...document.activeElement.dataset}")
+    assert isinstance(found, dict)
+    return found
+
+
+def tab_to(browser: Chrome, selector: str) -> None:
+    """Press Tab until something that matches has the focus."""
+    for _ in range(20):
+        press(browser, Keys.TAB)
+        if browser.execute_script("return document.activeElement.matches(arguments[0])", selector):
+            return
+    pytest.fail(f"Tab never reaches {selector}")
+
+
+def heat_map(browser: Chrome) -> npt.NDArray[np.float64]:
+    rows = browser.execute_script(
+        "return [...document.querySelectorAll('#map tbody tr')].map("
+        "row => [...row.querySelectorAll('td')].map(cell => Number(cell.dataset.weight)))"
+    )
+    return np.array(rows)
+
+
+def lines(browser: Chrome) -> dict[tuple[int, int, int], float]:
+    """Return the weight of each line drawn, by (head, query, key)."""
+    drawn = browser.execute_script(
+        "return [...document.querySelectorAll('#threads path')].map(({dataset: d}) => "
+        "[d.head, d.query, d.key, d.weight].map(Number))"
+    )
+    return {(int(h), int(q), int(k)): weight for h, q, k, weight in drawn}
+
+
+def sent(weights: Weights) -> npt.NDArray[np.float64]:
+    """The weights as a page gets them: in 16 bits."""
+    return np.round(weights.astype(np.float64) * WEIGHT_ONE) / WEIGHT_ONE
+
+
+def expected_lines(
+    weights: Weights,
+    heads: list[int],
+    queries: list[int] | None = None,
+    keys: list[int] | None = None,
+) -> dict[tuple[int, int, int], float]:
+    whole = sent(weights)
+    return {
+        (h, q, k): float(f"{whole[h, q, k]:.4f}")
+        for h in heads
+        for q in (range(weights.shape[1]) if queries is None else queries)
+        for k in (range(weights.shape[2]) if keys is None else keys)
+        if whole[h, q, k] >= FAINTEST
+    }
+
+
+def behind(browser: Chrome, word: WebElement) -> list[float]:
+    """Return what the coloured cells behind a word stand for, for each visible head."""
+    script = (
+        "return [...arguments[0].querySelectorAll('i:not([hidden])')].map(i => i.dataset.weight)"
+    )
+    return [float(value) for value in browser.execute_script(script, word)]
+
+
+def lit(browser: Chrome, side: str, light: str) -> set[int]:
+    found = browser.find_elements(By.CSS_SELECTOR, f'button[data-{side}][data-light="{light}"]')
+    return {int(word.get_attribute(f"data-{side}") or -1) for word in found}
+
+
+def address(browser: Chrome) -> dict[str, str]:
+    return {
+        name: values[0] for name, values in parse_qs(urlparse(browser.current_url).fragment).items()
+    }
+
+
+# ------------------------------------------------------------ what is shown
+
+
+def test_it_starts_with_the_encoders_last_layer_and_everything_in_sight(
+    show: Show, picture: Picture
+) -> None:
+    browser = show()
+    checked = browser.find_elements(By.CSS_SELECTOR, ".choice input:checked + span")
+    assert [choice.text for choice in checked] == [
+        "Both",
+        "Encoder self-attention",
+        "3",
+        "Mean of the selected heads",
+    ]
+    heads = browser.find_elements(By.CSS_SELECTOR, "#heads button")
+    assert [button.get_attribute("aria-pressed") for button in heads] == ["true"] * 4
+    assert find(browser, ".lines-card").is_displayed()
+    assert find(browser, ".map-card").is_displayed()
+    assert find(browser, "[data-source]").text == picture.source
+    assert find(browser, "[data-output]").text == picture.output
+    assert find(browser, "h1").text == "runs/demo"
+    weights = picture.panels[0].weights[2]
+    assert lines(browser) == expected_lines(weights, [0, 1, 2, 3])
+    assert not find(browser, "#needs").is_displayed()
+
+
+@pytest.mark.parametrize("name", ["encoder", "decoder", "cross"])
+def test_the_heat_map_holds_the_weights_of_every_layer_and_head(
+    show: Show, picture: Picture, name: str
+) -> None:
+    browser = show()
+    choose(browser, "panel", name)
+    weights = picture.panel(name).weights
+    for layer in range(weights.shape[0]):
+        choose(browser, "layer", layer)
+        for one in range(weights.shape[1]):
+            choose(browser, "map", one)
+            np.testing.assert_allclose(heat_map(browser), weights[layer, one], atol=6e-5)
+        choose(browser, "map", "mean")
+        np.testing.assert_allclose(heat_map(browser), weights[layer].mean(axis=0), atol=1.1e-4)
+
+
+def test_cells_show_two_decimals_and_the_mean_follows_the_selected_heads(
+    show: Show, picture: Picture
+) -> None:
+    browser = show()
+    head(browser, 1).click()
+    head(browser, 2).click()
+    mean = picture.panels[0].weights[2, [0, 3]].mean(axis=0)
+    np.testing.assert_allclose(heat_map(browser), mean, atol=1.1e-4)
+    assert float(cell(browser, 6, 1).text) == pytest.approx(mean[6, 1], abs=0.0051)
+    assert re.fullmatch(r"[01]\.\d\d", cell(browser, 6, 1).text)
+
+
+def test_the_status_line_reads_the_exact_value_of_a_cell(show: Show, picture: Picture) -> None:
+    browser = show()
+    choose(browser, "layer", 1)
+    choose(browser, "map", 2)
+    hover(browser, cell(browser, 6, 1))
+    value = sent(picture.panels[0].weights)[1, 2, 6, 1]
+    assert status(browser) == f"layer 2, head 3: “it” → “animal” {value:.4f}"
+    choose(browser, "map", "mean")
+    head(browser, 0).click()
+    hover(browser, cell(browser, 6, 1))
+    value = picture.panels[0].weights[1, 1:, 6, 1].mean()
+    said = re.fullmatch(
+        r"layer 2, mean of heads 2, 3, 4: “it” → “animal” (\d\.\d{4})", status(browser)
+    )
+    assert said is not None
+    assert float(said[1]) == pytest.approx(value, abs=1.1e-4)
+
+
+def test_cells_that_could_not_be_seen_are_hatched_not_zero(show: Show) -> None:
+    browser = show(address="#panel=decoder")
+    hatched, empty = (
+        browser.execute_script(
+            f"return [...document.querySelectorAll('td')].map(cell => {question})"
+        )
+        for question in ("'masked' in cell.dataset", "cell.textContent === ''")
+    )
+    later = np.triu(np.ones((7, 7), dtype=bool), k=1).ravel().tolist()
+    assert hatched == later
+    assert empty == later
+    assert "gradient" in cell(browser, 0, 1).value_of_css_property("background-image")
+    hover(browser, cell(browser, 0, 1))
+    assert status(browser).endswith("“<s>” → “L'” could not be seen")
+
+
+# ------------------------------------------------------------ words and lines
+
+
+def test_hovering_a_query_shows_its_lines_and_the_words_it_looks_at(
+    show: Show, picture: Picture
+) -> None:
+    browser = show()
+    weights = picture.panels[0].weights[2]
+    hover(browser, query(browser, 6))
+    assert lines(browser) == expected_lines(weights, [0, 1, 2, 3], queries=[6])
+    assert lit(browser, "query", "active") == {6}
+    assert lit(browser, "key", "seen") == set(np.flatnonzero(weights[:, 6].max(axis=0) >= 0.1))
+    for word in range(9):
+        shown = behind(browser, key(browser, word))
+        assert shown == pytest.approx(weights[:, 6, word].tolist(), abs=6e-5)
+    mean = weights[:, 6].mean(axis=0)
+    first = picture.panels[0].keys[int(mean.argmax())]
+    assert f"layer 3, mean of all 4 heads: “it” looks most at “{first}” 0." in status(browser)
+    hover(browser, find(browser, "h1"))
+    assert lines(browser) == expected_lines(weights, [0, 1, 2, 3])
+
+
+def test_hovering_a_key_shows_who_looks_at_it(show: Show, picture: Picture) -> None:
+    browser = show(address="#panel=cross&layer=1&heads=2,4")
+    weights = picture.panel("cross").weights[0]
+    hover(browser, key(browser, 1))
+    assert lines(browser) == expected_lines(weights, [1, 3], keys=[1])
+    assert lit(browser, "key", "active") == {1}
+    looking = set(np.flatnonzero(weights[[1, 3], :, 1].max(axis=0) >= 0.1))
+    assert lit(browser, "query", "seen") == looking
+    assert behind(browser, query(browser, 2)) == pytest.approx(weights[[1, 3], 2, 1], abs=6e-5)
+    first = picture.panel("cross").queries[int(weights[[1, 3], :, 1].mean(axis=0).argmax())]
+    assert f"“animal” is looked at most by “{first}” 0." in status(browser)
+
+
+def test_without_a_chosen_word_the_colours_behind_words_are_means(
+    show: Show, picture: Picture
+) -> None:
+    browser = show()
+    means = picture.panels[0].weights[2].mean(axis=1)
+    for word in range(9):
+        assert behind(browser, key(browser, word)) == pytest.approx(means[:, word], abs=1.1e-4)
+    opacity = browser.execute_script(
+        "return [...document.querySelectorAll('#keys i')].map(i => "
+        "Number(i.style.getPropertyValue('--weight')))"
+    )
+    assert max(opacity) == 1
+    assert int(np.argmax(opacity)) == int(np.argmax(means.T))
+
+
+def test_lines_have_their_heads_colour_and_grow_with_the_weight(show: Show) -> None:
+    browser = show()
+    drawn = browser.execute_script(
+        "return [...document.querySelectorAll('#threads path')].map(path => { "
+        "const s = getComputedStyle(path); return [Number(path.dataset.head), "
+        "Number(path.dataset.weight), s.stroke, parseFloat(s.strokeWidth), "
+        "parseFloat(s.strokeOpacity)] })"
+    )
+    drawn.sort(key=lambda line: line[1])
+    widths, opacities = [line[3] for line in drawn], [line[4] for line in drawn]
+    assert widths == sorted(widths)
+    assert opacities == sorted(opacities)
+    assert widths[-1] > 3 * widths[0]
+    for number, _, stroke, *_ in drawn:
+        red, green, blue = bytes.fromhex(HEAD_COLOURS[number][1:])
+        assert stroke == f"rgb({red}, {green}, {blue})"
+
+
+def test_lines_end_at_their_words(show: Show) -> None:
+    browser = show(address="#panel=cross&heads=1&pin=query-4")
+    for (_, q, k), _weight in lines(browser).items():
+        box = find(browser, f'path[data-query="{q}"][data-key="{k}"]').rect
+        middles = [
+            word.rect["y"] + word.rect["height"] / 2
+            for word in (query(browser, q), key(browser, k))
+        ]
+        half_row = query(browser, q).rect["height"] / 2
+        assert abs(box["y"] - min(middles)) < half_row
+        assert abs(box["y"] + box["height"] - max(middles)) < half_row
+
+
+def test_clicking_pins_a_word_and_the_other_side_makes_a_pair(show: Show, picture: Picture) -> None:
+    browser = show()
+    weights = picture.panels[0].weights[2]
+    query(browser, 6).click()
+    hover(browser, find(browser, "h1"))
+    assert lines(browser) == expected_lines(weights, [0, 1, 2, 3], queries=[6])
+    assert query(browser, 6).get_attribute("aria-pressed") == "true"
+    assert address(browser)["pin"] == "query-7"
+    hover(browser, key(browser, 1))
+    assert lines(browser) == expected_lines(weights, [0, 1, 2, 3], queries=[6], keys=[1])
+    values = ", ".join(f"head {h + 1} {sent(weights)[h, 6, 1]:.4f}" for h in range(4))
+    assert status(browser) == f"layer 3: “it” → “animal” {values}"
+    query(browser, 6).click()
+    hover(browser, find(browser, "h1"))
+    assert "pin" not in address(browser)
+    assert lines(browser) == expected_lines(weights, [0, 1, 2, 3])
+
+
+def test_what_the_model_says_after_each_word_is_shown(show: Show) -> None:
+    browser = show(address="#panel=decoder")
+    assert find(browser, 'button[data-query="1"] [data-predicts]').text == "says animal"
+    hover(browser, query(browser, 1))
+    assert status(browser).endswith("After “L'” the model says “animal”")
+    choose(browser, "panel", "encoder")
+    assert browser.find_elements(By.CSS_SELECTOR, "[data-predicts]") == []
+
+
+# ------------------------------------------------------------ heads
+
+
+def test_heads_are_switched_shown_alone_and_all_brought_back(show: Show, picture: Picture) -> None:
+    browser = show()
+    weights = picture.panels[0].weights[2]
+    head(browser, 1).click()
+    assert lines(browser) == expected_lines(weights, [0, 2, 3])
+    ActionChains(browser).double_click(head(browser, 2)).perform()
+    assert lines(browser) == expected_lines(weights, [2])
+    shift = ActionChains(browser).key_down(Keys.SHIFT).click(head(browser, 3)).key_up(Keys.SHIFT)
+    shift.perform()
+    assert lines(browser) == expected_lines(weights, [3])
+    assert address(browser)["heads"] == "4"
+    head(browser, 3).click()
+    assert lines(browser) == {}
+    assert find(browser, "[data-note]").text == "No head is selected."
+    assert cell(browser, 0, 0).text == ""
+    find(browser, "[data-all-heads]").click()
+    assert lines(browser) == expected_lines(weights, [0, 1, 2, 3])
+
+
+def test_changing_the_panel_keeps_what_still_exists(
+    show: Show, make_attention: MakeAttention
+) -> None:
+    words = ("a", "b", "c")
+    panels = (
+        Panel("big", "Big", words, words, make_attention(1, 4, 6, 3, 3)),
+        Panel("small", "Small", words, words, make_attention(2, 2, 2, 3, 3)),
+    )
+    browser = show(Picture("t", "", "abc", "", panels), "#panel=big&layer=4&heads=2,6&map=5")
+    choose(browser, "panel", "small")
+    kept = {"panel": "small", "layer": "2", "heads": "2", "map": "mean", "view": "both"}
+    assert address(browser) == kept
+    assert {line[0] for line in lines(browser)} == {1}
+
+
+# ------------------------------------------------------------ keyboard and screen reader
+
+
+def test_words_are_reached_and_pinned_by_keyboard(show: Show, picture: Picture) -> None:
+    browser = show()
+    weights = picture.panels[0].weights[2]
+    tab_to(browser, "button[data-query]")
+    assert focused(browser)["query"] == "0"
+    assert lines(browser) == expected_lines(weights, [0, 1, 2, 3], queries=[0])
+    assert query(browser, 0).value_of_css_property("outline-style") == "solid"
+    press(browser, Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+    assert focused(browser)["query"] == "2"
+    assert lines(browser) == expected_lines(weights, [0, 1, 2, 3], queries=[2])
+    press(browser, Keys.END)
+    assert focused(browser)["query"] == "8"
+    press(browser, Keys.ENTER)
+    assert address(browser)["pin"] == "query-9"
+    strongest = int(weights[:, 8].mean(axis=0).argmax())
+    press(browser, Keys.ARROW_RIGHT)
+    assert focused(browser)["key"] == str(strongest)
+    pair = expected_lines(weights, [0, 1, 2, 3], queries=[8], keys=[strongest])
+    assert lines(browser) == pair
+    press(browser, Keys.ESCAPE)
+    assert "pin" not in address(browser)
+    assert lines(browser) == expected_lines(weights, [0, 1, 2, 3], keys=[strongest])
+
+
+def test_the_heat_map_is_a_grid_that_arrow_keys_walk(show: Show, picture: Picture) -> None:
+    browser = show(address="#panel=cross&map=2")
+    weights = sent(picture.panel("cross").weights[1, 1])
+    tab_to(browser, "td")
+    press(browser, Keys.ARROW_DOWN, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    assert status(browser) == f"layer 2, head 2: “L'” → “did” {weights[1, 2]:.4f}"
+    press(browser, Keys.END)
+    assert (focused(browser)["query"], focused(browser)["key"]) == ("1", "8")
+    press(browser, Keys.ARROW_RIGHT)
+    assert focused(browser)["key"] == "8"
+    press(browser, Keys.HOME, Keys.ARROW_UP, Keys.ARROW_UP)
+    assert (focused(browser)["query"], focused(browser)["key"]) == ("0", "0")
+    ActionChains(browser).key_down(Keys.CONTROL).send_keys(Keys.END).key_up(Keys.CONTROL).perform()
+    assert status(browser) == f"layer 2, head 2: “traversé” → “tired” {weights[6, 8]:.4f}"
+
+
+def test_heads_and_layers_are_chosen_by_keyboard(show: Show) -> None:
+    browser = show()
+    tab_to(browser, '[name="panel"]')
+    press(browser, Keys.ARROW_RIGHT)
+    assert address(browser)["panel"] == "decoder"
+    press(browser, Keys.TAB, Keys.ARROW_LEFT)
+    assert address(browser)["layer"] == "1"
+    press(browser, Keys.TAB, Keys.ARROW_RIGHT, Keys.SPACE)
+    assert address(browser)["heads"] == "1,3,4"
+    ActionChains(browser).key_down(Keys.SHIFT).send_keys(Keys.ENTER).key_up(Keys.SHIFT).perform()
+    assert address(browser)["heads"] == "2"
+
+
+def test_a_screen_reader_is_told_what_things_are(show: Show) -> None:
+    browser = show(address="#panel=decoder&pin=query-3")
+    assert find(browser, "#map").aria_role == "grid"
+    assert find(browser, "#map").accessible_name == "Heat map, layer 2, mean of all 4 heads"
+    assert cell(browser, 2, 1).aria_role == "gridcell"
+    assert cell(browser, 0, 1).accessible_name == "could not be seen"
+    assert find(browser, 'th[scope="row"][data-query="2"]').aria_role == "rowheader"
+    assert find(browser, 'th[scope="col"][data-key="1"]').aria_role == "columnheader"
+    assert head(browser, 0).accessible_name == "Head 1"
+    assert find(browser, 'label[data-layer="0"] input').aria_role == "radio"
+    assert query(browser, 2).accessible_name == "animal, word 3 of 7; then the model says n'"
+    assert query(browser, 2).get_attribute("aria-pressed") == "true"
+    assert find(browser, "[data-status]").get_attribute("aria-live") == "polite"
+    assert find(browser, "#threads").get_attribute("aria-hidden") == "true"
+
+
+# ------------------------------------------------------------ address
+
+
+def test_a_reload_keeps_what_is_seen(show: Show, picture: Picture) -> None:
+    browser = show()
+    choose(browser, "panel", "cross")
+    choose(browser, "layer", 0)
+    head(browser, 3).click()
+    choose(browser, "map", 1)
+    key(browser, 5).click()
+    choose(browser, "view", "lines")
+    before = address(browser)
+    assert before == {
+        "panel": "cross",
+        "layer": "1",
+        "heads": "1,2,3",
+        "map": "2",
+        "view": "lines",
+        "pin": "key-6",
+    }
+    browser.refresh()
+    assert address(browser) == before
+    weights = picture.panel("cross").weights[0]
+    assert lines(browser) == expected_lines(weights, [0, 1, 2], keys=[5])
+    assert not find(browser, ".map-card").is_displayed()
+    choose(browser, "view", "map")
+    assert not find(browser, ".lines-card").is_displayed()
+    np.testing.assert_allclose(heat_map(browser), weights[1], atol=6e-5)
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    ["#panel=none&layer=99&heads=x,7&map=-1&view=toString&pin=query-900", "#%%%", "#pin=key-0"],
+)
+def test_an_address_with_nonsense_still_opens(show: Show, nonsense: str) -> None:
+    browser = show(address=nonsense)
+    assert find(browser, 'label[data-panel="encoder"] input').is_selected()
+    assert find(browser, 'label[data-layer="2"] input').is_selected()
+    assert heat_map(browser).shape == (9, 9)
+    assert lit(browser, "query", "active") == set()
+
+
+def test_an_edited_address_is_followed(show: Show, picture: Picture) -> None:
+    browser = show()
+    browser.execute_script("location.hash = '#panel=decoder&layer=1&map=4'")
+    weights = picture.panel("decoder").weights[0, 3]
+    np.testing.assert_allclose(heat_map(browser), weights, atol=6e-5)
+
+
+# ------------------------------------------------------------ hostile and unusual pictures
+
+
+def test_hostile_text_is_only_text(show: Show, make_attention: MakeAttention) -> None:
+    attack = "</script><img src=x onerror=\"document.title='owned'\">"
+    words = (attack, "\"'><b>", "<!-- <script>", "🙂👩‍👩‍👧", "שלום", "{{script}}", "\u2028", "a\nb")
+    weights = make_attention(8, 1, 2, len(words), len(words))
+    panel = Panel(attack, attack, words, words, weights, predicts=words)
+    browser = show(Picture(attack, attack, attack + " {{picture}} 🙂", attack, (panel,)))
+    assert find(browser, "h1").text == attack
+    assert find(browser, "[data-source]").text == attack + " {{picture}} 🙂"
+    assert find(browser, "#panels .choice span").text == attack
+    shown = [word.text for word in browser.find_elements(By.CSS_SELECTOR, "#keys .word")]
+    assert shown == [*words[:6], "␣", "a↵b"]
+    hover(browser, query(browser, 0))
+    assert f"“{attack}” looks most at" in status(browser)
+    assert browser.find_elements(By.TAG_NAME, "img") == []
+    assert browser.title == f"{attack} · attention"
+    query(browser, 0).click()
+    browser.refresh()
+    assert lit(browser, "query", "active") == {0}
+
+
+def test_a_word_that_sees_nothing_has_no_lines(show: Show, make_attention: MakeAttention) -> None:
+    weights = make_attention(9, 2, 3, 4, 4)
+    weights[:, :, 2] = 0
+    words = ("a", "b", "padding", "d")
+    browser = show(Picture("t", "", "", "", (Panel("p", "Panel", words, words, weights),)))
+    assert not find(browser, "[data-output]").is_displayed()
+    assert {line[1] for line in lines(browser)} == {0, 1, 3}
+    hover(browser, query(browser, 2))
+    assert lines(browser) == {}
+    assert status(browser) == "layer 2, mean of all 3 heads: “padding” looks at nothing"
+    assert [cell(browser, 2, k).text for k in range(4)] == [""] * 4
+    tab_to(browser, "button[data-query]")
+    press(browser, Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ARROW_RIGHT)
+    assert focused(browser)["key"] == "0"
+
+
+@pytest.mark.parametrize("words", [(), ("alone",)])
+def test_the_smallest_pictures_open(show: Show, words: tuple[str, ...]) -> None:
+    weights = np.ones((1, 1, len(words), len(words)), dtype=np.float32)
+    browser = show(Picture("t", "", "", "", (Panel("p", "Panel", words, words, weights),)))
+    assert len(lines(browser)) == len(words)
+    assert status(browser) == "layer 1, head 1. Point at a word or a cell."
+
+
+def test_a_picture_without_panels_says_so(show: Show) -> None:
+    browser = show(Picture("t", "", "read", "", ()))
+    assert "no attention to show" in find(browser, "main").text
+
+
+def test_of_long_sentences_it_is_said_what_is_left_out(
+    show: Show, make_attention: MakeAttention
+) -> None:
+    words = tuple(f"word{i}" for i in range(40))
+    weights = make_attention(10, 2, 8, 40, 40)
+    browser = show(Picture("t", "", "", "", (Panel("p", "Panel", words, words, weights),)))
+    browser.execute_script("document.querySelector('label[data-layer=\"0\"] input').click()")
+    drawn = lines(browser)
+    whole = sent(weights[0])
+    left = int((whole > 0).sum()) - len(drawn)
+    assert min(drawn.values()) >= np.sort(whole.ravel())[-len(drawn)] - 6e-5
+    assert (
+        f"{left} lines are too faint to draw (weight below 0." in find(browser, "[data-note]").text
+    )
+    np.testing.assert_allclose(heat_map(browser), weights[0].mean(axis=0), atol=1.1e-4)
+    hover(browser, query(browser, 3))
+    assert lines(browser) == expected_lines(weights[0], list(range(8)), queries=[3])
+
+
+# ------------------------------------------------------------ network and scripts
+
+
+def test_nothing_is_asked_of_any_network(show: Show) -> None:
+    browser = show()
+    assert browser.execute_script("return performance.getEntriesByType('resource').length") == 0
+    refused = browser.execute_async_script(
+        "const done = arguments[0], seen = []; "
+        "addEventListener('securitypolicyviolation', ({effectiveDirective}) => { "
+        "  seen.push(effectiveDirective); if (seen.length === 3) done(seen.sort()); }); "
+        "document.body.append(Object.assign(new Image(), {src: 'http://127.0.0.1:9/x.png'})); "
+        "const code = document.createElement('script'); code.textContent = 'document.title = 1'; "
+        "document.body.append(code); fetch('http://127.0.0.1:9/').catch(() => {});"
+    )
+    assert refused == ["connect-src", "img-src", "script-src-elem"]
+    assert browser.title == "runs/demo · attention"
+    # These refusals are what the console had to complain about.
+    assert len(browser.get_log("browser")) >= 3  # type: ignore[no-untyped-call]
+
+
+def test_without_scripts_the_page_says_what_it_needs(show: Show) -> None:
+    browser = show()
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        browser.refresh()
+        shown = browser.execute_cdp_cmd("DOM.getDocument", {})
+        found = browser.execute_cdp_cmd(
+            "DOM.querySelector", {"nodeId": shown["root"]["nodeId"], "selector": "#needs"}
+        )
+        text = browser.execute_cdp_cmd("DOM.getOuterHTML", {"nodeId": found["nodeId"]})
+        # Only something that is laid out has a box.
+        assert browser.execute_cdp_cmd("DOM.getBoxModel", {"nodeId": found["nodeId"]})
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    assert "Please allow JavaScript" in text["outerHTML"]
+
+
+# ------------------------------------------------------------ screens and colours
+
+
+@pytest.mark.parametrize("name", ["encoder", "decoder", "cross"])
+def test_at_phone_width_only_the_heat_map_scrolls(
+    show: Show, browser: Chrome, emulated: Emulate, make_attention: MakeAttention, name: str
+) -> None:
+    words = tuple(["incomprehensibilities", "a", "because", "straßenbahnhaltestelle"] * 5)
+    weights = make_attention(11, 12, 12, 20, 20)
+    titles = {"encoder": "Encoder self-attention", "decoder": "Decoder", "cross": "Cross"}
+    panels = tuple(Panel(n, t, words, words, weights, words) for n, t in titles.items())
+    emulated(browser, 360, 740)
+    show(Picture("runs/" + "long" * 30, "", "x" * 400, "y", panels))
+    choose(browser, "panel", name)
+    width = "return [document.documentElement.scrollWidth, document.body.scrollWidth]"
+    assert max(browser.execute_script(width)) <= 360
+    box = "const b = document.getElementById('scroll'); return [b.scrollWidth, b.clientWidth]"
+    inside, outside = browser.execute_script(box)
+    assert inside > 800 > 360 > outside
+    # A cell far to the right can be reached, and the headings stay.
+    browser.execute_script("arguments[0].focus()", cell(browser, 0, 19))
+    heading = find(browser, 'th[scope="row"][data-query="0"]').rect
+    assert 0 <= heading["x"] < 60
+    assert cell(browser, 0, 19).rect["x"] < 360
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_is_readable_on_every_heads_strongest_colour(
+    show: Show, hands: Any, browser: Chrome, emulated: Emulate, scheme: str
+) -> None:
+    # Without transitions, a colour read at once is the final one.
+    emulated(browser, scheme=scheme, motion="reduce")
+    weights = np.ones((1, 10, 1, 1), dtype=np.float32)
+    show(Picture("t", "c", "s", "o", (Panel("p", "P", ("a",), ("b",), weights),)))
+    _, behind_page = hands.colours("body")
+    assert (sum(behind_page[:3]) < 200) == (scheme == "dark")
+    chosen = ".choice input:checked + span"
+    for selector in ("h1", ".caption", ".explain", ".status", "tbody th", chosen):
+        assert hands.contrast(selector) >= 4.5, selector
+    for one in range(10):
+        choose(browser, "map", one)
+        square, cell_behind_word = f'button[data-head="{one}"]', f'#keys i[data-head="{one}"]'
+        for selector in ("td", square, cell_behind_word):
+            assert hands.contrast(selector) >= 4.5, (selector, HEAD_COLOURS[one])
+
+
+def test_the_colours_follow_the_system_until_the_button_is_used(
+    show: Show, emulated: Emulate
+) -> None:
+    browser = show()
+
+    def background() -> str:
+        return find(browser, "body").value_of_css_property("background-color")
+
+    light = background()
+    emulated(browser, scheme="dark")
+    # The browser tells the page with its next frame.
+    WebDriverWait(browser, 5).until(lambda _: background() != light)
+    assert "theme" not in address(browser)
+    find(browser, "[data-theme-toggle]").click()
+    assert background() == light
+    browser.refresh()
+    assert background() == light
+
+
+def test_nothing_moves_for_those_who_asked_for_that(show: Show, emulated: Emulate) -> None:
+    browser = show()
+    duration = "return getComputedStyle(document.querySelector('.pill')).transitionDuration"
+    assert browser.execute_script(duration) != "0s"
+    emulated(browser, motion="reduce")
+    assert browser.execute_script(duration) == "0s"
+
+
+# ------------------------------------------------------------ data and file
+
+
+def test_the_embedded_picture_is_the_picture(picture: Picture) -> None:
+    html = render.render(picture)
+    block = re.search(r'<script type="application/json" id="film-data">(.*?)</script>', html, re.S)
+    assert block is not None
+    assert "<" not in block[1]
+    assert json.loads(block[1]) == film(picture).to_json()
+    weights = picture.to_json()["panels"][0]["weights"]
+    assert (weights["type"], weights["shape"]) == ("u16", [3, 4, 9, 9])
+    whole = np.frombuffer(base64.b64decode(weights["data"]), dtype="<u2").reshape(3, 4, 9, 9)
+    np.testing.assert_allclose(whole / WEIGHT_ONE, picture.panels[0].weights, atol=8e-6)
+
+
+def test_wrong_pictures_are_refused_when_made() -> None:
+    good = np.full((1, 1, 2, 2), 0.5, dtype=np.float32)
+    words = ("a", "b")
+    with pytest.raises(ValueError, match="3 keys"):
+        Panel("p", "P", words, ("a", "b", "c"), good)
+    with pytest.raises(ValueError, match="at least one layer"):
+        Panel("p", "P", words, words, good[:0])
+    with pytest.raises(ValueError, match="finite"):
+        Panel("p", "P", words, words, good * np.float32("nan"))
+    with pytest.raises(ValueError, match="1 entries for 2 words"):
+        Panel("p", "P", words, words, good, ("x",))
+    panel = Panel("p", "P", words, words, good)
+    with pytest.raises(ValueError, match="names of their own"):
+        Picture("t", "", "", "", (panel, panel))
+
+
+def test_a_page_is_written_whole_or_not_at_all(picture: Picture, tmp_path: Path) -> None:
+    target = tmp_path / "attention.html"
+    target.write_text("the old page")
+    render.write(picture, target)
+    assert target.read_text(encoding="utf-8") == render.render(picture)
+    assert [path.name for path in tmp_path.iterdir()] == ["attention.html"]
+    with pytest.raises(OutputError, match="nowhere"):
+        render.write(picture, tmp_path / "nowhere" / "attention.html")
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(OutputError, match="taken"):
+        render.write(picture, tmp_path / "taken")
+    assert {path.name for path in tmp_path.iterdir()} == {"attention.html", "taken"}
+
+
+def test_text_that_is_not_unicode_does_not_stop_the_page(tmp_path: Path) -> None:
+    render.write(Picture("half of \ud83d", "", "", "", ()), tmp_path / "page.html")
+    assert "half of ?" in (tmp_path / "page.html").read_text(encoding="utf-8")

@@ -1,0 +1,187 @@
+"""Word windows: exact reach, exact caches, and the same numbers as torch's convolution."""
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from regard.errors import ConfigError
+from regard.models.base import ModelSpec
+
+V, D = 30, 16
+WRITES, LABELS = "continue text", "classify"
+
+
+def spec(does: str, **changes: Any) -> Any:
+    given = {"kind": "word-window", "does": does, "dim": D, "layers": 2, "window": 3, "dropout": 0}
+    return ModelSpec.model_validate({**given, **changes})
+
+
+def build(does: str, **changes: Any) -> Any:
+    torch.manual_seed(5)
+    return spec(does, **changes).build(V).eval()
+
+
+def words(rows: int, length: int) -> Tensor:
+    return torch.randint(0, V, (rows, length), generator=torch.Generator().manual_seed(length))
+
+
+def support(states: Tensor, vectors: Tensor) -> Tensor:
+    """(T, T): does what is made of word i depend on word j?"""
+    rows = [
+        torch.autograd.grad(each.square().sum(), vectors, retain_graph=True)[0][0].any(-1)
+        for each in states[0]
+    ]
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize(("layers", "window"), [(1, 2), (1, 5), (2, 3), (3, 2), (4, 3)])
+def test_a_causal_stack_reaches_exactly_layers_times_window_less_one_back(
+    layers: int, window: int
+) -> None:
+    model, settings = (make(WRITES, layers=layers, window=window) for make in (build, spec))
+    assert settings.reach == layers * (window - 1)
+    vectors = torch.randn(1, 14, D, requires_grad=True)
+    model.decoder.embedding.tokens.forward = lambda _: vectors
+    place = torch.arange(14)
+    back = place[:, None] - place
+    wanted = (back >= 0) & (back <= settings.reach)
+    assert torch.equal(support(model.states(words(1, 14)), vectors), wanted)
+
+
+@pytest.mark.parametrize(("layers", "window"), [(1, 3), (2, 3), (1, 7), (2, 5)])
+def test_a_centred_stack_reaches_exactly_half_of_that_either_side(layers: int, window: int) -> None:
+    model, settings = (make(LABELS, layers=layers, window=window) for make in (build, spec))
+    assert settings.reach == layers * (window - 1) // 2
+    vectors = torch.randn(1, 14, D, requires_grad=True)
+    model.encoder.embedding.tokens.forward = lambda _: vectors
+    place = torch.arange(14)
+    wanted = (place[:, None] - place).abs() <= settings.reach
+    assert torch.equal(support(model.encoder(words(1, 14)), vectors), wanted)
+
+
+def written_out(words: list[Tensor], linear: nn.Linear, near: range) -> list[Tensor]:
+    """One layer without its norm, word by word and place by place."""
+    weight = linear.weight.view(2 * D, len(near), D)
+    answers = []
+    for at in range(len(words)):
+        total = linear.bias.clone()
+        for tap, offset in enumerate(near):
+            if 0 <= at + offset < len(words):
+                total = total + weight[:, tap] @ words[at + offset]
+        answers.append(total[:D] * torch.sigmoid(total[D:]))
+    return answers
+
+
+@pytest.mark.parametrize("does", [WRITES, LABELS])
+def test_a_layer_equals_the_sum_written_out_and_torchs_convolution(does: str) -> None:
+    from regard.attention.masks import look_around, look_back
+    from regard.layers.decoder import Sight
+
+    model, x = build(does, window=5), torch.randn(2, 9, D)
+    here = torch.device("cpu")
+    if does == WRITES:
+        block, near, pad = model.decoder.blocks[0], range(-4, 1), (4, 0)
+        ours = block(x, Sight(None, look_back(0, 9, here)), None)[0]
+    else:
+        block, near, pad = model.encoder.blocks[0], range(-2, 3), (2, 2)
+        ours = block(x, look_around(9, here))
+    normed, linear = F.layer_norm(x, (D,)), block.window.map
+    plainly = [torch.stack(written_out(list(row), linear, near)) for row in normed]
+    assert torch.allclose(ours, x + torch.stack(plainly), atol=1e-5)
+    kernel = linear.weight.view(2 * D, 5, D).transpose(1, 2)
+    theirs = F.glu(F.conv1d(F.pad(normed.transpose(1, 2), pad), kernel, linear.bias), dim=1)
+    assert torch.allclose(ours, x + theirs.transpose(1, 2), atol=1e-5)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    window=st.integers(2, 6), cuts=st.lists(st.integers(1, 4), min_size=1, max_size=4), at=st.data()
+)
+def test_steps_extensions_cuts_and_new_orders_equal_the_whole(
+    window: int, cuts: list[int], at: st.DataObject
+) -> None:
+    model, ids = build(WRITES, window=window), words(3, 1 + sum(cuts))
+    with torch.no_grad():
+        whole = model(ids)
+        logits, state = model.step(ids[:, 0], model.start())
+        assert torch.allclose(logits, whole[:, 0], atol=1e-5)
+        for new in cuts:
+            begin = state.length
+            logits, state = model.extend(ids[:, begin : begin + new], state)
+            assert torch.allclose(logits, whole[:, begin : begin + new], atol=1e-5)
+        kept = at.draw(st.integers(0, state.length - 1))
+        order = torch.tensor(at.draw(st.lists(st.integers(0, 2), min_size=1, max_size=4)))
+        back = state.reorder(order).cut(kept)
+        assert back.length == kept
+        again, back = model.step(ids[order, kept], back)
+        assert torch.allclose(again, whole[order, kept], atol=1e-5)
+        assert back.length == kept + 1
+
+
+def test_documents_of_a_row_do_not_see_each_other() -> None:
+    model, ids = build(WRITES, window=4), words(2, 11)
+    documents = torch.tensor([[0] * 3 + [1] + [2] * 7, [4] * 6 + [5] * 5])
+    packed = model(ids, documents)
+    alone = [
+        torch.cat([model(row[its == each][None])[0] for each in its.unique()])
+        for row, its in zip(ids, documents, strict=True)
+    ]
+    assert torch.allclose(packed, torch.stack(alone), atol=1e-5)
+    assert not torch.allclose(packed, model(ids), atol=1e-3)
+
+
+@settings(max_examples=15, deadline=None)
+@given(lengths=st.lists(st.integers(1, 9), min_size=2, max_size=4), extra=st.integers(0, 5))
+def test_padding_and_company_change_nothing(lengths: list[int], extra: int) -> None:
+    model = build(LABELS, window=5)
+    longest = max(lengths) + extra
+    ids = words(len(lengths), longest)
+    real = torch.arange(longest) < torch.tensor(lengths)[:, None]
+    together = model(ids, real)
+    for row, length in enumerate(lengths):
+        one = ids[row : row + 1, :length]
+        assert torch.allclose(together[row], model(one, real[row : row + 1, :length])[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("does", [WRITES, LABELS])
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+def test_gradients_reach_every_parameter(does: str, norm: str) -> None:
+    model, ids = build(does, norm=norm), torch.arange(V).view(2, 15)
+    logits = model(ids) if does == WRITES else model(ids, torch.ones(2, 15, dtype=torch.bool))
+    (logits * torch.randn_like(logits)).sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.any(), name
+
+
+def test_what_is_in_reach_is_learned_and_what_is_not_is_not() -> None:
+    """Say again the word of two places ago: one layer of two words cannot, two layers can."""
+
+    def error(layers: int) -> float:
+        model = build(WRITES, layers=layers, window=2, dim=32).train()
+        optimiser = torch.optim.AdamW(model.parameters(), 0.01)
+        draw = torch.Generator().manual_seed(1)
+        for _ in range(150):
+            ids = torch.randint(0, V, (16, 16), generator=draw)
+            logits = model(ids)[:, 2:]
+            loss = F.cross_entropy(logits.flatten(0, 1), ids[:, :-2].flatten())
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+        return float((logits.argmax(-1) != ids[:, :-2]).float().mean())
+
+    assert error(layers=2) < 0.05
+    assert error(layers=1) > 0.5
+
+
+def test_a_window_around_a_word_is_odd_and_the_job_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"model: window: .* choose 3 or 5, not 4, to classify"):
+        spec(WRITES, window=4).meant_for(LABELS)
+    untold = ModelSpec.model_validate({"kind": "word-window"})
+    with pytest.raises(ConfigError, match="must be told what for"):
+        untold.build(V)

@@ -1,0 +1,205 @@
+"""The recurrent models: what must hold of every cell and every score."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard.config import kinds
+from regard.errors import ConfigError
+from regard.models.base import ModelSpec
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.language_model import LanguageModel
+
+CELLS = kinds("regard.layers.recurrent")
+SCORES = kinds("regard.attention.scores")
+V, D = 11, 8
+
+each_cell = pytest.mark.parametrize("cell", CELLS)
+each_score = pytest.mark.parametrize("score", SCORES)
+each_depth = pytest.mark.parametrize("layers", [1, 2])
+
+
+def build(does: str, **settings: object) -> nn.Module:
+    torch.manual_seed(0)
+    given = {"kind": "recurrent", "does": does, "dim": D, "dropout": 0.0, **settings}
+    return ModelSpec.model_validate(given).build(V).eval()
+
+
+def translator(**settings: object) -> EncoderDecoder:
+    model = build("translate", **settings)
+    assert isinstance(model, EncoderDecoder)
+    return model
+
+
+def writer(**settings: object) -> LanguageModel:
+    model = build("continue text", **settings)
+    assert isinstance(model, LanguageModel)
+    return model
+
+
+def a_source() -> tuple[Tensor, Tensor]:
+    """Rows of 5, 3 and 1 words."""
+    torch.manual_seed(1)
+    return torch.randint(V, (3, 5)), torch.arange(5) < torch.tensor([[5], [3], [1]])
+
+
+def some_words(length: int = 6) -> Tensor:
+    torch.manual_seed(2)
+    return torch.randint(V, (3, length))
+
+
+def check_steps(model: nn.Module, start, whole: Tensor, words: Tensor) -> None:
+    """Word by word, in parts, gone back from, and in another order: always the same logits."""
+    state = start
+    for at in range(words.size(1)):
+        logits, state = model.step(words[:, at], state)
+        torch.testing.assert_close(logits, whole[:, at], atol=1e-5, rtol=1e-5)
+    assert state.length == words.size(1)
+
+    first, early = model.extend(words[:, :2], start)
+    rest, late = model.extend(words[:, 2:], early)
+    torch.testing.assert_close(torch.cat([first, rest], 1), whole, atol=1e-5, rtol=1e-5)
+
+    for length in (0, 1, 3):
+        again, _ = model.extend(words[:, length:], late.cut(length))
+        torch.testing.assert_close(again, whole[:, length:], atol=1e-5, rtol=1e-5)
+
+    rows = torch.tensor([2, 0, 0])
+    moved, state = model.extend(words[rows, 2:], early.reorder(rows))
+    torch.testing.assert_close(moved, whole[rows, 2:], atol=1e-5, rtol=1e-5)
+    again, _ = model.extend(words[rows, 1:], state.cut(1))
+    torch.testing.assert_close(again, whole[rows, 1:], atol=1e-5, rtol=1e-5)
+
+
+@each_cell
+@each_score
+@each_depth
+def test_a_translator_decodes_as_it_was_taught(cell, score, layers):
+    model, words = translator(cell=cell, score=score, layers=layers), some_words()
+    source = a_source()
+    with torch.no_grad():
+        check_steps(model, model.start(*source), model(*source, words), words)
+
+
+@each_cell
+@each_depth
+def test_a_writer_decodes_as_it_was_taught(cell, layers):
+    model, words = writer(cell=cell, layers=layers), some_words()
+    with torch.no_grad():
+        check_steps(model, model.start(), model(words), words)
+
+
+@each_cell
+@each_score
+def test_padding_and_company_change_nothing(cell, score):
+    model, words = translator(cell=cell, score=score, layers=2), some_words()
+    source, padding = a_source()
+    with torch.no_grad():
+        together = model(source, padding, words)
+        refilled = model(torch.where(padding, source, (source + 1) % V), padding, words)
+        torch.testing.assert_close(refilled, together, atol=0, rtol=0)
+        for row in range(3):
+            real = padding[row]
+            alone = model(
+                source[row : row + 1, real], padding[row : row + 1, real], words[row][None]
+            )
+            torch.testing.assert_close(alone[0], together[row], atol=1e-5, rtol=1e-5)
+
+
+@each_cell
+def test_padding_changes_nothing_in_a_class(cell):
+    model = build("classify", cell=cell, layers=2, classes=3)
+    source, padding = a_source()
+    with torch.no_grad():
+        together = model(source, padding)
+        assert together.shape == (3, 3)
+        for row in range(3):
+            real = padding[row]
+            alone = model(source[row : row + 1, real], padding[row : row + 1, real])
+            torch.testing.assert_close(alone[0], together[row], atol=1e-5, rtol=1e-5)
+
+
+@each_score
+def test_no_word_sees_those_after_it(score):
+    model, words = translator(score=score, layers=2), some_words()
+    source, other = a_source(), words.clone()
+    other[:, 3] = (other[:, 3] + 1) % V
+    with torch.no_grad():
+        one, two = model(*source, words), model(*source, other)
+        assert torch.equal(one[:, :3], two[:, :3])
+        assert not torch.allclose(one[:, 3:], two[:, 3:])
+        model = writer(layers=2)
+        one, two = model(words), model(other)
+        assert torch.equal(one[:, :3], two[:, :3])
+        assert not torch.allclose(one[:, 3:], two[:, 3:])
+
+
+@each_cell
+@each_depth
+def test_a_document_is_read_as_if_it_were_alone(cell, layers):
+    model, words = writer(cell=cell, layers=layers), some_words(7)
+    documents = torch.tensor([[0, 0, 0, 1, 1, 1, 1], [4, 4, 4, 5, 5, 5, 5], [7, 7, 7, 9, 9, 9, 9]])
+    with torch.no_grad():
+        alone = torch.cat([model(words[:, :3]), model(words[:, 3:])], dim=1)
+        torch.testing.assert_close(model(words, documents), alone, atol=1e-5, rtol=1e-5)
+        assert not torch.allclose(model(words), alone, atol=1e-3)
+
+
+@each_cell
+@each_score
+def test_gradients_reach_every_parameter(cell, score):
+    models = (
+        (translator(cell=cell, score=score, layers=2, tie=False), (*a_source(), some_words())),
+        (writer(cell=cell, layers=2), (some_words(),)),
+        (build("classify", cell=cell, layers=2), a_source()),
+    )
+    for model, inputs in models:
+        model(*inputs).square().sum().backward()
+        without = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
+        assert not without
+
+
+def test_what_is_tied_is_one():
+    tied, free = translator(), translator(tie=False)
+    assert tied.output.weight is tied.decoder.embedding.tokens.weight
+    assert tied.encoder.embedding.tokens is tied.decoder.embedding.tokens
+    assert free.output.weight is not free.decoder.embedding.tokens.weight
+
+
+def test_without_attention_no_source_is_looked_at():
+    model = translator(score="none")
+    assert model.decoder.blocks[0].cross is None
+    assert model.start(*a_source()).source is None
+
+
+def test_it_must_be_told_what_for():
+    with pytest.raises(ConfigError, match=r"model\.does: a recurrent must be told what for"):
+        ModelSpec.model_validate({"kind": "recurrent"}).build(V)
+
+
+def reversed_words(rows: int, length: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Source, what is written (after 0) and what is to be: the source backwards."""
+    torch.manual_seed(seed)
+    source = torch.randint(1, V, (rows, length))
+    wanted = source.flip(1)
+    return source, torch.cat([torch.zeros_like(wanted[:, :1]), wanted[:, :-1]], 1), wanted
+
+
+def test_a_reverse_task_is_learned():
+    torch.manual_seed(0)
+    spec = {"kind": "recurrent", "does": "translate", "dim": 48, "dropout": 0.0}
+    model = ModelSpec.model_validate(spec).build(V)
+    optimiser = torch.optim.Adam(model.parameters(), 5e-3)
+    real = torch.ones(64, 4, dtype=torch.bool)
+    for step in range(100):
+        source, written, wanted = reversed_words(64, 4, seed=step)
+        loss = nn.functional.cross_entropy(
+            model(source, real, written).flatten(0, 1), wanted.flatten()
+        )
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    source, written, wanted = reversed_words(64, 4, seed=10**6)
+    with torch.no_grad():
+        right = model(source, real, written).argmax(-1) == wanted
+    assert right.float().mean() >= 0.95

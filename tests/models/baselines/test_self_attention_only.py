@@ -1,0 +1,130 @@
+"""Bare self-attention as a model: the equation, the embeddings, and nothing else."""
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.attention.soft_lookup import self_attention
+from regard.insight.watch import watch
+from regard.models.base import ModelSpec, parameter_count
+
+V, D = 30, 16
+WRITES, LABELS = "continue text", "classify"
+
+
+def build(does: str, **changes: Any) -> Any:
+    torch.manual_seed(5)
+    given = {"kind": "bare", "does": does, "dim": D, "layers": 2, "dropout": 0, **changes}
+    model = ModelSpec.model_validate(given).build(V).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "tokens" in name:
+                parameter.mul_(2.5)  # so that not all look at all alike
+    return model
+
+
+def words(rows: int, length: int) -> Tensor:
+    return torch.randint(0, V, (rows, length), generator=torch.Generator().manual_seed(length))
+
+
+def real(ids: Tensor) -> Tensor:
+    return torch.ones_like(ids, dtype=torch.bool)
+
+
+@torch.no_grad()
+def test_a_classifier_is_the_equation_pooled() -> None:
+    model, ids = build(LABELS, classes=3), words(2, 7)
+    x = model.encoder.embedding.tokens(ids)
+    wanted = model.output(self_attention(self_attention(x)).mean(1))
+    assert torch.allclose(model(ids, real(ids)), wanted, atol=1e-6)
+
+
+@torch.no_grad()
+def test_a_language_model_is_the_equation_looking_back() -> None:
+    model, ids = build(WRITES, tie=True), words(2, 7)
+    x, back = model.decoder.embedding.tokens(ids), torch.ones(7, 7, dtype=torch.bool).tril()
+    states = self_attention(self_attention(x, back), back)
+    assert torch.allclose(model.states(ids), states, atol=1e-6)
+    assert torch.allclose(model(ids), states @ model.decoder.embedding.tokens.weight.T, atol=1e-5)
+
+
+@torch.no_grad()
+def test_the_order_of_words_means_nothing_to_it() -> None:
+    model, ids = build(LABELS), words(2, 7)
+    order = torch.randperm(7)
+    states = model.encoder(ids)
+    assert torch.allclose(model.encoder(ids[:, order]), states[:, order], atol=1e-6)
+    assert torch.allclose(model(ids[:, order], real(ids)), model(ids, real(ids)), atol=1e-6)
+
+
+def test_embeddings_and_output_are_all_its_parameters() -> None:
+    assert {n for n, _ in build(LABELS).named_parameters()} == {
+        "encoder.embedding.tokens.weight",
+        "output.weight",
+        "output.bias",
+    }
+    tied = build(WRITES, tie=True)
+    assert [n for n, _ in tied.named_parameters()] == ["decoder.embedding.tokens.weight"]
+    assert parameter_count(build(WRITES)) == 2 * V * D
+
+
+@pytest.mark.parametrize(("does", "stack"), [(WRITES, "decoder"), (LABELS, "encoder")])
+def test_watching_shows_words_that_ask_for_themselves(does: str, stack: str) -> None:
+    model, ids = build(does), words(2, 6)
+    inputs = (ids,) if does == WRITES else (ids, real(ids))
+    with torch.no_grad(), watch(model) as seen:
+        watched = model(*inputs)
+    assert torch.allclose(watched, model(*inputs), atol=1e-6)
+    names = [f"{stack}.blocks.{layer}.attention" for layer in range(2)]
+    assert seen.names() == names
+    x = seen.last(f"{stack}.embedding", "residual")
+    for layer, name in enumerate(names):
+        for point in ("queries", "keys", "values"):
+            assert torch.equal(seen.last(name, point)[:, 0], x)
+        scores = x @ x.transpose(1, 2)
+        if does == WRITES:
+            scores = scores.masked_fill(torch.ones(6, 6, dtype=torch.bool).triu(1), float("-inf"))
+        assert torch.allclose(seen.weights(name)[:, 0], scores.softmax(-1), atol=1e-6)
+        x = seen.last(f"{stack}.blocks.{layer}", "residual")
+
+
+@torch.no_grad()
+def test_steps_extensions_cuts_and_new_orders_equal_the_whole() -> None:
+    model, ids = build(WRITES), words(3, 9)
+    whole = model(ids)
+    logits, state = model.step(ids[:, 0], model.start())
+    assert torch.allclose(logits, whole[:, 0], atol=1e-5)
+    logits, state = model.extend(ids[:, 1:6], state)
+    assert torch.allclose(logits, whole[:, 1:6], atol=1e-5)
+    order = torch.tensor([2, 0, 0, 1])
+    logits, _ = model.step(ids[order, 4], state.reorder(order).cut(4))
+    assert torch.allclose(logits, whole[order, 4], atol=1e-5)
+
+
+@torch.no_grad()
+def test_neither_padding_nor_other_documents_nor_what_comes_later_is_seen() -> None:
+    labels, writes, ids = build(LABELS), build(WRITES), words(1, 8)
+    some = torch.arange(8)[None] < 5
+    assert torch.allclose(labels(ids, some), labels(ids[:, :5], some[:, :5]), atol=1e-6)
+    apart = torch.cat([writes(ids[:, :3]), writes(ids[:, 3:])], dim=1)
+    assert torch.allclose(writes(ids, torch.arange(8)[None] // 3 > 0), apart, atol=1e-5)
+    assert torch.allclose(writes(ids)[:, :5], writes(ids[:, :5]), atol=1e-6)
+
+
+def test_which_words_are_there_is_learned() -> None:
+    model = build(LABELS, dim=32).train()
+    optimiser = torch.optim.AdamW(model.parameters(), 0.01)
+    draw = torch.Generator().manual_seed(1)
+    for _ in range(150):
+        ids = torch.randint(0, V, (32, 8), generator=draw)
+        labels = (ids == 7).any(1).long()
+        logits = model(ids, real(ids))
+        optimiser.zero_grad()
+        F.cross_entropy(logits, labels).backward()
+        optimiser.step()
+    ids = torch.randint(0, V, (200, 8), generator=draw)
+    right = model(ids, real(ids)).argmax(-1) == (ids == 7).any(1)
+    assert right.float().mean() > 0.95

@@ -1,0 +1,191 @@
+"""Weights go from model to model by name, rows by what they stand for, and all of it is told."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from regard.models.base import ModelSpec
+from regard.models.transfer.transplant import (
+    LABELS,
+    PIECES,
+    POSITIONS,
+    Donor,
+    Transplant,
+    transplant,
+)
+
+SMALL = {"dim": 16, "heads": 2, "inner": 32, "layers": 2, "max_length": 12, "dropout": 0.0}
+ABC = ("a", "b", "c", "d", "e", "f", "g")
+
+
+def spec_of(kind: str, **more: Any) -> ModelSpec:
+    return ModelSpec.model_validate({"kind": kind, **SMALL, **more})
+
+
+def rows(spec: ModelSpec, pieces: tuple[str, ...], labels: tuple[str, ...]) -> Any:
+    positions = [[str(each)] for each in range(spec.max_length)]
+    return {PIECES: [[p] for p in pieces], POSITIONS: positions, LABELS: [[x] for x in labels]}
+
+
+def moved(
+    theirs: ModelSpec,
+    ours: ModelSpec,
+    pieces: tuple[tuple[str, ...], tuple[str, ...]] = (ABC, ABC),
+    labels: tuple[tuple[str, ...], tuple[str, ...]] = (("no", "yes"), ("no", "yes")),
+) -> tuple[nn.Module, nn.Module, nn.Module, Transplant]:
+    """The old model, the new one before and after, and what became of what."""
+    torch.manual_seed(0)
+    old, new = theirs.build(len(pieces[0])).eval(), ours.build(len(pieces[1])).eval()
+    for parameter in (*old.parameters(), *new.parameters()):
+        nn.init.normal_(parameter)  # norms and biases, too: nothing is equal by chance
+    before = ours.build(len(pieces[1]))
+    before.load_state_dict(new.state_dict())
+    weights = {name: each.detach() for name, each in old.named_parameters()}
+    donor = Donor(theirs, len(pieces[0]), weights, rows(theirs, pieces[0], labels[0]))
+    own = rows(ours, pieces[1], labels[1])
+    return old, before, new, transplant(new, ours, len(pieces[1]), own, donor)
+
+
+def fates(done: Transplant) -> dict[str, str]:
+    return {line.names: line.note or line.fate for line in done.lines()}
+
+
+@pytest.mark.parametrize("position", ["sinusoidal", "learned", "relative", "rotary"])
+@pytest.mark.parametrize("kind", ["encoder", "classifier", "language-model", "encoder-decoder"])
+def test_into_its_like_everything_is_kept(kind: str, position: str) -> None:
+    spec = spec_of(kind, position=position)
+    old, _, new, done = moved(spec, spec)
+    assert {line.fate for line in done.lines()} == {"kept"}
+    assert done.carried == sum(each.numel() for each in new.parameters())
+    for one, other in zip(old.parameters(), new.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "language-model", "encoder-decoder"])
+def test_a_classifier_has_the_encoder_of_any_model(kind: str) -> None:
+    old, before, new, done = moved(spec_of(kind), spec_of("classifier"))
+    stack = {"encoder": lambda: old, "language-model": lambda: old.decoder}.get(
+        kind, lambda: old.encoder
+    )()
+    for name, parameter in new.encoder.named_parameters():
+        assert torch.equal(parameter, stack.get_parameter(name)), name
+    assert torch.equal(new.output.weight, before.output.weight)
+    assert fates(done)["output"] == "added"
+    assert ("decoder" in fates(done)) == (kind == "encoder-decoder")
+
+
+def test_pieces_find_their_rows_wherever_they_stand() -> None:
+    spec = spec_of("language-model", tie=False, output_bias=True)
+    old, before, new, done = moved(spec, spec, (ABC, ("x", "g", "a", "y", "d")))
+    for name in ("embedding.tokens.weight", "output.weight", "output.bias"):
+        theirs, first, ours = (m.decoder.get_parameter(name) for m in (old, before, new))
+        assert torch.equal(ours[[1, 2, 4]], theirs[[6, 0, 3]])
+        assert torch.equal(ours[[0, 3]], first[[0, 3]])
+        assert fates(done)[f"decoder.{name}"] == "3 of 5 pieces, and there were 7"
+    assert fates(done)["decoder.blocks"] == "kept"
+
+
+def test_a_row_goes_by_what_it_is_for_where_it_is_called_otherwise() -> None:
+    spec = spec_of("encoder")
+    old, new = spec.build(3), spec.build(2)
+    theirs = {PIECES: [["[CLS]", "<s>"], ["<s>"], ["cat"]]}
+    donor = Donor(spec, 3, {n: p.detach() for n, p in old.named_parameters()}, theirs)
+    transplant(new, spec, 2, {PIECES: [["<bos>", "<s>"], ["cat"]]}, donor)
+    found, given = (each.embedding.tokens.weight for each in (new, old))
+    assert torch.equal(found, given[[1, 2]]), "a row's own name goes before what it is for"
+
+
+def test_a_matrix_as_large_as_the_vocabulary_is_not_taken_for_one() -> None:
+    """Its rows are not pieces: they stay in their order when the pieces change theirs."""
+    pieces = tuple(map(str, range(SMALL["dim"])))
+    spec = spec_of("language-model", tie=False)
+    old, _, new, _ = moved(spec, spec, (pieces, pieces[::-1]))
+    assert torch.equal(
+        new.decoder.blocks[0].attention.w_q.weight, old.decoder.blocks[0].attention.w_q.weight
+    )
+    assert torch.equal(new.decoder.output.weight, old.decoder.output.weight.flip(0))
+
+
+def test_tied_weights_serve_both_places_of_an_untied_model_and_the_other_way_about() -> None:
+    tied, untied = spec_of("language-model"), spec_of("language-model", tie=False)
+    old, _, new, done = moved(tied, untied)
+    assert torch.equal(new.decoder.output.weight, old.decoder.embedding.tokens.weight)
+    assert {line.fate for line in done.lines()} == {"kept"}
+    old, _, new, done = moved(untied, tied)
+    assert torch.equal(new.decoder.output.weight, old.decoder.embedding.tokens.weight)
+    assert fates(done)["decoder.output"] == "dropped"
+
+
+def test_positions_in_common_are_carried() -> None:
+    old, before, new, done = moved(
+        spec_of("encoder", position="learned", max_length=8),
+        spec_of("encoder", position="learned", max_length=11),
+    )
+    table = new.embedding.position.table
+    assert torch.equal(table[:8], old.embedding.position.table)
+    assert torch.equal(table[8:], before.embedding.position.table[8:])
+    assert fates(done)["embedding.position.table"] == "8 of 11 positions, and there were 8"
+
+
+def test_labels_find_their_rows() -> None:
+    old, _, new, done = moved(
+        spec_of("classifier"),
+        spec_of("classifier", classes=3),
+        labels=(("bad", "good"), ("good", "so-so", "bad")),
+    )
+    assert torch.equal(new.output.weight[[0, 2]], old.output.weight[[1, 0]])
+    assert fates(done)["output.bias"] == "2 of 3 labels, and there were 2"
+    assert "output.weight" not in done.whole
+
+
+def test_the_same_number_of_other_labels_is_not_the_same() -> None:
+    spec = spec_of("classifier")
+    _, before, new, done = moved(spec, spec, labels=(("bad", "good"), ("0", "1")))
+    assert torch.equal(new.output.weight, before.output.weight)
+    assert fates(done)["output.weight"] == "0 of 2 labels"
+
+
+def test_what_has_another_shape_starts_fresh_and_is_named() -> None:
+    _, before, new, done = moved(spec_of("encoder"), spec_of("encoder", inner=48, layers=3))
+    assert torch.equal(
+        new.blocks[0].feed_forward.widen.weight, before.blocks[0].feed_forward.widen.weight
+    )
+    told = fates(done)
+    assert told["blocks.0–1.feed_forward.widen.weight"] == "starts fresh: 48 × 16, and was 32 × 16"
+    assert told["blocks.0–1.feed_forward.narrow.bias"] == "starts fresh, as its matrix"
+    assert torch.equal(
+        new.blocks[0].feed_forward.narrow.bias, before.blocks[0].feed_forward.narrow.bias
+    )
+    assert told["blocks.2"] == "added"
+    assert told["blocks.0–1.attention"] == "kept"
+
+
+def test_experts_are_carried_and_more_of_them_are_added() -> None:
+    few, many = ({"kind": "experts", "experts": count} for count in (2, 3))
+    old, before, new, done = moved(
+        spec_of("encoder", feed_forward=few), spec_of("encoder", feed_forward=many)
+    )
+    mixtures = (each.blocks[0].feed_forward for each in (old, before, new))
+    was, fresh, now = mixtures
+    for number in range(2):
+        assert torch.equal(now.experts[number].widen.weight, was.experts[number].widen.weight)
+    assert torch.equal(now.experts[2].widen.weight, fresh.experts[2].widen.weight)
+    assert torch.equal(now.router.weight, fresh.router.weight)
+    told = [fate for name, fate in fates(done).items() if name.endswith("router.weight")]
+    assert told == ["starts fresh: 3 × 16, and was 2 × 16"]
+
+
+def test_every_parameter_is_told_of_once() -> None:
+    theirs = spec_of("encoder-decoder", layers=3)
+    ours = spec_of("classifier", inner=48)
+    old, _, new, done = moved(theirs, ours, (ABC, ABC[:4]))
+
+    def count(*kinds: str) -> int:
+        return sum(line.parameters for line in done.lines() if line.fate in kinds)
+
+    assert count("kept", "changed", "added") == sum(p.numel() for p in new.parameters())
+    gone = (old.decoder, old.encoder.blocks[2])  # tied embeddings are the encoder's
+    expected = sum(p.numel() for each in gone for p in each.parameters())
+    assert count("dropped") == expected - old.decoder.output.weight.numel()

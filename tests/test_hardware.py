@@ -1,0 +1,68 @@
+"""A container's limits are those of the machine, in both versions of control groups."""
+
+from pathlib import Path
+
+import pytest
+
+from regard import hardware
+
+MB = 1 << 20
+
+
+def write(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def test_a_machine_without_containers(tmp_path: Path) -> None:
+    found = hardware.memory(tmp_path)
+    assert found is not None
+    assert 0 < found.available <= found.total
+    assert hardware.cores(tmp_path) >= 1
+
+
+def test_files_kept_in_memory_can_be_had(tmp_path: Path) -> None:
+    root = write(tmp_path, {"proc/meminfo": "MemFree: 7 kB\nMemAvailable:   5 kB\n"})
+    found = hardware.memory(root)
+    assert found is not None
+    assert found.available == 5 * 1024
+
+
+SECOND = {
+    "proc/self/cgroup": "0::/shelf/box\n",
+    "sys/fs/cgroup/shelf/box/memory.max": "max\n",
+    "sys/fs/cgroup/shelf/memory.max": f"{100 * MB}\n",
+    "sys/fs/cgroup/shelf/memory.current": f"{70 * MB}\n",
+    "sys/fs/cgroup/shelf/memory.stat": f"anon 5\ninactive_file {20 * MB}\n",
+    "sys/fs/cgroup/shelf/box/cpu.max": "50000 100000\n",
+    "sys/fs/cgroup/cpu.max": "max 100000\n",
+}
+FIRST = {
+    "proc/self/cgroup": "4:memory:/shelf/box\n3:cpu,cpuacct:/box\n0::/\n",
+    # As seen from inside, where the path is not the one that the process is told.
+    "sys/fs/cgroup/memory/memory.limit_in_bytes": f"{100 * MB}\n",
+    "sys/fs/cgroup/memory/memory.usage_in_bytes": f"{70 * MB}\n",
+    "sys/fs/cgroup/memory/memory.stat": f"inactive_file {20 * MB}\n",
+    "sys/fs/cgroup/cpu/box/cpu.cfs_quota_us": "50000\n",
+    "sys/fs/cgroup/cpu/box/cpu.cfs_period_us": "100000\n",
+    "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1\n",
+    "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
+}
+
+
+@pytest.mark.parametrize("files", [FIRST, SECOND], ids=["first", "second"])
+def test_the_tightest_limit_counts(tmp_path: Path, files: dict[str, str]) -> None:
+    root = write(tmp_path, files)
+    assert hardware.memory(root) == hardware.Memory(total=100 * MB, available=50 * MB)
+    assert hardware.cores(root) == 1
+
+
+def test_a_limit_beyond_the_machine_is_none(tmp_path: Path) -> None:
+    free = hardware.memory(tmp_path / "nothing")
+    root = write(tmp_path, {**FIRST, "sys/fs/cgroup/memory/memory.limit_in_bytes": f"{2**63}\n"})
+    found = hardware.memory(root)
+    assert found is not None
+    assert free is not None
+    assert found.total == free.total

@@ -1,0 +1,161 @@
+"""Who moves, and how fast: frozen parameters not at all, others by their factors."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from regard.config import validate
+from regard.errors import ConfigError
+from regard.models.base import ModelSpec
+from regard.training.config import TrainingSpec
+from regard.training.learner import Learner
+from regard.training.optim.param_groups import factors, freeze, set_rates
+
+MakeLearner = Callable[..., Learner]
+OPTIMISERS = ["muon", "adamw", "adam"]
+
+
+def built(kind: str, **more: Any) -> nn.Module:
+    small = {"dim": 16, "heads": 2, "inner": 32, "layers": 3, "max_length": 12}
+    return ModelSpec.model_validate({"kind": kind, **small, **more}).build(20)
+
+
+def frozen(model: nn.Module) -> set[str]:
+    return {name for name, each in model.named_parameters() if not each.requires_grad}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("blocks.1", "encoder.blocks.1."),
+        ("encoder.blocks.1", "encoder.blocks.1."),
+        ("embedding", "encoder.embedding."),
+        ("output.bias", "output.bias"),
+    ],
+)
+def test_a_name_means_all_below_it(pattern: str, names: str) -> None:
+    model = built("classifier")
+    freeze(model, [pattern])
+    wanted = {name for name, _ in model.named_parameters() if name.startswith(names)}
+    assert frozen(model) == wanted != set()
+
+
+def test_a_glob_means_whatever_fits() -> None:
+    model = built("classifier", layers=12)
+    freeze(model, ["blocks.[01]", "w_q", "*.norm.bias"])
+    for name in frozen(model):
+        assert ".blocks.0." in name or ".blocks.1." in name or ".w_q." in name or "norm" in name
+    assert "encoder.blocks.11.attention.w_q.weight" in frozen(model)
+    assert "encoder.blocks.11.attention.w_k.weight" not in frozen(model)
+
+
+def test_a_shared_parameter_is_frozen_by_any_of_its_names() -> None:
+    model = built("encoder-decoder")
+    freeze(model, ["decoder.output"])
+    assert frozen(model) == {"encoder.embedding.tokens.weight"}
+
+
+def test_a_name_that_nothing_has_is_an_error_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"training\.freeze: .* 'embeding'; .* 'embedding'\?"):
+        freeze(built("classifier"), ["embeding"])
+    with pytest.raises(ConfigError, match=r"training\.freeze: .* 'blocks\.7'.*did you mean 'block"):
+        freeze(built("classifier"), ["blocks.7"])
+    with pytest.raises(ConfigError, match=r"training\.rates: .* 'outputs'; .* 'output'\?"):
+        factors(built("classifier"), 1.0, {"outputs": 2.0})
+
+
+def test_somebody_must_learn() -> None:
+    with pytest.raises(ConfigError, match="nothing is left that could learn"):
+        freeze(built("classifier"), ["encoder", "output"])
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
+@pytest.mark.parametrize("pattern", ["0", "bias", "weight"])
+def test_frozen_parameters_stay_bit_by_bit(
+    make_learner: MakeLearner, toy: type, optimiser: str, pattern: str
+) -> None:
+    learner = make_learner(
+        freeze=[pattern], optimiser={"kind": optimiser, "weight_decay": 0.1}, average=0.9
+    )
+    for parameter in learner.model.parameters():
+        parameter.data[0] = -0.0  # which a sum with zero would make another number
+    before = {name: each.clone() for name, each in learner.model.state_dict().items()}
+    for step in range(1, 4):
+        learner.update([toy().batch(step)], step, progress=0.0)
+    with learner.at_its_best() as model:
+        for name, parameter in model.named_parameters():
+            same = torch.equal(parameter.view(torch.int32), before[name].view(torch.int32))
+            assert same == (name in frozen(model)), name
+    assert all(name.split(".")[0] == pattern or pattern in name for name in frozen(learner.model))
+    held = {id(p) for p in learner.model.parameters() if not p.requires_grad}
+    for each in learner.optimisers:
+        assert not held & {id(p) for group in each.param_groups for p in group["params"]}
+        assert not held & set(map(id, each.state))
+
+
+def rates_of(optimisers: list[torch.optim.Optimizer]) -> dict[int, float]:
+    return {
+        id(p): group["peak"]
+        for each in optimisers
+        for group in each.param_groups
+        for p in group["params"]
+    }
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
+def test_each_block_moves_slower_than_the_one_above(optimiser: str) -> None:
+    model = built("classifier")
+    given = {"kind": optimiser, "learning_rate": 0.01}
+    spec = validate(TrainingSpec, {"layer_decay": 0.5, "optimiser": given}, "recipe")
+    optimisers = spec.optimiser.build(model)
+    set_rates(optimisers, factors(model, spec.layer_decay, {"w_q": 4.0}))
+    rates = rates_of(optimisers)
+    assert len(rates) == len(list(model.parameters()))
+    expected = {"output": 1, "encoder.norm": 1, "blocks.2": 1 / 2, "blocks.1": 1 / 4}
+    expected |= {"blocks.0": 1 / 8, "embedding": 1 / 16}
+    for name, parameter in model.named_parameters():
+        (factor,) = [f for part, f in expected.items() if f".{part}." in f".{name}"]
+        times = 4 if ".w_q." in name else 1
+        assert rates[id(parameter)] == pytest.approx(0.01 * factor * times), name
+
+
+def test_both_stacks_are_counted_from_their_own_heads() -> None:
+    model = built("encoder-decoder", decoder_layers=2, tie="none")
+    found = {name: factors(model, 0.1, {}).get(p, 1.0) for name, p in model.named_parameters()}
+    assert found["encoder.blocks.2.attention.w_q.bias"] == pytest.approx(0.1)
+    assert found["decoder.blocks.1.attention.w_q.bias"] == pytest.approx(0.1)
+    assert found["decoder.embedding.tokens.weight"] == pytest.approx(1e-3)
+    assert found["encoder.embedding.tokens.weight"] == pytest.approx(1e-4)
+    assert found["decoder.output.weight"] == 1
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
+def test_a_step_is_as_long_as_its_factor_says(
+    make_learner: MakeLearner, toy: type, optimiser: str
+) -> None:
+    """To these optimisers the first step of a parameter has a length given by its rate alone."""
+    settings = {"optimiser": {"kind": optimiser, "weight_decay": 0.0}, "clip": 1e9}
+    moves = []
+    for rates in ({}, {"0.weight": 0.25, "3.*": 2.0}):
+        learner = make_learner(rates=rates, **settings)
+        before = [each.detach().clone() for each in learner.model.parameters()]
+        learner.update([toy().batch(1)], 1, progress=0.0)
+        moves.append([p.detach() - b for p, b in zip(learner.model.parameters(), before)])  # noqa: B905
+    for one, other, factor in zip(*moves, (0.25, 1, 2, 2), strict=True):
+        torch.testing.assert_close(other, one * factor, rtol=1e-3, atol=1e-7)
+
+
+def test_without_factors_nothing_is_parted() -> None:
+    model = built("classifier")
+    spec = validate(TrainingSpec, {"optimiser": "adamw"}, "recipe")
+    (optimiser,) = spec.optimiser.build(model)
+    set_rates([optimiser], factors(model, 1.0, {}))
+    assert len(optimiser.param_groups) == 2
+
+
+def test_a_model_without_blocks_has_no_layers_to_slow() -> None:
+    with pytest.raises(ConfigError, match=r"training\.layer_decay: this model has no blocks"):
+        factors(nn.Linear(2, 2), 0.5, {})

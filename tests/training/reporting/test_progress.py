@@ -1,0 +1,75 @@
+"""What is shown while one waits."""
+
+import io
+import math
+from pathlib import Path
+
+from rich.console import Console
+
+from regard.training.events import Ended, Event, Look, Saved, Step
+from regard.training.reporting.progress import Reporter
+
+
+def step(number: int, loss: float = 2.0) -> Step:
+    return Step(number, loss, 500, 1.0, 0.5 * number, number / 4, applied=math.isfinite(loss))
+
+
+EVENTS: list[Event] = [
+    step(1),
+    step(2),
+    Look(2, {"loss": 1.25, "bleu": 34.5678}, True, 1.0),
+    Saved(2, Path("checkpoints/step-000002")),
+    step(3),
+    step(4),
+    Ended("all 4 steps are done", True),
+]
+
+
+def shown(terminal: bool, events: list[Event] = EVENTS) -> str:
+    text = io.StringIO()
+    report = Reporter(Console(file=text, force_terminal=terminal, width=160))
+    with report.training(lambda rate: rate / 2000) as advance:
+        for event in events:
+            advance(event)
+    with report.bar("Scoring", 10, "pairs") as advance_by:
+        advance_by(10)
+    with report.counting("records") as count:
+        count("Reading", 1000)
+    with report.busy("Thinking …"):
+        pass
+    return text.getvalue()
+
+
+def test_a_terminal_sees_loss_rate_load_score_and_share() -> None:
+    text = shown(terminal=True)
+    assert "step 4  loss 2.000  1,000 tokens/s (50% of peak)  dev loss 1.25 bleu 34.57" in text
+    assert "100%" in text
+    assert "10/10" in text
+    assert "pairs/s" in text
+
+
+def test_a_loss_that_is_not_finite_is_not_shown() -> None:
+    text = shown(terminal=True, events=[step(1, float("nan")), step(2), step(3, float("inf"))])
+    assert "loss 2.000" in text
+    assert "nan" not in text
+    assert "inf" not in text
+
+
+def test_a_machine_whose_work_is_not_known_has_no_share() -> None:
+    text = io.StringIO()
+    report = Reporter(Console(file=text, force_terminal=True, width=160))
+    with report.training(lambda _: None) as advance:
+        advance(step(1))
+        advance(step(2))
+    assert "1,000 tokens/s" in text.getvalue()
+    assert "of peak" not in text.getvalue()
+
+
+def test_where_there_is_no_terminal_nothing_is_shown() -> None:
+    assert shown(terminal=False) == ""
+
+
+def test_what_is_said_is_said_anywhere() -> None:
+    text = io.StringIO()
+    Reporter(Console(file=text, force_terminal=False, width=160)).say("Step 4: done.")
+    assert text.getvalue() == "Step 4: done.\n"
