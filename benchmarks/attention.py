@@ -197,7 +197,7 @@ ENGINES: Mapping[str, Engine] = {
     "Hugging Face BigBird": Engine("BigBird", _hugging_face_bigbird),
     "torch flex, BigBird": Engine("BigBird", _flex("BigBird"), False),
     "Regard Linformer": _ours("Linformer", False, kind="linformer", rank=RANK),
-    "Regard blocks": _ours("blocks, causal", True, kind="blocks"),
+    "Regard blocks": _ours("blocks, causal", True, kind="block-local"),
     "Regard compressed": _ours("compressed, causal", True, kind="compressed"),
     "Regard linear": _ours("linear, causal", True, kind="linear"),
 }

@@ -46,8 +46,8 @@ TASKS = {
         {
             "Transformer": None,
             "recurrent": {"kind": "recurrent", **JUDGING},
-            "word windows": {"kind": "word-window", "layers": 2, **JUDGING},
-            "bare": {"kind": "bare", "layers": 2, **JUDGING},
+            "word windows": {"kind": "convolutional", "layers": 2, **JUDGING},
+            "bare": {"kind": "self-attention-only", "layers": 2, **JUDGING},
         },
     ),
     "shakespeare": Task(
@@ -57,9 +57,9 @@ TASKS = {
         {
             "Transformer": None,
             "recurrent": {"kind": "recurrent", "dim": 256, **WRITING},
-            "word windows": {"kind": "word-window", "dim": 128, **WRITING},
-            "bare": {"kind": "bare", "dim": 128, **WRITING},
-            "bare, tied": {"kind": "bare", "dim": 128, "tie": True, **WRITING},
+            "word windows": {"kind": "convolutional", "dim": 128, **WRITING},
+            "bare": {"kind": "self-attention-only", "dim": 128, **WRITING},
+            "bare, tied": {"kind": "self-attention-only", "dim": 128, "tie": True, **WRITING},
         },
     ),
 }

@@ -88,7 +88,7 @@ def measured(experts: Sequence[int], tokens: Sequence[int], rounds: int) -> list
 
 
 def _network(experts: int) -> nn.Module:
-    mixture = {"kind": "experts", "experts": experts, "top": TOP}
+    mixture = {"kind": "moe", "experts": experts, "top": TOP}
     given = mixture if experts else {"kind": "dense"}
     return FeedForwardSpec.model_validate(given).build(DIM, INNER)
 

@@ -28,8 +28,8 @@ WORDS = 8_000  # of a body: in pieces, more than are read
 HELD_OUT = 4  # articles
 FEW = 3  # updates whose loss is told as one
 
-BY_TURNS = {"kind": "alternating", "of": [{"kind": "blocks", "size": 256}, "compressed"]}
-EXPERTS = {"kind": "experts", "experts": 64, "top": 2}
+BY_TURNS = {"kind": "alternating", "of": [{"kind": "block-local", "size": 256}, "compressed"]}
+EXPERTS = {"kind": "moe", "experts": 64, "top": 2}
 WAYS: dict[str, dict[str, Any]] = {
     "memory-compressed attention": {"attention": BY_TURNS},
     "the same, 64 experts": {"attention": BY_TURNS, "feed_forward": EXPERTS, "inner": 512},

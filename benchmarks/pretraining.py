@@ -102,7 +102,7 @@ def _pretrain(folder: Path, options: argparse.Namespace, home: Path) -> dict[str
     reviews = DATA / "movie-reviews"
     paths = [str(reviews / f"rt-polarity.{side}") for side in ("pos", "neg")]
     content = {
-        "job": {"kind": "masked", "share": options.share},
+        "job": {"kind": "masked-lm", "share": options.share},
         "data": {
             "train": {"kind": "text", "path": paths, "documents": "line"},
             "without": [_source("dev.tsv"), _source("test.tsv")],
@@ -110,7 +110,7 @@ def _pretrain(folder: Path, options: argparse.Namespace, home: Path) -> dict[str
             "prepared": str(home / "prepared"),
         },
         "tokenizer": {"kind": "bpe", "vocabulary": 6000},
-        "model": {"kind": "masked", **MODEL},
+        "model": {"kind": "masked-lm", **MODEL},
         "training": {
             "steps": options.pretraining,
             "label_smoothing": 0.0,
@@ -123,7 +123,7 @@ def _pretrain(folder: Path, options: argparse.Namespace, home: Path) -> dict[str
 
 
 def _source(name: str) -> dict[str, Any]:
-    return {"kind": "labelled", "path": str(DATA / "sst2" / name)}
+    return {"kind": "labeled", "path": str(DATA / "sst2" / name)}
 
 
 def _best(
@@ -151,7 +151,7 @@ def _recipe(bench: Bench, labels: int, steps: int, seed: int, rate: float) -> di
     return {
         "job": "classification",
         "data": {
-            "train": {"kind": "labelled", "path": str(chosen)},
+            "train": {"kind": "labeled", "path": str(chosen)},
             "dev": _source("dev.tsv"),
             "test": _source("test.tsv"),
             "prepared": str(bench.home / "prepared"),
@@ -190,7 +190,7 @@ def _others(bench: Bench) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _zero_shot(folder: Path) -> dict[str, Any]:
-    from regard.load import load_writer
+    from regard.loading import load_writer
     from regard.predictors.zero_shot import Chooser
 
     chooser = Chooser(load_writer(folder), "{text} It was", {"1": " great", "0": " terrible"})

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.config import Kind, kinds, override, plain, read_yaml, validate, write_yaml
+from regard.config import Kind, kind_specs, override, plain, read_yaml, validate, write_yaml
 from regard.errors import ConfigError
 from regard.models.base import ModelSpec
 from regard.training.recipe import Recipe, make_recipe, read_recipe
@@ -25,7 +25,7 @@ GOOD = {"data": {"train": "grammar"}, "model": {"kind": "encoder-decoder", "size
         ("model.position.bse=3", "recipe: model.position: unknown key 'bse', did you mean 'base'?"),
         ("model.kind=encoder.x", "recipe: model: there is no kind 'encoder.x'"),
         ("model.kind=kind", "recipe: model: there is no kind 'kind'"),
-        ("model=3", "recipe: model: needs a kind, one of: bare, classifier, decoder-only"),
+        ("model=3", "recipe: model: needs a kind, one of: classifier, convolutional, decoder-only"),
         ("training.steps=[", "training.steps: '[' is not a YAML value"),
         ("training", "'training' is not an override"),
         ("model.heads.more=1", "model.heads.more: 'heads' is a single value"),
@@ -98,17 +98,16 @@ def test_every_field_of_a_recipe_says_what_it_is() -> None:
         for name, field in spec.model_fields.items():
             assert field.description, f"{spec.__module__}.{spec.__name__}.{name}"
 
-    rooms = ["attention", "positions", "models", "blocks.norms", "blocks.feedforward"]
-    rooms += ["data.sources", "data.tokenizers"]
-    rooms += ["training.optimisers", "training.schedules", "training.jobs"]
+    packages = ["attention", "positions", "models", "layers.norms", "layers.feedforward"]
+    packages += ["data.sources", "data.tokenizers"]
+    packages += ["training.optim.optimizers", "training.optim.schedules", "training.tasks"]
     check(Recipe)
-    for room in rooms:
-        names = kinds(f"regard.{room}")
-        assert names
-        for name in names:
-            module = __import__(f"regard.{room}.{name.replace('-', '_')}", fromlist=["Spec"])
-            assert issubclass(module.Spec, Kind)
-            check(module.Spec)
+    for package in packages:
+        specs = kind_specs(f"regard.{package}")
+        assert specs
+        for spec in specs:
+            assert issubclass(spec, Kind)
+            check(spec)
 
 
 def test_on_and_no_are_words_and_true_is_not(tmp_path: Path) -> None:

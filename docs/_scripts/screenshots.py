@@ -13,7 +13,7 @@ from pathlib import Path
 from regard.insight.look import look
 from regard.insight.page import render
 from regard.insight.picture import film
-from regard.load import load
+from regard.loading import load
 
 TEXT = "The animal didn't cross the street because it was too tired."
 IMAGES = Path(__file__).parents[1] / "images"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from regard.api import train
     from regard.errors import RegardError
     from regard.insight.watch import watch
-    from regard.load import load
+    from regard.loading import load
     from regard.models.base import ModelSpec
     from regard.training.recipe import Recipe, read_recipe
 
@@ -34,7 +34,7 @@ _HOMES = {
     "ModelSpec": "regard.models.base",
     "Recipe": "regard.training.recipe",
     "RegardError": "regard.errors",
-    "load": "regard.load",
+    "load": "regard.loading",
     "read_recipe": "regard.training.recipe",
     "train": "regard.api",
     "watch": "regard.insight.watch",

@@ -49,7 +49,7 @@ def test_layers_take_turns_from_the_first() -> None:
     spec.require(frozenset({"cross", "cache"}), "a decoder")
 
 
-@pytest.mark.parametrize("of", [["blocks", "linear"], ["fused", "linformer"]])
+@pytest.mark.parametrize("of", [["block-local", "linear"], ["fused", "linformer"]])
 def test_all_of_them_are_asked(of: list[str]) -> None:
     spec = validate(AttentionSpec, {"kind": "alternating", "of": of}, "a test")
     with pytest.raises(ConfigError, match=r"'alternating' cannot be had of these: .* cannot"):
@@ -59,5 +59,5 @@ def test_all_of_them_are_asked(of: list[str]) -> None:
 def test_none_is_no_kind() -> None:
     with pytest.raises(ConfigError, match=r"of: .*at least 1 item"):
         validate(AttentionSpec, {"kind": "alternating", "of": []}, "a test")
-    with pytest.raises(ConfigError, match="there is no kind 'block', did you mean 'blocks'"):
+    with pytest.raises(ConfigError, match="there is no kind 'block', did you mean 'block-local'"):
         validate(AttentionSpec, {"kind": "alternating", "of": ["block"]}, "a test")

@@ -26,8 +26,8 @@ def largest(kind: str, causal: bool, length: int) -> int:
     [
         ("linear", False),
         ("linear", True),
-        ("blocks", False),
-        ("blocks", True),
+        ("block-local", False),
+        ("block-local", True),
         ("compressed", False),
         ("compressed", True),
         ("linformer", False),

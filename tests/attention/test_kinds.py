@@ -48,7 +48,7 @@ STRUCTURES = {
 
 # Settings under which not all of a sequence as short as these is seen.
 SETTINGS = {
-    "blocks": {"size": 3},
+    "block-local": {"size": 3},
     "window": {"size": 2},
     "bigbird": {"block": 1, "window": 1, "global": 1, "random": 1},
 }

@@ -6,9 +6,9 @@ import pytest
 
 from regard.data.bundled import corpus
 from regard.errors import ConfigError
-from regard.load import load
+from regard.loading import load
 
-KINDS = ("word-window", "bare")
+KINDS = ("convolutional", "self-attention-only")
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     (here / "labels.yaml").write_text(
         "job: classification\n"
-        f"data: {{train: {{kind: labelled, path: {here}/texts.tsv}}, held_out: 30, "
+        f"data: {{train: {{kind: labeled, path: {here}/texts.tsv}}, held_out: 30, "
         f"prepared: {here}/prepared}}\n"
         "model: {kind: classifier, dim: 32, layers: 2, max_length: 64}\n" + rest
     )
@@ -56,7 +56,7 @@ def test_a_text_is_gone_on_with_in_every_way(call, folder: Path, tmp_path: Path,
     assert "perplexity" in scored.out
     shown = call("look", run, "the cat sleeps")
     assert shown.code == 0, shown.err
-    assert ("Influence (gradients)" if kind == "word-window" else "Self-attention") in shown.out
+    assert ("Influence (gradients)" if kind == "convolutional" else "Self-attention") in shown.out
     refused = call("heads", run, folder / "dev.txt")
     assert refused.code == 1
     assert "this model has no heads" in refused.err
@@ -97,14 +97,14 @@ def test_all_that_applies_is_proven(call, folder: Path, kind: str, recipe: str) 
 
 
 def test_what_cannot_be_is_refused(call, folder: Path, tmp_path: Path) -> None:
-    odd = call("train", folder / "labels.yaml", "model.kind=word-window", "model.window=4")
+    odd = call("train", folder / "labels.yaml", "model.kind=convolutional", "model.window=4")
     assert odd.code == 1
     assert "model: window: one around a word has a middle: choose 3 or 5" in odd.err
     (tmp_path / "pairs.tsv").write_text("chat\tcat\n" * 9)
     recipe = tmp_path / "pairs.yaml"
     recipe.write_text(
         f"data: {{train: {{kind: tsv, path: {tmp_path}/pairs.tsv, languages: [fr, en]}}}}\n"
-        "model: {kind: word-window}\n"
+        "model: {kind: convolutional}\n"
     )
     refused = call("train", recipe)
     assert refused.code == 1

@@ -28,7 +28,7 @@ def trained(folder: Path, lines: Sequence[str], source: dict[str, Any], **job: A
     content = {
         "job": {"kind": "classification", **job},
         "data": {
-            "train": {"kind": "labelled", "path": str(folder / "data.tsv"), **source},
+            "train": {"kind": "labeled", "path": str(folder / "data.tsv"), **source},
             "held_out": 30,
             "prepared": str(folder / "prepared"),
         },

@@ -10,7 +10,7 @@ from regard.cli.demo import TIRED, WIDE, _check
 from regard.data.bundled import Corpus, corpus
 from regard.errors import TrainingError
 from regard.evaluation.bleu import pronouns_right, score_translations
-from regard.load import load
+from regard.loading import load
 
 
 @pytest.fixture(scope="module")

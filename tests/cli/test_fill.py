@@ -16,7 +16,7 @@ from regard.models.weights import weights_of
 from .conftest import Call
 
 LINES = ["The animal didn't cross the street because it was too tired."] * 3
-KINDS = {"masked": "masked", "span": "encoder-decoder"}
+KINDS = {"masked-lm": "masked-lm", "span-corruption": "encoder-decoder"}
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -109,7 +109,7 @@ def test_a_filler_is_looked_into_scored_and_its_heads_studied(
     study = json.loads((tmp_path / "heads" / "heads.json").read_text())
     assert study
     answer = call("score", run, lines)
-    if run_folder.read(run).job == "masked":
+    if run_folder.read(run).job == "masked-lm":
         assert len(answer.out.splitlines()) == 4
     else:
         assert answer.code == 1

@@ -12,7 +12,7 @@ import torch
 
 from regard.insight.look import look
 from regard.insight.watch import watch
-from regard.load import load
+from regard.loading import load
 
 TIRED = "The animal didn't cross the street because it was too tired."
 

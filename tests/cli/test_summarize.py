@@ -23,7 +23,7 @@ from regard.training.trainer import prepare_data, train
 
 WORDS = ["red", "green", "blue", "big", "small", "old", "new", "fast", "slow", "round"]
 MODEL = {"dim": 32, "heads": 2, "inner": 64, "layers": 2, "dropout": 0.0, "max_length": 32}
-MEMORY = {"kind": "alternating", "of": [{"kind": "blocks", "size": 8}, "compressed"]}
+MEMORY = {"kind": "alternating", "of": [{"kind": "block-local", "size": 8}, "compressed"]}
 
 
 def pairs(count: int, seed: int) -> list[tuple[str, str]]:
@@ -159,7 +159,7 @@ def test_a_recipe_is_proven(tmp_path: Path) -> None:
     ("change", "said"),
     [
         ("job={kind: summarization, source: 30}", "job.source: 30 tokens .* model.max_length, 32"),
-        ("job=span", "data: the job span needs sources of shape text"),
+        ("job=span-corruption", "data: the job span-corruption needs sources of shape text"),
         ("data.directions=[text-summary]", "leave directions out"),
         ("model={kind: language-model}", "cannot be trained to translate; use .*decoder-only"),
         ("data.train.share={column: 0, key: '('}", "no regular expression"),

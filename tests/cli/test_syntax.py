@@ -189,11 +189,11 @@ def test_a_file_without_sentences_is_named(folder: Path, call, tmp_path: Path) -
 def test_data_without_trees_are_refused_before_training(folder: Path, call) -> None:
     (folder / "flat.tsv").write_text("a\tone\nb\tmany\n")
     recipe = content(folder, "syntax")
-    recipe["data"]["train"] = {"kind": "labelled", "path": str(folder / "flat.tsv")}
+    recipe["data"]["train"] = {"kind": "labeled", "path": str(folder / "flat.tsv")}
     (folder / "flat.yaml").write_text(json.dumps(recipe))
     answer = call("train", folder / "flat.yaml")
     assert answer.code == 1
-    assert "data.train has a source of kind labelled, which has none" in answer.err
+    assert "data.train has a source of kind labeled, which has none" in answer.err
 
 
 def test_a_language_model_has_no_trees(folder: Path, call) -> None:

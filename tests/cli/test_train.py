@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.load import load
+from regard.loading import load
 
 PAIRS = "".join(f"le chat {i}\tthe cat {i}\n" for i in range(30))
 

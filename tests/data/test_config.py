@@ -11,7 +11,7 @@ from regard.data.records import Record
 from regard.errors import ConfigError
 
 FR_EN = {"kind": "tsv", "path": "fr-en.tsv", "languages": ["fr", "en"]}
-LABELLED = {"kind": "labelled", "path": "rated.tsv"}
+LABELLED = {"kind": "labeled", "path": "rated.tsv"}
 DE_EN = {"kind": "tsv", "path": "de-en.tsv", "languages": ["de", "en"]}
 
 

@@ -115,7 +115,7 @@ def tokenizer() -> Tokenizer:
 
 @pytest.fixture(scope="module")
 def filler(tokenizer: Tokenizer) -> Filler:
-    return Filler(random_model("masked", len(tokenizer), max_length=24), tokenizer, 24)
+    return Filler(random_model("masked-lm", len(tokenizer), max_length=24), tokenizer, 24)
 
 
 @pytest.fixture(scope="module")

@@ -185,7 +185,7 @@ def test_what_the_engine_has_not_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="Relative"):
         FastLanguageModel(built("language-model", position="relative"), LENGTH)
     with pytest.raises(UnsupportedError, match="Experts"):
-        FastLanguageModel(built("language-model", feed_forward="experts"), LENGTH)
+        FastLanguageModel(built("language-model", feed_forward="moe"), LENGTH)
 
 
 @pytest.mark.parametrize("kind", ["language-model", "encoder-decoder"])

@@ -115,7 +115,7 @@ def test_words_are_aligned_by_it_where_it_looks(translator: Translator) -> None:
 
 
 def test_influence_has_the_receptive_field_as_its_support() -> None:
-    loaded = build("word-window", "continue text", layers=2, window=3)
+    loaded = build("convolutional", "continue text", layers=2, window=3)
     picture = look(loaded, TEXT)
     (panel,) = picture.panels
     assert (panel.name, panel.title) == ("influence", "Influence (gradients)")
@@ -147,7 +147,7 @@ def test_influence_is_the_size_of_the_gradient() -> None:
     assert panel.causal
 
 
-@pytest.mark.parametrize("kind", ["word-window", "recurrent"])
+@pytest.mark.parametrize("kind", ["convolutional", "recurrent"])
 @pytest.mark.parametrize("pooling", ["mean", "attention"])
 def test_a_judgement_is_moved_by_every_word(kind: str, pooling: str) -> None:
     loaded = build(kind, "classify", pooling=pooling)
@@ -169,7 +169,7 @@ def test_a_translator_without_attention_shows_what_moves_it() -> None:
 
 def test_a_text_that_would_take_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(looking, "FOLLOWED", 5)
-    loaded = build("word-window", "continue text")
+    loaded = build("convolutional", "continue text")
     with pytest.raises(DataError, match="for up to 5 tokens: give a text shorter than these 13"):
         look(loaded, TEXT)
     assert not any(each._forward_hooks for each in loaded.model.modules())
@@ -177,7 +177,7 @@ def test_a_text_that_would_take_too_long_is_refused(monkeypatch: pytest.MonkeyPa
 
 def test_bare_attention_is_seen_without_steps_it_does_not_take() -> None:
     for does, name in (("continue text", "decoder"), ("classify", "encoder")):
-        loaded = build("bare", does, layers=2)
+        loaded = build("self-attention-only", does, layers=2)
         picture = look(loaded, TEXT)
         assert [panel.name for panel in picture.panels] == [name]
         assert picture.panels[0].weights.shape[:2] == (2, 1)
@@ -214,7 +214,7 @@ def test_the_page_of_a_recurrent_translator_is_its_alignment(
 
 
 def test_the_page_of_a_word_window_is_its_receptive_field(show: Show, hands: Any) -> None:
-    picture = look(build("word-window", "continue text", layers=2, window=3), TEXT)
+    picture = look(build("convolutional", "continue text", layers=2, window=3), TEXT)
     show(picture, "#view=map")
     weights = picture.panel("influence").weights[0, 0]
     shown = cells(hands, "map")

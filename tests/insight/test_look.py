@@ -94,7 +94,7 @@ def test_a_sentence_too_long_for_the_model_is_refused(translator: Translator) ->
 
 
 def test_the_page_shows_which_expert_each_word_went_to(browser, tmp_path: Path) -> None:
-    mixture = untrained(feed_forward={"kind": "experts", "experts": 6})
+    mixture = untrained(feed_forward={"kind": "moe", "experts": 6})
     picture = look(mixture, EN, to="fr")
     assert [panel.name for panel in picture.panels] == [
         *("encoder", "decoder", "cross"),
@@ -121,7 +121,7 @@ def test_the_page_shows_which_expert_each_word_went_to(browser, tmp_path: Path) 
 
 
 def test_the_terminal_names_all_experts_of_a_word() -> None:
-    mixture = untrained(feed_forward={"kind": "experts", "experts": 6, "top": 3})
+    mixture = untrained(feed_forward={"kind": "moe", "experts": 6, "top": 3})
     picture = look(mixture, EN, to="fr")
     console = Console(width=100, file=StringIO())
     console.print(terminal.render(picture, "experts-decoder", 0))

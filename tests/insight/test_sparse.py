@@ -61,7 +61,7 @@ def test_a_window_is_hatched_outside_and_says_how_much_is_looked_at(show, hands)
 
 
 def test_words_of_many_pieces_may_look_where_a_piece_may(show, hands) -> None:
-    picture = looked({"kind": "blocks", "size": 4})
+    picture = looked({"kind": "block-local", "size": 4})
     panel = picture.panels[0]
     assert panel.visible is not None
     words = np.zeros([max(panel.query_words) + 1] * 2, dtype=bool)
@@ -137,7 +137,7 @@ def test_only_what_may_be_looked_at_is_written() -> None:
 
 
 def test_words_taken_together_may_look_where_one_of_them_may() -> None:
-    picture = looked({"kind": "blocks", "size": 4})
+    picture = looked({"kind": "block-local", "size": 4})
     words = len(picture.panels[0].queries)
     [panel] = bearable(picture, most=2 * 2 * (-(-words // 2)) ** 2).panels
     assert panel.visible is not None

@@ -20,7 +20,7 @@ REAL = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
 INPUTS = {
     "encoder": (SOURCE, REAL),
     "classifier": (SOURCE, REAL),
-    "masked": (SOURCE, REAL),
+    "masked-lm": (SOURCE, REAL),
     "language-model": (SOURCE,),
     "encoder-decoder": (SOURCE, REAL, SOURCE[:, :5]),
     "decoder-only": (SOURCE, REAL, SOURCE[:, :5]),
@@ -33,13 +33,13 @@ NEEDS = {
 }
 # Families by what they do: what they are called with, and how many attentions they have.
 FAMILIES = {
-    ("bare", "continue text"): ((SOURCE,), 2),
-    ("bare", "classify"): ((SOURCE, REAL), 2),
+    ("self-attention-only", "continue text"): ((SOURCE,), 2),
+    ("self-attention-only", "classify"): ((SOURCE, REAL), 2),
     ("recurrent", "translate"): ((SOURCE, REAL, SOURCE[:, :5]), 1),
     ("recurrent", "continue text"): ((SOURCE,), 0),
     ("recurrent", "classify"): ((SOURCE, REAL), 0),
-    ("word-window", "continue text"): ((SOURCE,), 0),
-    ("word-window", "classify"): ((SOURCE, REAL), 0),
+    ("convolutional", "continue text"): ((SOURCE,), 0),
+    ("convolutional", "classify"): ((SOURCE, REAL), 0),
 }
 
 
@@ -134,7 +134,7 @@ def test_the_residual_stream_and_the_activations_add_up(gated: bool) -> None:
 
 
 def test_experts_are_seen_with_their_share_of_each_word() -> None:
-    spec = {"kind": "encoder-decoder", **SMALL, "feed_forward": {"kind": "experts", "experts": 5}}
+    spec = {"kind": "encoder-decoder", **SMALL, "feed_forward": {"kind": "moe", "experts": 5}}
     model = ModelSpec.model_validate(spec).build(20).eval()
     unwatched = model(*INPUTS["encoder-decoder"])
     with torch.no_grad(), watch(model) as seen:

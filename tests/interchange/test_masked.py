@@ -72,7 +72,7 @@ def test_an_imported_head_fills_as_theirs(
     tokenizer = byte_level(special) if kind == "roberta" else word_pieces()
     model = with_head(tokenizer.get_vocab_size(), kind, **more)
     import_model(saved(model, tokenizer, folder), tmp_path / "run")
-    assert run_folder.read(tmp_path / "run").job == "masked"
+    assert run_folder.read(tmp_path / "run").job == "masked-lm"
     filler = regard.load(tmp_path / "run")
     wanted = theirs_of(model, filler, BLANKS)
     pieces = filler.tokenizer.vocabulary()
@@ -89,10 +89,10 @@ def test_an_imported_head_fills_as_theirs(
 def made(folder: Path, **settings: Any) -> Path:
     torch.manual_seed(2)
     tokenizer = bpe.Spec(vocabulary=400).train(TEXT, ["mask"])
-    spec = ModelSpec.model_validate({"kind": "masked", **SIZES, **settings})
+    spec = ModelSpec.model_validate({"kind": "masked-lm", **SIZES, **settings})
     model = randomised(spec.build(len(tokenizer)))
     run = run_folder.Run(
-        job="masked",
+        job="masked-lm",
         model=plain(spec),
         vocabulary=len(tokenizer),
         details={"max_length": 64},

@@ -11,7 +11,7 @@ from regard.models.base import parameter_count
 KINDS: list[dict[str, Any]] = [
     {"kind": "recurrent"},
     {"kind": "recurrent", "cell": "lstm", "layers": 2},
-    {"kind": "word-window", "window": 4, "layers": 2},
+    {"kind": "convolutional", "window": 4, "layers": 2},
     {"kind": "language-model", "heads": 2, "layers": 1},
 ]
 

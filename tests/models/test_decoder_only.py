@@ -16,12 +16,12 @@ from regard.positions.base import PositionSpec
 
 V, START, END = 30, 2, 3
 SMALL = {"dim": 32, "heads": 4, "inner": 64, "layers": 2, "dropout": 0.0, "max_length": 128}
-EXPERTS = {"kind": "experts", "experts": 3, "top": 2, "capacity": 0.5, "of": "gated"}
-MEMORY = {"kind": "alternating", "of": [{"kind": "blocks", "size": 8}, "compressed"]}
+EXPERTS = {"kind": "moe", "experts": 3, "top": 2, "capacity": 0.5, "of": "gated"}
+MEMORY = {"kind": "alternating", "of": [{"kind": "block-local", "size": 8}, "compressed"]}
 ATTENTION: list[object] = [
     "fused",
     {"kind": "window", "size": 5},
-    {"kind": "blocks", "size": 8},
+    {"kind": "block-local", "size": 8},
     "compressed",
     MEMORY,
     "linear",

@@ -24,7 +24,7 @@ from regard.positions.base import PositionSpec
 V = 30
 SMALL = {"dim": 32, "heads": 4, "inner": 64, "layers": 2, "dropout": 0.0, "max_length": 64}
 POSITIONS = [k for k in kinds("regard.positions") if not PositionSpec.model_validate(k).reads_trees]
-EXPERTS = {"kind": "experts", "experts": 3, "top": 2, "capacity": 0.5, "of": "gated"}
+EXPERTS = {"kind": "moe", "experts": 3, "top": 2, "capacity": 0.5, "of": "gated"}
 
 
 def build(kind: str, **changes: object) -> nn.Module:
@@ -207,7 +207,7 @@ def test_keys_begin_like_queries() -> None:
         assert float(pair[1].var()) == pytest.approx(float(pair[0].var()), rel=0.05)
 
 
-APART = {"encoder_attention": {"kind": "window", "size": 3}, "attention": "blocks"}
+APART = {"encoder_attention": {"kind": "window", "size": 3}, "attention": "block-local"}
 
 
 def test_encoder_decoder_and_the_way_across_may_look_in_different_ways() -> None:

@@ -19,9 +19,12 @@ ATTENTIONS: dict[str, Any] = {
     "fused": "fused",
     "linear": "linear",
     "compressed": {"kind": "compressed", "width": 3},
-    "blocks": {"kind": "blocks", "size": 8},
+    "block-local": {"kind": "block-local", "size": 8},
     "window": {"kind": "window", "size": 8},
-    "alternating": {"kind": "alternating", "of": [{"kind": "blocks", "size": 8}, "compressed"]},
+    "alternating": {
+        "kind": "alternating",
+        "of": [{"kind": "block-local", "size": 8}, "compressed"],
+    },
 }
 
 
@@ -81,16 +84,16 @@ def test_memory_is_bounded_as_promised() -> None:
     ids, kinds = torch.randint(0, V, (1, 300)), list(ATTENTIONS)[:-1]
     kept = {kind: places(read(built(kind), ids, 4)[1].past[0]) for kind in kinds}
     assert kept["fused"] == 300
-    assert kept["blocks"] <= 8 + SLACK + 4
+    assert kept["block-local"] <= 8 + SLACK + 4
     assert kept["window"] == 8 + SLACK + 4
     assert kept["linear"] <= 4 + SLACK + 4  # the sums are key size by key size + 1
     assert kept["compressed"] <= 300 // 3 + SLACK + 3 + 4
     again = {kind: places(read(built(kind), ids[:, :200], 4)[1].past[0]) for kind in kinds}
-    assert [kept[kind] - again[kind] for kind in ("blocks", "window", "linear")] == [0, 0, 0]
+    assert [kept[kind] - again[kind] for kind in ("block-local", "window", "linear")] == [0, 0, 0]
     assert kept["compressed"] - again["compressed"] <= 100 // 3 + 1
 
 
-@pytest.mark.parametrize("kind", ["linear", "compressed", "blocks", "window"])
+@pytest.mark.parametrize("kind", ["linear", "compressed", "block-local", "window"])
 @torch.no_grad()
 def test_more_than_is_kept_cannot_be_taken_back(kind: str) -> None:
     model, ids = built(kind), torch.randint(0, V, (1, 300))
@@ -99,7 +102,7 @@ def test_more_than_is_kept_cannot_be_taken_back(kind: str) -> None:
         model.step(ids[:, 0], state.cut(101))
 
 
-@pytest.mark.parametrize("kind", ["blocks", "compressed", "linear"])
+@pytest.mark.parametrize("kind", ["block-local", "compressed", "linear"])
 def test_documents_in_a_row_are_refused(kind: str) -> None:
     attention = validate(ModelSpec, {"kind": "encoder", "attention": kind}, "a test").attention
     with pytest.raises(ConfigError, match=f"'{kind}' cannot keep the documents of a row apart"):
@@ -121,6 +124,6 @@ def test_cross_attention_of_each_kind_that_can() -> None:
             found, state = model.step(target[:, at], state)
             logits.append(found)
         assert torch.allclose(torch.stack(logits, 1), whole, atol=1e-10)
-    for attention in ("blocks", "window", "alternating"):
+    for attention in ("block-local", "window", "alternating"):
         with pytest.raises(ConfigError, match="cannot look at another sequence"):
             validate(ModelSpec, {**given, "attention": attention}, "a test").build(V)

@@ -38,7 +38,7 @@ def learner(training: dict[str, Any] | None = None, **experts: Any) -> Learner:
     given = {"steps": 100, "precision": "float32", "clip": 1e9, **(training or {})}
     spec = validate(TrainingSpec, given, "recipe")
     torch.manual_seed(spec.seed)
-    mixture = {"kind": "experts", "experts": 4, "jitter": 0.0, **experts}
+    mixture = {"kind": "moe", "experts": 4, "jitter": 0.0, **experts}
     model = validate(ModelSpec, {**SMALL, "feed_forward": mixture}, "recipe").build(V).double()
     return Learner(model, copying, spec, World())
 
@@ -118,7 +118,7 @@ def test_a_model_without_such_parts_says_nothing(make_learner: Any, toy: Any) ->
     assert (update.aside, update.counts) == (0.0, {})
 
 
-MIXTURE = "model.feed_forward={kind: experts, experts: 4, capacity: 0.7, balance: 0.02}"
+MIXTURE = "model.feed_forward={kind: moe, experts: 4, capacity: 0.7, balance: 0.02}"
 
 
 def test_a_run_tells_what_overflowed(tiny: Any, tmp_path: Path) -> None:

@@ -34,7 +34,10 @@ from .test_resume import told
 
 COUNT = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 SMALL = {"dim": 32, "heads": 2, "inner": 64, "layers": 2, "dropout": 0.0, "max_length": 24}
-MODELS = {"masked": {"kind": "masked"}, "span": {"kind": "encoder-decoder", "layers": 1}}
+MODELS = {
+    "masked-lm": {"kind": "masked-lm"},
+    "span-corruption": {"kind": "encoder-decoder", "layers": 1},
+}
 JOBS = tuple(MODELS)
 
 Make = Callable[..., Recipe]
@@ -86,7 +89,7 @@ LEARNING = (
 
 
 def test_a_masked_model_learns_and_fills(filling: Make, tmp_path: Path) -> None:
-    train(filling("masked", *LEARNING), tmp_path / "run")
+    train(filling("masked-lm", *LEARNING), tmp_path / "run")
     scores = run_folder.read(tmp_path / "run").details["scores"]
     assert scores["accuracy"] > 0.8
     assert scores["perplexity"] == pytest.approx(math.exp(scores["loss"]))
@@ -104,7 +107,10 @@ def test_a_masked_model_learns_and_fills(filling: Make, tmp_path: Path) -> None:
 
 
 def test_a_span_model_learns_and_fills_several_words(filling: Make, tmp_path: Path) -> None:
-    train(filling("span", "job.share=0.3", *LEARNING, "training.steps=250"), tmp_path / "run")
+    train(
+        filling("span-corruption", "job.share=0.3", *LEARNING, "training.steps=250"),
+        tmp_path / "run",
+    )
     filler = regard.load(tmp_path / "run")
     assert isinstance(filler, SpanFiller)
     (blank,) = filler.fill("one two [MASK] six seven eight.", top=2)
@@ -127,9 +133,9 @@ class Impatient:
 @pytest.mark.parametrize(
     ("job", "changes"),
     [
-        ("masked", ["training.accumulate=2", "job.whole_words=true"]),
-        ("masked", ["training.batch_tokens=3200"]),
-        ("span", ["training.batch_tokens=1600", "job.whole_words=true"]),
+        ("masked-lm", ["training.accumulate=2", "job.whole_words=true"]),
+        ("masked-lm", ["training.batch_tokens=3200"]),
+        ("span-corruption", ["training.batch_tokens=1600", "job.whole_words=true"]),
     ],
     ids=["two batches a step, whole words", "a core its own rows", "spans"],
 )
@@ -200,7 +206,7 @@ def test_lanes_change_nothing_but_the_rounding(filling: Make, job: str) -> None:
     task.loss(model, batch).backward()
     for parameter, other in zip(model.parameters(), split, strict=True):
         torch.testing.assert_close(parameter.grad, other, atol=1e-4, rtol=1e-3)
-    if job == "masked":  # few are to be guessed, and all are to be read
+    if job == "masked-lm":  # few are to be guessed, and all are to be read
         assert lanes == 2 > batch.tokens // ENOUGH
 
 
@@ -215,21 +221,21 @@ def test_a_sound_recipe_passes_every_proof_that_applies(
     assert [name for name, proof in found.items() if proof.failed] == []
     skipped = {name for name, proof in found.items() if proof.found is None}
     writing = {"no_look_ahead_in_logits", "no_look_ahead_in_gradients", "steps_equal_the_whole"}
-    assert skipped == {"documents_stay_apart", *(writing if job == "masked" else ())}
+    assert skipped == {"documents_stay_apart", *(writing if job == "masked-lm" else ())}
 
 
 @pytest.mark.parametrize(
     ("job", "change", "complaint"),
     [
-        ("masked", "model.kind=encoder-decoder", "cannot be trained to fill; use masked"),
-        ("span", "model.kind=masked", "a masked cannot be trained to translate"),
-        ("masked", "job.masked=0.95", "masked 0.95 and random 0.1 are shares of one whole"),
-        ("masked", "job.share=1", "job.share|less than 1"),
-        ("masked", "model.max_length=2", "2 tokens leave no room for text"),
-        ("span", "model.max_length=4", "4 tokens are no room for a text"),
-        ("span", "job.sentinels=2", r"job.sentinels: texts of 1,000 tokens need 51"),
-        ("masked", "training.evaluation.metric=bleu", "bleu is not measured in masked"),
-        ("masked", "tokenizer.vocabulary=300", ""),
+        ("masked-lm", "model.kind=encoder-decoder", "cannot be trained to fill; use masked"),
+        ("span-corruption", "model.kind=masked-lm", "a masked cannot be trained to translate"),
+        ("masked-lm", "job.masked=0.95", "masked 0.95 and random 0.1 are shares of one whole"),
+        ("masked-lm", "job.share=1", "job.share|less than 1"),
+        ("masked-lm", "model.max_length=2", "2 tokens leave no room for text"),
+        ("span-corruption", "model.max_length=4", "4 tokens are no room for a text"),
+        ("span-corruption", "job.sentinels=2", r"job.sentinels: texts of 1,000 tokens need 51"),
+        ("masked-lm", "training.evaluation.metric=bleu", "bleu is not measured in masked"),
+        ("masked-lm", "tokenizer.vocabulary=300", ""),
     ],
 )
 def test_what_does_not_fit_together_is_refused(

@@ -57,7 +57,7 @@ def content_of(job: str, tmp_path: Path) -> dict[str, Any]:
             for one in words
             for two in words
         ]
-        text, source, more = "".join(rows), {"kind": "labelled"}, {"held_out": 6}
+        text, source, more = "".join(rows), {"kind": "labeled"}, {"held_out": 6}
     path = tmp_path / f"{job}.txt"
     path.write_text(text)
     return {

@@ -12,7 +12,7 @@ from regard.positions.base import Sizes
 
 
 class Spec(AttentionSpec):
-    """attention: {kind: alternating, of: [{kind: blocks, size: 256}, compressed]}"""
+    """attention: {kind: alternating, of: [{kind: block-local, size: 256}, compressed]}"""
 
     # Of the usual two; any others are asked themselves.
     honours: ClassVar[frozenset[str]] = block_local.Spec.honours & compressed.Spec.honours

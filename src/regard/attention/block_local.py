@@ -91,7 +91,7 @@ def _split(x: Tensor, parts: Sequence[slice]) -> tuple[Tensor, ...]:
 
 
 class Spec(AttentionSpec):
-    """attention: {kind: blocks, size: 256}"""
+    """attention: {kind: block-local, size: 256}"""
 
     # Where a row holds several documents, its blocks are not those of each alone.
     honours: ClassVar[frozenset[str]] = ALL - {"cross", "documents", "trees"}

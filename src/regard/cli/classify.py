@@ -51,7 +51,7 @@ def classify(
     from regard.data.sources._conllu import is_conllu, parsed_sentences
     from regard.data.sources.lines import stream_text
     from regard.errors import ConfigError
-    from regard.load import load
+    from regard.loading import load
 
     if text and str(file) != "-":
         raise ConfigError("give --text or a FILE, not both.")

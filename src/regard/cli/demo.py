@@ -39,7 +39,7 @@ def demo(
     from regard.data.sources import grammar
     from regard.insight.look import look
     from regard.insight.page import render
-    from regard.load import load_translator
+    from regard.loading import load_translator
     from regard.training.recipe import make_recipe
     from regard.training.trainer import train
 

@@ -38,7 +38,7 @@ def embed(
     from regard.cli._shared.console import reporter
     from regard.data.sources.lines import read_lines
     from regard.errors import ConfigError, DataError
-    from regard.load import load_reader
+    from regard.loading import load_reader
 
     if as_json + compare + (output is not None) > 1:
         raise ConfigError("--json, --output and --compare are three ways to show it: give one.")

@@ -91,7 +91,7 @@ def evaluate(
     """Perplexity of a text; BLEU of translations; ROUGE of summaries; accuracy and F1 of labels."""
     from regard.cli._shared.console import reporter
     from regard.errors import RunError
-    from regard.load import load
+    from regard.loading import load
 
     loaded = load(run)
     asked = Asked(data, context, stride, documents, to, beam, lowercased, source)

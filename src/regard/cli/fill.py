@@ -20,7 +20,7 @@ def fill(
     import json
     from dataclasses import asdict
 
-    from regard.load import load_filler
+    from regard.loading import load_filler
 
     filler = load_filler(run)
     lines = (line.rstrip("\n") for line in sys.stdin) if text is None else iter([text])

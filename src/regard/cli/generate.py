@@ -39,7 +39,7 @@ def generate(
     from regard.decoding.config import Search
     from regard.decoding.sampling import Sampling
     from regard.errors import ConfigError
-    from regard.load import load_writer
+    from regard.loading import load_writer
 
     searching = beam > 1 or repetition_penalty != 1 or no_repeat > 0
     if temperature == 0 and (top_k or top_p < 1 or min_p):

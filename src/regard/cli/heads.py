@@ -46,7 +46,7 @@ def heads(
     from regard.errors import ConfigError
     from regard.insight.heads import read_examples
     from regard.insight.heads.head_names import heads_of
-    from regard.load import load
+    from regard.loading import load
 
     if prune is not None and remove:
         raise ConfigError("--prune chooses heads and --remove names them: give one of the two.")
@@ -109,7 +109,7 @@ def _prune(
 
     from regard.cli._shared.console import reporter
     from regard.insight.heads import choose, pruning
-    from regard.load import load
+    from regard.loading import load
 
     pruning.check_place(run, folder)
     report = reporter()

@@ -79,7 +79,7 @@ def _picture(run: Path, text: str, to: str | None, sentence: int | None) -> "Pic
     from regard.data.sources._conllu import is_conllu
     from regard.errors import ConfigError
     from regard.insight.look import look as look_into
-    from regard.load import load
+    from regard.loading import load
 
     loaded = load(run)
     if getattr(loaded, "trees", None) is not None and is_conllu(Path(text)):
@@ -145,7 +145,7 @@ def _show_film(run: Path, output: Path | None) -> None:
 
 def _serve(folders: list[Path], host: str, port: int) -> None:
     from regard.insight.live import is_loopback, serve
-    from regard.load import load
+    from regard.loading import load
 
     models: list[tuple[str, Any]] = [(str(folder), load(folder)) for folder in folders]
     if not is_loopback(host):

@@ -18,7 +18,7 @@ def score(
     """For each line: log p, log p by word, perplexity."""
     from regard.data.sources.lines import read_lines
     from regard.errors import DataError
-    from regard.load import load
+    from regard.loading import load
     from regard.predictors.generator import Writer
     from regard.predictors.mask_filler import Filler
     from regard.predictors.summarizer import Summarizer

@@ -53,7 +53,7 @@ def summarize(
     """
     from regard.decoding.config import Search
     from regard.errors import DataError
-    from regard.load import load_summarizer
+    from regard.loading import load_summarizer
 
     summarizer = load_summarizer(run, bits=8 if int8 else 32)
     search = Search(

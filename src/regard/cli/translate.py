@@ -67,7 +67,7 @@ def translate(
     from regard.data.sources.lines import stream_text
     from regard.decoding.config import Search
     from regard.errors import DataError
-    from regard.load import load_translator
+    from regard.loading import load_translator
 
     translator = load_translator(run, bits=8 if int8 else 32)
     search = Search(

@@ -107,7 +107,7 @@ class DataSpec(Spec):
 
     def require_trees(self, who: str) -> None:
         """Refuse a source that has none, where somebody needs them."""
-        if self.shape != "labelled":
+        if self.shape != "labeled":
             raise ValueError(
                 f"{who} places words in dependency trees, which so far only texts with labels have "
                 f"(job: classification): choose another kind of position"

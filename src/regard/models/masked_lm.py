@@ -48,7 +48,7 @@ class Masked(nn.Module):
 
 
 class Spec(TransformerSpec):
-    """model: {kind: masked}"""
+    """model: {kind: masked-lm}"""
 
     can: ClassVar[frozenset[str]] = frozenset({"fill"})
 

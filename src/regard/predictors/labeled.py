@@ -23,7 +23,7 @@ def labelled_lines(labeller: Labeller, path: Path, changes: Sequence[str] = ()) 
     that source; a kind begins a new one. A line that cannot be used is refused by name.
     """
     columns = list(range(labeller.sides + 1))
-    table = {"kind": "labelled", "columns": columns, "labels": plain(labeller.written)}
+    table = {"kind": "labeled", "columns": columns, "labels": plain(labeller.written)}
     anew = any(change.startswith("kind=") for change in changes)
     asked = override({} if anew else labeller.trees or table, changes)
     if "path" in asked:

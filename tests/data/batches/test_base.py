@@ -52,9 +52,9 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
 
 @pytest.fixture(scope="module")
 def labelled(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    sources = [{"kind": "labelled"} for _ in range(2)]
+    sources = [{"kind": "labeled"} for _ in range(2)]
     lines = ["".join(f"{'ab' * n}\tlabel {n % 3}\n" for n in range(1, 40)), "dev\tlabel 0\n"]
-    return made(tmp_path_factory.mktemp("labelled"), sources, lines)
+    return made(tmp_path_factory.mktemp("labeled"), sources, lines)
 
 
 def sentences(batch: Batch, prepared: Prepared) -> Counter[tuple[str, str, str]]:
@@ -149,7 +149,7 @@ def test_texts_come_with_their_labels(labelled: Prepared) -> None:
 def test_two_texts_are_one_row_and_several_labels_a_row_of_them(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    source = {"kind": "labelled", "columns": [0, 1, 2], "labels": {"separator": ",", "none": "-"}}
+    source = {"kind": "labeled", "columns": [0, 1, 2], "labels": {"separator": ",", "none": "-"}}
     cells = ("a,b", "c", "-", "c,a")
     lines = [f"{'x' * n}\t{'y' * (40 - n)}\t{cells[n % 4]}\n" for n in range(1, 40)]
     folder = tmp_path_factory.mktemp("several")

@@ -37,7 +37,7 @@ def test_real_translations_are_kept(pair: tuple[str, str]) -> None:
 @pytest.mark.parametrize("empty", ["", " ", "\u00a0\t"])
 def test_a_side_without_text_is_dropped(empty: str) -> None:
     assert why("un", empty) == why(empty, "one") == "empty side"
-    assert why(empty, "1", shape="labelled") == "empty side"
+    assert why(empty, "1", shape="labeled") == "empty side"
     assert why(empty, shape="text") == ""
 
 
@@ -66,7 +66,7 @@ def test_lengths_have_limits() -> None:
     assert why("x" * 30, "y" * 10, spec=spec) == ""
     assert why("x" * 9, "y" * 30, spec=spec) == "length ratio"
     assert why("x" * SHORT, "y", spec=spec) == ""
-    assert why("x" * 30, "1", shape="labelled", spec=spec) == ""
+    assert why("x" * 30, "1", shape="labeled", spec=spec) == ""
     assert why("x" * 99, shape="text", spec=spec) == ""
 
 

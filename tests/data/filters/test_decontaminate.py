@@ -61,7 +61,7 @@ def test_a_text_is_known_however_it_is_written(tmp_path: Path) -> None:
             tmp_path,
             train={"kind": "text", "path": train, "documents": documents},
             dev={"kind": "text", "path": written(tmp_path / "dev.txt", "something else")},
-            without={"kind": "labelled", "path": test},
+            without={"kind": "labeled", "path": test},
         )
         lines = "\n".join(left(found)).replace("something else", "").split("\n")
         assert sorted(filter(None, lines)) == sorted(filled(others))
@@ -77,7 +77,7 @@ def test_labelled_texts_and_pairs_are_kept_out_by_what_they_say(tmp_path: Path) 
     other = written(tmp_path / "other.txt", LONG.upper(), "good")  # a label is no text
     found = prepared(
         tmp_path,
-        train={"kind": "labelled", "path": train},
+        train={"kind": "labeled", "path": train},
         without={"kind": "text", "path": other, "documents": "line"},
     )
     assert sorted(left(found)) == sorted(filled([]))
@@ -85,7 +85,7 @@ def test_labelled_texts_and_pairs_are_kept_out_by_what_they_say(tmp_path: Path) 
     found = prepared(
         tmp_path,
         train={"kind": "tsv", "path": pairs, "languages": ["en", "fr"]},
-        without=[{"kind": "labelled", "path": written(tmp_path / "b.tsv", f"c'est {LONG}\t0")}],
+        without=[{"kind": "labeled", "path": written(tmp_path / "b.tsv", f"c'est {LONG}\t0")}],
     )
     assert len(found.train) + len(found.dev) == 60
 
@@ -115,7 +115,7 @@ def test_it_is_part_of_the_fingerprint(tmp_path: Path) -> None:
         content = {"train": train, "prepared": str(tmp_path / "prepared"), **more}
         return fingerprint.take(validate(DataSpec, content, "recipe"), CHARACTERS, 10).key
 
-    plain, source = key(), {"kind": "labelled", "path": test}
+    plain, source = key(), {"kind": "labeled", "path": test}
     assert key(without=None) == plain
     with_it = key(without=source)
     assert with_it != plain
@@ -127,7 +127,7 @@ def test_it_is_part_of_the_fingerprint(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     train = {"kind": "text", "path": written(tmp_path / "t.txt", *filled([])), "documents": "line"}
     with pytest.raises(DataError, match=r"nowhere.tsv: cannot be read"):
-        prepared(tmp_path, train=train, without={"kind": "labelled", "path": "nowhere.tsv"})
+        prepared(tmp_path, train=train, without={"kind": "labeled", "path": "nowhere.tsv"})
     with pytest.raises(ConfigError, match="there is no kind 'nothing'"):
         prepared(tmp_path, train=train, without={"kind": "nothing"})
     (tmp_path / "bad.tsv").write_bytes(b"good \xff text\t1\nfine text\t0\n")
@@ -135,7 +135,7 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
         tmp_path,
         train=train,
         checks={"max_lost": 0.6},
-        without={"kind": "labelled", "path": str(tmp_path / "bad.tsv")},
+        without={"kind": "labeled", "path": str(tmp_path / "bad.tsv")},
     )
     content = json.loads(found.ledger.to_json())["without"]
     (tally,) = content.values()
@@ -152,7 +152,7 @@ def test_the_movie_reviews_without_what_is_tested_in_sst2(
     reviews = shared_data / "movie-reviews"
     train = {"kind": "text", "path": str(reviews), "documents": "line"}
     test = shared_data / "sst2" / "test.tsv"
-    found = prepared(tmp_path, train=train, without={"kind": "labelled", "path": str(test)})
+    found = prepared(tmp_path, train=train, without={"kind": "labeled", "path": str(test)})
     tally = next(t for part, _, t in found.ledger.tallies() if part == "train")
     assert 1421 <= tally.dropped["kept out"].count <= 1821
     rest = "|".join(_letters(text) for text in left(found))

@@ -53,8 +53,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "grammar": {"part": "pronouns"},
     "hub": {"name": "owner/set", "columns": ["fr", "en"], **FR_EN},
     "jsonl": {"path": "a.jsonl", "keys": ["translation.fr", "translation.en"], **FR_EN},
-    "labelled": {"path": "a.tsv", "columns": [0, 2, 1], "labels": {"separator": ";"}},
-    "labelled-jsonl": {"path": "a.jsonl", "labels": {"separator": ",", "none": "-"}},
+    "labeled": {"path": "a.tsv", "columns": [0, 2, 1], "labels": {"separator": ";"}},
+    "labeled-jsonl": {"path": "a.jsonl", "labels": {"separator": ",", "none": "-"}},
     "parquet": {"path": "a", "split": "train", "columns": ["fr", "en"], **FR_EN},
     "parsed": {"path": "a.tsv", "parser": "fr_core_news_sm"},
     "po": {"path": "fr.po", "languages": ["en", "fr"]},
@@ -201,7 +201,7 @@ def test_a_first_line_too_narrow_is_the_one_rejected(tmp_path: Path) -> None:
 
 def test_a_table_with_labels(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", b"fine\t1\nbad\xff\t0\nno label\n")
-    lines = read(kind="labelled", path=path)
+    lines = read(kind="labeled", path=path)
     assert lines[0] == Record(Place(path, 1), ("fine",), labels=("1",))
     assert [line.why for line in lines if isinstance(line, Rejected)] == [
         "invalid UTF-8",
@@ -213,7 +213,7 @@ def test_real_tables_are_read(shared_data: Path) -> None:
     path = shared_data / "tatoeba-fr-en" / "dev.tsv.gz"
     read_pairs = pairs(kind="tsv", path=path, **FR_EN)
     assert (len(read_pairs), read_pairs[0]) == (1733, ("J’ai fait signe.", "I waved."))
-    rated = read(kind="labelled", path=shared_data / "sst2" / "dev.tsv")
+    rated = read(kind="labeled", path=shared_data / "sst2" / "dev.tsv")
     assert {line.labels for line in rated if isinstance(line, Record)} == {("0",), ("1",)}
 
 
@@ -221,14 +221,14 @@ def test_pairs_and_several_labels(tmp_path: Path) -> None:
     table = "one\ttwo\tnews; sport ;news\na\tb\t-\nc\td\tnews;;sport\ne\tf\t \n"
     path = write(tmp_path / "a.tsv", table)
     written = {"separator": ";", "none": "-"}
-    lines = read(kind="labelled", path=path, columns=[0, 1, 2], labels=written)
+    lines = read(kind="labeled", path=path, columns=[0, 1, 2], labels=written)
     assert lines == [
         Record(Place(path, 1), ("one", "two"), labels=("news", "sport")),
         Record(Place(path, 2), ("a", "b"), labels=()),
         Rejected(Place(path, 3), "empty label", "a label is missing in 'news;;sport'"),
         Rejected(Place(path, 4), "empty label", "a label is missing in ' '"),
     ]
-    (first, *_) = read(kind="labelled", path=path, columns=[0, 2])
+    (first, *_) = read(kind="labeled", path=path, columns=[0, 2])
     assert first == Record(Place(path, 1), ("one",), labels=("news; sport ;news",))
 
 
@@ -243,14 +243,14 @@ def test_pairs_and_several_labels(tmp_path: Path) -> None:
 )
 def test_what_is_no_labelled_table_is_refused(given: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
-        source(kind="labelled", path="a.tsv", **given)
+        source(kind="labeled", path="a.tsv", **given)
 
 
 def test_labels_in_json(tmp_path: Path) -> None:
     lines = ['{"text": "a\\nb", "label": "x"}', '{"text": "b", "label": 1}']
     lines += ['{"text": "c", "label": ["x", "y"]}', '{"text": "d", "label": []}', '{"text": "e"}']
     path = write(tmp_path / "a.jsonl", "\n".join(lines))
-    one, number, two, none, missing = read(kind="labelled-jsonl", path=path)
+    one, number, two, none, missing = read(kind="labeled-jsonl", path=path)
     assert one == Record(Place(path, 1), ("a\nb",), labels=("x",))
     assert one.lines == 1
     assert number == Record(Place(path, 2), ("b",), labels=("1",))
@@ -259,7 +259,7 @@ def test_labels_in_json(tmp_path: Path) -> None:
     assert isinstance(none, Rejected)
     assert missing == Rejected(Place(path, 5), "missing label", "label is nothing")
     given = {"path": path, "labels": {"separator": ","}, "keys": ["text", "text", "label"]}
-    several = read(kind="labelled-jsonl", **given)
+    several = read(kind="labeled-jsonl", **given)
     assert several[2:4] == [
         Record(Place(path, 3), ("c", "c"), labels=("x", "y")),
         Record(Place(path, 4), ("d", "d"), labels=()),

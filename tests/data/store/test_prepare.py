@@ -172,8 +172,8 @@ def test_running_text_keeps_its_repeats_and_loses_no_character(tmp_path: Path) -
 
 def test_labels_are_those_of_the_training_text(tmp_path: Path) -> None:
     rows = [(f"text {number}", ("good", "bad")[number % 2]) for number in range(40)]
-    train = {**tsv(tmp_path / "train.tsv", rows), "kind": "labelled"}
-    dev = {**tsv(tmp_path / "dev.tsv", [("mine", "bad"), ("yours", "ugly")]), "kind": "labelled"}
+    train = {**tsv(tmp_path / "train.tsv", rows), "kind": "labeled"}
+    dev = {**tsv(tmp_path / "dev.tsv", [("mine", "bad"), ("yours", "ugly")]), "kind": "labeled"}
     del train["languages"], dev["languages"]
     prepared = made(tmp_path, train=train, dev=dev, checks={"max_lost": 0.5})
     assert prepared.labels == ("bad", "good")

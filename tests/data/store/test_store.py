@@ -112,7 +112,7 @@ def test_labels_are_numbers(
     monkeypatch.setattr("regard.data.store.writer.ROWS", 2)
     labels = [("bad",), ("good", "bad"), (), (), ("good",)]
     records = [Record(Place("f", n), texts, labels=each) for n, each in enumerate(labels)]
-    store = written(tmp_path / "train.arrow", [records], "labelled")
+    store = written(tmp_path / "train.arrow", [records], "labeled")
     assert store.sides == len(texts)
     found = store.labels(np.array([4, 3, 2, 1, 0]))
     assert [row.tolist() for row in found] == [[0], [], [], [0, 1], [1]]

@@ -17,7 +17,7 @@ D, INNER = 16, 24
 
 def made(**given: Any) -> Experts:
     torch.manual_seed(0)
-    spec = {"kind": "experts", "jitter": 0.0, **given}
+    spec = {"kind": "moe", "jitter": 0.0, **given}
     built = FeedForwardSpec.model_validate(spec).build(D, INNER)
     assert isinstance(built, Experts)
     return built
@@ -213,7 +213,7 @@ def test_fewer_words_than_experts(shape: tuple[int, int], training: bool) -> Non
 
 
 def test_of_one_expert_it_is_that_expert() -> None:
-    built = FeedForwardSpec.model_validate({"kind": "experts", "experts": 1, "top": 1})
+    built = FeedForwardSpec.model_validate({"kind": "moe", "experts": 1, "top": 1})
     assert isinstance(built.build(D, INNER), Dense)
 
 
@@ -238,11 +238,11 @@ def test_nobody_listening_nobody_told() -> None:
         ({"capacity": 0}, "capacity: "),
         ({"jitter": 1.0}, "jitter: "),
         ({"balance": -1}, "balance: "),
-        ({"of": "experts"}, "of: an expert cannot be a mixture of experts itself"),
+        ({"of": "moe"}, "of: an expert cannot be a mixture of experts itself"),
         ({"of": "dens"}, "did you mean 'dense'"),
         ({"expert": 4}, "did you mean 'experts'"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
-        validate(FeedForwardSpec, {"kind": "experts", **given}, "recipe.yaml")
+        validate(FeedForwardSpec, {"kind": "moe", **given}, "recipe.yaml")

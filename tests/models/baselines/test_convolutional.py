@@ -17,7 +17,14 @@ WRITES, LABELS = "continue text", "classify"
 
 
 def spec(does: str, **changes: Any) -> Any:
-    given = {"kind": "word-window", "does": does, "dim": D, "layers": 2, "window": 3, "dropout": 0}
+    given = {
+        "kind": "convolutional",
+        "does": does,
+        "dim": D,
+        "layers": 2,
+        "window": 3,
+        "dropout": 0,
+    }
     return ModelSpec.model_validate({**given, **changes})
 
 
@@ -182,6 +189,6 @@ def test_what_is_in_reach_is_learned_and_what_is_not_is_not() -> None:
 def test_a_window_around_a_word_is_odd_and_the_job_is_named() -> None:
     with pytest.raises(ConfigError, match=r"model: window: .* choose 3 or 5, not 4, to classify"):
         spec(WRITES, window=4).meant_for(LABELS)
-    untold = ModelSpec.model_validate({"kind": "word-window"})
+    untold = ModelSpec.model_validate({"kind": "convolutional"})
     with pytest.raises(ConfigError, match="must be told what for"):
         untold.build(V)

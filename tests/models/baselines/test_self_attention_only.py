@@ -17,7 +17,14 @@ WRITES, LABELS = "continue text", "classify"
 
 def build(does: str, **changes: Any) -> Any:
     torch.manual_seed(5)
-    given = {"kind": "bare", "does": does, "dim": D, "layers": 2, "dropout": 0, **changes}
+    given = {
+        "kind": "self-attention-only",
+        "does": does,
+        "dim": D,
+        "layers": 2,
+        "dropout": 0,
+        **changes,
+    }
     model = ModelSpec.model_validate(given).build(V).eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():

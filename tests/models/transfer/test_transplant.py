@@ -163,7 +163,7 @@ def test_what_has_another_shape_starts_fresh_and_is_named() -> None:
 
 
 def test_experts_are_carried_and_more_of_them_are_added() -> None:
-    few, many = ({"kind": "experts", "experts": count} for count in (2, 3))
+    few, many = ({"kind": "moe", "experts": count} for count in (2, 3))
     old, before, new, done = moved(
         spec_of("encoder", feed_forward=few), spec_of("encoder", feed_forward=many)
     )

@@ -87,11 +87,11 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> Case:
 
 @pytest.fixture(scope="module")
 def classification(tmp_path_factory: pytest.TempPathFactory) -> Case:
-    folder = tmp_path_factory.mktemp("labelled")
+    folder = tmp_path_factory.mktemp("labeled")
     texts = [pair.english for pair in corpus(1, 300, 20, 20).train]
     lines = [f"{text}\t{'asks' if '?' in text else 'says'}\n" for text in texts]
     (folder / "texts.tsv").write_text("".join(lines), "utf-8")
-    data = {"train": {"kind": "labelled", "path": str(folder / "texts.tsv")}, "held_out": 15}
+    data = {"train": {"kind": "labeled", "path": str(folder / "texts.tsv")}, "held_out": 15}
     return case_of("classification", data, {"kind": "classifier"}, folder)
 
 
@@ -346,7 +346,7 @@ def test_experts_pass_whatever_they_do_in_training_only(
 ) -> None:
     """With full experts and a wish for even use, batches would matter; the proofs go without."""
     data = {"train": GRAMMAR, "dev": {**GRAMMAR, "part": "held-out"}}
-    crowded = {"kind": "experts", "experts": 64, "capacity": 0.5, "balance": 1.0, "jitter": 0.5}
+    crowded = {"kind": "moe", "experts": 64, "capacity": 0.5, "balance": 1.0, "jitter": 0.5}
     model = {"kind": "encoder-decoder", "feed_forward": crowded}
     case = case_of("translation", data, model, tmp_path_factory.mktemp("experts"))
     for proof in (properties.accumulation_changes_nothing, properties.every_parameter_learns):

@@ -29,7 +29,7 @@ from regard.training.trainer import train
 PROCESSES = 3
 PAD, START, END, V = 0, 1, 2, 20
 MODEL = {"kind": "encoder-decoder", "dim": 16, "heads": 2, "inner": 32, "layers": 1, "dropout": 0.0}
-PLAIN = {"kind": "experts", "experts": 6, "top": 2, "jitter": 0.0, "balance": 0.0}
+PLAIN = {"kind": "moe", "experts": 6, "top": 2, "jitter": 0.0, "balance": 0.0}
 OTHERS = ["*embedding", "*attention", "*cross", "*norm", "*router", "*around_*"]
 FIRST = ["*.experts.0", "*.experts.1"]  # those of the leading process
 # By name: the experts, and what is unusual in training

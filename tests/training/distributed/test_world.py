@@ -254,7 +254,7 @@ def test_two_adapt_what_one_adapts(recipe: Path, alone: Path, tmp_path: Path) ->
     assert len(load_file(tmp_path / "two" / run_folder.WEIGHTS)) == 2 * 6
 
 
-EXPERTS = "model.feed_forward={kind: experts, experts: 32, top: 1, balance: 0, jitter: 0}"
+EXPERTS = "model.feed_forward={kind: moe, experts: 32, top: 1, balance: 0, jitter: 0}"
 
 
 def test_two_learn_what_one_learns_with_experts_that_only_one_of_them_asks(
@@ -274,7 +274,7 @@ def claims(run: Path) -> list[int]:
 
 
 UNEVEN = (  # two of the five experts are the first process's, three the second's
-    "model.feed_forward={kind: experts, experts: 5, top: 2, balance: 0, jitter: 0, of: gated}",
+    "model.feed_forward={kind: moe, experts: 5, top: 2, balance: 0, jitter: 0, of: gated}",
     "model.layers=1",
     "training.steps=5",
     "training.evaluation.every=5",

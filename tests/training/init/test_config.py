@@ -10,11 +10,11 @@ from regard.training.init.config import _next_of_kin
     ("theirs", "does", "kind"),
     [
         ("encoder", "classify", "classifier"),
-        ("masked", "continue text", "language-model"),
-        ("language-model", "fill", "masked"),
+        ("masked-lm", "continue text", "language-model"),
+        ("language-model", "fill", "masked-lm"),
         ("encoder-decoder", "translate", "encoder-decoder"),
         ("recurrent", "classify", "recurrent"),
-        ("word-window", "translate", "recurrent"),
+        ("convolutional", "translate", "recurrent"),
     ],
 )
 def test_a_model_is_followed_by_its_next_of_kin(theirs: str, does: str, kind: str) -> None:

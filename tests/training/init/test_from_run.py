@@ -83,7 +83,7 @@ def labelling(place: Path) -> Make:
             "job": "classification",
             "init": str(init),
             "data": {
-                "train": {"kind": "labelled", "path": str(place / "texts.tsv")},
+                "train": {"kind": "labeled", "path": str(place / "texts.tsv")},
                 "held_out": 10,
                 "prepared": str(place / "prepared"),
                 "checks": {"duplicates": "keep"},

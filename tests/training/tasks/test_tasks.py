@@ -74,7 +74,7 @@ def labelling(tmp_path: Path) -> Made:
         content = {
             "job": "classification",
             "data": {
-                "train": {"kind": "labelled", "path": str(tmp_path / "reviews.tsv")},
+                "train": {"kind": "labeled", "path": str(tmp_path / "reviews.tsv")},
                 "held_out": 30,
                 "prepared": str(tmp_path / "prepared"),
             },
@@ -94,7 +94,11 @@ def labelling(tmp_path: Path) -> Made:
 
 def test_every_job_is_tested_here() -> None:
     own = ["classification", "language-model", "translation"]
-    others = ["masked", "span", "summarization"]  # see test_filling, cli/test_summarize
+    others = [
+        "masked-lm",
+        "span-corruption",
+        "summarization",
+    ]  # see test_filling, cli/test_summarize
     assert kinds("regard.training.tasks") == sorted([*own, *others])
 
 
@@ -220,8 +224,8 @@ def test_the_dev_loss_is_the_loss_without_smoothing_however_it_is_batched(
         ("tiny", "training.evaluation.metric=rouge", "evaluation.metric: rouge is not measured"),
         ("tiny", "training.evaluation.metric=accuracy", "choose one of bleu, chrf, loss"),
         ("writing", "job=translation", "needs sources of shape pair, and these are of shape text"),
-        ("labelling", "job=language-model", "shape text, and these are of shape labelled"),
-        ("tiny", "job=classification", "shape labelled, and these are of shape pair"),
+        ("labelling", "job=language-model", "shape text, and these are of shape labeled"),
+        ("tiny", "job=classification", "shape labeled, and these are of shape pair"),
         ("writing", "model.kind=classifier", "a classifier cannot be trained to continue text"),
         ("labelling", "model.kind=encoder", "encoder cannot be trained to classify"),
         ("tiny", "model.kind=language-model", "a language-model cannot be trained to translate"),

@@ -15,7 +15,7 @@ Fate = Literal["drop", "keep"]
 SHORT = 20
 SIDES = {
     "pair": ("first side", "second side"),
-    "labelled": ("text", "second text"),
+    "labeled": ("text", "second text"),
     "text": ("line",),
 }
 # Which setting lets more of it pass.

@@ -1,6 +1,6 @@
 """Where text comes from, one file a kind. All give records, one after the other, never all at once.
 
-A source has a shape: `pair` (a sentence and its translation), `text` (running text) or `labelled`
+A source has a shape: `pair` (a sentence and its translation), `text` (running text) or `labeled`
 (a text, or two, and its labels). What is read is checked elsewhere (`checks.py`); a source rejects
 only what it cannot make a record of.
 """
@@ -17,7 +17,7 @@ from regard.data.records import Line, Place, Record, Rejected
 from regard.data.sources.labels import LabelsSpec
 from regard.data.sources.trees import Tree
 
-Shape = Literal["pair", "text", "labelled"]
+Shape = Literal["pair", "text", "labeled"]
 
 
 class SourceSpec(Kind, package="regard.data.sources"):
@@ -79,7 +79,7 @@ class PairSpec(SourceSpec):
 class LabelledSpec(SourceSpec):
     """A kind of source whose records have their labels written beside them."""
 
-    shape: ClassVar[Shape] = "labelled"
+    shape: ClassVar[Shape] = "labeled"
 
     labels: LabelsSpec = Field(LabelsSpec(), description="how the labels of a text are written")
 

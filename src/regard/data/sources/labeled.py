@@ -11,7 +11,7 @@ from regard.data.sources.tsv import Column, read_columns
 
 
 class Spec(LabelledSpec):
-    """{kind: labelled, path: reviews.tsv}"""
+    """{kind: labeled, path: reviews.tsv}"""
 
     path: Path = Field(..., description="lines with a tab between columns; gzip or plain")
     columns: tuple[Column, ...] = Field(

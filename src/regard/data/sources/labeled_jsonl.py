@@ -12,7 +12,7 @@ from regard.data.sources.lines import stream_lines
 
 
 class Spec(LabelledSpec):
-    """{kind: labelled-jsonl, path: reviews.jsonl, keys: [text, label]}"""
+    """{kind: labeled-jsonl, path: reviews.jsonl, keys: [text, label]}"""
 
     path: Path = Field(..., description="a JSON object a line; gzip or plain")
     keys: tuple[str, ...] = Field(

@@ -1,4 +1,4 @@
-"""Labelled texts as in `labelled`, with the dependency trees that an installed spaCy makes of them.
+"""Labelled texts as in `labeled`, with the dependency trees that an installed spaCy makes of them.
 
 Trees are a parser's opinion. The same parser reads what the model is asked later, so that plain
 text will do then.

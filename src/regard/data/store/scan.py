@@ -56,7 +56,7 @@ def survey(
 
     reading = texts()
     made = tokenizer.train(reading if tokenizer.needs_text else (), (*data.languages, *marks))
-    if data.dev is None or data.shape == "labelled":
+    if data.dev is None or data.shape == "labeled":
         for _ in reading:  # whatever the tokeniser had no need of is counted all the same
             pass
     return Survey(made, records, tuple(sorted(labels)))

@@ -45,7 +45,7 @@ def schema(vocabulary: int, shape: Shape, sides: int, texts: int, trees: bool) -
     """The columns of a part; `texts` says how many raw texts are kept beside the ids."""
     ids = pa.list_(pa.uint16() if vocabulary <= 2**16 else pa.int32())
     numbers = pa.list_(pa.int32())
-    own = {"pair": [], "labelled": [("labels", numbers)], "text": [("lines", pa.int32())]}
+    own = {"pair": [], "labeled": [("labels", numbers)], "text": [("lines", pa.int32())]}
     return pa.schema(
         [
             *((side, ids) for side in SIDES[:sides]),

@@ -70,7 +70,7 @@ class Form:
             return Rejected(record.place, "empty side", "the tokeniser leaves nothing of it")
         # Labelled texts are read as one sequence, with an end after each; sides of pairs are two.
         joined = sum(lengths) + len(lengths) - 1
-        needed = ROOM + (joined if self.shape == "labelled" else max(lengths))
+        needed = ROOM + (joined if self.shape == "labeled" else max(lengths))
         if self.intake.joined:
             needed = 2 * ROOM + sum(lengths)
         if needed > self.limit:

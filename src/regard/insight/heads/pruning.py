@@ -24,7 +24,7 @@ from regard.insight.heads.examples import Examples
 from regard.insight.heads.head_masks import twins
 from regard.insight.heads.head_names import Head, attention, attentions, find_head, heads_of, units
 from regard.insight.heads.losses import has_loss, losses, run
-from regard.load import load
+from regard.loading import load
 from regard.merged_run import read_merged
 from regard.models.base import ModelSpec, parameter_count
 from regard.models.prune import keep_heads

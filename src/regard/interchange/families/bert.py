@@ -84,7 +84,7 @@ def names(config: Config) -> dict[str, Take]:
 
 def masked_spec(config: Config) -> dict[str, Any]:
     return spec(config) | {
-        "kind": "masked",
+        "kind": "masked-lm",
         "transform": "gelu" if _is_roberta(config) else activation(config, "hidden_act"),
         "tie": config.get("tie_word_embeddings", True),
     }
@@ -109,7 +109,7 @@ def masked_names(config: Config) -> dict[str, Take]:
 
 MASKED = Family(
     types=("bert", "roberta"),
-    job="masked",
+    job="masked-lm",
     spec=masked_spec,
     names=masked_names,
     left_out=(

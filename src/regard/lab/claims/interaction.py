@@ -68,7 +68,7 @@ class Spec(Claim):
                 bench.advance(1)
                 for window in self.windows:
                     for layers in self.layers:
-                        found = self._reached("word-window", layers, seed, window)
+                        found = self._reached("convolutional", layers, seed, window)
                         stacks.append({"seed": seed, "window": window, "layers": layers, **found})
                         bench.advance(1)
         return {"windows": stacks, "attention": attention}
@@ -76,7 +76,7 @@ class Spec(Claim):
     def _reached(self, kind: str, layers: int, seed: int, window: int = 0) -> dict[str, int]:
         """How far the last word looks, and at how many of the words before it."""
         settings: dict[str, Any] = {"kind": kind, "layers": layers, "dim": DIM, "dropout": 0.0}
-        if kind == "word-window":
+        if kind == "convolutional":
             settings |= {"does": "continue text", "window": window}
         else:
             settings |= {"heads": 2, "inner": 2 * DIM, "max_length": self.length}

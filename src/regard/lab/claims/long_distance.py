@@ -35,7 +35,7 @@ class Arm(NamedTuple):
 
 ARMS = {
     "recurrent": Arm({"kind": "recurrent"}),
-    "windows": Arm({"kind": "word-window", "layers": 4, "window": 5}),
+    "windows": Arm({"kind": "convolutional", "layers": 4, "window": 5}),
     "attention": Arm({"kind": "language-model", "layers": 1, "heads": 4}, multiple=4),
 }
 

@@ -27,7 +27,7 @@ from regard.lab.claim import Claim, Criterion, Evidence
 from regard.lab.experiment import Bench
 from regard.lab.figures import Exhibit, Plot, Table
 from regard.lab.intervals import Interval, interval
-from regard.load import load_translator
+from regard.loading import load_translator
 from regard.predictors.seq2seq import Model
 from regard.predictors.translator import Translator
 from regard.training.recipe import make_recipe

@@ -139,7 +139,7 @@ class Experts(nn.Module):
 
 
 class Spec(FeedForwardSpec):
-    """feed_forward: {kind: experts, experts: 8, top: 2, of: gated}"""
+    """feed_forward: {kind: moe, experts: 8, top: 2, of: gated}"""
 
     experts: int = Field(8, gt=0, le=4096, description="E, how many there are in each block")
     top: int = Field(2, gt=0, description="k, how many each word is given to")

@@ -22,7 +22,7 @@ from regard.models.language_model import LanguageModel
 
 
 class Spec(FamilySpec):
-    """model: {kind: word-window, window: 5, layers: 4}"""
+    """model: {kind: convolutional, window: 5, layers: 4}"""
 
     can: ClassVar[frozenset[str]] = frozenset({"continue text", "classify"})
 

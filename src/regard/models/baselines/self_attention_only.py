@@ -21,7 +21,7 @@ from regard.positions.base import AtEmbedding
 
 
 class Spec(FamilySpec):
-    """model: {kind: bare}"""
+    """model: {kind: self-attention-only}"""
 
     can: ClassVar[frozenset[str]] = frozenset({"continue text", "classify"})
 

@@ -28,7 +28,7 @@ def spread_experts(model: nn.Module, world: World) -> None:
     if not mixtures:
         raise ConfigError(
             "training.spread_experts: this model has no experts to spread; leave it out, or give "
-            "it some: model.feed_forward: {kind: experts}."
+            "it some: model.feed_forward: {kind: moe}."
         )
     if world.size == 1:
         return

@@ -234,7 +234,7 @@ def _confusion_table(found: Report) -> str:
 class Spec(JobSpec):
     """job: {kind: classification, balance: true}"""
 
-    shape: ClassVar[Shape] = "labelled"
+    shape: ClassVar[Shape] = "labeled"
     does: ClassVar[str] = "classify"
     measures: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "micro_f1", "loss")
 

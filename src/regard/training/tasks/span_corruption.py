@@ -114,7 +114,7 @@ class SpanCorruption:
 
 
 class Spec(JobSpec):
-    """job: {kind: span, mean_span: 3}"""
+    """job: {kind: span-corruption, mean_span: 3}"""
 
     shape: ClassVar[Shape] = "text"
     does: ClassVar[str] = "translate"
@@ -133,8 +133,8 @@ class Spec(JobSpec):
         super().check(model, shape, metric)
         if model.joined:
             raise ValueError(
-                f"model: a {model.kind()} has source and target in one sequence, and the job span "
-                f"cuts texts to the length of each; use an encoder-decoder"
+                f"model: a {model.kind()} has source and target in one sequence, span-corruption "
+                f"cuts texts to the length of each: use an encoder-decoder"
             )
 
     def task(self, recipe: "Recipe", prepared: Prepared) -> SpanCorruption:

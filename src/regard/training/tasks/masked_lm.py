@@ -109,7 +109,7 @@ class MaskedModelling:
 
 
 class Spec(JobSpec):
-    """job: {kind: masked, whole_words: true}"""
+    """job: {kind: masked-lm, whole_words: true}"""
 
     shape: ClassVar[Shape] = "text"
     does: ClassVar[str] = "fill"

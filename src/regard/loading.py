@@ -47,8 +47,8 @@ def load(folder: Path | str, bits: int = 32) -> Any:
         "language-model": partial(_writer, bits=bits),
         "classification": _labeller,
         "encoder": _reader,
-        "masked": _filler,
-        "span": _span_filler,
+        "masked-lm": _filler,
+        "span-corruption": _span_filler,
     }
     if run.job not in makers:
         raise RunError(f"{folder}: holds a model for {run.job}, which this version does not know.")
