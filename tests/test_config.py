@@ -1,10 +1,12 @@
 """Recipes: what is wrong is named, with its key and the nearest right one."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
-from regard.config import Kind, kind_specs, override, plain, read_yaml, validate, write_yaml
+from regard.config import Kind, Spec, kind_specs, override, plain, read_yaml, validate, write_yaml
 from regard.errors import ConfigError
 from regard.models.base import ModelSpec
 from regard.training.recipe import Recipe, make_recipe, read_recipe
@@ -116,3 +118,15 @@ def test_on_and_no_are_words_and_true_is_not(tmp_path: Path) -> None:
     content = {"on": ["no", "yes", "off", "truely"], "tie": True, "bias": False}
     assert read_yaml(path) == content
     assert override({}, ["a.on=no", "b=true"]) == {"a": {"on": "no"}, "b": True}
+
+
+def test_renamed_keys_and_kinds_name_their_new_names() -> None:
+    class Old(Spec):
+        renamed_keys: ClassVar[Mapping[str, str]] = {"colour": "color"}
+
+        color: str = "red"
+
+    with pytest.raises(ConfigError, match="the key 'colour' was renamed to 'color'"):
+        validate(Old, {"colour": "blue"}, "recipe.yaml")
+    with pytest.raises(ConfigError, match="the kind 'bare' was renamed to 'self-attention-only'"):
+        validate(ModelSpec, {"kind": "bare"}, "recipe.yaml")

@@ -26,7 +26,12 @@ _BOOLEAN = "tag:yaml.org,2002:bool"
 
 
 class Spec(BaseModel):
-    """A typed, frozen piece of a recipe. Unknown keys are refused, never ignored."""
+    """A typed, frozen section of a recipe. Unknown keys are refused, never ignored.
+
+    `renamed_keys` maps keys of earlier versions to their new names, for the error message.
+    """
+
+    renamed_keys: ClassVar[Mapping[str, str]] = {}
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
@@ -37,7 +42,7 @@ class Spec(BaseModel):
         for key in given if isinstance(given, Mapping) else ():
             if key not in known:
                 raise PydanticCustomError(
-                    "unknown_key", "{problem}", {"problem": _unknown_key(key, known)}
+                    "unknown_key", "{problem}", {"problem": _unknown_key(key, known, cls)}
                 )
         return given
 
@@ -47,11 +52,13 @@ class Kind(Spec):
 
     A package declares its base class (`class PositionSpec(Kind, package="regard.positions")`);
     each kind is a module of the package whose `Spec` derives from that base. Validating the base
-    finds the kind by name; a recipe that names none gets the package's default.
+    finds the kind by name; a recipe that names none gets the package's default. `renamed_kinds` of
+    the base class maps kinds of earlier versions to their new names, for the error message.
     """
 
     package: ClassVar[str] = ""
     default: ClassVar[str] = ""
+    renamed_kinds: ClassVar[Mapping[str, str]] = {}
     _is_base: ClassVar[bool] = False
 
     def __init_subclass__(cls, *, package: str = "", default: str = "", **kwargs: Any) -> None:
@@ -76,7 +83,7 @@ class Kind(Spec):
         if not isinstance(name, str) or not name:
             known = ", ".join(kinds(cls.package))
             raise PydanticCustomError("no_kind", "needs a kind, one of: {known}", {"known": known})
-        return _kind_named(name, cls.package).model_validate(_without_kind(given))
+        return _kind_named(name, cls).model_validate(_without_kind(given))
 
 
 S = TypeVar("S", bound=Spec)
@@ -188,16 +195,17 @@ def _is_kind(candidate: Any, package: str) -> bool:
     )
 
 
-def _kind_named(name: str, package: str) -> type[Kind]:
+def _kind_named(name: str, base: type[Kind]) -> type[Kind]:
+    package = base.package
     named = [path for path in _modules(package) if _kind_name(path) == name.replace("_", "-")]
     for spec in _specs(named, package):
         return spec
-    known = kinds(package)
-    raise PydanticCustomError(
-        "unknown_kind",
-        "{problem}",
-        {"problem": f"there is no kind '{name}'{_nearest(name, known)}; kinds: {', '.join(known)}"},
-    )
+    if name in base.renamed_kinds:
+        problem = f"the kind '{name}' was renamed to '{base.renamed_kinds[name]}'"
+    else:
+        known = kinds(package)
+        problem = f"there is no kind '{name}'{_nearest(name, known)}; kinds: {', '.join(known)}"
+    raise PydanticCustomError("unknown_kind", "{problem}", {"problem": problem})
 
 
 def _without_kind(given: Any) -> Any:
@@ -211,7 +219,9 @@ def _keys(spec: type[Spec]) -> dict[str, str]:
     return {field.alias or name: name for name, field in spec.model_fields.items()}
 
 
-def _unknown_key(key: Any, fields: Mapping[str, Any]) -> str:
+def _unknown_key(key: Any, fields: Mapping[str, Any], spec: type[Spec]) -> str:
+    if key in spec.renamed_keys:
+        return f"the key '{key}' was renamed to '{spec.renamed_keys[key]}'"
     hint = _nearest(str(key), list(fields)) or f"; known keys: {', '.join(fields) or 'none'}"
     return f"unknown key '{key}'{hint}"
 

@@ -65,6 +65,8 @@ class Attention(nn.Module):
 class AttentionSpec(Kind, package="regard.attention", default="fused"):
     """A kind of attention. `honours` is the subset of NEEDS that it can meet."""
 
+    renamed_kinds: ClassVar[Mapping[str, str]] = {"blocks": "block-local"}
+
     honours: ClassVar[frozenset[str]] = frozenset()
 
     def build(self, sizes: Sizes) -> Attention:

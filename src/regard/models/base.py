@@ -1,5 +1,6 @@
 """What every kind of model answers to: a spec that, given a vocabulary, builds a module."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from pydantic import Field
@@ -10,6 +11,12 @@ from regard.config import Kind
 
 class ModelSpec(Kind, package="regard.models"):
     """A kind of model. It says what it can do, and a job takes any kind that can do it."""
+
+    renamed_kinds: ClassVar[Mapping[str, str]] = {
+        "masked": "masked-lm",
+        "bare": "self-attention-only",
+        "word-window": "convolutional",
+    }
 
     can: ClassVar[frozenset[str]] = frozenset()  # "translate", "continue text", "classify" …
     joined: ClassVar[bool] = False  # are source and target one sequence of max_length tokens?

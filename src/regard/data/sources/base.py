@@ -6,7 +6,7 @@ only what it cannot make a record of.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -22,6 +22,11 @@ Shape = Literal["pair", "text", "labeled"]
 
 class SourceSpec(Kind, package="regard.data.sources"):
     """A kind of source."""
+
+    renamed_kinds: ClassVar[Mapping[str, str]] = {
+        "labelled": "labeled",
+        "labelled-jsonl": "labeled-jsonl",
+    }
 
     shape: ClassVar[Shape] = "pair"
     trees: ClassVar[bool] = False  # has every text its dependency tree?

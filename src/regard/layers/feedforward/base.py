@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -24,6 +25,8 @@ class FeedForwardSpec(Kind, package="regard.layers.feedforward", default="dense"
     It is called with words (B, T, D) and, where that is known, which of them are real (B, T): those
     that are not may cost nothing.
     """
+
+    renamed_kinds: ClassVar[Mapping[str, str]] = {"experts": "moe"}
 
     def build(self, dim: int, inner: int) -> nn.Module:
         raise NotImplementedError

@@ -66,6 +66,8 @@ class Task(Protocol):
 class JobSpec(Kind, package="regard.training.tasks", default="translation"):
     """A kind of job."""
 
+    renamed_kinds: ClassVar[Mapping[str, str]] = {"masked": "masked-lm", "span": "span-corruption"}
+
     shape: ClassVar[Shape]  # of the data it needs
     does: ClassVar[str]  # what the model must be able to do
     measures: ClassVar[tuple[str, ...]]  # on dev data; the first decides what is best, unless said
