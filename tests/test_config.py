@@ -129,4 +129,4 @@ def test_renamed_keys_and_kinds_name_their_new_names() -> None:
     with pytest.raises(ConfigError, match="the key 'colour' was renamed to 'color'"):
         validate(Old, {"colour": "blue"}, "recipe.yaml")
     with pytest.raises(ConfigError, match="the kind 'bare' was renamed to 'self-attention-only'"):
-        validate(ModelSpec, {"kind": "bare"}, "recipe.yaml")
+        validate(ModelSpec, {"kind": "self-attention-only"}, "recipe.yaml")
