@@ -19,12 +19,12 @@ are below. Generated from the program.
 def page() -> str:
     """Return the page as Markdown."""
     in_recipes = Schema(regard.Recipe).paths
-    bases = sorted(all_bases(), key=lambda base: base.room)
-    rows = ((code(base.room), ", ".join(map(code, kind_specs(base)))) for base in bases)
+    bases = sorted(all_bases(), key=lambda base: base.package)
+    rows = ((code(base.package), ", ".join(map(code, kind_specs(base)))) for base in bases)
     blocks = [INTRODUCTION, table(("package", "kinds"), rows)]
     for base in bases:
         if base not in in_recipes:
-            blocks += Schema(base, base.room.removeprefix("regard.")).sections()
+            blocks += Schema(base, base.package.removeprefix("regard.")).sections()
     return "\n\n".join(blocks) + "\n"
 
 

@@ -13,7 +13,8 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 
 from formatting import code, escape, table, type_name
-from regard.config import Kind, Spec, kinds, plain
+from regard import config
+from regard.config import Kind, Spec, plain
 
 BOUNDS = {Gt: ("gt", ">"), Ge: ("ge", "≥"), Lt: ("lt", "<"), Le: ("le", "≤")}
 
@@ -85,8 +86,7 @@ def is_base(spec: type) -> TypeGuard[type[Kind]]:
 
 def kind_specs(base: type[Kind]) -> Mapping[str, type[Kind]]:
     """Return the spec of every kind of `base` by name."""
-    modules = {name: f"{base.room}.{name.replace('-', '_')}" for name in kinds(base.room)}
-    return {name: importlib.import_module(module).Spec for name, module in modules.items()}
+    return {spec.kind(): spec for spec in config.kind_specs(base.package)}
 
 
 def keys(spec: type[Spec]) -> dict[str, FieldInfo]:
