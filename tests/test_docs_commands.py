@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from regard import Recipe
 from regard.cli import app
 from regard.config import override, read_yaml
-from regard.data.corpus import DataSpec
+from regard.data.config import DataSpec
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
