@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard import run_folder
-from regard.atomic import write_whole
+from regard.atomic import write_atomic
 from regard.errors import OutputError, RunError
 from regard.models.base import ModelSpec
 from regard.models.weights import set_weights, weights_of
@@ -91,11 +91,11 @@ def test_a_path_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
 def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
     target = tmp_path / "page.html"
     target.write_text("before")
-    write_whole(target, b"after")
+    write_atomic(target, b"after")
     assert target.read_text() == "after"
     (tmp_path / "folder").mkdir()
     with pytest.raises(OutputError, match="folder: cannot be written"):
-        write_whole(tmp_path / "folder", b"x")
+        write_atomic(tmp_path / "folder", b"x")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "page.html"]
 
 

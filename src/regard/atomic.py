@@ -1,4 +1,4 @@
-"""Writing a file so that it is whole or not there: beside its place first, then renamed into it."""
+"""Atomic writes: a file is written under a temporary name and then renamed into place."""
 
 import os
 import secrets
@@ -8,17 +8,17 @@ from pathlib import Path
 from regard.errors import OutputError
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file, or leave what was there untouched and say why."""
-    write_all_whole(path.parent, {path.name: data})
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write a file, or leave the existing one untouched and raise an OutputError."""
+    write_all_atomic(path.parent, {path.name: data})
 
 
-def write_all_whole(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write several files, none of which takes its place before all are on the disk.
+def write_all_atomic(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write several files; none is renamed into place before all are on the disk.
 
-    They are renamed in the order given: let the one that vouches for the others come last.
+    They are renamed in the order given: a manifest of the others comes last.
     """
-    # A suffix of its own, so that two writers never share a half-written file.
+    # A random suffix, so that two writers never share a partial file.
     suffix = f".{secrets.token_hex(4)}.partial"
     partials = {name: folder / f".{name}{suffix}" for name in files}
     try:
@@ -29,11 +29,11 @@ def write_all_whole(folder: Path, files: Mapping[str, bytes]) -> None:
                 os.fsync(file.fileno())
         for name, partial in partials.items():
             partial.replace(folder / name)
-        sync_folder(folder)
+        fsync_folder(folder)
     except OSError as error:
-        where = folder / next(iter(files)) if len(files) == 1 else folder
+        target = folder / next(iter(files)) if len(files) == 1 else folder
         raise OutputError(
-            f"{where}: cannot be written ({error.strerror}); choose another place."
+            f"{target}: cannot be written ({error.strerror}); choose another location."
         ) from None
     finally:
         for partial in partials.values():
@@ -41,9 +41,9 @@ def write_all_whole(folder: Path, files: Mapping[str, bytes]) -> None:
                 partial.unlink()
 
 
-def sync_folder(folder: Path) -> None:
-    """Make sure that a rename in the folder is on the disk, so that a power cut cannot undo it."""
-    if os.name == "nt":  # a folder cannot be opened there, and renames are journalled
+def fsync_folder(folder: Path) -> None:
+    """Flush a rename in the folder to the disk, so that a power cut cannot undo it."""
+    if os.name == "nt":  # folders cannot be opened, and renames are journaled
         return
     handle = os.open(folder, os.O_RDONLY)
     try:

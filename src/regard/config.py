@@ -1,11 +1,11 @@
-"""Recipes as typed, frozen specs: YAML in, YAML out, overrides, and errors that name the key.
+"""Recipes as typed, frozen specs: read and write YAML, apply overrides, name the key in errors.
 
-A recipe is a tree of specs. Where a part comes in several kinds, the tree says which:
+A recipe is a tree of specs. A component that comes in several kinds names its kind:
 
     position: {kind: rotary, base: 10000}        # or, with all defaults, just  position: rotary
 
-and the kind's name is its file's name: `rotary` is the class `Spec` in `positions/rotary.py`.
-There is no registry and no list of kinds to edit; a new kind is a new file.
+The kind's name is its file's name: `rotary` is the class `Spec` in `positions/rotary.py`. There is
+no registry and no list of kinds to edit; a new kind is a new file.
 """
 
 import importlib
@@ -37,14 +37,14 @@ class Spec(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _refuse_unknown_keys(cls, given: Any) -> Any:
+    def _refuse_unknown_keys(cls, value: Any) -> Any:
         known = _keys(cls)
-        for key in given if isinstance(given, Mapping) else ():
+        for key in value if isinstance(value, Mapping) else ():
             if key not in known:
                 raise PydanticCustomError(
                     "unknown_key", "{problem}", {"problem": _unknown_key(key, known, cls)}
                 )
-        return given
+        return value
 
 
 class Kind(Spec):
@@ -68,44 +68,45 @@ class Kind(Spec):
 
     @classmethod
     def kind(cls) -> str:
+        """Return the name of the kind in a recipe: the module's name with hyphens."""
         return _kind_name(cls.__module__)
 
     @model_validator(mode="wrap")
     @classmethod
-    def _find_kind(cls, given: Any, handler: Any) -> Any:
-        if isinstance(given, cls):
-            return given
-        if isinstance(given, str):
-            given = {"kind": given}
+    def _find_kind(cls, value: Any, handler: Any) -> Any:
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, str):
+            value = {"kind": value}
         if not cls._is_base:
-            return handler(_without_kind(given))
-        name = given.get("kind", cls.default) if isinstance(given, Mapping) else None
+            return handler(_without_kind(value))
+        name = value.get("kind", cls.default) if isinstance(value, Mapping) else None
         if not isinstance(name, str) or not name:
             known = ", ".join(kinds(cls.package))
             raise PydanticCustomError("no_kind", "needs a kind, one of: {known}", {"known": known})
-        return _kind_named(name, cls).model_validate(_without_kind(given))
+        return _kind_named(name, cls).model_validate(_without_kind(value))
 
 
 S = TypeVar("S", bound=Spec)
 
 
 def kinds(package: str) -> list[str]:
-    """The names of the kinds in a package: its modules that have a `Spec`."""
+    """List the names of the kinds in a package: its modules that have a `Spec`."""
     return [spec.kind() for spec in kind_specs(package)]
 
 
 def kind_specs(package: str) -> list[type[Kind]]:
-    """The `Spec` classes of the kinds in a package, sorted by name."""
+    """List the `Spec` classes of the kinds in a package, sorted by name."""
     return sorted(_specs(_modules(package), package), key=lambda spec: spec.kind())
 
 
 def kind_field(base: type[Kind], description: str) -> Any:
-    """A field of a spec that holds one of the kinds of `base`, the default one unless said."""
+    """Declare a field of a spec that holds one of the kinds of `base` (default: its default)."""
     return Field(default_factory=lambda: base.model_validate({}), description=description)
 
 
 def plain(value: Any) -> Any:
-    """A spec as plain dicts, lists and scalars: what YAML and JSON can hold."""
+    """Convert a spec to plain dicts, lists and scalars, as YAML and JSON need them."""
     if isinstance(value, Spec):
         fields = {key: plain(getattr(value, name)) for key, name in _keys(type(value)).items()}
         return {"kind": value.kind(), **fields} if isinstance(value, Kind) else fields
@@ -116,16 +117,16 @@ def plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def validate(spec: type[S], given: Any, source: str) -> S:
-    """`given` as a `spec`, or one sentence that names `source` and the key that is wrong."""
+def validate(spec: type[S], value: Any, source: str) -> S:
+    """Validate a value as a `spec`; an error is one sentence with `source` and the wrong key."""
     try:
-        return spec.model_validate(given)
+        return spec.model_validate(value)
     except ValidationError as error:
         raise ConfigError(f"{source}: {_explain(error)}") from None
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML file; a key given twice is an error, not a silent choice."""
+    """Read the mapping in a YAML file; a duplicate key is an error."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -142,11 +143,12 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def write_yaml(spec: Spec) -> str:
+    """Format a spec as YAML."""
     return yaml.safe_dump(plain(spec), sort_keys=False, allow_unicode=True)
 
 
 def override(recipe: Mapping[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
-    """The recipe with `key.path=value` assignments made in it; values are read as YAML."""
+    """Apply `key.path=value` assignments to a recipe; values are parsed as YAML."""
     changed = cast("dict[str, Any]", plain(recipe))
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
@@ -164,7 +166,7 @@ def _assign(tree: dict[str, Any], path: str, value: Any) -> None:
     *parents, last = path.split(".")
     for key in parents:
         child = tree.get(key, {})
-        # `position: rotary` is short for `position: {kind: rotary}`; make room for its settings.
+        # `position: rotary` is short for `position: {kind: rotary}`: expand it to add its settings.
         tree[key] = {"kind": child} if isinstance(child, str) else child
         if not isinstance(tree[key], dict):
             raise ConfigError(f"{path}: '{key}' is a single value and has no keys below it.")
@@ -173,9 +175,9 @@ def _assign(tree: dict[str, Any], path: str, value: Any) -> None:
 
 
 def _modules(package: str) -> list[str]:
-    """Full names of the modules in a package and in its sub-packages."""
-    found = importlib.import_module(package)
-    return [info.name for info in pkgutil.walk_packages(found.__path__, f"{package}.")]
+    """List the full names of the modules in a package and in its sub-packages."""
+    path = importlib.import_module(package).__path__
+    return [info.name for info in pkgutil.walk_packages(path, f"{package}.")]
 
 
 def _specs(modules: Iterable[str], package: str) -> Iterator[type[Kind]]:
@@ -208,14 +210,14 @@ def _kind_named(name: str, base: type[Kind]) -> type[Kind]:
     raise PydanticCustomError("unknown_kind", "{problem}", {"problem": problem})
 
 
-def _without_kind(given: Any) -> Any:
-    if isinstance(given, Mapping):
-        return {key: value for key, value in given.items() if key != "kind"}
-    return given
+def _without_kind(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: item for key, item in value.items() if key != "kind"}
+    return value
 
 
 def _keys(spec: type[Spec]) -> dict[str, str]:
-    """A recipe's word for each field: its name, or its alias where Python has that word already."""
+    """Map recipe keys to field names: they differ where a key is a Python keyword."""
     return {field.alias or name: name for name, field in spec.model_fields.items()}
 
 
@@ -236,8 +238,8 @@ def _explain(error: ValidationError) -> str:
     path = ".".join(str(part) for part in first["loc"])
     message = first["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
-    given = first["input"]
-    shown = f" (given: {given!r})" if isinstance(given, (str, int, float, bool)) else ""
+    value = first["input"]
+    shown = f" (given: {value!r})" if isinstance(value, (str, int, float, bool)) else ""
     more = f" ({len(rest)} more after this one)" if rest else ""
     return f"{path + ': ' if path else ''}{message}{shown}{more}"
 
@@ -255,7 +257,7 @@ class _StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-# As in YAML 1.2, only true and false are booleans: a key `on` and a label `no` are words.
+# As in YAML 1.2, only true and false are booleans: a key `on` and a label `no` are strings.
 _StrictLoader.yaml_implicit_resolvers = {
     first: [(tag, found) for tag, found in resolvers if tag != _BOOLEAN]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()

@@ -1,41 +1,41 @@
-"""Every error a user can cause, in one small tree.
+"""Exceptions for errors that a user can fix, in one small tree.
 
     RegardError
-    ├── ConfigError     a recipe, an override or a combination of parts that cannot be
-    ├── DataError       text that cannot be used: where it stands and why
-    ├── RunError        a run folder that is missing, damaged or of another kind
-    ├── OutputError     a place that cannot be written
-    ├── TrainingError   training that did not work
+    ├── ConfigError     an invalid recipe, override or combination of settings
+    ├── DataError       data that cannot be used: where and why
+    ├── RunError        a run folder that is missing, damaged or of another task
+    ├── OutputError     a file or folder that cannot be written
+    ├── TrainingError   training that failed
     └── Interrupted     stopped on request, with everything saved
 
-The message is one sentence: what is wrong, where, and what to do. The command line prints it
-without a traceback and exits with 1.
+The message is one sentence: where, what is wrong, what to do. The command line prints it without a
+traceback and exits with code 1.
 """
 
 
 class RegardError(Exception):
-    """Something the user can mend; its message is written for them."""
+    """An error that the user can fix; its message says how."""
 
 
 class ConfigError(RegardError):
-    """A recipe, an override or a combination of parts that cannot be."""
+    """An invalid recipe, override or combination of settings."""
 
 
 class DataError(RegardError):
-    """Text that cannot be used."""
+    """Data that cannot be used."""
 
 
 class RunError(RegardError):
-    """A run folder that is missing, damaged or of another kind."""
+    """A run folder that is missing, damaged or of another task."""
 
 
 class OutputError(RegardError):
-    """A place that cannot be written."""
+    """A file or folder that cannot be written."""
 
 
 class TrainingError(RegardError):
-    """Training that did not work."""
+    """Training that failed."""
 
 
-class Interrupted(RegardError):  # noqa: N818  (it is no error)
-    """Stopped on request, with everything saved; the message says how to go on."""
+class Interrupted(RegardError):  # noqa: N818  (not an error)
+    """Stopped on request, with everything saved; the message says how to resume."""

@@ -1,4 +1,4 @@
-"""What the machine offers, and how to use it well."""
+"""Hardware: devices, cores, memory and instruction sets that this process can use."""
 
 import ctypes
 import math
@@ -14,27 +14,28 @@ import torch
 
 from regard.native.amx import amx_is_used
 
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # parameters of glibc's mallopt
 
 
 def best_device() -> torch.device:
+    """Return the CUDA device if there is one, else MPS, else the CPU."""
     if torch.cuda.is_available():
         return torch.device("cuda")
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
 
 
 def computes_bfloat16(device: torch.device) -> bool:
-    """Does the device multiply bfloat16 matrices faster than float32 ones?"""
+    """Return True if the device multiplies bfloat16 matrices faster than float32 ones."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return device.type == "cpu" and amx_is_used()
 
 
 def keep_freed_memory() -> bool:
-    """Ask glibc to keep what is freed for the next tensor; False where there is no glibc.
+    """Make glibc keep freed memory for the next tensor; return False without glibc.
 
-    By default it gives large blocks back to the system at once, and each new tensor is paid for in
-    page faults again: about a fifth of a training step on a CPU.
+    By default glibc returns large blocks to the system at once, and every new tensor costs page
+    faults again: about a fifth of a training step on a CPU.
     """
     if platform.libc_ver()[0] != "glibc":
         return False
@@ -44,24 +45,24 @@ def keep_freed_memory() -> bool:
 
 
 def matrix_peak(device: torch.device, seconds: float = 0.3) -> float:
-    """Floating-point operations a second in the best of several large float32 matrix products."""
+    """Measure the peak of float32 matrix products, in floating-point operations a second."""
     size = 1024 if device.type == "cpu" else 4096
     a, b = torch.rand(2, size, size, device=device)
     c = torch.empty_like(a)
-    best, until = float("inf"), time.perf_counter() + seconds
-    while time.perf_counter() < until:
-        began = time.perf_counter()
+    best, deadline = float("inf"), time.perf_counter() + seconds
+    while time.perf_counter() < deadline:
+        start = time.perf_counter()
         torch.mm(a, b, out=c)
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         elif device.type == "mps":
             torch.mps.synchronize()
-        best = min(best, time.perf_counter() - began)
+        best = min(best, time.perf_counter() - start)
     return 2 * size**3 / best
 
 
 def cores(root: Path = Path("/")) -> int:
-    """That this process may use at a time: of the machine, or of the container."""
+    """Return the number of cores that this process may use, container limits included."""
     try:
         allowed = len(os.sched_getaffinity(0))
     except AttributeError:  # not Linux
@@ -71,29 +72,29 @@ def cores(root: Path = Path("/")) -> int:
 
 
 def int8_instructions() -> list[str]:
-    """Those that the processor has for products of 8-bit integers; without, these are slow."""
+    """List the processor's instruction sets for products of 8-bit integers."""
     names = ("avx_vnni", "avx_vnni_int8", "avx512_vnni", "amx_int8", "dot", "i8mm")
-    offered = torch.cpu.get_capabilities()
-    return [name for name in names if offered.get(name)]
+    capabilities = torch.cpu.get_capabilities()
+    return [name for name in names if capabilities.get(name)]
 
 
 @dataclass(frozen=True)
 class Memory:
-    """In bytes."""
+    """Memory in bytes."""
 
     total: int
     available: int
 
 
 def memory(root: Path = Path("/")) -> Memory | None:
-    """Of the machine, or of the container where that has less; None where it cannot be told."""
+    """Return the memory of the machine or its container, the smaller; None if unknown."""
     try:
         page = os.sysconf("SC_PAGE_SIZE")
         total = page * os.sysconf("SC_PHYS_PAGES")
         free = page * os.sysconf("SC_AVPHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return None
-    # What caches files is not free, yet can be had.
+    # Memory used by the file cache is available, though not free.
     available = 1024 * (_entry(root / "proc/meminfo", "MemAvailable:") or 0) or free
     for group in _control_groups("memory", root):
         if container := _container_memory(group):
@@ -103,10 +104,10 @@ def memory(root: Path = Path("/")) -> Memory | None:
 
 
 def _control_groups(controller: str, root: Path) -> Iterator[Path]:
-    """The folders of the control groups (what Linux makes containers of) that this process is in.
+    """Yield the folders of this process's control groups (Linux containers), innermost first.
 
-    The innermost comes first, and each limits those within. There are two versions: the second
-    keeps all controllers in one tree, `0::/path`; the first has a tree for each, `4:memory:/path`.
+    Each group limits those within it. Version 2 keeps all controllers in one tree, `0::/path`;
+    version 1 has a tree for each, `4:memory:/path`.
     """
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
@@ -116,7 +117,7 @@ def _control_groups(controller: str, root: Path) -> Iterator[Path]:
         if not names or controller in names.split(","):
             tree = root / "sys/fs/cgroup" / (controller if names else "")
             inner = tree / path.lstrip("/")
-            yield from (inner, *(each for each in inner.parents if each.is_relative_to(tree)))
+            yield from (inner, *(outer for outer in inner.parents if outer.is_relative_to(tree)))
 
 
 def _container_memory(group: Path) -> Memory | None:
@@ -129,11 +130,11 @@ def _container_memory(group: Path) -> Memory | None:
 
 
 def _cpu_quota(group: Path) -> float | None:
-    """Cores' worth of time that a control group may take."""
+    """Return the CPU time that a control group may use, in cores; None without a limit."""
     try:
         quota, period = (group / "cpu.max").read_text().split()
         return int(quota) / int(period)
-    except (OSError, ValueError):  # the first version, or "max"
+    except (OSError, ValueError):  # version 1, or "max"
         pass
     quota_us, period_us = (_number(group / f"cpu.cfs_{what}_us") for what in ("quota", "period"))
     return quota_us / period_us if quota_us and period_us and quota_us > 0 else None
@@ -147,7 +148,7 @@ def _number(path: Path) -> int | None:
 
 
 def _entry(path: Path, name: str) -> int | None:
-    """The number after a name in a file of lines `name number`."""
+    """Return the number after `name` in a file of lines `name number`; None if absent."""
     try:
         lines = path.read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith(name))
@@ -156,6 +157,6 @@ def _entry(path: Path, name: str) -> int | None:
 
 
 def compiler() -> str | None:
-    """The C++ compiler that torch.compile would call."""
+    """Return the path of the C++ compiler that torch.compile would call; None without one."""
     names = (os.environ.get("CXX", ""), "c++", "g++", "clang++", "cl")
-    return next((found for name in names if name and (found := shutil.which(name))), None)
+    return next((path for name in names if name and (path := shutil.which(name))), None)

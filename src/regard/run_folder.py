@@ -25,7 +25,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from regard.atomic import write_all_whole
+from regard.atomic import write_all_atomic
 from regard.errors import OutputError, RunError
 
 FORMAT = 1
@@ -63,7 +63,7 @@ def write(run: Run, folder: Path) -> None:
     vouching = json.dumps(description, indent=2, ensure_ascii=False).encode()
     papers = {name: text.encode() for name, text in run.papers.items()}
     claim(folder)
-    write_all_whole(folder, {**papers, **parts, DESCRIPTION: vouching})
+    write_all_atomic(folder, {**papers, **parts, DESCRIPTION: vouching})
 
 
 def check_writable(folder: Path) -> None:

@@ -79,14 +79,14 @@ def _write(vectors: "Tensor", output: Path) -> None:
     import numpy as np
     from safetensors.torch import save
 
-    from regard.atomic import write_whole
+    from regard.atomic import write_atomic
 
     if output.suffix == ".npy":
         content = io.BytesIO()
         np.save(content, vectors.numpy())
-        write_whole(output, content.getvalue())
+        write_atomic(output, content.getvalue())
     else:
-        write_whole(output, save({"vectors": vectors}))
+        write_atomic(output, save({"vectors": vectors}))
     count, size = vectors.shape
     typer.echo(f"{count:,} vectors of {size:,} numbers are in {output}.", err=True)
 

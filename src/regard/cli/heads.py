@@ -76,7 +76,7 @@ def _study(
     from rich.console import Console
 
     from regard import run_folder
-    from regard.atomic import write_all_whole
+    from regard.atomic import write_all_atomic
     from regard.cli._shared.console import reporter
     from regard.insight.heads import page, study, terminal
     from regard.insight.heads.figures import figures
@@ -88,7 +88,7 @@ def _study(
     files["heads.json"] = json.dumps(found.to_json(), indent=1, ensure_ascii=False)
     files["heads.html"] = page.render(found, str(run), drawn)
     run_folder.claim(folder)
-    write_all_whole(folder, {name: text.encode(errors="replace") for name, text in files.items()})
+    write_all_atomic(folder, {name: text.encode(errors="replace") for name, text in files.items()})
     console = Console()
     console.print(terminal.table(found))
     for sentence in found.sentences():

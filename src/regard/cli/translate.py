@@ -144,7 +144,7 @@ class _Job:
 
 
 def _to_catalogue(job: _Job, file: Path, output: Path | None) -> None:
-    from regard.atomic import write_whole
+    from regard.atomic import write_atomic
     from regard.cli._shared.console import reporter
     from regard.data.sources.gettext import Catalogue
     from regard.predictors.gettext import fill
@@ -161,7 +161,7 @@ def _to_catalogue(job: _Job, file: Path, output: Path | None) -> None:
     if output is None:
         typer.echo(text, nl=False)
     else:
-        write_whole(output, text.encode())
+        write_atomic(output, text.encode())
     for left in lost:
         typer.echo(f"{file}: left open, because a part was lost: {left!r}", err=True)
 

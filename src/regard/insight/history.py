@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from regard.atomic import write_whole
+from regard.atomic import write_atomic
 from regard.errors import DataError
 from regard.insight.look import look
 from regard.insight.page import render
@@ -47,7 +47,7 @@ def recorder(spec: LookSpec | None, folder: Path) -> Onlooker | None:
         content = gzip.compress(json.dumps(plain.to_json()).encode())
         target = folder / FILM / f"step-{step:07}.json.gz"
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(target, content)
+        write_atomic(target, content)
 
     return keep
 

@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from regard.atomic import write_whole
+from regard.atomic import write_atomic
 from regard.errors import DataError, RegardError
 
 Numbers = npt.NDArray[np.float32]
@@ -108,7 +108,7 @@ class Seen:
             keys.append([name, point, len(calls)])
             for call, tensor in enumerate(self.calls(name, point)):
                 tensors[f"{name} {point} {call}"] = tensor.detach().cpu().contiguous().clone()
-        write_whole(Path(path), save(tensors, metadata={"seen": json.dumps(keys)}))
+        write_atomic(Path(path), save(tensors, metadata={"seen": json.dumps(keys)}))
 
     @classmethod
     def load(cls, path: Path | str) -> "Seen":

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from regard.atomic import write_all_whole, write_whole
+from regard.atomic import write_all_atomic, write_atomic
 from regard.config import plain
 from regard.errors import DataError
 from regard.lab.claim import Claim
@@ -27,8 +27,8 @@ def write(finding: Finding, folder: Path) -> None:
     files = {f"{name}-{number}.svg": draw(plot) for number, plot in enumerate(plots, start=1)}
     files[f"{name}.md"] = page(finding)
     files[f"{name}.json"] = json.dumps(finding.to_plain(), ensure_ascii=False, indent=1) + "\n"
-    write_all_whole(folder, {path: text.encode() for path, text in files.items()})
-    write_whole(folder / "README.md", overview(kept(folder)).encode())
+    write_all_atomic(folder, {path: text.encode() for path, text in files.items()})
+    write_atomic(folder / "README.md", overview(kept(folder)).encode())
 
 
 def kept(folder: Path) -> list[Finding]:

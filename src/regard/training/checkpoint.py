@@ -37,7 +37,7 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load as load_parts
 from torch.distributed.checkpoint.state_dict_saver import save as save_parts
 
-from regard.atomic import sync_folder, write_whole
+from regard.atomic import fsync_folder, write_atomic
 from regard.data.sampling.sampler import Position
 from regard.errors import OutputError, RunError
 from regard.training.distributed.expert_parallel import brought_to_leader
@@ -85,10 +85,10 @@ def save(learner: Learner, standing: Standing, folder: Path, keep: int) -> Path:
         checksums = dict(ChainMap(*learner.world.gathered(own)))
         with _writing(place, learner.world):
             if leads:
-                write_whole(partial / NUMBERS, _numbers(learner, standing, checksums))
+                write_atomic(partial / NUMBERS, _numbers(learner, standing, checksums))
                 shutil.rmtree(place, ignore_errors=True)
                 partial.rename(place)
-                sync_folder(place.parent)
+                fsync_folder(place.parent)
                 _prune(place.parent, keep, standing.best_step)
     finally:
         if leads:
@@ -170,7 +170,7 @@ def _write_tensors(learner: Learner, partial: Path) -> dict[str, str]:
     if not learner.world.leads:
         return {}
     data = save_tensors({name: tensor.cpu().contiguous() for name, tensor in tensors.items()})
-    write_whole(partial / TENSORS, data)
+    write_atomic(partial / TENSORS, data)
     return {TENSORS: hashlib.sha256(data).hexdigest()}
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from regard import hardware, run_folder
-from regard.atomic import write_all_whole
+from regard.atomic import write_all_atomic
 from regard.config import plain, write_yaml
 from regard.data.store.prepare import Prepared, prepare
 from regard.data.tokenizers.tokenizer import SPECIAL
@@ -242,7 +242,7 @@ def _begin(
     recipe: Recipe, folder: Path, prepared: Prepared, inherited: dict[str, Any] | None
 ) -> None:
     beginning = {"prepared": prepared.folder.name, INHERITED: inherited}
-    write_all_whole(
+    write_all_atomic(
         folder,
         {
             LEDGER: prepared.ledger.to_json().encode(),

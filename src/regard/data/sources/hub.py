@@ -16,7 +16,7 @@ from urllib.request import urlopen
 
 from pydantic import Field, TypeAdapter
 
-from regard.atomic import write_whole
+from regard.atomic import write_atomic
 from regard.data.records import Line
 from regard.data.sources.base import PairSpec
 from regard.data.sources.parquet import read_parquet
@@ -59,7 +59,7 @@ class Spec(PairSpec):
         if not known.exists():
             addresses = self._ask()
             _make(folder)
-            write_whole(known, json.dumps(addresses).encode())
+            write_atomic(known, json.dumps(addresses).encode())
         try:
             return TypeAdapter(list[str]).validate_json(known.read_bytes())
         except ValueError:

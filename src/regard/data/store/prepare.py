@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
-from regard.atomic import sync_folder, write_whole
+from regard.atomic import fsync_folder, write_atomic
 from regard.data.config import DataSpec
 from regard.data.ledger import Ledger
 from regard.data.records import APART, Intake
@@ -105,7 +105,7 @@ def _reuse(
     marked = {**content, **taken.to_plain()}
     if marked != content:  # files were touched and found equal: not to be read again next time
         with suppress(OutputError):  # what cannot be written is good to be read all the same
-            write_whole(path, json.dumps(marked, indent=2).encode())
+            write_atomic(path, json.dumps(marked, indent=2).encode())
     return prepared
 
 
@@ -182,13 +182,13 @@ def _publish(partial: Path, folder: Path) -> None:
     for path in partial.iterdir():
         with path.open("rb+") as file:
             os.fsync(file.fileno())
-    sync_folder(partial)
+    fsync_folder(partial)
     try:
         partial.rename(folder)
     except OSError:
         if not folder.exists():
             raise
-    sync_folder(folder.parent)
+    fsync_folder(folder.parent)
 
 
 def _sweep(prepared: Path) -> None:

@@ -16,7 +16,7 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
-from regard.atomic import write_whole
+from regard.atomic import write_atomic
 from regard.insight.picture import Film, Picture, film
 
 # One module, in this order: what a file uses when it is read must come before it.
@@ -68,7 +68,7 @@ def render(shown: Film | Picture, live: bool = False) -> str:
 def write(shown: Film | Picture, path: str | os.PathLike[str]) -> None:
     """Write the page to `path`, whole or not at all."""
     # A lone surrogate cannot be written as UTF-8; it becomes "?" rather than an error.
-    write_whole(Path(path), render(shown).encode("utf-8", errors="replace"))
+    write_atomic(Path(path), render(shown).encode("utf-8", errors="replace"))
 
 
 def _film(shown: Film | Picture) -> Film:

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.atomic import write_all_whole
+from regard.atomic import write_all_atomic
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.interchange.exports.base import as_json, built, refuse, refuse_sparse, refuse_uneven
 from regard.models import encoder_decoder, language_model
@@ -60,7 +60,7 @@ def export(run: Run, folder: Path) -> None:
         arrays, kind, vocabulary = decoder, DECODER, "vocabulary.json"
     folder.mkdir(parents=True, exist_ok=True)
     files = {"model.bin": _binary(kind, arrays), vocabulary: as_json(pieces)}
-    write_all_whole(folder, {**files, "config.json": as_json(config)})
+    write_all_atomic(folder, {**files, "config.json": as_json(config)})
 
 
 def _distinct(pieces: list[str], count: int) -> list[str]:

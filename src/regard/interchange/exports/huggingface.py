@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from regard.atomic import write_all_whole
+from regard.atomic import write_all_atomic
 from regard.data.tokenizers.tokenizer import MASK, Tokenizer
 from regard.interchange.exports.arrangement import in_halves
 from regard.interchange.exports.base import as_json, built, refuse, refuse_sparse, refuse_uneven
@@ -53,7 +53,7 @@ def export(run: Run, folder: Path) -> None:
     else:
         raise refuse(f"a {spec.kind()}", "Hugging Face's Marian, Pegasus, GPT-2, Llama and BERT")
     folder.mkdir(parents=True, exist_ok=True)
-    write_all_whole(
+    write_all_atomic(
         folder,
         {
             "config.json": as_json(config | tokens),

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from regard.atomic import write_all_whole
+from regard.atomic import write_all_atomic
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import ConfigError
 from regard.interchange.exports.base import as_json, built, refuse, refuse_sparse
@@ -94,7 +94,7 @@ def export(run: Run, folder: Path) -> None:
     }
     folder.mkdir(parents=True, exist_ok=True)
     files |= {"tokenizer.json": run.tokenizer.encode(), "generation_config.json": as_json(settings)}
-    write_all_whole(folder, files)
+    write_all_atomic(folder, files)
 
 
 def _graph(module: nn.Module, inputs: tuple[Tensor, ...], output: str) -> bytes:

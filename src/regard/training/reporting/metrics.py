@@ -17,7 +17,7 @@ from tensorboardX.proto.event_pb2 import Event as Record
 from tensorboardX.proto.event_pb2 import SessionLog
 from tensorboardX.proto.summary_pb2 import Summary
 
-from regard.atomic import write_whole
+from regard.atomic import write_atomic
 from regard.errors import OutputError
 from regard.training.events import Event, Look, Saved, Step
 
@@ -44,7 +44,7 @@ class _Metrics:
     def __init__(self, folder: Path, step: int) -> None:
         self._folder = folder
         kept = [each for each in read(folder) if each["step"] <= step]
-        write_whole(folder / NAME, "".join(json.dumps(each) + "\n" for each in kept).encode())
+        write_atomic(folder / NAME, "".join(json.dumps(each) + "\n" for each in kept).encode())
         # By lines: whenever it is killed, a checkpoint knows of no step that is not told of here.
         self._file = (folder / NAME).open("a", encoding="utf-8", buffering=1)
         board = folder / "tensorboard"
