@@ -6,8 +6,21 @@ from typing import ClassVar
 
 import pytest
 
-from regard.config import Kind, Spec, kind_specs, override, plain, read_yaml, validate, write_yaml
+from regard.attention.base import AttentionSpec
+from regard.config import (
+    Kind,
+    Spec,
+    kind_specs,
+    kinds,
+    override,
+    plain,
+    read_yaml,
+    validate,
+    write_yaml,
+)
+from regard.data.sources.base import SourceSpec
 from regard.errors import ConfigError
+from regard.layers.feedforward.base import FeedForwardSpec
 from regard.models.base import ModelSpec
 from regard.training.recipe import Recipe, make_recipe, read_recipe
 
@@ -129,4 +142,13 @@ def test_renamed_keys_and_kinds_name_their_new_names() -> None:
     with pytest.raises(ConfigError, match="the key 'colour' was renamed to 'color'"):
         validate(Old, {"colour": "blue"}, "recipe.yaml")
     with pytest.raises(ConfigError, match="the kind 'bare' was renamed to 'self-attention-only'"):
-        validate(ModelSpec, {"kind": "self-attention-only"}, "recipe.yaml")
+        validate(ModelSpec, {"kind": "bare"}, "recipe.yaml")
+
+
+def test_renamed_kinds_lead_to_kinds_that_exist() -> None:
+    bases = (ModelSpec, AttentionSpec, FeedForwardSpec, SourceSpec)
+    for base in bases:
+        assert base.renamed_kinds
+        for old, new in base.renamed_kinds.items():
+            assert new in kinds(base.package)
+            assert old not in kinds(base.package)

@@ -15,7 +15,7 @@ class ModelSpec(Kind, package="regard.models"):
     renamed_kinds: ClassVar[Mapping[str, str]] = {
         "masked": "masked-lm",
         "bare": "self-attention-only",
-        "convolutional": "convolutional",
+        "word-window": "convolutional",
     }
 
     can: ClassVar[frozenset[str]] = frozenset()  # "translate", "continue text", "classify" …

@@ -24,8 +24,8 @@ class SourceSpec(Kind, package="regard.data.sources"):
     """A kind of source."""
 
     renamed_kinds: ClassVar[Mapping[str, str]] = {
-        "labeled": "labeled",
-        "labeled-jsonl": "labeled-jsonl",
+        "labelled": "labeled",
+        "labelled-jsonl": "labeled-jsonl",
     }
 
     shape: ClassVar[Shape] = "pair"
