@@ -37,7 +37,7 @@ def throughput(options: argparse.Namespace) -> dict[str, Any]:
         task.model().build(len(prepared.tokenizer)), task.loss, recipe.training, World()
     )
     batches = task.batches(Position())
-    seconds, rates, source, target, real, padded = [], [], 0, 0, 0, 0
+    seconds, rates, source, target, real_tokens, padded = [], [], 0, 0, 0, 0
     for step in range(1, options.warmup + options.steps + 1):
         began = time.perf_counter()
         batch = next(batches)[0]
@@ -47,9 +47,9 @@ def throughput(options: argparse.Namespace) -> dict[str, Any]:
         if step > options.warmup:
             seconds.append(time.perf_counter() - began)
             rates.append(matrix_rate())
-            source += int(batch.source_padding.sum())
+            source += int(batch.source_mask.sum())
             target += batch.tokens
-            real += int(batch.source_padding.sum() + batch.target_padding.sum())
+            real_tokens += int(batch.source_mask.sum() + batch.target_mask.sum())
             padded += batch.source.numel() + batch.target.numel()
     return {
         "target_tokens_per_second": target / sum(seconds),
@@ -60,7 +60,7 @@ def throughput(options: argparse.Namespace) -> dict[str, Any]:
         "first_step_seconds": first,
         "peak_memory_bytes": peak_memory(),
         "parameters": parameter_count(learner.model),
-        "padding_share": 1 - real / padded,
+        "padding_share": 1 - real_tokens / padded,
     }
 
 

@@ -18,10 +18,10 @@ POOL = 100  # batches whose examples are sorted together
 
 @dataclass(frozen=True)
 class Batch:
-    """source (B, S), target (B, T), padded on the right; source_real is True at real tokens."""
+    """source (B, S), target (B, T), padded on the right; source_mask is True at real tokens."""
 
     source: Tensor
-    source_real: Tensor
+    source_mask: Tensor
     target: Tensor
     source_tokens: int
     target_tokens: int  # to be predicted: all but the start of each row
@@ -31,25 +31,25 @@ class Batch:
         return self.source.numel() + self.target.numel()
 
     @property
-    def real(self) -> int:
+    def real_tokens(self) -> int:
         return self.source_tokens + self.target_tokens + len(self.target)
 
 
 def pad(rows: Sequence[Sequence[int]], filler: int) -> tuple[Tensor, Tensor]:
     """Rows as one tensor (B, T), and where it is real."""
     lengths = np.array([len(row) for row in rows])
-    real = np.arange(lengths.max()) < lengths[:, None]
-    ids = np.full(real.shape, filler, dtype=np.int64)
-    ids[real] = np.concatenate(rows)
-    return torch.from_numpy(ids), torch.from_numpy(real)
+    token_mask = np.arange(lengths.max()) < lengths[:, None]
+    ids = np.full(token_mask.shape, filler, dtype=np.int64)
+    ids[token_mask] = np.concatenate(rows)
+    return torch.from_numpy(ids), torch.from_numpy(token_mask)
 
 
 def collate(examples: Sequence[Example], filler: int) -> Batch:
-    source, source_real = pad([example.source for example in examples], filler)
+    source, source_mask = pad([example.source for example in examples], filler)
     target, _ = pad([example.target for example in examples], filler)
     return Batch(
         source,
-        source_real,
+        source_mask,
         target,
         source_tokens=sum(len(example.source) for example in examples),
         target_tokens=sum(len(example.target) - 1 for example in examples),

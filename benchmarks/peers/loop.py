@@ -35,11 +35,11 @@ class Peer(nn.Module, ABC):
     """A model as its own camp would write it."""
 
     @abstractmethod
-    def forward(self, source: Tensor, source_real: Tensor, target: Tensor) -> Tensor:
+    def forward(self, source: Tensor, source_mask: Tensor, target: Tensor) -> Tensor:
         """The loss, summed over the target's real tokens."""
 
     @abstractmethod
-    def translate(self, source: Tensor, source_real: Tensor, beam: int) -> list[list[int]]:
+    def translate(self, source: Tensor, source_mask: Tensor, beam: int) -> list[list[int]]:
         """Ids without the start, one list a row; beam 1 is greedy."""
 
 
@@ -80,7 +80,7 @@ def stepper(peer: Peer, options: argparse.Namespace) -> Callable[[Batch], float]
     objective = torch.compile(peer, dynamic=True) if options.compile else peer
 
     def step(batch: Batch) -> float:
-        total: Tensor = objective(batch.source, batch.source_real, batch.target)
+        total: Tensor = objective(batch.source, batch.source_mask, batch.target)
         loss = total / batch.target_tokens
         adam.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -129,7 +129,7 @@ def throughput(
         "matrix_rates": rates[options.warmup :],
         "first_step_seconds": first,
         "peak_memory_bytes": peak_memory(),
-        "padding_share": 1 - sum(b.real for b in counted) / sum(b.cells for b in counted),
+        "padding_share": 1 - sum(b.real_tokens for b in counted) / sum(b.cells for b in counted),
     }
     write(options.out, result)
 
@@ -192,8 +192,8 @@ def translate(peer: Peer, corpus: Corpus, split: str, beam: int) -> list[str]:
     texts = [""] * len(sources)
     for first in range(0, len(order), ROWS):
         chunk = order[first : first + ROWS]
-        source, real = pad([sources[index] for index in chunk], corpus.pad)
-        for index, ids in zip(chunk, peer.translate(source, real, beam), strict=True):
+        source, token_mask = pad([sources[index] for index in chunk], corpus.pad)
+        for index, ids in zip(chunk, peer.translate(source, token_mask, beam), strict=True):
             texts[index] = corpus.text(ids)
     return texts
 

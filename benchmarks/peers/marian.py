@@ -51,20 +51,20 @@ class Marian(Peer):
         self.corpus = corpus
         self.model: Any = MarianMTModel(config(corpus))  # the library is typed in part only
 
-    def forward(self, source: Tensor, source_real: Tensor, target: Tensor) -> Tensor:
+    def forward(self, source: Tensor, source_mask: Tensor, target: Tensor) -> Tensor:
         # No mask for the target: its padding is on the right, hidden by the causal mask already.
         answer = self.model(
             input_ids=source,
-            attention_mask=source_real,
+            attention_mask=source_mask,
             decoder_input_ids=target[:, :-1],
             use_cache=False,
         )
         return smoothed(answer.logits, target[:, 1:], self.corpus.pad)
 
-    def translate(self, source: Tensor, source_real: Tensor, beam: int) -> list[list[int]]:
+    def translate(self, source: Tensor, source_mask: Tensor, beam: int) -> list[list[int]]:
         found = self.model.generate(
             input_ids=source,
-            attention_mask=source_real.long(),
+            attention_mask=source_mask.long(),
             num_beams=beam,
             do_sample=False,
             max_new_tokens=limit(source),

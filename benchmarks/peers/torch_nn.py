@@ -56,36 +56,36 @@ class Translator(Peer):
         dropped: Tensor = self.dropout(embedded)
         return dropped
 
-    def encode(self, source: Tensor, source_real: Tensor) -> Tensor:
+    def encode(self, source: Tensor, source_mask: Tensor) -> Tensor:
         memory: Tensor = self.transformer.encoder(
-            self.embed(source), src_key_padding_mask=~source_real
+            self.embed(source), src_key_padding_mask=~source_mask
         )
         return memory
 
-    def decode(self, target: Tensor, memory: Tensor, source_real: Tensor) -> Tensor:
+    def decode(self, target: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:
         size = target.size(1)
         hidden: Tensor = self.transformer.decoder(
             self.embed(target),
             memory,
             tgt_mask=torch.ones(size, size, dtype=torch.bool).triu(1),
             tgt_is_causal=True,
-            memory_key_padding_mask=~source_real,
+            memory_key_padding_mask=~source_mask,
         )
         return hidden
 
     def output(self, hidden: Tensor) -> Tensor:
         return nn.functional.linear(hidden, self.embedding.weight)
 
-    def forward(self, source: Tensor, source_real: Tensor, target: Tensor) -> Tensor:
-        memory = self.encode(source, source_real)
-        logits = self.output(self.decode(target[:, :-1], memory, source_real))
+    def forward(self, source: Tensor, source_mask: Tensor, target: Tensor) -> Tensor:
+        memory = self.encode(source, source_mask)
+        logits = self.output(self.decode(target[:, :-1], memory, source_mask))
         return smoothed(logits, target[:, 1:], self.corpus.pad)
 
-    def translate(self, source: Tensor, source_real: Tensor, beam: int) -> list[list[int]]:
-        memory = self.encode(source, source_real)
+    def translate(self, source: Tensor, source_mask: Tensor, beam: int) -> list[list[int]]:
+        memory = self.encode(source, source_mask)
 
         def following(prefix: Tensor, rows: Tensor) -> Tensor:
-            return self.output(self.decode(prefix, memory[rows], source_real[rows])[:, -1])
+            return self.output(self.decode(prefix, memory[rows], source_mask[rows])[:, -1])
 
         edges = (len(source), self.corpus.start, self.corpus.end, limit(source))
         if beam == 1:

@@ -27,7 +27,7 @@ def queries_keys_values(length: int) -> list[Tensor]:
     return [torch.randn(B, H, length, K, generator=chance).requires_grad_() for _ in range(3)]
 
 
-def padding_of(length: int) -> Tensor:
+def token_mask_of(length: int) -> Tensor:
     lengths = torch.tensor([length, max(1, length // 2), 0])
     return torch.arange(length) < lengths[:, None]
 
@@ -56,15 +56,15 @@ def test_equals_the_pattern_applied_densely(
     """Each row as if it were alone; compiled, and all at once as on other machines."""
     given_ = queries_keys_values(length)
     attention = InBlocks(block, window, first, random, seed=1)
-    real = padding_of(length) if padded else torch.ones(B, length, dtype=torch.bool)
-    view = look_around(length, CPU, real if padded else None)
+    token_mask = token_mask_of(length) if padded else torch.ones(B, length, dtype=torch.bool)
+    view = look_around(length, CPU, token_mask if padded else None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bigbird, "TILE", tile)
         if not compiled:
             patch.setattr(bigbird, "suits", lambda *_: False)
         ours = attention(*given_, view, InAttention())
     dense = []
-    for row, words in enumerate(real.sum(1).tolist()):
+    for row, words in enumerate(token_mask.sum(1).tolist()):
         pattern = BigBird(block, window, first, random, 1, -(-words // block))
         places = torch.arange(words)
         visible = pattern.allows(places[:, None], places[None])
@@ -72,7 +72,7 @@ def test_equals_the_pattern_applied_densely(
     toward = torch.linspace(-1, 1, ours.numel()).view_as(ours)
     for one, other in zip(ours, dense, strict=True):
         assert torch.allclose(one[:, : other.size(1)], other, atol=1e-5)
-    one_sum = (ours * toward)[real[:, None].expand(B, H, length)].sum()
+    one_sum = (ours * toward)[token_mask[:, None].expand(B, H, length)].sum()
     other_sum = sum((x * toward[row, :, : x.size(1)]).sum() for row, x in enumerate(dense))
     for one, other in zip(
         torch.autograd.grad(one_sum, given_), torch.autograd.grad(other_sum, given_), strict=True
@@ -80,7 +80,7 @@ def test_equals_the_pattern_applied_densely(
         assert torch.allclose(one, other, atol=1e-5)
     explained, weights = attention.explain(*given_, view, InAttention())
     assert torch.allclose(ours, explained, atol=1e-5)
-    assert (weights.masked_select(~real[:, None, None].expand_as(weights)) == 0).all()
+    assert (weights.masked_select(~token_mask[:, None, None].expand_as(weights)) == 0).all()
 
 
 @given(
@@ -144,8 +144,8 @@ def test_a_text_has_the_same_states_in_any_batch() -> None:
     ids = torch.randint(20, (1, 17))
     alone = model(ids)
     beside = torch.cat([ids, torch.zeros(1, 40, dtype=torch.long)], dim=1).expand(2, -1)
-    padding = torch.arange(57) < torch.tensor([[17], [57]])
-    assert torch.allclose(model(beside, padding)[0, :17], alone[0], atol=1e-5)
+    token_mask = torch.arange(57) < torch.tensor([[17], [57]])
+    assert torch.allclose(model(beside, token_mask)[0, :17], alone[0], atol=1e-5)
 
 
 def test_settings_are_written_as_they_are_read() -> None:

@@ -26,11 +26,11 @@ def test_equal_to_the_same_mask_applied_densely(size: int, causal: bool, positio
     given = [torch.randn(B, H, length, K, requires_grad=True) for _ in range(3)]
     i, j = torch.arange(length)[:, None], torch.arange(length)
     visible = (i // size == j // size) & ((j <= i) | (not causal))
-    real = torch.arange(length) < torch.tensor([[11], [6]])
-    view = View(Causal() if causal else Everything(), j, j, real)
+    token_mask = torch.arange(length) < torch.tensor([[11], [6]])
+    view = View(Causal() if causal else Everything(), j, j, token_mask)
     ours = Blocks(size)(*given, view, place)
     bias = place.bias(given[0], j, j)
-    theirs, weights = attend(*given, visible & real[:, None, None], bias)
+    theirs, weights = attend(*given, visible & token_mask[:, None, None], bias)
     moved = place.values(weights, j, j)
     theirs = theirs if moved is None else theirs + moved
     assert torch.allclose(ours, theirs, atol=1e-5)

@@ -24,17 +24,17 @@ def built() -> Compressed:
     return attention
 
 
-def place(words: Tensor, real: Tensor, weights: Tensor) -> Tensor:
+def place(words: Tensor, token_mask: Tensor, weights: Tensor) -> Tensor:
     """At most W words (·, K) as one, by the matrices (W·K, K) one after the other."""
     total = torch.zeros(K)
     for t, word in enumerate(words):
-        if real[t]:
+        if token_mask[t]:
             total = total + word @ weights[t * K : (t + 1) * K]
     return total
 
 
 def written_out(
-    attention: Compressed, q: Tensor, k: Tensor, v: Tensor, real: Tensor, causal: bool
+    attention: Compressed, q: Tensor, k: Tensor, v: Tensor, token_mask: Tensor, causal: bool
 ) -> tuple[Tensor, Tensor]:
     """The answers, and whose words they were found in, in equal parts of a place."""
     length = q.size(2)
@@ -45,13 +45,13 @@ def written_out(
                 seen: list[tuple[Tensor, Tensor, list[int]]] = []
                 for start in range(0, length, W):
                     words = list(range(start, min(start + W, length)))
-                    alive = [j for j in words if real[b, j]]
+                    alive = [j for j in words if token_mask[b, j]]
                     own = i in words
                     if causal and (own or start > i):
                         seen += [(k[b, h, j], v[b, h, j], [j]) for j in alive if own and j <= i]
                     elif alive:
-                        key = place(k[b, h, words], real[b, words], attention.keys[h])
-                        value = place(v[b, h, words], real[b, words], attention.values[h])
+                        key = place(k[b, h, words], token_mask[b, words], attention.keys[h])
+                        value = place(v[b, h, words], token_mask[b, words], attention.values[h])
                         seen.append((key, value, alive))
                 if not seen:
                     continue
@@ -71,13 +71,13 @@ def test_the_loops_say_the_same_forward_and_backward(
 ) -> None:
     monkeypatch.setattr(compressed, "AT_ONCE", 4)  # so that queries fall into several parts
     attention, given = built(), drawn(length)
-    real = torch.arange(length) < torch.tensor([[length], [length // 2 + 1]])
+    token_mask = torch.arange(length) < torch.tensor([[length], [length // 2 + 1]])
     if not padded:
-        real = torch.ones_like(real)
+        token_mask = torch.ones_like(token_mask)
     view = look_back(0, length, HERE) if causal else look_around(length, HERE)
-    view = compressed.View(view.structure, view.queries, view.keys, real if padded else None)
+    view = compressed.View(view.structure, view.queries, view.keys, token_mask if padded else None)
     ours = attention(*given, view, InAttention())
-    theirs, weights = written_out(attention, *given, real, causal)
+    theirs, weights = written_out(attention, *given, token_mask, causal)
     assert torch.allclose(ours, theirs, atol=1e-5)
     explained, told = attention.explain(*given, view, InAttention())
     assert torch.allclose(explained, theirs, atol=1e-5)

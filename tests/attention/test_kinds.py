@@ -70,15 +70,15 @@ def queries_keys_values() -> list[Tensor]:
     return [torch.randn(B, H, T, K, requires_grad=True) for _ in range(3)]
 
 
-def padding() -> Tensor:
-    real = torch.ones(B, T, dtype=torch.bool)
-    real[0, 5:], real[1, 3:] = False, False
-    return real
+def a_token_mask() -> Tensor:
+    token_mask = torch.ones(B, T, dtype=torch.bool)
+    token_mask[0, 5:], token_mask[1, 3:] = False, False
+    return token_mask
 
 
 def view_of(structure: str, padded: bool) -> View:
     positions = torch.arange(T)
-    return View(STRUCTURES[structure], positions, positions, padding() if padded else None)
+    return View(STRUCTURES[structure], positions, positions, a_token_mask() if padded else None)
 
 
 @pytest.mark.parametrize("kind", able("padding"))
@@ -153,9 +153,9 @@ def test_the_equation_written_out(kind: str) -> None:
 @pytest.mark.parametrize(("kind", "position"), with_positions("padding"))
 def test_a_row_with_nothing_to_see_gives_zeros_both_ways(kind: str, position: str) -> None:
     given = queries_keys_values()
-    real = torch.ones(B, T, dtype=torch.bool)
-    real[1] = False
-    view = View(Everything(), torch.arange(T), torch.arange(T), real)
+    token_mask = torch.ones(B, T, dtype=torch.bool)
+    token_mask[1] = False
+    view = View(Everything(), torch.arange(T), torch.arange(T), token_mask)
     answer = build(kind)(*given, view, position_named(position))
     assert (answer[1] == 0).all()
     gradients = torch.autograd.grad(answer.sum(), given)
@@ -178,9 +178,9 @@ def test_nobody_looks_ahead(kind: str, position: str) -> None:
 @pytest.mark.parametrize("kind", able("padding"))
 def test_what_padding_holds_changes_nothing(kind: str) -> None:
     q, k, v = (x.detach() for x in queries_keys_values())
-    view, attention = look_across(T, padding()), build(kind)
+    view, attention = look_across(T, a_token_mask()), build(kind)
     before = attention(q, k, v, view, InAttention())
-    hidden = ~padding()[:, None, :, None].expand_as(k)
+    hidden = ~a_token_mask()[:, None, :, None].expand_as(k)
     k, v = k.masked_fill(hidden, 1e3), v.masked_fill(hidden, -1e3)
     assert torch.allclose(before, attention(q, k, v, view, InAttention()), atol=1e-6)
 

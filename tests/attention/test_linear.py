@@ -37,10 +37,14 @@ def agree(given: list[Tensor], view: View, visible: Tensor) -> None:
 
 @pytest.mark.parametrize("length", [1, 7, CHUNK, CHUNK + 1, 3 * CHUNK - 5])
 def test_sums_in_another_order_are_the_same_forward_and_backward(length: int) -> None:
-    real = torch.arange(length) < torch.tensor([[length], [length // 2 + 1]])
+    token_mask = torch.arange(length) < torch.tensor([[length], [length // 2 + 1]])
     everyone = torch.ones(length, length)
     agree(drawn(length, length), look_around(length, HERE), everyone)
-    agree(drawn(length, length), look_around(length, HERE, real), real[:, None, None].float())
+    agree(
+        drawn(length, length),
+        look_around(length, HERE, token_mask),
+        token_mask[:, None, None].float(),
+    )
     agree(drawn(length, length), look_back(0, length, HERE), everyone.tril())
     later = everyone.tril()[length // 2 :]  # the last words ask, all are there
     agree(

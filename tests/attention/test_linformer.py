@@ -27,14 +27,14 @@ def built(share: Share) -> Attention:
 def test_the_projections_written_out_forward_and_backward(share: Share, length: int) -> None:
     attention = built(share)
     given = [torch.randn(B, H, length, K, requires_grad=True) for _ in range(3)]
-    real = torch.arange(length) < torch.tensor([[length], [length // 2 + 1]])
-    ours = attention(*given, look_around(length, HERE, real), InAttention())
+    token_mask = torch.arange(length) < torch.tensor([[length], [length // 2 + 1]])
+    ours = attention(*given, look_around(length, HERE, token_mask), InAttention())
     e = attention.e.expand(H, LONGEST, RANK)
     f = attention.f.expand(H, LONGEST, RANK)
     rows = []
     for b in range(B):
         for h in range(H):
-            places = [j for j in range(length) if real[b, j]]
+            places = [j for j in range(length) if token_mask[b, j]]
             q, k, v = (x[b, h] for x in given)
             for i in range(length):
                 keys = [sum(e[h, j, r] * k[j] for j in places) for r in range(RANK)]
@@ -91,15 +91,15 @@ def _encoder(share: Share, kept: dict[str, tuple[int, ...]] | None = None) -> Mo
 def test_weights_are_told_to_words_by_what_they_give() -> None:
     attention = built("none")
     q, k, v = torch.randn(3, B, H, 6, K)
-    real = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
-    _, weights = attention.explain(q, k, v, look_around(6, HERE, real), InAttention())
+    token_mask = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
+    _, weights = attention.explain(q, k, v, look_around(6, HERE, token_mask), InAttention())
     assert weights.shape == (B, H, 6, 6)
     assert (weights >= 0).all()
     assert (weights[1, :, :, 4:] == 0).all()
     assert torch.allclose(weights.sum(-1), torch.ones(()), atol=1e-6)
     with torch.no_grad():
         attention.f[:, 2] = 0  # a word that gives nothing
-    _, weights = attention.explain(q, k, v, look_around(6, HERE, real), InAttention())
+    _, weights = attention.explain(q, k, v, look_around(6, HERE, token_mask), InAttention())
     assert (weights[:, :, :, 2] == 0).all()
 
 

@@ -34,9 +34,9 @@ def test_masks_are_values() -> None:
 
 
 def test_padding_and_structure_meet_in_a_view() -> None:
-    real = torch.tensor([[True, True, False], [True, True, True]])
+    token_mask = torch.tensor([[True, True, False], [True, True, True]])
     positions = torch.arange(3)
-    visible = View(Causal(), positions, positions, real).visible
+    visible = View(Causal(), positions, positions, token_mask).visible
     assert visible is not None
     assert visible[0, 0].int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 0]]
     assert visible[1, 0].int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]

@@ -48,8 +48,8 @@ def drawn(size: int = 64, scale: float = 1.0) -> list[Tensor]:
 
 def views(kind: object) -> list[View]:
     around = look_around(LENGTH, CPU)
-    padding = torch.arange(LENGTH) < torch.tensor([[LENGTH], [333]])
-    return [around, look_around(LENGTH, CPU, padding)] + (
+    token_mask = torch.arange(LENGTH) < torch.tensor([[LENGTH], [333]])
+    return [around, look_around(LENGTH, CPU, token_mask)] + (
         [look_back(0, LENGTH, CPU)] if kind == "window" else []
     )
 

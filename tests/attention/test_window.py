@@ -121,13 +121,13 @@ def test_padding_and_documents_are_heeded(
     if not compiled:
         monkeypatch.setattr(window, "suits", lambda *_: False)
     length = 26
-    padding = torch.ones(B, length, dtype=torch.bool)
-    padding[0, 11:], padding[1, :3] = False, False
+    token_mask = torch.ones(B, length, dtype=torch.bool)
+    token_mask[0, 11:], token_mask[1, :3] = False, False
     documents = torch.arange(length).expand(B, -1) // torch.tensor([[5], [9]])
     for view in (
-        look_around(length, CPU, padding),
+        look_around(length, CPU, token_mask),
         look_back(0, length, CPU, documents),
-        View(Causal(), torch.arange(length), torch.arange(length), padding),
+        View(Causal(), torch.arange(length), torch.arange(length), token_mask),
     ):
         mask = Window(4, dilation)
         assert_same_as_dense(attention_of(4, dilation), mask, view, InAttention())

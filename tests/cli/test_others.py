@@ -53,9 +53,9 @@ def scores(translator, rows: list[list[int]], said: list[list[int]]) -> torch.Te
     """log p by word of each, by the model itself."""
     found = []
     for start in range(0, len(rows), 100):
-        source, real = pad(rows[start : start + 100], translator.tokenizer.pad)
+        source, source_mask = pad(rows[start : start + 100], translator.tokenizer.pad)
         with torch.inference_mode():
-            state = translator.model.start(source, real)
+            state = translator.model.start(source, source_mask)
         first = torch.full((len(source),), translator.tokenizer.start)
         several = said[start : start + 100]
         found += score(translator.model, state, first, translator.tokenizer.end, several)

@@ -169,10 +169,10 @@ def build() -> torch.nn.Module:
 def test_a_transformers_row_alone_or_with_others_and_greedy() -> None:
     model = build()
     source, limits = torch.randint(4, 12, (4, 7)), [3, 5, 8, 12]
-    padding = torch.arange(7) < torch.tensor([7, 4, 2, 6])[:, None]
+    source_mask = torch.arange(7) < torch.tensor([7, 4, 2, 6])[:, None]
 
     def say(row: slice, width: int) -> list[list[Hypothesis]]:
-        state = model.start(source[row], padding[row])
+        state = model.start(source[row], source_mask[row])
         return beam(model, state, torch.full((len(source[row]),), 2), 3, limits[row], width)
 
     everyone = say(slice(4), 4)
@@ -180,19 +180,19 @@ def test_a_transformers_row_alone_or_with_others_and_greedy() -> None:
         (alone,) = say(slice(row, row + 1), 4)
         assert [each.ids for each in everyone[row]] == [each.ids for each in alone]
         assert [each.score for each in everyone[row]] == pytest.approx([h.score for h in alone])
-    said = greedy(model, model.start(source, padding), torch.full((4,), 2), 3, limits)
+    said = greedy(model, model.start(source, source_mask), torch.full((4,), 2), 3, limits)
     assert [row[0].ids for row in say(slice(4), 1)] == said
 
 
 def test_scores_are_those_of_the_model_itself() -> None:
     model = build()
     source = torch.randint(4, 12, (1, 5))
-    padding = torch.ones(1, 5, dtype=torch.bool)
-    state = model.start(source, padding)
+    source_mask = torch.ones(1, 5, dtype=torch.bool)
+    state = model.start(source, source_mask)
     (found,) = beam(model, state, torch.tensor([2]), 3, [6], width=3, length_penalty=0.5)
     for hypothesis in found:
         target = torch.tensor([[2, *hypothesis.ids, 3]])
-        chances = model(source, padding, target[:, :-1]).log_softmax(-1)[0]
+        chances = model(source, source_mask, target[:, :-1]).log_softmax(-1)[0]
         total = chances[torch.arange(target.size(1) - 1), target[0, 1:]].sum().item()
         assert hypothesis.score == pytest.approx(total / (len(hypothesis.ids) + 1) ** 0.5)
 

@@ -166,10 +166,10 @@ def test_spans_are_ranked_by_what_the_model_says_of_them(
     for number, (fillings, best) in enumerate(found):
         said.append(marks[number])
         ids = torch.tensor([source])
-        real = torch.ones_like(ids, dtype=torch.bool)
+        token_mask = torch.ones_like(ids, dtype=torch.bool)
         whole = torch.tensor([[*said, *best]])
         with torch.inference_mode():
-            log_p = spans.model(ids, real, whole)[0].log_softmax(-1)
+            log_p = spans.model(ids, token_mask, whole)[0].log_softmax(-1)
         wanted = [*best, marks[number + 1]]
         first = len(said) - 1
         total = sum(float(log_p[first + n, each]) for n, each in enumerate(wanted))

@@ -112,11 +112,11 @@ def test_an_encoder_decoder_gives_the_same_logits(variant: dict[str, object]) ->
     model = built("encoder-decoder", **variant)
     fast = FastEncoderDecoder(model, LENGTH)
     source = torch.randint(V, (3, 9))
-    padding = torch.arange(9) < torch.tensor([9, 4, 6])[:, None]
+    source_mask = torch.arange(9) < torch.tensor([9, 4, 6])[:, None]
     target = torch.randint(V, (3, 7))
     with torch.inference_mode():
-        wanted = model(source, padding, target)
-        state = fast.start(source, padding)
+        wanted = model(source, source_mask, target)
+        state = fast.start(source, source_mask)
         all_at_once, _ = fast.extend(target, state)
         for word in range(7):
             logits, state = fast.step(target[:, word], state)
@@ -141,18 +141,20 @@ def test_a_language_model_gives_the_same_logits(variant: dict[str, object]) -> N
 def test_rows_can_be_reordered_repeated_and_taken_back() -> None:
     model = built("encoder-decoder")
     fast = FastEncoderDecoder(model, LENGTH)
-    source, padding = torch.randint(V, (2, 6)), torch.ones(2, 6, dtype=torch.bool)
+    source, source_mask = torch.randint(V, (2, 6)), torch.ones(2, 6, dtype=torch.bool)
     ids = torch.randint(V, (2, 5))
     rows = torch.tensor([1, 0, 1])
     with torch.inference_mode():
-        state = fast.extend(ids, fast.start(source, padding))[1].reorder(rows)
+        state = fast.extend(ids, fast.start(source, source_mask))[1].reorder(rows)
         more = torch.randint(V, (3, 3))
         found, _ = fast.extend(more, state)
-        wanted = model(source[rows], padding[rows], torch.cat([ids[rows], more], 1))[:, 5:]
+        wanted = model(source[rows], source_mask[rows], torch.cat([ids[rows], more], 1))[:, 5:]
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
         back = state.cut(2)
         found, _ = fast.extend(more, back)
-        wanted = model(source[rows], padding[rows], torch.cat([ids[rows][:, :2], more], 1))[:, 2:]
+        wanted = model(source[rows], source_mask[rows], torch.cat([ids[rows][:, :2], more], 1))[
+            :, 2:
+        ]
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
 
 
@@ -170,8 +172,8 @@ def test_a_sentence_is_translated_alike_in_any_batch(chosen: list[int], width: i
         ids = torch.zeros(len(rows), longest, dtype=torch.long)
         for place, row in enumerate(rows):
             ids[place, : lengths[row]] = sources[row]
-        padding = torch.arange(longest) < torch.tensor([lengths[row] for row in rows])[:, None]
-        state, first = fast.start(ids, padding), torch.full((len(rows),), 2)
+        source_mask = torch.arange(longest) < torch.tensor([lengths[row] for row in rows])[:, None]
+        state, first = fast.start(ids, source_mask), torch.full((len(rows),), 2)
         limits = [10 + row for row in rows]
         if width == 1:
             return list(greedy(fast, state, first, 3, limits))
@@ -194,8 +196,8 @@ def test_going_on_by_itself_says_what_step_by_step_says(kind: str) -> None:
     first, limits = torch.randint(0, V, (5,)), [7, 1, 12, 4, 9]
     if kind == "encoder-decoder":
         fast = FastEncoderDecoder(fast_model, LENGTH)
-        real = torch.arange(6) < torch.tensor([[6], [3], [1], [5], [2]])
-        state = fast.start(torch.randint(0, V, (5, 6)), real)
+        source_mask = torch.arange(6) < torch.tensor([[6], [3], [1], [5], [2]])
+        state = fast.start(torch.randint(0, V, (5, 6)), source_mask)
     else:
         fast = FastLanguageModel(fast_model, LENGTH)
         state = fast.start()

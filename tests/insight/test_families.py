@@ -63,10 +63,10 @@ def drawn(loaded: Translator) -> Picture:
 def test_words_looked_for_one_by_one_are_one_record(translator: Translator) -> None:
     model: Any = translator.model
     source, target = torch.randint(4, 20, (2, 6)), torch.randint(4, 20, (2, 5))
-    real = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
+    source_mask = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
     name = "decoder.blocks.0.cross"
     with torch.no_grad(), watch(model, {"weights", "scores", "keys", "queries"}) as seen:
-        model(source, real, target)
+        model(source, source_mask, target)
     assert seen.names() == [name]
     assert len(seen.calls(name)) == 1
     weights = seen.weights(name)
@@ -77,7 +77,7 @@ def test_words_looked_for_one_by_one_are_one_record(translator: Translator) -> N
     assert seen.last(name, "queries").size(2) == 5
     assert seen.last(name, "keys").size(2) == 6
     with torch.no_grad(), watch(model, {"weights"}) as steps:
-        state = model.start(source, real)
+        state = model.start(source, source_mask)
         for at in range(5):
             _, state = model.step(target[:, at], state)
     assert [each.shape for each in steps.calls(name)] == [(2, 1, 1, 6)] * 5
@@ -96,8 +96,8 @@ def test_a_recurrent_translator_shows_its_alignment_and_what_follows(
     asked = translator.source_ids(TEXT, "fr", "a test")
     said = [translator.tokenizer.start, *translator.target_ids(FRENCH, "a test")]
     with torch.no_grad(), watch(translator.model) as seen:
-        real = torch.ones(1, len(asked), dtype=torch.bool)
-        translator.model(torch.tensor([asked]), real, torch.tensor([said]))
+        source_mask = torch.ones(1, len(asked), dtype=torch.bool)
+        translator.model(torch.tensor([asked]), source_mask, torch.tensor([said]))
     wanted = seen.weights("decoder.blocks.0.cross")[0]
     assert np.allclose(panel.weights[0], wanted, atol=1e-6)
     rollout, gradient = picture.flows

@@ -139,11 +139,11 @@ def test_experts_are_seen_with_their_share_of_each_word() -> None:
     unwatched = model(*INPUTS["encoder-decoder"])
     with torch.no_grad(), watch(model) as seen:
         assert torch.allclose(model(*INPUTS["encoder-decoder"]), unwatched, atol=1e-6)
-    source, padding, target = INPUTS["encoder-decoder"]
+    source, token_mask, target = INPUTS["encoder-decoder"]
     assert len(seen.names("experts")) == 4
     gates = seen.last("encoder.blocks.1.feed_forward", "experts")
     assert gates.shape == (*source.shape, 5)
-    assert torch.equal((gates > 0).sum(-1), 2 * padding.long())
+    assert torch.equal((gates > 0).sum(-1), 2 * token_mask.long())
     assert seen.last("decoder.blocks.0.feed_forward", "experts").shape == (*target.shape, 5)
     chosen = int((gates[..., 0] > 0).sum())
     if chosen:

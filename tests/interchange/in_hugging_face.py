@@ -18,9 +18,9 @@ said: list[list[int]] = [[] for _ in rows]
 def generated(group: list[int]) -> None:
     longest = max(len(rows[i]) for i in group)
     ids = torch.tensor([rows[i] + [config.pad_token_id] * (longest - len(rows[i])) for i in group])
-    real = torch.tensor([[1] * len(rows[i]) + [0] * (longest - len(rows[i])) for i in group])
+    token_mask = torch.tensor([[1] * len(rows[i]) + [0] * (longest - len(rows[i])) for i in group])
     found = model.generate(
-        ids, attention_mask=real, max_new_tokens=tokens, do_sample=False, num_beams=beam
+        ids, attention_mask=token_mask, max_new_tokens=tokens, do_sample=False, num_beams=beam
     )
     for i, row in zip(group, found[:, 1 if pairs else longest :].tolist(), strict=True):
         said[i] = row[: row.index(end)] if end in row else row

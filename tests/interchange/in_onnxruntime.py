@@ -21,12 +21,12 @@ decoder = session("decoder_model.onnx" if pairs else "model.onnx")
 said = []
 for row in json.loads(sys.stdin.read()):
     ids = np.array([row], dtype=np.int64)
-    real = np.ones_like(ids)
+    token_mask = np.ones_like(ids)
     begun = [settings["decoder_start_token_id"]] if pairs else list(row)
     given = {}
     if encoder is not None:
-        (states,) = encoder.run(None, {"input_ids": ids, "attention_mask": real})
-        given = {"encoder_hidden_states": states, "encoder_attention_mask": real}
+        (states,) = encoder.run(None, {"input_ids": ids, "attention_mask": token_mask})
+        given = {"encoder_hidden_states": states, "encoder_attention_mask": token_mask}
     words: list[int] = []
     while len(words) < tokens:
         asked = np.array([begun + words], dtype=np.int64)

@@ -97,13 +97,13 @@ def test_encoders(roberta: bool, folder: Path, tmp_path: Path) -> None:
     import_model(saved(theirs, tokenizer, folder), tmp_path / "run")
     ours = regard.load(tmp_path / "run")
     ids = torch.randint(5, tokenizer.get_vocab_size(), (3, 9))
-    real = torch.arange(9) < torch.tensor([9, 4, 6])[:, None]
+    token_mask = torch.arange(9) < torch.tensor([9, 4, 6])[:, None]
     if roberta:  # it counts positions by what is not padding
-        ids = ids.where(real, 1)
+        ids = ids.where(token_mask, 1)
     with torch.inference_mode():
-        wanted = theirs(ids, attention_mask=real.long()).last_hidden_state
-        found = ours.model(ids, real)
-    torch.testing.assert_close(found[real], wanted[real], atol=1e-4, rtol=1e-4)
+        wanted = theirs(ids, attention_mask=token_mask.long()).last_hidden_state
+        found = ours.model(ids, token_mask)
+    torch.testing.assert_close(found[token_mask], wanted[token_mask], atol=1e-4, rtol=1e-4)
     vectors = ours.embed(TEXT[:4])
     assert vectors.shape == (4, 32)
     torch.testing.assert_close(vectors.norm(dim=1), torch.ones(4))
@@ -123,11 +123,11 @@ def test_translators(which: str, folder: Path, tmp_path: Path) -> None:
     import_model(saved(theirs, tokenizer, folder), tmp_path / "run", WAY)
     ours = regard.load(tmp_path / "run")
     source = torch.randint(4, vocabulary, (3, 9))
-    real = torch.arange(9) < torch.tensor([9, 4, 6])[:, None]
+    token_mask = torch.arange(9) < torch.tensor([9, 4, 6])[:, None]
     target = torch.randint(4, vocabulary, (3, 40))
     with torch.inference_mode():
-        wanted = theirs(source, attention_mask=real.long(), decoder_input_ids=target).logits
-        found = ours.model(source, real, target)
+        wanted = theirs(source, attention_mask=token_mask.long(), decoder_input_ids=target).logits
+        found = ours.model(source, token_mask, target)
     torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-4)
     rows = [[*tokenizer.encode(line).ids, 3] for line in TEXT[:4]]
     for row, said in zip(rows, ours.say(rows), strict=True):

@@ -40,8 +40,8 @@ def build(kind: str = "decoder-only", **changes: object) -> nn.Module:
 
 def sources(*lengths: int) -> tuple[Tensor, Tensor]:
     """Random words, padded on the right, and where they are real."""
-    real = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
-    return torch.where(real, torch.randint(4, V, real.shape), 0), real
+    source_mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    return torch.where(source_mask, torch.randint(4, V, source_mask.shape), 0), source_mask
 
 
 @pytest.mark.parametrize("part", PARTS, ids=str)
@@ -50,9 +50,9 @@ def test_it_is_a_language_model_of_source_and_target(part: dict[str, object]) ->
     model, plain = build(**part), build("language-model", **part)
     assert isinstance(plain, LanguageModel)
     set_weights(plain, weights_of(model), "here")
-    source, padding = sources(17, 4, 40)
+    source, source_mask = sources(17, 4, 40)
     target = torch.randint(4, V, (3, 9))
-    together = model(source, padding, target)
+    together = model(source, source_mask, target)
     for row, length in enumerate((17, 4, 40)):
         whole = torch.cat([source[row, :length], target[row]])[None]
         alone = plain(whole)[:, length:]
@@ -62,14 +62,14 @@ def test_it_is_a_language_model_of_source_and_target(part: dict[str, object]) ->
 @pytest.mark.parametrize("part", PARTS, ids=str)
 def test_cached_equals_uncached(part: dict[str, object]) -> None:
     model = build(**part)
-    source, padding = sources(11, 3, 11)
+    source, source_mask = sources(11, 3, 11)
     first = torch.full((3,), START)
-    said = greedy(model, model.start(source, padding), first, END, [12] * 3)
+    said = greedy(model, model.start(source, source_mask), first, END, [12] * 3)
     for row in range(3):
         ids = [START]
         while len(ids) <= 12:
             one = slice(row, row + 1)
-            chosen = int(model(source[one], padding[one], torch.tensor([ids]))[0, -1].argmax())
+            chosen = int(model(source[one], source_mask[one], torch.tensor([ids]))[0, -1].argmax())
             if chosen == END:
                 break
             ids.append(chosen)
@@ -78,13 +78,13 @@ def test_cached_equals_uncached(part: dict[str, object]) -> None:
 
 def test_a_beam_finds_the_same_in_any_company() -> None:
     model = build(attention=MEMORY)
-    source, padding = sources(11, 3, 8, 3)
+    source, source_mask = sources(11, 3, 8, 3)
     first = torch.full((4,), START)
     with torch.inference_mode():
-        found = beam(model, model.start(source, padding), first, END, [10] * 4, 3)
+        found = beam(model, model.start(source, source_mask), first, END, [10] * 4, 3)
         for row in range(4):
             one = slice(row, row + 1)
-            state = model.start(source[one], padding[one])
+            state = model.start(source[one], source_mask[one])
             (alone,) = beam(model, state, first[one], END, [10], 3)
             assert [each.ids for each in found[row]] == [each.ids for each in alone]
 
@@ -92,10 +92,10 @@ def test_a_beam_finds_the_same_in_any_company() -> None:
 def test_states_can_be_taken_back_and_put_in_another_order() -> None:
     model = build()
     assert isinstance(model, DecoderOnly)
-    source, padding = sources(6, 2, 6)
+    source, source_mask = sources(6, 2, 6)
     words = torch.randint(4, V, (3, 5))
     rows = torch.tensor([2, 1, 1, 0])
-    logits, state = model.extend(words, model.start(source, padding))
+    logits, state = model.extend(words, model.start(source, source_mask))
     again, _ = model.extend(words[rows, 2:], state.cut(2).reorder(rows))
     assert torch.allclose(again, logits[rows, 2:], atol=1e-5)
 
@@ -103,11 +103,11 @@ def test_states_can_be_taken_back_and_put_in_another_order() -> None:
 def test_what_does_not_count_takes_no_place() -> None:
     """Learned positions end at max_length: a long source beside a long target is not past it."""
     model = build(position="learned", max_length=12)
-    source, padding = sources(9, 2)
+    source, source_mask = sources(9, 2)
     target = torch.randint(4, V, (2, 8))
     counted = torch.arange(8) < torch.tensor([[2], [8]])
-    states = model.states(source, padding, target, counted)
-    alone = model.states(source[:1], padding[:1], target[:1, :2])
+    states = model.states(source, source_mask, target, counted)
+    alone = model.states(source[:1], source_mask[:1], target[:1, :2])
     assert torch.allclose(states[0, :2], alone[0], atol=1e-5)
 
 

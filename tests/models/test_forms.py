@@ -63,16 +63,16 @@ def test_a_language_model_does_not_look_ahead(position: str, norm_first: bool) -
 def test_a_translator_does_not_look_ahead_but_at_the_whole_source(position: str) -> None:
     model = build("encoder-decoder", position=position, tie="output")
     source, target = words(1, 6), words(1, 5)
-    padding = torch.ones(1, 6, dtype=torch.bool)
-    before = model(source, padding, target)
+    source_mask = torch.ones(1, 6, dtype=torch.bool)
+    before = model(source, source_mask, target)
     changed = target.clone()
     changed[0, 3] = (changed[0, 3] + 1) % V
-    after = model(source, padding, changed)
+    after = model(source, source_mask, changed)
     assert torch.allclose(before[:, :3], after[:, :3], atol=1e-6)
     assert not torch.allclose(before[:, 3:], after[:, 3:], atol=1e-3)
     other = source.clone()
     other[0, 5] = (other[0, 5] + 1) % V
-    assert not torch.allclose(before[:, 0], model(other, padding, target)[:, 0], atol=1e-4)
+    assert not torch.allclose(before[:, 0], model(other, source_mask, target)[:, 0], atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -82,11 +82,11 @@ def test_a_translator_does_not_look_ahead_but_at_the_whole_source(position: str)
 def test_cached_equals_uncached(kind: str, part: dict[str, object]) -> None:
     """Greedy decoding step by step says the same as running the whole sequence each time."""
     model = build(kind, **part)
-    source, padding = words(3, 6), torch.ones(3, 6, dtype=torch.bool)
-    padding[0, 4:] = False
+    source, source_mask = words(3, 6), torch.ones(3, 6, dtype=torch.bool)
+    source_mask[0, 4:] = False
     first = torch.full((3,), 2)
     if isinstance(model, EncoderDecoder):
-        said = greedy(model, model.start(source, padding), first, end=3, limits=[12] * 3)
+        said = greedy(model, model.start(source, source_mask), first, end=3, limits=[12] * 3)
     else:
         assert isinstance(model, LanguageModel)
         said = greedy(model, model.start(), first, end=3, limits=[12] * 3)
@@ -96,7 +96,7 @@ def test_cached_equals_uncached(kind: str, part: dict[str, object]) -> None:
             so_far = torch.tensor([ids])
             one = slice(row, row + 1)
             logits = (
-                model(source[one], padding[one], so_far)
+                model(source[one], source_mask[one], so_far)
                 if isinstance(model, EncoderDecoder)
                 else model(so_far)
             )
@@ -115,14 +115,14 @@ def test_padding_and_company_change_nothing(lengths: list[int], extra: int) -> N
     rows = [words(1, length)[0] for length in lengths]
     longest = max(lengths) + extra
     source = torch.zeros(len(rows), longest, dtype=torch.long)
-    padding = torch.zeros(len(rows), longest, dtype=torch.bool)
+    source_mask = torch.zeros(len(rows), longest, dtype=torch.bool)
     for index, row in enumerate(rows):
-        source[index, : len(row)], padding[index, : len(row)] = row, True
+        source[index, : len(row)], source_mask[index, : len(row)] = row, True
     target = words(len(rows), 5)
-    together = model(source, padding, target)
+    together = model(source, source_mask, target)
     for index, row in enumerate(rows):
-        real = torch.ones(1, len(row), dtype=torch.bool)
-        alone = model(row[None], real, target[index : index + 1])
+        source_mask = torch.ones(1, len(row), dtype=torch.bool)
+        alone = model(row[None], source_mask, target[index : index + 1])
         assert torch.allclose(together[index], alone[0], atol=1e-5)
 
 
@@ -215,14 +215,14 @@ def test_encoder_decoder_and_the_way_across_may_look_in_different_ways() -> None
     assert isinstance(model, EncoderDecoder)
     looks = [type(each).__name__ for each in model.modules() if isinstance(each, Attention)]
     assert looks == ["Windowed"] * 2 + ["Blocks", "Fused"] * 2
-    source, padding = words(2, 20), torch.ones(2, 20, dtype=torch.bool)
-    padding[1, 11:] = False
-    said, state = words(2, 6), model.start(source, padding)
+    source, source_mask = words(2, 20), torch.ones(2, 20, dtype=torch.bool)
+    source_mask[1, 11:] = False
+    said, state = words(2, 6), model.start(source, source_mask)
     one_by_one = []
     for word in said.T:
         logits, state = model.step(word, state)
         one_by_one.append(logits)
-    expected = model(source, padding, said)
+    expected = model(source, source_mask, said)
     assert torch.allclose(torch.stack(one_by_one, 1), expected, atol=1e-5)
 
 

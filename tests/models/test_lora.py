@@ -28,8 +28,10 @@ def adapter(**settings: Any) -> AdapterSpec:
 
 def said(model: nn.Module, kind: str) -> torch.Tensor:
     ids = torch.arange(1, 11).view(2, 5)
-    real = torch.ones_like(ids, dtype=torch.bool)
-    given = {"language-model": (ids,), "encoder-decoder": (ids, real, ids)}.get(kind, (ids, real))
+    token_mask = torch.ones_like(ids, dtype=torch.bool)
+    given = {"language-model": (ids,), "encoder-decoder": (ids, token_mask, ids)}.get(
+        kind, (ids, token_mask)
+    )
     return model(*given)
 
 

@@ -111,15 +111,21 @@ def test_documents_in_a_row_are_refused(kind: str) -> None:
 
 def test_cross_attention_of_each_kind_that_can() -> None:
     """Padding of a source changes nothing, and words written one by one are as all at once."""
-    source, real = torch.randint(0, V, (2, 7)), torch.tensor([[True] * 7, [True] * 4 + [False] * 3])
+    source, source_mask = (
+        torch.randint(0, V, (2, 7)),
+        torch.tensor([[True] * 7, [True] * 4 + [False] * 3]),
+    )
     target = torch.randint(0, V, (2, 10))
     for attention in ("linear", "compressed"):
         given = {"kind": "encoder-decoder", "dim": 16, "inner": 32, "layers": 2}
         model: Any = validate(ModelSpec, {**given, "attention": attention}, "a test").build(V)
         model = model.double().eval()
-        whole, alone = model(source, real, target), model(source[1:, :4], real[1:, :4], target[1:])
+        whole, alone = (
+            model(source, source_mask, target),
+            model(source[1:, :4], source_mask[1:, :4], target[1:]),
+        )
         assert torch.allclose(whole[1:], alone, atol=1e-10)
-        state, logits = model.start(source, real), []
+        state, logits = model.start(source, source_mask), []
         for at in range(10):
             found, state = model.step(target[:, at], state)
             logits.append(found)

@@ -30,9 +30,9 @@ def randomise(model: nn.Module) -> None:
 
 
 def batch() -> tuple[Tensor, Tensor]:
-    real = torch.ones(3, 9, dtype=torch.bool)
-    real[0, 5:], real[2, 8:] = False, False
-    return torch.randint(4, V, (3, 9)), real
+    token_mask = torch.ones(3, 9, dtype=torch.bool)
+    token_mask[0, 5:], token_mask[2, 8:] = False, False
+    return torch.randint(4, V, (3, 9)), token_mask
 
 
 def copy_linear(ours: nn.Linear, weight: Tensor, bias: Tensor) -> None:
@@ -75,9 +75,9 @@ def test_bert() -> None:
     ).build(V)
     assert isinstance(ours, Encoder)
     copy_bert(ours.eval(), theirs)
-    ids, real = batch()
-    expected = theirs(ids, attention_mask=real.long()).last_hidden_state
-    assert torch.allclose(ours(ids, real)[real], expected[real], atol=1e-4)
+    ids, token_mask = batch()
+    expected = theirs(ids, attention_mask=token_mask.long()).last_hidden_state
+    assert torch.allclose(ours(ids, token_mask)[token_mask], expected[token_mask], atol=1e-4)
 
 
 def copy_bert(ours: Encoder, theirs: nn.Module) -> None:
@@ -146,9 +146,9 @@ def copy_gpt2(ours: LanguageModel, theirs: nn.Module) -> None:
 
 def test_gpt2() -> None:
     ours, theirs = gpt2()
-    ids, real = batch()
-    expected = theirs(ids, attention_mask=real.long()).logits
-    assert torch.allclose(ours(ids)[real], expected[real], atol=1e-4)
+    ids, token_mask = batch()
+    expected = theirs(ids, attention_mask=token_mask.long()).logits
+    assert torch.allclose(ours(ids)[token_mask], expected[token_mask], atol=1e-4)
 
 
 def test_gpt2_says_the_same_greedily() -> None:
@@ -227,19 +227,21 @@ def copy_marian_attention(ours: MultiHead, theirs: nn.Module) -> None:
 
 def test_marian() -> None:
     ours, theirs = marian()
-    ids, real = batch()
+    ids, token_mask = batch()
     target = torch.randint(4, V, (3, 6))
-    expected = theirs(input_ids=ids, attention_mask=real.long(), decoder_input_ids=target).logits
-    assert torch.allclose(ours(ids, real, target), expected, atol=1e-4)
+    expected = theirs(
+        input_ids=ids, attention_mask=token_mask.long(), decoder_input_ids=target
+    ).logits
+    assert torch.allclose(ours(ids, token_mask, target), expected, atol=1e-4)
 
 
 def test_marian_says_the_same_greedily() -> None:
     ours, theirs = marian()
-    ids, real = batch()
-    said = greedy(ours, ours.start(ids, real), torch.full((3,), 2), end=3, limits=[20] * 3)
+    ids, token_mask = batch()
+    said = greedy(ours, ours.start(ids, token_mask), torch.full((3,), 2), end=3, limits=[20] * 3)
     expected = theirs.generate(
         input_ids=ids,
-        attention_mask=real.long(),
+        attention_mask=token_mask.long(),
         do_sample=False,
         num_beams=1,
         max_new_tokens=20,

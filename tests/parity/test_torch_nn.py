@@ -54,9 +54,9 @@ def randomise(module: nn.Module) -> None:
 
 
 def batch() -> tuple[Tensor, Tensor]:
-    real = torch.ones(3, 7, dtype=torch.bool)
-    real[0, 4:], real[2, 6:] = False, False
-    return torch.randn(3, 7, D), real
+    token_mask = torch.ones(3, 7, dtype=torch.bool)
+    token_mask[0, 4:], token_mask[2, 6:] = False, False
+    return torch.randn(3, 7, D), token_mask
 
 
 @pytest.mark.parametrize("norm_first", [True, False])
@@ -74,10 +74,10 @@ def test_encoder_layer(norm_first: bool, activation: str) -> None:
     ours.feed_forward.narrow.load_state_dict(theirs.linear2.state_dict())
     copy_norm(ours.around_attention.norm, theirs.norm1)
     copy_norm(ours.around_feed_forward.norm, theirs.norm2)
-    x, real = batch()
-    expected = theirs(x, src_key_padding_mask=~real)
-    answer = ours(x, look_around(7, x.device, real))
-    assert torch.allclose(answer[real], expected[real], atol=1e-4)
+    x, token_mask = batch()
+    expected = theirs(x, src_key_padding_mask=~token_mask)
+    answer = ours(x, look_around(7, x.device, token_mask))
+    assert torch.allclose(answer[token_mask], expected[token_mask], atol=1e-4)
 
 
 @pytest.mark.parametrize("norm_first", [True, False])
@@ -97,10 +97,12 @@ def test_decoder_layer(norm_first: bool, activation: str) -> None:
     copy_norm(ours.around_attention.norm, theirs.norm1)
     copy_norm(ours.around_cross.norm, theirs.norm2)
     copy_norm(ours.around_feed_forward.norm, theirs.norm3)
-    memory, real = batch()
+    memory, token_mask = batch()
     x = torch.randn(3, 5, D)
     future = nn.Transformer.generate_square_subsequent_mask(5)
-    expected = theirs(x, memory, tgt_mask=future, tgt_is_causal=True, memory_key_padding_mask=~real)
-    source = Sight(ours.cross.remember(memory, torch.arange(7)), look_across(5, real))
+    expected = theirs(
+        x, memory, tgt_mask=future, tgt_is_causal=True, memory_key_padding_mask=~token_mask
+    )
+    source = Sight(ours.cross.remember(memory, torch.arange(7)), look_across(5, token_mask))
     answer, _ = ours(x, Sight(None, look_back(0, 5, x.device)), source)
     assert torch.allclose(answer, expected, atol=1e-4)

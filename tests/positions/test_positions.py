@@ -135,8 +135,8 @@ def test_positions_inside_attention_see_distance_not_place(position: str) -> Non
     """The same words later in the text, behind padding, mean the same."""
     model, ids = encoder(position), torch.randint(0, 20, (1, 5))
     shifted = torch.cat([torch.zeros(1, 4, dtype=torch.long), ids], dim=1)
-    real = torch.tensor([[False] * 4 + [True] * 5])
-    assert torch.allclose(model(ids), model(shifted, real)[:, 4:], atol=1e-5)
+    token_mask = torch.tensor([[False] * 4 + [True] * 5])
+    assert torch.allclose(model(ids), model(shifted, token_mask)[:, 4:], atol=1e-5)
 
 
 @pytest.mark.parametrize("position", KINDS)

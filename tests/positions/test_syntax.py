@@ -139,10 +139,10 @@ def test_padding_and_the_rows_beside_change_nothing() -> None:
     model, trees, ids = encoder(), some_trees(), torch.randint(0, 20, (2, WORDS))
     alone = model(ids[:1], None, Trees(trees.words[:1], trees.heads[:1]))
     wider = torch.nn.functional.pad(ids, (0, 3))
-    real = torch.arange(WORDS + 3) < WORDS
+    token_mask = torch.arange(WORDS + 3) < WORDS
     words = torch.nn.functional.pad(trees.words, (0, 3), value=OUTSIDE)
     heads = torch.nn.functional.pad(trees.heads, (0, 2))
-    together = model(wider, real.expand(2, -1), Trees(words, heads))
+    together = model(wider, token_mask.expand(2, -1), Trees(words, heads))
     assert torch.allclose(alone[0], together[0, :WORDS], atol=1e-5)
 
 

@@ -28,9 +28,9 @@ STACKS = 2  # an encoder's block and a decoder's, each with experts
 
 def copying(model: nn.Module, batch: Batch) -> Tensor:
     assert isinstance(model, EncoderDecoder)
-    words, real = batch.target[:, 1:], batch.target_padding[:, 1:]
-    states = model.states(batch.source, batch.source_padding, batch.target[:, :-1], real)
-    return predict(model, states, words, real, 0.0)
+    words, token_mask = batch.target[:, 1:], batch.target_mask[:, 1:]
+    states = model.states(batch.source, batch.source_mask, batch.target[:, :-1], token_mask)
+    return predict(model, states, words, token_mask, 0.0)
 
 
 def learner(training: dict[str, Any] | None = None, **experts: Any) -> Learner:
@@ -73,7 +73,7 @@ def test_the_balance_is_added_for_each_prediction_and_told_apart_from_the_loss()
 def test_words_are_counted_and_padding_is_not() -> None:
     given = batch()
     counts = learner().update([given], 1, 0.0).counts
-    words = int(given.source_padding.sum()) + int(given.target_padding[:, 1:].sum())
+    words = int(given.source_mask.sum()) + int(given.target_mask[:, 1:].sum())
     assert counts == {"claims": 2 * words, "overflowed": 0}
     assert learner(capacity=0.5).update([given], 1, 0.0).counts["overflowed"] > 0
 

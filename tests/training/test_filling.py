@@ -171,7 +171,7 @@ def test_what_is_read_is_short_enough_and_is_shared_out_whole(filling: Make, job
             shares = [batch.share(rank, size) for rank in range(size)]
             assert sum(share.tokens for share in shares) == batch.tokens
         if isinstance(batch, MaskedBatch):
-            assert batch.load == int(batch.padding.sum()) >= batch.tokens
+            assert batch.load == int(batch.token_mask.sum()) >= batch.tokens
             assert (batch.wanted[~batch.chosen] == UNCOUNTED).all()
         else:
             assert isinstance(batch, Batch)

@@ -34,8 +34,8 @@ def equal(one: list[Tensor], other: list[Tensor]) -> bool:
 
 def copying(model: nn.Module, batch: Batch) -> Tensor:
     assert isinstance(model, EncoderDecoder)
-    states = model.states(batch.source, batch.source_padding, batch.target[:, :-1])
-    return predict(model, states, batch.target[:, 1:], batch.target_padding[:, 1:], 0.1)
+    states = model.states(batch.source, batch.source_mask, batch.target[:, :-1])
+    return predict(model, states, batch.target[:, 1:], batch.target_mask[:, 1:], 0.1)
 
 
 def translator(dropout: float, **settings: Any) -> Learner:

@@ -42,8 +42,8 @@ def model(**settings: Any) -> EncoderDecoder:
 
 def translation(model: nn.Module, batch: Batch, smoothing: float) -> Tensor:
     assert isinstance(model, EncoderDecoder)
-    states = model.states(batch.source, batch.source_padding, batch.target[:, :-1])
-    return predict(model, states, batch.target[:, 1:], batch.target_padding[:, 1:], smoothing)
+    states = model.states(batch.source, batch.source_mask, batch.target[:, :-1])
+    return predict(model, states, batch.target[:, 1:], batch.target_mask[:, 1:], smoothing)
 
 
 class Puzzle:
@@ -112,7 +112,7 @@ def test_a_task_is_learned_in_seconds(rule: Rule, optimiser: str, tmp_path: Path
     translator = learner.model.eval()
     assert isinstance(translator, EncoderDecoder)
     batch = task.batch(10**6, rows=100)
-    state = translator.start(batch.source, batch.source_padding)
+    state = translator.start(batch.source, batch.source_mask)
     said = greedy(translator, state, torch.full((100,), START), END, [10] * 100)
     wanted = [
         [each for each in row if each not in (PAD, START, END)] for row in batch.target.tolist()
@@ -142,7 +142,7 @@ def test_padding_does_not_count_in_the_loss() -> None:
 def test_label_smoothing_is_its_equation() -> None:
     translator, smoothing = model().eval(), 0.2
     batch = collate([Example([5, 6, END], [START, 6, END])], PAD)
-    logits = translator(batch.source, batch.source_padding, batch.target[:, :-1])[0].log_softmax(-1)
+    logits = translator(batch.source, batch.source_mask, batch.target[:, :-1])[0].log_softmax(-1)
     wanted = batch.target[0, 1:]
     expected = sum(
         -(1 - smoothing) * logits[i, wanted[i]] - smoothing * logits[i].mean() for i in range(2)

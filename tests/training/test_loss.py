@@ -15,9 +15,11 @@ class Output(nn.Module):
         self.output = nn.Linear(D, V, bias=False)
 
 
-def loss_and_gradients(model: Output, states: Tensor, words: Tensor, real: Tensor) -> list[Tensor]:
+def loss_and_gradients(
+    model: Output, states: Tensor, words: Tensor, token_mask: Tensor
+) -> list[Tensor]:
     given = states.clone().requires_grad_()
-    loss = predict(model, given, words, real, 0.1)
+    loss = predict(model, given, words, token_mask, 0.1)
     return [loss, *torch.autograd.grad(loss, (given, model.output.weight))]
 
 
@@ -25,13 +27,13 @@ def test_rows_without_padding_are_scored_as_those_with_it() -> None:
     torch.manual_seed(1)
     model = Output().double()
     states, words = torch.randn(B, T, D, dtype=torch.double), torch.randint(V, (B, T))
-    real = torch.ones(B, T, dtype=torch.bool)
-    whole = loss_and_gradients(model, states, words, real)
+    token_mask = torch.ones(B, T, dtype=torch.bool)
+    whole = loss_and_gradients(model, states, words, token_mask)
     logits = model.output(states).flatten(0, 1)
     plain = F.cross_entropy(logits, words.flatten(), label_smoothing=0.1, reduction="sum")
     torch.testing.assert_close(whole[0], plain)
 
     longer, more = (F.pad(x, (0, 0, 0, 1) if x.dim() == 3 else (0, 1)) for x in (states, words))
-    loss, d_states, d_weight = loss_and_gradients(model, longer, more, F.pad(real, (0, 1)))
+    loss, d_states, d_weight = loss_and_gradients(model, longer, more, F.pad(token_mask, (0, 1)))
     torch.testing.assert_close([loss, d_states[:, :T], d_weight], whole)
     assert not d_states[:, T:].any()

@@ -24,7 +24,7 @@ class Scorer(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         hidden = self.dropout(torch.tanh(self.inner(self.table(batch.source))))
-        return (hidden.sum(-1) * batch.source_padding).sum()
+        return (hidden.sum(-1) * batch.source_mask).sum()
 
 
 def made(dropout: float) -> tuple[Scorer, Lanes]:

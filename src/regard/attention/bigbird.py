@@ -42,23 +42,23 @@ class InBlocks(Attention):
         if self._covers(blocks):
             return fused(q, k, v, view, position)
         if suits(q, view, position):
-            rows = 1 if view.padding is None else len(q)
+            rows = 1 if view.token_mask is None else len(q)
             return look(q, k, v, view, _plan(self._patterns(view, rows), k.size(2)))
         which, there = _looked_at(self._patterns(view, len(q)), blocks)
         which, there = which.to(q.device), there.to(q.device)
-        real = self._real(view, len(q), which, there)  # (N, M · block)
+        token_mask = self._neighbor_mask(view, len(q), which, there)  # (N, M · block)
         words = self.first * self.block
         queries = _in_blocks(q, self.block)[:, self.first :].flatten(0, 1).transpose(1, 2)
         beside = _across(which, blocks)
         keys, values = (_in_blocks(x, self.block).flatten(0, 1)[beside] for x in (k, v))
         keys, values = (x.flatten(1, 2).transpose(1, 2) for x in (keys, values))
-        numbers = torch.arange(real.size(1), device=q.device)
-        near = View(Everything(), numbers[: self.block], numbers, real)
+        numbers = torch.arange(token_mask.size(1), device=q.device)
+        near = View(Everything(), numbers[: self.block], numbers, token_mask)
         found = fused(queries, keys, values, near, position)  # (N, H, block, K)
         rest = found.transpose(1, 2).reshape(len(q), -1, *found.shape[1::2]).transpose(1, 2)
         if not words:
             return rest[:, :, : q.size(2)]
-        everywhere = View(Everything(), view.queries[:words], view.keys, view.padding)
+        everywhere = View(Everything(), view.queries[:words], view.keys, view.token_mask)
         ahead = fused(q[:, :, :words], k, v, everywhere, position)
         return torch.cat([ahead, rest[:, :, : q.size(2) - words]], dim=2)
 
@@ -98,14 +98,16 @@ class InBlocks(Attention):
 
     def _words(self, view: View, batch: int) -> Tensor:
         """Which keys are words: (B, S)."""
-        if view.padding is not None:
-            return view.padding
+        if view.token_mask is not None:
+            return view.token_mask
         return torch.ones_like(view.keys, dtype=torch.bool).expand(batch, -1)
 
-    def _real(self, view: View, batch: int, which: Tensor, there: Tensor) -> Tensor:
+    def _neighbor_mask(self, view: View, batch: int, which: Tensor, there: Tensor) -> Tensor:
         """Whether the keys of the blocks looked at are words: (N, M · block)."""
-        real = self._words(view, batch)
-        rows = F.pad(real, (0, -real.size(1) % self.block)).reshape(batch, -1, self.block)
+        token_mask = self._words(view, batch)
+        rows = F.pad(token_mask, (0, -token_mask.size(1) % self.block)).reshape(
+            batch, -1, self.block
+        )
         found = rows.flatten(0, 1)[_across(which, rows.size(1))]  # (N, M, block)
         return (found & there.flatten(0, 1)[..., None]).flatten(1)
 
@@ -160,10 +162,10 @@ def _across(which: Tensor, blocks: int) -> Tensor:
 
 def _lengths(view: View, batch: int) -> list[int]:
     """How long each row is, padding at its end left off; without padding, all are alike."""
-    if view.padding is None:
+    if view.token_mask is None:
         return [len(view.keys)] * batch
     ends = torch.arange(1, len(view.keys) + 1, device=view.keys.device)
-    lengths: list[int] = (ends * view.padding).amax(1).tolist()
+    lengths: list[int] = (ends * view.token_mask).amax(1).tolist()
     return lengths
 
 

@@ -46,24 +46,24 @@ class Compressed(Attention):
     def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
         only_around_or_back(view, "compressed")
         if isinstance(view.structure, Everything):
-            return _fused(q, self._around(KeyValues(k, v), view.padding))
-        return self._looking_back(q, None, KeyValues(k, v), view.padding)
+            return _fused(q, self._around(KeyValues(k, v), view.token_mask))
+        return self._looking_back(q, None, KeyValues(k, v), view.token_mask)
 
     def explain(
         self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
     ) -> tuple[Tensor, Tensor]:
         """A place's weight is told to its words in equal parts."""
         only_around_or_back(view, "compressed")
-        words, padding = KeyValues(k, v), view.padding
+        words, token_mask = KeyValues(k, v), view.token_mask
         if isinstance(view.structure, Everything):
-            sight, places = self._around(words, padding), -(-k.size(2) // self.width)
+            sight, places = self._around(words, token_mask), -(-k.size(2) // self.width)
         else:
-            seen, places = self._hidden(words, padding), (words.end - 1) // self.width
+            seen, places = self._hidden(words, token_mask), (words.end - 1) // self.width
             whole = self._places(None, seen)
-            sight = self._back(words.end - q.size(2), words.end, whole, seen, padding)
+            sight = self._back(words.end - q.size(2), words.end, whole, seen, token_mask)
         answers, weights = attend(q, *sight)
         first = (words.end - q.size(2)) // self.width * self.width
-        told = self._told(weights[..., :places], k.size(2), padding)
+        told = self._told(weights[..., :places], k.size(2), token_mask)
         if weights.size(-1) > places:
             told = told + F.pad(weights[..., places:], (first, 0))
         return answers, told
@@ -99,37 +99,37 @@ class Compressed(Attention):
         new = torch.cat(self._compressed(words)[:2], dim=-1)
         return new if before is None else torch.cat([before, new], dim=2)
 
-    def _hidden(self, words: KeyValues, padding: Tensor | None) -> KeyValues:
+    def _hidden(self, words: KeyValues, token_mask: Tensor | None) -> KeyValues:
         """Zeros in the place of padding, so that it gives nothing to what it is compressed with."""
-        if padding is None:
+        if token_mask is None:
             return words
-        keys, values = (each.masked_fill(~padding[:, None, :, None], 0.0) for each in words[:2])
+        keys, values = (each.masked_fill(~token_mask[:, None, :, None], 0.0) for each in words[:2])
         return KeyValues(keys, values, words.forgotten)
 
-    def _around(self, words: KeyValues, padding: Tensor | None) -> Sight:
+    def _around(self, words: KeyValues, token_mask: Tensor | None) -> Sight:
         """All words, the last place filled up with nothing."""
         lacking = -words.end % self.width
         keys, values = (
-            F.pad(each, (0, 0, 0, lacking)) for each in self._hidden(words, padding)[:2]
+            F.pad(each, (0, 0, 0, lacking)) for each in self._hidden(words, token_mask)[:2]
         )
         places = self._compressed(KeyValues(keys, values))
-        visible = None if padding is None else self._any(F.pad(padding, (0, lacking)))
+        visible = None if token_mask is None else self._any(F.pad(token_mask, (0, lacking)))
         return Sight(places.keys, places.values, visible)
 
-    def _any(self, padding: Tensor) -> Tensor:
+    def _any(self, token_mask: Tensor) -> Tensor:
         """Places that have a real word: (B, 1, 1, C)."""
-        return _grouped(padding, 1, self.width).any(-1)[:, None, None]
+        return _grouped(token_mask, 1, self.width).any(-1)[:, None, None]
 
     def _looking_back(
-        self, q: Tensor, before: KeyValues | None, words: KeyValues, padding: Tensor | None
+        self, q: Tensor, before: KeyValues | None, words: KeyValues, token_mask: Tensor | None
     ) -> Tensor:
-        words = self._hidden(words, padding)
+        words = self._hidden(words, token_mask)
         places = self._places(before, words)
         start, end = words.end - q.size(2), words.end
         answers = []
         for first in range(start, end, AT_ONCE):
             until = min(first + AT_ONCE, end)
-            sight = self._back(first, until, places, words, padding)
+            sight = self._back(first, until, places, words, token_mask)
             answers.append(_fused(q[:, :, first - start : until - start], sight))
         return torch.cat(answers, dim=2)
 
@@ -139,7 +139,7 @@ class Compressed(Attention):
         return new if before is None else before.append(new)
 
     def _back(
-        self, first: int, until: int, places: KeyValues, words: KeyValues, padding: Tensor | None
+        self, first: int, until: int, places: KeyValues, words: KeyValues, token_mask: Tensor | None
     ) -> Sight:
         """What queries at `first` up to `until` see: places before their own, then words of it."""
         width, device = self.width, words.keys.device
@@ -148,25 +148,27 @@ class Compressed(Attention):
         i = torch.arange(first, until, device=device)[:, None]
         c, j = torch.arange(before, device=device), torch.arange(start, until, device=device)
         visible = torch.cat([c < i // width, (j // width == i // width) & (j <= i)], dim=1)
-        if padding is not None:
-            far = self._any(padding[:, : before * width])
-            visible = visible & torch.cat([far, padding[:, None, None, start:until]], dim=-1)
+        if token_mask is not None:
+            far = self._any(token_mask[:, : before * width])
+            visible = visible & torch.cat([far, token_mask[:, None, None, start:until]], dim=-1)
         return Sight(
             torch.cat([places.keys[:, :, :before], near.keys], dim=2),
             torch.cat([places.values[:, :, :before], near.values], dim=2),
             visible,
         )
 
-    def _told(self, weights: Tensor, length: int, padding: Tensor | None) -> Tensor:
+    def _told(self, weights: Tensor, length: int, token_mask: Tensor | None) -> Tensor:
         """Weights of places (B, H, T, C) as weights of their real words (B, H, T, length)."""
         spread = weights.repeat_interleave(self.width, dim=-1)
         spread = F.pad(spread, (0, length - spread.size(-1)))  # shorter, or longer by the filling
-        real = torch.ones_like(spread[:, :1, :1]) if padding is None else padding[:, None, None]
-        real = real.to(spread.dtype)
+        is_token = (
+            torch.ones_like(spread[:, :1, :1]) if token_mask is None else token_mask[:, None, None]
+        )
+        is_token = is_token.to(spread.dtype)
         lacking = -length % self.width
-        counts = _grouped(F.pad(real, (0, lacking)), 3, self.width).sum(-1)
+        counts = _grouped(F.pad(is_token, (0, lacking)), 3, self.width).sum(-1)
         counts = counts.clamp(min=1).repeat_interleave(self.width, dim=-1)[..., :length]
-        return spread * real / counts
+        return spread * is_token / counts
 
 
 def _grouped(x: Tensor, dim: int, width: int) -> Tensor:

@@ -28,7 +28,7 @@ CHUNK = 64  # words that are compared pair by pair; what came before them is one
 class Linear(Attention):
     def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
         only_around_or_back(view, "linear")
-        q, k, v = _features(q), _seen(_features(k), view.padding), _with_ones(v)
+        q, k, v = _features(q), _seen(_features(k), view.token_mask), _with_ones(v)
         if isinstance(view.structure, Everything):
             return _divided(q @ _sums(k, v))
         past = k.size(2) - q.size(2)
@@ -73,8 +73,8 @@ def _with_ones(v: Tensor) -> Tensor:
     return torch.cat([v, torch.ones_like(v[..., :1])], dim=-1)
 
 
-def _seen(k: Tensor, padding: Tensor | None) -> Tensor:
-    return k if padding is None else k.masked_fill(~padding[:, None, :, None], 0.0)
+def _seen(k: Tensor, token_mask: Tensor | None) -> Tensor:
+    return k if token_mask is None else k.masked_fill(~token_mask[:, None, :, None], 0.0)
 
 
 def _sums(k: Tensor, v: Tensor) -> Tensor:

@@ -39,7 +39,7 @@ class Linformer(Attention):
         """The places are no words. A place's weight is told to the words by how much, plus or
         minus, each gives to it: |F|, of the words that are there."""
         answers, weights = attend(q, *self._projected(k, v, view))  # (B, H, T, rank)
-        given = _real(self.f[:, : v.size(2)].abs()[None], view)  # (B, H, S, rank)
+        given = _without_padding(self.f[:, : v.size(2)].abs()[None], view)  # (B, H, S, rank)
         shares = given / given.sum(2, keepdim=True).clamp(min=torch.finfo(given.dtype).tiny)
         return answers, weights @ shares.transpose(-2, -1)
 
@@ -61,7 +61,9 @@ class Linformer(Attention):
             )
         if not isinstance(view.structure, Everything) or view.documents is not None:
             raise ConfigError("attention 'linformer' mixes all words: it can hide padding only.")
-        return _gathered(self.e, _real(k, view)), _gathered(self.f, _real(v, view))
+        return _gathered(self.e, _without_padding(k, view)), _gathered(
+            self.f, _without_padding(v, view)
+        )
 
 
 def _gathered(e: Tensor, x: Tensor) -> Tensor:
@@ -73,9 +75,9 @@ def _gathered(e: Tensor, x: Tensor) -> Tensor:
     return (columns @ e).view(heads, batch, size, -1).permute(1, 0, 3, 2).contiguous()
 
 
-def _real(x: Tensor, view: View) -> Tensor:
+def _without_padding(x: Tensor, view: View) -> Tensor:
     """x (B, H, S, ·) with zeros in the place of padding."""
-    return x if view.padding is None else x.masked_fill(~view.padding[:, None, :, None], 0.0)
+    return x if view.token_mask is None else x.masked_fill(~view.token_mask[:, None, :, None], 0.0)
 
 
 class Spec(AttentionSpec):

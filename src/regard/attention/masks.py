@@ -130,7 +130,7 @@ class View:
     structure: Mask
     queries: Tensor  # (T,) positions
     keys: Tensor  # (S,) positions
-    padding: Tensor | None = None  # (B, S), True = a real word; None = no padding
+    token_mask: Tensor | None = None  # (B, S), True = a real word; None = no padding
     documents: Tensor | None = None  # (B, S), its number; None = each row is one document
     trees: Trees | None = None  # for positions that ask for them; they hide nothing
     counted: Tensor | None = None  # (B, T), True = its answer is wanted; None = all are
@@ -141,8 +141,8 @@ class View:
         allowed = None
         if not isinstance(self.structure, Everything):
             allowed = self.structure.allows(self.queries[:, None], self.keys[None, :])
-        if self.padding is not None:
-            allowed = _both(allowed, self.padding[:, None, None, :])
+        if self.token_mask is not None:
+            allowed = _both(allowed, self.token_mask[:, None, None, :])
         if self.documents is not None:
             own = self.documents
             if self.queries is not self.keys:
@@ -154,9 +154,9 @@ class View:
         """The same where only the last keys are left to be seen; itself where all are."""
         if kept == len(self.keys):
             return self
-        padding = None if self.padding is None else self.padding[:, -kept:]
+        token_mask = None if self.token_mask is None else self.token_mask[:, -kept:]
         documents = None if self.documents is None else self.documents[:, -kept:]
-        return replace(self, keys=self.keys[-kept:], padding=padding, documents=documents)
+        return replace(self, keys=self.keys[-kept:], token_mask=token_mask, documents=documents)
 
     def within(self, structure: Mask) -> "View":
         """The same where this is asked for as well."""
@@ -172,7 +172,7 @@ class View:
             self.structure,
             asking,
             asking if itself else self.keys[keys],
-            None if self.padding is None else self.padding[:, keys],
+            None if self.token_mask is None else self.token_mask[:, keys],
             None if self.documents is None else self.documents[:, keys],
         )
 
@@ -181,7 +181,7 @@ class View:
         """The same positions on both sides and nothing else: the mask a fused kernel knows."""
         return (
             isinstance(self.structure, Causal)
-            and self.padding is None
+            and self.token_mask is None
             and self.documents is None
             and self.queries is self.keys
         )
@@ -201,11 +201,11 @@ def _both(one: Tensor | None, other: Tensor) -> Tensor:
 
 
 def look_around(
-    length: int, device: torch.device, padding: Tensor | None = None, trees: Trees | None = None
+    length: int, device: torch.device, token_mask: Tensor | None = None, trees: Trees | None = None
 ) -> View:
     """A sequence that looks at itself, both ways."""
     positions = torch.arange(length, device=device)
-    return View(Everything(), positions, positions, padding, trees=trees)
+    return View(Everything(), positions, positions, token_mask, trees=trees)
 
 
 def look_back(
@@ -227,12 +227,12 @@ def places_within(documents: Tensor) -> Tensor:
     return row - torch.where(begins, row, 0).cummax(1).values
 
 
-def look_across(queries: int, padding: Tensor) -> View:
+def look_across(queries: int, token_mask: Tensor) -> View:
     """Words of one sequence that look at all real words of another; padding is (B, S)."""
-    device = padding.device
+    device = token_mask.device
     return View(
         Everything(),
         torch.arange(queries, device=device),
-        torch.arange(padding.size(1), device=device),
-        padding,
+        torch.arange(token_mask.size(1), device=device),
+        token_mask,
     )

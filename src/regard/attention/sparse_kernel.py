@@ -55,15 +55,15 @@ def look(q: Tensor, k: Tensor, v: Tensor, view: View, plan: Plan) -> Tensor:
 def _labels(view: View) -> Sequence[Tensor]:
     """A number of each query and one of each key, of which only equals may see each other; none
     where all may."""
-    padding, documents = view.padding, view.documents
+    token_mask, documents = view.token_mask, view.documents
     if documents is None:
-        if padding is None:
+        if token_mask is None:
             return ()
-        documents = torch.zeros_like(padding, dtype=torch.int32)
+        documents = torch.zeros_like(token_mask, dtype=torch.int32)
     keys = documents.int().contiguous()
     queries = keys[:, -len(view.queries) :].contiguous()
-    if padding is not None:
-        keys = keys.masked_fill(~padding, torch.iinfo(torch.int32).min)
+    if token_mask is not None:
+        keys = keys.masked_fill(~token_mask, torch.iinfo(torch.int32).min)
     return queries, keys
 
 

@@ -115,11 +115,13 @@ class Blocks:
 
     def view(self, view: View, batch: int) -> View:
         """Who may look at whom within blocks: places count from the first key that one sees."""
-        real = view.padding
-        if real is None:
-            real = torch.ones_like(view.keys, dtype=torch.bool).expand(batch, -1)
+        token_mask = view.token_mask
+        if token_mask is None:
+            token_mask = torch.ones_like(view.keys, dtype=torch.bool).expand(batch, -1)
         documents = None if view.documents is None else self._beside(view.documents, -1)
-        return replace(self.alike(view), padding=self._beside(real, False), documents=documents)
+        return replace(
+            self.alike(view), token_mask=self._beside(token_mask, False), documents=documents
+        )
 
     def alike(self, view: View) -> View:
         """The same for all blocks, as far as structure goes."""

@@ -34,9 +34,9 @@ def score(
 ) -> list[Score]:
     """Of what each row says after its first id (B,), and of its ending there."""
     wanted = [[*ids, end] for ids in said]
-    words, real = pad(wanted, end)
-    words, real = words.to(first.device), real.to(first.device)
+    words, token_mask = pad(wanted, end)
+    words, token_mask = words.to(first.device), token_mask.to(first.device)
     given = torch.cat([first[:, None], words[:, :-1]], dim=1)
     logits, _ = model.extend(given, state)
     log_p = logits.float().log_softmax(-1).gather(2, words[:, :, None])[:, :, 0].double()
-    return [Score(tuple(row[mask].tolist())) for row, mask in zip(log_p, real, strict=True)]
+    return [Score(tuple(row[mask].tolist())) for row, mask in zip(log_p, token_mask, strict=True)]

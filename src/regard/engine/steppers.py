@@ -175,11 +175,11 @@ class FastEncoderDecoder:
         assert found is not None
         self._encode = found.regard_encode
 
-    def start(self, source: Tensor, padding: Tensor) -> FastState:
+    def start(self, source: Tensor, source_mask: Tensor) -> FastState:
         """Read the sources (B, S), whose words are real where padding (B, S) says so."""
-        count = padding.sum(1).numpy().astype(np.int32)
+        count = source_mask.sum(1).numpy().astype(np.int32)
         starts = np.concatenate([[0], np.cumsum(count)]).astype(np.int32)
-        ids = source[padding].numpy().astype(np.int32)
+        ids = source[source_mask].numpy().astype(np.int32)
         if int(count.max()) > self.decoder.capacity:
             raise DataError(
                 f"this model takes {self.decoder.capacity:,} tokens and was given more."

@@ -239,9 +239,9 @@ def windows(chunks: Iterable[Ids | None], context: int, stride: int) -> Iterator
 def _foretell(writer: Foreteller, batch: Sequence[Window]) -> tuple[float, int]:
     """−Σ log p of what these windows count, and how much of it was found likeliest."""
     model, device = writer.model, next(writer.model.parameters()).device
-    ids, real = pad([window.ids for window in batch], writer.tokenizer.pad)
+    ids, token_mask = pad([window.ids for window in batch], writer.tokenizer.pad)
     first = torch.tensor([len(window.ids) - window.counted for window in batch])
-    asked = (real & (torch.arange(ids.size(1)) >= first[:, None]))[:, 1:].to(device)
+    asked = (token_mask & (torch.arange(ids.size(1)) >= first[:, None]))[:, 1:].to(device)
     ids = ids.to(device)
     states, words = model.states(ids[:, :-1])[asked], ids[:, 1:][asked]
     nats, right = 0.0, 0

@@ -112,7 +112,7 @@ def _reading_and_writing(
     predicts = (*said.pieces, END)
     inputs = (
         _row(loaded, source),
-        _real(loaded, source),
+        _token_mask(loaded, source),
         _row(loaded, [loaded.tokenizer.start, *target]),
     )
     wanted = [*target, loaded.tokenizer.end]
@@ -136,7 +136,7 @@ def _reading_on(
 ) -> Reading:
     """The same in one sequence; what comes after a word of the source is its next one."""
     said = [loaded.tokenizer.start, *target]
-    inputs = (_row(loaded, source), _real(loaded, source), _row(loaded, said))
+    inputs = (_row(loaded, source), _token_mask(loaded, source), _row(loaded, said))
     wanted = [*target, loaded.tokenizer.end]
     words = _words(loaded.tokenizer, [*source, *said])
     part = ("decoder", "Self-attention", "decoder.blocks", "attention", words, words)
@@ -186,16 +186,16 @@ def _judging(loaded: Labeller, text: str | Parsed) -> Reading:
 def _filling(loaded: Filler, text: str) -> Reading:
     """What it says of the blanks; of a text without any, what it says of every word."""
     ids = loaded.ids(text)
-    row, real = _row(loaded, ids), _real(loaded, ids)
+    row, token_mask = _row(loaded, ids), _token_mask(loaded, ids)
     asked = [place for place, each in enumerate(ids) if each == loaded.mask]
     places = asked or list(range(len(ids)))
     with torch.inference_mode():
-        likeliest = loaded.model(row, real)[0].argmax(-1).tolist()
+        likeliest = loaded.model(row, token_mask)[0].argmax(-1).tolist()
     said = [likeliest[place] if place in asked else each for place, each in enumerate(ids)]
     words = _words(loaded.tokenizer, ids)
     return Reading(
         loaded.model,
-        lambda: _log_p(loaded.model(row, real)[0, places], [said[place] for place in places]),
+        lambda: _log_p(loaded.model(row, token_mask)[0, places], [said[place] for place in places]),
         (Part("encoder", "Self-attention", "encoder.blocks", "attention", words, words),),
         loaded.tokenizer.decode(said) if asked else "",
     )
@@ -203,11 +203,13 @@ def _filling(loaded: Filler, text: str) -> Reading:
 
 def _encoding(loaded: Reader, text: str) -> Reading:
     ids = loaded.ids(text)
-    row, real = _row(loaded, ids), _real(loaded, ids)
+    row, token_mask = _row(loaded, ids), _token_mask(loaded, ids)
     words = _words(loaded.tokenizer, ids)
     return Reading(
         loaded.model,
-        lambda: loaded.model(row, real)[0].mean(0).norm()[None],  # it says nothing: its vector
+        lambda: (
+            loaded.model(row, token_mask)[0].mean(0).norm()[None]
+        ),  # it says nothing: its vector
         (Part("encoder", "Self-attention", "blocks", "attention", words, words),),
         "",
     )
@@ -218,7 +220,7 @@ def _row(loaded: Any, ids: Sequence[int]) -> Tensor:
     return torch.tensor([ids], dtype=torch.long, device=device)
 
 
-def _real(loaded: Any, ids: Sequence[int]) -> Tensor:
+def _token_mask(loaded: Any, ids: Sequence[int]) -> Tensor:
     return torch.ones_like(_row(loaded, ids), dtype=torch.bool)
 
 

@@ -93,7 +93,7 @@ class CentredWindow(ResidualModule):
     def forward(self, x: Tensor, view: View) -> Tensor:
         """x (B, T, D) → (B, T, D); padding is as nothing, as is what lies outside the text."""
         words = self.around.enter(x)
-        if view.padding is not None:
-            words = words * view.padding.unsqueeze(-1)
+        if view.token_mask is not None:
+            words = words * view.token_mask.unsqueeze(-1)
         side = self.window.width // 2
         return self.around.leave(x, self.window(F.pad(words, (0, 0, side, side))))

@@ -24,5 +24,5 @@ class EncoderBlock(ResidualModule):
         """x (B, T, D) → (B, T, D)."""
         q, memory = self.attention.project(self.around_attention.enter(x), view.queries)
         x = self.around_attention.leave(x, self.attention(q, memory, view))
-        thought = self.feed_forward(self.around_feed_forward.enter(x), view.padding)
+        thought = self.feed_forward(self.around_feed_forward.enter(x), view.token_mask)
         return self.around_feed_forward.leave(x, thought)

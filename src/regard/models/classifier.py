@@ -25,11 +25,11 @@ class Classifier(nn.Module):
         self.dropout = Dropout(dropout)
         self.output = output
 
-    def forward(self, ids: Tensor, padding: Tensor, trees: Trees | None = None) -> Tensor:
+    def forward(self, ids: Tensor, token_mask: Tensor, trees: Trees | None = None) -> Tensor:
         """Logits (B, classes) of ids (B, T); padding (B, T) is True where a word is real."""
         # Only a Transformer's encoder takes trees, and only such a model is given any.
-        read = (ids, padding) if trees is None else (ids, padding, trees)
-        pooled = self.pool(self.encoder(*read), padding)
+        read = (ids, token_mask) if trees is None else (ids, token_mask, trees)
+        pooled = self.pool(self.encoder(*read), token_mask)
         logits: Tensor = self.output(self.dropout(pooled))
         return logits
 

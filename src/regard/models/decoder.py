@@ -23,16 +23,16 @@ class DecoderState:
     length: int = 0
     past: tuple[Memory, ...] = ()  # one for each layer, once something has been said
     source: tuple[KeyValues, ...] = ()  # one for each layer, where there is a source
-    source_padding: Tensor | None = None  # (B, S), True = a real word
+    source_mask: Tensor | None = None  # (B, S), True = a real word
 
     def reorder(self, rows: Tensor) -> "DecoderState":
         """The same for the rows of the batch named by index, in that order."""
-        padding = self.source_padding
+        source_mask = self.source_mask
         return replace(
             self,
             past=tuple(memory.reorder(rows) for memory in self.past),
             source=tuple(memory.reorder(rows) for memory in self.source),
-            source_padding=None if padding is None else padding.index_select(0, rows),
+            source_mask=None if source_mask is None else source_mask.index_select(0, rows),
         )
 
     def cut(self, length: int) -> "DecoderState":
@@ -54,16 +54,16 @@ class Decoder(nn.Module):
         """The state before the first word, where there is no source."""
         return DecoderState()
 
-    def read(self, encoder: nn.Module, source: Tensor, padding: Tensor) -> DecoderState:
+    def read(self, encoder: nn.Module, source: Tensor, source_mask: Tensor) -> DecoderState:
         """The state before the first word, given a source (B, S) and where it is real."""
-        return self.look_at(encoder(source, padding), padding)
+        return self.look_at(encoder(source, source_mask), source_mask)
 
-    def look_at(self, source: Tensor, padding: Tensor) -> DecoderState:
+    def look_at(self, source: Tensor, source_mask: Tensor) -> DecoderState:
         """The same, given an encoder's states (B, S, D); each layer keeps its own of them."""
         positions = torch.arange(source.size(1), device=source.device)
         crosses = (cast("DecoderBlock", block).cross for block in self.blocks)
         remembered = (each.remember(source, positions) for each in crosses if each is not None)
-        return DecoderState(source=tuple(remembered), source_padding=padding)
+        return DecoderState(source=tuple(remembered), source_mask=source_mask)
 
     def forward(
         self,
@@ -82,8 +82,8 @@ class Decoder(nn.Module):
         length = ids.size(1)
         x = self.embedding(ids, state.length if documents is None else places_within(documents))
         back = replace(look_back(state.length, length, ids.device, documents), counted=counted)
-        padding = state.source_padding
-        across = look_across(length, padding) if padding is not None else None
+        source_mask = state.source_mask
+        across = look_across(length, source_mask) if source_mask is not None else None
         memories = []
         for layer, block in enumerate(self.blocks):
             past = Sight(state.past[layer] if state.past else None, back)

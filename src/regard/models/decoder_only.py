@@ -59,12 +59,12 @@ class DecoderOnly(nn.Module):
         super().__init__()
         self.decoder = decoder
 
-    def forward(self, source: Tensor, padding: Tensor, target: Tensor) -> Tensor:
+    def forward(self, source: Tensor, source_mask: Tensor, target: Tensor) -> Tensor:
         """Logits (B, T, V) of the word after each of target (B, T), given source (B, S).
 
         padding (B, S) is True where a source word is real; targets are padded on the right.
         """
-        logits: Tensor = self.output(self.states(source, padding, target))
+        logits: Tensor = self.output(self.states(source, source_mask, target))
         return logits
 
     @property
@@ -72,26 +72,28 @@ class DecoderOnly(nn.Module):
         return self.decoder.output
 
     def states(
-        self, source: Tensor, padding: Tensor, target: Tensor, counted: Tensor | None = None
+        self, source: Tensor, source_mask: Tensor, target: Tensor, counted: Tensor | None = None
     ) -> Tensor:
         """What the output layer makes its logits of: (B, T, D), where it is counted (B, T)."""
         wanted = torch.ones_like(target, dtype=torch.bool) if counted is None else counted
-        real = torch.cat([padding, wanted], dim=1)
-        order = (~real).long().argsort(dim=1, stable=True)[:, : int(real.sum(1).max())]
+        token_mask = torch.cat([source_mask, wanted], dim=1)
+        order = (~token_mask).long().argsort(dim=1, stable=True)[:, : int(token_mask.sum(1).max())]
         ids = torch.cat([source, target], dim=1).gather(1, order)
         start = self.decoder.start()
-        states: Tensor = self.decoder(ids, start, counted=real.gather(1, order))[0]
+        states: Tensor = self.decoder(ids, start, counted=token_mask.gather(1, order))[0]
         # A word that does not count may have found no place; what is told of it does not matter.
-        places = padding.sum(1, keepdim=True) + torch.arange(target.size(1), device=target.device)
+        places = source_mask.sum(1, keepdim=True) + torch.arange(
+            target.size(1), device=target.device
+        )
         places = places.clamp(max=states.size(1) - 1)
         return states.gather(1, places[:, :, None].expand(-1, -1, states.size(2)))
 
-    def start(self, source: Tensor, padding: Tensor) -> GroupedState:
+    def start(self, source: Tensor, source_mask: Tensor) -> GroupedState:
         """Read the source."""
-        lengths, groups = padding.sum(1), []
+        lengths, groups = source_mask.sum(1), []
         for read in sorted(set(lengths.tolist())):
             rows = (lengths == read).nonzero()[:, 0]
-            ids = source[rows][padding[rows]].view(len(rows), read)
+            ids = source[rows][source_mask[rows]].view(len(rows), read)
             groups.append(Group(rows, read, self.decoder(ids, self.decoder.start())[1]))
         return GroupedState(tuple(groups))
 

@@ -19,11 +19,11 @@ class Encoder(nn.Module):
         self.norm = norm
 
     def forward(
-        self, ids: Tensor, padding: Tensor | None = None, trees: Trees | None = None
+        self, ids: Tensor, token_mask: Tensor | None = None, trees: Trees | None = None
     ) -> Tensor:
         """States (B, T, D) of ids (B, T); padding (B, T) is True where a word is real."""
         x = self.embedding(ids, trees=trees)
-        view = look_around(ids.size(1), ids.device, padding, trees)
+        view = look_around(ids.size(1), ids.device, token_mask, trees)
         for block in self.blocks:
             x = block(x, view)
         states: Tensor = self.norm(x)

@@ -24,12 +24,12 @@ class EncoderDecoder(nn.Module):
         self.encoder = encoder
         self.decoder = decoder
 
-    def forward(self, source: Tensor, padding: Tensor, target: Tensor) -> Tensor:
+    def forward(self, source: Tensor, source_mask: Tensor, target: Tensor) -> Tensor:
         """Logits (B, T, V) of the word after each of target (B, T), given source (B, S).
 
         padding (B, S) is True where a source word is real; targets are padded on the right.
         """
-        logits: Tensor = self.output(self.states(source, padding, target))
+        logits: Tensor = self.output(self.states(source, source_mask, target))
         return logits
 
     @property
@@ -37,15 +37,15 @@ class EncoderDecoder(nn.Module):
         return self.decoder.output
 
     def states(
-        self, source: Tensor, padding: Tensor, target: Tensor, counted: Tensor | None = None
+        self, source: Tensor, source_mask: Tensor, target: Tensor, counted: Tensor | None = None
     ) -> Tensor:
         """What the output layer makes its logits of: (B, T, D), where it is counted (B, T)."""
-        states: Tensor = self.decoder(target, self.start(source, padding), counted=counted)[0]
+        states: Tensor = self.decoder(target, self.start(source, source_mask), counted=counted)[0]
         return states
 
-    def start(self, source: Tensor, padding: Tensor) -> Any:
+    def start(self, source: Tensor, source_mask: Tensor) -> Any:
         """Read the source; how it is remembered is the decoder's affair."""
-        return self.decoder.read(self.encoder, source, padding)
+        return self.decoder.read(self.encoder, source, source_mask)
 
     def step(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
         """Logits (B, V) after one more word each, ids (B,), and the state after it."""

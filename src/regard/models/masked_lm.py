@@ -35,15 +35,15 @@ class Masked(nn.Module):
         self.transform = transform
         self.output = output
 
-    def forward(self, ids: Tensor, padding: Tensor | None = None) -> Tensor:
+    def forward(self, ids: Tensor, token_mask: Tensor | None = None) -> Tensor:
         """Logits (B, T, V) of what stands at each of ids (B, T), some of which are masks;
         padding (B, T) is True where a word is real."""
-        logits: Tensor = self.output(self.transform(self.encoder(ids, padding)))
+        logits: Tensor = self.output(self.transform(self.encoder(ids, token_mask)))
         return logits
 
-    def states(self, ids: Tensor, padding: Tensor, chosen: Tensor) -> Tensor:
+    def states(self, ids: Tensor, token_mask: Tensor, chosen: Tensor) -> Tensor:
         """What the output layer makes its logits of, where chosen (B, T) says so: (N, D)."""
-        states: Tensor = self.transform(self.encoder(ids, padding)[chosen])
+        states: Tensor = self.transform(self.encoder(ids, token_mask)[chosen])
         return states
 
 

@@ -101,8 +101,8 @@ class Labeller:
 
         Those are ids, which of them are real, and the trees, if it reads trees.
         """
-        ids, real = pad([ids for ids, _, _ in asked], self.tokenizer.pad)
-        read = ids.to(self.device), real.to(self.device)
+        ids, token_mask = pad([ids for ids, _, _ in asked], self.tokenizer.pad)
+        read = ids.to(self.device), token_mask.to(self.device)
         if self.trees is None:
             return read
         return *read, self._trees([(text, place) for _, text, place in asked])

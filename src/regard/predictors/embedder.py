@@ -15,16 +15,16 @@ from regard.predictors.encode_text import whole_text
 BATCH = 64
 
 
-def mean(states: Tensor, real: Tensor) -> Tensor:
-    return (states * real.unsqueeze(-1)).sum(1) / real.sum(1, keepdim=True)
+def mean(states: Tensor, token_mask: Tensor) -> Tensor:
+    return (states * token_mask.unsqueeze(-1)).sum(1) / token_mask.sum(1, keepdim=True)
 
 
-def first(states: Tensor, _real: Tensor) -> Tensor:
+def first(states: Tensor, _token_mask: Tensor) -> Tensor:
     return states[:, 0]
 
 
-def largest(states: Tensor, real: Tensor) -> Tensor:
-    return states.masked_fill(~real.unsqueeze(-1), float("-inf")).amax(1)
+def largest(states: Tensor, token_mask: Tensor) -> Tensor:
+    return states.masked_fill(~token_mask.unsqueeze(-1), float("-inf")).amax(1)
 
 
 # How the states of a text's words (B, T, D), where they are real (B, T), become one vector (B, D).
@@ -65,9 +65,9 @@ class Reader:
         vectors = torch.empty(len(rows), self.model.embedding.tokens.embedding_dim)
         for start in range(0, len(rows), BATCH):
             several = order[start : start + BATCH]
-            ids, real = pad([rows[i] for i in several], self.tokenizer.pad)
-            states = self.model(ids.to(device), real.to(device))
-            vectors[several] = POOLING[self.pooling](states, real.to(device)).float().cpu()
+            ids, token_mask = pad([rows[i] for i in several], self.tokenizer.pad)
+            states = self.model(ids.to(device), token_mask.to(device))
+            vectors[several] = POOLING[self.pooling](states, token_mask.to(device)).float().cpu()
             if on_progress is not None:
                 on_progress(len(several))
         return F.normalize(vectors, dim=-1) if self.normalise else vectors

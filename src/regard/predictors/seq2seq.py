@@ -104,9 +104,9 @@ class Answering:
         self, model: Any, questions: Sequence[Question]
     ) -> tuple[Any, torch.Tensor, list[int]]:
         sources = [each.source for each in questions]
-        ids, real = (tensor.to(self.device) for tensor in pad(sources, self.tokenizer.pad))
+        ids, source_mask = (tensor.to(self.device) for tensor in pad(sources, self.tokenizer.pad))
         with torch.inference_mode():
-            state = model.start(ids, real)
+            state = model.start(ids, source_mask)
         first = torch.full((len(sources),), self.tokenizer.start, device=self.device)
         limits = [
             min(each.tokens + sum(map(len, each.forced)), self.room(each.source))

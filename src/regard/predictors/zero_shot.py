@@ -88,9 +88,9 @@ class Chooser:
     def _words(self, options: Sequence[Option]) -> list[torch.Tensor]:
         """log p of each token that is not given."""
         model = self.writer.model
-        ids, real = pad([each.ids for each in options], self.writer.tokenizer.end)
+        ids, token_mask = pad([each.ids for each in options], self.writer.tokenizer.end)
         given = torch.tensor([each.given for each in options])
-        asked = real & (torch.arange(ids.size(1)) >= given[:, None])
+        asked = token_mask & (torch.arange(ids.size(1)) >= given[:, None])
         device = next(model.parameters()).device
         ids, asked = ids.to(device), asked[:, 1:].to(device)
         # Logits are the larger part of the work: of what is asked only.

@@ -27,15 +27,15 @@ class Answerer(Writer, Protocol):
     """A model that reads a source and writes after it."""
 
     def states(
-        self, source: Tensor, padding: Tensor, target: Tensor, counted: Tensor | None = None
+        self, source: Tensor, source_mask: Tensor, target: Tensor, counted: Tensor | None = None
     ) -> Tensor: ...
 
 
 def answer(model: Answerer, batch: Batch, smoothing: float) -> Tensor:
     """Cross-entropy over the words of the target, given the source and those before them."""
-    words, real = batch.target[:, 1:], batch.target_padding[:, 1:]
-    states = model.states(batch.source, batch.source_padding, batch.target[:, :-1], real)
-    return predict(model, states, words, real, smoothing)
+    words, token_mask = batch.target[:, 1:], batch.target_mask[:, 1:]
+    states = model.states(batch.source, batch.source_mask, batch.target[:, :-1], token_mask)
+    return predict(model, states, words, token_mask, smoothing)
 
 
 @torch.no_grad()
@@ -48,12 +48,17 @@ def loss_on(model: Answerer, batches: Iterable[Batch], device: torch.device) -> 
     return total / tokens
 
 
-def predict(model: Writer, states: Tensor, words: Tensor, real: Tensor, smoothing: float) -> Tensor:
+def predict(
+    model: Writer, states: Tensor, words: Tensor, token_mask: Tensor, smoothing: float
+) -> Tensor:
     """Cross-entropy, summed over the real ones of words (…), given states (…, D)."""
-    if bool(real.all()):
+    if bool(token_mask.all()):
         chosen, wanted = states.flatten(0, -2), words.flatten()
     else:
-        chosen, wanted = states[real], words[real]  # padding costs no product with the vocabulary
+        chosen, wanted = (
+            states[token_mask],
+            words[token_mask],
+        )  # padding costs no product with the vocabulary
     output = model.output
     if output.bias is None and chosen.device.type == "cpu" and not torch.is_autocast_enabled("cpu"):
         return cross_entropy(chosen, output.weight, wanted, smoothing)

@@ -49,15 +49,15 @@ def test_attention_equals_its_equation(kind):
     cross = across(kind)
     weights = {n: p.detach().tolist() for n, p in cross.attention.score.named_parameters()}
     queries, source = torch.randn(B, T, D), torch.randn(B, S, D)
-    padding = torch.tensor([[True] * S, [True] * 3 + [False] * 2])
-    found = cross(queries, cross.remember(source), look_across(T, padding)).tolist()
+    token_mask = torch.tensor([[True] * S, [True] * 3 + [False] * 2])
+    found = cross(queries, cross.remember(source), look_across(T, token_mask)).tolist()
     for row in range(B):
-        real = int(padding[row].sum())
-        states = source[row, :real].tolist()
+        length = int(token_mask[row].sum())
+        states = source[row, :length].tolist()
         for t in range(T):
             s = queries[row, t].tolist()
             e = [math.exp(by_the_equation(kind, weights, s, a)) for a in states]
-            wanted = [sum(e[j] / sum(e) * states[j][d] for j in range(real)) for d in range(D)]
+            wanted = [sum(e[j] / sum(e) * states[j][d] for j in range(length)) for d in range(D)]
             assert found[row][t] == pytest.approx(wanted, abs=1e-5)
 
 
@@ -65,8 +65,8 @@ def test_attention_equals_its_equation(kind):
 def test_what_is_explained_is_what_is_found(kind):
     cross = across(kind)
     queries, source = torch.randn(B, T, D), torch.randn(B, S, D)
-    padding = torch.tensor([[True] * S, [True] * 3 + [False] * 2])
-    memory, view = cross.remember(source), look_across(T, padding)
+    token_mask = torch.tensor([[True] * S, [True] * 3 + [False] * 2])
+    memory, view = cross.remember(source), look_across(T, token_mask)
     q = cross.attention.score.query(queries)[:, None]
     found, weights = cross.attention.explain(q, memory.keys, memory.values, view, cross.position)
     torch.testing.assert_close(found[:, 0], cross(queries, memory, view))

@@ -62,13 +62,13 @@ def sentences(batch: Batch, prepared: Prepared) -> Counter[tuple[str, str, str]]
     tokenizer = prepared.tokenizer
     tags = {tokenizer.mark(name): name for name in prepared.languages}
     said: Counter[tuple[str, str, str]] = Counter()
-    rows = zip(batch.source, batch.source_padding, batch.target, batch.target_padding, strict=True)
-    for source, source_real, target, target_real in rows:
-        ids, words = source[source_real].tolist(), target[target_real].tolist()
+    rows = zip(batch.source, batch.source_mask, batch.target, batch.target_mask, strict=True)
+    for source, source_mask, target, target_mask in rows:
+        ids, words = source[source_mask].tolist(), target[target_mask].tolist()
         tag = tags.get(ids[0], "")
         assert (ids[-1], words[0], words[-1]) == (tokenizer.end, tokenizer.start, tokenizer.end)
-        assert (source[~source_real] == tokenizer.pad).all()
-        assert (target[~target_real] == tokenizer.pad).all()
+        assert (source[~source_mask] == tokenizer.pad).all()
+        assert (target[~target_mask] == tokenizer.pad).all()
         said[tag, tokenizer.decode(ids), tokenizer.decode(words)] += 1
     return said
 
@@ -77,7 +77,7 @@ def test_pairs_come_each_way_with_the_tag_of_the_language_to_produce(pairs: Prep
     batches = pair_batches(pairs.train, pairs.tokenizer, ALL, budget=200, seed=1)
     said: Counter[tuple[str, str, str]] = Counter()
     for batch in batches.epoch():
-        assert batch.source_padding.sum() + batch.target_padding.sum() <= 200
+        assert batch.source_mask.sum() + batch.target_mask.sum() <= 200
         said += sentences(batch, pairs)
     expected = Counter(
         way
@@ -127,8 +127,8 @@ def test_text_to_score_on_is_predicted_once_and_all_of_it(text: Prepared) -> Non
     store, said, tokens = text.dev, [], 0
     for batch in text_in_order(store, context=16, budget=40, filler=text.tokenizer.pad):
         assert len(batch.ids) <= 2
-        for ids, real in zip(batch.ids, batch.padding, strict=True):
-            said.extend(ids[real].tolist()[1:])
+        for ids, token_mask in zip(batch.ids, batch.token_mask, strict=True):
+            said.extend(ids[token_mask].tolist()[1:])
         tokens += batch.tokens
     assert said == store.stream(1, store.tokens[0] - 1).tolist()
     assert tokens == len(said)
@@ -138,11 +138,11 @@ def test_texts_come_with_their_labels(labelled: Prepared) -> None:
     tokenizer, seen = labelled.tokenizer, {}
     batches = labelled_batches(labelled.train, tokenizer, budget=200, seed=1)
     for batch in batches.epoch():
-        assert batch.padding.sum() <= 200
+        assert batch.token_mask.sum() <= 200
         assert batch.tokens == len(batch.labels)
-        for ids, real, label in zip(batch.ids, batch.padding, batch.labels, strict=True):
-            assert (int(ids[0]), int(ids[real][-1])) == (tokenizer.start, tokenizer.end)
-            seen[tokenizer.decode(ids[real].tolist())] = labelled.labels[label]
+        for ids, token_mask, label in zip(batch.ids, batch.token_mask, batch.labels, strict=True):
+            assert (int(ids[0]), int(ids[token_mask][-1])) == (tokenizer.start, tokenizer.end)
+            seen[tokenizer.decode(ids[token_mask].tolist())] = labelled.labels[label]
     assert seen == {"ab" * n: f"label {n % 3}" for n in range(1, 40)}
 
 
@@ -158,7 +158,7 @@ def test_two_texts_are_one_row_and_several_labels_a_row_of_them(
     assert found.labels == ("a", "b", "c")
     wanted = {0: [1, 1, 0], 1: [0, 0, 1], 2: [0, 0, 0], 3: [1, 0, 1]}
     for batch in labelled_batches(found.train, tokenizer, 300, seed=1, classes=3).epoch():
-        assert batch.padding.all()  # all rows are 43 long: like lengths are told by the whole
+        assert batch.token_mask.all()  # all rows are 43 long: like lengths are told by the whole
         assert batch.tokens == 3 * len(batch.ids)
         for ids, labels in zip(batch.ids.tolist(), batch.labels.tolist(), strict=True):
             n = ids.index(end) - 1
@@ -174,7 +174,7 @@ def test_two_texts_are_one_row_and_several_labels_a_row_of_them(
 def test_rows_are_padded_on_the_right_and_marked() -> None:
     batch = collate([Example([5, 6, 7], [2, 8, 3]), Example([5], [2, 3])], filler=0)
     assert batch.source.tolist() == [[5, 6, 7], [5, 0, 0]]
-    assert batch.source_padding.tolist() == [[True] * 3, [True, False, False]]
+    assert batch.source_mask.tolist() == [[True] * 3, [True, False, False]]
     assert batch.target.tolist() == [[2, 8, 3], [2, 3, 0]]
     assert batch.tokens == 3
 
@@ -209,8 +209,8 @@ def test_batches_move_whole(batch: Tensors) -> None:
 
 
 def test_the_end_of_a_document_begins_the_next() -> None:
-    ids, real = pad([[7, 8, 3, 7, 3, 3, 9], [3, 7, 7, 3]], 0)
-    batch = ApartBatch(ids, real, torch.full((2,), 3))
+    ids, token_mask = pad([[7, 8, 3, 7, 3, 3, 9], [3, 7, 7, 3]], 0)
+    batch = ApartBatch(ids, token_mask, torch.full((2,), 3))
     assert batch.documents.tolist() == [[0, 0, 1, 1, 2, 3, 3], [1, 1, 1, 2, 2, 2, 2]]
     again = batch.share(1, 2)
     assert again.documents.tolist() == [[1, 1, 1, 2, 2, 2, 2]]

@@ -42,10 +42,10 @@ def rows(count: int, joined: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
 
 @pytest.mark.parametrize("whole_words", [False, True])
 def test_the_shares_are_those_of_bert(whole_words: bool) -> None:
-    ids, real = rows(400, 3)
+    ids, token_mask = rows(400, 3)
     masking = Masking(tokenizer(), whole_words=whole_words)
-    hidden, chosen = masking(ids, real, (1, 0), np.arange(len(ids)))
-    free = (real.sum(1) - 2).sum()
+    hidden, chosen = masking(ids, token_mask, (1, 0), np.arange(len(ids)))
+    free = (token_mask.sum(1) - 2).sum()
     count = chosen.sum()
     assert count / free == pytest.approx(0.15, abs=0.005)
     masked = (hidden == tokenizer().mark("mask")) & chosen
@@ -61,12 +61,12 @@ def test_the_shares_are_those_of_bert(whole_words: bool) -> None:
 
 @given(st.integers(0, 10**6), st.integers(0, 9), st.floats(0.05, 0.9), st.booleans())
 def test_only_what_is_chosen_changes(seed: int, epoch: int, share: float, words: bool) -> None:
-    ids, real = rows(6, 1)
+    ids, token_mask = rows(6, 1)
     masking = Masking(tokenizer(), share, whole_words=words)
-    hidden, chosen = masking(ids, real, (seed, epoch), np.arange(6))
+    hidden, chosen = masking(ids, token_mask, (seed, epoch), np.arange(6))
     assert (hidden[~chosen] == ids[~chosen]).all()
     assert not np.isin(ids[chosen], sorted(tokenizer().special)).any()
-    assert (chosen <= real).all()
+    assert (chosen <= token_mask).all()
     assert chosen.any(1).all()  # no text is read for nothing
     if words:
         begins = Borders(tokenizer())(ids)
@@ -78,25 +78,26 @@ def test_only_what_is_chosen_changes(seed: int, epoch: int, share: float, words:
 
 
 def test_a_row_is_masked_the_same_in_any_company_and_anew_in_each_epoch() -> None:
-    ids, real = rows(20, 2)
+    ids, token_mask = rows(20, 2)
     masking, numbers = Masking(tokenizer(), whole_words=True), np.arange(100, 120)
-    hidden, chosen = masking(ids, real, (1, 0), numbers)
+    hidden, chosen = masking(ids, token_mask, (1, 0), numbers)
     some = np.array([7, 3, 12])
-    again, picked = masking(ids[some], real[some], (1, 0), numbers[some])
+    again, picked = masking(ids[some], token_mask[some], (1, 0), numbers[some])
     assert (again == hidden[some]).all()
     assert (picked == chosen[some]).all()
     for key in ((1, 1), (2, 0)):
-        assert (masking(ids, real, key, numbers).chosen != chosen).any(1).mean() > 0.7
+        assert (masking(ids, token_mask, key, numbers).chosen != chosen).any(1).mean() > 0.7
 
 
 def test_words_are_chosen_alike_wherever_they_stand_and_however_long() -> None:
     """Over many epochs, each piece is chosen in its share of them."""
-    ids, real = rows(40, 4)
+    ids, token_mask = rows(40, 4)
     masking = Masking(tokenizer(), whole_words=True)
     often = sum(
-        masking(ids, real, (1, epoch), np.arange(40)).chosen.astype(float) for epoch in range(200)
+        masking(ids, token_mask, (1, epoch), np.arange(40)).chosen.astype(float)
+        for epoch in range(200)
     )
-    free = real & ~np.isin(ids, sorted(tokenizer().special))
+    free = token_mask & ~np.isin(ids, sorted(tokenizer().special))
     shares = often[free] / 200
     assert shares.mean() == pytest.approx(0.15, abs=0.005)
     # A share of 200 draws is off by 0.025 on average, and by 0.11 in one of 100,000 pieces.

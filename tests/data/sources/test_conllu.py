@@ -246,13 +246,13 @@ def test_batches_carry_the_trees_of_their_rows(tmp_path: Path) -> None:
     seen = 0
     for batch in parsed_batches(prepared.train, prepared.tokenizer, 200, seed=0).epoch():
         assert isinstance(batch, ParsedBatch)
-        for ids, words, real, heads in zip(
-            batch.ids, batch.words, batch.padding, batch.heads, strict=True
+        for ids, words, token_mask, heads in zip(
+            batch.ids, batch.words, batch.token_mask, batch.heads, strict=True
         ):
-            text = prepared.tokenizer.decode(ids[real].tolist())
-            inner = words[real].tolist()[1:-1]
-            assert words[real].tolist()[0] == words[real].tolist()[-1] == OUTSIDE
-            assert (ids[~real] == pad).all()
+            text = prepared.tokenizer.decode(ids[token_mask].tolist())
+            inner = words[token_mask].tolist()[1:-1]
+            assert words[token_mask].tolist()[0] == words[token_mask].tolist()[-1] == OUTSIDE
+            assert (ids[~token_mask] == pad).all()
             assert len(inner) == len(text)  # a byte a piece
             assert [inner[text.index(each)] for each in ("They", "don't", ".")] == [0, 1, 3]
             more = len(text.split()) - 3

@@ -35,7 +35,9 @@ def outputs(model: torch.nn.Module, home: Home) -> torch.Tensor:
     (batch,) = home.examples.few(8).batches()
     with torch.no_grad():
         if hasattr(batch, "labels"):
-            return model(batch.ids, batch.padding)[batch.padding if model_reads(model) else ...]
+            return model(batch.ids, batch.token_mask)[
+                batch.token_mask if model_reads(model) else ...
+            ]
         return row_losses(model, batch)[0]
 
 
@@ -193,10 +195,10 @@ def test_the_engine_translates_with_uneven_heads() -> None:
     uneven = built("encoder-decoder", kept_heads=kept)
     fast = FastEncoderDecoder(uneven, SIZES["max_length"])
     source, target = torch.randint(4, 300, (2, 5)), torch.randint(4, 300, (2, 6))
-    real = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
+    source_mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
     with torch.inference_mode():
-        found, _ = fast.extend(target, fast.start(source, real))
-        wanted = uneven(source, real, target)
+        found, _ = fast.extend(target, fast.start(source, source_mask))
+        wanted = uneven(source, source_mask, target)
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
 
 

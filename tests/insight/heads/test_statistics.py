@@ -14,7 +14,7 @@ NOT = torch.zeros(10, dtype=torch.bool)
 def looking_at(place: torch.Tensor, kind: str, lengths: tuple[int, ...]) -> HeadStatistics:
     """A head whose query i looks at place[i] alone."""
     weights = torch.nn.functional.one_hot(place.clamp(0), LENGTH).float()
-    real = torch.arange(LENGTH) < torch.tensor(lengths)[:, None]
+    token_mask = torch.arange(LENGTH) < torch.tensor(lengths)[:, None]
     ids = torch.full((len(lengths), LENGTH), 5)
     ids[:, 2] = 7  # a comma
     comma = NOT.clone()
@@ -23,7 +23,7 @@ def looking_at(place: torch.Tensor, kind: str, lengths: tuple[int, ...]) -> Head
         [Head("m", kind, 0, 0)],
         weights.expand(1, len(lengths), -1, -1),
         torch.zeros(1, len(lengths), LENGTH, 2),
-        Sight(real, real, ids, kind),
+        Sight(token_mask, token_mask, ids, kind),
     )
     return statistics([glimpse], comma)[0]
 
@@ -68,10 +68,10 @@ def test_cross_attention_has_no_distance() -> None:
 
 
 def test_even_attention_has_all_the_bits_and_no_name() -> None:
-    real = torch.ones(1, 8, dtype=torch.bool)
+    token_mask = torch.ones(1, 8, dtype=torch.bool)
     ids = torch.full((1, 8), 5)
     even = torch.full((1, 1, 8, 8), 1 / 8)
-    sight = Sight(real, real, ids, "encoder")
+    sight = Sight(token_mask, token_mask, ids, "encoder")
     glimpse = Glimpse([Head("m", "encoder", 0, 0)], even, even, sight)
     (found,) = statistics([glimpse], NOT)
     assert found.entropy == pytest.approx(3)

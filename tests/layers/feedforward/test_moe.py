@@ -97,13 +97,13 @@ def test_neighbours_change_nothing_when_it_is_not_trained(capacity: float | None
 
 def test_what_is_not_real_costs_no_room_and_says_nothing() -> None:
     mixture = made(experts=4, top=1, capacity=1.0)
-    x, real = words(2, 6), torch.tensor([[True] * 6, [True] * 2 + [False] * 4])
+    x, token_mask = words(2, 6), torch.tensor([[True] * 6, [True] * 2 + [False] * 4])
     with listening() as asides:
-        found = mixture(x, real)
-    assert not found[~real].any()
+        found = mixture(x, token_mask)
+    assert not found[~token_mask].any()
     assert asides[0].counts["claims"] == 8
-    changed = torch.where(real[..., None], x, 9.0)
-    torch.testing.assert_close(mixture(changed, real), found)
+    changed = torch.where(token_mask[..., None], x, 9.0)
+    torch.testing.assert_close(mixture(changed, token_mask), found)
 
 
 def told(mixture: Experts, x: Tensor) -> tuple[Tensor, Aside]:

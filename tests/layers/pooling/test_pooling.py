@@ -17,20 +17,20 @@ def test_padding_changes_nothing(kind: str) -> None:
     for parameter in pool.parameters():
         torch.nn.init.normal_(parameter)
     states = torch.randn(2, 5, 8)
-    padding = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
-    together = pool(states, padding)
-    alone = pool(states[1:, :3], padding[1:, :3])
+    token_mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
+    together = pool(states, token_mask)
+    alone = pool(states[1:, :3], token_mask[1:, :3])
     assert together.shape == (2, 8)
     torch.testing.assert_close(together[1:], alone)
 
 
 def test_attention_begins_as_the_mean_and_is_its_equation() -> None:
     pool = PoolingSpec.model_validate("attention").build(8)
-    states, padding = torch.randn(2, 5, 8), torch.ones(2, 5, dtype=torch.bool)
-    torch.testing.assert_close(pool(states, padding), states.mean(1))
+    states, token_mask = torch.randn(2, 5, 8), torch.ones(2, 5, dtype=torch.bool)
+    torch.testing.assert_close(pool(states, token_mask), states.mean(1))
     torch.nn.init.normal_(pool.query)
     weights = (states @ pool.query / 8**0.5).softmax(-1)
-    torch.testing.assert_close(pool(states, padding), (weights[..., None] * states).sum(1))
+    torch.testing.assert_close(pool(states, token_mask), (weights[..., None] * states).sum(1))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -49,10 +49,10 @@ def test_what_pooling_looks_at_can_be_watched() -> None:
     spec = ModelSpec.model_validate({"kind": "classifier", "size": "tiny", "pooling": "attention"})
     model = spec.build(50).eval()
     torch.nn.init.normal_(model.pool.query)
-    ids, padding = torch.randint(50, (2, 6)), torch.ones(2, 6, dtype=torch.bool)
+    ids, token_mask = torch.randint(50, (2, 6)), torch.ones(2, 6, dtype=torch.bool)
     with regard.watch(model) as seen, torch.inference_mode():
-        watched = model(ids, padding)
+        watched = model(ids, token_mask)
     weights = seen.weights("pool")
     assert weights.shape == (2, 1, 1, 6)
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 1, 1))
-    torch.testing.assert_close(watched, model(ids, padding))
+    torch.testing.assert_close(watched, model(ids, token_mask))

@@ -65,13 +65,13 @@ def test_both_ways_with_padding_equals_packed_sequences(kind):
     copy_to(block.ahead, peer)
     copy_to(block.back, peer, "l0_reverse")
     x, lengths = torch.randn(B, T, D), torch.tensor([4, 7, 1])
-    padding = torch.arange(T) < lengths[:, None]
+    token_mask = torch.arange(T) < lengths[:, None]
     packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
     output, last = peer(packed)
     wanted = block.join(nn.utils.rnn.pad_packed_sequence(output, batch_first=True)[0])
     hidden = last[0] if isinstance(last, tuple) else last
-    states, ends = block(x, padding)
-    torch.testing.assert_close(states[padding], wanted[padding], atol=1e-5, rtol=0)
+    states, ends = block(x, token_mask)
+    torch.testing.assert_close(states[token_mask], wanted[token_mask], atol=1e-5, rtol=0)
     torch.testing.assert_close(ends, block.join(torch.cat(list(hidden), -1)), atol=1e-5, rtol=0)
 
 

@@ -148,11 +148,13 @@ def test_padding_and_company_change_nothing(lengths: list[int], extra: int) -> N
     model = build(LABELS, window=5)
     longest = max(lengths) + extra
     ids = words(len(lengths), longest)
-    real = torch.arange(longest) < torch.tensor(lengths)[:, None]
-    together = model(ids, real)
+    token_mask = torch.arange(longest) < torch.tensor(lengths)[:, None]
+    together = model(ids, token_mask)
     for row, length in enumerate(lengths):
         one = ids[row : row + 1, :length]
-        assert torch.allclose(together[row], model(one, real[row : row + 1, :length])[0], atol=1e-5)
+        assert torch.allclose(
+            together[row], model(one, token_mask[row : row + 1, :length])[0], atol=1e-5
+        )
 
 
 @pytest.mark.parametrize("does", [WRITES, LABELS])

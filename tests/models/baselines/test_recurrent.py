@@ -93,15 +93,17 @@ def test_a_writer_decodes_as_it_was_taught(cell, layers):
 @each_score
 def test_padding_and_company_change_nothing(cell, score):
     model, words = translator(cell=cell, score=score, layers=2), some_words()
-    source, padding = a_source()
+    source, token_mask = a_source()
     with torch.no_grad():
-        together = model(source, padding, words)
-        refilled = model(torch.where(padding, source, (source + 1) % V), padding, words)
+        together = model(source, token_mask, words)
+        refilled = model(torch.where(token_mask, source, (source + 1) % V), token_mask, words)
         torch.testing.assert_close(refilled, together, atol=0, rtol=0)
         for row in range(3):
-            real = padding[row]
+            row_mask = token_mask[row]
             alone = model(
-                source[row : row + 1, real], padding[row : row + 1, real], words[row][None]
+                source[row : row + 1, row_mask],
+                token_mask[row : row + 1, row_mask],
+                words[row][None],
             )
             torch.testing.assert_close(alone[0], together[row], atol=1e-5, rtol=1e-5)
 
@@ -109,13 +111,13 @@ def test_padding_and_company_change_nothing(cell, score):
 @each_cell
 def test_padding_changes_nothing_in_a_class(cell):
     model = build("classify", cell=cell, layers=2, classes=3)
-    source, padding = a_source()
+    source, token_mask = a_source()
     with torch.no_grad():
-        together = model(source, padding)
+        together = model(source, token_mask)
         assert together.shape == (3, 3)
         for row in range(3):
-            real = padding[row]
-            alone = model(source[row : row + 1, real], padding[row : row + 1, real])
+            row_mask = token_mask[row]
+            alone = model(source[row : row + 1, row_mask], token_mask[row : row + 1, row_mask])
             torch.testing.assert_close(alone[0], together[row], atol=1e-5, rtol=1e-5)
 
 
@@ -190,16 +192,16 @@ def test_a_reverse_task_is_learned():
     spec = {"kind": "recurrent", "does": "translate", "dim": 48, "dropout": 0.0}
     model = ModelSpec.model_validate(spec).build(V)
     optimiser = torch.optim.Adam(model.parameters(), 5e-3)
-    real = torch.ones(64, 4, dtype=torch.bool)
+    row_mask = torch.ones(64, 4, dtype=torch.bool)
     for step in range(100):
         source, written, wanted = reversed_words(64, 4, seed=step)
         loss = nn.functional.cross_entropy(
-            model(source, real, written).flatten(0, 1), wanted.flatten()
+            model(source, row_mask, written).flatten(0, 1), wanted.flatten()
         )
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
     source, written, wanted = reversed_words(64, 4, seed=10**6)
     with torch.no_grad():
-        right = model(source, real, written).argmax(-1) == wanted
+        right = model(source, row_mask, written).argmax(-1) == wanted
     assert right.float().mean() >= 0.95

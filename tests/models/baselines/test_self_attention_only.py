@@ -37,7 +37,7 @@ def words(rows: int, length: int) -> Tensor:
     return torch.randint(0, V, (rows, length), generator=torch.Generator().manual_seed(length))
 
 
-def real(ids: Tensor) -> Tensor:
+def token_mask(ids: Tensor) -> Tensor:
     return torch.ones_like(ids, dtype=torch.bool)
 
 
@@ -46,7 +46,7 @@ def test_a_classifier_is_the_equation_pooled() -> None:
     model, ids = build(LABELS, classes=3), words(2, 7)
     x = model.encoder.embedding.tokens(ids)
     wanted = model.output(self_attention(self_attention(x)).mean(1))
-    assert torch.allclose(model(ids, real(ids)), wanted, atol=1e-6)
+    assert torch.allclose(model(ids, token_mask(ids)), wanted, atol=1e-6)
 
 
 @torch.no_grad()
@@ -64,7 +64,9 @@ def test_the_order_of_words_means_nothing_to_it() -> None:
     order = torch.randperm(7)
     states = model.encoder(ids)
     assert torch.allclose(model.encoder(ids[:, order]), states[:, order], atol=1e-6)
-    assert torch.allclose(model(ids[:, order], real(ids)), model(ids, real(ids)), atol=1e-6)
+    assert torch.allclose(
+        model(ids[:, order], token_mask(ids)), model(ids, token_mask(ids)), atol=1e-6
+    )
 
 
 def test_embeddings_and_output_are_all_its_parameters() -> None:
@@ -81,7 +83,7 @@ def test_embeddings_and_output_are_all_its_parameters() -> None:
 @pytest.mark.parametrize(("does", "stack"), [(WRITES, "decoder"), (LABELS, "encoder")])
 def test_watching_shows_words_that_ask_for_themselves(does: str, stack: str) -> None:
     model, ids = build(does), words(2, 6)
-    inputs = (ids,) if does == WRITES else (ids, real(ids))
+    inputs = (ids,) if does == WRITES else (ids, token_mask(ids))
     with torch.no_grad(), watch(model) as seen:
         watched = model(*inputs)
     assert torch.allclose(watched, model(*inputs), atol=1e-6)
@@ -128,10 +130,10 @@ def test_which_words_are_there_is_learned() -> None:
     for _ in range(150):
         ids = torch.randint(0, V, (32, 8), generator=draw)
         labels = (ids == 7).any(1).long()
-        logits = model(ids, real(ids))
+        logits = model(ids, token_mask(ids))
         optimiser.zero_grad()
         F.cross_entropy(logits, labels).backward()
         optimiser.step()
     ids = torch.randint(0, V, (200, 8), generator=draw)
-    right = model(ids, real(ids)).argmax(-1) == (ids == 7).any(1)
+    right = model(ids, token_mask(ids)).argmax(-1) == (ids == 7).any(1)
     assert right.float().mean() > 0.95

@@ -136,7 +136,7 @@ class SeesPadding(Attention):
     """Heeds the structure of the mask and forgets the padding."""
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, _: InAttention) -> Tensor:
-        seen = replace(view, padding=None).visible
+        seen = replace(view, token_mask=None).visible
         return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
 
 
@@ -187,8 +187,8 @@ def test_attention_to_padding_is_caught(translation: Case, where: str) -> None:
 
 def test_a_mean_over_padding_is_caught(classification: Case) -> None:
     class Careless(Classifier):
-        def forward(self, ids: Tensor, padding: Tensor) -> Tensor:
-            logits: Tensor = self.output(self.encoder(ids, padding).mean(1))
+        def forward(self, ids: Tensor, token_mask: Tensor) -> Tensor:
+            logits: Tensor = self.output(self.encoder(ids, token_mask).mean(1))
             return logits
 
     def change(model: nn.Module) -> None:

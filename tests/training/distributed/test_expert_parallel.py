@@ -46,9 +46,9 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 def copying(model: nn.Module, batch: Batch) -> Tensor:
     assert isinstance(model, EncoderDecoder)
-    words, real = batch.target[:, 1:], batch.target_padding[:, 1:]
-    states = model.states(batch.source, batch.source_padding, batch.target[:, :-1], real)
-    return predict(model, states, words, real, 0.0)
+    words, token_mask = batch.target[:, 1:], batch.target_mask[:, 1:]
+    states = model.states(batch.source, batch.source_mask, batch.target[:, :-1], token_mask)
+    return predict(model, states, words, token_mask, 0.0)
 
 
 def learner(case: str, where: World) -> Learner:

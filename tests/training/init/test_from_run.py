@@ -353,8 +353,10 @@ def test_loaded_it_says_what_the_equation_says(base: Path, adapted: Path) -> Non
     model.load_state_dict(wanted)
     labeller = regard.load(adapted)
     ids = torch.arange(5, 25).view(2, 10)
-    real = torch.ones_like(ids, dtype=torch.bool)
-    torch.testing.assert_close(labeller.model(ids, real), model(ids, real), rtol=1e-5, atol=1e-5)
+    token_mask = torch.ones_like(ids, dtype=torch.bool)
+    torch.testing.assert_close(
+        labeller.model(ids, token_mask), model(ids, token_mask), rtol=1e-5, atol=1e-5
+    )
 
 
 def test_merged_it_is_an_ordinary_run(adapted: Path, tmp_path: Path) -> None:

@@ -61,10 +61,10 @@ def pad_between(before: Ids, rows: Sequence[Ids], after: Ids, filler: int) -> tu
 
 def _lay(pieces: Sequence[Sequence[int] | Ids], lengths: Ids, filler: int) -> tuple[Tensor, Tensor]:
     """Pieces one after the other in rows of these lengths."""
-    real = np.arange(lengths.max()) < lengths[:, None]
-    ids = np.full(real.shape, filler)
-    ids[real] = np.concatenate(pieces)
-    return torch.from_numpy(ids), torch.from_numpy(real)
+    token_mask = np.arange(lengths.max()) < lengths[:, None]
+    ids = np.full(token_mask.shape, filler)
+    ids[token_mask] = np.concatenate(pieces)
+    return torch.from_numpy(ids), torch.from_numpy(token_mask)
 
 
 P = TypeVar("P")

@@ -24,12 +24,12 @@ class MaskedBatch(Tensors):
 
     ids: Tensor
     wanted: Tensor
-    padding: Tensor
+    token_mask: Tensor
 
     @property
     def chosen(self) -> Tensor:
         """(B, T), True where something is to be guessed."""
-        return (self.wanted != UNCOUNTED) & self.padding
+        return (self.wanted != UNCOUNTED) & self.token_mask
 
     @property
     def tokens(self) -> int:
@@ -37,14 +37,14 @@ class MaskedBatch(Tensors):
 
     @property
     def load(self) -> int:
-        return int(self.padding.sum())
+        return int(self.token_mask.sum())
 
     def share(self, rank: int, size: int) -> "MaskedBatch":
-        ids, wanted, padding = (
-            every(tensor, rank, size) for tensor in (self.ids, self.wanted, self.padding)
+        ids, wanted, token_mask = (
+            every(tensor, rank, size) for tensor in (self.ids, self.wanted, self.token_mask)
         )
         counted = rank < len(self.ids)
-        return MaskedBatch(ids, wanted if counted else wanted.fill_(UNCOUNTED), padding)
+        return MaskedBatch(ids, wanted if counted else wanted.fill_(UNCOUNTED), token_mask)
 
 
 def masked_batches(
@@ -71,10 +71,10 @@ def mask(
 ) -> MaskedBatch:
     """Texts between start and end, masked as the key and their numbers will have it."""
     start, end = np.full((len(texts), 1), tokenizer.start), np.array([tokenizer.end])
-    whole, padding = pad_between(start, texts, end, tokenizer.pad)
-    hidden, chosen = masking(whole.numpy(), padding.numpy(), key, numbers)
+    whole, token_mask = pad_between(start, texts, end, tokenizer.pad)
+    hidden, chosen = masking(whole.numpy(), token_mask.numpy(), key, numbers)
     wanted = whole.where(torch.from_numpy(chosen), UNCOUNTED)
-    return MaskedBatch(torch.from_numpy(hidden), wanted, padding)
+    return MaskedBatch(torch.from_numpy(hidden), wanted, token_mask)
 
 
 def span_batches(

@@ -22,7 +22,7 @@ class LabelledBatch(Tensors):
     """
 
     ids: Tensor
-    padding: Tensor
+    token_mask: Tensor
     labels: Tensor
 
     @property
@@ -32,19 +32,19 @@ class LabelledBatch(Tensors):
 
     @property
     def load(self) -> int:
-        return int(self.padding.sum())
+        return int(self.token_mask.sum())
 
     @property
     def read(self) -> tuple[Tensor, Tensor]:
         """What a model is given of it."""
-        return self.ids, self.padding
+        return self.ids, self.token_mask
 
     def share(self, rank: int, size: int) -> "LabelledBatch":
-        ids, padding, labels = (
-            every(tensor, rank, size) for tensor in (self.ids, self.padding, self.labels)
+        ids, token_mask, labels = (
+            every(tensor, rank, size) for tensor in (self.ids, self.token_mask, self.labels)
         )
         counted = rank < len(self.ids)
-        return LabelledBatch(ids, padding, labels if counted else labels.fill_(UNCOUNTED))
+        return LabelledBatch(ids, token_mask, labels if counted else labels.fill_(UNCOUNTED))
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class ParsedBatch(Tensors):
 
     ids: Tensor
     words: Tensor  # (B, T): the word that each id is part of
-    padding: Tensor
+    token_mask: Tensor
     heads: Tensor  # (B, W): the head of each word
     labels: Tensor
 
@@ -63,23 +63,23 @@ class ParsedBatch(Tensors):
 
     @property
     def load(self) -> int:
-        return int(self.padding.sum())
+        return int(self.token_mask.sum())
 
     @property
     def read(self) -> tuple[Tensor, Tensor, Trees]:
         # Whoever puts rows together may fill them up with anything, and it must name a word.
         last = self.heads.size(1) - 1
         trees = Trees(self.words.clamp(max=last), self.heads.clamp(0, last))
-        return self.ids, self.padding, trees
+        return self.ids, self.token_mask, trees
 
     def share(self, rank: int, size: int) -> "ParsedBatch":
-        ids, words, padding, heads, labels = (
+        ids, words, token_mask, heads, labels = (
             every(tensor, rank, size)
-            for tensor in (self.ids, self.words, self.padding, self.heads, self.labels)
+            for tensor in (self.ids, self.words, self.token_mask, self.heads, self.labels)
         )
         if rank >= len(self.ids):
             labels.fill_(UNCOUNTED)
-        return ParsedBatch(ids, words, padding, heads, labels)
+        return ParsedBatch(ids, words, token_mask, heads, labels)
 
 
 def labelled_batches(
@@ -101,8 +101,8 @@ def labelled_batches(
         if store.sides == 2:
             others = store.ids(picked.rows, picked.sides + 1)
             texts = [np.concatenate((a, end, b)) for a, b in zip(texts, others, strict=True)]
-        ids, padding = pad_between(start, texts, end, tokenizer.pad)
-        return LabelledBatch(ids, padding, label_tensor(store.labels(picked.rows), classes))
+        ids, token_mask = pad_between(start, texts, end, tokenizer.pad)
+        return LabelledBatch(ids, token_mask, label_tensor(store.labels(picked.rows), classes))
 
     return Batches(plan, make)
 
@@ -118,10 +118,10 @@ def parsed_batches(
         start = np.full((len(picked.rows), 1), tokenizer.start)
         texts = store.ids(picked.rows, picked.sides)
         words, heads = store.trees(picked.rows)
-        ids, padding = pad_between(start, texts, end, tokenizer.pad)
+        ids, token_mask = pad_between(start, texts, end, tokenizer.pad)
         numbers, _ = pad_between(np.full_like(start, OUTSIDE), words, outside, OUTSIDE)
         labels = label_tensor(store.labels(picked.rows), classes)
-        return ParsedBatch(ids, numbers, padding, pad(heads, 0)[0], labels)
+        return ParsedBatch(ids, numbers, token_mask, pad(heads, 0)[0], labels)
 
     return Batches(plan, make)
 

@@ -45,9 +45,9 @@ class Masking:
         there = np.array([piece != "" for piece in tokenizer.vocabulary()])
         self._ordinary = np.flatnonzero(there & ~self._special)
 
-    def __call__(self, ids: Ints, real: Flags, key: tuple[int, ...], numbers: Ints) -> Masked:
+    def __call__(self, ids: Ints, token_mask: Flags, key: tuple[int, ...], numbers: Ints) -> Masked:
         """Ids (B, T), real where they are no padding; each row draws by its own number."""
-        chosen = self._choose(ids, real & ~self._special[ids], key, numbers)
+        chosen = self._choose(ids, token_mask & ~self._special[ids], key, numbers)
         rows, places = np.nonzero(chosen)
         fate = uniform((*key, FATE), numbers[rows], places)
         drawn = uniform((*key, REPLACEMENT), numbers[rows], places)

@@ -26,27 +26,27 @@ class Batch(Tensors):
     """B pairs: source (B, S), target (B, T)."""
 
     source: Tensor
-    source_padding: Tensor
+    source_mask: Tensor
     target: Tensor
-    target_padding: Tensor
+    target_mask: Tensor
 
     @property
     def tokens(self) -> int:
         """Of the target, all real ones but the first of each row."""
-        return int(self.target_padding[:, 1:].sum())
+        return int(self.target_mask[:, 1:].sum())
 
     def share(self, rank: int, size: int) -> "Batch":
-        source, source_padding, target, target_padding = (
+        source, source_mask, target, target_mask = (
             every(tensor, rank, size)
-            for tensor in (self.source, self.source_padding, self.target, self.target_padding)
+            for tensor in (self.source, self.source_mask, self.target, self.target_mask)
         )
-        return Batch(source, source_padding, target, target_padding & (rank < len(self.source)))
+        return Batch(source, source_mask, target, target_mask & (rank < len(self.source)))
 
 
 def collate(examples: Sequence[Example], filler: int) -> Batch:
-    source, source_padding = pad([example.source for example in examples], filler)
-    target, target_padding = pad([example.target for example in examples], filler)
-    return Batch(source, source_padding, target, target_padding)
+    source, source_mask = pad([example.source for example in examples], filler)
+    target, target_mask = pad([example.target for example in examples], filler)
+    return Batch(source, source_mask, target, target_mask)
 
 
 def pair_batches(

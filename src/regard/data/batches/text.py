@@ -17,15 +17,15 @@ class TextBatch(Tensors):
     """B windows of running text, ids (B, T + 1): each token but the first is to be predicted."""
 
     ids: Tensor
-    padding: Tensor
+    token_mask: Tensor
 
     @property
     def tokens(self) -> int:
-        return int(self.padding[:, 1:].sum())
+        return int(self.token_mask[:, 1:].sum())
 
     def share(self, rank: int, size: int) -> "TextBatch":
-        padding = every(self.padding, rank, size) & (rank < len(self.ids))
-        return TextBatch(every(self.ids, rank, size), padding)
+        token_mask = every(self.token_mask, rank, size) & (rank < len(self.ids))
+        return TextBatch(every(self.ids, rank, size), token_mask)
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class ApartBatch(Tensors):
     """The same where no word looks out of its document. The end of one begins the next."""
 
     ids: Tensor
-    padding: Tensor
+    token_mask: Tensor
     end: Tensor  # (B,), the id of it
 
     @property
@@ -43,11 +43,11 @@ class ApartBatch(Tensors):
 
     @property
     def tokens(self) -> int:
-        return int(self.padding[:, 1:].sum())
+        return int(self.token_mask[:, 1:].sum())
 
     def share(self, rank: int, size: int) -> "ApartBatch":
-        padding = every(self.padding, rank, size) & (rank < len(self.ids))
-        return ApartBatch(every(self.ids, rank, size), padding, every(self.end, rank, size))
+        token_mask = every(self.token_mask, rank, size) & (rank < len(self.ids))
+        return ApartBatch(every(self.ids, rank, size), token_mask, every(self.end, rank, size))
 
 
 AnyText = TextBatch | ApartBatch
@@ -82,10 +82,10 @@ def _around(store: Store, first: int, end: int, start: int, length: int) -> Ids:
     return np.concatenate((here, _around(store, first, end, first, length - len(here))))
 
 
-def _running(ids: Tensor, padding: Tensor, end: int | None) -> AnyText:
+def _running(ids: Tensor, token_mask: Tensor, end: int | None) -> AnyText:
     if end is None:
-        return TextBatch(ids, padding)
-    return ApartBatch(ids, padding, torch.full((len(ids),), end))
+        return TextBatch(ids, token_mask)
+    return ApartBatch(ids, token_mask, torch.full((len(ids),), end))
 
 
 def text_in_order(

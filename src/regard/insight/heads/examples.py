@@ -183,9 +183,9 @@ def _labelled(labeller: Labeller, path: Path) -> Iterator[Row]:
 
 
 def _labelled_batch(labeller: Labeller, rows: Sequence[Row]) -> LabelledBatch:
-    ids, real = pad([row.ids[0] for row in rows], labeller.tokenizer.pad)
+    ids, token_mask = pad([row.ids[0] for row in rows], labeller.tokenizer.pad)
     classes = len(labeller.labels) if labeller.several else None
-    return LabelledBatch(ids, real, label_tensor([row.labels for row in rows], classes))
+    return LabelledBatch(ids, token_mask, label_tensor([row.labels for row in rows], classes))
 
 
 def _texts(reader: Reader | Filler | SpanFiller, path: Path) -> Iterator[Row]:
@@ -205,8 +205,8 @@ def _whole(loaded: Reader | Filler | SpanFiller, text: str, place: Place) -> Row
 
 
 def _text_batch(loaded: Reader, rows: Sequence[Row]) -> LabelledBatch:
-    ids, real = pad([row.ids[0] for row in rows], loaded.tokenizer.pad)
-    return LabelledBatch(ids, real, torch.full((len(rows),), UNCOUNTED))
+    ids, token_mask = pad([row.ids[0] for row in rows], loaded.tokenizer.pad)
+    return LabelledBatch(ids, token_mask, torch.full((len(rows),), UNCOUNTED))
 
 
 def _masked_batch(filler: Filler) -> Callable[[Sequence[Row]], MaskedBatch]:

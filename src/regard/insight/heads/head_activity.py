@@ -66,15 +66,15 @@ def glimpses(model: nn.Module, examples: Examples) -> Iterator[dict[str, Glimpse
 
 def sight(batch: AnyBatch, kind: str) -> Sight:
     if isinstance(batch, TextBatch):
-        real, ids = batch.padding, batch.ids
-        return Sight(real[:, 1:], real[:, :-1], ids[:, :-1], DECODER)
+        token_mask, ids = batch.token_mask, batch.ids
+        return Sight(token_mask[:, 1:], token_mask[:, :-1], ids[:, :-1], DECODER)
     if not isinstance(batch, Batch):
-        return Sight(batch.padding, batch.padding, batch.ids, ENCODER)
-    said = batch.target_padding
+        return Sight(batch.token_mask, batch.token_mask, batch.ids, ENCODER)
+    said = batch.target_mask
     return {
-        ENCODER: Sight(batch.source_padding, batch.source_padding, batch.source, ENCODER),
+        ENCODER: Sight(batch.source_mask, batch.source_mask, batch.source, ENCODER),
         DECODER: Sight(said[:, 1:], said[:, :-1], batch.target[:, :-1], DECODER),
-        CROSS: Sight(said[:, 1:], batch.source_padding, batch.source, CROSS),
+        CROSS: Sight(said[:, 1:], batch.source_mask, batch.source, CROSS),
     }[kind]
 
 

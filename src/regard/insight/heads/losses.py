@@ -43,31 +43,33 @@ def has_loss(model: nn.Module) -> bool:
 def run(model: Any, batch: AnyBatch) -> None:
     """The model on the batch, for those who look on."""
     if isinstance(batch, Batch):
-        model.states(batch.source, batch.source_padding, batch.target[:, :-1])
+        model.states(batch.source, batch.source_mask, batch.target[:, :-1])
     elif isinstance(batch, TextBatch):
         model.states(batch.ids[:, :-1])
     else:
-        model(batch.ids, batch.padding)
+        model(batch.ids, batch.token_mask)
 
 
 def row_losses(model: Any, batch: AnyBatch) -> tuple[Tensor, Tensor]:
     """The loss of each row and its tokens, (B,) each."""
     if isinstance(batch, LabelledBatch):
-        logits = model(batch.ids, batch.padding)
+        logits = model(batch.ids, batch.token_mask)
         return tell_labels(logits, batch.labels), torch.ones(len(logits))
     if isinstance(batch, Batch):
-        words, real = batch.target[:, 1:], batch.target_padding[:, 1:]
-        states = model.states(batch.source, batch.source_padding, batch.target[:, :-1])[real]
+        words, token_mask = batch.target[:, 1:], batch.target_mask[:, 1:]
+        states = model.states(batch.source, batch.source_mask, batch.target[:, :-1])[token_mask]
     elif isinstance(batch, MaskedBatch):
-        words, real = batch.wanted, batch.chosen
-        states = model.states(batch.ids, batch.padding, real)
+        words, token_mask = batch.wanted, batch.chosen
+        states = model.states(batch.ids, batch.token_mask, token_mask)
     else:
-        words, real = batch.ids[:, 1:], batch.padding[:, 1:]
-        states = model.states(batch.ids[:, :-1])[real]
-    by_token = F.cross_entropy(model.output(states), words[real], reduction="none")
+        words, token_mask = batch.ids[:, 1:], batch.token_mask[:, 1:]
+        states = model.states(batch.ids[:, :-1])[token_mask]
+    by_token = F.cross_entropy(model.output(states), words[token_mask], reduction="none")
     by_row = torch.zeros(len(words), dtype=by_token.dtype, device=by_token.device)
-    owner = torch.arange(len(words), device=real.device)[:, None].expand_as(real)[real]
-    return by_row.index_add(0, owner, by_token), real.sum(1)
+    owner = torch.arange(len(words), device=token_mask.device)[:, None].expand_as(token_mask)[
+        token_mask
+    ]
+    return by_row.index_add(0, owner, by_token), token_mask.sum(1)
 
 
 @torch.inference_mode()

@@ -73,12 +73,12 @@ def export(run: Run, folder: Path) -> None:
         raise refuse("a model of 2 GB or more", "a single ONNX file")
     tokenizer = Tokenizer.from_json(run.tokenizer)
     ids = torch.tensor([[tokenizer.end] * 5, [tokenizer.start] * 5])
-    real = torch.ones(2, 7, dtype=torch.long)
+    token_mask = torch.ones(2, 7, dtype=torch.long)
     if isinstance(spec, encoder_decoder.Spec):
         words, states = torch.full((2, 7), tokenizer.end), torch.zeros(2, 7, spec.dim)
         files = {
-            "encoder_model.onnx": _graph(_Reads(model), (words, real), "last_hidden_state"),
-            "decoder_model.onnx": _graph(_Writes(model), (ids, states, real), "logits"),
+            "encoder_model.onnx": _graph(_Reads(model), (words, token_mask), "last_hidden_state"),
+            "decoder_model.onnx": _graph(_Writes(model), (ids, states, token_mask), "logits"),
         }
     elif isinstance(spec, language_model.Spec):
         files = {"model.onnx": _graph(_Continues(model), (ids,), "logits")}

@@ -162,9 +162,9 @@ class Spec(Claim):
             tokens += len(examples[-1].target) - 1
         device = next(model.parameters()).device
         batch = collate(examples, task.tokenizer.pad).to(device)
-        states = model.states(batch.source, batch.source_padding, batch.target[:, :-1])
-        words, real = batch.target[:, 1:], batch.target_padding[:, 1:]
-        return predict(model, states, words, real, smoothing=0.0) / tokens
+        states = model.states(batch.source, batch.source_mask, batch.target[:, :-1])
+        words, token_mask = batch.target[:, 1:], batch.target_mask[:, 1:]
+        return predict(model, states, words, token_mask, smoothing=0.0) / tokens
 
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
         arms = evidence["arms"]

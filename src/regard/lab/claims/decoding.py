@@ -189,8 +189,10 @@ class Spec(Claim):
 
         def loss(model: nn.Module, step: int) -> Tensor:
             picked = np.random.default_rng([seed, step]).integers(len(rows), size=ROWS)
-            ids, real = (each.to(bench.device) for each in pad([rows[i] for i in picked], filler))
-            wanted = ids[:, 1:].masked_fill(~real[:, 1:], UNCOUNTED)
+            ids, token_mask = (
+                each.to(bench.device) for each in pad([rows[i] for i in picked], filler)
+            )
+            wanted = ids[:, 1:].masked_fill(~token_mask[:, 1:], UNCOUNTED)
             logits = model(ids[:, :-1])
             return nn.functional.cross_entropy(logits.flatten(0, 1), wanted.flatten())
 

@@ -191,11 +191,11 @@ def _likeness(model: nn.Module, ids: Tensor) -> dict[str, float]:
     """The mean over every two heads of a layer: how far apart they look, and how alike."""
     with watch(model, {"weights"}) as seen:
         model(ids[:, :-1])
-    real = ids[:, 1:] != PAD
-    real[:, 0] = False  # the first word sees itself alone, whatever the head
+    token_mask = ids[:, 1:] != PAD
+    token_mask[:, 0] = False  # the first word sees itself alone, whatever the head
     bits, cosines = [], []
     for name in seen.names():
-        weights = seen.weights(name).transpose(0, 1)[:, real].cpu()  # (H, N, S)
+        weights = seen.weights(name).transpose(0, 1)[:, token_mask].cpu()  # (H, N, S)
         pairs = np.triu_indices(len(weights), 1)
         unit = nn.functional.normalize(weights, dim=-1).flatten(1)
         bits += (divergences(weights).numpy()[pairs] / weights.size(1)).tolist()

@@ -253,7 +253,7 @@ def _sentence(translator: Translator, pair: Pair) -> _Sentence:
 class _Batch(NamedTuple):
     sentences: Sequence[_Sentence]
     source: Tensor  # (B, S)
-    real: Tensor  # (B, S), True = a word
+    source_mask: Tensor  # (B, S), True = a word
     target: Tensor  # (B, T)
     pronoun: Tensor  # (B, T − 1), True where the next word is the pronoun,
     other: Tensor  # or another
@@ -268,12 +268,12 @@ def _batches(translator: Translator, sentences: Sequence[_Sentence]) -> list[_Ba
 
 def _batch(translator: Translator, rows: Sequence[_Sentence]) -> _Batch:
     filler, device = translator.tokenizer.pad, translator.device
-    source, real = pad([row.source for row in rows], filler)
+    source, source_mask = pad([row.source for row in rows], filler)
     target, words = pad([row.target for row in rows], filler)
     pronoun = torch.zeros_like(words)
     for at, row in enumerate(rows):
         pronoun[at, row.pronoun] = True
-    parts = (source, real, target, pronoun[:, 1:], (words & ~pronoun)[:, 1:])
+    parts = (source, source_mask, target, pronoun[:, 1:], (words & ~pronoun)[:, 1:])
     return _Batch(rows, *(part.to(device) for part in parts))
 
 
@@ -293,7 +293,7 @@ def _told(model: Model, batches: Sequence[_Batch], gone: Sequence[Head] = ()) ->
     with gated(model, without(model, gone)):
         for batch in batches:
             words = batch.target[:, 1:]
-            logits = model(batch.source, batch.real, batch.target[:, :-1])
+            logits = model(batch.source, batch.source_mask, batch.target[:, :-1])
             losses = F.cross_entropy(logits.transpose(1, 2), words, reduction="none")
             right, many = logits.argmax(-1) == words, batch.other.sum(1)
             found.append(
@@ -317,7 +317,7 @@ def _looks(model: Model, batches: Sequence[_Batch], head: Head) -> dict[str, flo
     seen_of: dict[str, list[float]] = {place: [] for place in LOOKS}
     for batch in batches:
         with watch(model, {"weights"}) as seen:
-            model(batch.source, batch.real, batch.target[:, :-1])
+            model(batch.source, batch.source_mask, batch.target[:, :-1])
         for row, sentence in enumerate(batch.sentences):
             asking, places = sentence.asking[head.kind], sentence.places[head.kind]
             weights = seen.weights(head.module)[row, head.number, asking].tolist()

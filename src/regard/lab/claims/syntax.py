@@ -130,8 +130,8 @@ class Spec(Claim):
         model = spec.build(vocabulary).to(bench.device)
 
         def logits(rows: Sequence[Row]) -> Tensor:
-            ids, real = pad([row.ids for row in rows], 0)
-            read: list[Any] = [ids.to(bench.device), real.to(bench.device)]
+            ids, token_mask = pad([row.ids for row in rows], 0)
+            read: list[Any] = [ids.to(bench.device), token_mask.to(bench.device)]
             if spec.reads_trees:
                 trees, _ = pad([row.heads if true else _drawn_tree(row) for row in rows], 0)
                 words = torch.arange(ids.size(1)).expand_as(ids)

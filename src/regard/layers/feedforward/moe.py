@@ -55,22 +55,22 @@ class Experts(nn.Module):
         self.here = range(len(experts))  # which of them are in this process
         self.journey: Journey | None = None  # takes words to the others, and brings answers back
 
-    def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, token_mask: Tensor | None = None) -> Tensor:
         """x (B, T, D) → (B, T, D); what is known not to be real (B, T) is given to no expert."""
         by_place = x.transpose(0, 1)
-        if real is None:
+        if token_mask is None:
             said = self._ask(by_place.flatten(0, 1)).view(by_place.shape)
         else:
-            answers = self._ask(by_place[real.T])
-            said = answers.new_zeros(by_place.shape).index_put((real.T,), answers)
+            answers = self._ask(by_place[token_mask.T])
+            said = answers.new_zeros(by_place.shape).index_put((token_mask.T,), answers)
         return said.transpose(0, 1)
 
-    def gates(self, x: Tensor, real: Tensor | None = None) -> Tensor:
+    def gates(self, x: Tensor, token_mask: Tensor | None = None) -> Tensor:
         """How much of each word's answer is each expert's, where all have room: (B, T, E)."""
         suits = self._suits(x)
         gates, chosen = self._choose(suits)
         spread = torch.zeros_like(suits).scatter(-1, chosen, gates)
-        return spread if real is None else spread * real.unsqueeze(-1)
+        return spread if token_mask is None else spread * token_mask.unsqueeze(-1)
 
     def _ask(self, words: Tensor) -> Tensor:
         """words (N, D) → (N, D)."""

@@ -21,10 +21,12 @@ class Look(nn.Module):
         self.attention = Fused()
         self.position = InAttention()
 
-    def forward(self, states: Tensor, padding: Tensor) -> Tensor:
+    def forward(self, states: Tensor, token_mask: Tensor) -> Tensor:
         query = self.query.expand(len(states), 1, 1, -1)  # (B, H = 1, T = 1, D)
         words = states.unsqueeze(1)  # (B, 1, S, D)
-        found: Tensor = self.attention(query, words, words, look_across(1, padding), self.position)
+        found: Tensor = self.attention(
+            query, words, words, look_across(1, token_mask), self.position
+        )
         return found[:, 0, 0]
 
 

@@ -6,7 +6,7 @@ from regard.layers.pooling.base import PoolingSpec
 
 
 class First(nn.Module):
-    def forward(self, states: Tensor, padding: Tensor) -> Tensor:
+    def forward(self, states: Tensor, token_mask: Tensor) -> Tensor:
         return states[:, 0]
 
 

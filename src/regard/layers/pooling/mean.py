@@ -6,9 +6,9 @@ from regard.layers.pooling.base import PoolingSpec
 
 
 class Mean(nn.Module):
-    def forward(self, states: Tensor, padding: Tensor) -> Tensor:
-        real = padding.unsqueeze(-1)
-        return (states * real).sum(1) / real.sum(1)
+    def forward(self, states: Tensor, token_mask: Tensor) -> Tensor:
+        token_mask = token_mask.unsqueeze(-1)
+        return (states * token_mask).sum(1) / token_mask.sum(1)
 
 
 class Spec(PoolingSpec):

@@ -39,12 +39,12 @@ class BothWaysBlock(nn.Module):
         self.back = back
         self.join = nn.Linear(ahead.dim + back.dim, ahead.dim)
 
-    def forward(self, x: Tensor, padding: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor, token_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """States (B, T, D) of x (B, T, D), and one (B, D) of both ends: of where each cell ended.
 
         Rows are padded on the right: no real word comes after padding, read either way.
         """
-        lengths = _lengths(x, padding)
+        lengths = _lengths(x, token_mask)
         ahead = self.ahead.said(self.ahead.run(x))
         back = _turned(self.back.said(self.back.run(_turned(x, lengths))), lengths)
         rows = torch.arange(len(x), device=x.device)
@@ -52,10 +52,10 @@ class BothWaysBlock(nn.Module):
         return self.join(torch.cat([ahead, back], dim=-1)), self.join(ends)
 
 
-def _lengths(x: Tensor, padding: Tensor | None) -> Tensor:
-    if padding is None:
+def _lengths(x: Tensor, token_mask: Tensor | None) -> Tensor:
+    if token_mask is None:
         return torch.full((len(x),), x.size(1), device=x.device)
-    return padding.sum(1)
+    return token_mask.sum(1)
 
 
 def _turned(x: Tensor, lengths: Tensor) -> Tensor:

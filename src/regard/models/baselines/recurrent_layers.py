@@ -28,17 +28,17 @@ class RecurrentState:
     length: int = 0
     past: tuple[Tensor, ...] = ()  # of each layer (B, 1 + length, N): before all words, after each
     source: KeyValues | None = None  # where a source is looked at
-    source_padding: Tensor | None = None  # (B, S), True = a real word
+    source_mask: Tensor | None = None  # (B, S), True = a real word
     summary: Tensor | None = None  # (B, D), what the encoder ended with
 
     def reorder(self, rows: Tensor) -> "RecurrentState":
         """The same for the rows of the batch named by index, in that order."""
-        padding, summary = self.source_padding, self.summary
+        token_mask, summary = self.source_mask, self.summary
         return replace(
             self,
             past=tuple(states.index_select(0, rows) for states in self.past),
             source=None if self.source is None else self.source.reorder(rows),
-            source_padding=None if padding is None else padding.index_select(0, rows),
+            source_mask=None if token_mask is None else token_mask.index_select(0, rows),
             summary=None if summary is None else summary.index_select(0, rows),
         )
 
@@ -67,15 +67,15 @@ class RecurrentEncoder(nn.Module):
         self.blocks = blocks
         self.dropout = Dropout(dropout)
 
-    def forward(self, ids: Tensor, padding: Tensor | None = None) -> Tensor:
+    def forward(self, ids: Tensor, token_mask: Tensor | None = None) -> Tensor:
         """States (B, T, D) of ids (B, T); padding (B, T) is True where a word is real."""
-        return self.read(ids, padding)[0]
+        return self.read(ids, token_mask)[0]
 
-    def read(self, ids: Tensor, padding: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def read(self, ids: Tensor, token_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The same, and the state in which reading ended (B, D): what it would carry alone."""
-        x, ends = self.blocks[0](self.embedding(ids), padding)
+        x, ends = self.blocks[0](self.embedding(ids), token_mask)
         for block in list(self.blocks)[1:]:
-            more, ends = block(self.dropout(x), padding)
+            more, ends = block(self.dropout(x), token_mask)
             x = x + more
         return self.dropout(x), ends
 
@@ -104,15 +104,15 @@ class RecurrentDecoder(PerTokenModule):
         self.output = output
         self.dropout = Dropout(dropout)
 
-    def read(self, encoder: nn.Module, source: Tensor, padding: Tensor) -> RecurrentState:
+    def read(self, encoder: nn.Module, source: Tensor, token_mask: Tensor) -> RecurrentState:
         """The state before the first word, given a source (B, S) and where it is real."""
-        states, summary = cast("RecurrentEncoder", encoder).read(source, padding)
+        states, summary = cast("RecurrentEncoder", encoder).read(source, token_mask)
         cross = cast("LookingBlock", self.blocks[0]).cross
         firsts = self.first(summary).tanh().chunk(len(self.blocks), dim=-1)
         return RecurrentState(
             past=tuple(each[:, None] for each in firsts),
             source=None if cross is None else cross.remember(states),
-            source_padding=padding,
+            source_mask=token_mask,
             summary=summary,
         )
 
@@ -127,8 +127,8 @@ class RecurrentDecoder(PerTokenModule):
         after them. All words are thought over, whether they count or not."""
         looking = cast("LookingBlock", self.blocks[0])
         words = self.embedding(ids)
-        assert state.source_padding is not None
-        view = look_across(1, state.source_padding)
+        assert state.source_mask is not None
+        view = look_across(1, state.source_mask)
         now, lived, contexts = state.last(0), [], []
         for given in looking.cell.w_x(words).unbind(1):
             now, context = looking(given, now, state.summary, state.source, view)

@@ -302,10 +302,10 @@ def _unknowable(batch: Tensors) -> float:
         return 0.0
     after: dict[tuple[int, ...], Counter[int]] = {}
     rows = zip(
-        *(each.tolist() for each in (batch.ids, batch.padding, batch.documents)), strict=True
+        *(each.tolist() for each in (batch.ids, batch.token_mask, batch.documents)), strict=True
     )
-    for ids, real, numbers in rows:
-        for at in range(1, sum(real)):
+    for ids, token_mask, numbers in rows:
+        for at in range(1, sum(token_mask)):
             begin = numbers.index(numbers[at - 1])
             after.setdefault(tuple(ids[begin:at]), Counter())[ids[at]] += 1
     nats = sum(

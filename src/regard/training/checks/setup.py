@@ -68,7 +68,7 @@ class Call:
 def call_of(batch: Tensors) -> Call:
     match batch:
         case Batch():
-            return Call((batch.source, batch.source_padding), batch.target[:, :-1])
+            return Call((batch.source, batch.source_mask), batch.target[:, :-1])
         case TextBatch():
             return Call((), batch.ids[:, :-1])
         case ApartBatch():
@@ -76,7 +76,7 @@ def call_of(batch: Tensors) -> Call:
         case LabelledBatch() | ParsedBatch():
             return Call(batch.read)
         case MaskedBatch():
-            return Call((batch.ids, batch.padding))
+            return Call((batch.ids, batch.token_mask))
     raise NotImplementedError(f"how is a model called with a {type(batch).__name__}?")
 
 
@@ -145,9 +145,9 @@ def _examples(task: Task) -> Iterator[Tensors]:
 def alone(batch: B, row: int, widest: int) -> B:
     """One row of a batch without its padding, `widest` tokens of each side at most."""
     tensors, first = [tensor[row : row + 1] for tensor in _tensors(batch)], 0
-    for at, real in enumerate(tensors):
-        if real.dtype == torch.bool:  # it tells where those before it are real
-            length = min(widest, int(real.sum()))
+    for at, token_mask in enumerate(tensors):
+        if token_mask.dtype == torch.bool:  # it tells where those before it are real
+            length = min(widest, int(token_mask.sum()))
             tensors[first : at + 1] = [each[:, :length] for each in tensors[first : at + 1]]
             first = at + 1
     return type(batch)(*tensors)

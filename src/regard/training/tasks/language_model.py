@@ -52,7 +52,7 @@ class LanguageModelling:
         writing = cast("LanguageModel", model)
         words = batch.ids[:, 1:]
         smoothing = self.recipe.training.label_smoothing
-        return predict(writing, _states(writing, batch), words, batch.padding[:, 1:], smoothing)
+        return predict(writing, _states(writing, batch), words, batch.token_mask[:, 1:], smoothing)
 
     def measure(self, model: nn.Module, world: World) -> dict[str, float]:
         return self._judge(model, self.prepared.dev, world.device)
@@ -96,8 +96,11 @@ class LanguageModelling:
         writing = cast("LanguageModel", model)
         for batch in text_in_order(store, self._context, budget, filler, self._border):
             here = batch.to(device)
-            real = here.padding[:, 1:]
-            logits, words = writing.output(_states(writing, here)[real]), here.ids[:, 1:][real]
+            token_mask = here.token_mask[:, 1:]
+            logits, words = (
+                writing.output(_states(writing, here)[token_mask]),
+                here.ids[:, 1:][token_mask],
+            )
             total += float(nn.functional.cross_entropy(logits, words, reduction="sum"))
             right += int((logits.argmax(-1) == words).sum())
             tokens += batch.tokens
@@ -106,7 +109,7 @@ class LanguageModelling:
 
 def _states(model: LanguageModel, batch: AnyText) -> Tensor:
     documents = batch.documents[:, :-1] if isinstance(batch, ApartBatch) else None
-    return model.states(batch.ids[:, :-1], documents, batch.padding[:, 1:])
+    return model.states(batch.ids[:, :-1], documents, batch.token_mask[:, 1:])
 
 
 def _texts(store: Store, end: int) -> Iterator[Piece]:

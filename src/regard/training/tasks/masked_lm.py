@@ -53,7 +53,7 @@ class MaskedModelling:
 
     def loss(self, model: nn.Module, batch: MaskedBatch) -> Tensor:
         filling, chosen = cast("Masked", model), batch.chosen
-        states = filling.states(batch.ids, batch.padding, chosen)
+        states = filling.states(batch.ids, batch.token_mask, chosen)
         words = batch.wanted[chosen]
         everywhere = torch.ones_like(words, dtype=torch.bool)
         return predict(filling, states, words, everywhere, self.recipe.training.label_smoothing)
@@ -103,7 +103,7 @@ class MaskedModelling:
         filling, guesses = cast("Masked", model), Guesses()
         for batch in data.epoch():
             here = batch.to(device)
-            states = filling.states(here.ids, here.padding, here.chosen)
+            states = filling.states(here.ids, here.token_mask, here.chosen)
             guesses.add(filling.output(states), here.wanted[here.chosen])
         return guesses.scores()
 

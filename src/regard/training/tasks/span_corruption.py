@@ -107,9 +107,9 @@ class SpanCorruption:
         writing, guesses = cast("EncoderDecoder", model), Guesses()
         for batch in data.epoch():
             here = batch.to(device)
-            states = writing.states(here.source, here.source_padding, here.target[:, :-1])
-            real = here.target_padding[:, 1:]
-            guesses.add(writing.output(states[real]), here.target[:, 1:][real])
+            states = writing.states(here.source, here.source_mask, here.target[:, :-1])
+            token_mask = here.target_mask[:, 1:]
+            guesses.add(writing.output(states[token_mask]), here.target[:, 1:][token_mask])
         return guesses.scores()
 
 
