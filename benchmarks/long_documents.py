@@ -116,7 +116,7 @@ def recipe_of(way: str, folder: Path, steps: int) -> dict[str, Any]:
 
     sizes = {"dim": 256, "inner": 1024, "heads": 4, "layers": 5}
     return {
-        "job": {"kind": "summarization", "source": READ},
+        "task": {"kind": "summarization", "source": READ},
         "data": {
             **{part: source(part) for part in ("train", "dev", "test")},
             "prepared": str(folder / "prepared"),

@@ -32,7 +32,7 @@ def throughput(options: argparse.Namespace) -> dict[str, Any]:
     optimiser = "training.optimiser={kind: adamw, learning_rate: 0.0003}"
     recipe = read_recipe(RECIPE, [optimiser, *options.overrides])
     prepared = prepare(recipe.data, recipe.tokenizer, recipe.model.max_length)
-    task = recipe.job.task(recipe, prepared)
+    task = recipe.task.bind(recipe, prepared)
     learner = Learner(
         task.model().build(len(prepared.tokenizer)), task.loss, recipe.training, World()
     )

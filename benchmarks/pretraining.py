@@ -102,7 +102,7 @@ def _pretrain(folder: Path, options: argparse.Namespace, home: Path) -> dict[str
     reviews = DATA / "movie-reviews"
     paths = [str(reviews / f"rt-polarity.{side}") for side in ("pos", "neg")]
     content = {
-        "job": {"kind": "masked-lm", "share": options.share},
+        "task": {"kind": "masked-lm", "share": options.share},
         "data": {
             "train": {"kind": "text", "path": paths, "documents": "line"},
             "without": [_source("dev.tsv"), _source("test.tsv")],
@@ -149,7 +149,7 @@ def _recipe(bench: Bench, labels: int, steps: int, seed: int, rate: float) -> di
     few = random.Random(seed).sample(lines, min(labels, len(lines)))
     chosen.write_text("".join(few), encoding="utf-8")
     return {
-        "job": "classification",
+        "task": "classification",
         "data": {
             "train": {"kind": "labeled", "path": str(chosen)},
             "dev": _source("dev.tsv"),

@@ -70,8 +70,8 @@ def test_repository_files_named_in_code_exist(page: Path) -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*.yaml")), ids=lambda p: p.stem)
 def test_every_recipe_is_one(path: Path) -> None:
     recipe = read_recipe(path, [])
-    assert recipe.job.shape == recipe.data.shape
-    one_way = recipe.data.directions or recipe.job.kind() == "summarization"
+    assert recipe.task.shape == recipe.data.shape
+    one_way = recipe.data.directions or recipe.task.kind() == "summarization"
     assert one_way or recipe.data.shape != "pair"
 
 

@@ -15,24 +15,24 @@ from regard.models.weights import set_weights, weights_of
 
 def a_run(value: float = 1.0) -> run_folder.Run:
     return run_folder.Run(
-        job="language-model",
+        task="language-model",
         model={"kind": "language-model"},
         vocabulary=10,
         details={"scores": {}},
         weights={"a": torch.full((2, 3), value)},
         tokenizer="{}",
-        parts={"languages.json": "{}"},
-        papers={"recipe.yaml": "a: 1\n", "README.md": "# é\n"},
+        extra_files={"languages.json": "{}"},
+        documents={"recipe.yaml": "a: 1\n", "README.md": "# é\n"},
     )
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     run_folder.write(a_run(), tmp_path / "run")
     read = run_folder.read(tmp_path / "run")
-    assert read.parts == a_run().parts
+    assert read.extra_files == a_run().extra_files
     assert (tmp_path / "run" / "README.md").read_text(encoding="utf-8") == "# é\n"
     assert torch.equal(read.weights["a"], a_run().weights["a"])
-    assert (read.job, read.model, read.vocabulary) == ("language-model", a_run().model, 10)
+    assert (read.task, read.model, read.vocabulary) == ("language-model", a_run().model, 10)
     assert run_folder.exists(tmp_path / "run")
     assert not [path for path in (tmp_path / "run").iterdir() if path.name.startswith(".")]
 
@@ -59,7 +59,7 @@ def test_people_may_edit_the_papers(tmp_path: Path) -> None:
     run_folder.write(a_run(), tmp_path)
     (tmp_path / "README.md").write_text("my notes")
     (tmp_path / "recipe.yaml").unlink()
-    assert run_folder.read(tmp_path).job == "language-model"
+    assert run_folder.read(tmp_path).task == "language-model"
 
 
 def test_what_is_not_a_run_is_said(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_said_before_training(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="cannot be written"):
-        run_folder.claim(tmp_path / "file" / "run")
+        run_folder.ensure_writable(tmp_path / "file" / "run")
 
 
 def test_weights_go_out_and_in_and_shared_ones_are_kept_once() -> None:

@@ -50,12 +50,12 @@ def load(folder: Path | str, bits: int = 32) -> Any:
         "masked-lm": _filler,
         "span-corruption": _span_filler,
     }
-    if run.job not in makers:
-        raise RunError(f"{folder}: holds a model for {run.job}, which this version does not know.")
-    spec = validate(ModelSpec, run.model, f"{folder / run_folder.DESCRIPTION}: model")
+    if run.task not in makers:
+        raise RunError(f"{folder}: holds a model for {run.task}, which this version does not know.")
+    spec = validate(ModelSpec, run.model, f"{folder / run_folder.MANIFEST}: model")
     model = spec.build(run.vocabulary)
     set_weights(model, run.weights, str(folder / run_folder.WEIGHTS))
-    return makers[run.job](run, model, Tokenizer.from_run(run))
+    return makers[run.task](run, model, Tokenizer.from_run(run))
 
 
 def load_writer(folder: Path | str, bits: int = 32) -> Writer:
@@ -104,7 +104,7 @@ def _checked(loaded: Any, folder: Path | str, wanted: type[T], made_by: str) -> 
 
 def _translator(run: Run, model: Any, tokenizer: Tokenizer, bits: int) -> Translator:
     ways = [Direction(*way.split(" → ")) for way in run.details["directions"]]
-    guess = LanguageGuess.from_json(run.parts["languages.json"])
+    guess = LanguageGuess.from_json(run.extra_files["languages.json"])
     length = run.details["max_length"]
     never = run.details.get("never", ())
     return Translator(cast("Model", model), tokenizer, guess, length, ways, bits, never)

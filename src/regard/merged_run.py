@@ -30,7 +30,7 @@ def read_merged(folder: Path) -> Run:
     metadata = run.details.get(ADAPTER)
     if metadata is None:
         return run
-    manifest = folder / run_folder.DESCRIPTION
+    manifest = folder / run_folder.MANIFEST
     base = Path(os.path.normpath(folder / metadata["base"]))
     try:
         donor = read_donor(base, metadata["fingerprint"])
@@ -60,7 +60,7 @@ def read_donor(folder: Path, fingerprint: str | None) -> Donor:
             f"{folder}: holds another model than the one that was used at first (its fingerprint "
             f"differs); restore that model, or start over."
         )
-    spec = validate(ModelSpec, run.model, f"{folder / run_folder.DESCRIPTION}: model")
+    spec = validate(ModelSpec, run.model, f"{folder / run_folder.MANIFEST}: model")
     labels = run.details.get("labels", ())
     rows = table_rows(spec, Tokenizer.from_run(run), run.vocabulary, labels)
     return Donor(spec, run.vocabulary, run.weights, rows)

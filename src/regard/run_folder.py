@@ -29,7 +29,7 @@ from regard.atomic import write_all_atomic
 from regard.errors import OutputError, RunError
 
 FORMAT = 1
-DESCRIPTION = "model.json"
+MANIFEST = "model.json"
 WEIGHTS = "model.safetensors"
 TOKENIZER = "tokenizer.json"
 
@@ -38,32 +38,32 @@ TOKENIZER = "tokenizer.json"
 class Run:
     """What a run folder holds."""
 
-    job: str  # what the model is for: "translation", "language-model" …
+    task: str  # what the model is for: "translation", "language-model" …
     model: Mapping[str, Any]  # the model's spec, plain
     vocabulary: int
     details: Mapping[str, Any]  # what the job needs to know besides, and the scores
     weights: Mapping[str, Tensor]
     tokenizer: str
-    parts: Mapping[str, str]  # other files that the job needs to run, by name
-    papers: Mapping[str, str]  # files for people, by name: written, and not read again
+    extra_files: Mapping[str, str]  # other files that the job needs to run, by name
+    documents: Mapping[str, str]  # files for people, by name: written, and not read again
 
 
 def write(run: Run, folder: Path) -> None:
-    parts = {name: text.encode() for name, text in run.parts.items()}
+    parts = {name: text.encode() for name, text in run.extra_files.items()}
     parts[TOKENIZER] = run.tokenizer.encode()
     parts[WEIGHTS] = save_tensors({name: t.contiguous() for name, t in run.weights.items()})
     description = {
         "format": FORMAT,
-        "job": run.job,
+        "task": run.task,
         "model": dict(run.model),
         "vocabulary": run.vocabulary,
         "details": dict(run.details),
         "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in sorted(parts.items())},
     }
     vouching = json.dumps(description, indent=2, ensure_ascii=False).encode()
-    papers = {name: text.encode() for name, text in run.papers.items()}
-    claim(folder)
-    write_all_atomic(folder, {**papers, **parts, DESCRIPTION: vouching})
+    papers = {name: text.encode() for name, text in run.documents.items()}
+    ensure_writable(folder)
+    write_all_atomic(folder, {**papers, **parts, MANIFEST: vouching})
 
 
 def check_writable(folder: Path) -> None:
@@ -73,7 +73,7 @@ def check_writable(folder: Path) -> None:
         raise OutputError(f"{folder}: cannot be written; choose another folder.")
 
 
-def claim(folder: Path) -> None:
+def ensure_writable(folder: Path) -> None:
     """Make sure, before hours are spent, that the folder is there and can be written."""
     probe = folder / ".writable"
     try:
@@ -88,7 +88,7 @@ def claim(folder: Path) -> None:
 
 def exists(folder: Path) -> bool:
     """Is there a finished model?"""
-    return (folder / DESCRIPTION).is_file()
+    return (folder / MANIFEST).is_file()
 
 
 def fingerprint(folder: Path) -> str:
@@ -106,29 +106,27 @@ def read(folder: Path) -> Run:
         files = {name: _read_checked(folder, name, digest) for name, digest in checksums.items()}
         weights, tokenizer = load_tensors(files.pop(WEIGHTS)), files.pop(TOKENIZER).decode()
         return Run(
-            job=description["job"],
+            task=description["task"],
             model=description["model"],
             vocabulary=description["vocabulary"],
             details=description["details"],
             weights=weights,
             tokenizer=tokenizer,
-            parts={name: data.decode() for name, data in files.items()},
-            papers={},
+            extra_files={name: data.decode() for name, data in files.items()},
+            documents={},
         )
     except (KeyError, TypeError, ValueError, SafetensorError) as error:
-        raise RunError(f"{folder / DESCRIPTION}: damaged or not ours ({error!r}).") from None
+        raise RunError(f"{folder / MANIFEST}: damaged or not ours ({error!r}).") from None
 
 
 def _read_description(folder: Path) -> dict[str, Any]:
-    path = folder / DESCRIPTION
+    path = folder / MANIFEST
     if not folder.is_dir():
         raise RunError(f"{folder}: there is no such run folder; `regard demo` makes runs/demo.")
     try:
         description = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise RunError(
-            f"{folder}: there is no {DESCRIPTION} in it, so it holds no model."
-        ) from None
+        raise RunError(f"{folder}: there is no {MANIFEST} in it, so it holds no model.") from None
     except (OSError, ValueError) as error:
         raise RunError(f"{path}: cannot be read ({error}); the run must be made again.") from None
     found = description.get("format") if isinstance(description, dict) else None
@@ -140,14 +138,14 @@ def _read_description(folder: Path) -> dict[str, Any]:
 def _read_checked(folder: Path, name: str, digest: str) -> bytes:
     path = folder / name
     if path.parent != folder or name in ("", ".", ".."):
-        raise RunError(f"{folder / DESCRIPTION}: '{name}' is not a file of this folder.")
+        raise RunError(f"{folder / MANIFEST}: '{name}' is not a file of this folder.")
     try:
         data = path.read_bytes()
     except OSError as error:
         raise RunError(f"{path}: cannot be read ({error.strerror}).") from None
     if hashlib.sha256(data).hexdigest() != digest:
         raise RunError(
-            f"{path}: does not match its checksum in {DESCRIPTION}; the file is damaged or was "
+            f"{path}: does not match its checksum in {MANIFEST}; the file is damaged or was "
             f"changed by hand: restore it, or make the run again."
         )
     return data

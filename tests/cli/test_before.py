@@ -22,13 +22,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (here / "texts.tsv").write_text("".join(labelled), "utf-8")
     rest = "tokenizer: {vocabulary: 400}\ntraining: {steps: 8, batch_tokens: 400}\n"
     (here / "text.yaml").write_text(
-        "job: language-model\n"
+        "task: language-model\n"
         f"data: {{train: {{kind: text, path: {here}/train.txt}}, "
         f"dev: {{kind: text, path: {here}/dev.txt}}, prepared: {here}/prepared}}\n"
         "model: {kind: language-model, dim: 32, layers: 2, max_length: 64}\n" + rest
     )
     (here / "labels.yaml").write_text(
-        "job: classification\n"
+        "task: classification\n"
         f"data: {{train: {{kind: labeled, path: {here}/texts.tsv}}, held_out: 30, "
         f"prepared: {here}/prepared}}\n"
         "model: {kind: classifier, dim: 32, layers: 2, max_length: 64}\n" + rest
@@ -90,7 +90,7 @@ def test_all_that_applies_is_proven(call, folder: Path, kind: str, recipe: str) 
         "check",
         folder / f"{recipe}.yaml",
         f"model.kind={kind}",
-        *(["job.documents=apart"] if recipe == "text" else []),
+        *(["task.documents=apart"] if recipe == "text" else []),
         "training.optimiser.learning_rate=0.01",
     )
     assert answer.code == 0, answer.out + answer.err

@@ -67,7 +67,7 @@ def test_what_fails_is_named_with_what_to_do(
     [
         ("model.hedas=4", "unknown key 'hedas', did you mean 'heads'?"),
         ("model.kind=language-model", "a language-model cannot be trained to translate"),
-        ("job=language-model", "the job language-model needs sources of"),
+        ("task=language-model", "the task language-model needs sources of"),
     ],
 )
 def test_what_cannot_be_trained_cannot_be_checked(

@@ -23,10 +23,10 @@ def sentence(chance: random.Random, labels: Sequence[str]) -> str:
     return " ".join(chance.sample(words, len(words)))
 
 
-def trained(folder: Path, lines: Sequence[str], source: dict[str, Any], **job: Any) -> Path:
+def trained(folder: Path, lines: Sequence[str], source: dict[str, Any], **task: Any) -> Path:
     (folder / "data.tsv").write_text("".join(lines))
     content = {
-        "job": {"kind": "classification", **job},
+        "task": {"kind": "classification", **task},
         "data": {
             "train": {"kind": "labeled", "path": str(folder / "data.tsv"), **source},
             "held_out": 30,

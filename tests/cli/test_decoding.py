@@ -28,14 +28,14 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
     tokenizer = bpe.Spec(vocabulary=400).train([EN, FR])
     run = run_folder.Run(
-        job="language-model",
+        task="language-model",
         model=plain(spec),
         vocabulary=len(tokenizer),
         details={"max_length": 200},
         weights=weights_of(spec.build(len(tokenizer))),
         tokenizer=tokenizer.to_json(),
-        parts={},
-        papers={},
+        extra_files={},
+        documents={},
     )
     folder = tmp_path_factory.mktemp("writer") / "run"
     run_folder.write(run, folder)

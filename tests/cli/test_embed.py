@@ -29,9 +29,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("encoder") / "run"
     run_folder.write(
         run_folder.Run(
-            job="encoder", model=plain(spec), vocabulary=len(tokenizer),
+            task="encoder", model=plain(spec), vocabulary=len(tokenizer),
             details={"max_length": 40}, weights=weights_of(model), tokenizer=tokenizer.to_json(),
-            parts={}, papers={},
+            extra_files={}, documents={},
         ),
         folder,
     )  # fmt: skip
@@ -104,8 +104,9 @@ def test_a_model_that_gives_no_vectors_is_refused(call, run: Path, tmp_path: Pat
     spec = ModelSpec.model_validate({"kind": "language-model", "size": "tiny"})
     weights = weights_of(spec.build(found.vocabulary))
     other = run_folder.Run(
-        job="language-model", model=plain(spec), vocabulary=found.vocabulary,
-        details={"max_length": 40}, weights=weights, tokenizer=found.tokenizer, parts={}, papers={},
+        task="language-model", model=plain(spec), vocabulary=found.vocabulary,
+        details={"max_length": 40}, weights=weights, tokenizer=found.tokenizer,
+        extra_files={}, documents={},
     )  # fmt: skip
     run_folder.write(other, tmp_path / "writer")
     answer = call("embed", tmp_path / "writer", stdin=b"A dog")

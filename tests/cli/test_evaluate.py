@@ -97,14 +97,14 @@ def translator(tmp_path: Path) -> Path:
     tokenizer = bpe.Spec(vocabulary=400).train([EN, FR])
     spec = ModelSpec.model_validate({"kind": "encoder-decoder", "size": "tiny", "max_length": 60})
     run = run_folder.Run(
-        job="translation",
+        task="translation",
         model=plain(spec),
         vocabulary=len(tokenizer),
         details={"max_length": 60, "directions": ["en → fr"]},
         weights=weights_of(spec.build(len(tokenizer))),
         tokenizer=tokenizer.to_json(),
-        parts={"languages.json": LanguageGuess({"fr": {}, "en": {}}).to_json()},
-        papers={},
+        extra_files={"languages.json": LanguageGuess({"fr": {}, "en": {}}).to_json()},
+        documents={},
     )
     run_folder.write(run, tmp_path / "translator")
     return tmp_path / "translator"

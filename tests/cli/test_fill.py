@@ -29,14 +29,14 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     tokenizer = bpe.Spec(vocabulary=400).train(LINES, ["mask", *map(sentinel, range(5))])
     folder = tmp_path_factory.mktemp("filler") / "run"
     made = run_folder.Run(
-        job=request.param,
+        task=request.param,
         model=plain(spec),
         vocabulary=len(tokenizer),
         details={"max_length": 30, "sentinels": 5},
         weights=weights_of(spec.build(len(tokenizer))),
         tokenizer=tokenizer.to_json(),
-        parts={},
-        papers={},
+        extra_files={},
+        documents={},
     )
     run_folder.write(made, folder)
     return folder
@@ -109,7 +109,7 @@ def test_a_filler_is_looked_into_scored_and_its_heads_studied(
     study = json.loads((tmp_path / "heads" / "heads.json").read_text())
     assert study
     answer = call("score", run, lines)
-    if run_folder.read(run).job == "masked-lm":
+    if run_folder.read(run).task == "masked-lm":
         assert len(answer.out.splitlines()) == 4
     else:
         assert answer.code == 1

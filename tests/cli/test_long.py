@@ -29,13 +29,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "model: {kind: KIND, dim: 32, layers: 2, max_length: 128}\n"
     )
     (here / "text.yaml").write_text(
-        "job: language-model\n"
+        "task: language-model\n"
         f"data: {{train: {{kind: text, path: {here}/train.txt}}, "
         f"dev: {{kind: text, path: {here}/dev.txt}}, prepared: {here}/prepared}}\n"
         + rest.replace("KIND", "language-model")
     )
     (here / "labels.yaml").write_text(
-        "job: classification\n"
+        "task: classification\n"
         f"data: {{train: {{kind: labeled, path: {here}/texts.tsv}}, held_out: 30, "
         f"prepared: {here}/prepared}}\n" + rest.replace("KIND", "classifier")
     )
@@ -109,7 +109,7 @@ def test_all_that_applies_is_proven(call, folder: Path, recipe: str, attention: 
             "attention 'linear' cannot add a bias to its scores, which a decoder needs",
         ),
         (
-            [LINEAR, "job={kind: language-model, documents: apart}"],
+            [LINEAR, "task={kind: language-model, documents: apart}"],
             "attention 'linear' cannot keep the documents of a row apart",
         ),
         ([BIGBIRD], "attention 'bigbird' cannot go on step by step"),

@@ -23,7 +23,7 @@ def test_plain_lines_are_read_by_the_parser_it_was_trained_with(tmp_path: Path, 
     ]
     (tmp_path / "train.tsv").write_text("\n".join(lines) + "\n")
     recipe = {
-        "job": "classification",
+        "task": "classification",
         "data": {
             "train": {"kind": "parsed", "path": str(tmp_path / "train.tsv"), "parser": PARSER},
             "held_out": 6,

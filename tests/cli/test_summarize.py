@@ -42,7 +42,7 @@ def recipe_in(folder: Path, *changes: str, model: dict[str, Any] | None = None) 
         for part in ("train", "dev", "test")
     }
     content = {
-        "job": "summarization",
+        "task": "summarization",
         "data": {
             **sources,
             "prepared": str(folder / "prepared"),
@@ -127,7 +127,7 @@ def test_beginnings_are_read_where_the_recipe_says_so(
     tmp_path: Path, model: dict[str, Any]
 ) -> None:
     few = "training={steps: 4, batch_tokens: 512}"
-    recipe = recipe_in(tmp_path, "job={kind: summarization, source: 4}", few, model=model)
+    recipe = recipe_in(tmp_path, "task={kind: summarization, source: 4}", few, model=model)
     summarizer = train(recipe, tmp_path / "run")
     notices: list[str] = []
     said = summarizer.summarize(["red green blue big small", "red old"], notice=notices.append)
@@ -158,8 +158,11 @@ def test_a_recipe_is_proven(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("job={kind: summarization, source: 30}", "job.source: 30 tokens .* model.max_length, 32"),
-        ("job=span-corruption", "data: the job span-corruption needs sources of shape text"),
+        (
+            "task={kind: summarization, source: 30}",
+            "task.source: 30 tokens .* model.max_length, 32",
+        ),
+        ("task=span-corruption", "data: the task span-corruption needs sources of shape text"),
         ("data.directions=[text-summary]", "leave directions out"),
         ("model={kind: language-model}", "cannot be trained to translate; use .*decoder-only"),
         ("data.train.share={column: 0, key: '('}", "no regular expression"),
@@ -215,7 +218,7 @@ def test_the_command_line_refuses_in_a_sentence(trained: Path, call: Any, tmp_pa
 
 def test_a_decoder_only_translates_too(tmp_path: Path) -> None:
     """The job translation takes it as well; a long line is cut where it leaves room to speak."""
-    changes = ["job=translation", "data.directions=[text-summary]"]
+    changes = ["task=translation", "data.directions=[text-summary]"]
     few = "training={steps: 4, batch_tokens: 512}"
     translator = train(recipe_in(tmp_path, *changes, few), tmp_path / "run")
     assert len(translator.translate(["red green. " * 20, "", "old"])) == 3

@@ -42,7 +42,7 @@ def sentence(chance: random.Random) -> str:
 
 def content(folder: Path, position: Any) -> dict[str, Any]:
     return {
-        "job": "classification",
+        "task": "classification",
         "data": {
             "train": {"kind": "conllu", "path": str(folder / "data.conllu")},
             "held_out": 60,
@@ -199,14 +199,14 @@ def test_data_without_trees_are_refused_before_training(folder: Path, call) -> N
 def test_a_language_model_has_no_trees(folder: Path, call) -> None:
     (folder / "text.txt").write_text("cats sleep\n")
     recipe = {
-        "job": "language-model",
+        "task": "language-model",
         "data": {"train": {"kind": "text", "path": str(folder / "text.txt")}},
         "model": {"kind": "language-model", "position": "syntax"},
     }
     (folder / "text.yaml").write_text(json.dumps(recipe))
     answer = call("train", folder / "text.yaml")
     assert answer.code == 1
-    assert "which so far only texts with labels have (job: classification)" in answer.err
+    assert "which so far only texts with labels have (task: classification)" in answer.err
 
 
 def test_it_passes_what_every_recipe_has_to(folder: Path, call) -> None:

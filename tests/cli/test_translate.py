@@ -96,14 +96,14 @@ def test_a_run_of_another_kind(call, tmp_path: Path) -> None:
     model = spec.build(len(tokenizer))
     details = {"max_length": 512}
     run = run_folder.Run(
-        job="language-model",
+        task="language-model",
         model=plain(spec),
         vocabulary=len(tokenizer),
         details=details,
         weights=weights_of(model),
         tokenizer=tokenizer.to_json(),
-        parts={},
-        papers={},
+        extra_files={},
+        documents={},
     )
     run_folder.write(run, tmp_path / "lm")
     said = one_sentence(call("translate", tmp_path / "lm", stdin=EN.encode()))

@@ -41,9 +41,9 @@ def in_hugging_face(writer: Writer, tmp_path_factory: pytest.TempPathFactory):
     sizes = {"dim": 32, "heads": 4, "inner": 64, "layers": 2, "dropout": 0.0, "max_length": 48}
     spec = ModelSpec.model_validate({"kind": "language-model", **sizes, **LLAMA})
     run = run_folder.Run(
-        job="language-model", model=plain(spec), vocabulary=len(writer.tokenizer),
+        task="language-model", model=plain(spec), vocabulary=len(writer.tokenizer),
         details={"max_length": 48}, weights=weights_of(writer.model),
-        tokenizer=writer.tokenizer.to_json(), parts={}, papers={},
+        tokenizer=writer.tokenizer.to_json(), extra_files={}, documents={},
     )  # fmt: skip
     huggingface.export(run, folder)
     theirs = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()

@@ -35,14 +35,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model = spec.build(len(tokenizer))
     guess = LanguageGuess.learn({"fr": [tokenizer.encode(FR)], "en": [tokenizer.encode(EN)]})
     run = run_folder.Run(
-        job="translation",
+        task="translation",
         model=plain(spec),
         vocabulary=len(tokenizer),
         details={"directions": ["fr → en", "en → fr"], "max_length": 30},
         weights=weights_of(model),
         tokenizer=tokenizer.to_json(),
-        parts={"languages.json": guess.to_json()},
-        papers={},
+        extra_files={"languages.json": guess.to_json()},
+        documents={},
     )
     target = tmp_path_factory.mktemp("live") / "run"
     run_folder.write(run, target)

@@ -62,16 +62,16 @@ def made(kind: str, settings: dict[str, Any], folder: Path) -> Path:
     if translation:
         details["directions"] = ["fr → en"]
     run = run_folder.Run(
-        job="translation" if translation else "language-model",
+        task="translation" if translation else "language-model",
         model=plain(spec),
         vocabulary=len(tokenizer),
         details=details,
         weights=weights_of(model),
         tokenizer=tokenizer.to_json(),
-        parts={"languages.json": LanguageGuess({"fr": {}, "en": {}}).to_json()}
+        extra_files={"languages.json": LanguageGuess({"fr": {}, "en": {}}).to_json()}
         if translation
         else {},
-        papers={},
+        documents={},
     )
     run_folder.write(run, folder)
     return folder

@@ -72,7 +72,7 @@ def test_an_imported_head_fills_as_theirs(
     tokenizer = byte_level(special) if kind == "roberta" else word_pieces()
     model = with_head(tokenizer.get_vocab_size(), kind, **more)
     import_model(saved(model, tokenizer, folder), tmp_path / "run")
-    assert run_folder.read(tmp_path / "run").job == "masked-lm"
+    assert run_folder.read(tmp_path / "run").task == "masked-lm"
     filler = regard.load(tmp_path / "run")
     wanted = theirs_of(model, filler, BLANKS)
     pieces = filler.tokenizer.vocabulary()
@@ -92,14 +92,14 @@ def made(folder: Path, **settings: Any) -> Path:
     spec = ModelSpec.model_validate({"kind": "masked-lm", **SIZES, **settings})
     model = randomised(spec.build(len(tokenizer)))
     run = run_folder.Run(
-        job="masked-lm",
+        task="masked-lm",
         model=plain(spec),
         vocabulary=len(tokenizer),
         details={"max_length": 64},
         weights=weights_of(model),
         tokenizer=tokenizer.to_json(),
-        parts={},
-        papers={},
+        extra_files={},
+        documents={},
     )
     run_folder.write(run, folder)
     return folder

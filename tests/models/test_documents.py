@@ -88,12 +88,12 @@ def test_an_attention_that_cannot_is_refused_before_anything_is_read(
 
     monkeypatch.setattr(reference.Spec, "honours", reference.Spec.honours - {"documents"})
     content = {
-        "job": {"kind": "language-model", "documents": "apart"},
+        "task": {"kind": "language-model", "documents": "apart"},
         "data": {"train": {"kind": "text", "path": "nowhere.txt"}},
         "model": {"kind": "language-model", "attention": "reference"},
     }
     with pytest.raises(ConfigError, match="'reference' cannot keep the documents of a row apart"):
         make_recipe(content, (), "recipe")
-    make_recipe(content, ("job.documents=across",), "recipe")
-    with pytest.raises(ConfigError, match=r"job.documents: input should be 'across' or 'apart'"):
-        make_recipe(content, ("job.documents=aside",), "recipe")
+    make_recipe(content, ("task.documents=across",), "recipe")
+    with pytest.raises(ConfigError, match=r"task.documents: input should be 'across' or 'apart'"):
+        make_recipe(content, ("task.documents=aside",), "recipe")

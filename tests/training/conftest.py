@@ -17,7 +17,7 @@ from regard.training.distributed.world import World
 from regard.training.learner import Learner
 from regard.training.recipe import Recipe, make_recipe
 from regard.training.reporting.progress import Reporter
-from regard.training.tasks.base import Finished
+from regard.training.tasks.base import TaskResult
 
 SIZE = 4
 
@@ -74,11 +74,11 @@ class Toy:
         return (model(batch.given) - batch.wanted).square().sum()
 
     @torch.no_grad()
-    def measure(self, model: nn.Module, world: World) -> dict[str, float]:
+    def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
         dev = self.batch(0)
         return {"loss": self.scores.pop(0) if self.scores else float(self.loss(model, dev))}
 
-    def finish(self, model: nn.Module, report: Reporter) -> Finished:
+    def final_evaluation(self, model: nn.Module, report: Reporter) -> TaskResult:
         raise NotImplementedError
 
 

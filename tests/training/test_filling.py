@@ -38,7 +38,7 @@ MODELS = {
     "masked-lm": {"kind": "masked-lm"},
     "span-corruption": {"kind": "encoder-decoder", "layers": 1},
 }
-JOBS = tuple(MODELS)
+KINDS = tuple(MODELS)
 
 Make = Callable[..., Recipe]
 
@@ -55,10 +55,10 @@ def filling(tmp_path_factory: pytest.TempPathFactory) -> Make:
     (folder / "lines.txt").write_text("".join(f"{line}\n" for line in lines * 5))
     (folder / "long.txt").write_text(" ".join(lines) + "\n")
 
-    def make(job: str, *changes: str) -> Recipe:
+    def make(kind: str, *changes: str) -> Recipe:
         source = {"kind": "text", "path": str(folder / "lines.txt"), "documents": "line"}
         content = {
-            "job": job,
+            "task": kind,
             "data": {
                 "train": [source, {**source, "path": str(folder / "long.txt")}],
                 "dev": source,
@@ -66,7 +66,7 @@ def filling(tmp_path_factory: pytest.TempPathFactory) -> Make:
                 "prepared": str(folder / "prepared"),
             },
             "tokenizer": {"kind": "word", "vocabulary": 400},
-            "model": {**SMALL, **MODELS[job]},
+            "model": {**SMALL, **MODELS[kind]},
             "training": {
                 "steps": 20,
                 "batch_tokens": 600,
@@ -108,7 +108,7 @@ def test_a_masked_model_learns_and_fills(filling: Make, tmp_path: Path) -> None:
 
 def test_a_span_model_learns_and_fills_several_words(filling: Make, tmp_path: Path) -> None:
     train(
-        filling("span-corruption", "job.share=0.3", *LEARNING, "training.steps=250"),
+        filling("span-corruption", "task.share=0.3", *LEARNING, "training.steps=250"),
         tmp_path / "run",
     )
     filler = regard.load(tmp_path / "run")
@@ -131,18 +131,18 @@ class Impatient:
 
 
 @pytest.mark.parametrize(
-    ("job", "changes"),
+    ("kind", "changes"),
     [
-        ("masked-lm", ["training.accumulate=2", "job.whole_words=true"]),
+        ("masked-lm", ["training.accumulate=2", "task.whole_words=true"]),
         ("masked-lm", ["training.batch_tokens=3200"]),
-        ("span-corruption", ["training.batch_tokens=1600", "job.whole_words=true"]),
+        ("span-corruption", ["training.batch_tokens=1600", "task.whole_words=true"]),
     ],
     ids=["two batches a step, whole words", "a core its own rows", "spans"],
 )
 def test_cut_off_it_ends_as_if_it_had_not_been(
-    filling: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str, changes: list[str]
+    filling: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, changes: list[str]
 ) -> None:
-    recipe, run = filling(job, "training.steps=5", *changes), tmp_path / "run"
+    recipe, run = filling(kind, "training.steps=5", *changes), tmp_path / "run"
     train(recipe, tmp_path / "whole")
     monkeypatch.setattr(train_module, "heeding", lambda: nullcontext(Impatient(2)))
     with pytest.raises(Interrupted, match="stopped at step 3"):
@@ -155,13 +155,13 @@ def test_cut_off_it_ends_as_if_it_had_not_been(
 
 
 def task_of(recipe: Recipe) -> Any:
-    found = prepare(recipe.data, recipe.tokenizer, recipe.model.max_length, marks=recipe.job.marks)
-    return recipe.job.task(recipe, found)
+    found = prepare(recipe.data, recipe.tokenizer, recipe.model.max_length, marks=recipe.kind.marks)
+    return recipe.kind.bind(recipe, found)
 
 
-@pytest.mark.parametrize("job", JOBS)
-def test_what_is_read_is_short_enough_and_is_shared_out_whole(filling: Make, job: str) -> None:
-    task = task_of(filling(job, "training.batch_tokens=200"))
+@pytest.mark.parametrize("task", KINDS)
+def test_what_is_read_is_short_enough_and_is_shared_out_whole(filling: Make, kind: str) -> None:
+    task = task_of(filling(kind, "training.batch_tokens=200"))
     batches = task.batches(Position())
     for _ in range(30):
         batch, _ = next(batches)
@@ -177,23 +177,23 @@ def test_what_is_read_is_short_enough_and_is_shared_out_whole(filling: Make, job
             assert isinstance(batch, Batch)
 
 
-@pytest.mark.parametrize("job", JOBS)
-def test_dev_data_are_the_same_at_every_look_and_for_every_seed(filling: Make, job: str) -> None:
-    recipe = filling(job)
+@pytest.mark.parametrize("task", KINDS)
+def test_dev_data_are_the_same_at_every_look_and_for_every_seed(filling: Make, kind: str) -> None:
+    recipe = filling(kind)
     task = task_of(recipe)
     torch.manual_seed(0)
     model = recipe.model.build(len(task.prepared.tokenizer)).eval()
-    found = task.measure(model, World())
-    assert task.measure(model, World()) == found
-    assert task_of(filling(job, "training.seed=5")).measure(model, World()) == found
-    other = task_of(filling(job, "training.batch_tokens=5000")).measure(model, World())
+    found = task.evaluate(model, World())
+    assert task.evaluate(model, World()) == found
+    assert task_of(filling(kind, "training.seed=5")).evaluate(model, World()) == found
+    other = task_of(filling(kind, "training.batch_tokens=5000")).evaluate(model, World())
     assert other["loss"] == pytest.approx(found["loss"], rel=1e-5)
 
 
 @pytest.mark.usefixtures("four_threads")
-@pytest.mark.parametrize("job", JOBS)
-def test_lanes_change_nothing_but_the_rounding(filling: Make, job: str) -> None:
-    recipe = filling(job, "training.batch_tokens=3000")
+@pytest.mark.parametrize("task", KINDS)
+def test_lanes_change_nothing_but_the_rounding(filling: Make, kind: str) -> None:
+    recipe = filling(kind, "training.batch_tokens=3000")
     task = task_of(recipe)
     batch, _ = next(task.batches(Position()))
     lanes = 1 + (batch.load >= 2 * ENOUGH)
@@ -206,45 +206,45 @@ def test_lanes_change_nothing_but_the_rounding(filling: Make, job: str) -> None:
     task.loss(model, batch).backward()
     for parameter, other in zip(model.parameters(), split, strict=True):
         torch.testing.assert_close(parameter.grad, other, atol=1e-4, rtol=1e-3)
-    if job == "masked-lm":  # few are to be guessed, and all are to be read
+    if kind == "masked-lm":  # few are to be guessed, and all are to be read
         assert lanes == 2 > batch.tokens // ENOUGH
 
 
-@pytest.mark.parametrize("job", JOBS)
+@pytest.mark.parametrize("task", KINDS)
 def test_a_sound_recipe_passes_every_proof_that_applies(
-    filling: Make, job: str, monkeypatch: pytest.MonkeyPatch
+    filling: Make, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(setup, "EXAMPLES", 16)
     rate = "training.optimiser={kind: adamw, learning_rate: 0.01}"
-    case = make_case(filling(job, rate), silent)
+    case = make_case(filling(kind, rate), silent)
     found = dict(zip((proof.__name__ for proof in PROOFS), prove(case, silent), strict=True))
     assert [name for name, proof in found.items() if proof.failed] == []
     skipped = {name for name, proof in found.items() if proof.found is None}
     writing = {"no_look_ahead_in_logits", "no_look_ahead_in_gradients", "steps_equal_the_whole"}
-    assert skipped == {"documents_stay_apart", *(writing if job == "masked-lm" else ())}
+    assert skipped == {"documents_stay_apart", *(writing if kind == "masked-lm" else ())}
 
 
 @pytest.mark.parametrize(
-    ("job", "change", "complaint"),
+    ("kind", "change", "complaint"),
     [
         ("masked-lm", "model.kind=encoder-decoder", "cannot be trained to fill; use masked"),
         ("span-corruption", "model.kind=masked-lm", "a masked cannot be trained to translate"),
-        ("masked-lm", "job.masked=0.95", "masked 0.95 and random 0.1 are shares of one whole"),
-        ("masked-lm", "job.share=1", "job.share|less than 1"),
+        ("masked-lm", "task.masked=0.95", "masked 0.95 and random 0.1 are shares of one whole"),
+        ("masked-lm", "task.share=1", "task.share|less than 1"),
         ("masked-lm", "model.max_length=2", "2 tokens leave no room for text"),
         ("span-corruption", "model.max_length=4", "4 tokens are no room for a text"),
-        ("span-corruption", "job.sentinels=2", r"job.sentinels: texts of 1,000 tokens need 51"),
+        ("span-corruption", "task.sentinels=2", r"task.sentinels: texts of 1,000 tokens need 51"),
         ("masked-lm", "training.evaluation.metric=bleu", "bleu is not measured in masked"),
         ("masked-lm", "tokenizer.vocabulary=300", ""),
     ],
 )
 def test_what_does_not_fit_together_is_refused(
-    filling: Make, tmp_path: Path, job: str, change: str, complaint: str
+    filling: Make, tmp_path: Path, kind: str, change: str, complaint: str
 ) -> None:
     changes = [change] + ["model.max_length=1000"] * ("sentinels" in change)
     if not complaint:
-        train(filling(job, *changes, "training.steps=1"), tmp_path / "run")
+        train(filling(kind, *changes, "training.steps=1"), tmp_path / "run")
         return
     with pytest.raises(ConfigError, match=complaint):
-        train(filling(job, *changes), tmp_path / "run")
+        train(filling(kind, *changes), tmp_path / "run")
     assert not (tmp_path / "run").exists()

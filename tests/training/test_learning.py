@@ -26,7 +26,7 @@ from regard.training.optim.optimizers.base import OptimiserSpec
 from regard.training.optim.optimizers.muon import Muon, orthogonal
 from regard.training.reporting.progress import Reporter
 from regard.training.signals import Interruption
-from regard.training.tasks.base import Finished
+from regard.training.tasks.base import TaskResult
 
 PAD, START, END, FIRST, V = 0, 1, 2, 3, 13
 SMALL = {"kind": "encoder-decoder", "dim": 48, "heads": 4, "inner": 96, "layers": 2, "dropout": 0}
@@ -74,10 +74,10 @@ class Puzzle:
         return translation(model, batch, 0.0)
 
     @torch.no_grad()
-    def measure(self, model: nn.Module, world: World) -> dict[str, float]:
+    def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
         return {"loss": float(self.loss(model, self.batch(0, 100)))}
 
-    def finish(self, model: nn.Module, report: Reporter) -> Finished:
+    def final_evaluation(self, model: nn.Module, report: Reporter) -> TaskResult:
         raise NotImplementedError
 
 

@@ -132,7 +132,7 @@ def test_less_loss_is_better_and_less_of_anything_else_is_not(
 ) -> None:
     task, values = toy(), iter([0.1, 0.5, 0.9, 0.2])
     task.metric = metric
-    task.measure = lambda *_: {metric: next(values)}
+    task.evaluate = lambda *_: {metric: next(values)}
     standing = Standing()
     run(make_learner(steps=4, evaluation={"every": 1}), task, tmp_path, standing)
     assert standing.best_step == best

@@ -39,13 +39,13 @@ def sentences() -> list[tuple[str, str]]:
     return [(" ".join(row), " ".join(WORDS[word] for word in row)) for row in rows]
 
 
-def content_of(job: str, tmp_path: Path) -> dict[str, Any]:
+def content_of(kind: str, tmp_path: Path) -> dict[str, Any]:
     """A small recipe of each job."""
-    if job == "translation":
+    if kind == "translation":
         text = "".join(f"{source}\t{target}\n" for source, target in sentences())
         source: Mapping[str, Any] = {"kind": "tsv", "languages": ["fr", "en"]}
         more: dict[str, Any] = {"held_out": 30, "directions": ["fr-en"]}
-    elif job == "language-model":
+    elif kind == "language-model":
         dev = tmp_path / "dev.txt"
         dev.write_text(SAYING * 20)
         text, source = SAYING * 200, {"kind": "text"}
@@ -58,10 +58,10 @@ def content_of(job: str, tmp_path: Path) -> dict[str, Any]:
             for two in words
         ]
         text, source, more = "".join(rows), {"kind": "labeled"}, {"held_out": 6}
-    path = tmp_path / f"{job}.txt"
+    path = tmp_path / f"{kind}.txt"
     path.write_text(text)
     return {
-        "job": job,
+        "task": kind,
         "data": {"train": {**source, "path": str(path)}, "prepared": str(tmp_path / "p"), **more},
         "tokenizer": {"kind": "word", "vocabulary": 320, "spaces": "keep"},
         "model": {"kind": "recurrent", "dim": 32, "dropout": 0.0, "max_length": 48},
@@ -69,9 +69,9 @@ def content_of(job: str, tmp_path: Path) -> dict[str, Any]:
     }
 
 
-def trained(job: str, tmp_path: Path, *changes: str) -> Path:
+def trained(kind: str, tmp_path: Path, *changes: str) -> Path:
     run = tmp_path / "run"
-    train(make_recipe(content_of(job, tmp_path), changes, "recipe"), run)
+    train(make_recipe(content_of(kind, tmp_path), changes, "recipe"), run)
     return run
 
 
@@ -99,7 +99,7 @@ def test_a_translator_is_trained_loaded_and_decoded_every_way(tmp_path: Path) ->
 
 
 def test_a_writer_is_trained_loaded_and_guesses_change_nothing(tmp_path: Path) -> None:
-    run = trained("language-model", tmp_path, "job={kind: language-model, documents: apart}")
+    run = trained("language-model", tmp_path, "task={kind: language-model, documents: apart}")
     writer = regard.load(run)
     text = writer.generate("the quick brown", tokens=6)
     assert text.strip().startswith("fox jumps over")

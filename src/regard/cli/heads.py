@@ -87,7 +87,7 @@ def _study(
     files = {f"{name}.svg": svg for name, svg in drawn.items()}
     files["heads.json"] = json.dumps(found.to_json(), indent=1, ensure_ascii=False)
     files["heads.html"] = page.render(found, str(run), drawn)
-    run_folder.claim(folder)
+    run_folder.ensure_writable(folder)
     write_all_atomic(folder, {name: text.encode(errors="replace") for name, text in files.items()})
     console = Console()
     console.print(terminal.table(found))

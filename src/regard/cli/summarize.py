@@ -48,7 +48,7 @@ def summarize(
     """Summarize: a summary for each text, in the same order.
 
     A text is read whole, and one that is too long for the model is refused; a model that was
-    trained on the beginnings of texts (job.source) reads those, and says of which. With --output,
+    trained on the beginnings of texts (task.source) reads those, and says of which. With --output,
     what was stopped goes on where it was.
     """
     from regard.decoding.config import Search

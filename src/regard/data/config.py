@@ -110,7 +110,7 @@ class DataSpec(Spec):
         if self.shape != "labeled":
             raise ValueError(
                 f"{who} places words in dependency trees, which so far only texts with labels have "
-                f"(job: classification): choose another kind of position"
+                f"(task: classification): choose another kind of position"
             )
         for part, sources in self.parts.items():
             for source in sources:

@@ -48,9 +48,9 @@ def import_model(source: Path, run: Path, languages: Direction | None = None) ->
         details["begin"] = [folder.config.get("bos_token_id", tokenizer.start)]
     if isinstance(folder, Checkpoint):
         details["end"] = BETWEEN
-    elif family.job == "encoder":
+    elif family.task == "encoder":
         details |= reading_of(folder, spec.max_length)
-    elif family.job == "translation":
+    elif family.task == "translation":
         details["start"] = folder.config.get("decoder_start_token_id", tokenizer.start)
         details["never"] = _never(folder)
         way = languages or _direction(folder)
@@ -58,14 +58,14 @@ def import_model(source: Path, run: Path, languages: Direction | None = None) ->
         parts["languages.json"] = LanguageGuess({way.source: {}, way.target: {}}).to_json()
     run_folder.write(
         Run(
-            job=family.job,
+            task=family.task,
             model=plain(spec),
             vocabulary=vocabulary,
             details=details,
             weights=weights_of(model),
             tokenizer=tokenizer.to_json(),
-            parts=parts,
-            papers={"README.md": _card(folder, family, left)},
+            extra_files=parts,
+            documents={"README.md": _card(folder, family, left)},
         ),
         run,
     )
@@ -142,5 +142,5 @@ def _card(folder: ModelFolder | Checkpoint, family: Family, left: list[str]) -> 
     where = "a Hugging Face folder" if isinstance(folder, ModelFolder) else "llama2.c"
     return (
         f"# {folder.path.name}\n\nImported from {where}, a model of type "
-        f"{folder.config.get('model_type')}, for {family.job}. Its licence is its authors'.{out}\n"
+        f"{folder.config.get('model_type')}, for {family.task}. Its licence is its authors'.{out}\n"
     )

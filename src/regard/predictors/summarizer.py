@@ -1,7 +1,7 @@
 """A summarizer: a long text in, a short one out.
 
 A text is read whole: nothing is cut into sentences. A model may have been trained on the beginnings
-of texts (`job.source`); then that is all it reads, and it tells of which texts.
+of texts (`task.source`); then that is all it reads, and it tells of which texts.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -161,7 +161,7 @@ class Summarizer:
             raise DataError(
                 f"{where}: the text has {len(ids):,} tokens ({len(text.split()):,} words) and this "
                 f"model takes at most {self.longest:,}: shorten it, or train a model with a larger "
-                f"model.max_length, or one that reads only beginnings (job.source)."
+                f"model.max_length, or one that reads only beginnings (task.source)."
             )
         return [*ids, self.tokenizer.end]
 

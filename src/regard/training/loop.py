@@ -18,7 +18,7 @@ from regard.training.config import TrainingSpec
 from regard.training.events import Ended, Event, Look, Saved, Step
 from regard.training.learner import Learner
 from regard.training.signals import Interruption
-from regard.training.tasks.base import Task
+from regard.training.tasks.base import BoundTask
 
 PATIENCE_WITH_NAN = 5  # updates in a row without a finite loss; then the weights are beyond saving
 LOWER_IS_BETTER = {"loss", "perplexity"}
@@ -26,7 +26,7 @@ LOWER_IS_BETTER = {"loss", "perplexity"}
 
 def fit(
     learner: Learner,
-    task: Task,
+    task: BoundTask,
     standing: Standing,
     folder: Path,
     interruption: Interruption,
@@ -105,10 +105,10 @@ def _save(learner: Learner, standing: Standing, folder: Path) -> Path:
     return checkpoint.save(learner, standing, folder, learner.spec.keep_checkpoints)
 
 
-def _look(learner: Learner, task: Task, standing: Standing, seconds: float) -> Look:
+def _look(learner: Learner, task: BoundTask, standing: Standing, seconds: float) -> Look:
     with learner.at_its_best() as model:
         # The same in every process, but for what rounding may do: the leading one decides.
-        scores = learner.world.leaders(task.measure(model, learner.world))
+        scores = learner.world.leaders(task.evaluate(model, learner.world))
     score = scores[task.metric]
     sign = -1 if task.metric in LOWER_IS_BETTER else 1
     better = math.isfinite(score) and (standing.best is None or sign * score > sign * standing.best)

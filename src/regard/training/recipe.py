@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -14,7 +14,7 @@ from regard.models.adapters.base import AdapterSpec
 from regard.models.base import ModelSpec
 from regard.training.config import TrainingSpec
 from regard.training.init.config import InitSpec, fill_in
-from regard.training.tasks.base import JobSpec
+from regard.training.tasks.base import TaskSpec
 
 
 class LookSpec(Spec):
@@ -23,7 +23,9 @@ class LookSpec(Spec):
 
 
 class Recipe(Spec):
-    job: JobSpec = kind_field(JobSpec, "what the model is for, a kind in training/jobs/")
+    renamed_keys: ClassVar[Mapping[str, str]] = {"job": "task"}
+
+    task: TaskSpec = kind_field(TaskSpec, "what the model is for, a kind in training/tasks/")
     data: DataSpec = Field(..., description="where the text comes from")
     tokenizer: TokenizerSpec = kind_field(TokenizerSpec, "how text is cut into pieces")
     model: ModelSpec = Field(..., description="what is trained, a kind in models/")
@@ -51,7 +53,7 @@ class Recipe(Spec):
             raise ValueError("adapter: there is nothing to adapt; say which run with init")
         if self.vectors is not None and self.init is not None:
             raise ValueError("vectors: the embedding is that of init; leave out one of the two")
-        self.job.check(self.model, self.data.shape, self.training.evaluation.metric)
+        self.task.check(self.model, self.data.shape, self.training.evaluation.metric)
         if self.model.reads_trees:
             self.data.require_trees("model.position: syntax")
         return self

@@ -36,13 +36,13 @@ class Lanes:
         """Add the gradient of scale · loss to the parameters' own; the loss before scaling."""
         seeds = torch.randint(2**62, (lanes,)).tolist()  # drawn here: lanes race, chance must not
         threads = self.threads // lanes
-        jobs = [
+        futures = [
             self._pool.submit(self._lane, batch.share(lane, lanes), scale, seed, threads)
             for lane, seed in enumerate(seeds)
         ]
-        wait(jobs)
+        wait(futures)
         torch.set_num_threads(self.threads)  # what a thread begins with is the number set last
-        losses, gradients = zip(*(job.result() for job in jobs), strict=True)
+        losses, gradients = zip(*(future.result() for future in futures), strict=True)
         for each in gradients:
             self._add(each)
         return float(sum(losses))

@@ -38,7 +38,7 @@ from regard.training.reporting.card import card
 from regard.training.reporting.curves import curves
 from regard.training.reporting.progress import Reporter, silent
 from regard.training.signals import heeding
-from regard.training.tasks.base import Task
+from regard.training.tasks.base import BoundTask
 
 RECIPE, LEDGER, BEGINNING = "recipe.yaml", "ledger.json", "training.json"
 INHERITED = "inherited"  # what became of the weights of init
@@ -120,7 +120,7 @@ def _train(
 ) -> Any:
     hardware.keep_freed_memory()
     prepared = prepare_data(recipe, where, report)
-    task = recipe.job.task(recipe, prepared)
+    task = recipe.task.bind(recipe, prepared)
     learner, inherited = build_learner(recipe, prepared, task, where, report, resuming)
     standing = Standing()
     if resuming:
@@ -150,8 +150,8 @@ def prepare_data(recipe: Recipe, where: World, report: Reporter) -> Prepared:
             recipe.model.max_length,
             report.say,
             progress,
-            recipe.job.marks,
-            recipe.job.intake(recipe.model),
+            recipe.task.marks,
+            recipe.task.intake(recipe.model),
         )
     report.console.print(prepared.ledger.table())
     report.say(
@@ -170,13 +170,13 @@ def prepare_data(recipe: Recipe, where: World, report: Reporter) -> Prepared:
 def _refuse_what_cannot_be_built(recipe: Recipe) -> None:
     """Parts that do not go together are told before hours of preparing, not after."""
     with torch.device("meta"):
-        recipe.model.meant_for(recipe.job.does).build(vocabulary=len(SPECIAL))
+        recipe.model.meant_for(recipe.task.does).build(vocabulary=len(SPECIAL))
 
 
 def build_learner(
     recipe: Recipe,
     prepared: Prepared,
-    task: Task,
+    task: BoundTask,
     where: World,
     report: Reporter,
     resuming: bool = False,
@@ -231,8 +231,8 @@ def _begun(folder: Path) -> dict[str, Any]:
 
 def _clear(folder: Path) -> None:
     """What an earlier run left, once everything is ready to replace it."""
-    run_folder.claim(folder)
-    for name in (metrics.NAME, run_folder.DESCRIPTION):
+    run_folder.ensure_writable(folder)
+    for name in (metrics.NAME, run_folder.MANIFEST):
         (folder / name).unlink(missing_ok=True)
     for old in (checkpoint.FOLDER, "tensorboard", FILM):
         shutil.rmtree(folder / old, ignore_errors=True)
@@ -253,7 +253,7 @@ def _begin(
 
 
 def _looking(
-    recipe: Recipe, learner: Learner, task: Task, onlooker: Onlooker | None
+    recipe: Recipe, learner: Learner, task: BoundTask, onlooker: Onlooker | None
 ) -> Callable[[Event], None]:
     """What lets the onlooker see the model when it is time."""
 
@@ -263,14 +263,14 @@ def _looking(
         if event.step == 1 or event.step % recipe.look.every == 0:
             with learner.at_its_best() as model:  # all processes: weights may be in parts
                 if learner.world.leads:
-                    onlooker(event.step, task.product(model))
+                    onlooker(event.step, task.predictor(model))
 
     return look
 
 
 def _fit(
     learner: Learner,
-    task: Task,
+    task: BoundTask,
     standing: Standing,
     folder: Path,
     report: Reporter,
@@ -298,7 +298,7 @@ def _fit(
 def _finish(
     recipe: Recipe,
     learner: Learner,
-    task: Task,
+    task: BoundTask,
     prepared: Prepared,
     standing: Standing,
     folder: Path,
@@ -308,7 +308,7 @@ def _finish(
     begun = start(recipe, prepared, task, resuming=True)
     give(begun, _chosen(learner, standing, folder), str(folder / checkpoint.FOLDER))
     model = begun.model.to(learner.world.device).eval()
-    finished = task.finish(model, report)
+    finished = task.final_evaluation(model, report)
     parameters = parameter_count(model)
     events = metrics.read(folder)
     inherited = _begun(folder).get(INHERITED)
@@ -323,14 +323,14 @@ def _finish(
         **finished.details,
     }
     run = run_folder.Run(
-        job=recipe.job.kind(),
+        task=recipe.task.kind(),
         model=plain(task.model()),
         vocabulary=len(prepared.tokenizer),
         details=details,
         weights=own_weights(begun),
         tokenizer=prepared.tokenizer.to_json(),
-        parts=finished.parts,
-        papers={
+        extra_files=finished.extra_files,
+        documents={
             "README.md": card(
                 recipe,
                 finished,
@@ -341,11 +341,11 @@ def _finish(
                 Inherited.from_plain(inherited) if inherited else None,
             ),
             **{f"{name}.svg": drawn for name, drawn in curves(events).items()},
-            **finished.papers,
+            **finished.documents,
         },
     )
     run_folder.write(run, folder)
-    return finished.product
+    return finished.predictor
 
 
 def _chosen(learner: Learner, standing: Standing, folder: Path) -> dict[str, Tensor]:

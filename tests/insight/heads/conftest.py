@@ -34,7 +34,7 @@ PAIRS = [
     ("Un homme court.", "A man runs."),
 ]
 SIZES = {"dim": 32, "heads": 4, "inner": 64, "layers": 2, "dropout": 0.0, "max_length": 48}
-JOBS = {
+TASKS = {
     "encoder-decoder": "translation",
     "language-model": "language-model",
     "classifier": "classification",
@@ -93,14 +93,14 @@ def make(tokenizer: Any, tmp_path: Path) -> Make:
         details |= {"directions": ["fr → en"], "labels": ["fr", "en"]}
         guess = LanguageGuess({"fr": {}, "en": {}}).to_json()
         run = run_folder.Run(
-            job=JOBS[kind],
+            task=TASKS[kind],
             model=plain(spec),
             vocabulary=len(tokenizer),
             details=details,
             weights=weights_of(model),
             tokenizer=tokenizer.to_json(),
-            parts={"languages.json": guess},
-            papers={},
+            extra_files={"languages.json": guess},
+            documents={},
         )
         folder, data = tmp_path / name, tmp_path / f"{name}.tsv"
         run_folder.write(run, folder)

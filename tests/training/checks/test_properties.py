@@ -37,9 +37,9 @@ WRITING_ONLY = {
 APART_ONLY = {"documents_stay_apart"}
 
 
-def case_of(job: Any, data: dict[str, Any], model: dict[str, Any], folder: Path) -> Case:
+def case_of(task: Any, data: dict[str, Any], model: dict[str, Any], folder: Path) -> Case:
     recipe = {
-        "job": job,
+        "task": task,
         "data": {**data, "prepared": str(folder / "prepared")},
         "tokenizer": {"vocabulary": 300},
         "model": {**SMALL, **model},
@@ -81,8 +81,8 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> Case:
         part: {"kind": "text", "path": str(folder / f"{part}.txt"), "documents": "line"}
         for part in ("train", "dev")
     }
-    job = {"kind": "language-model", "documents": "apart"}
-    return case_of(job, data, {"kind": "language-model"}, folder)
+    task = {"kind": "language-model", "documents": "apart"}
+    return case_of(task, data, {"kind": "language-model"}, folder)
 
 
 @pytest.fixture(scope="module")
@@ -230,10 +230,10 @@ def test_a_loss_that_is_a_mean_is_caught(case: Case) -> None:
     assert failing(replace(case, task=mean)) == {"accumulation_changes_nothing"}
 
 
-@pytest.mark.parametrize("job", ["translation", "language_model"])
-def test_a_mean_of_means_is_caught(job: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("task", ["translation", "language_model"])
+def test_a_mean_of_means_is_caught(task: str, request: pytest.FixtureRequest) -> None:
     """Each batch weighs by its rows: right on average, wrong where rows differ in tokens."""
-    case: Case = request.getfixturevalue(job)
+    case: Case = request.getfixturevalue(task)
     a_row = case.batch(case.examples).tokens / len(case.examples)
 
     def loss(model: nn.Module, batch: Any) -> Tensor:

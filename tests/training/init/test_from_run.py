@@ -61,7 +61,7 @@ def writing(place: Path) -> Make:
 
     def make(*changes: str, **more: Any) -> Recipe:
         content = {
-            "job": "language-model",
+            "task": "language-model",
             "data": {**data, "prepared": str(place / "prepared"), "checks": {"held_out": "keep"}},
             "tokenizer": {"kind": "word", "vocabulary": 320},
             "model": {"kind": "language-model", **SMALL},
@@ -80,7 +80,7 @@ def labelling(place: Path) -> Make:
 
     def make(init: Path, *changes: str, **more: Any) -> Recipe:
         content = {
-            "job": "classification",
+            "task": "classification",
             "init": str(init),
             "data": {
                 "train": {"kind": "labeled", "path": str(place / "texts.tsv")},
@@ -193,7 +193,7 @@ def test_a_run_without_some_heads_hands_that_on(
         (["training.freeze=[blocks.9]"], r"training\.freeze: nothing .* called 'blocks\.9'"),
         (["training.rates={output: 0}"], "greater than 0"),
         (["model.dim=48"], "init: no weight of .* has a place"),
-        (["job=clasification"], "job: there is no kind 'clasification'"),
+        (["task=clasification"], "task: there is no kind 'clasification'"),
         (["init={ran: x}"], "unknown key 'ran', did you mean 'run'"),
     ],
 )
@@ -294,10 +294,10 @@ def test_it_goes_on_without_the_run_it_began_with(
 
 
 def test_a_run_does_not_replace_what_it_begins_with(base: Path, labelling: Make) -> None:
-    before = (base / run_folder.DESCRIPTION).read_bytes()
+    before = (base / run_folder.MANIFEST).read_bytes()
     with pytest.raises(OutputError, match="is what this run begins with"):
         train(labelling(base), base.parent / "nowhere" / ".." / base.name, fresh=True)
-    assert (base / run_folder.DESCRIPTION).read_bytes() == before
+    assert (base / run_folder.MANIFEST).read_bytes() == before
 
 
 def test_what_a_run_began_with_cannot_be_changed_later(
@@ -331,7 +331,7 @@ def test_an_adapter_is_saved_apart(base: Path, adapted: Path) -> None:
 
 def independent(base: Path, adapted: Path) -> dict[str, Tensor]:
     """The weights that the equation gives, written out from the files."""
-    spec = json.loads((adapted / run_folder.DESCRIPTION).read_text())["details"]["adapter"]["spec"]
+    spec = json.loads((adapted / run_folder.MANIFEST).read_text())["details"]["adapter"]["spec"]
     own = weights(adapted)
     found = {n.replace("decoder.", "encoder."): each for n, each in weights(base).items()}
     found |= {name: each for name, each in own.items() if name.startswith("output")}

@@ -34,7 +34,7 @@ def writing(tmp_path: Path) -> Made:
 
     def make(*changes: str) -> Recipe:
         content = {
-            "job": "language-model",
+            "task": "language-model",
             "data": {
                 "train": {"kind": "text", "path": str(tmp_path / "train.txt")},
                 "dev": {"kind": "text", "path": str(tmp_path / "dev.txt")},
@@ -72,7 +72,7 @@ def labelling(tmp_path: Path) -> Made:
 
     def make(*changes: str) -> Recipe:
         content = {
-            "job": "classification",
+            "task": "classification",
             "data": {
                 "train": {"kind": "labeled", "path": str(tmp_path / "reviews.tsv")},
                 "held_out": 30,
@@ -111,7 +111,7 @@ def test_a_language_model_learns_to_go_on(writing: Made, tmp_path: Path) -> None
     assert writer.generate("the quick brown", tokens=8).startswith(" fox jumps over the lazy")
     assert writer.generate("the quick", tokens=8) == made.generate("the quick", tokens=8)
     run = run_folder.read(tmp_path / "run")
-    assert run.job == "language-model"
+    assert run.kind == "language-model"
     scores = run.details["scores"]
     assert scores["accuracy"] > 0.9
     assert scores["perplexity"] < 2
@@ -136,7 +136,7 @@ def test_the_card_says_what_evaluating_finds(writing: Made, tmp_path: Path) -> N
 def test_documents_apart(writing: Made, tmp_path: Path) -> None:
     """Each line a document: learned, continued and judged as if it stood alone."""
     changes = [f"data.{part}.documents=line" for part in ("train", "dev")]
-    changes += ["data.checks.held_out=keep", "job.documents=apart"]  # all lines are alike
+    changes += ["data.checks.held_out=keep", "task.documents=apart"]  # all lines are alike
     train(writing(*changes), tmp_path / "run")
     run = run_folder.read(tmp_path / "run")
     writer = regard.load(tmp_path / "run")
@@ -213,7 +213,7 @@ def test_the_dev_loss_is_the_loss_without_smoothing_however_it_is_batched(
 
 
 @pytest.mark.parametrize(
-    ("job", "change", "complaint"),
+    ("kind", "change", "complaint"),
     [
         ("writing", "training.evaluation.metric=bleu", "bleu is not measured in language-model"),
         (
@@ -223,9 +223,9 @@ def test_the_dev_loss_is_the_loss_without_smoothing_however_it_is_batched(
         ),
         ("tiny", "training.evaluation.metric=rouge", "evaluation.metric: rouge is not measured"),
         ("tiny", "training.evaluation.metric=accuracy", "choose one of bleu, chrf, loss"),
-        ("writing", "job=translation", "needs sources of shape pair, and these are of shape text"),
-        ("labelling", "job=language-model", "shape text, and these are of shape labeled"),
-        ("tiny", "job=classification", "shape labeled, and these are of shape pair"),
+        ("writing", "task=translation", "needs sources of shape pair, and these are of shape text"),
+        ("labelling", "task=language-model", "shape text, and these are of shape labeled"),
+        ("tiny", "task=classification", "shape labeled, and these are of shape pair"),
         ("writing", "model.kind=classifier", "a classifier cannot be trained to continue text"),
         ("labelling", "model.kind=encoder", "encoder cannot be trained to classify"),
         ("tiny", "model.kind=language-model", "a language-model cannot be trained to translate"),
@@ -233,9 +233,9 @@ def test_the_dev_loss_is_the_loss_without_smoothing_however_it_is_batched(
     ],
 )
 def test_what_does_not_fit_together_is_refused(
-    request: pytest.FixtureRequest, tmp_path: Path, job: str, change: str, complaint: str
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str, change: str, complaint: str
 ) -> None:
-    make: Any = request.getfixturevalue(job)
+    make: Any = request.getfixturevalue(kind)
     with pytest.raises(ConfigError, match=complaint):
         train(make(change), tmp_path / "run")
     assert not (tmp_path / "run").exists()

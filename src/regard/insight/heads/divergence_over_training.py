@@ -36,7 +36,7 @@ def likenesses(model: nn.Module, examples: Examples) -> dict[str, Likeness]:
 def fresh(folder: Path) -> nn.Module:
     """The model of a run as it was before training: the same spec, the recipe's seed or 0."""
     run = run_folder.read(folder)
-    spec = validate(ModelSpec, run.model, str(folder / run_folder.DESCRIPTION))
+    spec = validate(ModelSpec, run.model, str(folder / run_folder.MANIFEST))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(_seed(folder))
         return spec.build(run.vocabulary).eval()

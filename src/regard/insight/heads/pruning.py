@@ -110,7 +110,7 @@ def prune(folder: Path, output: Path, heads: Collection[Head | str]) -> Pruned:
         model=plain(left),
         details={**unscored, **details},
         weights=weights_of(smaller),
-        papers={"README.md": _card(folder, found, names)},
+        documents={"README.md": _card(folder, found, names)},
     )
     run_folder.write(run_, output)
     return found

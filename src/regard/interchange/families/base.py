@@ -27,7 +27,7 @@ class Take:
 @dataclass(frozen=True)
 class Family:
     types: tuple[str, ...]  # what config.json calls them
-    job: str
+    task: str
     spec: Callable[[Config], dict[str, Any]]
     names: Callable[[Config], Mapping[str, Take]]
     left_out: tuple[str, ...] = ()  # patterns of tensors that our model has no use for

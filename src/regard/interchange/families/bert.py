@@ -109,7 +109,7 @@ def masked_names(config: Config) -> dict[str, Take]:
 
 MASKED = Family(
     types=("bert", "roberta"),
-    job="masked-lm",
+    task="masked-lm",
     spec=masked_spec,
     names=masked_names,
     left_out=(
@@ -124,7 +124,7 @@ MASKED = Family(
 
 FAMILY = Family(
     types=("bert", "roberta"),
-    job="encoder",
+    task="encoder",
     spec=spec,
     names=names,
     left_out=(r".*position_ids", r"pooler\..*", r"cls\..*", r"lm_head\..*", r"classifier\..*"),

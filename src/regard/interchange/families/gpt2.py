@@ -70,7 +70,7 @@ def _third(joined: Tensor, place: int) -> Tensor:
 
 FAMILY = Family(
     types=("gpt2",),
-    job="language-model",
+    task="language-model",
     spec=spec,
     names=names,
     left_out=(r"h\.\d+\.attn\.(masked_)?bias", r"lm_head\.weight"),

@@ -63,7 +63,7 @@ def names(config: Config) -> dict[str, Take]:
 
 FAMILY = Family(
     types=("llama",),
-    job="language-model",
+    task="language-model",
     spec=spec,
     names=names,
     left_out=(r".*rotary_emb\.inv_freq", r"lm_head\.weight"),

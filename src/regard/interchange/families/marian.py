@@ -71,7 +71,7 @@ def names(config: Config) -> dict[str, Take]:
 
 FAMILY = Family(
     types=("marian", "pegasus"),
-    job="translation",
+    task="translation",
     spec=spec,
     names=names,
     left_out=(r".*embed_positions\.weight", r".*embed_tokens\.weight", r"lm_head\.weight"),

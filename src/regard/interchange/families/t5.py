@@ -117,7 +117,7 @@ def _bucket(distances: Tensor, buckets: int, longest: int, both_ways: bool) -> T
 
 FAMILY = Family(
     types=("t5",),
-    job="translation",
+    task="translation",
     spec=spec,
     names=names,
     left_out=(r".*embed_tokens\.weight", r"lm_head\.weight"),

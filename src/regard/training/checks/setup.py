@@ -30,7 +30,7 @@ from regard.training.distributed.world import World
 from regard.training.learner import Learner
 from regard.training.recipe import Recipe
 from regard.training.reporting.progress import Reporter
-from regard.training.tasks.base import Task
+from regard.training.tasks.base import BoundTask
 from regard.training.trainer import build_learner, prepare_data
 
 EXAMPLES = 64
@@ -84,7 +84,7 @@ def call_of(batch: Tensors) -> Call:
 class Case:
     """What is examined. Nothing that is done to it may change it."""
 
-    task: Task
+    task: BoundTask
     training: TrainingSpec
     world: World
     model: nn.Module
@@ -111,7 +111,7 @@ def make_case(recipe: Recipe, report: Reporter) -> Case:
         update={"label_smoothing": 0.0, "average": 0.0, "precision": "float32"}
     )
     exact = recipe.model_copy(update={"training": training})
-    task = exact.job.task(exact, prepared)
+    task = exact.task.bind(exact, prepared)
     model = build_learner(exact, prepared, task, world, report)[0].model
     for module in model.modules():
         if isinstance(module, Dropout | nn.Dropout):
@@ -131,7 +131,7 @@ def make_case(recipe: Recipe, report: Reporter) -> Case:
     )
 
 
-def _examples(task: Task) -> Iterator[Tensors]:
+def _examples(task: BoundTask) -> Iterator[Tensors]:
     """A few from each batch in turn, without end."""
     number = 0
     for batch, _ in task.batches(Position()):

@@ -21,7 +21,7 @@ from regard.models.transfer.names import namesake
 from regard.models.transfer.transplant import shapes
 from regard.models.transformer import SIZES
 from regard.run_folder import Run
-from regard.training.tasks.base import JobSpec, able
+from regard.training.tasks.base import TaskSpec, able
 
 
 class InitSpec(Spec):
@@ -49,8 +49,8 @@ def fill_in(given: Mapping[str, Any]) -> dict[str, Any]:
     if given.get("tokenizer") is None:
         filled["tokenizer"] = _tokenizer(folder, run)
     try:
-        job = JobSpec.model_validate(given.get("job") or {})
-        filled["model"] = _model(given.get("model") or {}, job, folder, run)
+        task = TaskSpec.model_validate(given.get("task") or {})
+        filled["model"] = _model(given.get("model") or {}, task, folder, run)
     except ValidationError:
         pass  # the recipe will be validated too, and that says where the mistake is
     return filled
@@ -65,13 +65,13 @@ def _tokenizer(folder: Path, run: Run) -> dict[str, Any]:
     }
 
 
-def _model(given: Any, job: JobSpec, folder: Path, run: Run) -> Any:
+def _model(given: Any, task: TaskSpec, folder: Path, run: Run) -> Any:
     """The keys that are given, and of the run's those that both kinds have."""
     given = {"kind": given} if isinstance(given, str) else given
     if not isinstance(given, Mapping):
         return given
-    theirs = validate(ModelSpec, run.model, f"init: {folder / run_folder.DESCRIPTION}: model")
-    kind = given.get("kind", _next_of_kin(theirs, job.does))
+    theirs = validate(ModelSpec, run.model, f"init: {folder / run_folder.MANIFEST}: model")
+    kind = given.get("kind", _next_of_kin(theirs, task.does))
     common = _common(theirs, kind)
     # A named size speaks for the keys that it sets.
     left_out = {"kept_heads", *SIZES.get(str(given.get("size")), ())}

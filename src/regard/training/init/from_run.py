@@ -19,7 +19,7 @@ from regard.merged_run import ADAPTER, attach_adapter, read_donor, set_trained_w
 from regard.models.base import ModelSpec
 from regard.models.transfer.transplant import Line, transplant
 from regard.models.weights import weights_of
-from regard.training.tasks.base import Task
+from regard.training.tasks.base import BoundTask
 
 if TYPE_CHECKING:
     from regard.data.store.prepare import Prepared
@@ -81,7 +81,7 @@ class Start:
     borrowed: frozenset[str] = frozenset()  # parameters of a base, which stay there
 
 
-def start(recipe: "Recipe", prepared: "Prepared", task: Task, resuming: bool) -> Start:
+def start(recipe: "Recipe", prepared: "Prepared", task: BoundTask, resuming: bool) -> Start:
     """The recipe's model; one that goes on has all but borrowed weights in a checkpoint."""
     spec, tokenizer = task.model(), prepared.tokenizer
     model = spec.build(len(tokenizer))

@@ -23,4 +23,6 @@ def merge(folder: Path, output: Path) -> None:
         f"({note['base']} from there): an ordinary model, which says what the two say together.\n"
     )
     papers = {"README.md": card}
-    run_folder.write(replace(run, details={**run.details, "merged": merged}, papers=papers), output)
+    run_folder.write(
+        replace(run, details={**run.details, "merged": merged}, documents=papers), output
+    )

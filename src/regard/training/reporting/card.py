@@ -6,12 +6,12 @@ from regard.data.ledger import Ledger
 from regard.training.checkpoint import Standing
 from regard.training.init.from_run import Inherited
 from regard.training.recipe import Recipe
-from regard.training.tasks.base import Finished
+from regard.training.tasks.base import TaskResult
 
 
 def card(
     recipe: Recipe,
-    finished: Finished,
+    finished: TaskResult,
     ledger: Ledger,
     standing: Standing,
     parameters: int,

@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Finished:
+class TaskResult:
     """What the job has to say of a trained model, for its run folder and its card."""
 
-    product: Any  # the model ready to do its job, as `regard.load` would give it
+    predictor: Any  # the model ready to do its job, as `regard.load` would give it
     title: str  # of the card
     card: str  # what it says of the scores, and how to use the model
     details: Mapping[str, Any]  # what loading needs, and the scores
-    parts: Mapping[str, str] = field(default_factory=dict)
-    papers: Mapping[str, str] = field(default_factory=dict)  # for people: tables, pictures
+    extra_files: Mapping[str, str] = field(default_factory=dict)
+    documents: Mapping[str, str] = field(default_factory=dict)  # for people: tables, pictures
 
 
-class Task(Protocol):
+class BoundTask(Protocol):
     """A job on the data of one recipe: what the training loop asks."""
 
     metric: str  # which score decides what is best
@@ -50,31 +50,31 @@ class Task(Protocol):
         """The loss summed over the tokens of the batch."""
         ...
 
-    def measure(self, model: nn.Module, world: World) -> dict[str, float]:
+    def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
         """Scores on the dev data, `metric` among them."""
         ...
 
-    def product(self, model: nn.Module) -> Any:
+    def predictor(self, model: nn.Module) -> Any:
         """The model ready to do its job, as `regard.load` would give it."""
         ...
 
-    def finish(self, model: nn.Module, report: "Reporter") -> Finished:
+    def final_evaluation(self, model: nn.Module, report: "Reporter") -> TaskResult:
         """The last judgement, on the test data where there are any."""
         ...
 
 
-class JobSpec(Kind, package="regard.training.tasks", default="translation"):
+class TaskSpec(Kind, package="regard.training.tasks", default="translation"):
     """A kind of job."""
 
     renamed_kinds: ClassVar[Mapping[str, str]] = {"masked": "masked-lm", "span": "span-corruption"}
 
     shape: ClassVar[Shape]  # of the data it needs
     does: ClassVar[str]  # what the model must be able to do
-    measures: ClassVar[tuple[str, ...]]  # on dev data; the first decides what is best, unless said
+    metrics: ClassVar[tuple[str, ...]]  # on dev data; the first decides what is best, unless said
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Pieces that the tokeniser needs for this job: mask for <mask>."""
+        """Pieces that the tokeniser needs for this task: mask for <mask>."""
         return ()
 
     def intake(self, model: ModelSpec) -> Intake:
@@ -85,7 +85,7 @@ class JobSpec(Kind, package="regard.training.tasks", default="translation"):
         """Refuse, before anything is read, what cannot go together."""
         if shape != self.shape:
             raise ValueError(
-                f"data: the job {self.kind()} needs sources of shape {self.shape}, and these are "
+                f"data: the task {self.kind()} needs sources of shape {self.shape}, and these are "
                 f"of shape {shape}"
             )
         if self.does not in model.can:
@@ -97,17 +97,17 @@ class JobSpec(Kind, package="regard.training.tasks", default="translation"):
             model.meant_for(self.does)
         except ConfigError as error:
             raise ValueError(str(error)) from None
-        if metric is not None and metric not in self.measures:
+        if metric is not None and metric not in self.metrics:
             raise ValueError(
                 f"training.evaluation.metric: {metric} is not measured in {self.kind()}; choose "
-                f"one of {', '.join(self.measures)}"
+                f"one of {', '.join(self.metrics)}"
             )
 
     def metric(self, recipe: "Recipe") -> str:
         """The one that decides which weights are best."""
-        return recipe.training.evaluation.metric or self.measures[0]
+        return recipe.training.evaluation.metric or self.metrics[0]
 
-    def task(self, recipe: "Recipe", prepared: "Prepared") -> Task:
+    def bind(self, recipe: "Recipe", prepared: "Prepared") -> BoundTask:
         raise NotImplementedError
 
 

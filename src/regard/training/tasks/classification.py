@@ -27,7 +27,7 @@ from regard.predictors.classifier import Labeller
 from regard.training.distributed.world import World
 from regard.training.loss import tell_labels
 from regard.training.reporting.progress import Reporter
-from regard.training.tasks.base import Finished, JobSpec
+from regard.training.tasks.base import TaskResult, TaskSpec
 
 if TYPE_CHECKING:
     from regard.training.recipe import Recipe
@@ -61,7 +61,7 @@ class Classification:
 
     def model(self) -> ModelSpec:
         """With as many classes as the training data have labels."""
-        meant = self.recipe.model.meant_for(self.recipe.job.does)
+        meant = self.recipe.model.meant_for(self.recipe.task.does)
         return meant.model_copy(update={"classes": len(self.labels)})
 
     def batches(self, position: Position) -> Iterator[tuple[Told, Position]]:
@@ -73,39 +73,39 @@ class Classification:
         weights = None if self._weights is None else self._weights.to(logits)
         return tell_labels(logits, batch.labels, smoothing, weights).sum()
 
-    def measure(self, model: nn.Module, world: World) -> dict[str, float]:
-        (report,) = self._judge((self.product(model),), self.prepared.dev, world.device)
-        scores = {name: getattr(report, name) for name in Spec.measures}
+    def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
+        (report,) = self._judge((self.predictor(model),), self.prepared.dev, world.device)
+        scores = {name: getattr(report, name) for name in Spec.metrics}
         if not self.written.several:
             del scores["micro_f1"]  # it is the accuracy
         return scores
 
-    def product(self, model: nn.Module) -> Labeller:
+    def predictor(self, model: nn.Module) -> Labeller:
         return self._labeller(model, temperature=1.0)
 
-    def finish(self, model: nn.Module, report: Reporter) -> Finished:
+    def final_evaluation(self, model: nn.Module, report: Reporter) -> TaskResult:
         part, store = self.prepared.judged
         device = next(model.parameters()).device
         with report.busy(f"Scoring on {part} …"):
             temperature = self._temperature(model, device) if self.spec.calibrate else 1.0
-            product = self._labeller(model, temperature)
-            found, raw = self._judge((product, self.product(model)), store, device)
+            predictor = self._labeller(model, temperature)
+            found, raw = self._judge((predictor, self.predictor(model)), store, device)
         report.say(_said(found, part))
-        return Finished(
-            product=product,
+        return TaskResult(
+            predictor=predictor,
             title=f"A classifier: {', '.join(self.labels[:10])}{', …' * (len(self.labels) > 10)}",
             card=self._card(found, raw, temperature, part),
             details={
                 "labels": list(self.labels),
                 "max_length": self.recipe.model.max_length,
-                "sides": product.sides,
+                "sides": predictor.sides,
                 "written": plain(self.written),
                 "temperature": temperature,
-                **({} if product.trees is None else {"trees": product.trees}),
+                **({} if predictor.trees is None else {"trees": predictor.trees}),
                 "scores": found.scores,
                 "scored_on": part,
             },
-            papers={"confusion.tsv": _confusion_table(found), **pictures(found)},
+            documents={"confusion.tsv": _confusion_table(found), **pictures(found)},
         )
 
     def _labeller(self, model: nn.Module, temperature: float) -> Labeller:
@@ -231,15 +231,15 @@ def _confusion_table(found: Report) -> str:
     return "".join(["had\tgiven\ttexts\n", *rows])
 
 
-class Spec(JobSpec):
-    """job: {kind: classification, balance: true}"""
+class Spec(TaskSpec):
+    """task: {kind: classification, balance: true}"""
 
     shape: ClassVar[Shape] = "labeled"
     does: ClassVar[str] = "classify"
-    measures: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "micro_f1", "loss")
+    metrics: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "micro_f1", "loss")
 
     balance: bool = Field(False, description="count rare labels for more, common ones for less")
     calibrate: bool = Field(True, description="fit a temperature on dev, so that p is honest")
 
-    def task(self, recipe: "Recipe", prepared: Prepared) -> Classification:
+    def bind(self, recipe: "Recipe", prepared: Prepared) -> Classification:
         return Classification(recipe, prepared, self)

@@ -26,7 +26,7 @@ from regard.predictors.generator import Writer
 from regard.training.distributed.world import World
 from regard.training.loss import predict
 from regard.training.reporting.progress import Reporter
-from regard.training.tasks.base import Finished, JobSpec
+from regard.training.tasks.base import TaskResult, TaskSpec
 
 if TYPE_CHECKING:
     from regard.training.recipe import Recipe
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 class LanguageModelling:
     def __init__(self, recipe: "Recipe", prepared: Prepared) -> None:
         self.recipe, self.prepared = recipe, prepared
-        self.metric = recipe.job.metric(recipe)
+        self.metric = recipe.task.metric(recipe)
         spec, end = recipe.training, prepared.tokenizer.end
-        self._border = end if cast("Spec", recipe.job).documents == "apart" else None
+        self._border = end if cast("Spec", recipe.task).documents == "apart" else None
         self._training = text_batches(
             prepared.train, self._context, spec.batch_tokens, spec.seed, self._border
         )
 
     def model(self) -> ModelSpec:
-        return self.recipe.model.meant_for(self.recipe.job.does)
+        return self.recipe.model.meant_for(self.recipe.task.does)
 
     def batches(self, position: Position) -> Iterator[tuple[AnyText, Position]]:
         return self._training.since(position)
@@ -54,21 +54,21 @@ class LanguageModelling:
         smoothing = self.recipe.training.label_smoothing
         return predict(writing, _states(writing, batch), words, batch.token_mask[:, 1:], smoothing)
 
-    def measure(self, model: nn.Module, world: World) -> dict[str, float]:
+    def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
         return self._judge(model, self.prepared.dev, world.device)
 
-    def product(self, model: nn.Module) -> Writer:
+    def predictor(self, model: nn.Module) -> Writer:
         writing = cast("LanguageModel", model)
         return Writer(writing, self.prepared.tokenizer, self._context, self._begin)
 
-    def finish(self, model: nn.Module, report: Reporter) -> Finished:
+    def final_evaluation(self, model: nn.Module, report: Reporter) -> TaskResult:
         part, store = self.prepared.judged
-        writer = self.product(model)
+        writer = self.predictor(model)
         pieces = _texts(store, self.prepared.tokenizer.end)
         with report.bar(f"Scoring on {part}", store.tokens[0], "tokens") as advance:
             scores = perplexity(writer, pieces, progress=advance)
-        return Finished(
-            product=writer,
+        return TaskResult(
+            predictor=writer,
             title="A language model",
             card=_card(scores, part),
             details={
@@ -138,12 +138,12 @@ docs/how-to/language-models.md.
 """
 
 
-class Spec(JobSpec):
-    """job: {kind: language-model, documents: apart}"""
+class Spec(TaskSpec):
+    """task: {kind: language-model, documents: apart}"""
 
     shape: ClassVar[Shape] = "text"
     does: ClassVar[str] = "continue text"
-    measures: ClassVar[tuple[str, ...]] = ("loss", "accuracy")
+    metrics: ClassVar[tuple[str, ...]] = ("loss", "accuracy")
 
     documents: Literal["across", "apart"] = Field(
         "across", description="whether words look across the border of documents in a row"
@@ -153,9 +153,9 @@ class Spec(JobSpec):
         super().check(model, shape, metric)
         if self.documents == "apart" and isinstance(model, TransformerSpec):
             try:
-                model.attention.require(frozenset({"documents"}), "job.documents: apart")
+                model.attention.require(frozenset({"documents"}), "task.documents: apart")
             except ConfigError as error:
                 raise ValueError(str(error)) from None
 
-    def task(self, recipe: "Recipe", prepared: Prepared) -> LanguageModelling:
+    def bind(self, recipe: "Recipe", prepared: Prepared) -> LanguageModelling:
         return LanguageModelling(recipe, prepared)

@@ -23,7 +23,7 @@ from regard.predictors.mask_filler import Filler
 from regard.training.distributed.world import World
 from regard.training.loss import predict
 from regard.training.reporting.progress import Reporter
-from regard.training.tasks.base import Finished, JobSpec
+from regard.training.tasks.base import TaskResult, TaskSpec
 from regard.training.token_metrics import MEASURES, Guesses
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ AROUND = 2  # tokens beside those of the text: a start and an end
 class MaskedModelling:
     def __init__(self, recipe: "Recipe", prepared: Prepared, masking: Masking) -> None:
         self.recipe, self.prepared, self.masking = recipe, prepared, masking
-        self.metric = recipe.job.metric(recipe)
+        self.metric = recipe.task.metric(recipe)
         self._room = recipe.model.max_length - AROUND
         if self._room < 1:
             raise ConfigError(
@@ -46,7 +46,7 @@ class MaskedModelling:
         self._training = self._batches(prepared.train, spec.batch_tokens, spec.seed)
 
     def model(self) -> ModelSpec:
-        return self.recipe.model.meant_for(self.recipe.job.does)
+        return self.recipe.model.meant_for(self.recipe.task.does)
 
     def batches(self, position: Position) -> Iterator[tuple[MaskedBatch, Position]]:
         return self._training.since(position)
@@ -58,19 +58,19 @@ class MaskedModelling:
         everywhere = torch.ones_like(words, dtype=torch.bool)
         return predict(filling, states, words, everywhere, self.recipe.training.label_smoothing)
 
-    def measure(self, model: nn.Module, world: World) -> dict[str, float]:
+    def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
         return self._judge(model, self._dev, world.device)
 
-    def product(self, model: nn.Module) -> Filler:
+    def predictor(self, model: nn.Module) -> Filler:
         length = self.recipe.model.max_length
         return Filler(cast("Masked", model), self.prepared.tokenizer, length)
 
-    def finish(self, model: nn.Module, report: Reporter) -> Finished:
+    def final_evaluation(self, model: nn.Module, report: Reporter) -> TaskResult:
         part, store = self.prepared.judged
         with report.busy(f"Scoring on {part} …"):
             scores = self._judge(model, self._in_order(store), next(model.parameters()).device)
-        return Finished(
-            product=self.product(model),
+        return TaskResult(
+            predictor=self.predictor(model),
             title="A model that fills blanks",
             card=f"| {part} loss per hidden piece | perplexity | right |\n|---|---|---|\n"
             f"| {scores['loss']:.4f} | {scores['perplexity']:.2f} | {scores['accuracy']:.1%} |\n\n"
@@ -108,12 +108,12 @@ class MaskedModelling:
         return guesses.scores()
 
 
-class Spec(JobSpec):
-    """job: {kind: masked-lm, whole_words: true}"""
+class Spec(TaskSpec):
+    """task: {kind: masked-lm, whole_words: true}"""
 
     shape: ClassVar[Shape] = "text"
     does: ClassVar[str] = "fill"
-    measures: ClassVar[tuple[str, ...]] = MEASURES
+    metrics: ClassVar[tuple[str, ...]] = MEASURES
 
     share: float = Field(0.15, gt=0, lt=1, description="of the pieces of a text, to be guessed")
     masked: float = Field(0.8, ge=0, le=1, description="of these, the share that becomes <mask>")
@@ -133,7 +133,7 @@ class Spec(JobSpec):
     def marks(self) -> tuple[str, ...]:
         return ("mask",)
 
-    def task(self, recipe: "Recipe", prepared: Prepared) -> MaskedModelling:
+    def bind(self, recipe: "Recipe", prepared: Prepared) -> MaskedModelling:
         masking = Masking(
             prepared.tokenizer, self.share, self.masked, self.random, self.whole_words
         )

@@ -24,7 +24,7 @@ from regard.predictors.span_filler import SpanFiller
 from regard.training.distributed.world import World
 from regard.training.loss import answer
 from regard.training.reporting.progress import Reporter
-from regard.training.tasks.base import Finished, JobSpec
+from regard.training.tasks.base import TaskResult, TaskSpec
 from regard.training.token_metrics import MEASURES, Guesses
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ AROUND = 4  # tokens that come to those of a text, all of it cut out: start, two
 class SpanCorruption:
     def __init__(self, recipe: "Recipe", prepared: Prepared, spans: Spans, sentinels: int) -> None:
         self.recipe, self.prepared, self.spans, self.sentinels = recipe, prepared, spans, sentinels
-        self.metric = recipe.job.metric(recipe)
+        self.metric = recipe.task.metric(recipe)
         length = recipe.model.max_length
         self._room = length - AROUND
         if self._room < 1:
@@ -45,14 +45,14 @@ class SpanCorruption:
             )
         if (most := spans.most(self._room) + 1) > sentinels:
             raise ConfigError(
-                f"job.sentinels: texts of {length:,} tokens need {most}, one for each span and one "
-                f"after the last, and there are {sentinels}; raise it, or job.mean_span."
+                f"task.sentinels: texts of {length:,} tokens need {most}, one for each span and "
+                f"one after the last, and there are {sentinels}; raise it, or task.mean_span."
             )
         spec = recipe.training
         self._training = self._batches(prepared.train, spec.batch_tokens, spec.seed)
 
     def model(self) -> ModelSpec:
-        return self.recipe.model.meant_for(self.recipe.job.does)
+        return self.recipe.model.meant_for(self.recipe.task.does)
 
     def batches(self, position: Position) -> Iterator[tuple[Batch, Position]]:
         return self._training.since(position)
@@ -60,20 +60,20 @@ class SpanCorruption:
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         return answer(cast("EncoderDecoder", model), batch, self.recipe.training.label_smoothing)
 
-    def measure(self, model: nn.Module, world: World) -> dict[str, float]:
+    def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
         return self._judge(model, self._dev, world.device)
 
-    def product(self, model: nn.Module) -> SpanFiller:
+    def predictor(self, model: nn.Module) -> SpanFiller:
         length = self.recipe.model.max_length
         tokenizer, sentinels = self.prepared.tokenizer, self.sentinels
         return SpanFiller(cast("EncoderDecoder", model), tokenizer, length, sentinels)
 
-    def finish(self, model: nn.Module, report: Reporter) -> Finished:
+    def final_evaluation(self, model: nn.Module, report: Reporter) -> TaskResult:
         part, store = self.prepared.judged
         with report.busy(f"Scoring on {part} …"):
             scores = self._judge(model, self._in_order(store), next(model.parameters()).device)
-        return Finished(
-            product=self.product(model),
+        return TaskResult(
+            predictor=self.predictor(model),
             title="A model that fills blanks of several words",
             card=f"| {part} loss per piece | perplexity | right |\n|---|---|---|\n"
             f"| {scores['loss']:.4f} | {scores['perplexity']:.2f} | {scores['accuracy']:.1%} |\n\n"
@@ -113,12 +113,12 @@ class SpanCorruption:
         return guesses.scores()
 
 
-class Spec(JobSpec):
-    """job: {kind: span-corruption, mean_span: 3}"""
+class Spec(TaskSpec):
+    """task: {kind: span-corruption, mean_span: 3}"""
 
     shape: ClassVar[Shape] = "text"
     does: ClassVar[str] = "translate"
-    measures: ClassVar[tuple[str, ...]] = MEASURES
+    metrics: ClassVar[tuple[str, ...]] = MEASURES
 
     share: float = Field(0.15, gt=0, le=0.5, description="of the pieces of a text, to be cut out")
     mean_span: float = Field(3.0, ge=1, description="pieces (whole_words: words) of a span, mostly")
@@ -137,7 +137,7 @@ class Spec(JobSpec):
                 f"cuts texts to the length of each: use an encoder-decoder"
             )
 
-    def task(self, recipe: "Recipe", prepared: Prepared) -> SpanCorruption:
+    def bind(self, recipe: "Recipe", prepared: Prepared) -> SpanCorruption:
         spans = Spans(
             prepared.tokenizer, self.share, self.mean_span, self.sentinels, self.whole_words
         )

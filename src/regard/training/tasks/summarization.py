@@ -31,7 +31,7 @@ from regard.predictors.summarizer import Summarizer
 from regard.training.distributed.world import World
 from regard.training.loss import answer, loss_on
 from regard.training.reporting.progress import Reporter, silent
-from regard.training.tasks.base import Finished, JobSpec
+from regard.training.tasks.base import TaskResult, TaskSpec
 
 if TYPE_CHECKING:
     from regard.training.recipe import Recipe
@@ -43,14 +43,14 @@ MANY = 2**16  # rows whose lengths are looked at together
 class Summarization:
     def __init__(self, recipe: "Recipe", prepared: Prepared, source: int | None) -> None:
         self.recipe, self.prepared, self.source = recipe, prepared, source
-        self.metric = recipe.job.metric(recipe)
+        self.metric = recipe.task.metric(recipe)
         self._way = _one_way(recipe)
         self._says = _longest_summary(prepared.train)
         spec = recipe.training
         self._training = self._batches(prepared.train, spec.batch_tokens, spec.seed)
 
     def model(self) -> ModelSpec:
-        return self.recipe.model.meant_for(self.recipe.job.does)
+        return self.recipe.model.meant_for(self.recipe.task.does)
 
     def batches(self, position: Position) -> Iterator[tuple[Batch, Position]]:
         return self._training.since(position)
@@ -58,7 +58,7 @@ class Summarization:
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         return answer(cast("Model", model), batch, self.recipe.training.label_smoothing)
 
-    def measure(self, model: nn.Module, world: World) -> dict[str, float]:
+    def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
         """Loss without smoothing on all dev pairs; ROUGE-L on what is said of the first."""
         loss = self._loss_on(model, self.prepared.dev)
         scores = {"loss": loss, "perplexity": exp(loss)}
@@ -67,18 +67,18 @@ class Summarization:
             scores["rouge_l"] = self._judge(model, self.prepared.dev, limit, silent).rouge_l
         return scores
 
-    def product(self, model: nn.Module) -> Summarizer:
+    def predictor(self, model: nn.Module) -> Summarizer:
         length = self.recipe.model.max_length
         tokenizer = self.prepared.tokenizer
         return Summarizer(cast("Model", model), tokenizer, length, self._says, self.source)
 
-    def finish(self, model: nn.Module, report: Reporter) -> Finished:
+    def final_evaluation(self, model: nn.Module, report: Reporter) -> TaskResult:
         part, store = self.prepared.judged
         with report.busy(f"Scoring on {part} …"):
             loss = self._loss_on(model, store)
         rouge = self._judge(model, store, len(store), report)
-        return Finished(
-            product=self.product(model),
+        return TaskResult(
+            predictor=self.predictor(model),
             title="A summarizer",
             card=_card(loss, rouge, part, self.source),
             details={
@@ -102,7 +102,7 @@ class Summarization:
         """Of the first texts of a part, greedily summarized, against all their references."""
         texts = list(islice(store.texts(0), limit))
         with report.bar("Summarizing", len(texts), "texts") as advance:
-            outputs = self.product(model).summarize(texts, advance)
+            outputs = self.predictor(model).summarize(texts, advance)
         return score_summaries(outputs, list(islice(store.references(), limit)))
 
 
@@ -148,12 +148,12 @@ regard.load("THIS-FOLDER").summarize(["…"])
 """
 
 
-class Spec(JobSpec):
-    """job: {kind: summarization, source: 500}"""
+class Spec(TaskSpec):
+    """task: {kind: summarization, source: 500}"""
 
     shape: ClassVar[Shape] = "pair"
     does: ClassVar[str] = "translate"
-    measures: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "rouge_l")
+    metrics: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "rouge_l")
 
     source: int | None = Field(
         None, gt=0, description="read the first so many tokens of each text; all, unless given"
@@ -168,9 +168,9 @@ class Spec(JobSpec):
         if self.source is not None and self.source + around > model.max_length:
             also = " with its summary" if model.joined else ""
             raise ValueError(
-                f"job.source: {self.source:,} tokens of a text and {around} around them{also} are "
+                f"task.source: {self.source:,} tokens of a text and {around} around them{also} are "
                 f"more than model.max_length, {model.max_length:,}; raise that, or lower this"
             )
 
-    def task(self, recipe: "Recipe", prepared: Prepared) -> Summarization:
+    def bind(self, recipe: "Recipe", prepared: Prepared) -> Summarization:
         return Summarization(recipe, prepared, self.source)

@@ -20,7 +20,7 @@ from regard.predictors.translator import Translator
 from regard.training.distributed.world import World
 from regard.training.loss import answer, loss_on
 from regard.training.reporting.progress import Reporter, silent
-from regard.training.tasks.base import Finished, JobSpec
+from regard.training.tasks.base import TaskResult, TaskSpec
 
 if TYPE_CHECKING:
     from regard.training.recipe import Recipe
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 class Translation:
     def __init__(self, recipe: "Recipe", prepared: Prepared) -> None:
         self.recipe, self.prepared = recipe, prepared
-        self.metric = recipe.job.metric(recipe)
+        self.metric = recipe.task.metric(recipe)
         spec = recipe.training
         self._training = self._batches(prepared.train, spec.batch_tokens, spec.seed)
 
     def model(self) -> ModelSpec:
-        return self.recipe.model.meant_for(self.recipe.job.does)
+        return self.recipe.model.meant_for(self.recipe.task.does)
 
     def batches(self, position: Position) -> Iterator[tuple[Batch, Position]]:
         return self._training.since(position)
@@ -42,7 +42,7 @@ class Translation:
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         return answer(cast("Model", model), batch, self.recipe.training.label_smoothing)
 
-    def measure(self, model: nn.Module, world: World) -> dict[str, float]:
+    def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
         """Loss without smoothing on all dev pairs; BLEU and chrF on what is said of the first."""
         dev = self.prepared.dev
         budget = max(self.recipe.training.batch_tokens, dev.longest + 8)
@@ -50,12 +50,12 @@ class Translation:
         scores = {"loss": loss_on(cast("Model", model), batches, world.device)}
         if self.metric != "loss":
             limit = self.recipe.training.evaluation.limit
-            judged = self._judge(self.product(model), dev, limit, silent, beam=1)
+            judged = self._judge(self.predictor(model), dev, limit, silent, beam=1)
             scores["bleu"] = sum(each.bleu for each in judged.values()) / len(judged)
             scores["chrf"] = sum(each.chrf for each in judged.values()) / len(judged)
         return scores
 
-    def product(self, model: nn.Module) -> Translator:
+    def predictor(self, model: nn.Module) -> Translator:
         return Translator(
             cast("Model", model),
             self.prepared.tokenizer,
@@ -64,8 +64,8 @@ class Translation:
             self.recipe.data.ways,
         )
 
-    def finish(self, model: nn.Module, report: Reporter) -> Finished:
-        translator = self.product(model)
+    def final_evaluation(self, model: nn.Module, report: Reporter) -> TaskResult:
+        translator = self.predictor(model)
         part, store = self.prepared.judged
         scores = self._judge(translator, store, len(store), report, beam=1)
         details = {
@@ -74,12 +74,12 @@ class Translation:
             "scores": {direction: asdict(score) for direction, score in scores.items()},
             "scored_on": part,
         }
-        return Finished(
-            product=translator,
+        return TaskResult(
+            predictor=translator,
             title=f"A translator, {', '.join(scores)}",
             card=_card(scores, part),
             details=details,
-            parts={"languages.json": translator.guess.to_json()},
+            extra_files={"languages.json": translator.guess.to_json()},
         )
 
     def _batches(self, store: Store, budget: int, seed: int) -> Batches[Rows, Batch]:
@@ -138,12 +138,12 @@ regard.load("THIS-FOLDER").translate(["…"], to="{target}")
 """
 
 
-class Spec(JobSpec):
-    """job: translation"""
+class Spec(TaskSpec):
+    """task: translation"""
 
     shape: ClassVar[Shape] = "pair"
     does: ClassVar[str] = "translate"
-    measures: ClassVar[tuple[str, ...]] = ("bleu", "chrf", "loss")
+    metrics: ClassVar[tuple[str, ...]] = ("bleu", "chrf", "loss")
 
-    def task(self, recipe: "Recipe", prepared: Prepared) -> Translation:
+    def bind(self, recipe: "Recipe", prepared: Prepared) -> Translation:
         return Translation(recipe, prepared)
