@@ -17,7 +17,7 @@ from regard.models.base import ModelSpec
 from regard.models.encoder import Encoder
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.language_model import LanguageModel
-from regard.models.masked_lm import Masked
+from regard.models.masked_lm import MaskedLM
 from regard.models.weights import set_weights
 from regard.predictors.classifier import Labeller
 from regard.predictors.embedder import Reader
@@ -128,7 +128,7 @@ def _reader(run: Run, model: Any, tokenizer: Tokenizer) -> Reader:
 
 
 def _filler(run: Run, model: Any, tokenizer: Tokenizer) -> Filler:
-    return Filler(cast("Masked", model), tokenizer, run.details["max_length"])
+    return Filler(cast("MaskedLM", model), tokenizer, run.details["max_length"])
 
 
 def _span_filler(run: Run, model: Any, tokenizer: Tokenizer) -> SpanFiller:

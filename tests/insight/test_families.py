@@ -28,26 +28,26 @@ FRENCH = "le chat rouge dort bien"
 Show = Callable[..., Any]
 
 
-def build(kind: str, does: str, **settings: Any) -> Any:
+def build(kind: str, capability: str, **settings: Any) -> Any:
     tokenizer = word.Spec(vocabulary=300).train([TEXT, FRENCH], ["en", "fr"])
     torch.manual_seed(4)
     spec = ModelSpec.model_validate(
-        {"kind": kind, "does": does, "dim": 16, "dropout": 0, **settings}
+        {"kind": kind, "capability": capability, "dim": 16, "dropout": 0, **settings}
     )
     model: Any = spec.build(len(tokenizer)).eval()
     guess = LanguageGuess({"en": {}, "fr": {}})
     ways = [Direction("en", "fr"), Direction("fr", "en")]
     return {
-        "translate": lambda: Translator(model, tokenizer, guess, 40, ways),
-        "continue text": lambda: Writer(model, tokenizer, 40),
-        "classify": lambda: Labeller(model, tokenizer, ["bad", "good"], 40),
-    }[does]()
+        "seq2seq": lambda: Translator(model, tokenizer, guess, 40, ways),
+        "causal-lm": lambda: Writer(model, tokenizer, 40),
+        "sequence-classification": lambda: Labeller(model, tokenizer, ["bad", "good"], 40),
+    }[capability]()
 
 
 @pytest.fixture(scope="module")
 def translator() -> Translator:
     """One that looks at some words more than at others."""
-    loaded = build("recurrent", "translate", layers=2)
+    loaded = build("recurrent", "seq2seq", layers=2)
     with torch.no_grad():
         loaded.model.decoder.blocks[0].cross.attention.score.v.mul_(20)
     return loaded
@@ -109,13 +109,13 @@ def test_a_recurrent_translator_shows_its_alignment_and_what_follows(
 def test_words_are_aligned_by_it_where_it_looks(translator: Translator) -> None:
     links = align(translator, TEXT, FRENCH, "fr")
     assert [link.target for link in links] == [0, 1, 2, 3, 4]
-    blind = build("recurrent", "translate", score="none")
+    blind = build("recurrent", "seq2seq", score="none")
     with pytest.raises(DataError, match="has no cross-attention"):
         align(blind, TEXT, FRENCH, "fr")
 
 
 def test_influence_has_the_receptive_field_as_its_support() -> None:
-    loaded = build("convolutional", "continue text", layers=2, window=3)
+    loaded = build("convolutional", "causal-lm", layers=2, window=3)
     picture = look(loaded, TEXT)
     (panel,) = picture.panels
     assert (panel.name, panel.title) == ("influence", "Influence (gradients)")
@@ -131,7 +131,7 @@ def test_influence_has_the_receptive_field_as_its_support() -> None:
 
 def test_influence_is_the_size_of_the_gradient() -> None:
     """Against the whole Jacobian, worked out by torch from a function of the embeddings."""
-    loaded = build("recurrent", "continue text", layers=2)
+    loaded = build("recurrent", "causal-lm", layers=2)
     model, ids = loaded.model, torch.tensor([loaded.ids(TEXT)])
     (panel,) = look(loaded, TEXT).panels
     embed = model.decoder.embedding
@@ -150,7 +150,7 @@ def test_influence_is_the_size_of_the_gradient() -> None:
 @pytest.mark.parametrize("kind", ["convolutional", "recurrent"])
 @pytest.mark.parametrize("pooling", ["mean", "attention"])
 def test_a_judgement_is_moved_by_every_word(kind: str, pooling: str) -> None:
-    loaded = build(kind, "classify", pooling=pooling)
+    loaded = build(kind, "sequence-classification", pooling=pooling)
     picture = look(loaded, TEXT)
     (panel,) = picture.panels
     assert panel.queries == (picture.output,)
@@ -159,7 +159,7 @@ def test_a_judgement_is_moved_by_every_word(kind: str, pooling: str) -> None:
 
 
 def test_a_translator_without_attention_shows_what_moves_it() -> None:
-    picture = drawn(build("recurrent", "translate", score="none"))
+    picture = drawn(build("recurrent", "seq2seq", score="none"))
     said, source = picture.panels
     assert [said.name, source.name] == ["influence-decoder", "influence-cross"]
     assert not np.triu(said.weights[0, 0], 1).any()
@@ -169,15 +169,15 @@ def test_a_translator_without_attention_shows_what_moves_it() -> None:
 
 def test_a_text_that_would_take_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(looking, "FOLLOWED", 5)
-    loaded = build("convolutional", "continue text")
+    loaded = build("convolutional", "causal-lm")
     with pytest.raises(DataError, match="for up to 5 tokens: give a text shorter than these 13"):
         look(loaded, TEXT)
     assert not any(each._forward_hooks for each in loaded.model.modules())
 
 
 def test_bare_attention_is_seen_without_steps_it_does_not_take() -> None:
-    for does, name in (("continue text", "decoder"), ("classify", "encoder")):
-        loaded = build("self-attention-only", does, layers=2)
+    for capability, name in (("causal-lm", "decoder"), ("sequence-classification", "encoder")):
+        loaded = build("self-attention-only", capability, layers=2)
         picture = look(loaded, TEXT)
         assert [panel.name for panel in picture.panels] == [name]
         assert picture.panels[0].weights.shape[:2] == (2, 1)
@@ -214,7 +214,7 @@ def test_the_page_of_a_recurrent_translator_is_its_alignment(
 
 
 def test_the_page_of_a_word_window_is_its_receptive_field(show: Show, hands: Any) -> None:
-    picture = look(build("convolutional", "continue text", layers=2, window=3), TEXT)
+    picture = look(build("convolutional", "causal-lm", layers=2, window=3), TEXT)
     show(picture, "#view=map")
     weights = picture.panel("influence").weights[0, 0]
     shown = cells(hands, "map")

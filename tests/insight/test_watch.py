@@ -13,7 +13,7 @@ from regard.insight.watch import watch
 from regard.models.base import ModelSpec
 from regard.positions.base import PositionSpec
 
-POSITIONS = [k for k in kinds("regard.positions") if not PositionSpec.model_validate(k).reads_trees]
+POSITIONS = [k for k in kinds("regard.positions") if not PositionSpec.model_validate(k).needs_trees]
 SMALL = {"dim": 32, "heads": 4, "inner": 64, "layers": 2, "dropout": 0.0}
 SOURCE = torch.randint(0, 20, (2, 6), generator=torch.Generator().manual_seed(0))
 REAL = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
@@ -33,13 +33,13 @@ NEEDS = {
 }
 # Families by what they do: what they are called with, and how many attentions they have.
 FAMILIES = {
-    ("self-attention-only", "continue text"): ((SOURCE,), 2),
-    ("self-attention-only", "classify"): ((SOURCE, REAL), 2),
-    ("recurrent", "translate"): ((SOURCE, REAL, SOURCE[:, :5]), 1),
-    ("recurrent", "continue text"): ((SOURCE,), 0),
-    ("recurrent", "classify"): ((SOURCE, REAL), 0),
-    ("convolutional", "continue text"): ((SOURCE,), 0),
-    ("convolutional", "classify"): ((SOURCE, REAL), 0),
+    ("self-attention-only", "causal-lm"): ((SOURCE,), 2),
+    ("self-attention-only", "sequence-classification"): ((SOURCE, REAL), 2),
+    ("recurrent", "seq2seq"): ((SOURCE, REAL, SOURCE[:, :5]), 1),
+    ("recurrent", "causal-lm"): ((SOURCE,), 0),
+    ("recurrent", "sequence-classification"): ((SOURCE, REAL), 0),
+    ("convolutional", "causal-lm"): ((SOURCE,), 0),
+    ("convolutional", "sequence-classification"): ((SOURCE, REAL), 0),
 }
 
 
@@ -48,11 +48,11 @@ def test_every_kind_of_model_is_watched_here() -> None:
     assert watched == set(kinds("regard.models"))
 
 
-@pytest.mark.parametrize(("kind", "does"), FAMILIES)
-def test_families_say_the_same_watched_and_not(kind: str, does: str) -> None:
-    given = {"kind": kind, "does": does, "dim": 32, "layers": 2, "dropout": 0.0}
+@pytest.mark.parametrize(("kind", "capability"), FAMILIES)
+def test_families_say_the_same_watched_and_not(kind: str, capability: str) -> None:
+    given = {"kind": kind, "capability": capability, "dim": 32, "layers": 2, "dropout": 0.0}
     model = ModelSpec.model_validate(given).build(20).eval()
-    inputs, attentions = FAMILIES[kind, does]
+    inputs, attentions = FAMILIES[kind, capability]
     with torch.no_grad():
         before = model(*inputs)
         with watch(model) as seen:

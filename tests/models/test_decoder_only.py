@@ -26,7 +26,7 @@ ATTENTION: list[object] = [
     MEMORY,
     "linear",
 ]
-POSITIONS = [k for k in kinds("regard.positions") if not PositionSpec.model_validate(k).reads_trees]
+POSITIONS = [k for k in kinds("regard.positions") if not PositionSpec.model_validate(k).needs_trees]
 PARTS: list[dict[str, object]] = [
     *({"attention": each, "position": "sinusoidal"} for each in ATTENTION),
     {"attention": MEMORY, "feed_forward": EXPERTS},

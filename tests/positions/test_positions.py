@@ -18,7 +18,7 @@ from regard.positions.rotary import Rotary
 from regard.positions.sinusoidal import Sinusoidal
 
 # Those that read trees are asked in test_syntax.
-KINDS = [k for k in kinds("regard.positions") if not PositionSpec.model_validate(k).reads_trees]
+KINDS = [k for k in kinds("regard.positions") if not PositionSpec.model_validate(k).needs_trees]
 
 
 def encoder(position: str) -> Encoder:

@@ -40,7 +40,9 @@ class Intake:
     """How a model takes the two sides of a pair, beside its limit."""
 
     first: int | None = None  # tokens: of a longer first side, only so many are read
-    joined: bool = False  # both sides as one sequence, so that the limit is for both together
+    single_sequence: bool = (
+        False  # both sides as one sequence, so that the limit is for both together
+    )
 
 
 APART = Intake()

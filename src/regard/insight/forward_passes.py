@@ -104,7 +104,7 @@ def _reading_and_writing(
     loaded: Translator | Summarizer | SpanFiller, source: Sequence[int], target: Sequence[int]
 ) -> Reading:
     """What is read, and what is then written."""
-    if loaded.model.joined:
+    if loaded.model.single_sequence:
         return _reading_on(loaded, source, target)
     words = _words(loaded.tokenizer, source)
     said = _words(loaded.tokenizer, target)

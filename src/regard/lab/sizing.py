@@ -35,7 +35,7 @@ def sized(
 def _spec(settings: Mapping[str, Any], dim: int) -> ModelSpec:
     grown = {"inner": INNER * dim} if settings["kind"] == "language-model" else {}
     spec = ModelSpec.model_validate({**settings, "dim": dim, **grown})
-    return spec.meant_for("continue text")
+    return spec.for_capability("causal-lm")
 
 
 def _count(settings: Mapping[str, Any], dim: int, vocabulary: int) -> int:

@@ -1,16 +1,19 @@
-"""What every kind of model answers to: a spec that, given a vocabulary, builds a module."""
+"""Base class of all model kinds: a spec that builds a module for a vocabulary size."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import Field
 from torch import nn
 
 from regard.config import Kind
 
+Capability = Literal["seq2seq", "causal-lm", "masked-lm", "sequence-classification"]
+
 
 class ModelSpec(Kind, package="regard.models"):
-    """A kind of model. It says what it can do, and a job takes any kind that can do it."""
+    """A model kind. It declares its capabilities; a task accepts every kind that has the one it
+    requires."""
 
     renamed_kinds: ClassVar[Mapping[str, str]] = {
         "masked": "masked-lm",
@@ -18,34 +21,39 @@ class ModelSpec(Kind, package="regard.models"):
         "word-window": "convolutional",
     }
 
-    can: ClassVar[frozenset[str]] = frozenset()  # "translate", "continue text", "classify" …
-    joined: ClassVar[bool] = False  # are source and target one sequence of max_length tokens?
+    capabilities: ClassVar[frozenset[Capability]] = frozenset()
+    single_sequence: ClassVar[bool] = False  # source and target share one max_length sequence
 
     max_length: int = Field(512, gt=0, description="the longest sequence, in tokens")
 
-    def meant_for(self, does: str) -> "ModelSpec":
-        """The same, to do one of the things that it can."""
+    def for_capability(self, capability: Capability) -> "ModelSpec":
+        """Return the spec specialized for one of its capabilities."""
         return self
 
     @property
-    def reads_trees(self) -> bool:
-        """Must its texts come with their dependency trees?"""
+    def needs_trees(self) -> bool:
+        """True if each input must come with its dependency tree."""
         return False
 
     @property
-    def learns_by_heart(self) -> bool:
-        """Whether it could remember a few examples word for word; what cannot tell is no proof."""
+    def can_overfit(self) -> bool:
+        """True if the model can memorize a few examples, so that failing to do so is an error."""
         return True
 
     def build(self, vocabulary: int) -> nn.Module:
+        """Build the model with freshly initialized parameters.
+
+        Args:
+            vocabulary: number of rows of the token embedding.
+        """
         raise NotImplementedError
 
 
 def parameter_count(model: nn.Module) -> int:
-    """Parameters, shared ones counted once."""
+    """Number of parameters; shared parameters are counted once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def trained_count(model: nn.Module) -> int:
-    """Those of them that are not frozen."""
-    return sum(each.numel() for each in model.parameters() if each.requires_grad)
+def trainable_count(model: nn.Module) -> int:
+    """Number of parameters that are not frozen."""
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)

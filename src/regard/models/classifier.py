@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from regard.config import kind_field
 from regard.layers.dropout import Dropout
 from regard.layers.pooling.base import PoolingSpec
+from regard.models.base import Capability
 from regard.models.encoder import build_encoder
 from regard.models.init_weights import initialise
 from regard.models.prune import keep_heads
@@ -15,7 +16,7 @@ from regard.models.transformer import TransformerSpec
 from regard.positions.trees import Trees
 
 
-class Classifier(nn.Module):
+class ClassifierModel(nn.Module):
     def __init__(
         self, encoder: nn.Module, pool: nn.Module, dropout: float, output: nn.Linear
     ) -> None:
@@ -37,15 +38,15 @@ class Classifier(nn.Module):
 class Spec(TransformerSpec):
     """model: {kind: classifier, pooling: attention}"""
 
-    can: ClassVar[frozenset[str]] = frozenset({"classify"})
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"sequence-classification"})
 
     pooling: PoolingSpec = kind_field(PoolingSpec, "a kind in blocks/pooling/")
     classes: int = Field(2, gt=1, description="how many; the labels of the training data decide")
 
-    def build(self, vocabulary: int) -> Classifier:
+    def build(self, vocabulary: int) -> ClassifierModel:
         encoder = build_encoder(self, nn.Embedding(vocabulary, self.dim))
         output = nn.Linear(self.dim, self.classes)
-        model = Classifier(encoder, self.pooling.build(self.dim), self.dropout, output)
+        model = ClassifierModel(encoder, self.pooling.build(self.dim), self.dropout, output)
         initialise(model, self)
         keep_heads(model, self.kept_heads)
         return model

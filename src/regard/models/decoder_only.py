@@ -16,6 +16,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from regard.models.base import Capability
 from regard.models.decoder import Decoder, DecoderState
 from regard.models.init_weights import initialise
 from regard.models.prune import keep_heads
@@ -53,7 +54,7 @@ class GroupedState:
 
 
 class DecoderOnly(nn.Module):
-    joined: ClassVar[bool] = True
+    single_sequence: ClassVar[bool] = True
 
     def __init__(self, decoder: Decoder) -> None:
         super().__init__()
@@ -116,8 +117,8 @@ class DecoderOnly(nn.Module):
 class Spec(TransformerSpec):
     """model: {kind: decoder-only}"""
 
-    can: ClassVar[frozenset[str]] = frozenset({"translate"})
-    joined: ClassVar[bool] = True
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"seq2seq"})
+    single_sequence: ClassVar[bool] = True
 
     tie: bool = Field(True, description="the output layer shares the embedding's weights")
     output_bias: bool = Field(False, description="a bias in the output layer")

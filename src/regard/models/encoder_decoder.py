@@ -6,6 +6,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention.base import AttentionSpec
+from regard.models.base import Capability
 from regard.models.baselines.recurrent_layers import RecurrentDecoder, RecurrentEncoder
 from regard.models.decoder import Decoder
 from regard.models.encoder import Encoder, build_encoder
@@ -15,7 +16,7 @@ from regard.models.transformer import TransformerSpec, decoder_blocks, embedding
 
 
 class EncoderDecoder(nn.Module):
-    joined: ClassVar[bool] = False
+    single_sequence: ClassVar[bool] = False
 
     def __init__(
         self, encoder: Encoder | RecurrentEncoder, decoder: Decoder | RecurrentDecoder
@@ -61,7 +62,7 @@ class EncoderDecoder(nn.Module):
 class Spec(TransformerSpec):
     """model: {kind: encoder-decoder}"""
 
-    can: ClassVar[frozenset[str]] = frozenset({"translate"})
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"seq2seq"})
 
     decoder_layers: int | None = Field(None, gt=0, description="as many as `layers` unless given")
     encoder_attention: AttentionSpec | None = Field(

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 from torch import Tensor, nn
 
+from regard.models.base import Capability
 from regard.models.baselines.recurrent_layers import RecurrentStack
 from regard.models.decoder import Decoder
 from regard.models.init_weights import initialise
@@ -54,7 +55,7 @@ class LanguageModel(nn.Module):
 class Spec(TransformerSpec):
     """model: {kind: language-model}"""
 
-    can: ClassVar[frozenset[str]] = frozenset({"continue text"})
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"causal-lm"})
 
     tie: bool = Field(True, description="the output layer shares the embedding's weights")
     output_bias: bool = Field(False, description="a bias in the output layer")

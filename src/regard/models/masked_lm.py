@@ -10,6 +10,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.layers.feedforward.base import ACTIVATIONS
+from regard.models.base import Capability
 from regard.models.encoder import Encoder, build_encoder
 from regard.models.init_weights import initialise
 from regard.models.prune import keep_heads
@@ -28,7 +29,7 @@ class Transform(nn.Module):
         return transformed
 
 
-class Masked(nn.Module):
+class MaskedLM(nn.Module):
     def __init__(self, encoder: Encoder, transform: nn.Module, output: nn.Linear) -> None:
         super().__init__()
         self.encoder = encoder
@@ -50,7 +51,7 @@ class Masked(nn.Module):
 class Spec(TransformerSpec):
     """model: {kind: masked-lm}"""
 
-    can: ClassVar[frozenset[str]] = frozenset({"fill"})
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"masked-lm"})
 
     tie: bool = Field(True, description="the output layer shares the embedding's weights")
     output_bias: bool = Field(True, description="a bias in the output layer")
@@ -58,12 +59,12 @@ class Spec(TransformerSpec):
         "none", description="a layer and a norm before the output, as in BERT, by its activation"
     )
 
-    def build(self, vocabulary: int) -> Masked:
+    def build(self, vocabulary: int) -> MaskedLM:
         encoder = build_encoder(self, nn.Embedding(vocabulary, self.dim))
         output = nn.Linear(self.dim, vocabulary, self.output_bias)
         if self.tie:
             output.weight = encoder.embedding.tokens.weight
-        model = Masked(encoder, self._transform(), output)
+        model = MaskedLM(encoder, self._transform(), output)
         initialise(model, self)
         keep_heads(model, self.kept_heads)
         return model

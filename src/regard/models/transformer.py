@@ -87,8 +87,8 @@ class TransformerSpec(ModelSpec):
         return self
 
     @property
-    def reads_trees(self) -> bool:
-        return self.position.reads_trees
+    def needs_trees(self) -> bool:
+        return self.position.needs_trees
 
     @property
     def sizes(self) -> Sizes:
@@ -118,7 +118,7 @@ def decoder_blocks(
     spec: TransformerSpec, layers: int, cross: AttentionSpec | None = None
 ) -> nn.ModuleList:
     """A decoder's, with a way to look across at a source if there is one."""
-    if spec.position.reads_trees:
+    if spec.position.needs_trees:
         raise ConfigError(
             f"model.position: {spec.position.kind()} places words in the tree of their sentence, "
             f"and a decoder has no tree of what it has yet to write: choose another kind."

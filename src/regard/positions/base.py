@@ -70,7 +70,7 @@ class PositionSpec(Kind, package="regard.positions", default="sinusoidal"):
     """A kind of position representation. `needs` says what it asks of the attention it is in."""
 
     needs: ClassVar[frozenset[str]] = frozenset()
-    reads_trees: ClassVar[bool] = False  # must words come with their dependency trees?
+    needs_trees: ClassVar[bool] = False  # must words come with their dependency trees?
 
     def at_embedding(self, sizes: Sizes) -> AtEmbedding:
         return AtEmbedding()

@@ -123,7 +123,7 @@ class Spec(PositionSpec):
     """position: {kind: syntax, linear: sinusoidal}"""
 
     needs: ClassVar[frozenset[str]] = frozenset({"bias", "values", "trees"})
-    reads_trees: ClassVar[bool] = True
+    needs_trees: ClassVar[bool] = True
 
     absolute: bool = Field(True, description="a vector for how deep in its tree a word stands")
     relative: bool = Field(True, description="a vector for how far on the tree two words are")
@@ -138,7 +138,7 @@ class Spec(PositionSpec):
     def _something_of_the_tree(self) -> Self:
         if not (self.absolute or self.relative):
             raise ValueError("syntax needs absolute or relative positions, or both")
-        if self.linear.reads_trees:
+        if self.linear.needs_trees:
             raise ValueError("linear: a kind that tells the order of words, not syntax again")
         if self.join == "concat" and not self.absolute:
             raise ValueError("join: concat is for absolute positions, and there are none")

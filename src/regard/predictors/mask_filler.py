@@ -8,7 +8,7 @@ import torch
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.data.tokenizers.word_boundaries import Borders
 from regard.decoding.scoring import Score
-from regard.models.masked_lm import Masked
+from regard.models.masked_lm import MaskedLM
 from regard.predictors.blanks import Filling, around_blanks, require_blank
 from regard.predictors.encode_text import refuse_long, whole_text
 
@@ -19,7 +19,7 @@ GOES_ON = "…"  # before a piece that goes on with the word before it
 class Filler:
     """What `regard.load` gives for a run of the masked job."""
 
-    def __init__(self, model: Masked, tokenizer: Tokenizer, max_length: int) -> None:
+    def __init__(self, model: MaskedLM, tokenizer: Tokenizer, max_length: int) -> None:
         self.model = model.eval()
         self.tokenizer = tokenizer
         self.max_length = max_length

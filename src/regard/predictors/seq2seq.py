@@ -55,7 +55,7 @@ class Answering:
 
     def room(self, source: Ids) -> int:
         """How many tokens can be said of a source."""
-        return self.max_length - 1 - (len(source) if self.model.joined else 0)
+        return self.max_length - 1 - (len(source) if self.model.single_sequence else 0)
 
     def find(
         self,
@@ -93,7 +93,7 @@ class Answering:
         """How likely the model finds given answers."""
         model, scores = self.decodable.now, []
         # Where both are one sequence, a long answer beside a long source would be past its end.
-        rows = 1 if self.model.joined else SCORED
+        rows = 1 if self.model.single_sequence else SCORED
         for start in range(0, len(sources), rows):
             asked = [Question(source, 1) for source in sources[start : start + rows]]
             state, first, _ = self._start(model, asked)

@@ -57,7 +57,7 @@ class Summarizer:
     def longest(self) -> int:
         """Tokens of a text, at most. Where text and summary are one sequence there is room left for
         the longest summary, unless that is half of it, or the recipe said how much is read."""
-        if not self.model.joined:
+        if not self.model.single_sequence:
             return self.max_length - 1
         return max(self.source or 0, self.max_length - 2 - self.says, self.max_length // 2)
 

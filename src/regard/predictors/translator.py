@@ -78,7 +78,7 @@ class Translator:
     @property
     def longest(self) -> int:
         """Tokens of a source, at most: where both are one sequence, as much is left to say."""
-        return self.max_length // 2 if self.model.joined else self.max_length
+        return self.max_length // 2 if self.model.single_sequence else self.max_length
 
     def translate(
         self,
@@ -159,7 +159,7 @@ class Translator:
     def target_ids(self, text: str, where: str) -> Ids:
         ids = self.tokenizer.encode(text)
         # Where both are one sequence, a source may take half of it.
-        most = self.max_length - 1 - (self.longest if self.model.joined else 0)
+        most = self.max_length - 1 - (self.longest if self.model.single_sequence else 0)
         if len(ids) > most:
             raise DataError(
                 f"{where}: the translation has {len(ids):,} tokens and this model says at most "

@@ -54,7 +54,7 @@ class Recipe(Spec):
         if self.vectors is not None and self.init is not None:
             raise ValueError("vectors: the embedding is that of init; leave out one of the two")
         self.task.check(self.model, self.data.shape, self.training.evaluation.metric)
-        if self.model.reads_trees:
+        if self.model.needs_trees:
             self.data.require_trees("model.position: syntax")
         return self
 

@@ -22,7 +22,7 @@ from regard.config import plain, write_yaml
 from regard.data.store.prepare import Prepared, prepare
 from regard.data.tokenizers.tokenizer import SPECIAL
 from regard.errors import ConfigError, Interrupted, OutputError, RunError
-from regard.models.base import parameter_count, trained_count
+from regard.models.base import parameter_count, trainable_count
 from regard.training import checkpoint
 from regard.training.checkpoint import Standing
 from regard.training.distributed.world import World, world
@@ -170,7 +170,7 @@ def prepare_data(recipe: Recipe, where: World, report: Reporter) -> Prepared:
 def _refuse_what_cannot_be_built(recipe: Recipe) -> None:
     """Parts that do not go together are told before hours of preparing, not after."""
     with torch.device("meta"):
-        recipe.model.meant_for(recipe.task.does).build(vocabulary=len(SPECIAL))
+        recipe.model.for_capability(recipe.task.requires).build(vocabulary=len(SPECIAL))
 
 
 def build_learner(
@@ -195,7 +195,7 @@ def build_learner(
             )
         seed_vectors(model, recipe.vectors, prepared.tokenizer, report.say)
     learner = Learner(model.to(where.device), task.loss, recipe.training, where, begun.borrowed)
-    total, trained = parameter_count(model), trained_count(model)
+    total, trained = parameter_count(model), trainable_count(model)
     some = f", of which {trained:,} ({trained / total:.1%}) are trained" if trained < total else ""
     report.say(f"{total / 1e6:.1f} M parameters on {where.device}{some}.")
     return learner, None if begun.inherited is None else begun.inherited.plain()
@@ -314,7 +314,7 @@ def _finish(
     inherited = _begun(folder).get(INHERITED)
     details = {
         "parameters": parameters,
-        "trained": trained_count(learner.model),
+        "trained": trainable_count(learner.model),
         "tokenizer": prepared.tokenizer.fingerprint,
         **prepared.tokenizer.renamed,
         "training": asdict(standing),

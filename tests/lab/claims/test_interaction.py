@@ -50,7 +50,7 @@ def test_the_layers_needed_are_those_that_were_enough_or_more_than_were_tried() 
 def test_what_is_measured_is_what_the_model_says_of_itself() -> None:
     claim = claim_named("interaction", {"length": 40})
     assert isinstance(claim, Spec)
-    given = {"kind": "convolutional", "does": "continue text", "layers": 3, "window": 4}
+    given = {"kind": "convolutional", "capability": "causal-lm", "layers": 3, "window": 4}
     reach = ModelSpec.model_validate(given).reach  # type: ignore[attr-defined]
     assert claim._reached("convolutional", 3, seed=0, window=4) == {
         "distance": reach,

@@ -13,13 +13,13 @@ from regard.errors import ConfigError
 from regard.models.base import ModelSpec
 
 V, D = 30, 16
-WRITES, LABELS = "continue text", "classify"
+WRITES, LABELS = "causal-lm", "sequence-classification"
 
 
-def spec(does: str, **changes: Any) -> Any:
+def spec(capability: str, **changes: Any) -> Any:
     given = {
         "kind": "convolutional",
-        "does": does,
+        "capability": capability,
         "dim": D,
         "layers": 2,
         "window": 3,
@@ -28,9 +28,9 @@ def spec(does: str, **changes: Any) -> Any:
     return ModelSpec.model_validate({**given, **changes})
 
 
-def build(does: str, **changes: Any) -> Any:
+def build(capability: str, **changes: Any) -> Any:
     torch.manual_seed(5)
-    return spec(does, **changes).build(V).eval()
+    return spec(capability, **changes).build(V).eval()
 
 
 def words(rows: int, length: int) -> Tensor:
@@ -84,14 +84,14 @@ def written_out(words: list[Tensor], linear: nn.Linear, near: range) -> list[Ten
     return answers
 
 
-@pytest.mark.parametrize("does", [WRITES, LABELS])
-def test_a_layer_equals_the_sum_written_out_and_torchs_convolution(does: str) -> None:
+@pytest.mark.parametrize("capability", [WRITES, LABELS])
+def test_a_layer_equals_the_sum_written_out_and_torchs_convolution(capability: str) -> None:
     from regard.attention.masks import look_around, look_back
     from regard.layers.decoder import Sight
 
-    model, x = build(does, window=5), torch.randn(2, 9, D)
+    model, x = build(capability, window=5), torch.randn(2, 9, D)
     here = torch.device("cpu")
-    if does == WRITES:
+    if capability == WRITES:
         block, near, pad = model.decoder.blocks[0], range(-4, 1), (4, 0)
         ours = block(x, Sight(None, look_back(0, 9, here)), None)[0]
     else:
@@ -157,11 +157,11 @@ def test_padding_and_company_change_nothing(lengths: list[int], extra: int) -> N
         )
 
 
-@pytest.mark.parametrize("does", [WRITES, LABELS])
+@pytest.mark.parametrize("capability", [WRITES, LABELS])
 @pytest.mark.parametrize("norm", ["layer", "rms"])
-def test_gradients_reach_every_parameter(does: str, norm: str) -> None:
-    model, ids = build(does, norm=norm), torch.arange(V).view(2, 15)
-    logits = model(ids) if does == WRITES else model(ids, torch.ones(2, 15, dtype=torch.bool))
+def test_gradients_reach_every_parameter(capability: str, norm: str) -> None:
+    model, ids = build(capability, norm=norm), torch.arange(V).view(2, 15)
+    logits = model(ids) if capability == WRITES else model(ids, torch.ones(2, 15, dtype=torch.bool))
     (logits * torch.randn_like(logits)).sum().backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
@@ -190,7 +190,7 @@ def test_what_is_in_reach_is_learned_and_what_is_not_is_not() -> None:
 
 def test_a_window_around_a_word_is_odd_and_the_job_is_named() -> None:
     with pytest.raises(ConfigError, match=r"model: window: .* choose 3 or 5, not 4, to classify"):
-        spec(WRITES, window=4).meant_for(LABELS)
+        spec(WRITES, window=4).for_capability(LABELS)
     untold = ModelSpec.model_validate({"kind": "convolutional"})
-    with pytest.raises(ConfigError, match="must be told what for"):
+    with pytest.raises(ConfigError, match="needs one of its capabilities"):
         untold.build(V)

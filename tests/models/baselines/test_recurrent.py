@@ -19,20 +19,20 @@ each_score = pytest.mark.parametrize("score", SCORES)
 each_depth = pytest.mark.parametrize("layers", [1, 2])
 
 
-def build(does: str, **settings: object) -> nn.Module:
+def build(capability: str, **settings: object) -> nn.Module:
     torch.manual_seed(0)
-    given = {"kind": "recurrent", "does": does, "dim": D, "dropout": 0.0, **settings}
+    given = {"kind": "recurrent", "capability": capability, "dim": D, "dropout": 0.0, **settings}
     return ModelSpec.model_validate(given).build(V).eval()
 
 
 def translator(**settings: object) -> EncoderDecoder:
-    model = build("translate", **settings)
+    model = build("seq2seq", **settings)
     assert isinstance(model, EncoderDecoder)
     return model
 
 
 def writer(**settings: object) -> LanguageModel:
-    model = build("continue text", **settings)
+    model = build("causal-lm", **settings)
     assert isinstance(model, LanguageModel)
     return model
 
@@ -110,7 +110,7 @@ def test_padding_and_company_change_nothing(cell, score):
 
 @each_cell
 def test_padding_changes_nothing_in_a_class(cell):
-    model = build("classify", cell=cell, layers=2, classes=3)
+    model = build("sequence-classification", cell=cell, layers=2, classes=3)
     source, token_mask = a_source()
     with torch.no_grad():
         together = model(source, token_mask)
@@ -153,7 +153,7 @@ def test_gradients_reach_every_parameter(cell, score):
     models = (
         (translator(cell=cell, score=score, layers=2, tie=False), (*a_source(), some_words())),
         (writer(cell=cell, layers=2), (some_words(),)),
-        (build("classify", cell=cell, layers=2), a_source()),
+        (build("sequence-classification", cell=cell, layers=2), a_source()),
     )
     for model, inputs in models:
         model(*inputs).square().sum().backward()
@@ -175,7 +175,9 @@ def test_without_attention_no_source_is_looked_at():
 
 
 def test_it_must_be_told_what_for():
-    with pytest.raises(ConfigError, match=r"model\.does: a recurrent must be told what for"):
+    with pytest.raises(
+        ConfigError, match=r"model\.capability: a recurrent needs one of its capabilities"
+    ):
         ModelSpec.model_validate({"kind": "recurrent"}).build(V)
 
 
@@ -189,7 +191,7 @@ def reversed_words(rows: int, length: int, seed: int) -> tuple[Tensor, Tensor, T
 
 def test_a_reverse_task_is_learned():
     torch.manual_seed(0)
-    spec = {"kind": "recurrent", "does": "translate", "dim": 48, "dropout": 0.0}
+    spec = {"kind": "recurrent", "capability": "seq2seq", "dim": 48, "dropout": 0.0}
     model = ModelSpec.model_validate(spec).build(V)
     optimiser = torch.optim.Adam(model.parameters(), 5e-3)
     row_mask = torch.ones(64, 4, dtype=torch.bool)

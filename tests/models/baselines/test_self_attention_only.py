@@ -12,14 +12,14 @@ from regard.insight.watch import watch
 from regard.models.base import ModelSpec, parameter_count
 
 V, D = 30, 16
-WRITES, LABELS = "continue text", "classify"
+WRITES, LABELS = "causal-lm", "sequence-classification"
 
 
-def build(does: str, **changes: Any) -> Any:
+def build(capability: str, **changes: Any) -> Any:
     torch.manual_seed(5)
     given = {
         "kind": "self-attention-only",
-        "does": does,
+        "capability": capability,
         "dim": D,
         "layers": 2,
         "dropout": 0,
@@ -80,10 +80,10 @@ def test_embeddings_and_output_are_all_its_parameters() -> None:
     assert parameter_count(build(WRITES)) == 2 * V * D
 
 
-@pytest.mark.parametrize(("does", "stack"), [(WRITES, "decoder"), (LABELS, "encoder")])
-def test_watching_shows_words_that_ask_for_themselves(does: str, stack: str) -> None:
-    model, ids = build(does), words(2, 6)
-    inputs = (ids,) if does == WRITES else (ids, token_mask(ids))
+@pytest.mark.parametrize(("capability", "stack"), [(WRITES, "decoder"), (LABELS, "encoder")])
+def test_watching_shows_words_that_ask_for_themselves(capability: str, stack: str) -> None:
+    model, ids = build(capability), words(2, 6)
+    inputs = (ids,) if capability == WRITES else (ids, token_mask(ids))
     with torch.no_grad(), watch(model) as seen:
         watched = model(*inputs)
     assert torch.allclose(watched, model(*inputs), atol=1e-6)
@@ -94,7 +94,7 @@ def test_watching_shows_words_that_ask_for_themselves(does: str, stack: str) -> 
         for point in ("queries", "keys", "values"):
             assert torch.equal(seen.last(name, point)[:, 0], x)
         scores = x @ x.transpose(1, 2)
-        if does == WRITES:
+        if capability == WRITES:
             scores = scores.masked_fill(torch.ones(6, 6, dtype=torch.bool).triu(1), float("-inf"))
         assert torch.allclose(seen.weights(name)[:, 0], scores.softmax(-1), atol=1e-6)
         x = seen.last(f"{stack}.blocks.{layer}", "residual")

@@ -19,7 +19,7 @@ from regard.attention.multi_head import MultiHead
 from regard.data.batches.pairs import Batch, Example, collate
 from regard.data.batches.text import ApartBatch
 from regard.data.bundled import corpus
-from regard.models.classifier import Classifier
+from regard.models.classifier import ClassifierModel
 from regard.positions.base import AtEmbedding, InAttention
 from regard.training.checks import properties, setup
 from regard.training.checks.properties import PROOFS, Proof, prove
@@ -108,7 +108,9 @@ def test_a_sound_recipe_passes_every_proof_that_applies(case: Case) -> None:
     skipped = {name for name, proof in found.items() if proof.found is None}
     alike = isinstance(case.examples[0], ApartBatch)
     assert skipped & APART_ONLY == (set() if alike else APART_ONLY)
-    assert skipped - APART_ONLY == (WRITING_ONLY if isinstance(case.model, Classifier) else set())
+    assert skipped - APART_ONLY == (
+        WRITING_ONLY if isinstance(case.model, ClassifierModel) else set()
+    )
     for name, weight in case.model.state_dict().items():
         assert torch.equal(weight, before[name]), name
 
@@ -186,7 +188,7 @@ def test_attention_to_padding_is_caught(translation: Case, where: str) -> None:
 
 
 def test_a_mean_over_padding_is_caught(classification: Case) -> None:
-    class Careless(Classifier):
+    class Careless(ClassifierModel):
         def forward(self, ids: Tensor, token_mask: Tensor) -> Tensor:
             logits: Tensor = self.output(self.encoder(ids, token_mask).mean(1))
             return logits
@@ -243,7 +245,7 @@ def test_a_mean_of_means_is_caught(task: str, request: pytest.FixtureRequest) ->
 
 
 def test_parameters_that_do_not_learn_are_named(case: Case) -> None:
-    frozen = "encoder.norm.gain" if isinstance(case.model, Classifier) else "decoder.norm.gain"
+    frozen = "encoder.norm.gain" if isinstance(case.model, ClassifierModel) else "decoder.norm.gain"
 
     def change(model: nn.Module) -> None:
         model.get_parameter(frozen).requires_grad_(False)

@@ -2,20 +2,22 @@
 
 import pytest
 
-from regard.models.base import ModelSpec
+from regard.models.base import Capability, ModelSpec
 from regard.training.init.config import _next_of_kin
 
 
 @pytest.mark.parametrize(
-    ("theirs", "does", "kind"),
+    ("theirs", "requires", "kind"),
     [
-        ("encoder", "classify", "classifier"),
-        ("masked-lm", "continue text", "language-model"),
-        ("language-model", "fill", "masked-lm"),
-        ("encoder-decoder", "translate", "encoder-decoder"),
-        ("recurrent", "classify", "recurrent"),
-        ("convolutional", "translate", "recurrent"),
+        ("encoder", "sequence-classification", "classifier"),
+        ("masked-lm", "causal-lm", "language-model"),
+        ("language-model", "masked-lm", "masked-lm"),
+        ("encoder-decoder", "seq2seq", "encoder-decoder"),
+        ("recurrent", "sequence-classification", "recurrent"),
+        ("convolutional", "seq2seq", "recurrent"),
     ],
 )
-def test_a_model_is_followed_by_its_next_of_kin(theirs: str, does: str, kind: str) -> None:
-    assert _next_of_kin(ModelSpec.model_validate({"kind": theirs}), does) == kind
+def test_a_model_is_followed_by_its_next_of_kin(
+    theirs: str, requires: Capability, kind: str
+) -> None:
+    assert _next_of_kin(ModelSpec.model_validate({"kind": theirs}), requires) == kind

@@ -226,9 +226,21 @@ def test_the_dev_loss_is_the_loss_without_smoothing_however_it_is_batched(
         ("writing", "task=translation", "needs sources of shape pair, and these are of shape text"),
         ("labelling", "task=language-model", "shape text, and these are of shape labeled"),
         ("tiny", "task=classification", "shape labeled, and these are of shape pair"),
-        ("writing", "model.kind=classifier", "a classifier cannot be trained to continue text"),
-        ("labelling", "model.kind=encoder", "encoder cannot be trained to classify"),
-        ("tiny", "model.kind=language-model", "a language-model cannot be trained to translate"),
+        (
+            "writing",
+            "model.kind=classifier",
+            "requires the capability causal-lm, and a classifier does not",
+        ),
+        (
+            "labelling",
+            "model.kind=encoder",
+            "requires the capability sequence-classification, and a",
+        ),
+        (
+            "tiny",
+            "model.kind=language-model",
+            "requires the capability seq2seq, and a language-model does not",
+        ),
         ("writing", "training.batch_tokens=20", "cannot hold a window of 48"),
     ],
 )

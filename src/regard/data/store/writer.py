@@ -71,7 +71,7 @@ class Form:
         # Labelled texts are read as one sequence, with an end after each; sides of pairs are two.
         joined = sum(lengths) + len(lengths) - 1
         needed = ROOM + (joined if self.shape == "labeled" else max(lengths))
-        if self.intake.joined:
+        if self.intake.single_sequence:
             needed = 2 * ROOM + sum(lengths)
         if needed > self.limit:
             found = f"{needed:,} tokens, and the model takes {self.limit:,}"

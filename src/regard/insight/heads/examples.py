@@ -94,7 +94,7 @@ def read_examples(
     """The first lines of a file for what `regard.load` gave."""
     if (target is not None or to is not None) and not isinstance(loaded, Translator):
         raise ConfigError("--target and --to are for translators, and this model is none.")
-    if getattr(loaded.model, "joined", False) or isinstance(loaded, Summarizer):
+    if getattr(loaded.model, "single_sequence", False) or isinstance(loaded, Summarizer):
         raise ConfigError(
             f"the heads of a {type(loaded).__name__.lower()} of this kind cannot be compared yet; "
             f"`regard look` shows them for a text."

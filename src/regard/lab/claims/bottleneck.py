@@ -29,8 +29,8 @@ from regard.training.loss import predict
 
 WITHOUT, WITH, TRANSFORMER = "recurrent", "recurrent with attention", "Transformer"
 ARMS: Mapping[str, Mapping[str, Any]] = {
-    WITHOUT: {"kind": "recurrent", "does": "translate", "score": "none"},
-    WITH: {"kind": "recurrent", "does": "translate", "score": "additive"},
+    WITHOUT: {"kind": "recurrent", "capability": "seq2seq", "score": "none"},
+    WITH: {"kind": "recurrent", "capability": "seq2seq", "score": "additive"},
     TRANSFORMER: {"kind": "encoder-decoder", "layers": 2, "heads": 4},
 }
 STEP = {WITHOUT: 1, WITH: 1, TRANSFORMER: 8}  # of model sizes; a Transformer's heads share theirs

@@ -77,7 +77,7 @@ class Spec(Claim):
         """How far the last word looks, and at how many of the words before it."""
         settings: dict[str, Any] = {"kind": kind, "layers": layers, "dim": DIM, "dropout": 0.0}
         if kind == "convolutional":
-            settings |= {"does": "continue text", "window": window}
+            settings |= {"capability": "causal-lm", "window": window}
         else:
             settings |= {"heads": 2, "inner": 2 * DIM, "max_length": self.length}
         torch.manual_seed(seed)

@@ -132,7 +132,7 @@ class Spec(Claim):
         def logits(rows: Sequence[Row]) -> Tensor:
             ids, token_mask = pad([row.ids for row in rows], 0)
             read: list[Any] = [ids.to(bench.device), token_mask.to(bench.device)]
-            if spec.reads_trees:
+            if spec.needs_trees:
                 trees, _ = pad([row.heads if true else _drawn_tree(row) for row in rows], 0)
                 words = torch.arange(ids.size(1)).expand_as(ids)
                 read.append(Trees(words.to(bench.device), trees.to(bench.device)))

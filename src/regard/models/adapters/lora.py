@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
 from regard.models.adapters.base import AdapterSpec
-from regard.models.transfer.names import all_names, meant
+from regard.models.transfer.names import all_names, match_parameters
 
 
 class Adapted(nn.Module):
@@ -70,7 +70,9 @@ class Spec(AdapterSpec):
     def _chosen(self, model: nn.Module) -> dict[str, nn.Linear]:
         linears = {n: each for n, each in model.named_modules() if isinstance(each, nn.Linear)}
         names = {name: name for name in linears}
-        chosen = {each for pattern in self.on for each in meant(pattern, names, "adapter.on")}
+        chosen = {
+            each for pattern in self.on for each in match_parameters(pattern, names, "adapter.on")
+        }
         shared = Counter(map(id, all_names(model).values()))
         for name, linear in linears.items():
             smaller = min(linear.weight.shape)

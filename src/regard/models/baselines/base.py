@@ -1,13 +1,13 @@
-"""A family of models: one kind that can be made to do several things.
+"""Base class of the baselines: one model kind with several capabilities.
 
-    model: {kind: recurrent}        translates, continues text or classifies, as the job asks
+    model: {kind: recurrent}        translates, continues text or classifies, as the task requires
 
-The Transformer has a kind for each form, as it is taught; what came before it is here to be put in
-its place in any recipe, so that the kind is the only change.
+A Transformer has one kind per architecture (encoder-decoder, language-model, …). A baseline is
+a single kind, so that replacing a Transformer by a baseline changes only the kind in the recipe.
 """
 
-from collections.abc import Callable
-from typing import ClassVar, Literal
+from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 from pydantic import Field
 from torch import nn
@@ -15,60 +15,62 @@ from torch import nn
 from regard.config import kind_field, validate
 from regard.errors import ConfigError
 from regard.layers.pooling.base import PoolingSpec
-from regard.models.base import ModelSpec
+from regard.models.base import Capability, ModelSpec
 from regard.models.embedding import Embedding
 from regard.positions.base import AtEmbedding
 
-Does = Literal["translate", "continue text", "classify"]
 
+class BaselineSpec(ModelSpec):
+    """Settings of every baseline. A subclass overrides the builder of each of its capabilities."""
 
-class FamilySpec(ModelSpec):
-    """Settings of every family. Of the builders below, a family has those for what it `can`."""
+    renamed_keys: ClassVar[Mapping[str, str]] = {"does": "capability"}
 
-    can: ClassVar[frozenset[str]]
-
-    does: Does | None = Field(None, description="what for; the job decides")
+    capability: Capability | None = Field(
+        None, description="the architecture to build; set by the task"
+    )
     dim: int = Field(256, gt=0, description="D, the model size")
     layers: int = Field(1, gt=0, description="layers in the stack (in each stack, where two)")
     dropout: float = Field(0.1, ge=0, lt=1, description="on embeddings and each layer's output")
     tie: bool = Field(True, description="the output layer shares the (target) embedding's weights")
-    pooling: PoolingSpec = kind_field(PoolingSpec, "a kind in blocks/pooling/, to classify")
+    pooling: PoolingSpec = kind_field(PoolingSpec, "a kind in layers/pooling/, to classify")
     classes: int = Field(2, gt=1, description="how many; the labels of the training data decide")
 
-    def meant_for(self, does: str) -> "FamilySpec":
-        return validate(type(self), {**dict(self), "does": does}, "model")
+    def for_capability(self, capability: Capability) -> "BaselineSpec":
+        return validate(type(self), {**dict(self), "capability": capability}, "model")
 
     def build(self, vocabulary: int) -> nn.Module:
-        builders: dict[str, Callable[[int], nn.Module]] = {
-            "translate": self.translator,
-            "continue text": self.writer,
-            "classify": self.labeller,
+        builders: dict[Capability, Callable[[int], nn.Module]] = {
+            "seq2seq": self.build_seq2seq,
+            "causal-lm": self.build_causal_lm,
+            "sequence-classification": self.build_classifier,
         }
-        if self.does not in self.can:
-            able = " or ".join(f"'{each}'" for each in sorted(self.can))
+        if self.capability not in self.capabilities:
+            supported = " or ".join(f"'{name}'" for name in sorted(self.capabilities))
             raise ConfigError(
-                f"model.does: a {self.kind()} must be told what for ({able}); its job does."
+                f"model.capability: a {self.kind()} needs one of its capabilities ({supported}); "
+                f"the task sets it."
             )
-        return builders[self.does](vocabulary)
+        return builders[self.capability](vocabulary)
 
     def embedding(self, tokens: nn.Embedding) -> Embedding:
-        """Words without places, scaled as in the Transformer."""
+        """Token embedding without positions, scaled by √D as in the Transformer."""
         return Embedding(tokens, AtEmbedding(), self.dim**0.5, nn.Identity(), self.dropout)
 
     def output(self, tokens: nn.Embedding) -> nn.Linear:
+        """Output layer to the vocabulary, tied to the token embedding if `tie` is set."""
         output = nn.Linear(self.dim, tokens.num_embeddings, bias=False)
         if self.tie:
             output.weight = tokens.weight
         return output
 
-    def translator(self, vocabulary: int) -> nn.Module:
-        """A Stepper that reads a source first, as `encoder_decoder.EncoderDecoder` does."""
+    def build_seq2seq(self, vocabulary: int) -> nn.Module:
+        """Build a model with the interface of `encoder_decoder.EncoderDecoder`."""
         raise NotImplementedError
 
-    def writer(self, vocabulary: int) -> nn.Module:
-        """A Stepper over running text, as `language_model.LanguageModel` is."""
+    def build_causal_lm(self, vocabulary: int) -> nn.Module:
+        """Build a model with the interface of `language_model.LanguageModel`."""
         raise NotImplementedError
 
-    def labeller(self, vocabulary: int) -> nn.Module:
-        """From ids (B, T) and their padding to logits (B, classes)."""
+    def build_classifier(self, vocabulary: int) -> nn.Module:
+        """Build a model with the interface of `classifier.ClassifierModel`."""
         raise NotImplementedError

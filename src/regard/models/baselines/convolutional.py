@@ -13,18 +13,21 @@ from regard.config import kind_field
 from regard.layers.convolution import CausalWindow, CentredWindow, Window
 from regard.layers.norms.base import NormSpec
 from regard.layers.residual import Residual
-from regard.models.baselines.base import FamilySpec
-from regard.models.classifier import Classifier
+from regard.models.base import Capability
+from regard.models.baselines.base import BaselineSpec
+from regard.models.classifier import ClassifierModel
 from regard.models.decoder import Decoder
 from regard.models.encoder import Encoder
 from regard.models.init_weights import draw
 from regard.models.language_model import LanguageModel
 
 
-class Spec(FamilySpec):
+class Spec(BaselineSpec):
     """model: {kind: convolutional, window: 5, layers: 4}"""
 
-    can: ClassVar[frozenset[str]] = frozenset({"continue text", "classify"})
+    capabilities: ClassVar[frozenset[Capability]] = frozenset(
+        {"causal-lm", "sequence-classification"}
+    )
 
     layers: int = Field(4, gt=0, description="layers in the stack")
     window: int = Field(5, gt=1, description="words that a layer sees: a word, and those before it")
@@ -32,7 +35,7 @@ class Spec(FamilySpec):
 
     @model_validator(mode="after")
     def _has_a_middle(self) -> Self:
-        if self.does == "classify" and self.window % 2 == 0:
+        if self.capability == "sequence-classification" and self.window % 2 == 0:
             raise ValueError(
                 f"window: one around a word has a middle: choose {self.window - 1} or "
                 f"{self.window + 1}, not {self.window}, to classify"
@@ -42,10 +45,12 @@ class Spec(FamilySpec):
     @property
     def reach(self) -> int:
         """How many words away another can make a difference: before, or (classify) either side."""
-        across = self.window // 2 if self.does == "classify" else self.window - 1
+        across = (
+            self.window // 2 if self.capability == "sequence-classification" else self.window - 1
+        )
         return self.layers * across
 
-    def writer(self, vocabulary: int) -> LanguageModel:
+    def build_causal_lm(self, vocabulary: int) -> LanguageModel:
         tokens = nn.Embedding(vocabulary, self.dim)
         blocks = nn.ModuleList(
             CausalWindow(Window(self.dim, self.window), self._residual())
@@ -57,7 +62,7 @@ class Spec(FamilySpec):
         draw(model, self.dim**-0.5)
         return model
 
-    def labeller(self, vocabulary: int) -> Classifier:
+    def build_classifier(self, vocabulary: int) -> ClassifierModel:
         blocks = nn.ModuleList(
             CentredWindow(Window(self.dim, self.window), self._residual())
             for _ in range(self.layers)
@@ -66,7 +71,7 @@ class Spec(FamilySpec):
             self.embedding(nn.Embedding(vocabulary, self.dim)), blocks, self.norm.build(self.dim)
         )
         output = nn.Linear(self.dim, self.classes)
-        model = Classifier(encoder, self.pooling.build(self.dim), self.dropout, output)
+        model = ClassifierModel(encoder, self.pooling.build(self.dim), self.dropout, output)
         draw(model, self.dim**-0.5)
         return model
 

@@ -17,13 +17,14 @@ from regard.attention.scores.base import ScoreSpec
 from regard.config import kind_field
 from regard.layers.recurrent.base import Cell, CellSpec
 from regard.layers.recurrent.stack import BothWaysBlock, ForwardBlock, LookingBlock
-from regard.models.baselines.base import FamilySpec
+from regard.models.base import Capability
+from regard.models.baselines.base import BaselineSpec
 from regard.models.baselines.recurrent_layers import (
     RecurrentDecoder,
     RecurrentEncoder,
     RecurrentStack,
 )
-from regard.models.classifier import Classifier
+from regard.models.classifier import ClassifierModel
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.init_weights import draw
 from regard.models.language_model import LanguageModel
@@ -31,17 +32,19 @@ from regard.models.language_model import LanguageModel
 M = TypeVar("M", bound=nn.Module)
 
 
-class Spec(FamilySpec):
+class Spec(BaselineSpec):
     """model: {kind: recurrent, cell: gru, score: additive}"""
 
-    can: ClassVar[frozenset[str]] = frozenset({"translate", "continue text", "classify"})
+    capabilities: ClassVar[frozenset[Capability]] = frozenset(
+        {"seq2seq", "causal-lm", "sequence-classification"}
+    )
 
     cell: CellSpec = kind_field(CellSpec, "a kind in blocks/cells/")
     score: ScoreSpec = kind_field(
         ScoreSpec, "how a decoder looks at its source, a kind in attention/scores/"
     )
 
-    def translator(self, vocabulary: int) -> EncoderDecoder:
+    def build_seq2seq(self, vocabulary: int) -> EncoderDecoder:
         tokens = nn.Embedding(vocabulary, self.dim)
         score = self.score.build(self.dim)
         looking = LookingBlock(self._cell(), None if score is None else Across(score))
@@ -56,18 +59,18 @@ class Spec(FamilySpec):
         )
         return self._initialised(EncoderDecoder(self._encoder(tokens), decoder))
 
-    def writer(self, vocabulary: int) -> LanguageModel:
+    def build_causal_lm(self, vocabulary: int) -> LanguageModel:
         tokens = nn.Embedding(vocabulary, self.dim)
         blocks = nn.ModuleList(self._forward_blocks(self.layers))
         output = self.output(tokens)
         stack = RecurrentStack(self.embedding(tokens), blocks, output, self.dropout)
         return self._initialised(LanguageModel(stack))
 
-    def labeller(self, vocabulary: int) -> Classifier:
+    def build_classifier(self, vocabulary: int) -> ClassifierModel:
         encoder = self._encoder(nn.Embedding(vocabulary, self.dim))
         output = nn.Linear(self.dim, self.classes)
         pool = self.pooling.build(self.dim)
-        return self._initialised(Classifier(encoder, pool, self.dropout, output))
+        return self._initialised(ClassifierModel(encoder, pool, self.dropout, output))
 
     def _encoder(self, tokens: nn.Embedding) -> RecurrentEncoder:
         blocks = nn.ModuleList(

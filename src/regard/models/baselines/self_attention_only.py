@@ -11,8 +11,9 @@ from pydantic import Field
 from torch import nn
 
 from regard.layers.self_attention_only import BareLookAround, BareLookBack
-from regard.models.baselines.base import FamilySpec
-from regard.models.classifier import Classifier
+from regard.models.base import Capability
+from regard.models.baselines.base import BaselineSpec
+from regard.models.classifier import ClassifierModel
 from regard.models.decoder import Decoder
 from regard.models.embedding import Embedding
 from regard.models.encoder import Encoder
@@ -20,28 +21,32 @@ from regard.models.language_model import LanguageModel
 from regard.positions.base import AtEmbedding
 
 
-class Spec(FamilySpec):
+class Spec(BaselineSpec):
     """model: {kind: self-attention-only}"""
 
-    can: ClassVar[frozenset[str]] = frozenset({"continue text", "classify"})
+    capabilities: ClassVar[frozenset[Capability]] = frozenset(
+        {"causal-lm", "sequence-classification"}
+    )
 
     tie: bool = Field(False, description="the output layer shares the embedding's weights")
 
     @property
-    def learns_by_heart(self) -> bool:
-        return self.does == "classify"  # where a text goes on depends on the order of its words
+    def can_overfit(self) -> bool:
+        return (
+            self.capability == "sequence-classification"
+        )  # where a text goes on depends on the order of its words
 
-    def writer(self, vocabulary: int) -> LanguageModel:
+    def build_causal_lm(self, vocabulary: int) -> LanguageModel:
         embedding = self._embedding(vocabulary)
         output = self.output(embedding.tokens)
         blocks = nn.ModuleList(BareLookBack() for _ in range(self.layers))
         return LanguageModel(Decoder(embedding, blocks, nn.Identity(), output))
 
-    def labeller(self, vocabulary: int) -> Classifier:
+    def build_classifier(self, vocabulary: int) -> ClassifierModel:
         blocks = nn.ModuleList(BareLookAround() for _ in range(self.layers))
         encoder = Encoder(self._embedding(vocabulary), blocks, nn.Identity())
         output = nn.Linear(self.dim, self.classes)
-        return Classifier(encoder, self.pooling.build(self.dim), self.dropout, output)
+        return ClassifierModel(encoder, self.pooling.build(self.dim), self.dropout, output)
 
     def _embedding(self, vocabulary: int) -> Embedding:
         """Vectors of length about 1, so that at first all words look at all almost alike."""

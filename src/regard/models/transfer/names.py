@@ -23,14 +23,14 @@ def all_names(model: nn.Module) -> dict[str, nn.Parameter]:
     return dict(model.named_parameters(remove_duplicate=False))
 
 
-def namesake(name: str, others: Collection[str]) -> str | None:
+def matching_name(name: str, others: Collection[str]) -> str | None:
     """Which of the others has the same name, or the same in another stack or in none."""
     bare = _bare(name)
     candidates = (name, bare, *(stack + bare for stack in STACKS))
     return next((each for each in candidates if each in others), None)
 
 
-def meant(pattern: str, names: Mapping[str, T], key: str) -> list[T]:
+def match_parameters(pattern: str, names: Mapping[str, T], key: str) -> list[T]:
     """All that have the pattern in their name, between dots: blocks.0, w_q, blocks.[01].*.bias.
 
     One that means nothing is an error, which names the `key` it is from.

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.models.base import ModelSpec
-from regard.models.transfer.names import all_names, namesake
+from regard.models.transfer.names import all_names, matching_name
 
 # What rows may stand for: of a vocabulary, or of what this key of a spec counts.
 PIECES, POSITIONS, LABELS = "pieces", "positions", "labels"
@@ -96,7 +96,7 @@ def transplant(
     for name, parameter in model.named_parameters():
         stands_for = own_rows.get(name)
         alike = {each for each in theirs if their_rows.get(each) == stands_for}
-        source = namesake(name, alike)
+        source = matching_name(name, alike)
         if source is None:
             fates[name] = Fate("added", parameter.numel())
             continue

@@ -265,7 +265,7 @@ def a_few_can_be_learned_by_heart(case: Case) -> Proof:
     raised, for in so few updates it could not show what it can.
     """
     given, name = case.training, f"{BY_HEART} examples can be learned by heart"
-    if not case.task.model().learns_by_heart:
+    if not case.task.model().can_overfit:
         cannot = "this kind of model cannot, and is not meant to"
         return Proof(name, "", None, LEARNED, "", cannot)
     rate = max(given.optimiser.rate(), SWIFT)

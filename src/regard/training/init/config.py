@@ -16,12 +16,12 @@ from regard.attention.multi_head import MultiHead
 from regard.config import Spec, plain, validate
 from regard.data.tokenizers.tokenizer import ROLES
 from regard.errors import RunError
-from regard.models.base import ModelSpec
-from regard.models.transfer.names import namesake
+from regard.models.base import Capability, ModelSpec
+from regard.models.transfer.names import matching_name
 from regard.models.transfer.transplant import shapes
 from regard.models.transformer import SIZES
 from regard.run_folder import Run
-from regard.training.tasks.base import TaskSpec, able
+from regard.training.tasks.base import TaskSpec, kinds_supporting
 
 
 class InitSpec(Spec):
@@ -71,7 +71,7 @@ def _model(given: Any, task: TaskSpec, folder: Path, run: Run) -> Any:
     if not isinstance(given, Mapping):
         return given
     theirs = validate(ModelSpec, run.model, f"init: {folder / run_folder.MANIFEST}: model")
-    kind = given.get("kind", _next_of_kin(theirs, task.does))
+    kind = given.get("kind", _next_of_kin(theirs, task.requires))
     common = _common(theirs, kind)
     # A named size speaks for the keys that it sets.
     left_out = {"kept_heads", *SIZES.get(str(given.get("size")), ())}
@@ -82,11 +82,11 @@ def _model(given: Any, task: TaskSpec, folder: Path, run: Run) -> Any:
     return filled
 
 
-def _next_of_kin(theirs: ModelSpec, does: str) -> str:
+def _next_of_kin(theirs: ModelSpec, requires: Capability) -> str:
     """The kind that they are, or of those that can do this the one that has most in common."""
-    if does in theirs.can:
+    if requires in theirs.capabilities:
         return theirs.kind()
-    return max(able(does), key=lambda kind: len(_common(theirs, kind).model_fields))
+    return max(kinds_supporting(requires), key=lambda kind: len(_common(theirs, kind).model_fields))
 
 
 def _common(theirs: ModelSpec, kind: str) -> type[ModelSpec]:
@@ -100,5 +100,5 @@ def _common(theirs: ModelSpec, kind: str) -> type[ModelSpec]:
 def _kept_heads(model: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
     """Heads that the run does without, by the names of the attentions in this model."""
     modules = shapes(ModelSpec.model_validate(model), 1).named_modules()
-    found = {name: namesake(name, kept) for name, m in modules if isinstance(m, MultiHead)}
+    found = {name: matching_name(name, kept) for name, m in modules if isinstance(m, MultiHead)}
     return {name: list(kept[theirs]) for name, theirs in found.items() if theirs is not None}

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from regard.errors import ConfigError
-from regard.models.transfer.names import all_names, meant
+from regard.models.transfer.names import all_names, match_parameters
 
 _BLOCK = re.compile(r"(.*\bblocks)\.(\d+)\.")
 
@@ -22,7 +22,7 @@ def freeze(model: nn.Module, patterns: Sequence[str]) -> None:
     """No gradient, so no optimiser state and no weight decay either."""
     names = all_names(model)
     for pattern in patterns:
-        for parameter in meant(pattern, names, "training.freeze"):
+        for parameter in match_parameters(pattern, names, "training.freeze"):
             parameter.requires_grad_(False)
     if not any(parameter.requires_grad for parameter in names.values()):
         raise ConfigError("training.freeze: nothing is left that could learn; freeze less.")
@@ -39,7 +39,7 @@ def factors(
     names = all_names(model)
     for pattern, factor in rates.items():
         # A shared parameter has several names, and is meant once.
-        for parameter in set(meant(pattern, names, "training.rates")):
+        for parameter in set(match_parameters(pattern, names, "training.rates")):
             found[parameter] *= factor
     return dict(found)
 

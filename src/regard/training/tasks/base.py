@@ -11,7 +11,7 @@ from regard.data.records import Intake
 from regard.data.sampling.sampler import Position
 from regard.data.sources.base import Shape
 from regard.errors import ConfigError
-from regard.models.base import ModelSpec
+from regard.models.base import Capability, ModelSpec
 from regard.training.distributed.world import World
 from regard.training.learner import Batch
 
@@ -69,7 +69,7 @@ class TaskSpec(Kind, package="regard.training.tasks", default="translation"):
     renamed_kinds: ClassVar[Mapping[str, str]] = {"masked": "masked-lm", "span": "span-corruption"}
 
     shape: ClassVar[Shape]  # of the data it needs
-    does: ClassVar[str]  # what the model must be able to do
+    requires: ClassVar[Capability]  # of the model
     metrics: ClassVar[tuple[str, ...]]  # on dev data; the first decides what is best, unless said
 
     @property
@@ -79,7 +79,7 @@ class TaskSpec(Kind, package="regard.training.tasks", default="translation"):
 
     def intake(self, model: ModelSpec) -> Intake:
         """How much of a record the model is given."""
-        return Intake(joined=model.joined)
+        return Intake(single_sequence=model.single_sequence)
 
     def check(self, model: ModelSpec, shape: Shape, metric: str | None) -> None:
         """Refuse, before anything is read, what cannot go together."""
@@ -88,13 +88,14 @@ class TaskSpec(Kind, package="regard.training.tasks", default="translation"):
                 f"data: the task {self.kind()} needs sources of shape {self.shape}, and these are "
                 f"of shape {shape}"
             )
-        if self.does not in model.can:
-            others = " or ".join(able(self.does))
+        if self.requires not in model.capabilities:
+            others = " or ".join(kinds_supporting(self.requires))
             raise ValueError(
-                f"model: a {model.kind()} cannot be trained to {self.does}; use {others}"
+                f"model: the task {self.kind()} requires the capability {self.requires}, and a "
+                f"{model.kind()} does not have it; use {others}"
             )
         try:
-            model.meant_for(self.does)
+            model.for_capability(self.requires)
         except ConfigError as error:
             raise ValueError(str(error)) from None
         if metric is not None and metric not in self.metrics:
@@ -111,7 +112,7 @@ class TaskSpec(Kind, package="regard.training.tasks", default="translation"):
         raise NotImplementedError
 
 
-def able(does: str) -> list[str]:
-    """The kinds of model that can do this."""
+def kinds_supporting(capability: Capability) -> list[str]:
+    """Names of the model kinds that have a capability."""
     models = cast("list[type[ModelSpec]]", kind_specs(ModelSpec.package))
-    return [model.kind() for model in models if does in model.can]
+    return [model.kind() for model in models if capability in model.capabilities]

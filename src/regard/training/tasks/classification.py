@@ -22,7 +22,7 @@ from regard.errors import ConfigError, DataError
 from regard.evaluation.calibration import fit_temperature
 from regard.evaluation.classification import Report, Tally
 from regard.evaluation.pictures import pictures
-from regard.models.base import ModelSpec
+from regard.models.base import Capability, ModelSpec
 from regard.predictors.classifier import Labeller
 from regard.training.distributed.world import World
 from regard.training.loss import tell_labels
@@ -61,7 +61,7 @@ class Classification:
 
     def model(self) -> ModelSpec:
         """With as many classes as the training data have labels."""
-        meant = self.recipe.model.meant_for(self.recipe.task.does)
+        meant = self.recipe.model.for_capability(self.recipe.task.requires)
         return meant.model_copy(update={"classes": len(self.labels)})
 
     def batches(self, position: Position) -> Iterator[tuple[Told, Position]]:
@@ -123,7 +123,7 @@ class Classification:
     @property
     def _trees(self) -> dict[str, Any] | None:
         """Where trees come from, for a model that reads them: as train has it, but for the path."""
-        if not self.recipe.model.reads_trees:
+        if not self.recipe.model.needs_trees:
             return None
         source = plain(self.recipe.data.train[0])
         return {key: value for key, value in source.items() if key not in ("path", "weight")}
@@ -134,7 +134,7 @@ class Classification:
         return len(self.labels) if self.written.several else None
 
     def _batches(self, store: Store, budget: int, seed: int) -> AnyBatches:
-        make = parsed_batches if self.recipe.model.reads_trees else labelled_batches
+        make = parsed_batches if self.recipe.model.needs_trees else labelled_batches
         return make(store, self.prepared.tokenizer, budget, seed, self._classes)
 
     def _balance(self) -> Tensor:
@@ -235,7 +235,7 @@ class Spec(TaskSpec):
     """task: {kind: classification, balance: true}"""
 
     shape: ClassVar[Shape] = "labeled"
-    does: ClassVar[str] = "classify"
+    requires: ClassVar[Capability] = "sequence-classification"
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "micro_f1", "loss")
 
     balance: bool = Field(False, description="count rare labels for more, common ones for less")

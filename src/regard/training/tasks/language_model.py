@@ -19,7 +19,7 @@ from regard.data.store.prepare import Prepared
 from regard.data.store.store import Store
 from regard.errors import ConfigError
 from regard.evaluation.perplexity import Perplexity, Piece, perplexity
-from regard.models.base import ModelSpec
+from regard.models.base import Capability, ModelSpec
 from regard.models.language_model import LanguageModel
 from regard.models.transformer import TransformerSpec
 from regard.predictors.generator import Writer
@@ -43,7 +43,7 @@ class LanguageModelling:
         )
 
     def model(self) -> ModelSpec:
-        return self.recipe.model.meant_for(self.recipe.task.does)
+        return self.recipe.model.for_capability(self.recipe.task.requires)
 
     def batches(self, position: Position) -> Iterator[tuple[AnyText, Position]]:
         return self._training.since(position)
@@ -142,7 +142,7 @@ class Spec(TaskSpec):
     """task: {kind: language-model, documents: apart}"""
 
     shape: ClassVar[Shape] = "text"
-    does: ClassVar[str] = "continue text"
+    requires: ClassVar[Capability] = "causal-lm"
     metrics: ClassVar[tuple[str, ...]] = ("loss", "accuracy")
 
     documents: Literal["across", "apart"] = Field(

@@ -17,8 +17,8 @@ from regard.data.sources.base import Shape
 from regard.data.store.prepare import Prepared
 from regard.data.store.store import Store
 from regard.errors import ConfigError
-from regard.models.base import ModelSpec
-from regard.models.masked_lm import Masked
+from regard.models.base import Capability, ModelSpec
+from regard.models.masked_lm import MaskedLM
 from regard.predictors.mask_filler import Filler
 from regard.training.distributed.world import World
 from regard.training.loss import predict
@@ -46,13 +46,13 @@ class MaskedModelling:
         self._training = self._batches(prepared.train, spec.batch_tokens, spec.seed)
 
     def model(self) -> ModelSpec:
-        return self.recipe.model.meant_for(self.recipe.task.does)
+        return self.recipe.model.for_capability(self.recipe.task.requires)
 
     def batches(self, position: Position) -> Iterator[tuple[MaskedBatch, Position]]:
         return self._training.since(position)
 
     def loss(self, model: nn.Module, batch: MaskedBatch) -> Tensor:
-        filling, chosen = cast("Masked", model), batch.chosen
+        filling, chosen = cast("MaskedLM", model), batch.chosen
         states = filling.states(batch.ids, batch.token_mask, chosen)
         words = batch.wanted[chosen]
         everywhere = torch.ones_like(words, dtype=torch.bool)
@@ -63,7 +63,7 @@ class MaskedModelling:
 
     def predictor(self, model: nn.Module) -> Filler:
         length = self.recipe.model.max_length
-        return Filler(cast("Masked", model), self.prepared.tokenizer, length)
+        return Filler(cast("MaskedLM", model), self.prepared.tokenizer, length)
 
     def final_evaluation(self, model: nn.Module, report: Reporter) -> TaskResult:
         part, store = self.prepared.judged
@@ -100,7 +100,7 @@ class MaskedModelling:
     def _judge(
         self, model: nn.Module, data: Batches[Dated[Rows], MaskedBatch], device: torch.device
     ) -> dict[str, float]:
-        filling, guesses = cast("Masked", model), Guesses()
+        filling, guesses = cast("MaskedLM", model), Guesses()
         for batch in data.epoch():
             here = batch.to(device)
             states = filling.states(here.ids, here.token_mask, here.chosen)
@@ -112,7 +112,7 @@ class Spec(TaskSpec):
     """task: {kind: masked-lm, whole_words: true}"""
 
     shape: ClassVar[Shape] = "text"
-    does: ClassVar[str] = "fill"
+    requires: ClassVar[Capability] = "masked-lm"
     metrics: ClassVar[tuple[str, ...]] = MEASURES
 
     share: float = Field(0.15, gt=0, lt=1, description="of the pieces of a text, to be guessed")

@@ -18,7 +18,7 @@ from regard.data.sources.base import Shape
 from regard.data.store.prepare import Prepared
 from regard.data.store.store import Store
 from regard.errors import ConfigError
-from regard.models.base import ModelSpec
+from regard.models.base import Capability, ModelSpec
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.predictors.span_filler import SpanFiller
 from regard.training.distributed.world import World
@@ -52,7 +52,7 @@ class SpanCorruption:
         self._training = self._batches(prepared.train, spec.batch_tokens, spec.seed)
 
     def model(self) -> ModelSpec:
-        return self.recipe.model.meant_for(self.recipe.task.does)
+        return self.recipe.model.for_capability(self.recipe.task.requires)
 
     def batches(self, position: Position) -> Iterator[tuple[Batch, Position]]:
         return self._training.since(position)
@@ -117,7 +117,7 @@ class Spec(TaskSpec):
     """task: {kind: span-corruption, mean_span: 3}"""
 
     shape: ClassVar[Shape] = "text"
-    does: ClassVar[str] = "translate"
+    requires: ClassVar[Capability] = "seq2seq"
     metrics: ClassVar[tuple[str, ...]] = MEASURES
 
     share: float = Field(0.15, gt=0, le=0.5, description="of the pieces of a text, to be cut out")
@@ -131,7 +131,7 @@ class Spec(TaskSpec):
 
     def check(self, model: ModelSpec, shape: Shape, metric: str | None) -> None:
         super().check(model, shape, metric)
-        if model.joined:
+        if model.single_sequence:
             raise ValueError(
                 f"model: a {model.kind()} has source and target in one sequence, span-corruption "
                 f"cuts texts to the length of each: use an encoder-decoder"

@@ -25,7 +25,7 @@ from regard.data.store.prepare import Prepared
 from regard.data.store.store import Store
 from regard.errors import ConfigError
 from regard.evaluation.rouge import SummaryScore, score_summaries
-from regard.models.base import ModelSpec
+from regard.models.base import Capability, ModelSpec
 from regard.predictors.seq2seq import Model
 from regard.predictors.summarizer import Summarizer
 from regard.training.distributed.world import World
@@ -50,7 +50,7 @@ class Summarization:
         self._training = self._batches(prepared.train, spec.batch_tokens, spec.seed)
 
     def model(self) -> ModelSpec:
-        return self.recipe.model.meant_for(self.recipe.task.does)
+        return self.recipe.model.for_capability(self.recipe.task.requires)
 
     def batches(self, position: Position) -> Iterator[tuple[Batch, Position]]:
         return self._training.since(position)
@@ -152,7 +152,7 @@ class Spec(TaskSpec):
     """task: {kind: summarization, source: 500}"""
 
     shape: ClassVar[Shape] = "pair"
-    does: ClassVar[str] = "translate"
+    requires: ClassVar[Capability] = "seq2seq"
     metrics: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "rouge_l")
 
     source: int | None = Field(
@@ -160,13 +160,13 @@ class Spec(TaskSpec):
     )
 
     def intake(self, model: ModelSpec) -> Intake:
-        return Intake(first=self.source, joined=model.joined)
+        return Intake(first=self.source, single_sequence=model.single_sequence)
 
     def check(self, model: ModelSpec, shape: Shape, metric: str | None) -> None:
         super().check(model, shape, metric)
-        around = AROUND if model.joined else 2
+        around = AROUND if model.single_sequence else 2
         if self.source is not None and self.source + around > model.max_length:
-            also = " with its summary" if model.joined else ""
+            also = " with its summary" if model.single_sequence else ""
             raise ValueError(
                 f"task.source: {self.source:,} tokens of a text and {around} around them{also} are "
                 f"more than model.max_length, {model.max_length:,}; raise that, or lower this"

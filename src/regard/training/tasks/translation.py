@@ -14,7 +14,7 @@ from regard.data.sources.base import Shape
 from regard.data.store.prepare import Prepared
 from regard.data.store.store import Store
 from regard.evaluation.bleu import TranslationScore, score_translations
-from regard.models.base import ModelSpec
+from regard.models.base import Capability, ModelSpec
 from regard.predictors.seq2seq import Model
 from regard.predictors.translator import Translator
 from regard.training.distributed.world import World
@@ -34,7 +34,7 @@ class Translation:
         self._training = self._batches(prepared.train, spec.batch_tokens, spec.seed)
 
     def model(self) -> ModelSpec:
-        return self.recipe.model.meant_for(self.recipe.task.does)
+        return self.recipe.model.for_capability(self.recipe.task.requires)
 
     def batches(self, position: Position) -> Iterator[tuple[Batch, Position]]:
         return self._training.since(position)
@@ -142,7 +142,7 @@ class Spec(TaskSpec):
     """task: translation"""
 
     shape: ClassVar[Shape] = "pair"
-    does: ClassVar[str] = "translate"
+    requires: ClassVar[Capability] = "seq2seq"
     metrics: ClassVar[tuple[str, ...]] = ("bleu", "chrf", "loss")
 
     def bind(self, recipe: "Recipe", prepared: Prepared) -> Translation:
