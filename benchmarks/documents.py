@@ -90,7 +90,7 @@ def trained(recipe: str, run: Path, changes: Sequence[str]) -> dict[str, Any]:
     description = run / "model.json"
     if not description.exists():
         command = [sys.executable, "-m", "regard", "train", _recipe(recipe), *changes]
-        command += ["--run", str(run), "--fresh"]
+        command += ["--run", str(run), "--overwrite"]
         done = subprocess.run(command, cwd=ROOT, env=_one_thread(), capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"{recipe} failed:\n{done.stderr[-2000:]}")

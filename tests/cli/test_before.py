@@ -41,11 +41,11 @@ def test_a_text_is_gone_on_with_in_every_way(call, folder: Path, tmp_path: Path,
     run = tmp_path / "run"
     answer = call("train", folder / "text.yaml", f"model.kind={kind}", "--run", run)
     assert answer.code == 0, answer.err
-    begin = ("generate", run, "--prompt", "the cat", "--tokens", "12")
+    begin = ("generate", run, "--prompt", "the cat", "--max-tokens", "12")
     greedy = call(*begin)
     assert greedy.code == 0, greedy.err
     assert greedy.out.startswith("the cat")
-    for same in (("--lookup",), ("--draft", run)):
+    for same in (("--prompt-lookup",), ("--draft-model", run)):
         assert call(*begin, *same).out == greedy.out
     beam = call(*begin, "--beam", "3")
     drawn = [call(*begin, "--temperature", "1", "--seed", seed).out for seed in (1, 1, 2)]

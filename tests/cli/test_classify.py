@@ -164,7 +164,7 @@ def test_who_looks_into_classifiers_sees_pairs(pairs: Path, call) -> None:
     looked = call("look", pairs / "run", "the team\ta bank")
     assert looked.code == 0, looked.err
     assert "team" in looked.out
-    studied = call("heads", pairs / "run", pairs / "data.tsv", "--lines", 60)
+    studied = call("heads", pairs / "run", pairs / "data.tsv", "--max-lines", 60)
     assert studied.code == 0, studied.err
     checked = call("check", pairs / "recipe.yaml")
     assert checked.code == 0, checked.out + checked.err

@@ -65,8 +65,10 @@ def test_forced_forbidden_and_begun(demo, call) -> None:
     def said(*options: str) -> str:
         return call("translate", demo.folder, *options, stdin=b"The cat sleeps.\n").out
 
-    assert "rue" in said("--force", "rue", "--beam", "5")
-    assert "chat" not in said("--forbid", " chat", "--forbid", "chat", "--beam", "5")
+    assert "rue" in said("--require-phrase", "rue", "--beam", "5")
+    assert "chat" not in said(
+        "--suppress-phrase", " chat", "--suppress-phrase", "chat", "--beam", "5"
+    )
     assert said("--prefix", "La rue").startswith("La rue")
 
 
@@ -139,20 +141,23 @@ def test_memory_does_not_grow_with_the_file(demo, tmp_path: Path) -> None:
 
 
 def test_a_text_is_continued(writer: Path, call) -> None:
-    first = call("generate", writer, "--prompt", "The animal", "--tokens", "12")
+    first = call("generate", writer, "--prompt", "The animal", "--max-tokens", "12")
     assert first.code == 0
     assert first.out.startswith("The animal")
-    assert call("generate", writer, "--prompt", "The animal", "--tokens", "12").out == first.out
+    assert call("generate", writer, "--prompt", "The animal", "--max-tokens", "12").out == first.out
     drawn = ("generate", writer, "--prompt", "The", "--temperature", "1", "--seed")
     assert call(*drawn, "1").out == call(*drawn, "1").out != call(*drawn, "2").out
-    asked = ("--prompt", "The animal", "--tokens", "12")
-    assert call("generate", writer, *asked, "--draft", writer).out == first.out
-    assert call("generate", writer, *asked, "--lookup").out == first.out
+    asked = ("--prompt", "The animal", "--max-tokens", "12")
+    assert call("generate", writer, *asked, "--draft-model", writer).out == first.out
+    assert call("generate", writer, *asked, "--prompt-lookup").out == first.out
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [(("--top-p", "0.9"), "--temperature above 0"), (("--lookup", "--beam", "3"), "leave out")],
+    [
+        (("--top-p", "0.9"), "--temperature above 0"),
+        (("--prompt-lookup", "--beam", "3"), "leave out"),
+    ],
 )
 def test_options_that_would_do_nothing_are_refused(writer: Path, call, options, said: str) -> None:
     answer = call("generate", writer, "--prompt", "The", *options)
@@ -174,7 +179,7 @@ def test_texts_and_translations_are_scored(demo, writer: Path, call, tmp_path: P
     assert good[0] > bad[0]
     assert good[2] < 1.5 < bad[2]
     assert call("score", demo.folder, tmp_path / "en.txt").code == 1
-    words = call("score", writer, tmp_path / "en.txt", "--words").out.splitlines()
+    words = call("score", writer, tmp_path / "en.txt", "--per-token").out.splitlines()
     assert len(words) == 2
     assert len(words[0].split("\t")) == 4
 
@@ -190,5 +195,5 @@ def test_a_model_is_exported(demo, call, tmp_path: Path, library: str) -> None:
 def test_a_model_comes_back(writer: Path, call, tmp_path: Path) -> None:
     assert call("export", writer, "--to", "huggingface", "-o", tmp_path / "theirs").code == 0
     assert call("import", tmp_path / "theirs", "--run", tmp_path / "back").code == 0
-    asked = ("--prompt", "The animal", "--tokens", "12")
+    asked = ("--prompt", "The animal", "--max-tokens", "12")
     assert call("generate", tmp_path / "back", *asked).out == call("generate", writer, *asked).out

@@ -125,7 +125,7 @@ def test_a_translator_on_pairs(translator: Path, call, tmp_path: Path) -> None:
     two = call("evaluate", translator, tmp_path / "en.txt", tmp_path / "fr.txt")
     assert two.out == answer.out
     told = json.loads(
-        call("evaluate", translator, tmp_path / "pairs.tsv", "--json", "--lowercased").out
+        call("evaluate", translator, tmp_path / "pairs.tsv", "--json", "--lowercase").out
     )
     found = score_translations(said, references, lowercased=True)
     assert told == pytest.approx({**asdict(found), "beam": 1})
@@ -142,12 +142,12 @@ def test_a_prompt_past_the_context(writer: Path, call) -> None:  # noqa: F811
     refused = call("generate", writer, "--prompt", prompt)
     assert refused.code == 1
     assert refused.out == ""
-    assert "--window" in refused.err
-    answer = call("generate", writer, "--prompt", prompt, "--tokens", "20", "--window")
+    assert "--sliding-window" in refused.err
+    answer = call("generate", writer, "--prompt", prompt, "--max-tokens", "20", "--sliding-window")
     assert answer.code == 0
     assert answer.out.startswith(prompt)
     assert "the last 200 of the prompt's" in answer.err
     assert "slides" in answer.err
-    quiet = call("generate", writer, "--prompt", "The", "--tokens", "20", "--window")
+    quiet = call("generate", writer, "--prompt", "The", "--max-tokens", "20", "--sliding-window")
     assert quiet.err == ""
-    assert call("generate", writer, "--tokens", "300", "--window").code == 0
+    assert call("generate", writer, "--max-tokens", "300", "--sliding-window").code == 0

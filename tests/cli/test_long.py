@@ -52,10 +52,10 @@ def test_a_text_is_gone_on_with_in_every_way(
     answer = call("train", folder / "text.yaml", attention, "--run", run)
     assert answer.code == 0, answer.err
     # Longer than what is kept of the words as they are, so that some are summed up.
-    begin = ("generate", run, "--prompt", "the cat", "--tokens", "100")
+    begin = ("generate", run, "--prompt", "the cat", "--max-tokens", "100")
     greedy = call(*begin)
     assert greedy.code == 0, greedy.err
-    for same in (("--lookup",), ("--draft", run)):
+    for same in (("--prompt-lookup",), ("--draft-model", run)):
         assert call(*begin, *same).out == greedy.out
     beam = call(*begin, "--beam", "3")
     assert beam.code == 0, beam.err

@@ -180,7 +180,7 @@ def test_the_command_line(trained: Path, call: Any, tmp_path: Path) -> None:
     lines = call("summarize", trained, tmp_path / "texts.txt")
     assert (lines.code, lines.err, lines.out.count("\n")) == (0, "", 4)
     assert lines.out.splitlines()[::3] == ["red green", "new old"]
-    whole = call("summarize", trained, "--whole", tmp_path / "one.txt", tmp_path / "texts.txt")
+    whole = call("summarize", trained, "--whole-file", tmp_path / "one.txt", tmp_path / "texts.txt")
     assert whole.out.splitlines() == ["fast slow", "red green"]
     typed = call("summarize", trained, "--beam", 3, "--scores", stdin=b"fast slow round\n")
     assert typed.out.startswith("1\t-0.")

@@ -51,9 +51,9 @@ def test_a_model_that_is_there_is_not_lost(call, recipe: Path, tmp_path: Path) -
     before = (run / "model.safetensors").read_bytes()
     answer = call("train", recipe, "--run", run)
     assert answer.code == 1
-    assert "a trained model is there; --fresh replaces it" in answer.err
+    assert "a trained model is there; --overwrite replaces it" in answer.err
     assert (run / "model.safetensors").read_bytes() == before
-    assert call("train", recipe, "training.seed=2", "--run", run, "--fresh").code == 0
+    assert call("train", recipe, "training.seed=2", "--run", run, "--overwrite").code == 0
     assert (run / "model.safetensors").read_bytes() != before
 
 

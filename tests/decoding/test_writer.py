@@ -119,7 +119,7 @@ def test_of_a_prompt_too_long_the_last_is_kept_and_that_is_said(tokenizer) -> No
     assert f"the last 24 of the prompt's {len(whole) + 1:,} tokens are kept" in said
     assert "slides, and each new one is found from the last 18 at least" in said
     assert writer.forgotten("A dog", 3) == ""
-    with pytest.raises(DataError, match=r"--window; in Python, window=True"):
+    with pytest.raises(DataError, match=r"--sliding-window; in Python, window=True"):
         writer.generate(LONG, 5)
     with pytest.raises(DataError, match=r"or let the beginning be forgotten"):
         writer.generate("A dog", 50)

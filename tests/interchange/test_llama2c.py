@@ -56,7 +56,7 @@ def test_the_published_story_is_told(
     if not engine:
         monkeypatch.setattr(select, "library", lambda: None)
     assert regard.load(stories).decodable.is_fast == (engine and select.library() is not None)
-    monkeypatch.setattr(sys, "argv", ["regard", "generate", str(stories), "--tokens", "256"])
+    monkeypatch.setattr(sys, "argv", ["regard", "generate", str(stories), "--max-tokens", "256"])
     with pytest.raises(SystemExit) as left:
         main()
     assert not left.value.code

@@ -153,7 +153,7 @@ def test_an_unfinished_run_is_not_begun_anew_by_mistake(tiny: MakeRecipe, tmp_pa
     recipe, run = tiny("training.steps=3"), tmp_path / "run"
     cut_off(recipe, run)
     before = sorted(run.rglob("*"))
-    with pytest.raises(OutputError, match=f"unfinished run.*`regard resume {run}`.*--fresh"):
+    with pytest.raises(OutputError, match=f"unfinished run.*`regard resume {run}`.*--overwrite"):
         train(recipe, run)
     assert sorted(run.rglob("*")) == before
     train(recipe, run, fresh=True)
@@ -229,7 +229,9 @@ def test_with_other_data_it_does_not_go_on(tiny: MakeRecipe, tmp_path: Path) -> 
     run = tmp_path / "run"
     cut_off(tiny(f"data.train={source}", "data.dev=null"), run)
     pairs.write_text(pairs.read_text().replace("chat 7", "chien 7"))
-    with pytest.raises(RunError, match=f"{run}: its data .* have changed since it began.*--fresh"):
+    with pytest.raises(
+        RunError, match=f"{run}: its data .* have changed since it began.*--overwrite"
+    ):
         resume(run)
     pairs.write_text(pairs.read_text().replace("chien 7", "chat 7"))
     resume(run, ["training.steps=2"])

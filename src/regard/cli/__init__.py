@@ -1,4 +1,4 @@
-"""The command line: one short file a command. Nothing heavy is imported until a command runs."""
+"""Command line: one file a command. Nothing heavy is imported until a command runs."""
 
 import os
 import sys
@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from regard import __version__
+from regard.cli._shared.renamed import refuse_renamed
 from regard.cli.check import check
 from regard.cli.classify import classify
 from regard.cli.demo import demo
@@ -59,8 +60,8 @@ for command in (
 app.command("import")(import_)
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"regard {__version__}")
         raise typer.Exit
 
@@ -68,29 +69,33 @@ def _show_version(asked: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which.")
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     pass
 
 
 def main() -> None:
-    """Exit 0 on success, 1 on a user's error in one clear sentence, 2 on wrong usage."""
+    """Run a command; exit with 0 on success, 1 on a user's error, 2 on wrong usage."""
     try:
+        refuse_renamed(sys.argv[1:])
         app()
     except Interrupted as error:
         print(f"regard: {error}", file=sys.stderr)
-        _leave(130)  # as a shell does for a command that Ctrl-C ended
+        _exit(130)  # the exit code of a shell for a command ended by Ctrl-C
     except RegardError as error:
         print(f"regard: {error}", file=sys.stderr)
-        _leave(1)
+        _exit(1)
     except SystemExit as done:
-        _leave(done.code)
+        _exit(done.code)
 
 
-def _leave(code: str | int | None) -> None:
-    """One of torchrun's processes goes at once: threads of torch that are still up when the rest is
-    taken down can abort a process that has done all its work."""
+def _exit(code: str | int | None) -> None:
+    """Exit; a process of torchrun skips the interpreter's shutdown.
+
+    Threads of torch that still run during the shutdown can abort a process that has succeeded.
+    """
     if "TORCHELASTIC_RUN_ID" in os.environ and not isinstance(code, str):
         sys.stdout.flush()
         sys.stderr.flush()

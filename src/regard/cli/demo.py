@@ -30,10 +30,12 @@ BLEU_BAR, PRONOUN_BAR = 90.0, 0.95
 
 
 def demo(
-    run: Annotated[Path, typer.Option(help="The run folder.")] = Path("runs/demo"),
-    fresh: Annotated[bool, typer.Option("--fresh", help="Train again.")] = False,
+    run: Annotated[Path, typer.Option(help="Run folder to write.")] = Path("runs/demo"),
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Train again and replace the run.")
+    ] = False,
 ) -> None:
-    """Train a French ↔ English translator on the bundled corpus, score it and look inside."""
+    """Train a French ↔ English translator on the bundled corpus, score it, draw its attention."""
     from regard import run_folder
     from regard.cli._shared.console import reporter, score_table
     from regard.data.sources import grammar
@@ -45,11 +47,11 @@ def demo(
 
     report = reporter()
     recipe = make_recipe(RECIPE, (), "the demo's recipe")
-    if run_folder.exists(run) and not fresh:
-        report.say(f"A trained model is there: {run}. Using it (--fresh trains again).")
+    if run_folder.exists(run) and not overwrite:
+        report.say(f"A trained model is there: {run}. Using it (--overwrite trains again).")
         translator = load_translator(run)
     else:
-        translator = train(recipe, run, report, fresh)
+        translator = train(recipe, run, report, overwrite)
     corpus = cast("grammar.Spec", recipe.data.train[0]).corpus()
     scores = run_folder.read(run).details["scores"]
     pronouns = _resolve_pronouns(translator, corpus, report)
@@ -91,5 +93,5 @@ def _check(scores: dict[str, Any], pronouns: float) -> None:
     if worst < BLEU_BAR or pronouns < PRONOUN_BAR:
         raise TrainingError(
             f"training did not work: BLEU {worst:.1f} (at least {BLEU_BAR:.0f} expected), pronouns "
-            f"{pronouns:.1%} (at least {PRONOUN_BAR:.0%} expected); try `regard demo --fresh`."
+            f"{pronouns:.1%} (at least {PRONOUN_BAR:.0%} expected); try `regard demo --overwrite`."
         )

@@ -37,7 +37,7 @@ class Asked:
     documents: Ends | None
     to: str | None
     beam: int | None
-    lowercased: bool | None
+    lowercase: bool | None
     source: Sequence[str] | None
 
     def only(self, whose: str, *options: str) -> None:
@@ -79,8 +79,8 @@ def evaluate(
     beam: Annotated[
         int | None, typer.Option(min=1, help="Of the translator or summarizer; 1.")
     ] = None,
-    lowercased: Annotated[
-        bool | None, typer.Option("--lowercased", help="BLEU and chrF without case.")
+    lowercase: Annotated[
+        bool | None, typer.Option("--lowercase", help="Compute BLEU and chrF on lowercased text.")
     ] = None,
     source: Annotated[
         list[str] | None,
@@ -94,7 +94,7 @@ def evaluate(
     from regard.loading import load
 
     loaded = load(run)
-    asked = Asked(data, context, stride, documents, to, beam, lowercased, source)
+    asked = Asked(data, context, stride, documents, to, beam, lowercase, source)
     judges = _judges()
     if type(loaded) not in judges:
         raise RunError(f"{run}: there is no measure yet for a {type(loaded).__name__.lower()}.")
@@ -163,13 +163,13 @@ def _foretelling(writer: "Writer", asked: Asked, report: "Reporter") -> Verdict:
 def _translating(translator: "Translator", asked: Asked, report: "Reporter") -> Verdict:
     from regard.evaluation.bleu import score_translations
 
-    asked.only("a translator", "to", "beam", "lowercased")
+    asked.only("a translator", "to", "beam", "lowercase")
     pairs = _pairs(asked.data)
     sources, references = zip(*pairs, strict=True)
     beam = asked.beam or 1
     with report.bar("Translating", len(pairs), "pairs") as advance:
         outputs = translator.translate(sources, asked.to, advance, beam=beam)
-    found = score_translations(outputs, references, bool(asked.lowercased))
+    found = score_translations(outputs, references, bool(asked.lowercase))
     figures = [
         ("BLEU", f"{found.bleu:.2f}  ({found.signature})"),
         ("chrF", f"{found.chrf:.2f}  ({found.chrf_signature})"),

@@ -6,66 +6,86 @@ from typing import Annotated
 
 import typer
 
-from regard.cli._shared.options import NoRepeat
+from regard.cli._shared.options import NoRepeatNgram
 
 
 def generate(
-    run: Annotated[Path, typer.Argument(help="A run folder with a language model.")],
-    prompt: Annotated[str, typer.Option(help="What the text begins with.")] = "",
-    tokens: Annotated[int, typer.Option(min=1, help="At most so many more.")] = 100,
+    run: Annotated[Path, typer.Argument(help="Run folder of a language model.")],
+    prompt: Annotated[str, typer.Option(help="Text to continue.")] = "",
+    max_tokens: Annotated[int, typer.Option(min=1, help="Maximum number of new tokens.")] = 100,
     temperature: Annotated[
-        float, typer.Option(min=0, help="0: always the likeliest word; 1: as the model says.")
+        float, typer.Option(min=0, help="Sampling temperature; 0 is greedy decoding.")
     ] = 0.0,
-    top_k: Annotated[int, typer.Option(min=0, help="Draw from the k likeliest; 0: from all.")] = 0,
-    top_p: Annotated[float, typer.Option(help="Draw from the likeliest that make up p.")] = 1.0,
-    min_p: Annotated[float, typer.Option(help="Leave out what is p times less likely.")] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, help="Of the draw.")] = 0,
-    beam: Annotated[int, typer.Option(min=1, help="Search instead of drawing.")] = 1,
-    repetition_penalty: Annotated[float, typer.Option(help="1: none.")] = 1.0,
-    no_repeat: NoRepeat = 0,
-    draft: Annotated[
-        Path | None, typer.Option(help="A smaller model that guesses: the same text, sooner.")
+    top_k: Annotated[
+        int, typer.Option(min=0, help="Sample from the k most likely tokens; 0: all.")
+    ] = 0,
+    top_p: Annotated[
+        float,
+        typer.Option(
+            help="Sample from the smallest set of tokens with total probability p (nucleus)."
+        ),
+    ] = 1.0,
+    min_p: Annotated[
+        float, typer.Option(help="Drop tokens less likely than p times the most likely one.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of sampling.")] = 0,
+    beam: Annotated[
+        int, typer.Option(min=1, help="Beam width; 1 is greedy decoding or sampling.")
+    ] = 1,
+    repetition_penalty: Annotated[
+        float, typer.Option(help="Divide the scores of generated tokens by this; 1: off.")
+    ] = 1.0,
+    no_repeat_ngram: NoRepeatNgram = 0,
+    draft_model: Annotated[
+        Path | None,
+        typer.Option(help="Run folder of a smaller model for speculative decoding."),
     ] = None,
-    lookup: Annotated[
+    prompt_lookup: Annotated[
         bool,
-        typer.Option("--lookup", help="Guess by what the text repeats: the same, sooner."),
+        typer.Option(
+            "--prompt-lookup", help="Speculative decoding with tokens repeated from the text."
+        ),
     ] = False,
-    window: Annotated[
+    sliding_window: Annotated[
         bool,
-        typer.Option("--window", help="Forget the beginning of what the model has no room for."),
+        typer.Option(
+            "--sliding-window", help="Drop the oldest tokens beyond the model's context length."
+        ),
     ] = False,
 ) -> None:
-    """Continue a prompt; words appear as they are found."""
+    """Continue a prompt; tokens are printed as they are generated."""
     from regard.decoding.config import Search
     from regard.decoding.sampling import Sampling
     from regard.errors import ConfigError
     from regard.loading import load_writer
 
-    searching = beam > 1 or repetition_penalty != 1 or no_repeat > 0
+    searching = beam > 1 or repetition_penalty != 1 or no_repeat_ngram > 0
     if temperature == 0 and (top_k or top_p < 1 or min_p):
-        raise ConfigError("--top-k, --top-p and --min-p draw words: give a --temperature above 0.")
-    if searching and (draft is not None or lookup):
         raise ConfigError(
-            "--draft and --lookup guess for a plain continuation: leave out --beam, "
-            "--repetition-penalty and --no-repeat."
+            "--top-k, --top-p and --min-p need sampling: give a --temperature above 0."
+        )
+    if searching and (draft_model is not None or prompt_lookup):
+        raise ConfigError(
+            "--draft-model and --prompt-lookup need greedy decoding or sampling: leave out --beam, "
+            "--repetition-penalty and --no-repeat-ngram."
         )
     writer = load_writer(run)
-    if window and (sentence := writer.forgotten(prompt, tokens)):
+    if sliding_window and (sentence := writer.forgotten(prompt, max_tokens)):
         typer.echo(f"regard: {sentence}.", err=True)
     sampling = Sampling(temperature, top_k, top_p, min_p, seed) if temperature > 0 else None
-    if draft is not None or lookup:
-        guesser = None if draft is None else load_writer(draft)
-        words = writer.speculate(prompt, tokens, guesser, sampling, window=window)
+    if draft_model is not None or prompt_lookup:
+        guesser = None if draft_model is None else load_writer(draft_model)
+        words = writer.speculate(prompt, max_tokens, guesser, sampling, window=sliding_window)
     elif searching:
         search = Search(
             beam=beam,
             sampling=sampling,
             repetition_penalty=repetition_penalty,
-            no_repeat=no_repeat,
+            no_repeat=no_repeat_ngram,
         )
-        words = iter([writer.generate(prompt, tokens, search, window)])
+        words = iter([writer.generate(prompt, max_tokens, search, sliding_window)])
     else:
-        words = writer.stream(prompt, tokens, sampling, window)
+        words = writer.stream(prompt, max_tokens, sampling, sliding_window)
     first = next(words, "")  # what is refused is refused before anything is written
     sys.stdout.write(prompt + first)
     for word in words:

@@ -19,7 +19,7 @@ def heads(
         Path | None, typer.Option(help="The translations, where DATA has the sources alone.")
     ] = None,
     to: Annotated[str | None, typer.Option(help="The language of the translations.")] = None,
-    lines: Annotated[int, typer.Option(min=1, help="At most so many lines of DATA.")] = 1000,
+    max_lines: Annotated[int, typer.Option(min=1, help="Maximum lines of DATA to read.")] = 1000,
     bleu: Annotated[
         bool, typer.Option("--bleu", help="Translate at each step of the removal, too.")
     ] = False,
@@ -55,7 +55,7 @@ def heads(
     loaded = load(run)
     if not heads_of(loaded.model):
         raise ConfigError(f"{run}: this model has no heads: heads are what a Transformer looks by.")
-    examples = read_examples(loaded, data, target, to, lines)
+    examples = read_examples(loaded, data, target, to, max_lines)
     if prune is None and not remove:
         return _study(loaded, examples, run, bleu, tolerance, output or run / "heads")
     if bleu or tolerance is not None:

@@ -22,8 +22,8 @@ def lab(
     report: Annotated[
         Path | None, typer.Option(help="A folder for pages, plots and evidence.")
     ] = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Test again what the report has already.")
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Test again the claims that the report has.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")] = False,
 ) -> None:
@@ -38,7 +38,7 @@ def lab(
     if name == "all" and changes:
         raise ConfigError("settings are a claim's own: change them with `regard lab NAME`.")
     asked = [name] if name != "all" else [each.kind() for each in all_claims()]
-    findings = [_found(claim_named(each, changes, quick), report, fresh) for each in asked]
+    findings = [_found(claim_named(each, changes, quick), report, overwrite) for each in asked]
     _tell(findings, as_json)
     if report is not None and not as_json:
         typer.echo(f"The report is {report / 'README.md'}.")
@@ -67,14 +67,14 @@ def _list(as_json: bool) -> None:
     typer.echo("`regard lab NAME` tests one; `regard lab all --report DIR` tests all.")
 
 
-def _found(claim: "Claim", folder: Path | None, fresh: bool) -> "Finding":
+def _found(claim: "Claim", folder: Path | None, overwrite: bool) -> "Finding":
     """Tested now, unless the report has it with the same settings."""
     from regard import run_folder
     from regard.cli._shared.console import reporter
     from regard.lab import report, run
 
     path = None if folder is None else folder / f"{claim.kind()}.json"
-    if path is not None and path.exists() and not fresh:
+    if path is not None and path.exists() and not overwrite:
         kept = report.read(path)
         if kept.claim == claim:
             return kept

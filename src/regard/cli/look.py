@@ -25,14 +25,17 @@ def look(
     sentence: Annotated[
         int | None, typer.Option(min=1, help="Of a .conllu file, which one; the first.")
     ] = None,
-    beside: Annotated[
-        Path | None, typer.Option(help="Another run folder, to be shown side by side.")
+    compare: Annotated[
+        Path | None, typer.Option(help="Another run folder to show side by side.")
     ] = None,
     live: Annotated[
         bool, typer.Option("--live", help="A page on this machine where you type the text.")
     ] = False,
-    film: Annotated[
-        bool, typer.Option("--film", help="How attention formed, where the recipe had `look`.")
+    history: Annotated[
+        bool,
+        typer.Option(
+            "--history", help="Show attention over training, recorded by `attention_history`."
+        ),
     ] = False,
     output: Annotated[
         Path | None,
@@ -55,16 +58,18 @@ def look(
     """Write a page that shows which word looked at which, and a compact view here."""
     from regard.errors import ConfigError
 
-    asked = [name for name, given in (("--live", live), ("--film", film), ("TEXT", texts)) if given]
+    asked = [
+        name for name, given in (("--live", live), ("--history", history), ("TEXT", texts)) if given
+    ]
     if len(asked) != 1:
         raise ConfigError(
-            "give a text to look into (in quotes), or --live to type it in a browser, or --film; "
+            "give a text (in quotes), or --live to type it in a browser, or --history; "
             f"given: {' and '.join(asked) or 'none of them'}."
         )
-    if len(texts or []) + (beside is not None) > 2:
-        raise ConfigError("two can be shown side by side: give two texts, or one and --beside.")
-    folders = [run, beside] if beside else [run]
-    if film:
+    if len(texts or []) + (compare is not None) > 2:
+        raise ConfigError("two can be shown side by side: give two texts, or one and --compare.")
+    folders = [run, compare] if compare else [run]
+    if history:
         _show_film(run, output)
     elif live:
         _serve(folders, host, port)

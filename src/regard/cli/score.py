@@ -13,7 +13,9 @@ def score(
         Path | None, typer.Argument(help="Their translations or summaries, one a line.")
     ] = None,
     to: Annotated[str | None, typer.Option(help="The language of the translations.")] = None,
-    words: Annotated[bool, typer.Option("--words", help="The log p of each word too.")] = False,
+    per_token: Annotated[
+        bool, typer.Option("--per-token", help="Append the log probability of each token.")
+    ] = False,
 ) -> None:
     """For each line: log p, log p by word, perplexity."""
     from regard.data.sources.lines import read_lines
@@ -40,5 +42,5 @@ def score(
         raise DataError(f"{run}: holds a model that says nothing, so nothing can be scored.")
     for each in scores:
         fields = [f"{each.total:.4f}", f"{each.mean:.4f}", f"{each.perplexity:.4f}"]
-        fields += [" ".join(f"{word:.4f}" for word in each.words)] if words else []
+        fields += [" ".join(f"{word:.4f}" for word in each.words)] if per_token else []
         typer.echo("\t".join(fields))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli._shared.lines import peeked, to_file, to_standard_output
-from regard.cli._shared.options import Beam, Int8, NoRepeat, Output
+from regard.cli._shared.options import Beam, Int8, NoRepeatNgram, Output
 
 if TYPE_CHECKING:
     from regard.data.tokenizers.tokenizer import Tokenizer
@@ -18,38 +18,45 @@ STANDARD_INPUT = Path("-")
 
 
 def summarize(
-    run: Annotated[Path, typer.Argument(help="A run folder with a summarizer.")],
+    run: Annotated[Path, typer.Argument(help="Run folder of a summarizer.")],
     files: Annotated[
-        list[Path] | None, typer.Argument(help="Texts, one a line; - is standard input.")
+        list[Path] | None, typer.Argument(help="Text files, one text a line; - is standard input.")
     ] = None,
-    whole: Annotated[
-        bool, typer.Option("--whole", help="Each file is one text, its lines joined.")
+    whole_file: Annotated[
+        bool, typer.Option("--whole-file", help="Read each file as one text, its lines joined.")
     ] = False,
     beam: Beam = 1,
-    n_best: Annotated[int, typer.Option(min=1, help="So many summaries of each text.")] = 1,
+    n_best: Annotated[int, typer.Option(min=1, help="Number of summaries of each text.")] = 1,
     scores: Annotated[
-        bool, typer.Option("--scores", help="The number of the text and a score before each.")
+        bool,
+        typer.Option("--scores", help="Print the text number and the score before each summary."),
     ] = False,
     length_penalty: Annotated[
-        float, typer.Option(min=0, help="More favours longer summaries.")
+        float,
+        typer.Option(
+            min=0,
+            help="Length normalization exponent of beam search; more favors longer texts.",
+        ),
     ] = 1.0,
-    no_repeat: NoRepeat = 0,
-    forbid: Annotated[
-        list[str] | None, typer.Option(help="A phrase that no summary may have in it.")
+    no_repeat_ngram: NoRepeatNgram = 0,
+    suppress_phrase: Annotated[
+        list[str] | None,
+        typer.Option(help="Phrase that no summary may contain; may be repeated."),
     ] = None,
-    prefix: Annotated[str, typer.Option(help="What every summary begins with.")] = "",
-    tokens: Annotated[
+    prefix: Annotated[str, typer.Option(help="Text that every summary starts with.")] = "",
+    max_tokens: Annotated[
         int | None,
-        typer.Option(min=1, help="At most so many in a summary; as the longest in training."),
+        typer.Option(
+            min=1, help="Maximum tokens of a summary (default: those of the longest in training)."
+        ),
     ] = None,
     int8: Int8 = False,
     output: Output = None,
 ) -> None:
-    """Summarize: a summary for each text, in the same order.
+    """Summarize texts: one summary for each text, in the same order.
 
-    A text is read whole, and one that is too long for the model is refused; a model that was
-    trained on the beginnings of texts (task.source) reads those, and says of which. With --output,
-    what was stopped goes on where it was.
+    A text that is too long for the model is refused; a model trained on the first tokens of texts
+    (task.source) reads those and reports it. With --output, an interrupted run resumes.
     """
     from regard.decoding.config import Search
     from regard.errors import DataError
@@ -60,13 +67,13 @@ def summarize(
         beam=max(beam, n_best),
         n_best=n_best,
         length_penalty=length_penalty,
-        no_repeat=no_repeat,
+        no_repeat=no_repeat_ngram,
         scored=scores,
-        forbid=[summarizer.tokenizer.encode(phrase) for phrase in forbid or []],
+        forbid=[summarizer.tokenizer.encode(phrase) for phrase in suppress_phrase or []],
     )
-    job = _Job(summarizer, search, prefix, tokens, scores, whole)
+    job = _Job(summarizer, search, prefix, max_tokens, scores, whole_file)
     given = files or [STANDARD_INPUT]
-    seen, texts = peeked(_texts(given, whole))
+    seen, texts = peeked(_texts(given, whole_file))
     if not seen:
         where = " ".join(map(str, files)) if files else "standard input"
         raise DataError(f"{where}: there is no text to summarize.")

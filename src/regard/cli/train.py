@@ -14,7 +14,9 @@ def train(
     run: Annotated[
         Path | None, typer.Option(help="The run folder; runs/NAME-OF-RECIPE unless given.")
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Replace a model that is there.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an existing model.")
+    ] = False,
 ) -> None:
     """Train what a recipe says and write a run folder."""
     from regard.api import train as train_recipe
@@ -24,5 +26,5 @@ def train(
     read = read_recipe(recipe, overrides or ())
     folder = run or Path("runs") / recipe.stem
     report = reporter()
-    train_recipe(read, folder, report, fresh)
+    train_recipe(read, folder, report, overwrite)
     show_scores(folder, report)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli._shared.lines import peeked, to_file, to_standard_output, told
-from regard.cli._shared.options import Beam, Int8, NoRepeat, Output
+from regard.cli._shared.options import Beam, Int8, NoRepeatNgram, Output
 
 if TYPE_CHECKING:
     from regard.data.tokenizers.tokenizer import Tokenizer
@@ -17,52 +17,69 @@ if TYPE_CHECKING:
 
 
 def translate(
-    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    run: Annotated[Path, typer.Argument(help="Run folder of a translator.")],
     file: Annotated[
-        Path, typer.Argument(help="Text, one sentence a line; - is standard input.")
+        Path, typer.Argument(help="Text file, one sentence a line; - is standard input.")
     ] = Path("-"),
     to: Annotated[
-        str | None, typer.Option(help="The language to produce; the other one unless given.")
+        str | None, typer.Option(help="Target language (default: the other one).")
     ] = None,
     beam: Beam = 1,
-    n_best: Annotated[int, typer.Option(min=1, help="So many translations of each line.")] = 1,
+    n_best: Annotated[int, typer.Option(min=1, help="Number of translations of each line.")] = 1,
     scores: Annotated[
-        bool, typer.Option("--scores", help="The number of the line and a score before each.")
+        bool,
+        typer.Option(
+            "--scores", help="Print the line number and the score before each translation."
+        ),
     ] = False,
     length_penalty: Annotated[
-        float, typer.Option(min=0, help="More favours longer translations.")
+        float,
+        typer.Option(
+            min=0,
+            help="Length normalization exponent of beam search; more favors longer texts.",
+        ),
     ] = 1.0,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="End a beam early, as most engines do.")
+    early_stopping: Annotated[
+        bool,
+        typer.Option(
+            "--early-stopping", help="End beam search after as many hypotheses as the beam is wide."
+        ),
     ] = False,
-    groups: Annotated[
-        int, typer.Option(min=1, help="Beams in groups that avoid each other's words.")
+    beam_groups: Annotated[
+        int, typer.Option(min=1, help="Number of groups of diverse beam search; 1: off.")
     ] = 1,
-    no_repeat: NoRepeat = 0,
-    force: Annotated[
-        list[str] | None, typer.Option(help="A phrase that every translation must have in it.")
+    no_repeat_ngram: NoRepeatNgram = 0,
+    require_phrase: Annotated[
+        list[str] | None,
+        typer.Option(help="Phrase that every translation must contain; may be repeated."),
     ] = None,
-    forbid: Annotated[
-        list[str] | None, typer.Option(help="A phrase that no translation may have in it.")
+    suppress_phrase: Annotated[
+        list[str] | None,
+        typer.Option(help="Phrase that no translation may contain; may be repeated."),
     ] = None,
-    prefix: Annotated[str, typer.Option(help="What every translation begins with.")] = "",
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Keep numbers, links, {variables} and <markup>.")
+    prefix: Annotated[str, typer.Option(help="Text that every translation starts with.")] = "",
+    keep_placeholders: Annotated[
+        bool,
+        typer.Option(
+            "--keep-placeholders", help="Copy numbers, links, {variables} and <markup> unchanged."
+        ),
     ] = False,
-    tokens: Annotated[
+    max_tokens: Annotated[
         int | None,
-        typer.Option(min=1, help="At most so many in a translation; twice the source's and 10."),
+        typer.Option(
+            min=1, help="Maximum tokens of a translation (default: twice the source's, plus 10)."
+        ),
     ] = None,
     align: Annotated[
-        bool, typer.Option("--align", help="After a tab, each word's source word: 0-0 1-2 …")
+        bool, typer.Option("--align", help="Append the word alignment after a tab: 0-0 1-2 …")
     ] = False,
     int8: Int8 = False,
     output: Output = None,
 ) -> None:
-    """Translate: as many lines out as in, in the same order.
+    """Translate text: as many lines out as in, in the same order.
 
-    With --output, a translation that was stopped goes on where it was. Of a gettext catalogue
-    (FILE.po) the texts without a translation get one, with all their variables.
+    With --output, an interrupted translation resumes. In a gettext catalog (FILE.po) the messages
+    without a translation are translated, with all their placeholders.
     """
     from regard.data.sources.lines import stream_text
     from regard.decoding.config import Search
@@ -74,13 +91,18 @@ def translate(
         beam=max(beam, n_best),
         n_best=n_best,
         length_penalty=length_penalty,
-        quick=quick,
-        groups=groups,
-        no_repeat=no_repeat,
+        quick=early_stopping,
+        groups=beam_groups,
+        no_repeat=no_repeat_ngram,
         scored=scores,
-        forbid=[translator.tokenizer.encode(phrase) for phrase in forbid or []],
+        forbid=[translator.tokenizer.encode(phrase) for phrase in suppress_phrase or []],
     )
-    wishes = {"force": force or [], "prefix": prefix, "keep": keep, "tokens": tokens}
+    wishes = {
+        "force": require_phrase or [],
+        "prefix": prefix,
+        "keep": keep_placeholders,
+        "tokens": max_tokens,
+    }
     job = _Job(translator, to, search, wishes, scores, align)
     if file.suffix == ".po":
         return _to_catalogue(job, file, output)

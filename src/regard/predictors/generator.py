@@ -179,8 +179,8 @@ class Writer:
         if not window:
             raise DataError(
                 f"the text has {len(ids):,} tokens and this model takes at most "
-                f"{self.max_length:,}: shorten it, or let its beginning be forgotten (--window; in "
-                f"Python, window=True)."
+                f"{self.max_length:,}: shorten it, or let its beginning be forgotten "
+                f"(--sliding-window; in Python, window=True)."
             )
         return [*self.begin, *ids[len(ids) - self.max_length + len(self.begin) :]]
 
@@ -222,7 +222,7 @@ class Writer:
             raise DataError(
                 f"the prompt has {given:,} tokens, {tokens:,} more are asked for, and this "
                 f"model takes {self.max_length:,} in all: shorten the prompt, ask for less, or let "
-                f"the beginning be forgotten (--window; in Python, window=True)."
+                f"the beginning be forgotten (--sliding-window; in Python, window=True)."
             )
 
     def _after(self, prompt: str) -> Callable[[Sequence[int]], str]:

@@ -92,7 +92,7 @@ def recipe_of(folder: Path, changes: Sequence[str]) -> Recipe:
         if re.match(r"(init|adapter)\b", change):
             raise ConfigError(
                 f"{change}: what a run began with cannot be changed while it goes on; begin anew "
-                f"with `regard train … --fresh`."
+                f"with `regard train … --overwrite`."
             )
     return read_recipe(folder / RECIPE, changes)
 
@@ -101,11 +101,11 @@ def _refuse_to_overwrite(folder: Path, fresh: bool, init: InitSpec | None) -> No
     if init is not None and init.run.resolve() == folder.resolve():
         raise OutputError(f"{folder}: is what this run begins with; choose another folder.")
     if run_folder.exists(folder) and not fresh:
-        raise OutputError(f"{folder}: a trained model is there; --fresh replaces it.")
+        raise OutputError(f"{folder}: a trained model is there; --overwrite replaces it.")
     if checkpoint.newest_first(folder) and not fresh:
         raise OutputError(
             f"{folder}: an unfinished run is there; `regard resume {folder}` goes on with it, "
-            f"--fresh begins anew."
+            f"--overwrite begins anew."
         )
     run_folder.check_writable(folder)
 
@@ -207,7 +207,7 @@ def _restored(
     if _begun(folder)["prepared"] != prepared.folder.name:
         raise RunError(
             f"{folder}: its data or their preparation have changed since it began, so it cannot go "
-            f"on exactly; bring them back, or begin anew with `regard train … --fresh`."
+            f"on exactly; bring them back, or begin anew with `regard train … --overwrite`."
         )
     standing = checkpoint.restore(learner, folder, report.say) or Standing()
     report.say(f"Going on from step {standing.step:,}.")

@@ -108,7 +108,7 @@ def test_a_smaller_run(make, command, tmp_path: Path) -> None:
     assert answer.code == 0, answer.err
     assert re.search(r"before +24 +[\d,]+ +[\d.]+ +[\d.]+", answer.out)
     assert re.search(r"after +12 +[\d,]+ +[\d.]+ +[\d.]+", answer.out)
-    assert command(tmp_path / "small", home.data, "--lines", "2").code == 0
+    assert command(tmp_path / "small", home.data, "--max-lines", "2").code == 0
     named = command(home.run, home.data, "--remove", "cross.1.2", "--remove", "cross.1.3")
     assert named.code == 0, named.err
     assert "Gone: cross.1.2, cross.1.3." in named.out

@@ -1,15 +1,17 @@
-"""Options that several commands have, each said once."""
+"""Options that several commands share, each declared once."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-Beam = Annotated[
-    int, typer.Option(min=1, help="How many beginnings to follow at a time; 5 is usual.")
+Beam = Annotated[int, typer.Option(min=1, help="Beam width; 1 is greedy decoding.")]
+NoRepeatNgram = Annotated[
+    int, typer.Option(min=0, help="Generate no n-gram of this many tokens twice; 0: off.")
 ]
-NoRepeat = Annotated[int, typer.Option(min=0, help="No n words in a row twice; 0: off.")]
-Int8 = Annotated[bool, typer.Option("--int8", help="Whole-number weights: smaller and faster.")]
+Int8 = Annotated[
+    bool, typer.Option("--int8", help="Decode with 8-bit weights: smaller, faster, less exact.")
+]
 Output = Annotated[
-    Path | None, typer.Option("--output", "-o", help="A file instead of standard output.")
+    Path | None, typer.Option("--output", "-o", help="Output file (default: standard output).")
 ]
