@@ -147,7 +147,7 @@ def describe(result: dict[str, Any]) -> str:
 
 The recipes `sst2.yaml` and `shakespeare-char.yaml`, with the model as the only change
 ([how](../how-to/baselines.md)): one run each of {result["minutes"]:g} min on one thread, two at a
-time. All have the optimiser and the rates that were chosen for the Transformer. Accuracy is on
+time. All have the optimizer and the rates that were chosen for the Transformer. Accuracy is on
 the 1,821 sentences of the test data, with its 95 % interval, at the weights that are best on
 dev; the loss is in nats on the last tenth of the text, at the weights that are best there.
 

@@ -36,7 +36,7 @@ LOOK = 100  # steps from one point of a curve to the next
 # Ways to train with Regard: the share of the steps, and what is not as in the recipe.
 VARIANTS: dict[str, tuple[float, tuple[str, ...]]] = {
     "Regard": (1, ()),
-    "Regard, planned short": (0.25, ("training.optimiser.learning_rate=0.012",)),
+    "Regard, planned short": (0.25, ("training.optimizer.learning_rate=0.012",)),
 }
 
 
@@ -126,7 +126,7 @@ def _variant(name: str, data: Path, options: argparse.Namespace, look: int = 0) 
     share, changes = VARIANTS[name]
     steps = int(share * options.steps)
     plan = [f"training.steps={steps}", f"training.evaluation.every={look or steps}"]
-    last = "training.evaluation.keep=last"
+    last = "training.evaluation.select=last"
     return _ours(RECIPE, data, options.threads, *plan, last, *changes)
 
 

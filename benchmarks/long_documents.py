@@ -147,7 +147,7 @@ def described(found: dict[str, dict[str, float]], counts: dict[str, int], steps:
 From the bodies of Wikipedia's longest articles ({counts["train"]} of WikiText-2 with more than
 {WORDS:,} words, of which the first {READ:,} tokens at most are read) to their leads: a decoder
 only, D 256, 5 layers, {steps} updates of one article each on one thread. Memory is the most that
-the process ever had, preparing, optimiser and scoring included.
+the process ever had, preparing, optimizer and scoring included.
 
 {table(["", "parameters", "memory", "loss, first → last three"], rows)}
 """

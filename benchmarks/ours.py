@@ -1,6 +1,6 @@
 """Regard as one of the engines of the training benchmark, under the peers' protocol.
 
-Throughput takes the peers' optimiser (Adam), so that the work is the same. Training takes Regard's
+Throughput takes the peers' optimizer (Adam), so that the work is the same. Training takes Regard's
 own defaults: the recipe, with the time as its budget.
 """
 
@@ -29,8 +29,8 @@ def throughput(options: argparse.Namespace) -> dict[str, Any]:
     from regard.training.recipe import read_recipe
 
     keep_freed_memory()
-    optimiser = "training.optimiser={kind: adamw, learning_rate: 0.0003}"
-    recipe = read_recipe(RECIPE, [optimiser, *options.overrides])
+    optimizer = "training.optimizer={kind: adamw, learning_rate: 0.0003}"
+    recipe = read_recipe(RECIPE, [optimizer, *options.overrides])
     prepared = prepare(recipe.data, recipe.tokenizer, recipe.model.max_length)
     task = recipe.task.bind(recipe, prepared)
     learner = Learner(

@@ -160,8 +160,8 @@ def _recipe(bench: Bench, labels: int, steps: int, seed: int, rate: float) -> di
             "steps": steps,
             "batch_tokens": 2048,
             "seed": seed,
-            "dropout_from": 0,
-            "optimiser": {"learning_rate": rate},
+            "dropout_start_epoch": 0,
+            "optimizer": {"learning_rate": rate},
             "evaluation": {"every": max(1, steps // 5)},
         },
     }

@@ -57,13 +57,13 @@ def test_a_wrong_override_is_one_clear_sentence(assignment: str, complaint: str)
 def test_a_kind_without_settings_can_be_a_word_and_then_given_settings() -> None:
     recipe = make_recipe(
         {**GOOD, "model": {"kind": "encoder-decoder", "position": "rotary"}},
-        ["model.position.base=500", "training.optimiser.learning_rate=1e-3"],
+        ["model.position.base=500", "training.optimizer.learning_rate=1e-3"],
         "recipe",
     )
     assert recipe.model.position.kind() == "rotary"
     assert recipe.model.position.base == 500
-    assert recipe.training.optimiser.kind() == "muon"
-    assert recipe.training.optimiser.learning_rate == 1e-3
+    assert recipe.training.optimizer.kind() == "muon"
+    assert recipe.training.optimizer.learning_rate == 1e-3
 
 
 def test_a_recipe_written_out_reads_back_the_same(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ def train(
 ) -> Any:
     """Train a recipe and write the run folder; return what `regard.load` would."""
     folder = Path(folder)
-    recorder = history.recorder(recipe.look, folder)
+    recorder = history.recorder(recipe.attention_history, folder)
     product = trainer.train(recipe, folder, report, fresh, recorder)
-    history.write_page(recipe.look, folder)
+    history.write_page(recipe.attention_history, folder)
     return product
 
 
@@ -25,6 +25,8 @@ def resume(folder: Path | str, changes: Sequence[str] = (), report: Reporter = s
     """Resume a run from its last whole checkpoint; `changes` are overrides of the recipe."""
     folder = Path(folder)
     recipe = trainer.recipe_of(folder, changes)
-    product = trainer.resume(folder, changes, report, history.recorder(recipe.look, folder))
-    history.write_page(recipe.look, folder)
+    product = trainer.resume(
+        folder, changes, report, history.recorder(recipe.attention_history, folder)
+    )
+    history.write_page(recipe.attention_history, folder)
     return product

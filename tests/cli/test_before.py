@@ -91,7 +91,7 @@ def test_all_that_applies_is_proven(call, folder: Path, kind: str, recipe: str) 
         folder / f"{recipe}.yaml",
         f"model.kind={kind}",
         *(["task.documents=apart"] if recipe == "text" else []),
-        "training.optimiser.learning_rate=0.01",
+        "training.optimizer.learning_rate=0.01",
     )
     assert answer.code == 0, answer.out + answer.err
 

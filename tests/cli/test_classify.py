@@ -46,7 +46,7 @@ def trained(folder: Path, lines: Sequence[str], source: dict[str, Any], **task: 
         "training": {
             "steps": 60,
             "batch_tokens": 500,
-            "optimiser": {"learning_rate": 0.02},
+            "optimizer": {"learning_rate": 0.02},
             "evaluation": {"every": 30, "metric": "macro_f1"},
         },
     }

@@ -91,7 +91,7 @@ def test_texts_are_judged(call, folder: Path, tmp_path: Path, attention: str) ->
 )
 def test_all_that_applies_is_proven(call, folder: Path, recipe: str, attention: str) -> None:
     answer = call(
-        "check", folder / f"{recipe}.yaml", attention, "training.optimiser.learning_rate=0.01"
+        "check", folder / f"{recipe}.yaml", attention, "training.optimizer.learning_rate=0.01"
     )
     assert answer.code == 0, answer.out + answer.err
 

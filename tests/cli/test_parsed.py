@@ -40,7 +40,7 @@ def test_plain_lines_are_read_by_the_parser_it_was_trained_with(tmp_path: Path, 
             "max_length": 24,
             "position": {"kind": "syntax", "linear": "none"},
         },
-        "training": {"steps": 40, "batch_tokens": 300, "optimiser": {"learning_rate": 0.01}},
+        "training": {"steps": 40, "batch_tokens": 300, "optimizer": {"learning_rate": 0.01}},
     }
     train(make_recipe(recipe, (), "recipe"), tmp_path / "run")
     asked = ["The wolf sees the fox.", "Sees the fox the wolf?"]

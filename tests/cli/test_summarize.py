@@ -54,7 +54,7 @@ def recipe_in(folder: Path, *changes: str, model: dict[str, Any] | None = None) 
             "steps": 160,
             "batch_tokens": 512,
             "label_smoothing": 0.0,
-            "optimiser": {"learning_rate": 0.01},
+            "optimizer": {"learning_rate": 0.01},
             "evaluation": {"every": 80},
         },
     }

@@ -63,7 +63,7 @@ def content(folder: Path, position: Any) -> dict[str, Any]:
         "training": {
             "steps": 120,
             "batch_tokens": 500,
-            "optimiser": {"learning_rate": 0.01},
+            "optimizer": {"learning_rate": 0.01},
             "evaluation": {"every": 60},
         },
     }

@@ -27,7 +27,7 @@ RECIPE = {
         "checkpoint_every": 4,
         "evaluation": {"every": 6, "metric": "loss"},
     },
-    "look": {"every": 2, "text": TEXT},
+    "attention_history": {"every": 2, "text": TEXT},
 }
 
 
@@ -51,5 +51,5 @@ def test_a_film_is_kept_played_and_gone_on_with(tmp_path: Path, monkeypatch) -> 
 
 
 def test_without_a_film_the_way_to_one_is_said(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"look: \{every: 200"):
+    with pytest.raises(DataError, match=r"attention_history: \{every: 200"):
         film(tmp_path)

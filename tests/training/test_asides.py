@@ -35,7 +35,7 @@ def copying(model: nn.Module, batch: Batch) -> Tensor:
 
 def learner(training: dict[str, Any] | None = None, **experts: Any) -> Learner:
     """In double precision, so that rounding is out of the way."""
-    given = {"steps": 100, "precision": "float32", "clip": 1e9, **(training or {})}
+    given = {"steps": 100, "precision": "float32", "max_grad_norm": 1e9, **(training or {})}
     spec = validate(TrainingSpec, given, "recipe")
     torch.manual_seed(spec.seed)
     mixture = {"kind": "moe", "experts": 4, "jitter": 0.0, **experts}
@@ -79,14 +79,14 @@ def test_words_are_counted_and_padding_is_not() -> None:
 
 
 @pytest.mark.usefixtures("four_threads")
-@pytest.mark.parametrize("optimiser", ["adamw", "muon"])
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_lanes_and_accumulation_change_nothing_without_a_wish(
-    monkeypatch: pytest.MonkeyPatch, optimiser: str
+    monkeypatch: pytest.MonkeyPatch, optimizer: str
 ) -> None:
     learners = []
     for enough, pieces in ((10**9, [batch()]), (1, [batch()]), (10**9, halves(batch()))):
         monkeypatch.setattr("regard.training.thread_parallel.ENOUGH", enough)
-        each = learner({"optimiser": optimiser}, balance=0.0)
+        each = learner({"optimizer": optimizer}, balance=0.0)
         told = [each.update(pieces, step, 0.0) for step in (1, 2, 3)]
         learners.append((each, [update.counts for update in told]))
     first, counts = learners[0]

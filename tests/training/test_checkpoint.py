@@ -36,7 +36,7 @@ STANDING = Standing(
 @pytest.fixture(params=["adamw", "muon"])
 def learner(request: pytest.FixtureRequest, make_learner: MakeLearner, toy: Any) -> Learner:
     """One that has learned for three steps."""
-    made = make_learner(optimiser=request.param, average=0.9)
+    made = make_learner(optimizer=request.param, ema_decay=0.9)
     for step in (1, 2, 3):
         made.update([toy().batch(step)], step, 0.0)
     return made
@@ -47,9 +47,9 @@ def everything(learner: Learner) -> dict[str, Tensor]:
     found = {f"weight {name}": value for name, value in learner.model.named_parameters()}
     if learner.average is not None:
         found |= {f"average {n}": value for n, value in enumerate(learner.average.values)}
-    for n, optimiser in enumerate(learner.optimisers):
-        for index, state in optimiser.state_dict()["state"].items():
-            found |= {f"optimiser {n} {index} {key}": value for key, value in state.items()}
+    for n, optimizer in enumerate(learner.optimizers):
+        for index, state in optimizer.state_dict()["state"].items():
+            found |= {f"optimizer {n} {index} {key}": value for key, value in state.items()}
     return {name: value.detach().clone() for name, value in found.items()}
 
 
@@ -59,8 +59,8 @@ def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
 
 def like(learner: Learner, make_learner: MakeLearner, **settings: Any) -> Learner:
     """Another one by the same recipe, with other weights."""
-    kind = learner.spec.optimiser.kind()
-    return make_learner(**{"optimiser": kind, "average": 0.9, "seed": 7, **settings})
+    kind = learner.spec.optimizer.kind()
+    return make_learner(**{"optimizer": kind, "ema_decay": 0.9, "seed": 7, **settings})
 
 
 def test_all_comes_back_bit_by_bit(
@@ -237,7 +237,7 @@ def test_a_damaged_one_is_written_again(make_learner: MakeLearner, tmp_path: Pat
 def test_the_weights_to_judge_by_are_the_averaged_ones(
     make_learner: MakeLearner, toy: Any, tmp_path: Path
 ) -> None:
-    averaged, plain = make_learner(average=0.9), make_learner()
+    averaged, plain = make_learner(ema_decay=0.9), make_learner()
     for number, learner in enumerate((averaged, plain)):
         learner.update([toy().batch(1)], 1, 0.0)
         save(learner, STANDING, tmp_path / str(number), keep=2)
@@ -254,14 +254,14 @@ def test_rates_are_those_of_the_recipe_now(
     make_learner: MakeLearner, toy: Any, tmp_path: Path
 ) -> None:
     """Who goes on with a lower rate means it."""
-    learner = make_learner(optimiser={"kind": "adamw", "learning_rate": 0.1})
+    learner = make_learner(optimizer={"kind": "adamw", "learning_rate": 0.1})
     learner.update([toy().batch(1)], 1, 0.0)
     save(learner, STANDING, tmp_path, keep=2)
-    slower = make_learner(optimiser={"kind": "adamw", "learning_rate": 0.01})
+    slower = make_learner(optimizer={"kind": "adamw", "learning_rate": 0.01})
     restore(slower, tmp_path, pytest.fail)
     slower.update([toy().batch(2)], 1000, 0.0)
     assert all(
-        group["lr"] == pytest.approx(0.01) for o in slower.optimisers for group in o.param_groups
+        group["lr"] == pytest.approx(0.01) for o in slower.optimizers for group in o.param_groups
     )
 
 
@@ -271,17 +271,17 @@ def test_an_average_asked_for_later_begins_with_the_weights(
     learner = make_learner()
     learner.update([toy().batch(1)], 1, 0.0)
     save(learner, STANDING, tmp_path, keep=2)
-    averaging = make_learner(average=0.9)
+    averaging = make_learner(ema_decay=0.9)
     restore(averaging, tmp_path, pytest.fail)
     assert averaging.average is not None
     for value, weight in zip(averaging.average.values, learner.model.parameters(), strict=True):
         assert torch.equal(value, weight)
 
 
-def test_another_optimiser_is_refused(make_learner: MakeLearner, tmp_path: Path) -> None:
-    save(make_learner(optimiser="muon"), STANDING, tmp_path, keep=2)
-    with pytest.raises(RunError, match=r"step-000003.*optimiser"):
-        restore(make_learner(optimiser="adamw"), tmp_path, pytest.fail)
+def test_another_optimizer_is_refused(make_learner: MakeLearner, tmp_path: Path) -> None:
+    save(make_learner(optimizer="muon"), STANDING, tmp_path, keep=2)
+    with pytest.raises(RunError, match=r"step-000003.*optimizer"):
+        restore(make_learner(optimizer="adamw"), tmp_path, pytest.fail)
 
 
 @pytest.mark.parametrize("wide", [3, 1])

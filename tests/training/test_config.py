@@ -72,10 +72,11 @@ def test_progress_is_a_share_of_steps_or_of_time() -> None:
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ({"optimizer": "adamw"}, "did you mean 'optimiser'"),
+        ({"optimzer": "adamw"}, "did you mean 'optimizer'"),
+        ({"optimiser": "adamw"}, "the key 'optimiser' was renamed to 'optimizer'"),
         ({"schedule": "linaer"}, "did you mean 'linear'"),
         ({"evaluation": {"every": 0}}, "evaluation.every"),
-        ({"average": 1.0}, "average"),
+        ({"ema_decay": 1.0}, "ema_decay"),
     ],
 )
 def test_errors_name_the_key(content: dict[str, Any], complaint: str) -> None:

@@ -83,7 +83,7 @@ def filling(tmp_path_factory: pytest.TempPathFactory) -> Make:
 LEARNING = (
     "training.steps=200",
     "training.batch_tokens=400",
-    "training.optimiser={kind: adamw, learning_rate: 0.01}",
+    "training.optimizer={kind: adamw, learning_rate: 0.01}",
     "training.evaluation.every=200",
 )
 
@@ -133,7 +133,7 @@ class Impatient:
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [
-        ("masked-lm", ["training.accumulate=2", "task.whole_words=true"]),
+        ("masked-lm", ["training.grad_accumulation=2", "task.whole_words=true"]),
         ("masked-lm", ["training.batch_tokens=3200"]),
         ("span-corruption", ["training.batch_tokens=1600", "task.whole_words=true"]),
     ],
@@ -215,7 +215,7 @@ def test_a_sound_recipe_passes_every_proof_that_applies(
     filling: Make, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(setup, "EXAMPLES", 16)
-    rate = "training.optimiser={kind: adamw, learning_rate: 0.01}"
+    rate = "training.optimizer={kind: adamw, learning_rate: 0.01}"
     case = make_case(filling(kind, rate), silent)
     found = dict(zip((proof.__name__ for proof in PROOFS), prove(case, silent), strict=True))
     assert [name for name, proof in found.items() if proof.failed] == []

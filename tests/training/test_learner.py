@@ -70,11 +70,11 @@ def test_lanes_change_nothing_but_the_rounding(monkeypatch: pytest.MonkeyPatch) 
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("optimiser", ["adamw", "muon"])
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 @pytest.mark.parametrize("cuts", [[16, 32, 48], [1, 5, 60]])
-def test_one_batch_of_64_is_four_that_make_up_as_many(optimiser: str, cuts: list[int]) -> None:
+def test_one_batch_of_64_is_four_that_make_up_as_many(optimizer: str, cuts: list[int]) -> None:
     drawn = examples(64)
-    whole, parted = (translator(0.0, optimiser=optimiser) for _ in range(2))
+    whole, parted = (translator(0.0, optimizer=optimizer) for _ in range(2))
     pieces = [
         collate(drawn[a:b], PAD) for a, b in zip([0, *cuts], [*cuts, len(drawn)], strict=True)
     ]
@@ -91,22 +91,22 @@ def test_one_batch_of_64_is_four_that_make_up_as_many(optimiser: str, cuts: list
             assert torch.allclose(one, other, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("optimiser", ["adamw", "muon"])
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_a_loss_that_is_not_finite_moves_nothing(
-    make_learner: MakeLearner, toy: Any, optimiser: str
+    make_learner: MakeLearner, toy: Any, optimizer: str
 ) -> None:
     task = toy(poisoned=[2])
-    learner = make_learner(task, optimiser=optimiser, average=0.9)
-    spared = make_learner(task, optimiser=optimiser, average=0.9)
+    learner = make_learner(task, optimizer=optimizer, ema_decay=0.9)
+    spared = make_learner(task, optimizer=optimizer, ema_decay=0.9)
     for each in (learner, spared):
         assert each.update([task.batch(1)], 1, 0.0).applied
     before = weights(learner)
-    states = copy.deepcopy([each.state_dict() for each in learner.optimisers])
+    states = copy.deepcopy([each.state_dict() for each in learner.optimizers])
     update = learner.update([task.batch(2)], 2, 0.0)
     assert not update.applied
     assert update.loss != update.loss
     assert equal(weights(learner), before)
-    assert str(states) == str([each.state_dict() for each in learner.optimisers])
+    assert str(states) == str([each.state_dict() for each in learner.optimizers])
     for each in (learner, spared):
         each.update([task.batch(3)], 3, 0.0)
     assert equal(weights(learner), weights(spared))
@@ -142,14 +142,14 @@ def gradient_norm(learner: Learner) -> float:
     return float(torch.cat([gradient.flatten() for gradient in gradients]).norm())
 
 
-@pytest.mark.parametrize("clip", [1e-3, 1e3])
+@pytest.mark.parametrize("max_grad_norm", [1e-3, 1e3])
 def test_a_gradient_is_clipped_to_its_largest_norm(
-    make_learner: MakeLearner, toy: Any, clip: float
+    make_learner: MakeLearner, toy: Any, max_grad_norm: float
 ) -> None:
-    learner = make_learner(clip=clip)
+    learner = make_learner(max_grad_norm=max_grad_norm)
     update = learner.update([toy().batch(1)], 1, 0.0)
     assert 1e-3 < update.norm < 1e3
-    assert gradient_norm(learner) == pytest.approx(min(clip, update.norm), rel=1e-3)
+    assert gradient_norm(learner) == pytest.approx(min(max_grad_norm, update.norm), rel=1e-3)
 
 
 def trained(learner: Learner, batches: list[Any], disturb: bool = False) -> list[Tensor]:
@@ -171,7 +171,7 @@ def test_the_seed_and_the_step_decide_all_chance() -> None:
 
 def test_dropout_differs_from_step_to_step() -> None:
     """The same batch and the same weights twice: only the step has changed."""
-    learner, batch = translator(0.5, optimiser={"learning_rate": 1e-12}), collate(examples(8), PAD)
+    learner, batch = translator(0.5, optimizer={"learning_rate": 1e-12}), collate(examples(8), PAD)
     first, second = (learner.update([batch], step, 0.0).loss for step in (1, 2))
     assert abs(first - second) > 1e-3
 
@@ -189,22 +189,22 @@ def test_to_count_the_work_changes_nothing() -> None:
 
 def test_the_schedule_moves_every_rate(make_learner: MakeLearner, toy: Any) -> None:
     learner = make_learner(
-        schedule={"kind": "linear", "warmup": 3}, optimiser={"learning_rate": 0.1}
+        schedule={"kind": "linear", "warmup": 3}, optimizer={"learning_rate": 0.1}
     )
     for step, factor in ((1, 0.25), (2, 0.5), (4, 0.6)):
         learner.update([toy().batch(step)], step, 0.4)
-        for optimiser in learner.optimisers:
-            for group in optimiser.param_groups:
+        for optimizer in learner.optimizers:
+            for group in optimizer.param_groups:
                 assert group["lr"] == pytest.approx(0.1 * factor)
 
 
 def test_the_rate_is_that_of_the_training_planned(make_learner: MakeLearner, toy: Any) -> None:
     def rates(**spec: Any) -> float:
         learner = make_learner(
-            schedule={"kind": "constant", "warmup": 0}, optimiser={"kind": "muon"}, **spec
+            schedule={"kind": "constant", "warmup": 0}, optimizer={"kind": "muon"}, **spec
         )
         learner.update([toy().batch(1)], 51, 0.125)
-        (rate,) = {group["lr"] for each in learner.optimisers for group in each.param_groups}
+        (rate,) = {group["lr"] for each in learner.optimizers for group in each.param_groups}
         return rate
 
     usual = rates(steps=1000)
@@ -219,7 +219,7 @@ def test_a_plan_needs_no_clock_that_has_moved() -> None:
 
 
 def test_dropout_waits_for_the_second_pass(make_learner: MakeLearner, toy: Any) -> None:
-    learner = make_learner(dropout_from=1)
+    learner = make_learner(dropout_start_epoch=1)
     for epoch in (0, 1, 0):
         learner.update([toy().batch(1)], 1, 0.0, epoch=epoch)
         resting = {m.resting for m in learner.model.modules() if isinstance(m, Dropout)}
@@ -229,7 +229,7 @@ def test_dropout_waits_for_the_second_pass(make_learner: MakeLearner, toy: Any) 
 def test_a_model_is_judged_averaged_and_without_dropout(
     make_learner: MakeLearner, toy: Any
 ) -> None:
-    learner = make_learner(average=0.5)
+    learner = make_learner(ema_decay=0.5)
     learner.update([toy().batch(1)], 1, 0.0)
     assert learner.average is not None
     before, average = weights(learner), [value.clone() for value in learner.average.values]

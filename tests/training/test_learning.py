@@ -22,7 +22,7 @@ from regard.training.events import Step
 from regard.training.learner import Learner
 from regard.training.loop import fit
 from regard.training.loss import predict
-from regard.training.optim.optimizers.base import OptimiserSpec
+from regard.training.optim.optimizers.base import OptimizerSpec
 from regard.training.optim.optimizers.muon import Muon, orthogonal
 from regard.training.reporting.progress import Reporter
 from regard.training.signals import Interruption
@@ -91,7 +91,7 @@ def learned(task: Puzzle, folder: Path, **settings: Any) -> tuple[Learner, list[
 
 
 @pytest.mark.parametrize(
-    ("rule", "optimiser"),
+    ("rule", "optimizer"),
     [
         (lambda ids: ids, "adamw"),
         (lambda ids: ids[::-1], "muon"),
@@ -99,13 +99,13 @@ def learned(task: Puzzle, folder: Path, **settings: Any) -> tuple[Learner, list[
     ],
     ids=["copy", "reverse", "sort"],
 )
-def test_a_task_is_learned_in_seconds(rule: Rule, optimiser: str, tmp_path: Path) -> None:
+def test_a_task_is_learned_in_seconds(rule: Rule, optimizer: str, tmp_path: Path) -> None:
     task = Puzzle(rule, rows=64)
     learner, losses = learned(
         task,
         tmp_path,
         steps=250,
-        optimiser={"kind": optimiser, "learning_rate": 0.005},
+        optimizer={"kind": optimizer, "learning_rate": 0.005},
         schedule={"kind": "linear", "warmup": 20},
     )
     assert losses[-1] < losses[0] / 10
@@ -183,12 +183,12 @@ def test_muon_moves_along_an_orthogonal_matrix(
 
 def test_muon_is_its_equation() -> None:
     weight = nn.Parameter(torch.randn(6, 10, dtype=torch.float64))
-    optimiser = Muon([weight], lr=0.1, momentum=0.9, weight_decay=0.5)
+    optimizer = Muon([weight], lr=0.1, momentum=0.9, weight_decay=0.5)
     expected, momentum = weight.detach().clone(), torch.zeros_like(weight)
     for _ in range(3):
         gradient = torch.randn_like(weight)
         weight.grad = gradient.clone()
-        optimiser.step()
+        optimizer.step()
         momentum = 0.9 * momentum + gradient
         update = orthogonal((gradient + 0.9 * momentum)[None])[0]
         expected = (1 - 0.1 * 0.5) * expected - 0.1 * 0.2 * 10**0.5 * update
@@ -199,18 +199,18 @@ def test_muon_is_its_equation() -> None:
 def test_every_parameter_moves(kind: str, tmp_path: Path) -> None:
     torch.manual_seed(1)
     before = dict(model().named_parameters())
-    learner, _ = learned(Puzzle(sorted, 16), tmp_path, steps=3, optimiser=kind)
+    learner, _ = learned(Puzzle(sorted, 16), tmp_path, steps=3, optimizer=kind)
     for name, parameter in learner.model.named_parameters():
         if not name.endswith("w_k.bias"):  # softmax cancels it
             assert not torch.equal(parameter, before[name]), name
 
 
 @pytest.mark.parametrize("kind", ["muon", "adamw"])
-def test_optimisers_share_their_settings(kind: str) -> None:
+def test_optimizers_share_their_settings(kind: str) -> None:
     settings = {"kind": kind, "learning_rate": 0.25, "weight_decay": 0.125}
     translator = model()
-    optimisers = validate(OptimiserSpec, settings, "recipe").build(translator)
-    groups = [group for optimiser in optimisers for group in optimiser.param_groups]
+    optimizers = validate(OptimizerSpec, settings, "recipe").build(translator)
+    groups = [group for optimizer in optimizers for group in optimizer.param_groups]
     assert all(group["lr"] == 0.25 for group in groups)
     decay = {each: group["weight_decay"] for group in groups for each in group["params"]}
     assert decay.keys() == set(translator.parameters())
@@ -220,17 +220,17 @@ def test_optimisers_share_their_settings(kind: str) -> None:
 
 
 def test_a_rate_is_planned_for_the_length_of_training() -> None:
-    muon = validate(OptimiserSpec, {"kind": "muon"}, "recipe")
+    muon = validate(OptimizerSpec, {"kind": "muon"}, "recipe")
     assert muon.rate(4000) == pytest.approx(muon.rate() / 2)
     assert muon.rate(250) == pytest.approx(2 * muon.rate())
     assert muon.rate(1) == muon.rate(100)
-    given = validate(OptimiserSpec, {"kind": "muon", "learning_rate": 0.01}, "recipe")
+    given = validate(OptimizerSpec, {"kind": "muon", "learning_rate": 0.01}, "recipe")
     assert given.rate(4000) == given.rate(10) == 0.01
-    assert validate(OptimiserSpec, {"kind": "adamw"}, "recipe").rate(4000) == 2e-3
+    assert validate(OptimizerSpec, {"kind": "adamw"}, "recipe").rate(4000) == 2e-3
 
 
 @pytest.mark.parametrize("kind", ["muon", "adamw"])
 @pytest.mark.parametrize("betas", [[0.9, 1.0], [-0.1, 0.9], [0.9]])
 def test_memories_that_cannot_be_are_refused(kind: str, betas: list[float]) -> None:
     with pytest.raises(ConfigError, match="recipe: betas"):
-        validate(OptimiserSpec, {"kind": kind, "betas": betas}, "recipe")
+        validate(OptimizerSpec, {"kind": kind, "betas": betas}, "recipe")

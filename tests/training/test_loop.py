@@ -69,7 +69,7 @@ def test_it_makes_its_steps_looks_and_checkpoints(
 
 def test_several_batches_make_a_step(make_learner: MakeLearner, toy: Any, tmp_path: Path) -> None:
     standing = Standing()
-    run(make_learner(steps=3, accumulate=4), toy(), tmp_path, standing)
+    run(make_learner(steps=3, grad_accumulation=4), toy(), tmp_path, standing)
     assert (standing.position.batch, standing.tokens) == (12, 12 * 16)
 
 
@@ -173,8 +173,8 @@ def weights(learner: Learner) -> list[torch.Tensor]:
 
 
 SETTINGS: list[dict[str, Any]] = [
-    {"optimiser": "muon", "average": 0.9, "accumulate": 2},
-    {"optimiser": "adamw", "schedule": "cosine"},
+    {"optimizer": "muon", "ema_decay": 0.9, "grad_accumulation": 2},
+    {"optimizer": "adamw", "schedule": "cosine"},
 ]
 
 

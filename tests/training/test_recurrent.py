@@ -28,7 +28,7 @@ LABELS = {"good": ["lovely", "superb", "witty", "warm"], "bad": ["awful", "cold"
 TRAINING = {
     "steps": 60,
     "batch_tokens": 400,
-    "optimiser": {"learning_rate": 0.01},
+    "optimizer": {"learning_rate": 0.01},
     "evaluation": {"every": 60},
 }
 
@@ -122,11 +122,11 @@ def test_its_parts_are_frozen_and_paced_by_name(tmp_path: Path) -> None:
     begun = trained("translation", tmp_path, "training.steps=2")
     changes = (
         f"init={begun}",
-        "training.optimiser=adamw",
+        "training.optimizer=adamw",
         "training.steps=2",
         "training.freeze=[embedding, encoder.blocks.0]",
-        "training.layer_decay=0.5",
-        "training.rates={readout: 2}",
+        "training.layer_lr_decay=0.5",
+        "training.lr_multipliers={readout: 2}",
     )
     recipe = make_recipe(content_of("translation", tmp_path), changes, "recipe")
     train(recipe, tmp_path / "second")

@@ -77,10 +77,10 @@ def sometime(seed: int) -> Moment:
 
 VARIANTS = {
     "muon, averaged, two batches a step": (
-        ["training.average=0.9", "training.accumulate=2", "training.optimiser=muon"],
+        ["training.ema_decay=0.9", "training.grad_accumulation=2", "training.optimizer=muon"],
         [saving, sometime(1)],
     ),
-    "adamw": (["training.optimiser=adamw", "training.schedule=cosine"], [sometime(2)]),
+    "adamw": (["training.optimizer=adamw", "training.schedule=cosine"], [sometime(2)]),
     "large batches, a core its own rows": (["training.batch_tokens=3200"], [sometime(3)]),
 }
 
@@ -194,7 +194,7 @@ def test_a_finished_run_says_so_and_how_to_train_longer(
     assert f"{run}: finished at step 4 (all 4 steps are done)" in said
     assert f"`regard resume {run} training.steps=…`" in said
     assert made_of(run) == before
-    resume(run, ["training.steps=6", "training.evaluation.keep=last"])
+    resume(run, ["training.steps=6", "training.evaluation.select=last"])
     assert made_of(run) != before
     assert run_folder.read(run).details["training"]["step"] == 6
     assert "steps: 6" in (run / "recipe.yaml").read_text()
@@ -238,11 +238,11 @@ def test_with_other_data_it_does_not_go_on(tiny: MakeRecipe, tmp_path: Path) -> 
     assert run_folder.read(run).details["training"]["step"] == 2
 
 
-def test_another_model_or_optimiser_does_not_go_on(tiny: MakeRecipe, tmp_path: Path) -> None:
+def test_another_model_or_optimizer_does_not_go_on(tiny: MakeRecipe, tmp_path: Path) -> None:
     run = tmp_path / "run"
     cut_off(tiny(), run)
     recipe = (run / "recipe.yaml").read_text()
-    for change in ("model.dim=48", "model.layers=1", "training.optimiser=adamw"):
+    for change in ("model.dim=48", "model.layers=1", "training.optimizer=adamw"):
         with pytest.raises(RunError, match="step-000001: "):
             resume(run, [change])
     assert (run / "recipe.yaml").read_text() == recipe

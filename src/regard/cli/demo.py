@@ -21,7 +21,7 @@ RECIPE: dict[str, Any] = {
     "training": {
         "steps": 2000,
         "batch_tokens": 1024,
-        "optimiser": {"kind": "muon", "learning_rate": 0.005},
+        "optimizer": {"kind": "muon", "learning_rate": 0.005},
     },
 }
 TIRED = "The animal didn't cross the street because it was too tired."

@@ -1,6 +1,6 @@
 """How attention forms: a text's attention kept while a model is trained, to be played as a film.
 
-look: {every: 200, text: "The animal didn't cross the street."}        in a recipe
+attention_history: {every: 200, text: "The animal didn't cross the street."}        in a recipe
 """
 
 import gzip
@@ -14,24 +14,24 @@ from regard.errors import DataError
 from regard.insight.look import look
 from regard.insight.page import render
 from regard.insight.picture import Film, Picture, Scene
-from regard.training.recipe import LookSpec
-from regard.training.trainer import FILM, Onlooker
+from regard.training.recipe import AttentionHistorySpec
+from regard.training.trainer import HISTORY, StepCallback
 
 PAGE = "film.html"
 
 
 def film(folder: Path) -> Film:
     """What was kept while the model in this run folder was trained."""
-    kept = sorted((folder / FILM).glob("step-*.json.gz"))
+    kept = sorted((folder / HISTORY).glob("step-*.json.gz"))
     if not kept:
         raise DataError(
             f"{folder}: no film was made while it was trained; put "
-            f"`look: {{every: 200, text: …}}` into its recipe and train again."
+            f"`attention_history: {{every: 200, text: …}}` into its recipe and train again."
         )
     return Film(tuple(Scene(_title(file), (_read(file),)) for file in kept))
 
 
-def recorder(spec: LookSpec | None, folder: Path) -> Onlooker | None:
+def recorder(spec: AttentionHistorySpec | None, folder: Path) -> StepCallback | None:
     if spec is None:
         return None
 
@@ -45,14 +45,14 @@ def recorder(spec: LookSpec | None, folder: Path) -> Onlooker | None:
             steps=(),
         )
         content = gzip.compress(json.dumps(plain.to_json()).encode())
-        target = folder / FILM / f"step-{step:07}.json.gz"
+        target = folder / HISTORY / f"step-{step:07}.json.gz"
         target.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(target, content)
 
     return keep
 
 
-def write_page(spec: LookSpec | None, folder: Path) -> None:
+def write_page(spec: AttentionHistorySpec | None, folder: Path) -> None:
     """Write the page of what was recorded, if anything was."""
     if spec is not None:
         render.write(film(folder), folder / PAGE)

@@ -42,16 +42,16 @@ class Bench:
 
         `loss` gives the mean loss of the batch of a step, counted from 0.
         """
-        optimiser = torch.optim.AdamW(model.parameters(), rate, (0.9, 0.98), weight_decay=0.01)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _pace(step, steps))
+        optimizer = torch.optim.AdamW(model.parameters(), rate, (0.9, 0.98), weight_decay=0.01)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _pace(step, steps))
         model.train()
         losses = []
         for step in range(steps):
             now = loss(model, step)
-            optimiser.zero_grad(set_to_none=True)
+            optimizer.zero_grad(set_to_none=True)
             now.backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimiser.step()
+            optimizer.step()
             schedule.step()
             losses.append(float(now.detach()))
             self.advance(1)

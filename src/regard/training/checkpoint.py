@@ -1,7 +1,7 @@
 """Checkpoints: everything that training needs to go on exactly as if it had never stopped.
 
     checkpoints/step-000400/
-      state.safetensors    weights, optimiser state and averaged weights
+      state.safetensors    weights, optimizer state and averaged weights
       state.json           step, place in the data, scores so far, and the checksums of all this
 
 A checkpoint is written in a folder beside its place, flushed to the disk, and renamed into it: a
@@ -106,7 +106,7 @@ def restore(learner: Learner, folder: Path, warn: Callable[[str], None]) -> Stan
             warn(f"{place} is damaged ({damage}) and passed over.")
             continue
         numbers = _read(place)
-        _put(learner, numbers["optimisers"], place)
+        _put(learner, numbers["optimizers"], place)
         content = numbers["standing"]
         return Standing(**{**content, "position": Position(**content["position"])})
     return None
@@ -118,7 +118,7 @@ def weights_at(folder: Path, step: int) -> dict[str, Tensor]:
     if damage := _damage(place):
         raise RunError(
             f"{place}: damaged ({damage}), and the run was to end with its weights; "
-            f"`regard resume {folder} training.evaluation.keep=last` takes the last ones."
+            f"`regard resume {folder} training.evaluation.select=last` takes the last ones."
         )
     stored = _stored(place)
     parts = ("model", "average")  # only what is trained has an average
@@ -160,9 +160,9 @@ def _writing(place: Path, world: World) -> Iterator[None]:
 def _write_tensors(learner: Learner, partial: Path) -> dict[str, str]:
     """Write what this process has to; the checksum of each file, by its name."""
     tensors = _weights(learner)
-    for number, optimiser in enumerate(learner.optimisers):
-        for index, state in optimiser.state_dict()["state"].items():
-            tensors |= {f"optimiser.{number}.{index}.{key}": value for key, value in state.items()}
+    for number, optimizer in enumerate(learner.optimizers):
+        for index, state in optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{number}.{index}.{key}": value for key, value in state.items()}
     if learner.sharded:
         return _write_parts(tensors, partial, learner.world)
     if learner.spread:
@@ -199,7 +199,7 @@ def _weights(learner: Learner) -> dict[str, Tensor]:
 def _numbers(learner: Learner, standing: Standing, checksums: Mapping[str, str]) -> bytes:
     numbers = {
         "standing": asdict(standing),
-        "optimisers": [_members(each) for each in learner.optimisers],
+        "optimizers": [_members(each) for each in learner.optimizers],
         "files": dict(checksums),
     }
     return json.dumps({**numbers, "sha256": _checksum_of(numbers)}, indent=1).encode()
@@ -215,9 +215,9 @@ def _checksum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _members(optimiser: torch.optim.Optimizer) -> list[list[int]]:
+def _members(optimizer: torch.optim.Optimizer) -> list[list[int]]:
     """Which weights are in which of its groups."""
-    return [group["params"] for group in optimiser.state_dict()["param_groups"]]
+    return [group["params"] for group in optimizer.state_dict()["param_groups"]]
 
 
 def _read(place: Path) -> dict[str, Any]:
@@ -246,28 +246,28 @@ def _put(learner: Learner, members: list[list[list[int]]], place: Path) -> None:
     }:
         raise RunError(f"{place}: its weights are not those of the recipe's model.")
     # Rates and such are the recipe's, which may have been changed on purpose.
-    if members != [_members(each) for each in learner.optimisers]:
-        raise RunError(f"{place}: the optimiser is not the one that it was saved from.")
+    if members != [_members(each) for each in learner.optimizers]:
+        raise RunError(f"{place}: the optimizer is not the one that it was saved from.")
     targets = {name: t for name, t in weights.items() if name in stored and not t.is_meta}
-    states = [_state(each, n, stored) for n, each in enumerate(learner.optimisers)]
+    states = [_state(each, n, stored) for n, each in enumerate(learner.optimizers)]
     for number, state in enumerate(states):
         for index, tensors in state.items():
-            targets |= {f"optimiser.{number}.{index}.{key}": t for key, t in tensors.items()}
+            targets |= {f"optimizer.{number}.{index}.{key}": t for key, t in tensors.items()}
     _fill(targets, place, learner.world)
-    for optimiser, state in zip(learner.optimisers, states, strict=True):
-        optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
+    for optimizer, state in zip(learner.optimizers, states, strict=True):
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
     for name, value in _under(weights, "average").items():
         if f"average.{name}" not in stored:  # asked for only now: it begins with the weights
             value.copy_(weights[f"model.{name}"])
 
 
 def _state(
-    optimiser: torch.optim.Optimizer, number: int, stored: Mapping[str, TensorStorageMetadata]
+    optimizer: torch.optim.Optimizer, number: int, stored: Mapping[str, TensorStorageMetadata]
 ) -> dict[int, dict[str, Tensor]]:
-    """Room for the state of an optimiser, by the number of the weight; in parts as the weight."""
-    weights = [weight for group in optimiser.param_groups for weight in group["params"]]
+    """Room for the state of an optimizer, by the number of the weight; in parts as the weight."""
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
-    for name, each in _under(stored, f"optimiser.{number}").items():
+    for name, each in _under(stored, f"optimizer.{number}").items():
         index, _, key = name.partition(".")
         weight = weights[int(index)]
         if weight.is_meta:  # another process has it, and its state

@@ -82,22 +82,22 @@ class Learner:
         self.model, self.spec, self.world = model, spec, world
         self.borrowed = borrowed  # parameters of another run, which checkpoints leave out
         freeze(model, spec.freeze)
-        self.sharded = spec.sharded and world.size > 1
-        self.spread = spec.spread_experts and world.size > 1
-        if spec.spread_experts:
+        self.sharded = spec.fsdp and world.size > 1
+        self.spread = spec.expert_parallel and world.size > 1
+        if spec.expert_parallel:
             spread_experts(model, world)
         self._with_loss = _WithLoss(model, loss)
         alone = held_alone(self._with_loss)
         self.module = world.spread(self._with_loss, self.sharded, alone)
-        self.optimisers = spec.optimiser.build(model)
-        set_rates(self.optimisers, factors(model, spec.layer_decay, spec.rates))
+        self.optimizers = spec.optimizer.build(model)
+        set_rates(self.optimizers, factors(model, spec.layer_lr_decay, spec.lr_multipliers))
         self.parameters = [each for each in model.parameters() if each.requires_grad]
         # Of these only one process has each, and so its gradient; of those all have all.
         self.alone = [each for each in alone.values() if each.requires_grad]
         others = set(alone.values())
         self.shared = [each for each in self.parameters if each not in others]
         self.lanes = Lanes(self._loss, self.parameters)
-        self.average = Average(model, spec.average) if spec.average else None
+        self.average = Average(model, spec.ema_decay) if spec.ema_decay else None
         self.work = 0.0  # floating-point operations for a token, counted before the first update
         self.autocast = spec.precision == "bfloat16" or (
             spec.precision == "auto" and computes_bfloat16(world.device)
@@ -136,7 +136,7 @@ class Learner:
         # The norm is of the summed gradient, the same in every process: all skip or none.
         applied = math.isfinite(loss) and math.isfinite(norm)
         if applied:
-            rate = self.spec.optimiser.rate
+            rate = self.spec.optimizer.rate
             planned = rate(self.spec.updates(step - 1, progress)) / rate()
             self._move(planned * self.spec.schedule.factor(step, progress))
             if self.average is not None:
@@ -151,7 +151,7 @@ class Learner:
         _seed_generators(self.world.device, _seed(self.spec.seed, step, self.world.rank))
         if not self.model.training:
             self.model.train()
-        rest(self.model, epoch < self.spec.dropout_from)
+        rest(self.model, epoch < self.spec.dropout_start_epoch)
         self._with_loss.forget()
         for parameter in self.parameters:
             parameter.grad = None
@@ -180,7 +180,7 @@ class Learner:
         if self.spread:
             own = nn.utils.get_total_norm(_gradients(self.alone))
             norm = (norm.square() + self.world.sums([float(own) ** 2])[0]).sqrt()
-        nn.utils.clip_grads_with_norm_(self.parameters, self.spec.clip, norm)
+        nn.utils.clip_grads_with_norm_(self.parameters, self.spec.max_grad_norm, norm)
         return float(whole(norm))
 
     def _lanes(self, batch: Batch) -> int:
@@ -194,10 +194,10 @@ class Learner:
         return loss
 
     def _move(self, factor: float) -> None:
-        for optimiser in self.optimisers:
-            for group in optimiser.param_groups:
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
                 group["lr"] = group["peak"] * factor
-            optimiser.step()
+            optimizer.step()
 
     @contextmanager
     def _communicating(self, last: bool) -> Iterator[None]:

@@ -40,7 +40,7 @@ def fit(
     began = clock() - standing.seconds
     batches = task.batches(standing.position)
     while (over := why_over(spec, standing)) is None:
-        drawn = list(islice(batches, spec.accumulate))
+        drawn = list(islice(batches, spec.grad_accumulation))
         update = learner.update(
             [batch for batch, _ in drawn],
             standing.step + 1,
@@ -129,5 +129,5 @@ def _count_skipped(standing: Standing, applied: bool, folder: Path) -> None:
         raise TrainingError(
             f"the loss was not finite {PATIENCE_WITH_NAN} times in a row, up to step "
             f"{standing.step}; the last checkpoint is from before: go on from it with a lower "
-            f"rate, `regard resume {folder} training.optimiser.learning_rate=…`."
+            f"rate, `regard resume {folder} training.optimizer.learning_rate=…`."
         )

@@ -17,13 +17,16 @@ from regard.training.init.config import InitSpec, fill_in
 from regard.training.tasks.base import TaskSpec
 
 
-class LookSpec(Spec):
+class AttentionHistorySpec(Spec):
     every: int = Field(200, gt=0, description="steps from one look to the next")
     text: str = Field(..., min_length=1, description="what the model reads each time")
 
 
 class Recipe(Spec):
-    renamed_keys: ClassVar[Mapping[str, str]] = {"job": "task"}
+    renamed_keys: ClassVar[Mapping[str, str]] = {
+        "job": "task",
+        "look": "attention_history",
+    }
 
     task: TaskSpec = kind_field(TaskSpec, "what the model is for, a kind in training/tasks/")
     data: DataSpec = Field(..., description="where the text comes from")
@@ -37,7 +40,7 @@ class Recipe(Spec):
     training: TrainingSpec = Field(
         default_factory=lambda: TrainingSpec.model_validate({}), description="how it is trained"
     )
-    look: LookSpec | None = Field(
+    attention_history: AttentionHistorySpec | None = Field(
         None, description="keep what looks at what in a text while training: a film"
     )
 

@@ -42,12 +42,12 @@ from regard.training.tasks.base import BoundTask
 
 RECIPE, LEDGER, BEGINNING = "recipe.yaml", "ledger.json", "training.json"
 INHERITED = "inherited"  # what became of the weights of init
-FILM = "film"  # what an onlooker keeps
+HISTORY = "history"  # folder of what a step callback records
 UNKNOWN_ALARM = 0.05  # of the training tokens
 
 
 # Called with the step and what `regard.load` would give, as often as the recipe's `look` says
-Onlooker = Callable[[int, Any], None]
+StepCallback = Callable[[int, Any], None]
 
 
 def train(
@@ -55,7 +55,7 @@ def train(
     folder: Path | str,
     report: Reporter = silent,
     fresh: bool = False,
-    onlooker: Onlooker | None = None,
+    callback: StepCallback | None = None,
 ) -> Any:
     """Train what the recipe says and write the run folder; gives what `regard.load` would."""
     folder = Path(folder)
@@ -64,14 +64,14 @@ def train(
             if where.leads:
                 _refuse_to_overwrite(folder, fresh, recipe.init)
         report = report if where.leads else silent
-        return _train(recipe, folder, where, report, onlooker, resuming=False)
+        return _train(recipe, folder, where, report, callback, resuming=False)
 
 
 def resume(
     folder: Path | str,
     changes: Sequence[str] = (),
     report: Reporter = silent,
-    onlooker: Onlooker | None = None,
+    callback: StepCallback | None = None,
 ) -> Any:
     """Go on from the last whole checkpoint; `changes` are overrides of the recipe."""
     folder = Path(folder)
@@ -79,7 +79,7 @@ def resume(
         with where.together():
             recipe = recipe_of(folder, changes)
         report = report if where.leads else silent
-        return _train(recipe, folder, where, report, onlooker, resuming=True)
+        return _train(recipe, folder, where, report, callback, resuming=True)
 
 
 def recipe_of(folder: Path, changes: Sequence[str]) -> Recipe:
@@ -115,7 +115,7 @@ def _train(
     folder: Path,
     where: World,
     report: Reporter,
-    onlooker: Onlooker | None,
+    callback: StepCallback | None,
     resuming: bool,
 ) -> Any:
     hardware.keep_freed_memory()
@@ -131,7 +131,7 @@ def _train(
             _clear(folder)
         if where.leads:
             _begin(recipe, folder, prepared, inherited)
-    look = _looking(recipe, learner, task, onlooker)
+    look = _looking(recipe, learner, task, callback)
     ended = _fit(learner, task, standing, folder, report, look)
     if not ended.finished:
         raise Interrupted(f"stopped at step {standing.step:,}, saved: `regard resume {folder}`.")
@@ -188,10 +188,10 @@ def build_learner(
     if begun.inherited is not None and not resuming:
         report.console.print(begun.inherited.table())
     if recipe.vectors is not None:
-        if recipe.vectors.frozen and recipe.training.sharded:
+        if recipe.vectors.frozen and recipe.training.fsdp:
             raise ConfigError(
                 "vectors.frozen: weights in parts cannot be held still by rows; leave "
-                "training.sharded out, or let the vectors learn."
+                "training.fsdp out, or let the vectors learn."
             )
         seed_vectors(model, recipe.vectors, prepared.tokenizer, report.say)
     learner = Learner(model.to(where.device), task.loss, recipe.training, where, begun.borrowed)
@@ -234,7 +234,7 @@ def _clear(folder: Path) -> None:
     run_folder.ensure_writable(folder)
     for name in (metrics.NAME, run_folder.MANIFEST):
         (folder / name).unlink(missing_ok=True)
-    for old in (checkpoint.FOLDER, "tensorboard", FILM):
+    for old in (checkpoint.FOLDER, "tensorboard", HISTORY):
         shutil.rmtree(folder / old, ignore_errors=True)
 
 
@@ -253,17 +253,17 @@ def _begin(
 
 
 def _looking(
-    recipe: Recipe, learner: Learner, task: BoundTask, onlooker: Onlooker | None
+    recipe: Recipe, learner: Learner, task: BoundTask, callback: StepCallback | None
 ) -> Callable[[Event], None]:
     """What lets the onlooker see the model when it is time."""
 
     def look(event: Event) -> None:
-        if onlooker is None or recipe.look is None or not isinstance(event, Step):
+        if callback is None or recipe.attention_history is None or not isinstance(event, Step):
             return
-        if event.step == 1 or event.step % recipe.look.every == 0:
+        if event.step == 1 or event.step % recipe.attention_history.every == 0:
             with learner.at_its_best() as model:  # all processes: weights may be in parts
                 if learner.world.leads:
-                    onlooker(event.step, task.predictor(model))
+                    callback(event.step, task.predictor(model))
 
     return look
 
@@ -350,6 +350,6 @@ def _finish(
 
 def _chosen(learner: Learner, standing: Standing, folder: Path) -> dict[str, Tensor]:
     """The weights that the run ends with, averaged where that was asked for."""
-    best = learner.spec.evaluation.keep == "best"
+    best = learner.spec.evaluation.select == "best"
     step = standing.best_step if best and standing.best_step else standing.step
     return checkpoint.weights_at(folder, step)

@@ -145,13 +145,13 @@ def _learned() -> Learned:
     torch.manual_seed(0)
     model, before = spec.build(20), spec.build(20)
     before.load_state_dict(model.state_dict())
-    optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     for step in range(120):
         (batch,) = reversing(48, seed=step).batches(48)
         loss, tokens = row_losses(model, batch)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         (loss.sum() / tokens.sum()).backward()
-        optimiser.step()
+        optimizer.step()
     return Learned(model.eval(), reversing(64, seed=1000), before.eval())
 
 

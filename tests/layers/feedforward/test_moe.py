@@ -167,12 +167,12 @@ def test_the_balance_moves_words_away_from_a_crowd() -> None:
     nn.init.normal_(mixture.router.weight, std=0.01)
     mixture.router.weight.data[0] += 0.3
     x = words(4, 16).abs()
-    optimiser = torch.optim.Adam([mixture.router.weight], lr=0.02)
+    optimizer = torch.optim.Adam([mixture.router.weight], lr=0.02)
     crowd = mixture.gates(x).bool().float().mean((0, 1)).max()
     for _ in range(60):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         told(mixture, x)[1].loss.backward()
-        optimiser.step()
+        optimizer.step()
     spread = mixture.gates(x).bool().float().mean((0, 1)).max()
     assert crowd == 1.0
     assert spread < 0.6

@@ -173,15 +173,15 @@ def test_what_is_in_reach_is_learned_and_what_is_not_is_not() -> None:
 
     def error(layers: int) -> float:
         model = build(WRITES, layers=layers, window=2, dim=32).train()
-        optimiser = torch.optim.AdamW(model.parameters(), 0.01)
+        optimizer = torch.optim.AdamW(model.parameters(), 0.01)
         draw = torch.Generator().manual_seed(1)
         for _ in range(150):
             ids = torch.randint(0, V, (16, 16), generator=draw)
             logits = model(ids)[:, 2:]
             loss = F.cross_entropy(logits.flatten(0, 1), ids[:, :-2].flatten())
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
         return float((logits.argmax(-1) != ids[:, :-2]).float().mean())
 
     assert error(layers=2) < 0.05

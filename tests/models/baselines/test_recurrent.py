@@ -193,16 +193,16 @@ def test_a_reverse_task_is_learned():
     torch.manual_seed(0)
     spec = {"kind": "recurrent", "capability": "seq2seq", "dim": 48, "dropout": 0.0}
     model = ModelSpec.model_validate(spec).build(V)
-    optimiser = torch.optim.Adam(model.parameters(), 5e-3)
+    optimizer = torch.optim.Adam(model.parameters(), 5e-3)
     row_mask = torch.ones(64, 4, dtype=torch.bool)
     for step in range(100):
         source, written, wanted = reversed_words(64, 4, seed=step)
         loss = nn.functional.cross_entropy(
             model(source, row_mask, written).flatten(0, 1), wanted.flatten()
         )
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
     source, written, wanted = reversed_words(64, 4, seed=10**6)
     with torch.no_grad():
         right = model(source, row_mask, written).argmax(-1) == wanted

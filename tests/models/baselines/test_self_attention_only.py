@@ -125,15 +125,15 @@ def test_neither_padding_nor_other_documents_nor_what_comes_later_is_seen() -> N
 
 def test_which_words_are_there_is_learned() -> None:
     model = build(LABELS, dim=32).train()
-    optimiser = torch.optim.AdamW(model.parameters(), 0.01)
+    optimizer = torch.optim.AdamW(model.parameters(), 0.01)
     draw = torch.Generator().manual_seed(1)
     for _ in range(150):
         ids = torch.randint(0, V, (32, 8), generator=draw)
         labels = (ids == 7).any(1).long()
         logits = model(ids, token_mask(ids))
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         F.cross_entropy(logits, labels).backward()
-        optimiser.step()
+        optimizer.step()
     ids = torch.randint(0, V, (200, 8), generator=draw)
     right = model(ids, token_mask(ids)).argmax(-1) == (ids == 7).any(1)
     assert right.float().mean() > 0.95

@@ -43,7 +43,7 @@ def case_of(task: Any, data: dict[str, Any], model: dict[str, Any], folder: Path
         "data": {**data, "prepared": str(folder / "prepared")},
         "tokenizer": {"vocabulary": 300},
         "model": {**SMALL, **model},
-        "training": {"steps": 1, "optimiser": {"kind": "adamw", "learning_rate": 0.01}},
+        "training": {"steps": 1, "optimizer": {"kind": "adamw", "learning_rate": 0.01}},
     }
     with pytest.MonkeyPatch.context() as few:
         few.setattr(setup, "EXAMPLES", 16)

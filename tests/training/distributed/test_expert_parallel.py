@@ -35,8 +35,11 @@ FIRST = ["*.experts.0", "*.experts.1"]  # those of the leading process
 # By name: the experts, and what is unusual in training
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "two each": (PLAIN, {}),
-    "not as many each": ({**PLAIN, "experts": 7, "of": "gated"}, {"optimiser": "muon"}),
-    "none in the leading process": ({**PLAIN, "experts": 2}, {"clip": 0.01, "average": 0.5}),
+    "not as many each": ({**PLAIN, "experts": 7, "of": "gated"}, {"optimizer": "muon"}),
+    "none in the leading process": (
+        {**PLAIN, "experts": 2},
+        {"max_grad_norm": 0.01, "ema_decay": 0.5},
+    ),
     "all words to one": ({**PLAIN, "top": 1}, {"freeze": ["*.router"]}),
     "some held still": (PLAIN, {"freeze": FIRST}),
     "nothing but others' experts moves": (PLAIN, {"freeze": [*OTHERS, *FIRST]}),
@@ -54,7 +57,7 @@ def copying(model: nn.Module, batch: Batch) -> Tensor:
 def learner(case: str, where: World) -> Learner:
     """In double precision, so that rounding is out of the way."""
     experts, unusual = CASES[case]
-    usual = {"steps": 100, "precision": "float32", "optimiser": "adamw", "spread_experts": True}
+    usual = {"steps": 100, "precision": "float32", "optimizer": "adamw", "expert_parallel": True}
     spec = validate(TrainingSpec, {**usual, **unusual}, "recipe")
     torch.manual_seed(1)
     model = validate(ModelSpec, {**MODEL, "feed_forward": experts}, "recipe").build(V).double()
@@ -127,14 +130,14 @@ def test_alone_they_stay() -> None:
 
 
 def test_without_experts_there_is_nothing_to_spread(tiny: Any, tmp_path: Path) -> None:
-    recipe: Recipe = tiny("training.spread_experts=true")
-    with pytest.raises(ConfigError, match=r"training\.spread_experts: this model has no experts"):
+    recipe: Recipe = tiny("training.expert_parallel=true")
+    with pytest.raises(ConfigError, match=r"training\.expert_parallel: this model has no experts"):
         train(recipe, tmp_path / "run")
 
 
 def test_not_both_in_parts_and_spread() -> None:
     with pytest.raises(ConfigError, match="they do not go together"):
-        validate(TrainingSpec, {"sharded": True, "spread_experts": True}, "recipe")
+        validate(TrainingSpec, {"fsdp": True, "expert_parallel": True}, "recipe")
 
 
 if __name__ == "__main__":

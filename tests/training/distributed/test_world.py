@@ -28,8 +28,8 @@ from regard.training.trainer import resume, train
 MakeRecipe = Callable[..., Recipe]
 
 STEPS, LONGER = 6, "training.steps=9"
-WHOLE, SHARDED = "training.sharded=false", "training.sharded=true"
-SPREAD = "training.spread_experts=true"
+WHOLE, SHARDED = "training.fsdp=false", "training.fsdp=true"
+SPREAD = "training.expert_parallel=true"
 ENDLESS = (
     "training.steps=100000",
     "training.evaluation.every=100000",
@@ -48,9 +48,9 @@ def recipe(tiny: MakeRecipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
                 "model.dropout=0",
                 f"training.steps={STEPS}",
                 "training.batch_tokens=300",
-                "training.accumulate=2",
-                "training.average=0.5",
-                "training.optimiser.learning_rate=0.005",
+                "training.grad_accumulation=2",
+                "training.ema_decay=0.5",
+                "training.optimizer.learning_rate=0.005",
                 "training.schedule={kind: constant, warmup: 0}",
                 "training.checkpoint_every=3",
                 "training.evaluation.every=3",
@@ -114,7 +114,7 @@ def losses(run: Path) -> list[float]:
 
 
 def norms(run: Path) -> list[float]:
-    """Of the gradients: to these optimisers, a gradient twice as long would be the same."""
+    """Of the gradients: to these optimizers, a gradient twice as long would be the same."""
     return [each["norm"] for each in metrics.read(run) if "norm" in each]
 
 
@@ -210,7 +210,7 @@ def test_what_the_leading_process_cannot_write_ends_all(recipe: Path, tmp_path: 
 
 def test_frozen_vectors_in_parts_are_refused(tiny: MakeRecipe, tmp_path: Path) -> None:
     recipe = tiny(SHARDED, "vectors={path: some.txt, frozen: true}")
-    with pytest.raises(ConfigError, match=r"vectors\.frozen.*training\.sharded"):
+    with pytest.raises(ConfigError, match=r"vectors\.frozen.*training\.fsdp"):
         train(recipe, tmp_path / "run")
 
 
@@ -245,7 +245,7 @@ def test_two_adapt_what_one_adapts(recipe: Path, alone: Path, tmp_path: Path) ->
         f"init={alone}",
         "adapter={rank: 2, on: [w_q]}",
         "training.freeze=[decoder.blocks.0]",
-        "training.layer_decay=0.5",
+        "training.layer_lr_decay=0.5",
         "training.steps=3",
     )
     train(read_recipe(recipe, changes), tmp_path / "alone")

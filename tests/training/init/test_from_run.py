@@ -191,7 +191,7 @@ def test_a_run_without_some_heads_hands_that_on(
         (["vectors={path: v.txt}"], "vectors: the embedding is that of init"),
         (["training.freeze=[encoder, output]"], "nothing is left that could learn"),
         (["training.freeze=[blocks.9]"], r"training\.freeze: nothing .* called 'blocks\.9'"),
-        (["training.rates={output: 0}"], "greater than 0"),
+        (["training.lr_multipliers={output: 0}"], "greater than 0"),
         (["model.dim=48"], "init: no weight of .* has a place"),
         (["task=clasification"], "task: there is no kind 'clasification'"),
         (["init={ran: x}"], "unknown key 'ran', did you mean 'run'"),
@@ -275,8 +275,10 @@ def test_it_goes_on_without_the_run_it_began_with(
     base: Path, labelling: Make, tmp_path: Path
 ) -> None:
     init = Path(shutil.copytree(base, tmp_path / "init"))
-    settings = ("training.freeze=[embedding, blocks.0]", "training.layer_decay=0.8")
-    recipe = labelling(init, *settings, "training.average=0.5", "training.rates={output: 3}")
+    settings = ("training.freeze=[embedding, blocks.0]", "training.layer_lr_decay=0.8")
+    recipe = labelling(
+        init, *settings, "training.ema_decay=0.5", "training.lr_multipliers={output: 3}"
+    )
     train(recipe, tmp_path / "whole")
     cut_off(recipe, tmp_path / "run", 3)
     shutil.rmtree(init)

@@ -15,7 +15,7 @@ from regard.training.learner import Learner
 from regard.training.optim.param_groups import factors, freeze, set_rates
 
 MakeLearner = Callable[..., Learner]
-OPTIMISERS = ["muon", "adamw", "adam"]
+OPTIMIZERS = ["muon", "adamw", "adam"]
 
 
 def built(kind: str, **more: Any) -> nn.Module:
@@ -63,7 +63,7 @@ def test_a_name_that_nothing_has_is_an_error_with_the_nearest() -> None:
         freeze(built("classifier"), ["embeding"])
     with pytest.raises(ConfigError, match=r"training\.freeze: .* 'blocks\.7'.*did you mean 'block"):
         freeze(built("classifier"), ["blocks.7"])
-    with pytest.raises(ConfigError, match=r"training\.rates: .* 'outputs'; .* 'output'\?"):
+    with pytest.raises(ConfigError, match=r"training\.lr_multipliers: .* 'outputs'; .* 'output'\?"):
         factors(built("classifier"), 1.0, {"outputs": 2.0})
 
 
@@ -72,13 +72,13 @@ def test_somebody_must_learn() -> None:
         freeze(built("classifier"), ["encoder", "output"])
 
 
-@pytest.mark.parametrize("optimiser", OPTIMISERS)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("pattern", ["0", "bias", "weight"])
 def test_frozen_parameters_stay_bit_by_bit(
-    make_learner: MakeLearner, toy: type, optimiser: str, pattern: str
+    make_learner: MakeLearner, toy: type, optimizer: str, pattern: str
 ) -> None:
     learner = make_learner(
-        freeze=[pattern], optimiser={"kind": optimiser, "weight_decay": 0.1}, average=0.9
+        freeze=[pattern], optimizer={"kind": optimizer, "weight_decay": 0.1}, ema_decay=0.9
     )
     for parameter in learner.model.parameters():
         parameter.data[0] = -0.0  # which a sum with zero would make another number
@@ -91,28 +91,28 @@ def test_frozen_parameters_stay_bit_by_bit(
             assert same == (name in frozen(model)), name
     assert all(name.split(".")[0] == pattern or pattern in name for name in frozen(learner.model))
     held = {id(p) for p in learner.model.parameters() if not p.requires_grad}
-    for each in learner.optimisers:
+    for each in learner.optimizers:
         assert not held & {id(p) for group in each.param_groups for p in group["params"]}
         assert not held & set(map(id, each.state))
 
 
-def rates_of(optimisers: list[torch.optim.Optimizer]) -> dict[int, float]:
+def rates_of(optimizers: list[torch.optim.Optimizer]) -> dict[int, float]:
     return {
         id(p): group["peak"]
-        for each in optimisers
+        for each in optimizers
         for group in each.param_groups
         for p in group["params"]
     }
 
 
-@pytest.mark.parametrize("optimiser", OPTIMISERS)
-def test_each_block_moves_slower_than_the_one_above(optimiser: str) -> None:
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_each_block_moves_slower_than_the_one_above(optimizer: str) -> None:
     model = built("classifier")
-    given = {"kind": optimiser, "learning_rate": 0.01}
-    spec = validate(TrainingSpec, {"layer_decay": 0.5, "optimiser": given}, "recipe")
-    optimisers = spec.optimiser.build(model)
-    set_rates(optimisers, factors(model, spec.layer_decay, {"w_q": 4.0}))
-    rates = rates_of(optimisers)
+    given = {"kind": optimizer, "learning_rate": 0.01}
+    spec = validate(TrainingSpec, {"layer_lr_decay": 0.5, "optimizer": given}, "recipe")
+    optimizers = spec.optimizer.build(model)
+    set_rates(optimizers, factors(model, spec.layer_lr_decay, {"w_q": 4.0}))
+    rates = rates_of(optimizers)
     assert len(rates) == len(list(model.parameters()))
     expected = {"output": 1, "encoder.norm": 1, "blocks.2": 1 / 2, "blocks.1": 1 / 4}
     expected |= {"blocks.0": 1 / 8, "embedding": 1 / 16}
@@ -132,15 +132,15 @@ def test_both_stacks_are_counted_from_their_own_heads() -> None:
     assert found["decoder.output.weight"] == 1
 
 
-@pytest.mark.parametrize("optimiser", OPTIMISERS)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_a_step_is_as_long_as_its_factor_says(
-    make_learner: MakeLearner, toy: type, optimiser: str
+    make_learner: MakeLearner, toy: type, optimizer: str
 ) -> None:
-    """To these optimisers the first step of a parameter has a length given by its rate alone."""
-    settings = {"optimiser": {"kind": optimiser, "weight_decay": 0.0}, "clip": 1e9}
+    """To these optimizers the first step of a parameter has a length given by its rate alone."""
+    settings = {"optimizer": {"kind": optimizer, "weight_decay": 0.0}, "max_grad_norm": 1e9}
     moves = []
     for rates in ({}, {"0.weight": 0.25, "3.*": 2.0}):
-        learner = make_learner(rates=rates, **settings)
+        learner = make_learner(lr_multipliers=rates, **settings)
         before = [each.detach().clone() for each in learner.model.parameters()]
         learner.update([toy().batch(1)], 1, progress=0.0)
         moves.append([p.detach() - b for p, b in zip(learner.model.parameters(), before)])  # noqa: B905
@@ -150,12 +150,12 @@ def test_a_step_is_as_long_as_its_factor_says(
 
 def test_without_factors_nothing_is_parted() -> None:
     model = built("classifier")
-    spec = validate(TrainingSpec, {"optimiser": "adamw"}, "recipe")
-    (optimiser,) = spec.optimiser.build(model)
-    set_rates([optimiser], factors(model, 1.0, {}))
-    assert len(optimiser.param_groups) == 2
+    spec = validate(TrainingSpec, {"optimizer": "adamw"}, "recipe")
+    (optimizer,) = spec.optimizer.build(model)
+    set_rates([optimizer], factors(model, 1.0, {}))
+    assert len(optimizer.param_groups) == 2
 
 
 def test_a_model_without_blocks_has_no_layers_to_slow() -> None:
-    with pytest.raises(ConfigError, match=r"training\.layer_decay: this model has no blocks"):
+    with pytest.raises(ConfigError, match=r"training\.layer_lr_decay: this model has no blocks"):
         factors(nn.Linear(2, 2), 0.5, {})

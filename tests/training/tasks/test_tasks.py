@@ -45,7 +45,7 @@ def writing(tmp_path: Path) -> Made:
             "training": {
                 "steps": 80,
                 "batch_tokens": 480,
-                "optimiser": {"learning_rate": 0.01},
+                "optimizer": {"learning_rate": 0.01},
                 "evaluation": {"every": 40},
             },
         }
@@ -83,7 +83,7 @@ def labelling(tmp_path: Path) -> Made:
             "training": {
                 "steps": 60,
                 "batch_tokens": 300,
-                "optimiser": {"learning_rate": 0.01},
+                "optimizer": {"learning_rate": 0.01},
                 "evaluation": {"every": 30},
             },
         }
@@ -181,7 +181,7 @@ def test_a_classifier_learns_to_tell_apart(labelling: Made, tmp_path: Path) -> N
 
 
 def test_a_translator_learns_something(tiny: Made, tmp_path: Path) -> None:
-    train(tiny("training.steps=30", "training.optimiser.learning_rate=0.01"), tmp_path / "run")
+    train(tiny("training.steps=30", "training.optimizer.learning_rate=0.01"), tmp_path / "run")
     told = metrics.read(tmp_path / "run")
     losses = [each["loss"] for each in told if "loss" in each]
     assert losses[-1] < losses[0] - 1
@@ -205,7 +205,7 @@ def test_the_dev_loss_is_the_loss_without_smoothing_however_it_is_batched(
 ) -> None:
     found = []
     for name, tokens in (("one", 600), ("two", 4096)):
-        changes = (f"training.batch_tokens={tokens}", "training.optimiser.learning_rate=1e-12")
+        changes = (f"training.batch_tokens={tokens}", "training.optimizer.learning_rate=1e-12")
         train(tiny("training.steps=1", *changes), tmp_path / name)
         (look,) = (each for each in metrics.read(tmp_path / name) if "scores" in each)
         found.append(look["scores"]["loss"])
@@ -268,7 +268,7 @@ def test_the_run_ends_with_the_weights_asked_for(
     monkeypatch.setattr(
         LanguageModelling, "measure", lambda *_: {"loss": next(scores), "accuracy": 0.0}
     )
-    looks = f"training.evaluation={{every: 2, patience: 1, keep: {keep}}}"
+    looks = f"training.evaluation={{every: 2, patience: 1, select: {keep}}}"
     train(writing("training.steps=100", looks), tmp_path / "run")
     wanted = weights_at(tmp_path / "run", step)
     found = run_folder.read(tmp_path / "run").weights

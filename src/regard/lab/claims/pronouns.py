@@ -153,7 +153,7 @@ class Spec(Claim):
                 "steps": self.steps,
                 "batch_tokens": 1024,
                 "seed": seed,
-                "optimiser": {"kind": "muon", "learning_rate": 0.005},
+                "optimizer": {"kind": "muon", "learning_rate": 0.005},
                 "evaluation": {"every": self.steps, "limit": HELD_OUT},
                 "checkpoint_every": self.steps,
             },

@@ -212,7 +212,7 @@ def accumulation_changes_nothing(case: Case) -> Proof:
     examples = sorted(case.examples, key=lambda example: example.tokens)
     size = len(examples) // 4
     quarters = [case.batch(examples[at : at + size]) for at in range(0, len(examples), size)]
-    unclipped = case.training.model_copy(update={"clip": math.inf})
+    unclipped = case.training.model_copy(update={"max_grad_norm": math.inf})
     one, other = (
         _gradient(case.learner(unclipped), batches)
         for batches in ([case.batch(examples)], quarters)
@@ -222,8 +222,8 @@ def accumulation_changes_nothing(case: Case) -> Proof:
         "distance of the two gradients, as a share of their length",
         float((one - other).norm() / one.norm()),
         KINKS,
-        "training.accumulate would change what is learned: the job's loss must be the sum over the "
-        "tokens of a batch, not their mean.",
+        "training.grad_accumulation would change what is learned: the task's loss must be the sum "
+        "over the tokens of a batch, not their mean.",
     )
 
 
@@ -261,18 +261,18 @@ def _one_for_all(name: str) -> str:
 def a_few_can_be_learned_by_heart(case: Case) -> Proof:
     """What cannot even remember will not generalise: the oldest test of all that learns.
 
-    The optimiser is the recipe's and its rate rises as there, but does not fall; a low rate is
+    The optimizer is the recipe's and its rate rises as there, but does not fall; a low rate is
     raised, for in so few updates it could not show what it can.
     """
     given, name = case.training, f"{BY_HEART} examples can be learned by heart"
     if not case.task.model().can_overfit:
         cannot = "this kind of model cannot, and is not meant to"
         return Proof(name, "", None, LEARNED, "", cannot)
-    rate = max(given.optimiser.rate(), SWIFT)
+    rate = max(given.optimizer.rate(), SWIFT)
     learner = case.learner(
         given.model_copy(
             update={
-                "optimiser": given.optimiser.model_copy(update={"learning_rate": rate}),
+                "optimizer": given.optimizer.model_copy(update={"learning_rate": rate}),
                 "schedule": constant.Spec(warmup=min(given.schedule.warmup, UPDATES)),
             }
         )
@@ -289,8 +289,8 @@ def a_few_can_be_learned_by_heart(case: Case) -> Proof:
         f"loss per prediction{beyond} after {updates} updates, learning rate {rate:g}",
         loss,
         LEARNED,
-        f"the model does not learn: {held}lower training.optimiser.learning_rate (it is "
-        f"{given.optimiser.rate():g}) or raise training.schedule.warmup; a deep model "
+        f"the model does not learn: {held}lower training.optimizer.learning_rate (it is "
+        f"{given.optimizer.rate():g}) or raise training.schedule.warmup; a deep model "
         f"may need model.norm_first=true.",
     )
 

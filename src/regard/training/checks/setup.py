@@ -108,7 +108,7 @@ def make_case(recipe: Recipe, report: Reporter) -> Case:
     world = World(device=best_device())
     prepared = prepare_data(recipe, world, report)
     training = recipe.training.model_copy(
-        update={"label_smoothing": 0.0, "average": 0.0, "precision": "float32"}
+        update={"label_smoothing": 0.0, "ema_decay": 0.0, "precision": "float32"}
     )
     exact = recipe.model_copy(update={"training": training})
     task = exact.task.bind(exact, prepared)

@@ -5,7 +5,7 @@
 
 Backward, gradients travel the same ways in the other direction. So an expert meets the words of all
 processes: its gradient is their sum as it is, and nobody else's business. A parameter that another
-process keeps is on torch's meta device: it has a name, a shape and a place among the optimiser's,
+process keeps is on torch's meta device: it has a name, a shape and a place among the optimizer's,
 as if there were one process, but no content and no gradient.
 """
 
@@ -27,7 +27,7 @@ def spread_experts(model: nn.Module, world: World) -> None:
     mixtures = _mixtures(model)
     if not mixtures:
         raise ConfigError(
-            "training.spread_experts: this model has no experts to spread; leave it out, or give "
+            "training.expert_parallel: this model has no experts to spread; leave it out, or give "
             "it some: model.feed_forward: {kind: moe}."
         )
     if world.size == 1:

@@ -1,7 +1,7 @@
 """Weights in parts: each process keeps its share, and borrows the rest for as long as it is needed.
 
 FSDP2, torch's `fully_shard`: a block's weights are gathered from all processes just before it
-computes and given up just after; gradients, averages and the optimiser's state exist in parts only.
+computes and given up just after; gradients, averages and the optimizer's state exist in parts only.
 A part is a DTensor: some rows of a tensor, and the knowledge of where the others are.
 """
 

@@ -1,8 +1,8 @@
 """Which parameters move, and how fast beside each other.
 
 training.freeze: [embedding, blocks.0]     these stay as they are, bit by bit
-training.layer_decay: 0.8                  each block moves 0.8 times as fast as the one above it
-training.rates: {output: 10}               and these so many times as fast as they would
+training.layer_lr_decay: 0.8                  each block moves 0.8 times as fast as the one above it
+training.lr_multipliers: {output: 10}               and these so many times as fast as they would
 """
 
 import re
@@ -19,7 +19,7 @@ _BLOCK = re.compile(r"(.*\bblocks)\.(\d+)\.")
 
 
 def freeze(model: nn.Module, patterns: Sequence[str]) -> None:
-    """No gradient, so no optimiser state and no weight decay either."""
+    """No gradient, so no optimizer state and no weight decay either."""
     names = all_names(model)
     for pattern in patterns:
         for parameter in match_parameters(pattern, names, "training.freeze"):
@@ -29,17 +29,17 @@ def freeze(model: nn.Module, patterns: Sequence[str]) -> None:
 
 
 def factors(
-    model: nn.Module, layer_decay: float, rates: Mapping[str, float]
+    model: nn.Module, layer_lr_decay: float, rates: Mapping[str, float]
 ) -> dict[nn.Parameter, float]:
     """By what the learning rate of each parameter is multiplied, where it is not 1."""
     found: dict[nn.Parameter, float] = defaultdict(lambda: 1.0)
-    if layer_decay != 1:
+    if layer_lr_decay != 1:
         for name, depth in _depths([name for name, _ in model.named_parameters()]).items():
-            found[model.get_parameter(name)] *= layer_decay**depth
+            found[model.get_parameter(name)] *= layer_lr_decay**depth
     names = all_names(model)
     for pattern, factor in rates.items():
         # A shared parameter has several names, and is meant once.
-        for parameter in set(match_parameters(pattern, names, "training.rates")):
+        for parameter in set(match_parameters(pattern, names, "training.lr_multipliers")):
             found[parameter] *= factor
     return dict(found)
 
@@ -50,7 +50,7 @@ def _depths(names: Sequence[str]) -> dict[str, int]:
     for stack, block in _blocks(names).values():
         layers[stack] = max(layers[stack], block + 1)
     if not layers:
-        raise ConfigError("training.layer_decay: this model has no blocks; leave it out.")
+        raise ConfigError("training.layer_lr_decay: this model has no blocks; leave it out.")
     depths = {name: layers[stack] - block for name, (stack, block) in _blocks(names).items()}
     for stack, count in layers.items():
         embedding = f"{stack.removesuffix('blocks')}embedding."
@@ -64,13 +64,13 @@ def _blocks(names: Iterable[str]) -> dict[str, tuple[str, int]]:
 
 
 def set_rates(
-    optimisers: Iterable[torch.optim.Optimizer], factor: Mapping[nn.Parameter, float]
+    optimizers: Iterable[torch.optim.Optimizer], factor: Mapping[nn.Parameter, float]
 ) -> None:
-    """The peak rate of each group of an optimiser, which is parted where factors differ."""
-    for optimiser in optimisers:
-        optimiser.param_groups = [
+    """The peak rate of each group of an optimizer, which is parted where factors differ."""
+    for optimizer in optimizers:
+        optimizer.param_groups = [
             {**group, "params": members, "peak": group["lr"] * times}
-            for group in optimiser.param_groups
+            for group in optimizer.param_groups
             for times, members in _by_factor(group["params"], factor)
         ]
 

@@ -4,11 +4,11 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from regard.training.optim.optimizers.base import OptimiserSpec
+from regard.training.optim.optimizers.base import OptimizerSpec
 
 
-class Spec(OptimiserSpec):
-    """optimiser: {kind: adam, learning_rate: 0.001}"""
+class Spec(OptimizerSpec):
+    """optimizer: {kind: adam, learning_rate: 0.001}"""
 
     betas: tuple[float, float] = Field((0.9, 0.98), description="Adam's memories")
     eps: float = Field(1e-9, gt=0, description="keeps a parameter without gradient still")

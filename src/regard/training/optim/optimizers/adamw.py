@@ -4,11 +4,11 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from regard.training.optim.optimizers.base import Beta, OptimiserSpec, matrices_and_others
+from regard.training.optim.optimizers.base import Beta, OptimizerSpec, matrices_and_others
 
 
-class Spec(OptimiserSpec):
-    """optimiser: {kind: adamw, learning_rate: 0.002}"""
+class Spec(OptimizerSpec):
+    """optimizer: {kind: adamw, learning_rate: 0.002}"""
 
     betas: tuple[Beta, Beta] = Field((0.9, 0.98), description="Adam's memories")
 

@@ -14,8 +14,8 @@ USUAL, LEAST = 1000, 100  # updates: of the training that rates are named for, a
 Beta = Annotated[float, Field(ge=0, lt=1)]  # how much of the past a memory of Adam's keeps
 
 
-class OptimiserSpec(Kind, package="regard.training.optim.optimizers", default="muon"):
-    """A kind of optimiser. Its rate is multiplied by the schedule's factor at each step."""
+class OptimizerSpec(Kind, package="regard.training.optim.optimizers", default="muon"):
+    """A kind of optimizer. Its rate is multiplied by the schedule's factor at each step."""
 
     learning_rate: float | None = Field(
         2e-3, gt=0, lt=1, description="at its peak; null: by how long training is"

@@ -19,7 +19,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.training.distributed.fsdp import cut_like, is_part, whole
-from regard.training.optim.optimizers.base import Beta, OptimiserSpec, matrices_and_others
+from regard.training.optim.optimizers.base import Beta, OptimizerSpec, matrices_and_others
 
 
 class Muon(torch.optim.Optimizer):
@@ -121,8 +121,8 @@ def _on_gram(x: Tensor, steps: int) -> Tensor:
     return q @ x if q is not None else x
 
 
-class Spec(OptimiserSpec):
-    """optimiser: {kind: muon, momentum: 0.9}"""
+class Spec(OptimizerSpec):
+    """optimizer: {kind: muon, momentum: 0.9}"""
 
     planned: ClassVar[float] = 4.4e-3
 

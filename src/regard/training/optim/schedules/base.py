@@ -6,7 +6,7 @@ from regard.config import Kind
 
 
 class ScheduleSpec(Kind, package="regard.training.optim.schedules", default="linear"):
-    """A kind of schedule: what the optimiser's learning rate is multiplied by at each step."""
+    """A kind of schedule: what the optimizer's learning rate is multiplied by at each step."""
 
     warmup: int = Field(20, ge=0, description="steps until the learning rate is at its peak")
 

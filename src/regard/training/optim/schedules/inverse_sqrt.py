@@ -2,7 +2,7 @@
 
     rate = D^−½ · min(step^−½, step · warmup^−³⁄²)
 
-The optimiser's learning rate is the peak, which the paper reaches at step = warmup with
+The optimizer's learning rate is the peak, which the paper reaches at step = warmup with
 D^−½ · warmup^−½.
 """
 
