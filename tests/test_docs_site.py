@@ -131,8 +131,8 @@ def test_schema_pages_have_every_kind(site: Path) -> None:
     )
     list(all_specs())  # imports every package of kinds
     for base in Kind.__subclasses__():
-        for kind in kinds(base.room):
-            assert re.search(rf'<h3 id="[\w-]+-{kind}">', recipe + others), f"{base.room}: {kind}"
+        for kind in kinds(base.package):
+            assert re.search(rf'<h3 id="[\w-]+-{kind}">', recipe + others), kind
             assert f"<code>{kind}</code>" in others
     for section in ("data", "model", "training", "tokenizer", "training-evaluation"):
         assert f'<h2 id="{section}">' in recipe
