@@ -61,7 +61,7 @@ def work(task: str, folder: Path, batches: int) -> dict[str, Any]:
     from regard.config import validate
     from regard.data.batches.pairs import pair_batches
     from regard.data.config import DataSpec
-    from regard.data.sampling.sampler import Position
+    from regard.data.sampling.sampler import DataCursor
     from regard.data.store.prepare import prepare
     from regard.data.tokenizers.base import TokenizerSpec
 
@@ -73,8 +73,8 @@ def work(task: str, folder: Path, batches: int) -> dict[str, Any]:
         return {"rows": len(prepared.train), "tokens": sum(prepared.train.tokens)}
     stream = pair_batches(prepared.train, prepared.tokenizer, data.ways, BUDGET, seed=1)
     began, tokens = time.perf_counter(), 0
-    for _, (batch, _) in zip(range(batches), stream.since(Position()), strict=False):
-        tokens += batch.tokens
+    for _, (batch, _) in zip(range(batches), stream.since(DataCursor()), strict=False):
+        tokens += batch.num_targets
     each = (time.perf_counter() - began) / batches
     return {"batches": batches, "milliseconds a batch": round(1000 * each, 3)}
 

@@ -20,7 +20,7 @@ RECIPE = Path(__file__).parent.parent / "recipes" / "multi30k-fr-en.yaml"
 
 
 def throughput(options: argparse.Namespace) -> dict[str, Any]:
-    from regard.data.sampling.sampler import Position
+    from regard.data.sampling.sampler import DataCursor
     from regard.data.store.prepare import prepare
     from regard.hardware import keep_freed_memory
     from regard.models.base import parameter_count
@@ -36,7 +36,7 @@ def throughput(options: argparse.Namespace) -> dict[str, Any]:
     learner = Learner(
         task.model().build(len(prepared.tokenizer)), task.loss, recipe.training, World()
     )
-    batches = task.batches(Position())
+    batches = task.batches(DataCursor())
     seconds, rates, source, target, real_tokens, padded = [], [], 0, 0, 0, 0
     for step in range(1, options.warmup + options.steps + 1):
         began = time.perf_counter()
@@ -48,7 +48,7 @@ def throughput(options: argparse.Namespace) -> dict[str, Any]:
             seconds.append(time.perf_counter() - began)
             rates.append(matrix_rate())
             source += int(batch.source_mask.sum())
-            target += batch.tokens
+            target += batch.num_targets
             real_tokens += int(batch.source_mask.sum() + batch.target_mask.sum())
             padded += batch.source.numel() + batch.target.numel()
     return {

@@ -9,7 +9,7 @@ from regard import run_folder
 from regard.config import validate
 from regard.data.config import Direction
 from regard.data.sources.labels import LabelsSpec
-from regard.data.tokenizers.language_id import LanguageGuess
+from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import RunError
 from regard.merged_run import read_merged
@@ -104,7 +104,7 @@ def _checked(loaded: Any, folder: Path | str, wanted: type[T], made_by: str) -> 
 
 def _translator(run: Run, model: Any, tokenizer: Tokenizer, bits: int) -> Translator:
     ways = [Direction(*way.split(" → ")) for way in run.details["directions"]]
-    guess = LanguageGuess.from_json(run.extra_files["languages.json"])
+    guess = LanguageIdentifier.from_json(run.extra_files["languages.json"])
     length = run.details["max_length"]
     never = run.details.get("never", ())
     return Translator(cast("Model", model), tokenizer, guess, length, ways, bits, never)

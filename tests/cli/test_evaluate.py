@@ -12,7 +12,7 @@ import regard
 from regard import run_folder
 from regard.config import plain
 from regard.data.tokenizers import bpe
-from regard.data.tokenizers.language_id import LanguageGuess
+from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.evaluation.bleu import score_translations
 from regard.models.base import ModelSpec
 from regard.models.weights import weights_of
@@ -103,7 +103,7 @@ def translator(tmp_path: Path) -> Path:
         details={"max_length": 60, "directions": ["en → fr"]},
         weights=weights_of(spec.build(len(tokenizer))),
         tokenizer=tokenizer.to_json(),
-        extra_files={"languages.json": LanguageGuess({"fr": {}, "en": {}}).to_json()},
+        extra_files={"languages.json": LanguageIdentifier({"fr": {}, "en": {}}).to_json()},
         documents={},
     )
     run_folder.write(run, tmp_path / "translator")

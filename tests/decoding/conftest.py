@@ -5,7 +5,7 @@ import torch
 
 from regard.data.config import Direction
 from regard.data.tokenizers import bpe
-from regard.data.tokenizers.language_id import LanguageGuess
+from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.models.base import ModelSpec
 from regard.predictors.generator import Writer
 from regard.predictors.translator import Translator
@@ -38,7 +38,7 @@ def tokenizer():
 @pytest.fixture
 def translator(tokenizer) -> Translator:
     model = random_model("encoder-decoder", len(tokenizer), seed=5)
-    guess = LanguageGuess({"fr": {}, "en": {}})
+    guess = LanguageIdentifier({"fr": {}, "en": {}})
     return Translator(model, tokenizer, guess, 40, [Direction("fr", "en")])
 
 

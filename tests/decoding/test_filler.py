@@ -11,7 +11,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 from regard.data.batches.spans import sentinel
 from regard.data.tokenizers.base import TokenizerSpec
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.data.tokenizers.word_boundaries import Borders
+from regard.data.tokenizers.word_boundaries import WordBoundaries
 from regard.errors import DataError
 from regard.predictors.blanks import around_blanks
 from regard.predictors.mask_filler import Filler
@@ -84,7 +84,7 @@ TOKENIZERS = {
 def test_a_text_with_its_blanks_filled_is_the_whole_text(kind: str) -> None:
     """What stands around a blank is cut as it is in the whole text, and a word fits in between."""
     tokenizer = TOKENIZERS[kind]()
-    borders = Borders(tokenizer)
+    borders = WordBoundaries(tokenizer)
     for text, whole, words in TEXTS:
         parts = around_blanks(text, 1, tokenizer, borders)
         assert len(parts) == len(words) + 1
@@ -102,9 +102,9 @@ def test_a_text_with_its_blanks_filled_is_the_whole_text(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["character", "byte"])
 def test_where_a_piece_is_a_character_so_is_a_blank(kind: str) -> None:
     tokenizer = TokenizerSpec.model_validate({"kind": kind}).train(["the cat"], ["mask"])
-    first, second = around_blanks("the c___t", 1, tokenizer, Borders(tokenizer))
+    first, second = around_blanks("the c___t", 1, tokenizer, WordBoundaries(tokenizer))
     assert (tokenizer.decode(first), tokenizer.decode(second)) == ("the c", "t")
-    first, second = around_blanks("the ___at", 1, tokenizer, Borders(tokenizer))
+    first, second = around_blanks("the ___at", 1, tokenizer, WordBoundaries(tokenizer))
     assert (tokenizer.decode(first), tokenizer.decode(second)) == ("the ", "at")
 
 

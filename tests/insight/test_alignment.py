@@ -6,7 +6,7 @@ import torch
 
 from regard.data.config import Direction
 from regard.data.tokenizers import word
-from regard.data.tokenizers.language_id import LanguageGuess
+from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.insight import alignment
 from regard.insight.alignment import Link, align, align_parts
 from regard.models.base import ModelSpec
@@ -22,7 +22,7 @@ def translator() -> Translator:
     spec = {"kind": "encoder-decoder", "dim": 16, "heads": 2, "inner": 16, "layers": 2}
     model = ModelSpec.model_validate(spec).build(len(tokenizer))
     ways = [Direction("en", "fr"), Direction("fr", "en")]
-    return Translator(model, tokenizer, LanguageGuess({"en": {}, "fr": {}}), 12, ways)
+    return Translator(model, tokenizer, LanguageIdentifier({"en": {}, "fr": {}}), 12, ways)
 
 
 def test_a_word_is_linked_to_what_was_looked_at(

@@ -9,7 +9,7 @@ import torch
 
 from regard.data.config import Direction
 from regard.data.tokenizers import word
-from regard.data.tokenizers.language_id import LanguageGuess
+from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.errors import DataError
 from regard.insight import look as looking
 from regard.insight.alignment import align
@@ -35,7 +35,7 @@ def build(kind: str, capability: str, **settings: Any) -> Any:
         {"kind": kind, "capability": capability, "dim": 16, "dropout": 0, **settings}
     )
     model: Any = spec.build(len(tokenizer)).eval()
-    guess = LanguageGuess({"en": {}, "fr": {}})
+    guess = LanguageIdentifier({"en": {}, "fr": {}})
     ways = [Direction("en", "fr"), Direction("fr", "en")]
     return {
         "seq2seq": lambda: Translator(model, tokenizer, guess, 40, ways),

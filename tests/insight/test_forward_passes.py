@@ -9,7 +9,7 @@ import torch
 
 from regard.data.config import Direction
 from regard.data.tokenizers import bpe
-from regard.data.tokenizers.language_id import LanguageGuess
+from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.errors import DataError
 from regard.insight.downsample import bearable
 from regard.insight.forward_passes import reading
@@ -41,7 +41,7 @@ def make(tokenizer) -> Callable[..., Any]:
             for parameter in model.parameters():
                 parameter.add_(torch.randn_like(parameter) * 0.1)
         ways = [Direction("en", "fr"), Direction("fr", "en")]
-        guess = LanguageGuess({"fr": {}, "en": {}})
+        guess = LanguageIdentifier({"fr": {}, "en": {}})
         return {
             "encoder-decoder": lambda: Translator(model, tokenizer, guess, 40, ways),
             "language-model": lambda: Writer(model, tokenizer, 40),

@@ -15,7 +15,7 @@ import regard
 from regard import run_folder
 from regard.config import plain
 from regard.data.tokenizers import bpe
-from regard.data.tokenizers.language_id import LanguageGuess
+from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.insight.live import LONGEST, application, is_loopback
 from regard.insight.look import look
 from regard.insight.picture import film
@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer = bpe.Spec(vocabulary=400).train([EN, FR] * 3, ["fr", "en"])
     spec = ModelSpec.model_validate({"kind": "encoder-decoder", "size": "tiny"})
     model = spec.build(len(tokenizer))
-    guess = LanguageGuess.learn({"fr": [tokenizer.encode(FR)], "en": [tokenizer.encode(EN)]})
+    guess = LanguageIdentifier.learn({"fr": [tokenizer.encode(FR)], "en": [tokenizer.encode(EN)]})
     run = run_folder.Run(
         task="translation",
         model=plain(spec),

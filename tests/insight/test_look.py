@@ -10,7 +10,7 @@ from selenium.webdriver.common.by import By
 
 from regard.data.config import Direction
 from regard.data.tokenizers import bpe
-from regard.data.tokenizers.language_id import LanguageGuess
+from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.errors import DataError
 from regard.insight import terminal
 from regard.insight.look import look
@@ -35,7 +35,7 @@ def untrained(**changes: object) -> Translator:
     spec = ModelSpec.model_validate({"kind": "encoder-decoder", "size": "tiny", **changes})
     model = spec.build(len(tokenizer))
     assert isinstance(model, EncoderDecoder)
-    guess = LanguageGuess.learn({"fr": [tokenizer.encode(FR)], "en": [tokenizer.encode(EN)]})
+    guess = LanguageIdentifier.learn({"fr": [tokenizer.encode(FR)], "en": [tokenizer.encode(EN)]})
     return Translator(model, tokenizer, guess, 30, [Direction("fr", "en"), Direction("en", "fr")])
 
 
@@ -81,7 +81,7 @@ def test_the_words_are_those_of_the_sentence(translator: Translator) -> None:
 def test_the_other_language_is_found_or_asked_for(translator: Translator) -> None:
     assert translator.other_language(EN) == "fr"
     assert translator.other_language(FR) == "en"
-    three = LanguageGuess({"fr": {10: 1}, "en": {11: 1}, "de": {12: 1}})
+    three = LanguageIdentifier({"fr": {10: 1}, "en": {11: 1}, "de": {12: 1}})
     ways = [Direction(one, other) for one in three.counts for other in three.counts if one != other]
     many = Translator(translator.model, translator.tokenizer, three, 30, ways)
     with pytest.raises(DataError, match="say which language to produce, one of: en, de, fr"):

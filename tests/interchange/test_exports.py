@@ -16,7 +16,7 @@ import regard
 from regard import run_folder
 from regard.config import plain
 from regard.data.tokenizers import bpe
-from regard.data.tokenizers.language_id import LanguageGuess
+from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.errors import ConfigError
 from regard.interchange.exports import ctranslate2, huggingface, onnx
 from regard.models.base import ModelSpec
@@ -68,7 +68,7 @@ def made(kind: str, settings: dict[str, Any], folder: Path) -> Path:
         details=details,
         weights=weights_of(model),
         tokenizer=tokenizer.to_json(),
-        extra_files={"languages.json": LanguageGuess({"fr": {}, "en": {}}).to_json()}
+        extra_files={"languages.json": LanguageIdentifier({"fr": {}, "en": {}}).to_json()}
         if translation
         else {},
         documents={},

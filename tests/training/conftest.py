@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.config import validate
-from regard.data.sampling.sampler import Position
+from regard.data.sampling.sampler import DataCursor
 from regard.layers.dropout import Dropout
 from regard.training.config import TrainingSpec
 from regard.training.distributed.world import World
@@ -30,17 +30,17 @@ class Points:
     wanted: Tensor
 
     @property
-    def tokens(self) -> int:
+    def num_targets(self) -> int:
         return len(self.given)
 
     @property
-    def load(self) -> int:
-        return self.tokens
+    def num_tokens(self) -> int:
+        return self.num_targets
 
     def to(self, device: torch.device) -> "Points":
         return Points(self.given.to(device), self.wanted.to(device))
 
-    def share(self, rank: int, size: int) -> "Points":
+    def shard(self, rank: int, size: int) -> "Points":
         return Points(self.given[rank::size], self.wanted[rank::size])
 
 
@@ -64,11 +64,11 @@ class Toy:
         fate = float("nan") if number in self.poisoned else 1.0
         return Points(given * fate, given.flip(-1))
 
-    def batches(self, position: Position) -> Iterator[tuple[Points, Position]]:
+    def batches(self, position: DataCursor) -> Iterator[tuple[Points, DataCursor]]:
         number = position.batch
         while True:
             number += 1
-            yield self.batch(number), Position(batch=number)
+            yield self.batch(number), DataCursor(batch=number)
 
     def loss(self, model: nn.Module, batch: Points) -> Tensor:
         return (model(batch.given) - batch.wanted).square().sum()

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from regard import run_folder
 from regard.config import validate
-from regard.data.batches.pairs import Batch, Example, collate
+from regard.data.batches.pairs import Example, PairBatch, collate
 from regard.models.base import ModelSpec
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.training.config import TrainingSpec
@@ -26,7 +26,7 @@ SMALL = {"kind": "encoder-decoder", "dim": 16, "heads": 2, "inner": 32, "layers"
 STACKS = 2  # an encoder's block and a decoder's, each with experts
 
 
-def copying(model: nn.Module, batch: Batch) -> Tensor:
+def copying(model: nn.Module, batch: PairBatch) -> Tensor:
     assert isinstance(model, EncoderDecoder)
     words, token_mask = batch.target[:, 1:], batch.target_mask[:, 1:]
     states = model.states(batch.source, batch.source_mask, batch.target[:, :-1], token_mask)
@@ -43,7 +43,7 @@ def learner(training: dict[str, Any] | None = None, **experts: Any) -> Learner:
     return Learner(model, copying, spec, World())
 
 
-def batch(count: int = 40) -> Batch:
+def batch(count: int = 40) -> PairBatch:
     random = torch.Generator().manual_seed(3)
     drawn = []
     for _ in range(count):
@@ -96,8 +96,8 @@ def test_lanes_and_accumulation_change_nothing_without_a_wish(
             torch.testing.assert_close(one, two, rtol=1e-6, atol=1e-8)
 
 
-def halves(whole: Batch) -> list[Batch]:
-    return [whole.share(rank, 2) for rank in range(2)]
+def halves(whole: PairBatch) -> list[PairBatch]:
+    return [whole.shard(rank, 2) for rank in range(2)]
 
 
 @pytest.mark.usefixtures("four_threads")

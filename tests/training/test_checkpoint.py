@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.data.sampling.sampler import Position
+from regard.data.sampling.sampler import DataCursor
 from regard.errors import OutputError, RunError
 from regard.training import checkpoint
 from regard.training.checkpoint import NUMBERS, TENSORS, Standing, newest_first, restore, save
@@ -22,7 +22,7 @@ from regard.training.learner import Learner
 MakeLearner = Callable[..., Learner]
 STANDING = Standing(
     step=3,
-    position=Position(1, 2, 3),
+    position=DataCursor(1, 2, 3),
     seconds=0.1 + 0.2,
     tokens=12_345,
     skipped=2,

@@ -11,10 +11,10 @@ import torch
 
 import regard
 from regard import run_folder
-from regard.data.batches.base import UNCOUNTED
+from regard.data.batches.base import IGNORE_INDEX
 from regard.data.batches.corrupted import MaskedBatch
-from regard.data.batches.pairs import Batch
-from regard.data.sampling.sampler import Position
+from regard.data.batches.pairs import PairBatch
+from regard.data.sampling.sampler import DataCursor
 from regard.data.store.prepare import prepare
 from regard.errors import ConfigError, Interrupted
 from regard.predictors.mask_filler import Filler
@@ -162,19 +162,19 @@ def task_of(recipe: Recipe) -> Any:
 @pytest.mark.parametrize("task", KINDS)
 def test_what_is_read_is_short_enough_and_is_shared_out_whole(filling: Make, kind: str) -> None:
     task = task_of(filling(kind, "training.batch_tokens=200"))
-    batches = task.batches(Position())
+    batches = task.batches(DataCursor())
     for _ in range(30):
         batch, _ = next(batches)
         widths = [tensor.size(1) for tensor in vars(batch).values()]
         assert max(widths) <= 24
         for size in (2, 3, 500):
-            shares = [batch.share(rank, size) for rank in range(size)]
-            assert sum(share.tokens for share in shares) == batch.tokens
+            shares = [batch.shard(rank, size) for rank in range(size)]
+            assert sum(share.num_targets for share in shares) == batch.num_targets
         if isinstance(batch, MaskedBatch):
-            assert batch.load == int(batch.token_mask.sum()) >= batch.tokens
-            assert (batch.wanted[~batch.chosen] == UNCOUNTED).all()
+            assert batch.num_tokens == int(batch.token_mask.sum()) >= batch.num_targets
+            assert (batch.labels[~batch.masked_positions] == IGNORE_INDEX).all()
         else:
-            assert isinstance(batch, Batch)
+            assert isinstance(batch, PairBatch)
 
 
 @pytest.mark.parametrize("task", KINDS)
@@ -195,8 +195,8 @@ def test_dev_data_are_the_same_at_every_look_and_for_every_seed(filling: Make, k
 def test_lanes_change_nothing_but_the_rounding(filling: Make, kind: str) -> None:
     recipe = filling(kind, "training.batch_tokens=3000")
     task = task_of(recipe)
-    batch, _ = next(task.batches(Position()))
-    lanes = 1 + (batch.load >= 2 * ENOUGH)
+    batch, _ = next(task.batches(DataCursor()))
+    lanes = 1 + (batch.num_tokens >= 2 * ENOUGH)
     torch.manual_seed(0)
     model = recipe.model.build(len(task.prepared.tokenizer))
     learner = Learner(model, task.loss, recipe.training, World())
@@ -207,7 +207,7 @@ def test_lanes_change_nothing_but_the_rounding(filling: Make, kind: str) -> None
     for parameter, other in zip(model.parameters(), split, strict=True):
         torch.testing.assert_close(parameter.grad, other, atol=1e-4, rtol=1e-3)
     if kind == "masked-lm":  # few are to be guessed, and all are to be read
-        assert lanes == 2 > batch.tokens // ENOUGH
+        assert lanes == 2 > batch.num_targets // ENOUGH
 
 
 @pytest.mark.parametrize("task", KINDS)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.config import validate
-from regard.data.batches.pairs import Batch, Example, collate
+from regard.data.batches.pairs import Example, PairBatch, collate
 from regard.layers.dropout import Dropout
 from regard.models.base import ModelSpec, parameter_count
 from regard.models.encoder_decoder import EncoderDecoder
@@ -32,7 +32,7 @@ def equal(one: list[Tensor], other: list[Tensor]) -> bool:
     return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-def copying(model: nn.Module, batch: Batch) -> Tensor:
+def copying(model: nn.Module, batch: PairBatch) -> Tensor:
     assert isinstance(model, EncoderDecoder)
     states = model.states(batch.source, batch.source_mask, batch.target[:, :-1])
     return predict(model, states, batch.target[:, 1:], batch.target_mask[:, 1:], 0.1)

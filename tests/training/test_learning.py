@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.config import validate
-from regard.data.batches.pairs import Batch, Example, collate
-from regard.data.sampling.sampler import Position
+from regard.data.batches.pairs import Example, PairBatch, collate
+from regard.data.sampling.sampler import DataCursor
 from regard.decoding.greedy import greedy
 from regard.errors import ConfigError
 from regard.models.base import ModelSpec
@@ -40,7 +40,7 @@ def model(**settings: Any) -> EncoderDecoder:
     return built
 
 
-def translation(model: nn.Module, batch: Batch, smoothing: float) -> Tensor:
+def translation(model: nn.Module, batch: PairBatch, smoothing: float) -> Tensor:
     assert isinstance(model, EncoderDecoder)
     states = model.states(batch.source, batch.source_mask, batch.target[:, :-1])
     return predict(model, states, batch.target[:, 1:], batch.target_mask[:, 1:], smoothing)
@@ -57,20 +57,20 @@ class Puzzle:
     def model(self) -> Any:
         return model()
 
-    def batch(self, number: int, rows: int) -> Batch:
+    def batch(self, number: int, rows: int) -> PairBatch:
         chance = torch.Generator().manual_seed(number)
         lengths = torch.randint(3, 8, (rows,), generator=chance).tolist()
         drawn = [torch.randint(FIRST, V, (n,), generator=chance).tolist() for n in lengths]
         said = [Example([*ids, END], [START, *self.rule(ids), END]) for ids in drawn]
         return collate(said, PAD)
 
-    def batches(self, position: Position) -> Iterator[tuple[Batch, Position]]:
+    def batches(self, position: DataCursor) -> Iterator[tuple[PairBatch, DataCursor]]:
         number = position.batch
         while True:
             number += 1
-            yield self.batch(number, self.rows), Position(batch=number)
+            yield self.batch(number, self.rows), DataCursor(batch=number)
 
-    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+    def loss(self, model: nn.Module, batch: PairBatch) -> Tensor:
         return translation(model, batch, 0.0)
 
     @torch.no_grad()

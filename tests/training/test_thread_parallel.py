@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.data.batches.pairs import Batch, Example, collate
+from regard.data.batches.pairs import Example, PairBatch, collate
 from regard.layers.dropout import Dropout
 from regard.training import thread_parallel as lanes_module
 from regard.training.thread_parallel import Lanes
@@ -22,7 +22,7 @@ class Scorer(nn.Module):
         self.idle = nn.Linear(16, 16)
         self.dropout = Dropout(dropout)
 
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: PairBatch) -> Tensor:
         hidden = self.dropout(torch.tanh(self.inner(self.table(batch.source))))
         return (hidden.sum(-1) * batch.source_mask).sum()
 
@@ -33,7 +33,7 @@ def made(dropout: float) -> tuple[Scorer, Lanes]:
     return scorer, Lanes(scorer, list(scorer.parameters()))
 
 
-def batch() -> Batch:
+def batch() -> PairBatch:
     rows = [Example([3 + (i * j) % 27 for j in range(1 + i % 7)], [1, 2]) for i in range(1, 40)]
     return collate(rows, filler=0)
 
@@ -90,7 +90,7 @@ def test_lanes_share_the_threads_and_everybody_else_has_as_many_as_before(
 ) -> None:
     scorer, inside = made(dropout=0.0)[0], []
 
-    def loss(share: Batch) -> Tensor:
+    def loss(share: PairBatch) -> Tensor:
         inside.append(torch.get_num_threads())
         return scorer(share)
 

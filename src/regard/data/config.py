@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from pydantic import Field, field_validator, model_validator
 
 from regard.config import Spec
-from regard.data.filters.checks import ChecksSpec, check
+from regard.data.filters.checks import FiltersSpec, check
 from regard.data.records import Line, Place, Record, Rejected
-from regard.data.sources.base import LabelledSpec, Shape, SourceSpec
+from regard.data.sources.base import LabeledSpec, RecordType, SourceSpec
 from regard.data.sources.labels import LabelsSpec
 
 STRETCH = 4096  # characters of running text that are held out together, in whole lines
@@ -28,7 +28,7 @@ class Direction(NamedTuple):
         return f"{self.source}-{self.target}"
 
 
-class Refused(NamedTuple):
+class Dropped(NamedTuple):
     """A record or a line that is not used: why, how many lines it is, and what it says."""
 
     why: Rejected
@@ -51,7 +51,7 @@ class DataSpec(Spec):
     directions: tuple[str, ...] | None = Field(
         None, description="ways to translate, as in [fr-en]; all that train offers, unless said"
     )
-    checks: ChecksSpec = Field(ChecksSpec(), description="what a record must be")
+    checks: FiltersSpec = Field(FiltersSpec(), description="what a record must be")
     prepared: Path = Field(Path("prepared"), description="the folder for text turned into ids")
 
     @field_validator("train", "dev", "test", "without", mode="before")
@@ -92,7 +92,7 @@ class DataSpec(Spec):
         return self
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> RecordType:
         return self.train[0].shape
 
     @property
@@ -127,7 +127,7 @@ class DataSpec(Spec):
             source.labels
             for sources in self.parts.values()
             for source in sources
-            if isinstance(source, LabelledSpec)
+            if isinstance(source, LabeledSpec)
         ]
         return next((each for each in written if each.several), LabelsSpec())
 
@@ -152,16 +152,16 @@ class DataSpec(Spec):
     def _offered(self) -> tuple[Direction, ...]:
         return tuple(dict.fromkeys(chain.from_iterable(map(_both_ways, self.train))))
 
-    def read(self, source: SourceSpec) -> Iterator[Record | Refused]:
+    def read(self, source: SourceSpec) -> Iterator[Record | Dropped]:
         """Every line of a source, in order."""
         lines: Iterator[Line] = source.records()
         if self.dev is None and self.shape == "text":
             lines = chain.from_iterable(map(_stretches, lines))
         for line in lines:
             if isinstance(line, Rejected):
-                yield Refused(line)
+                yield Dropped(line)
             elif why := check(line, self.checks, self.shape):
-                yield Refused(why, line.lines, line.texts)
+                yield Dropped(why, line.lines, line.texts)
             else:
                 yield line
 

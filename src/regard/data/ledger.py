@@ -11,13 +11,13 @@ from rich.text import Text
 from regard.data.filters.checks import SETTINGS
 from regard.data.records import Place, Rejected
 from regard.data.sources.characters import quote
-from regard.data.sources.hash_split import ELSEWHERE
+from regard.data.sources.hash_split import OUTSIDE_SPLIT
 from regard.errors import DataError, RunError
 
 FIRST = 5  # of the lines dropped for a cause, this many are shown
 DUPLICATE, HELD_OUT, KEPT_OUT = "duplicate", "held out", "kept out"
 # No text is lost that does not stand elsewhere, or whose loss was asked for.
-REPEATED = frozenset({DUPLICATE, HELD_OUT, KEPT_OUT, ELSEWHERE})
+REPEATED = frozenset({DUPLICATE, HELD_OUT, KEPT_OUT, OUTSIDE_SPLIT})
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Intake:
+class LengthLimits:
     """How a model takes the two sides of a pair, beside its limit."""
 
     first: int | None = None  # tokens: of a longer first side, only so many are read
@@ -45,7 +45,7 @@ class Intake:
     )
 
 
-APART = Intake()
+SEPARATE = LengthLimits()
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ import torch
 import torch.nn.functional as F
 
 from regard.data.batches.base import pad
-from regard.data.tokenizers.streaming_encoder import Running
+from regard.data.tokenizers.streaming_encoder import StreamingEncoder
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import ConfigError, DataError
 from regard.models.language_model import LanguageModel
@@ -187,7 +187,7 @@ class _Tally:
 def _ids(writer: Foreteller, pieces: Iterable[Piece], tally: _Tally) -> Iterator[Ids | None]:
     """All that the model is given, and None wherever it begins with something new."""
     tokenizer, begin = writer.tokenizer, list(writer.begin)
-    running, ended, unseen = Running(tokenizer), True, not begin
+    running, ended, unseen = StreamingEncoder(tokenizer), True, not begin
     for text, ends in pieces:
         if ended:
             if tally.documents:
@@ -197,7 +197,7 @@ def _ids(writer: Foreteller, pieces: Iterable[Piece], tally: _Tally) -> Iterator
                 yield None
                 yield begin
             tally.documents += 1
-            running = Running(tokenizer)
+            running = StreamingEncoder(tokenizer)
         skipped = 0
         if unseen and (spans := tokenizer.spans(text)):  # nothing foretells the very first
             skipped, unseen = spans[0][2], False

@@ -10,7 +10,7 @@ from torch import Tensor
 from regard import run_folder
 from regard.config import plain, validate
 from regard.data.config import Direction
-from regard.data.tokenizers.language_id import LanguageGuess
+from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.errors import DataError
 from regard.interchange.families.base import Family, family_of
 from regard.interchange.folder import ModelFolder
@@ -55,7 +55,7 @@ def import_model(source: Path, run: Path, languages: Direction | None = None) ->
         details["never"] = _never(folder)
         way = languages or _direction(folder)
         details["directions"] = [f"{way.source} → {way.target}"]
-        parts["languages.json"] = LanguageGuess({way.source: {}, way.target: {}}).to_json()
+        parts["languages.json"] = LanguageIdentifier({way.source: {}, way.target: {}}).to_json()
     run_folder.write(
         Run(
             task=family.task,

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.data.tokenizers.word_boundaries import Borders
+from regard.data.tokenizers.word_boundaries import WordBoundaries
 from regard.errors import DataError
 
 BLANK = re.compile(r"\[MASK\]|<mask>|_{3,}", re.IGNORECASE)
@@ -29,7 +29,7 @@ class Filling:
 
 
 def around_blanks(
-    text: str, number: int, tokenizer: Tokenizer, borders: Borders
+    text: str, number: int, tokenizer: Tokenizer, borders: WordBoundaries
 ) -> list[list[int]]:
     """The ids before the first blank, between it and the next … and after the last.
 

@@ -6,7 +6,7 @@ Each blank is one piece of the vocabulary, and is guessed without knowing the ot
 import torch
 
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.data.tokenizers.word_boundaries import Borders
+from regard.data.tokenizers.word_boundaries import WordBoundaries
 from regard.decoding.scoring import Score
 from regard.models.masked_lm import MaskedLM
 from regard.predictors.blanks import Filling, around_blanks, require_blank
@@ -24,7 +24,7 @@ class Filler:
         self.tokenizer = tokenizer
         self.max_length = max_length
         self.mask = tokenizer.mark("mask")
-        self._borders = Borders(tokenizer)
+        self._borders = WordBoundaries(tokenizer)
 
     @torch.inference_mode()
     def fill(self, text: str, top: int = 5, number: int = 1) -> list[list[Filling]]:

@@ -14,7 +14,7 @@ import torch
 
 from regard.data.batches.spans import sentinel
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.data.tokenizers.word_boundaries import Borders
+from regard.data.tokenizers.word_boundaries import WordBoundaries
 from regard.decoding.beam import beam
 from regard.decoding.logits_processors import Forbidden
 from regard.errors import DataError
@@ -36,7 +36,7 @@ class SpanFiller:
         self.tokenizer = tokenizer
         self.max_length = max_length
         self.sentinels = [tokenizer.mark(sentinel(number)) for number in range(sentinels)]
-        self._borders = Borders(tokenizer)
+        self._borders = WordBoundaries(tokenizer)
 
     @torch.inference_mode()
     def fill(self, text: str, top: int = 5, number: int = 1) -> list[list[Filling]]:

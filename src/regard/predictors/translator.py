@@ -12,7 +12,7 @@ from functools import partial
 import torch
 
 from regard.data.config import Direction
-from regard.data.tokenizers.language_id import LanguageGuess
+from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.decoding.beam import Hypothesis
 from regard.decoding.config import Search
@@ -48,7 +48,7 @@ class Translator:
         self,
         model: Model,
         tokenizer: Tokenizer,
-        guess: LanguageGuess,
+        guess: LanguageIdentifier,
         max_length: int,
         ways: Sequence[Direction],
         bits: int = 32,

@@ -38,7 +38,7 @@ from torch.distributed.checkpoint.state_dict_loader import load as load_parts
 from torch.distributed.checkpoint.state_dict_saver import save as save_parts
 
 from regard.atomic import fsync_folder, write_atomic
-from regard.data.sampling.sampler import Position
+from regard.data.sampling.sampler import DataCursor
 from regard.errors import OutputError, RunError
 from regard.training.distributed.expert_parallel import brought_to_leader
 from regard.training.distributed.world import World
@@ -55,7 +55,7 @@ class Standing:
     """Where training stands: what changes from step to step besides tensors."""
 
     step: int = 0
-    position: Position = field(default_factory=Position)  # in the data
+    position: DataCursor = field(default_factory=DataCursor)  # in the data
     seconds: float = 0.0  # spent so far
     tokens: int = 0  # predicted so far
     skipped: int = 0  # updates whose loss was not finite
@@ -108,7 +108,7 @@ def restore(learner: Learner, folder: Path, warn: Callable[[str], None]) -> Stan
         numbers = _read(place)
         _put(learner, numbers["optimizers"], place)
         content = numbers["standing"]
-        return Standing(**{**content, "position": Position(**content["position"])})
+        return Standing(**{**content, "position": DataCursor(**content["position"])})
     return None
 
 

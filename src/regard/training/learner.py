@@ -35,18 +35,18 @@ class Batch(Protocol):
     """What a job learns from: some examples at once."""
 
     @property
-    def tokens(self) -> int:
+    def num_targets(self) -> int:
         """How many predictions it asks for."""
         ...
 
     @property
-    def load(self) -> int:
+    def num_tokens(self) -> int:
         """How many tokens go through the model."""
         ...
 
     def to(self, device: torch.device) -> Self: ...
 
-    def share(self, rank: int, size: int) -> Self:
+    def shard(self, rank: int, size: int) -> Self:
         """The part of one process of several; it may have nothing to predict."""
         ...
 
@@ -117,7 +117,8 @@ class Learner:
         `epoch` is how often all of the data have been seen.
         """
         world = self.world
-        tokens = sum(batch.tokens for batch in batches)  # a batch is global: each takes its share
+        # A batch is global: each process computes its shard.
+        tokens = sum(batch.num_targets for batch in batches)
         if not self.work and world.size == 1:
             self._count_work(batches[0])
         self._begin(step, epoch)
@@ -163,7 +164,7 @@ class Learner:
             if (lanes := self._lanes(batch)) > 1:
                 total += self.lanes.backward(batch, lanes, 1 / tokens)
                 continue
-            share = batch.share(world.rank, world.size) if world.size > 1 else batch
+            share = batch.shard(world.rank, world.size) if world.size > 1 else batch
             with self._communicating(number == len(batches)):
                 loss = self._loss(share)
             # The processes' gradients are averaged, and a sum is wanted: × their number.
@@ -185,7 +186,7 @@ class Learner:
 
     def _lanes(self, batch: Batch) -> int:
         alone_on_cpu = self.world.size == 1 and self.world.device.type == "cpu"
-        return self.lanes.wanted(batch.load) if alone_on_cpu else 1
+        return self.lanes.wanted(batch.num_tokens) if alone_on_cpu else 1
 
     def _loss(self, batch: Batch) -> Tensor:
         device = self.world.device
@@ -213,10 +214,10 @@ class Learner:
 
     def _count_work(self, batch: Batch) -> None:
         """On a few rows, before the update: it must not know whether anyone counted."""
-        few = batch.share(0, 8) if batch.share(0, 8).tokens else batch
+        few = batch.shard(0, 8) if batch.shard(0, 8).num_targets else batch
         with FlopCounterMode(display=False) as counter:
             torch.autograd.backward(self._loss(few))
-        self.work = counter.get_total_flops() / few.tokens
+        self.work = counter.get_total_flops() / few.num_targets
 
     @contextmanager
     def at_its_best(self) -> Iterator[nn.Module]:
@@ -244,8 +245,8 @@ class _WithLoss(nn.Module):
         with listening() as asides:
             loss = self.loss(self.model, batch)
         for aside in asides:
-            loss = loss + batch.tokens * aside.loss
-            self._heard.append((float(batch.tokens * aside.loss.detach()), aside.counts))
+            loss = loss + batch.num_targets * aside.loss
+            self._heard.append((float(batch.num_targets * aside.loss.detach()), aside.counts))
         return loss
 
     def heard(self) -> tuple[float, dict[str, int]]:

@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.data.batches.base import UNCOUNTED
-from regard.data.batches.pairs import Batch
+from regard.data.batches.base import IGNORE_INDEX
+from regard.data.batches.pairs import PairBatch
 from regard.training.cross_entropy import cross_entropy
 
 
@@ -31,7 +31,7 @@ class Answerer(Writer, Protocol):
     ) -> Tensor: ...
 
 
-def answer(model: Answerer, batch: Batch, smoothing: float) -> Tensor:
+def answer(model: Answerer, batch: PairBatch, smoothing: float) -> Tensor:
     """Cross-entropy over the words of the target, given the source and those before them."""
     words, token_mask = batch.target[:, 1:], batch.target_mask[:, 1:]
     states = model.states(batch.source, batch.source_mask, batch.target[:, :-1], token_mask)
@@ -39,12 +39,12 @@ def answer(model: Answerer, batch: Batch, smoothing: float) -> Tensor:
 
 
 @torch.no_grad()
-def loss_on(model: Answerer, batches: Iterable[Batch], device: torch.device) -> float:
+def loss_on(model: Answerer, batches: Iterable[PairBatch], device: torch.device) -> float:
     """The same without smoothing, by word, on all of some pairs."""
     total, tokens = 0.0, 0
     for batch in batches:
         total += float(answer(model, batch.to(device), smoothing=0.0))
-        tokens += batch.tokens
+        tokens += batch.num_targets
     return total / tokens
 
 
@@ -78,11 +78,11 @@ def tell_labels(
             logits,
             labels,
             weights,
-            ignore_index=UNCOUNTED,
+            ignore_index=IGNORE_INDEX,
             label_smoothing=smoothing,
             reduction="none",
         )
-    counted = labels != UNCOUNTED
+    counted = labels != IGNORE_INDEX
     wanted = labels.clamp_min(0).to(logits) * (1 - smoothing) + smoothing / 2
     losses = F.binary_cross_entropy_with_logits(
         logits, wanted, pos_weight=weights, reduction="none"

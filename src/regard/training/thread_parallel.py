@@ -37,7 +37,7 @@ class Lanes:
         seeds = torch.randint(2**62, (lanes,)).tolist()  # drawn here: lanes race, chance must not
         threads = self.threads // lanes
         futures = [
-            self._pool.submit(self._lane, batch.share(lane, lanes), scale, seed, threads)
+            self._pool.submit(self._lane, batch.shard(lane, lanes), scale, seed, threads)
             for lane, seed in enumerate(seeds)
         ]
         wait(futures)

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from regard.config import validate
-from regard.data.batches.base import Tensors, pad
-from regard.data.batches.labeled import LabelledBatch, labelled_batches
-from regard.data.batches.pairs import Batch, Example, collate, pair_batches
-from regard.data.batches.text import ApartBatch, TextBatch, text_batches, text_in_order
+from regard.data.batches.base import Batch, pad
+from regard.data.batches.labeled import LabeledBatch, labeled_batches
+from regard.data.batches.pairs import Example, PairBatch, collate, pair_batches
+from regard.data.batches.text import DocumentMaskedBatch, TextBatch, eval_windows, text_batches
 from regard.data.config import DataSpec, Direction
-from regard.data.sampling.sampler import Position
+from regard.data.sampling.sampler import DataCursor
 from regard.data.store.prepare import Prepared, prepare
 from regard.data.tokenizers.base import TokenizerSpec
 
@@ -57,7 +57,7 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     return made(tmp_path_factory.mktemp("labeled"), sources, lines)
 
 
-def sentences(batch: Batch, prepared: Prepared) -> Counter[tuple[str, str, str]]:
+def sentences(batch: PairBatch, prepared: Prepared) -> Counter[tuple[str, str, str]]:
     """What a batch says: tag or "", source, target; and that its frame is as it should be."""
     tokenizer = prepared.tokenizer
     tags = {tokenizer.mark(name): name for name in prepared.languages}
@@ -97,7 +97,7 @@ def test_one_language_to_produce_needs_no_tag(pairs: Prepared) -> None:
 
 def test_batches_go_on_exactly_where_they_were(pairs: Prepared) -> None:
     batches = pair_batches(pairs.train, pairs.tokenizer, ALL, budget=200, seed=1)
-    drawn = list(islice(batches.since(Position()), 100))
+    drawn = list(islice(batches.since(DataCursor()), 100))
     assert drawn[-1][1].epoch > 1
     for (batch, _), (again, _) in zip(drawn[41:], batches.since(drawn[40][1]), strict=False):
         assert torch.equal(batch.source, again.source)
@@ -114,7 +114,7 @@ def test_windows_are_the_text(text: Prepared) -> None:
     found_tiny = 0
     for batch in batches.epoch():
         assert batch.ids.shape[1] == 11
-        assert batch.tokens == 10 * len(batch.ids)
+        assert batch.num_targets == 10 * len(batch.ids)
         for row in batch.ids.tolist():
             is_tiny = ",".join(map(str, row)) in ",".join(map(str, tiny))
             found_tiny += is_tiny
@@ -125,21 +125,21 @@ def test_windows_are_the_text(text: Prepared) -> None:
 
 def test_text_to_score_on_is_predicted_once_and_all_of_it(text: Prepared) -> None:
     store, said, tokens = text.dev, [], 0
-    for batch in text_in_order(store, context=16, budget=40, filler=text.tokenizer.pad):
+    for batch in eval_windows(store, context=16, budget=40, filler=text.tokenizer.pad):
         assert len(batch.ids) <= 2
         for ids, token_mask in zip(batch.ids, batch.token_mask, strict=True):
             said.extend(ids[token_mask].tolist()[1:])
-        tokens += batch.tokens
+        tokens += batch.num_targets
     assert said == store.stream(1, store.tokens[0] - 1).tolist()
     assert tokens == len(said)
 
 
 def test_texts_come_with_their_labels(labelled: Prepared) -> None:
     tokenizer, seen = labelled.tokenizer, {}
-    batches = labelled_batches(labelled.train, tokenizer, budget=200, seed=1)
+    batches = labeled_batches(labelled.train, tokenizer, budget=200, seed=1)
     for batch in batches.epoch():
         assert batch.token_mask.sum() <= 200
-        assert batch.tokens == len(batch.labels)
+        assert batch.num_targets == len(batch.labels)
         for ids, token_mask, label in zip(batch.ids, batch.token_mask, batch.labels, strict=True):
             assert (int(ids[0]), int(ids[token_mask][-1])) == (tokenizer.start, tokenizer.end)
             seen[tokenizer.decode(ids[token_mask].tolist())] = labelled.labels[label]
@@ -157,17 +157,17 @@ def test_two_texts_are_one_row_and_several_labels_a_row_of_them(
     tokenizer, end, seen = found.tokenizer, found.tokenizer.end, 0
     assert found.labels == ("a", "b", "c")
     wanted = {0: [1, 1, 0], 1: [0, 0, 1], 2: [0, 0, 0], 3: [1, 0, 1]}
-    for batch in labelled_batches(found.train, tokenizer, 300, seed=1, classes=3).epoch():
+    for batch in labeled_batches(found.train, tokenizer, 300, seed=1, classes=3).epoch():
         assert batch.token_mask.all()  # all rows are 43 long: like lengths are told by the whole
-        assert batch.tokens == 3 * len(batch.ids)
+        assert batch.num_targets == 3 * len(batch.ids)
         for ids, labels in zip(batch.ids.tolist(), batch.labels.tolist(), strict=True):
             n = ids.index(end) - 1
             expected = [*tokenizer.encode("x" * n), end, *tokenizer.encode("y" * (40 - n)), end]
             assert ids == [tokenizer.start, *expected]
             assert labels == wanted[n % 4]
             seen += 1
-        spare = batch.share(len(batch.ids), len(batch.ids) + 1)
-        assert spare.tokens == 0
+        spare = batch.shard(len(batch.ids), len(batch.ids) + 1)
+        assert spare.num_targets == 0
     assert seen == len(found.train)
 
 
@@ -176,33 +176,33 @@ def test_rows_are_padded_on_the_right_and_marked() -> None:
     assert batch.source.tolist() == [[5, 6, 7], [5, 0, 0]]
     assert batch.source_mask.tolist() == [[True] * 3, [True, False, False]]
     assert batch.target.tolist() == [[2, 8, 3], [2, 3, 0]]
-    assert batch.tokens == 3
+    assert batch.num_targets == 3
 
 
 ROWS = [[2, 7, 3], [2, 8, 8, 3], [2, 3]]
 BATCHES = [
     collate([Example(row, row) for row in ROWS], filler=0),
     TextBatch(*pad(ROWS, 0)),
-    ApartBatch(*pad(ROWS, 0), torch.full((3,), 3)),
-    LabelledBatch(*pad(ROWS, 0), torch.tensor([1, 0, 1])),
+    DocumentMaskedBatch(*pad(ROWS, 0), torch.full((3,), 3)),
+    LabeledBatch(*pad(ROWS, 0), torch.tensor([1, 0, 1])),
 ]
 
 
 @pytest.mark.parametrize("batch", BATCHES, ids=lambda batch: type(batch).__name__)
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
-def test_shares_add_up_and_none_is_empty(batch: Tensors, size: int) -> None:
-    whole = batch.tokens
-    shares = [batch.share(rank, size) for rank in range(size)]
-    assert sum(share.tokens for share in shares) == whole
-    assert all(share.tokens == 0 for share in shares[3:])
-    assert batch.tokens == whole  # the batch itself is left as it was
+def test_shares_add_up_and_none_is_empty(batch: Batch, size: int) -> None:
+    whole = batch.num_targets
+    shares = [batch.shard(rank, size) for rank in range(size)]
+    assert sum(share.num_targets for share in shares) == whole
+    assert all(share.num_targets == 0 for share in shares[3:])
+    assert batch.num_targets == whole  # the batch itself is left as it was
     rows = [len(next(iter(vars(share).values()))) for share in shares]
     assert min(rows) > 0
     assert sum(rows[:3]) == 3
 
 
 @pytest.mark.parametrize("batch", BATCHES, ids=lambda batch: type(batch).__name__)
-def test_batches_move_whole(batch: Tensors) -> None:
+def test_batches_move_whole(batch: Batch) -> None:
     moved = batch.to(torch.device("meta"))
     assert type(moved) is type(batch)
     assert {tensor.device.type for tensor in vars(moved).values()} == {"meta"}
@@ -210,9 +210,9 @@ def test_batches_move_whole(batch: Tensors) -> None:
 
 def test_the_end_of_a_document_begins_the_next() -> None:
     ids, token_mask = pad([[7, 8, 3, 7, 3, 3, 9], [3, 7, 7, 3]], 0)
-    batch = ApartBatch(ids, token_mask, torch.full((2,), 3))
+    batch = DocumentMaskedBatch(ids, token_mask, torch.full((2,), 3))
     assert batch.documents.tolist() == [[0, 0, 1, 1, 2, 3, 3], [1, 1, 1, 2, 2, 2, 2]]
-    again = batch.share(1, 2)
+    again = batch.shard(1, 2)
     assert again.documents.tolist() == [[1, 1, 1, 2, 2, 2, 2]]
 
 
@@ -222,9 +222,9 @@ def test_apart_or_not_the_windows_are_the_same(text: Prepared) -> None:
     apart = text_batches(text.train, context=10, budget=50, seed=1, end=end).epoch()
     for one, other in zip(across, apart, strict=True):
         assert isinstance(one, TextBatch)
-        assert isinstance(other, ApartBatch)
+        assert isinstance(other, DocumentMaskedBatch)
         assert torch.equal(one.ids, other.ids)
         assert set(other.end.tolist()) == {end}
     filler = text.tokenizer.pad
-    scored = text_in_order(text.dev, context=16, budget=40, filler=filler, end=end)
-    assert all(isinstance(batch, ApartBatch) for batch in scored)
+    scored = eval_windows(text.dev, context=16, budget=40, filler=filler, end=end)
+    assert all(isinstance(batch, DocumentMaskedBatch) for batch in scored)

@@ -13,7 +13,7 @@ from regard.data.batches.spans import Spans, sentinel
 from regard.data.bundled import corpus
 from regard.data.tokenizers.base import TokenizerSpec
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.data.tokenizers.word_boundaries import Borders
+from regard.data.tokenizers.word_boundaries import WordBoundaries
 
 Ints = npt.NDArray[np.int64]
 SENTINELS = 60
@@ -69,7 +69,7 @@ def test_only_what_is_chosen_changes(seed: int, epoch: int, share: float, words:
     assert (chosen <= token_mask).all()
     assert chosen.any(1).all()  # no text is read for nothing
     if words:
-        begins = Borders(tokenizer())(ids)
+        begins = WordBoundaries(tokenizer())(ids)
         number = begins.cumsum(1)
         for row in range(6):
             for word in np.unique(number[row][chosen[row]]):
@@ -147,7 +147,7 @@ def test_what_is_torn_can_be_mended(
     assert mended(source, target) == ids.tolist()
     assert max(len(source), len(target)) <= longest
     if words:
-        begins = np.append(Borders(tokenizer())(ids), True)
+        begins = np.append(WordBoundaries(tokenizer())(ids), True)
         assert all(begins[at] for at in cuts(source, target))
     again = spans(ids, longest, (seed, 0), first)
     assert again.source.tolist() == source

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.filters.checks import SETTINGS, SHORT, ChecksSpec, check
+from regard.data.filters.checks import SETTINGS, SHORT, FiltersSpec, check
 from regard.data.records import Place, Record, Rejected
-from regard.data.sources.base import Shape, SourceSpec
+from regard.data.sources.base import RecordType, SourceSpec
 
 AT = Place("here", 7)
-SPEC = ChecksSpec()
+SPEC = FiltersSpec()
 
 
-def why(*texts: str, shape: Shape = "pair", spec: ChecksSpec = SPEC) -> str:
+def why(*texts: str, shape: RecordType = "pair", spec: FiltersSpec = SPEC) -> str:
     found = check(Record(AT, texts), spec, shape)
     return found.why if found else ""
 
@@ -54,13 +54,13 @@ def test_in_running_text_the_line_is_named() -> None:
 
 
 def test_odd_characters_are_kept_if_asked_but_never_half_ones() -> None:
-    keep = ChecksSpec(odd_characters="keep")
+    keep = FiltersSpec(odd_characters="keep")
     assert why("a\x00", "b\u2028", spec=keep) == ""
     assert why("a", "\ud83d", spec=keep) == "odd character"
 
 
 def test_lengths_have_limits() -> None:
-    spec = ChecksSpec(max_characters=30, max_ratio=3)
+    spec = FiltersSpec(max_characters=30, max_ratio=3)
     assert why("x" * 30, "y" * 30, spec=spec) == ""
     assert why("x" * 31, "y" * 30, spec=spec) == "too long"
     assert why("x" * 30, "y" * 10, spec=spec) == ""
@@ -76,7 +76,7 @@ def test_the_sides_of_a_pair_are_alike_to_it(first: str, second: str) -> None:
 
 
 def test_causes_name_settings_that_there_are() -> None:
-    assert set(SETTINGS.values()) <= set(ChecksSpec.model_fields)
+    assert set(SETTINGS.values()) <= set(FiltersSpec.model_fields)
 
 
 @pytest.mark.parametrize(

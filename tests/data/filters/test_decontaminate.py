@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from regard.config import validate
 from regard.data.config import DataSpec
-from regard.data.filters.decontaminate import Without
+from regard.data.filters.decontaminate import Decontaminator
 from regard.data.ledger import Ledger
 from regard.data.records import Place, Record
 from regard.data.store import fingerprint
@@ -93,7 +93,7 @@ def test_labelled_texts_and_pairs_are_kept_out_by_what_they_say(tmp_path: Path) 
 @given(st.lists(st.sampled_from(["kept out", "good", "bad", ""]), min_size=1, max_size=8))
 def test_running_text_loses_these_lines_only_and_still_ends(lines: list[str]) -> None:
     spec = validate(DataSpec, {"train": {"kind": "text", "path": "a"}, "held_out": 1}, "recipe")
-    without = Without(spec, Ledger())
+    without = Decontaminator(spec, Ledger())
     without._add(["Kept out!"])
     text = "\n".join([*lines, "end"])
     for ends in (True, False):

@@ -12,7 +12,7 @@ from regard.data.batches.masking import Masking
 from regard.data.batches.spans import Spans, sentinel
 from regard.data.config import DataSpec
 from regard.data.sampling.passages import Passages
-from regard.data.sampling.sampler import Position
+from regard.data.sampling.sampler import DataCursor
 from regard.data.store.prepare import Prepared, prepare
 from regard.data.tokenizers.base import TokenizerSpec
 from regard.errors import DataError
@@ -61,7 +61,7 @@ def test_batches_go_on_from_anywhere_and_hide_other_words_in_each_epoch(tmp_path
         masked_batches(passages, tokenizer, Masking(tokenizer), 256, 1),
         span_batches(passages, tokenizer, Spans(tokenizer, sentinels=30), 34, 256, 1),
     ):
-        some = list(islice(batches.since(Position()), 40))
+        some = list(islice(batches.since(DataCursor()), 40))
         epochs = [after.epoch for _, after in some]
         assert epochs[-1] >= 2
         for number in (3, 11, 25):
@@ -96,4 +96,4 @@ def test_where_no_piece_is_known_nothing_can_be_hidden(tmp_path: Path) -> None:
     masking = Masking(tokenizer)
     masking._special[:] = True
     with pytest.raises(DataError, match="no piece can be hidden"):
-        next(masked_batches(passages, tokenizer, masking, 256, 1).since(Position()))
+        next(masked_batches(passages, tokenizer, masking, 256, 1).since(DataCursor()))

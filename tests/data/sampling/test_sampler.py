@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from regard.config import validate
 from regard.data.config import DataSpec
 from regard.data.sampling.sampler import (
-    Order,
-    Position,
-    RowPlan,
-    Share,
-    WindowPlan,
+    BucketSampler,
+    DataCursor,
+    EpochOrder,
+    SourceQuota,
+    WindowSampler,
     cut,
+    iter_batches,
     packed,
     padded,
-    walk,
 )
 from regard.data.store.prepare import prepare
 from regard.data.store.store import Store
@@ -67,15 +67,17 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 Shares = st.lists(
-    st.builds(Share, st.integers(0, 60), st.sampled_from([0.1, 0.5, 1, 1.5, 3]), st.integers(1, 2)),
+    st.builds(
+        SourceQuota, st.integers(0, 60), st.sampled_from([0.1, 0.5, 1, 1.5, 3]), st.integers(1, 2)
+    ),
     min_size=1,
     max_size=4,
 ).filter(lambda shares: any(share.units for share in shares))
 
 
 @given(shares=Shares, seed=st.integers(0, 9))
-def test_an_epoch_shows_what_the_weights_say(shares: list[Share], seed: int) -> None:
-    order = Order(shares, seed)
+def test_an_epoch_shows_what_the_weights_say(shares: list[SourceQuota], seed: int) -> None:
+    order = EpochOrder(shares, seed)
     source, unit, way = order.stretch(3, 0, len(order))
     for number, share in enumerate(shares):
         here = source == number
@@ -87,14 +89,14 @@ def test_an_epoch_shows_what_the_weights_say(shares: list[Share], seed: int) -> 
 
 
 def test_what_one_epoch_leaves_out_the_next_one_shows() -> None:
-    order = Order([Share(100, 0.25)], seed=1)
+    order = EpochOrder([SourceQuota(100, 0.25)], seed=1)
     epochs = [set(order.stretch(epoch, 0, 25)[1].tolist()) for epoch in range(4)]
     assert set().union(*epochs) == set(range(100))
     assert np.ptp(sorted(epochs[0])) > 50  # not a quarter in a row
 
 
-def plan(store: Store, budget: int = 400, seed: int = 1, cost: Any = packed) -> RowPlan:
-    return RowPlan(store, [(0, 1)] * len(store.sections), (2, 2), budget, seed, cost)
+def plan(store: Store, budget: int = 400, seed: int = 1, cost: Any = packed) -> BucketSampler:
+    return BucketSampler(store, [(0, 1)] * len(store.sections), (2, 2), budget, seed, cost)
 
 
 def test_every_pair_both_ways_as_often_as_its_weight(pairs: Store) -> None:
@@ -156,10 +158,10 @@ def test_from_any_position_the_same_comes_as_without_a_pause(
     monkeypatch.setattr("regard.data.sampling.sampler.POOL", 10)
     whole = plan(pairs)
     assert whole.pools > 3
-    all_of_it = list(islice(walk(whole, Position()), 500))
+    all_of_it = list(islice(iter_batches(whole, DataCursor()), 500))
     assert all_of_it[-1][1].epoch >= 2
     for stopped in (0, 1, 9, 10, 57, 199, 444):
-        resumed = walk(plan(pairs), all_of_it[stopped][1])
+        resumed = iter_batches(plan(pairs), all_of_it[stopped][1])
         for (batch, after), (again, then) in zip(all_of_it[stopped + 1 :], resumed, strict=False):
             assert after == then
             assert np.array_equal(batch.rows, again.rows)
@@ -167,9 +169,9 @@ def test_from_any_position_the_same_comes_as_without_a_pause(
 
 
 def test_a_position_of_other_data_is_refused(pairs: Store) -> None:
-    for strange in (Position(0, 99), Position(0, 0, 10_000)):
+    for strange in (DataCursor(0, 99), DataCursor(0, 0, 10_000)):
         with pytest.raises(DataError, match="are not those that it was saved with"):
-            next(walk(plan(pairs), strange))
+            next(iter_batches(plan(pairs), strange))
 
 
 def test_an_example_larger_than_a_batch_is_refused(pairs: Store) -> None:
@@ -187,7 +189,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 def test_windows_cover_the_text_from_another_place_each_epoch(text: Store) -> None:
-    whole = WindowPlan(text, context=16, budget=64, seed=1)
+    whole = WindowSampler(text, context=16, budget=64, seed=1)
     begins = []
     for epoch in range(3):
         batches = [batch for pool in range(whole.pools) for batch in whole.pool(epoch, pool)]
@@ -206,4 +208,4 @@ def test_windows_cover_the_text_from_another_place_each_epoch(text: Store) -> No
 
 def test_a_window_larger_than_a_batch_is_refused(text: Store) -> None:
     with pytest.raises(ConfigError, match=r"a batch of 64 tokens cannot hold a window of 65"):
-        WindowPlan(text, context=65, budget=64, seed=1)
+        WindowSampler(text, context=65, budget=64, seed=1)

@@ -258,11 +258,11 @@ def test_batches_carry_the_trees_of_their_rows(tmp_path: Path) -> None:
             more = len(text.split()) - 3
             assert heads.tolist()[: 4 + more] == [1, 1, 1, 1, *[3] * more]
             seen += 1
-        first, second = batch.share(0, 2), batch.share(1, 2)
+        first, second = batch.shard(0, 2), batch.shard(1, 2)
         if len(batch.ids) > 1:
             assert len(first.ids) + len(second.ids) == len(batch.ids)
         else:
-            assert second.tokens == 0
+            assert second.num_targets == 0
         assert batch.read[2].depths.shape == batch.ids.shape
     assert seen == 19
     row = np.arange(1)

@@ -9,7 +9,7 @@ from regard.config import validate
 from regard.data.config import DataSpec
 from regard.data.records import Record, Rejected
 from regard.data.sources.base import SourceSpec
-from regard.data.sources.hash_split import ShareSpec
+from regard.data.sources.hash_split import HashSplitSpec
 from regard.data.store.prepare import prepare
 from regard.data.tokenizers.base import TokenizerSpec
 from regard.errors import ConfigError
@@ -41,7 +41,9 @@ def test_every_line_is_in_one_share_and_those_of_a_key_in_the_same(tmp_path: Pat
 
 
 def test_a_key_is_what_the_expression_finds() -> None:
-    share = ShareSpec.model_validate({"column": 0, "key": "^(?:lib|python-)*([a-z]+)", "to": 0.5})
+    share = HashSplitSpec.model_validate(
+        {"column": 0, "key": "^(?:lib|python-)*([a-z]+)", "to": 0.5}
+    )
     assert share.has("libxml2") == share.has("python-xml") == share.has("xml-doc")
     assert isinstance(share.has("123"), bool)  # where nothing is found, all of it is the key
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from regard.data.ledger import Ledger
 from regard.data.records import Place, Record
-from regard.data.sources.base import Shape
-from regard.data.store.store import Facts, Section, Store
-from regard.data.store.writer import Form, Scribe
+from regard.data.sources.base import RecordType
+from regard.data.store.store import Section, SplitStats, Store
+from regard.data.store.writer import RowEncoder, StoreWriter
 from regard.data.tokenizers.base import TokenizerSpec
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import DataError
@@ -21,16 +21,16 @@ BYTE = TokenizerSpec.model_validate("byte").train((), ["fr", "en"])
 
 
 def written(
-    path: Path, sources: Sequence[Sequence[Record]], shape: Shape, tokenizer: Tokenizer = BYTE
+    path: Path, sources: Sequence[Sequence[Record]], shape: RecordType, tokenizer: Tokenizer = BYTE
 ) -> Store:
     sides = max(len(record.texts) for records in sources for record in records)
-    form = Form(shape, tokenizer, tokenizer.encode_all, 1000, {"good": 0, "bad": 1}, sides)
+    form = RowEncoder(shape, tokenizer, tokenizer.encode_all, 1000, {"good": 0, "bad": 1}, sides)
     names = [str(number) for number in range(len(sources))]
-    with Scribe(path, form, Ledger(), names, path.stem) as scribe:
+    with StoreWriter(path, form, Ledger(), names, path.stem) as scribe:
         for number, records in enumerate(sources):
             for record in records:
                 scribe.add(number, record)
-    facts = Facts.of(path, scribe.files, len(sources))
+    facts = SplitStats.of(path, scribe.files, len(sources))
     firsts = np.cumsum([0, *facts.rows]).tolist()
     sections = [
         Section(first, rows, tokens)

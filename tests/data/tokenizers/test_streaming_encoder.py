@@ -10,7 +10,7 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from regard.config import validate
 from regard.data.tokenizers.base import TokenizerSpec
-from regard.data.tokenizers.streaming_encoder import Running
+from regard.data.tokenizers.streaming_encoder import StreamingEncoder
 from regard.data.tokenizers.tokenizer import Tokenizer
 
 TEXT = [
@@ -44,13 +44,13 @@ lines = st.lists(some, max_size=12)
 def test_the_ids_are_those_of_the_whole(kind: str, stretches: list[list[str]]) -> None:
     tokenizer = made(kind)
     texts = ["".join(f"{line}\n" for line in each) for each in stretches]
-    running = Running(tokenizer)
+    running = StreamingEncoder(tokenizer)
     found = [each for text in texts for each in running.add(text)] + running.finish()
     assert found == tokenizer.encode("".join(texts))
 
 
 def test_it_does_not_wait_for_the_end() -> None:
-    running = Running(made("bpe"))
+    running = StreamingEncoder(made("bpe"))
     given = [running.add(text) for text in TEXT * 50]
     assert sum(map(len, given[:50])) > 500
     assert len(running.finish()) < 50

@@ -12,7 +12,7 @@ from tokenizers import models
 
 from regard.config import validate
 from regard.data.tokenizers.base import TokenizerSpec
-from regard.data.tokenizers.language_id import LanguageGuess
+from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.data.tokenizers.tokenizer import SPECIAL, Tokenizer
 from regard.errors import RunError
 
@@ -79,18 +79,18 @@ def test_pieces_are_shown_as_a_person_would_read_them(tokenizer: Tokenizer) -> N
 
 
 def test_unseen_characters_are_named_once(tokenizer: Tokenizer) -> None:
-    assert tokenizer.unseen("the жук and жук 🦊") == ["ж", "у", "к", "🦊"]
-    assert tokenizer.unseen(LINES[0]) == []
-    assert tokenizer.unseen("\u2028 \n") == []
+    assert tokenizer.unknown_characters("the жук and жук 🦊") == ["ж", "у", "к", "🦊"]
+    assert tokenizer.unknown_characters(LINES[0]) == []
+    assert tokenizer.unknown_characters("\u2028 \n") == []
 
 
 def test_an_accent_that_was_seen_composed_is_not_unseen(tokenizer: Tokenizer) -> None:
-    assert tokenizer.unseen("traverse\u0301") == []
-    assert tokenizer.unseen("cro\u0302t") == ["ô"]
+    assert tokenizer.unknown_characters("traverse\u0301") == []
+    assert tokenizer.unknown_characters("cro\u0302t") == ["ô"]
 
 
 def test_to_bytes_alone_nothing_is_unseen() -> None:
-    assert trained("byte").unseen("жук 🦊") == []
+    assert trained("byte").unknown_characters("жук 🦊") == []
     assert trained("byte").unknown_share([trained("byte").encode("жук")]) == 0
 
 
@@ -130,8 +130,10 @@ def test_ids_that_a_file_leaves_out_are_counted() -> None:
 
 def test_the_language_of_a_line_is_told_from_its_pieces(tokenizer: Tokenizer) -> None:
     sides = {"fr": [LINES[0], LINES[2]], "en": [LINES[1]]}
-    guess = LanguageGuess.learn({name: tokenizer.encode_all(each) for name, each in sides.items()})
-    again = LanguageGuess.from_json(guess.to_json())
+    guess = LanguageIdentifier.learn(
+        {name: tokenizer.encode_all(each) for name, each in sides.items()}
+    )
+    again = LanguageIdentifier.from_json(guess.to_json())
     assert again.of(tokenizer.encode("Le chat est fatigué")) == "fr"
     assert again.of(tokenizer.encode("The street was tired")) == "en"
 

@@ -198,8 +198,8 @@ def test_a_vocabulary_without_room_is_refused(kind: str) -> None:
 def test_where_characters_do_not_fit_the_rarest_are_spelt(kind: str) -> None:
     rare = [chr(0x4E00 + code) for code in range(200)]
     tokenizer = spec(kind, "", 400).train([*LINES[:2] * 9, "".join(rare)])
-    assert set(rare[-90:]) <= set(tokenizer.unseen("".join(rare)))
-    assert tokenizer.unseen(" ".join(LINES[:2])) == []
+    assert set(rare[-90:]) <= set(tokenizer.unknown_characters("".join(rare)))
+    assert tokenizer.unknown_characters(" ".join(LINES[:2])) == []
     words = {piece.strip() for piece in tokenizer.vocabulary()}
     assert "animal" in words  # which have their part of the room
     text = "".join(rare) + " chat"
@@ -301,7 +301,7 @@ def test_a_known_word_is_one_piece_and_an_unknown_one_its_bytes() -> None:
     tokenizer = trained("word")
     assert tokenizer.pieces(tokenizer.encode("le chat dort")) == ["le", "chat", "dort"]
     assert bytes(each - 6 for each in tokenizer.encode("le vélo")[1:]) == " vélo".encode()
-    assert tokenizer.unseen("le vélo") == ["v", "é", "l", "o"]
+    assert tokenizer.unknown_characters("le vélo") == ["v", "é", "l", "o"]
 
 
 def test_words_are_kept_by_how_often_they_occur() -> None:
@@ -401,7 +401,7 @@ def test_a_file_like_that_of_gpt2(tmp_path: Path) -> None:
     assert tokenizer.vocabulary()[-4:] == ["<pad>", "<unk>", "<fr>", "<en>"]
     assert tokenizer.pieces(tokenizer.encode("The cat\n"))[0] == "The"
     assert tokenizer.pieces(tokenizer.encode("a chat")) == ["a", "chat"]
-    assert tokenizer.unseen(text) == []
+    assert tokenizer.unknown_characters(text) == []
 
 
 def test_a_file_like_that_of_bert(tmp_path: Path) -> None:
@@ -411,7 +411,7 @@ def test_a_file_like_that_of_bert(tmp_path: Path) -> None:
     assert len(ids) > 8  # neither truncated nor padded, whatever the file says
     assert (tokenizer.pad, tokenizer.unknown, tokenizer.start, tokenizer.end) == (0, 1, 2, 3)
     assert tokenizer.vocabulary()[-1] == "<fr>"
-    assert tokenizer.unseen("le 猫 chat") == ["猫"]
+    assert tokenizer.unknown_characters("le 猫 chat") == ["猫"]
     assert tokenizer.unknown_share([tokenizer.encode("猫 猫 chat")]) == pytest.approx(2 / 3)
 
 
@@ -421,7 +421,7 @@ def test_a_file_like_that_of_llama(tmp_path: Path) -> None:
     assert (tokenizer.unknown, tokenizer.start, tokenizer.end) == (0, 1, 2)
     assert tokenizer.vocabulary()[tokenizer.pad] == "<pad>"
     assert tokenizer.pieces(tokenizer.encode("chat a")) == ["chat", "▁", "a"]
-    assert tokenizer.unseen("chat 🦊") == ["🦊"]
+    assert tokenizer.unknown_characters("chat 🦊") == ["🦊"]
     fox = tokenizer.encode("chat 🦊")
     assert tokenizer.decode(fox[:-1]).startswith("chat �")
 
@@ -433,7 +433,7 @@ def test_the_file_of_an_earlier_run_serves_again(kind: str, spaces: str, tmp_pat
     assert tokenizer.vocabulary() == [*earlier.vocabulary(), "<de>"]
     text = LINES[2] + " 🦊 </s> <de>"
     assert tokenizer.encode(text) == earlier.encode(text)
-    assert tokenizer.unseen("ж") == earlier.unseen("ж")
+    assert tokenizer.unknown_characters("ж") == earlier.unknown_characters("ж")
 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"model": 3}', "<html>", "[1, 2]"])

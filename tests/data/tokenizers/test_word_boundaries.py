@@ -10,7 +10,7 @@ from tokenizers import decoders, models, pre_tokenizers
 
 from regard.data.tokenizers.base import TokenizerSpec
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.data.tokenizers.word_boundaries import Borders
+from regard.data.tokenizers.word_boundaries import WordBoundaries
 
 TEXT = "The animal didn't cross the well-known street, because it was (far) too tired..."
 WORDS = ["The", "animal", "didn't", "cross", "the", "well-known", "street", ",", "because", "it",
@@ -20,7 +20,7 @@ WORDS = ["The", "animal", "didn't", "cross", "the", "well-known", "street", ",",
 def grouped(tokenizer: Tokenizer, text: str) -> list[str]:
     """The text of each word, as the borders have it."""
     ids = np.array(tokenizer.encode(text))
-    starts = [*Borders(tokenizer)(ids).nonzero()[0].tolist(), len(ids)]
+    starts = [*WordBoundaries(tokenizer)(ids).nonzero()[0].tolist(), len(ids)]
     words = [ids[begin:end].tolist() for begin, end in pairwise(starts)]
     return [tokenizer.decode(word).strip() for word in words]
 

@@ -17,9 +17,9 @@ from regard.attention.multi_head import MultiHead
 from regard.cli import main
 from regard.config import plain
 from regard.data.batches.base import pad
-from regard.data.batches.pairs import Batch
+from regard.data.batches.pairs import PairBatch
 from regard.data.tokenizers import bpe
-from regard.data.tokenizers.language_id import LanguageGuess
+from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.insight.heads.examples import Examples, Row, read_examples
 from regard.insight.heads.losses import row_losses
 from regard.models.base import ModelSpec
@@ -91,7 +91,7 @@ def make(tokenizer: Any, tmp_path: Path) -> Make:
         spec = ModelSpec.model_validate({"kind": kind, **SIZES, **settings})
         details: dict[str, Any] = {"max_length": spec.max_length}
         details |= {"directions": ["fr → en"], "labels": ["fr", "en"]}
-        guess = LanguageGuess({"fr": {}, "en": {}}).to_json()
+        guess = LanguageIdentifier({"fr": {}, "en": {}}).to_json()
         run = run_folder.Run(
             task=TASKS[kind],
             model=plain(spec),
@@ -120,9 +120,9 @@ def reversing(rows: int, seed: int) -> Examples:
         ids = torch.randint(4, 20, (length,), generator=chance).tolist()
         made.append(Row(([*ids, 3], [2, *ids[::-1], 3])))
 
-    def batch(chosen: Sequence[Row]) -> Batch:
+    def batch(chosen: Sequence[Row]) -> PairBatch:
         sources, targets = ([row.ids[side] for row in chosen] for side in (0, 1))
-        return Batch(*pad(sources, 0), *pad(targets, 0))
+        return PairBatch(*pad(sources, 0), *pad(targets, 0))
 
     return Examples(tuple(sorted(made, key=lambda row: len(row.ids[0]))), batch, "rows")
 

@@ -8,7 +8,7 @@ from regard.data.bundled import corpus, street_sentences
 from regard.data.bundled.lexicon import noun
 from regard.data.config import Direction
 from regard.data.tokenizers import bpe
-from regard.data.tokenizers.language_id import LanguageGuess
+from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.lab.claim import judge
 from regard.lab.claims.pronouns import LOOKS, Spec, _sentence
 from regard.models.base import ModelSpec
@@ -69,7 +69,9 @@ def test_the_pronoun_its_noun_and_its_adjective_are_where_they_stand(ways: list[
     model = ModelSpec.model_validate({**settings, "max_length": 60}).build(len(tokenizer))
     assert isinstance(model, EncoderDecoder)
     directions = [Direction(*way.split("-")) for way in ways]
-    translator = Translator(model, tokenizer, LanguageGuess({"en": {}, "fr": {}}), 60, directions)
+    translator = Translator(
+        model, tokenizer, LanguageIdentifier({"en": {}, "fr": {}}), 60, directions
+    )
 
     def said(ids: list[int], places: list[int]) -> str:
         return tokenizer.decode([ids[at] for at in places]).strip()

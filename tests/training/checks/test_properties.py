@@ -16,8 +16,8 @@ from regard.attention.base import Attention
 from regard.attention.kv_cache import KeyValues
 from regard.attention.masks import View
 from regard.attention.multi_head import MultiHead
-from regard.data.batches.pairs import Batch, Example, collate
-from regard.data.batches.text import ApartBatch
+from regard.data.batches.pairs import Example, PairBatch, collate
+from regard.data.batches.text import DocumentMaskedBatch
 from regard.data.bundled import corpus
 from regard.models.classifier import ClassifierModel
 from regard.positions.base import AtEmbedding, InAttention
@@ -106,7 +106,7 @@ def test_a_sound_recipe_passes_every_proof_that_applies(case: Case) -> None:
     found = dict(zip((proof.__name__ for proof in PROOFS), prove(case, silent), strict=True))
     assert [name for name, proof in found.items() if proof.failed] == []
     skipped = {name for name, proof in found.items() if proof.found is None}
-    alike = isinstance(case.examples[0], ApartBatch)
+    alike = isinstance(case.examples[0], DocumentMaskedBatch)
     assert skipped & APART_ONLY == (set() if alike else APART_ONLY)
     assert skipped - APART_ONLY == (
         WRITING_ONLY if isinstance(case.model, ClassifierModel) else set()
@@ -228,7 +228,7 @@ class Task:
 
 
 def test_a_loss_that_is_a_mean_is_caught(case: Case) -> None:
-    mean = Task(lambda model, batch: case.task.loss(model, batch) / batch.tokens)
+    mean = Task(lambda model, batch: case.task.loss(model, batch) / batch.num_targets)
     assert failing(replace(case, task=mean)) == {"accumulation_changes_nothing"}
 
 
@@ -236,10 +236,10 @@ def test_a_loss_that_is_a_mean_is_caught(case: Case) -> None:
 def test_a_mean_of_means_is_caught(task: str, request: pytest.FixtureRequest) -> None:
     """Each batch weighs by its rows: right on average, wrong where rows differ in tokens."""
     case: Case = request.getfixturevalue(task)
-    a_row = case.batch(case.examples).tokens / len(case.examples)
+    a_row = case.batch(case.examples).num_targets / len(case.examples)
 
     def loss(model: nn.Module, batch: Any) -> Tensor:
-        return case.task.loss(model, batch) / batch.tokens * a_row * len(tensors_2d(batch)[0])
+        return case.task.loss(model, batch) / batch.num_targets * a_row * len(tensors_2d(batch)[0])
 
     assert failing(replace(case, task=Task(loss))) == {"accumulation_changes_nothing"}
 
@@ -334,7 +334,7 @@ ids = st.lists(st.integers(1, 50), min_size=1, max_size=6)
 def test_taking_a_batch_apart_and_joining_it_gives_it_back(rows: list[tuple[Any, Any]]) -> None:
     batch = collate([Example(source, target) for source, target in rows], 0)
     again = join([alone(batch, row, widest=99) for row in range(len(rows))], filler=0)
-    for field in fields(Batch):
+    for field in fields(PairBatch):
         assert torch.equal(getattr(batch, field.name), getattr(again, field.name))
 
 

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from regard.config import validate
-from regard.data.batches.pairs import Batch, Example, collate
+from regard.data.batches.pairs import Example, PairBatch, collate
 from regard.errors import ConfigError
 from regard.layers.feedforward.moe import Experts
 from regard.models.base import ModelSpec
@@ -47,7 +47,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-def copying(model: nn.Module, batch: Batch) -> Tensor:
+def copying(model: nn.Module, batch: PairBatch) -> Tensor:
     assert isinstance(model, EncoderDecoder)
     words, token_mask = batch.target[:, 1:], batch.target_mask[:, 1:]
     states = model.states(batch.source, batch.source_mask, batch.target[:, :-1], token_mask)
@@ -67,7 +67,7 @@ def learner(case: str, where: World) -> Learner:
     return Learner(model, copying, spec, where)
 
 
-def batches(step: int) -> list[Batch]:
+def batches(step: int) -> list[PairBatch]:
     """Two for an update; of the second, one process or two have nothing to predict."""
     random = torch.Generator().manual_seed(step)
 
@@ -85,7 +85,7 @@ def learned(case: str, where: World) -> dict[str, Tensor]:
     for step in (1, 2, 3):
         given = batches(step)
         if where.size == 1:  # what each process looks at by itself, one after the other
-            given = [batch.share(rank, PROCESSES) for batch in given for rank in range(PROCESSES)]
+            given = [batch.shard(rank, PROCESSES) for batch in given for rank in range(PROCESSES)]
         update = each.update(given, step, 0.0)
         assert update.applied
         told.append([update.loss, update.norm, update.aside, *update.counts.values()])

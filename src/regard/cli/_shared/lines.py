@@ -88,7 +88,7 @@ def told(job: Job, texts: Iterator[str]) -> Iterator[str]:
     """The texts; the first with characters that are new to the model are named."""
     times = 0
     for number, text in enumerate(texts, start=job.done + 1):
-        unseen = job.tokenizer.unseen(text) if times < 3 else []
+        unseen = job.tokenizer.unknown_characters(text) if times < 3 else []
         if unseen:
             times += 1
             named = ", ".join(f"'{each}' (U+{ord(each):04X})" for each in unseen[:5])

@@ -14,35 +14,35 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.sampling.sampler import Plan, Position, walk
+from regard.data.sampling.sampler import BatchSampler, DataCursor, iter_batches
 from regard.data.store.store import Ids
 
-UNCOUNTED = -100  # a label that no loss counts
+IGNORE_INDEX = -100  # a label that no loss counts
 
 
 @dataclass(frozen=True)
-class Tensors:
+class Batch:
     """What every batch can do."""
 
     @property
-    def tokens(self) -> int:
+    def num_targets(self) -> int:
         """How much is to be predicted: what a loss is divided by."""
         raise NotImplementedError
 
     @property
-    def load(self) -> int:
+    def num_tokens(self) -> int:
         """How many tokens go through the model: what keeps those busy who share a batch."""
-        return self.tokens
+        return self.num_targets
 
     def to(self, device: torch.device) -> Self:
         return type(self)(*(getattr(self, field.name).to(device) for field in fields(self)))
 
-    def share(self, rank: int, size: int) -> Self:
+    def shard(self, rank: int, size: int) -> Self:
         """The rows of one of `size` processes."""
         raise NotImplementedError
 
 
-def every(tensor: Tensor, rank: int, size: int) -> Tensor:
+def strided_rows(tensor: Tensor, rank: int, size: int) -> Tensor:
     """Every size-th row from `rank` on; the first where there is none."""
     return tensor[rank::size] if rank < len(tensor) else tensor[:1].clone()
 
@@ -70,23 +70,23 @@ def _lay(pieces: Sequence[Sequence[int] | Ids], lengths: Ids, filler: int) -> tu
 P = TypeVar("P")
 
 
-B = TypeVar("B", bound=Tensors)
+B = TypeVar("B", bound=Batch)
 
 
 class Batches(Generic[P, B]):
     """Batches without end: a plan says of what, and `make` puts each together."""
 
-    def __init__(self, plan: Plan[P], make: Callable[[P], B]) -> None:
+    def __init__(self, plan: BatchSampler[P], make: Callable[[P], B]) -> None:
         self._plan, self._make = plan, make
 
-    def since(self, position: Position) -> Iterator[tuple[B, Position]]:
+    def since(self, position: DataCursor) -> Iterator[tuple[B, DataCursor]]:
         """Batches from a position on, each with the position after it."""
-        for picked, after in walk(self._plan, position):
+        for picked, after in iter_batches(self._plan, position):
             yield self._make(picked), after
 
     def epoch(self, number: int = 0) -> Iterator[B]:
         """The batches of one epoch."""
-        for batch, after in self.since(Position(number)):
+        for batch, after in self.since(DataCursor(number)):
             yield batch
             if after.epoch > number:
                 return

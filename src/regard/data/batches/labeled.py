@@ -7,15 +7,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.batches.base import UNCOUNTED, Batches, Tensors, every, pad, pad_between
-from regard.data.sampling.sampler import Cost, RowPlan, Rows, packed
+from regard.data.batches.base import IGNORE_INDEX, Batch, Batches, pad, pad_between, strided_rows
+from regard.data.sampling.sampler import BucketSampler, Cost, Rows, packed
 from regard.data.store.store import Ids, Store
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.positions.trees import OUTSIDE, Trees
 
 
 @dataclass(frozen=True)
-class LabelledBatch(Tensors):
+class LabeledBatch(Batch):
     """B texts, or pairs in one row, ids (B, T) between start and end, and their labels.
 
     Labels are numbers (B); where a text may have several, 1 for those it has (B, classes).
@@ -26,12 +26,12 @@ class LabelledBatch(Tensors):
     labels: Tensor
 
     @property
-    def tokens(self) -> int:
+    def num_targets(self) -> int:
         """The labels to be told: one a text, or yes or no for each class."""
-        return int((self.labels != UNCOUNTED).sum())
+        return int((self.labels != IGNORE_INDEX).sum())
 
     @property
-    def load(self) -> int:
+    def num_tokens(self) -> int:
         return int(self.token_mask.sum())
 
     @property
@@ -39,16 +39,16 @@ class LabelledBatch(Tensors):
         """What a model is given of it."""
         return self.ids, self.token_mask
 
-    def share(self, rank: int, size: int) -> "LabelledBatch":
+    def shard(self, rank: int, size: int) -> "LabeledBatch":
         ids, token_mask, labels = (
-            every(tensor, rank, size) for tensor in (self.ids, self.token_mask, self.labels)
+            strided_rows(tensor, rank, size) for tensor in (self.ids, self.token_mask, self.labels)
         )
         counted = rank < len(self.ids)
-        return LabelledBatch(ids, token_mask, labels if counted else labels.fill_(UNCOUNTED))
+        return LabeledBatch(ids, token_mask, labels if counted else labels.fill_(IGNORE_INDEX))
 
 
 @dataclass(frozen=True)
-class ParsedBatch(Tensors):
+class ParsedBatch(Batch):
     """The same of texts with their trees, one a row. Start and end stand outside of them."""
 
     ids: Tensor
@@ -58,11 +58,11 @@ class ParsedBatch(Tensors):
     labels: Tensor
 
     @property
-    def tokens(self) -> int:
-        return int((self.labels != UNCOUNTED).sum())
+    def num_targets(self) -> int:
+        return int((self.labels != IGNORE_INDEX).sum())
 
     @property
-    def load(self) -> int:
+    def num_tokens(self) -> int:
         return int(self.token_mask.sum())
 
     @property
@@ -72,37 +72,39 @@ class ParsedBatch(Tensors):
         trees = Trees(self.words.clamp(max=last), self.heads.clamp(0, last))
         return self.ids, self.token_mask, trees
 
-    def share(self, rank: int, size: int) -> "ParsedBatch":
+    def shard(self, rank: int, size: int) -> "ParsedBatch":
         ids, words, token_mask, heads, labels = (
-            every(tensor, rank, size)
+            strided_rows(tensor, rank, size)
             for tensor in (self.ids, self.words, self.token_mask, self.heads, self.labels)
         )
         if rank >= len(self.ids):
-            labels.fill_(UNCOUNTED)
+            labels.fill_(IGNORE_INDEX)
         return ParsedBatch(ids, words, token_mask, heads, labels)
 
 
-def labelled_batches(
+def labeled_batches(
     store: Store,
     tokenizer: Tokenizer,
     budget: int,
     seed: int,
     classes: int | None = None,
     cost: Cost = packed,
-) -> Batches[Rows, LabelledBatch]:
+) -> Batches[Rows, LabeledBatch]:
     """Texts with a label each, or with some of so many `classes`; two texts are read as one row."""
     extra = (2, 1)[: store.sides]  # <s> first </s> second </s>
-    plan = RowPlan(store, [(0,)] * len(store.sections), extra, budget, seed, cost, joined=True)
+    plan = BucketSampler(
+        store, [(0,)] * len(store.sections), extra, budget, seed, cost, joined=True
+    )
     end = np.array([tokenizer.end])
 
-    def make(picked: Rows) -> LabelledBatch:
+    def make(picked: Rows) -> LabeledBatch:
         start = np.full((len(picked.rows), 1), tokenizer.start)
         texts = store.ids(picked.rows, picked.sides)
         if store.sides == 2:
             others = store.ids(picked.rows, picked.sides + 1)
             texts = [np.concatenate((a, end, b)) for a, b in zip(texts, others, strict=True)]
         ids, token_mask = pad_between(start, texts, end, tokenizer.pad)
-        return LabelledBatch(ids, token_mask, label_tensor(store.labels(picked.rows), classes))
+        return LabeledBatch(ids, token_mask, label_tensor(store.labels(picked.rows), classes))
 
     return Batches(plan, make)
 
@@ -111,7 +113,9 @@ def parsed_batches(
     store: Store, tokenizer: Tokenizer, budget: int, seed: int, classes: int | None = None
 ) -> Batches[Rows, ParsedBatch]:
     """Texts with their trees, each with a label, or with some of so many `classes`."""
-    plan = RowPlan(store, [(0,)] * len(store.sections), (2,), budget, seed, packed, joined=True)
+    plan = BucketSampler(
+        store, [(0,)] * len(store.sections), (2,), budget, seed, packed, joined=True
+    )
     end, outside = np.array([tokenizer.end]), np.array([OUTSIDE])
 
     def make(picked: Rows) -> ParsedBatch:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from regard.data.sampling.counter_rng import Ints, uniform
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.data.tokenizers.word_boundaries import Borders
+from regard.data.tokenizers.word_boundaries import WordBoundaries
 
 CHOICE, ROUNDING, FATE, REPLACEMENT = range(4)  # what is drawn: no two alike by chance
 
@@ -39,7 +39,7 @@ class Masking:
         """`share` of the pieces of a row is chosen; of these, `masked` and `random` are changed."""
         self._share, self._masked, self._random = share, masked, random
         self._mask = tokenizer.mark("mask")
-        self._borders = Borders(tokenizer) if whole_words else None
+        self._borders = WordBoundaries(tokenizer) if whole_words else None
         self._special = np.zeros(len(tokenizer), np.bool_)
         self._special[sorted(tokenizer.special)] = True
         there = np.array([piece != "" for piece in tokenizer.vocabulary()])

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from regard.data.batches.base import Batches, Tensors, every, pad, pad_between
+from regard.data.batches.base import Batch, Batches, pad, pad_between, strided_rows
 from regard.data.config import Direction
-from regard.data.sampling.sampler import Cost, RowPlan, Rows, packed
+from regard.data.sampling.sampler import BucketSampler, Cost, Rows, packed
 from regard.data.store.store import Section, Store
 from regard.data.tokenizers.tokenizer import Tokenizer
 
@@ -22,7 +22,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Batch(Tensors):
+class PairBatch(Batch):
     """B pairs: source (B, S), target (B, T)."""
 
     source: Tensor
@@ -31,22 +31,22 @@ class Batch(Tensors):
     target_mask: Tensor
 
     @property
-    def tokens(self) -> int:
+    def num_targets(self) -> int:
         """Of the target, all real ones but the first of each row."""
         return int(self.target_mask[:, 1:].sum())
 
-    def share(self, rank: int, size: int) -> "Batch":
+    def shard(self, rank: int, size: int) -> "PairBatch":
         source, source_mask, target, target_mask = (
-            every(tensor, rank, size)
+            strided_rows(tensor, rank, size)
             for tensor in (self.source, self.source_mask, self.target, self.target_mask)
         )
-        return Batch(source, source_mask, target, target_mask & (rank < len(self.source)))
+        return PairBatch(source, source_mask, target, target_mask & (rank < len(self.source)))
 
 
-def collate(examples: Sequence[Example], filler: int) -> Batch:
+def collate(examples: Sequence[Example], filler: int) -> PairBatch:
     source, source_mask = pad([example.source for example in examples], filler)
     target, target_mask = pad([example.target for example in examples], filler)
-    return Batch(source, source_mask, target, target_mask)
+    return PairBatch(source, source_mask, target, target_mask)
 
 
 def pair_batches(
@@ -56,7 +56,7 @@ def pair_batches(
     budget: int,
     seed: int,
     cost: Cost = packed,
-) -> Batches[Rows, Batch]:
+) -> Batches[Rows, PairBatch]:
     """Pairs in all directions. Only a model with several languages to produce is told which."""
     tagged = len({way.target for way in directions}) > 1
     ways = [_ways(section, directions) for section in store.sections]
@@ -64,15 +64,15 @@ def pair_batches(
         [tokenizer.mark(tongue) if tagged else -1 for tongue in reversed(section.tongues)]
         for section in store.sections
     ]
-    plan = RowPlan(store, ways, (1 + tagged, 2), budget, seed, cost)
+    plan = BucketSampler(store, ways, (1 + tagged, 2), budget, seed, cost)
     tag_of, end = np.array(tags), np.array([tokenizer.end])
 
-    def make(picked: Rows) -> Batch:
+    def make(picked: Rows) -> PairBatch:
         asked = tag_of[picked.sections, picked.sides, None][:, :tagged]
         start = np.full((len(picked.rows), 1), tokenizer.start)
         sources = store.ids(picked.rows, picked.sides)
         targets = store.ids(picked.rows, 1 - picked.sides)
-        return Batch(
+        return PairBatch(
             *pad_between(asked, sources, end, tokenizer.pad),
             *pad_between(start, targets, end, tokenizer.pad),
         )

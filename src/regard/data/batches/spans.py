@@ -15,14 +15,14 @@ import numpy.typing as npt
 
 from regard.data.sampling.counter_rng import Ints, uniform
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.data.tokenizers.word_boundaries import Borders
+from regard.data.tokenizers.word_boundaries import WordBoundaries
 
 SPANS, GAPS = range(2)  # what is drawn: no two alike by chance
 
 Ids = npt.NDArray[np.int64]
 
 
-class Torn(NamedTuple):
+class CorruptedText(NamedTuple):
     source: Ids
     target: Ids
 
@@ -41,7 +41,7 @@ class Spans:
         """`share` of the pieces of a text is cut out, in spans `mean` long on average; of words
         instead of pieces, where these are to be whole."""
         self._share, self._mean = share, mean
-        self._borders = Borders(tokenizer) if whole_words else None
+        self._borders = WordBoundaries(tokenizer) if whole_words else None
         self._special = np.array(sorted(tokenizer.special))
         self._start, self._end = np.array([tokenizer.start]), np.array([tokenizer.end])
         self._sentinels = np.array([tokenizer.mark(sentinel(n)) for n in range(sentinels)])
@@ -50,7 +50,7 @@ class Spans:
         """How many spans a text of so many pieces has at most."""
         return self._count(length)[1]
 
-    def __call__(self, ids: Ids, longest: int, key: tuple[int, ...], number: int) -> Torn:
+    def __call__(self, ids: Ids, longest: int, key: tuple[int, ...], number: int) -> CorruptedText:
         """Of the text with that number; what is to be written is `longest` at most."""
         spans = [
             (begin, end)
@@ -68,7 +68,7 @@ class Spans:
             at = end
         source += [ids[at:], self._end]
         target += [marks[-1], self._end]
-        return Torn(np.concatenate(source), np.concatenate(target))
+        return CorruptedText(np.concatenate(source), np.concatenate(target))
 
     def _spans(self, ids: Ids, key: tuple[int, ...], number: int) -> list[tuple[int, int]]:
         """Where each begins and ends: gaps and spans in turn, the outer gaps perhaps empty."""

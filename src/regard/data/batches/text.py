@@ -7,29 +7,29 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.batches.base import Batches, Tensors, every, pad
-from regard.data.sampling.sampler import WindowPlan, Windows
+from regard.data.batches.base import Batch, Batches, pad, strided_rows
+from regard.data.sampling.sampler import Windows, WindowSampler
 from regard.data.store.store import Ids, Store
 
 
 @dataclass(frozen=True)
-class TextBatch(Tensors):
+class TextBatch(Batch):
     """B windows of running text, ids (B, T + 1): each token but the first is to be predicted."""
 
     ids: Tensor
     token_mask: Tensor
 
     @property
-    def tokens(self) -> int:
+    def num_targets(self) -> int:
         return int(self.token_mask[:, 1:].sum())
 
-    def share(self, rank: int, size: int) -> "TextBatch":
-        token_mask = every(self.token_mask, rank, size) & (rank < len(self.ids))
-        return TextBatch(every(self.ids, rank, size), token_mask)
+    def shard(self, rank: int, size: int) -> "TextBatch":
+        token_mask = strided_rows(self.token_mask, rank, size) & (rank < len(self.ids))
+        return TextBatch(strided_rows(self.ids, rank, size), token_mask)
 
 
 @dataclass(frozen=True)
-class ApartBatch(Tensors):
+class DocumentMaskedBatch(Batch):
     """The same where no word looks out of its document. The end of one begins the next."""
 
     ids: Tensor
@@ -42,27 +42,29 @@ class ApartBatch(Tensors):
         return (self.ids == self.end[:, None]).cumsum(1)
 
     @property
-    def tokens(self) -> int:
+    def num_targets(self) -> int:
         return int(self.token_mask[:, 1:].sum())
 
-    def share(self, rank: int, size: int) -> "ApartBatch":
-        token_mask = every(self.token_mask, rank, size) & (rank < len(self.ids))
-        return ApartBatch(every(self.ids, rank, size), token_mask, every(self.end, rank, size))
+    def shard(self, rank: int, size: int) -> "DocumentMaskedBatch":
+        token_mask = strided_rows(self.token_mask, rank, size) & (rank < len(self.ids))
+        return DocumentMaskedBatch(
+            strided_rows(self.ids, rank, size), token_mask, strided_rows(self.end, rank, size)
+        )
 
 
-AnyText = TextBatch | ApartBatch
+AnyTextBatch = TextBatch | DocumentMaskedBatch
 
 
 def text_batches(
     store: Store, context: int, budget: int, seed: int, end: int | None = None
-) -> Batches[Windows, AnyText]:
+) -> Batches[Windows, AnyTextBatch]:
     """Windows of `context` tokens and the one that follows, `budget` tokens in all.
 
     Documents are kept apart where the id is given that they end with.
     """
     firsts = np.cumsum([0, *(section.tokens[0] for section in store.sections)]).tolist()
 
-    def make(picked: Windows) -> AnyText:
+    def make(picked: Windows) -> AnyTextBatch:
         places = zip(picked.sections.tolist(), picked.starts.tolist(), strict=True)
         rows = [
             _around(store, firsts[at], firsts[at + 1], firsts[at] + start, context + 1)
@@ -71,7 +73,7 @@ def text_batches(
         ids = torch.from_numpy(np.stack(rows).astype(np.int64))
         return _running(ids, torch.ones_like(ids, dtype=torch.bool), end)
 
-    return Batches(WindowPlan(store, context, budget, seed), make)
+    return Batches(WindowSampler(store, context, budget, seed), make)
 
 
 def _around(store: Store, first: int, end: int, start: int, length: int) -> Ids:
@@ -82,15 +84,15 @@ def _around(store: Store, first: int, end: int, start: int, length: int) -> Ids:
     return np.concatenate((here, _around(store, first, end, first, length - len(here))))
 
 
-def _running(ids: Tensor, token_mask: Tensor, end: int | None) -> AnyText:
+def _running(ids: Tensor, token_mask: Tensor, end: int | None) -> AnyTextBatch:
     if end is None:
         return TextBatch(ids, token_mask)
-    return ApartBatch(ids, token_mask, torch.full((len(ids),), end))
+    return DocumentMaskedBatch(ids, token_mask, torch.full((len(ids),), end))
 
 
-def text_in_order(
+def eval_windows(
     store: Store, context: int, budget: int, filler: int, end: int | None = None
-) -> Iterator[AnyText]:
+) -> Iterator[AnyTextBatch]:
     """AnyText text to score on: every token but the very first is predicted, and just once."""
     total, rows = store.tokens[0], max(1, budget // context)
     starts = range(0, total - 1, context)

@@ -6,10 +6,10 @@ from pydantic import Field
 
 from regard.config import Spec
 from regard.data.records import Place, Record, Rejected
-from regard.data.sources.base import Shape
+from regard.data.sources.base import RecordType
 from regard.data.sources.characters import ODD, SURROGATE, name
 
-Fate = Literal["drop", "keep"]
+Action = Literal["drop", "keep"]
 
 # "OK" may well stand for a whole phrase: in what is as short as this, lengths tell nothing.
 SHORT = 20
@@ -26,22 +26,22 @@ SETTINGS = {
 }
 
 
-class ChecksSpec(Spec):
+class FiltersSpec(Spec):
     """checks: {max_ratio: 5, odd_characters: keep}"""
 
     max_ratio: float = Field(
         9.0, gt=1, description="of the characters of a pair's longer side to its shorter side's"
     )
     max_characters: int = Field(10_000, gt=0, description="of one side of a pair, at most")
-    odd_characters: Fate = Field("drop", description="what has control characters and the like")
-    duplicates: Fate = Field("drop", description="what has been read before")
-    held_out: Fate = Field("drop", description="what is trained on and also held out")
+    odd_characters: Action = Field("drop", description="what has control characters and the like")
+    duplicates: Action = Field("drop", description="what has been read before")
+    held_out: Action = Field("drop", description="what is trained on and also held out")
     max_lost: float = Field(
         0.1, ge=0, le=1, description="the share of lines that may be lost; more ends the run"
     )
 
 
-def check(record: Record, spec: ChecksSpec, shape: Shape) -> Rejected | None:
+def check(record: Record, spec: FiltersSpec, shape: RecordType) -> Rejected | None:
     """Why a record must be dropped, the first reason there is; None if it may be kept.
 
     Running text is asked for odd characters only: it may have blank lines and long ones.

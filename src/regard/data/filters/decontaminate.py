@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from unicodedata import normalize
 
-from regard.data.config import DataSpec, Refused, name
+from regard.data.config import DataSpec, Dropped, name
 from regard.data.ledger import KEPT_OUT, Ledger
 from regard.data.records import Place, Record, Rejected
-from regard.data.sources.base import Shape
+from regard.data.sources.base import RecordType
 
 SHORT = 24  # letters and digits: what has fewer is not looked for within a line
 
@@ -25,7 +25,7 @@ _BRACKETS = re.compile(r"\b[lr][rsc]b\b")  # as the Penn Treebank writes them: -
 _NO_LETTERS = re.compile(r"[\W_]+")
 
 
-class Without:
+class Decontaminator:
     """What is kept out, in letters and digits alone, and by how that begins."""
 
     def __init__(self, data: DataSpec, ledger: Ledger) -> None:
@@ -47,20 +47,20 @@ class Without:
                 self._by_beginning.setdefault(letters[:SHORT], []).append(letters)
             self._all.add(letters)
 
-    def kept(self, records: Iterable[Record | Refused]) -> Iterator[Record | Refused]:
+    def kept(self, records: Iterable[Record | Dropped]) -> Iterator[Record | Dropped]:
         """The records of train, those refused that are kept out."""
         if not self._all:
             yield from records
             return
         for record in records:
-            if isinstance(record, Refused) or not any(map(self._has, _texts(record, self._shape))):
+            if isinstance(record, Dropped) or not any(map(self._has, _texts(record, self._shape))):
                 yield record
             elif self._shape == "text":
                 yield from self._less(record)
             else:
                 yield _refused(record)
 
-    def _less(self, record: Record) -> Iterator[Record | Refused]:
+    def _less(self, record: Record) -> Iterator[Record | Dropped]:
         """Running text without some of its lines: as several records, the last of which ends it."""
         place, kept = record.place, []
         for out, lines in groupby(_LINES.findall(record.texts[0]), self._has):
@@ -82,7 +82,7 @@ class Without:
         )
 
 
-def _texts(record: Record, shape: Shape) -> Sequence[str]:
+def _texts(record: Record, shape: RecordType) -> Sequence[str]:
     """What a record says: of running text, each line."""
     if shape == "text":
         found: list[str] = _LINES.findall(record.texts[0])
@@ -90,8 +90,8 @@ def _texts(record: Record, shape: Shape) -> Sequence[str]:
     return record.texts
 
 
-def _refused(record: Record) -> Refused:
-    return Refused(Rejected(record.place, KEPT_OUT), record.lines, record.texts)
+def _refused(record: Record) -> Dropped:
+    return Dropped(Rejected(record.place, KEPT_OUT), record.lines, record.texts)
 
 
 def _letters(text: str) -> str:

@@ -27,7 +27,7 @@ def hashes(path: Path) -> Hashes:
     return np.sort(np.concatenate([_hashes(batch) for batch in MappedFile(path)]))
 
 
-def sift(
+def deduplicate(
     path: Path, held: Hashes, duplicates: bool, tell: Callable[[str, pa.RecordBatch], None]
 ) -> None:
     """Write a part anew without rows whose hash is held out and, if asked, without duplicates.

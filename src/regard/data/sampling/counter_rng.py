@@ -18,7 +18,7 @@ Floats = npt.NDArray[np.float64]
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ divided by the golden ratio: neighbours lie far apart
 
 
-class Shuffle:
+class Permutation:
     """A permutation of [0, size), the same for the same key."""
 
     def __init__(self, size: int, *key: int) -> None:

@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from regard.data.sampling.counter_rng import Shuffle
+from regard.data.sampling.counter_rng import Permutation
 from regard.data.store.store import Section, Store
 from regard.errors import ConfigError, DataError
 
@@ -26,7 +26,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 @dataclass(frozen=True)
-class Position:
+class DataCursor:
     """Which batch comes next: its epoch, its pool in it, its number in the pool."""
 
     epoch: int = 0
@@ -34,7 +34,7 @@ class Position:
     batch: int = 0
 
 
-class Plan(Protocol[T_co]):
+class BatchSampler(Protocol[T_co]):
     """What makes up the batches of an epoch, pool by pool."""
 
     @property
@@ -43,7 +43,7 @@ class Plan(Protocol[T_co]):
     def pool(self, epoch: int, number: int) -> Sequence[T_co]: ...
 
 
-def walk(plan: Plan[T_co], start: Position) -> Iterator[tuple[T_co, Position]]:
+def iter_batches(plan: BatchSampler[T_co], start: DataCursor) -> Iterator[tuple[T_co, DataCursor]]:
     """Batches without end, each with the position after it."""
     while True:
         batches = plan.pool(start.epoch, start.pool) if start.pool < plan.pools else ()
@@ -53,14 +53,14 @@ def walk(plan: Plan[T_co], start: Position) -> Iterator[tuple[T_co, Position]]:
                 f"it was saved with; put them back, or start anew."
             )
         for number in range(start.batch, len(batches) - 1):
-            yield batches[number], Position(start.epoch, start.pool, number + 1)
+            yield batches[number], DataCursor(start.epoch, start.pool, number + 1)
         epochs, pool = divmod(start.pool + 1, plan.pools)
-        start = Position(start.epoch + epochs, pool)
+        start = DataCursor(start.epoch + epochs, pool)
         yield batches[-1], start
 
 
 @dataclass(frozen=True)
-class Share:
+class SourceQuota:
     """What a source brings to an epoch: units (rows or windows), each in one way or more."""
 
     units: int
@@ -73,10 +73,10 @@ class Share:
         return max(1, round(self.weight * self.units)) if self.units else 0
 
 
-class Order:
+class EpochOrder:
     """All that an epoch shows, in random order."""
 
-    def __init__(self, shares: Sequence[Share], seed: int) -> None:
+    def __init__(self, shares: Sequence[SourceQuota], seed: int) -> None:
         self._seed = seed
         self._units = np.array([share.units for share in shares])
         self._shown = np.array([share.shown for share in shares])
@@ -85,7 +85,7 @@ class Order:
         self._starts = self._ends - examples
         # A source is shuffled in itself as well: half of it is not to be its first half.
         self._within = [
-            Shuffle(share.units, seed, number, SOURCE) for number, share in enumerate(shares)
+            Permutation(share.units, seed, number, SOURCE) for number, share in enumerate(shares)
         ]
 
     def __len__(self) -> int:
@@ -93,7 +93,7 @@ class Order:
 
     def stretch(self, epoch: int, start: int, stop: int) -> tuple[Ints, Ints, Ints]:
         """Of the examples there: the source of each, which unit of it, and in which way."""
-        places = Shuffle(len(self), self._seed, epoch, EPOCH)(np.arange(start, stop))
+        places = Permutation(len(self), self._seed, epoch, EPOCH)(np.arange(start, stop))
         source = np.searchsorted(self._ends, places, side="right")
         way, turn = np.divmod(places - self._starts[source], self._shown[source])
         unit = (epoch * self._shown[source] + turn) % self._units[source]
@@ -142,7 +142,7 @@ class Table(Protocol):
     def lengths(self, rows: Ints) -> Ints: ...
 
 
-class RowPlan:
+class BucketSampler:
     """Rows of like length go together, up to so many tokens."""
 
     def __init__(
@@ -170,10 +170,10 @@ class RowPlan:
         most = max(map(len, ways))
         self._ways = np.array([[*way, *[0] * (most - len(way))] for way in ways])
         shares = [
-            Share(section.count, section.weight, len(way))
+            SourceQuota(section.count, section.weight, len(way))
             for section, way in zip(store.sections, ways, strict=True)
         ]
-        self._order = Order(shares, seed)
+        self._order = EpochOrder(shares, seed)
         tokens = len(self._order) * (sum(store.tokens) / len(store) + sum(extra))
         self.pools = max(1, round(tokens / budget / POOL))
 
@@ -184,7 +184,7 @@ class RowPlan:
         lengths = self._lengths(rows, sides)
         order = _alike(lengths)
         batches = [order[each] for each in cut(lengths[order], self._budget, self._cost)]
-        shuffled = Shuffle(len(batches), self._seed, epoch, number, BATCHES).all()
+        shuffled = Permutation(len(batches), self._seed, epoch, number, BATCHES).all()
         chosen = [batches[at] for at in shuffled.tolist()]
         return [Rows(section[each], rows[each], sides[each]) for each in chosen]
 
@@ -217,25 +217,25 @@ def cut(lengths: Ints, budget: int, cost: Cost) -> Iterator[slice]:
         start += size
 
 
-class Dated(NamedTuple, Generic[T]):
+class EpochSelection(NamedTuple, Generic[T]):
     """A batch and the epoch it is of."""
 
     epoch: int
     picked: T
 
 
-class DatedPlan(Generic[T]):
+class WithEpoch(Generic[T]):
     """A plan whose batches know their epoch: what is drawn for them is drawn anew in each."""
 
-    def __init__(self, plan: Plan[T]) -> None:
+    def __init__(self, plan: BatchSampler[T]) -> None:
         self._plan = plan
 
     @property
     def pools(self) -> int:
         return self._plan.pools
 
-    def pool(self, epoch: int, number: int) -> list[Dated[T]]:
-        return [Dated(epoch, picked) for picked in self._plan.pool(epoch, number)]
+    def pool(self, epoch: int, number: int) -> list[EpochSelection[T]]:
+        return [EpochSelection(epoch, picked) for picked in self._plan.pool(epoch, number)]
 
 
 class Windows(NamedTuple):
@@ -245,7 +245,7 @@ class Windows(NamedTuple):
     starts: Ints
 
 
-class WindowPlan:
+class WindowSampler:
     """Windows of running text, each beginning where another ends.
 
     The text of a section is taken for a ring, and each epoch begins somewhere else in it, so that
@@ -261,16 +261,17 @@ class WindowPlan:
         self._context, self._size, self._seed = context, budget // context, seed
         self._tokens = np.array([section.tokens[0] for section in store.sections])
         shares = [
-            Share(ceil(section.tokens[0] / context), section.weight) for section in store.sections
+            SourceQuota(ceil(section.tokens[0] / context), section.weight)
+            for section in store.sections
         ]
-        self._order = Order(shares, seed)
+        self._order = EpochOrder(shares, seed)
         self.pools = ceil(len(self._order) / self._size / POOL)
 
     def pool(self, epoch: int, number: int) -> list[Windows]:
         begin = number * POOL * self._size
         end = min(begin + POOL * self._size, len(self._order))
         section, unit, _ = self._order.stretch(epoch, begin, end)
-        begins = Shuffle(2**32, self._seed, epoch, BEGIN)(np.zeros(1, np.int64))
+        begins = Permutation(2**32, self._seed, epoch, BEGIN)(np.zeros(1, np.int64))
         starts = (begins + unit * self._context) % self._tokens[section]
         return [
             Windows(section[at : at + self._size], starts[at : at + self._size])

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from regard.data.records import Line, Record, Rejected
 from regard.data.sources._conllu import Sentence, read_conllu
-from regard.data.sources.base import LabelledSpec
+from regard.data.sources.base import LabeledSpec
 from regard.data.sources.trees import Tree
 
 ASKED = {"VerbForm": "Fin", "Person": "3"}
@@ -24,7 +24,7 @@ HELPERS = ("aux", "cop")  # these hang on what their subject hangs on
 NOUNS = ("NOUN", "PROPN", "PRON")
 
 
-class Spec(LabelledSpec):
+class Spec(LabeledSpec):
     """{kind: agreement, path: en-ewt/train.conllu.gz, attracted: true}"""
 
     trees: ClassVar[bool] = True

@@ -17,7 +17,7 @@ from regard.data.records import Line, Place, Record, Rejected
 from regard.data.sources.labels import LabelsSpec
 from regard.data.sources.trees import Tree
 
-Shape = Literal["pair", "text", "labeled"]
+RecordType = Literal["pair", "text", "labeled"]
 
 
 class SourceSpec(Kind, package="regard.data.sources"):
@@ -28,7 +28,7 @@ class SourceSpec(Kind, package="regard.data.sources"):
         "labelled-jsonl": "labeled-jsonl",
     }
 
-    shape: ClassVar[Shape] = "pair"
+    shape: ClassVar[RecordType] = "pair"
     trees: ClassVar[bool] = False  # has every text its dependency tree?
 
     weight: float = Field(
@@ -81,10 +81,10 @@ class PairSpec(SourceSpec):
         return self.languages
 
 
-class LabelledSpec(SourceSpec):
+class LabeledSpec(SourceSpec):
     """A kind of source whose records have their labels written beside them."""
 
-    shape: ClassVar[Shape] = "labeled"
+    shape: ClassVar[RecordType] = "labeled"
 
     labels: LabelsSpec = Field(LabelsSpec(), description="how the labels of a text are written")
 

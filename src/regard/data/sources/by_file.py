@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from pydantic import Field, field_validator
 
 from regard.data.records import Line, Place, Record, Rejected
-from regard.data.sources.base import Shape, SourceSpec
+from regard.data.sources.base import RecordType, SourceSpec
 from regard.data.sources.lines import decode, stream_lines
 from regard.data.sources.paths import files_at
 
@@ -15,7 +15,7 @@ from regard.data.sources.paths import files_at
 class Spec(SourceSpec):
     """{kind: by-file, classes: {positive: rt-polarity.pos, negative: rt-polarity.neg}}"""
 
-    shape: ClassVar[Shape] = "labeled"
+    shape: ClassVar[RecordType] = "labeled"
 
     classes: dict[str, Path | tuple[Path, ...]] = Field(
         ..., min_length=1, description="of each label: a file, a folder, or a list of them"

@@ -9,10 +9,10 @@ from pydantic import Field
 
 from regard.data.records import Line, Record, Rejected
 from regard.data.sources._conllu import read_conllu
-from regard.data.sources.base import LabelledSpec
+from regard.data.sources.base import LabeledSpec
 
 
-class Spec(LabelledSpec):
+class Spec(LabeledSpec):
     """{kind: conllu, path: reviews.conllu, comment: label}"""
 
     trees: ClassVar[bool] = True

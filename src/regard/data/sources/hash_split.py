@@ -15,10 +15,10 @@ from pydantic import Field, field_validator, model_validator
 
 from regard.config import Spec
 
-ELSEWHERE = "another share"  # why a line is not read
+OUTSIDE_SPLIT = "another share"  # why a line is not read
 
 
-class ShareSpec(Spec):
+class HashSplitSpec(Spec):
     """share: {column: 0, key: '^[a-z]+', from: 0.9, to: 1.0}"""
 
     column: int = Field(..., ge=0, description="which column the key is in, from 0")

@@ -6,11 +6,11 @@ from pathlib import Path
 from pydantic import Field
 
 from regard.data.records import Line, Rejected
-from regard.data.sources.base import LabelledSpec
+from regard.data.sources.base import LabeledSpec
 from regard.data.sources.tsv import Column, read_columns
 
 
-class Spec(LabelledSpec):
+class Spec(LabeledSpec):
     """{kind: labeled, path: reviews.tsv}"""
 
     path: Path = Field(..., description="lines with a tab between columns; gzip or plain")

@@ -6,12 +6,12 @@ from pathlib import Path
 from pydantic import Field
 
 from regard.data.records import Line, Place, Rejected
-from regard.data.sources.base import LabelledSpec
+from regard.data.sources.base import LabeledSpec
 from regard.data.sources.jsonl import texts_of, values_at
 from regard.data.sources.lines import stream_lines
 
 
-class Spec(LabelledSpec):
+class Spec(LabeledSpec):
     """{kind: labeled-jsonl, path: reviews.jsonl, keys: [text, label]}"""
 
     path: Path = Field(..., description="a JSON object a line; gzip or plain")

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from regard.data.records import Line, Record, Rejected
-from regard.data.sources.base import LabelledSpec
+from regard.data.sources.base import LabeledSpec
 from regard.data.sources.trees import Tree
 from regard.data.sources.tsv import Column, read_columns
 from regard.errors import ConfigError
@@ -21,7 +21,7 @@ from regard.errors import ConfigError
 NOT_ASKED = ("ner", "lemmatizer")  # what spaCy could tell besides, and would take its time for
 
 
-class Spec(LabelledSpec):
+class Spec(LabeledSpec):
     """{kind: parsed, path: reviews.tsv, parser: en_core_web_sm}"""
 
     trees: ClassVar[bool] = True

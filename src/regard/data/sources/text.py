@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, field_validator
 
 from regard.data.records import Line, Place, Record, Rejected
-from regard.data.sources.base import Shape, SourceSpec
+from regard.data.sources.base import RecordType, SourceSpec
 from regard.data.sources.characters import ODD
 from regard.data.sources.lines import decode, stream_lines
 from regard.data.sources.paths import files_at
@@ -29,7 +29,7 @@ Documents = Literal["file", "line", "blank"]
 class Spec(SourceSpec):
     """{kind: text, path: [novel.txt, letters/], documents: file}"""
 
-    shape: ClassVar[Shape] = "text"
+    shape: ClassVar[RecordType] = "text"
 
     path: Path | tuple[Path, ...] = Field(
         ..., description="files, folders (all below them) or patterns with *; gzip or plain"

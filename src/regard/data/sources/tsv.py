@@ -8,7 +8,7 @@ from pydantic import Field
 
 from regard.data.records import Line, Place, Record, Rejected
 from regard.data.sources.base import PairSpec
-from regard.data.sources.hash_split import ELSEWHERE, ShareSpec
+from regard.data.sources.hash_split import OUTSIDE_SPLIT, HashSplitSpec
 from regard.data.sources.lines import decode, stream_lines
 
 Column = Annotated[int, Field(ge=0)]
@@ -19,7 +19,7 @@ class Spec(PairSpec):
 
     path: Path = Field(..., description="lines with a tab between columns; gzip or plain")
     columns: tuple[Column, Column] = Field((0, 1), description="where each side is, from 0")
-    share: ShareSpec | None = Field(
+    share: HashSplitSpec | None = Field(
         None, description="only lines whose key falls in a share: {column, key, from, to}"
     )
 
@@ -31,7 +31,7 @@ class Spec(PairSpec):
 
 
 def read_columns(
-    path: Path, columns: Sequence[int], share: ShareSpec | None = None
+    path: Path, columns: Sequence[int], share: HashSplitSpec | None = None
 ) -> Iterator[Line]:
     """Some columns of a table. All its lines are as wide as its first: a stray tab moves text."""
     width, last = 0, max(*columns, share.column if share else 0)
@@ -44,7 +44,7 @@ def read_columns(
         cells = text.split("\t")
         width = width or max(len(cells), last + 1)
         if len(cells) == width and share and not share.has(cells[share.column]):
-            yield Rejected(place, ELSEWHERE)
+            yield Rejected(place, OUTSIDE_SPLIT)
         elif len(cells) == width:
             yield Record(place, tuple(cells[column] for column in columns))
         else:

@@ -13,18 +13,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from regard.data.config import DataSpec, Refused, name
-from regard.data.filters.decontaminate import Without
-from regard.data.filters.deduplicate import hashes, sift
+from regard.data.config import DataSpec, Dropped, name
+from regard.data.filters.decontaminate import Decontaminator
+from regard.data.filters.deduplicate import deduplicate, hashes
 from regard.data.ledger import Ledger
-from regard.data.records import Intake, Place, Rejected
+from regard.data.records import LengthLimits, Place, Rejected
 from regard.data.store.mmap import MappedFile
-from regard.data.store.scan import survey, told
-from regard.data.store.store import SIDES, Facts
-from regard.data.store.writer import Form, Scribe
+from regard.data.store.scan import scan_corpus, with_progress
+from regard.data.store.store import SIDES, SplitStats
+from regard.data.store.writer import RowEncoder, StoreWriter
 from regard.data.tokenizers.base import TokenizerSpec
 from regard.data.tokenizers.cached_encoder import encoder
-from regard.data.tokenizers.language_id import LanguageGuess
+from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.errors import DataError
 
 SHARE = 20  # of so many records, at most one is held out
@@ -32,28 +32,28 @@ SHARE = 20  # of so many records, at most one is held out
 Progress = Callable[[str, int], None]  # what is being done, and to how many records more
 
 
-def write_parts(
+def build_splits(
     folder: Path,
     data: DataSpec,
     tokenizer: TokenizerSpec,
     limit: int,
     marks: Sequence[str],
     progress: Progress,
-    intake: Intake,
+    intake: LengthLimits,
 ) -> dict[str, Any]:
     """Fill a folder; what is to be known of it without opening its parts is given back."""
     ledger = Ledger()
-    without = Without(data, ledger)
-    found = survey(data, tokenizer, marks, without, partial(progress, "Reading"))
+    without = Decontaminator(data, ledger)
+    found = scan_corpus(data, tokenizer, marks, without, partial(progress, "Reading"))
     labels = {label: number for number, label in enumerate(found.labels)}
     encode_all = encoder(tokenizer, found.tokenizer)
-    form = Form(
+    form = RowEncoder(
         data.shape, found.tokenizer, encode_all, limit, labels, data.sides, data.trees, intake
     )
     aside = _held_out(data, found.records)
     sources = {"dev": data.train, **data.parts}
     scribes = {
-        part: Scribe(
+        part: StoreWriter(
             folder / f"{part}.arrow",
             form,
             ledger,
@@ -74,7 +74,7 @@ def write_parts(
     }.items():
         (folder / file).write_text(text, "utf-8")
     facts = {
-        part: Facts.of(folder / f"{part}.arrow", scribe.files, len(sources[part]))
+        part: SplitStats.of(folder / f"{part}.arrow", scribe.files, len(sources[part]))
         for part, scribe in scribes.items()
     }
     return {
@@ -99,8 +99,8 @@ def _held_out(data: DataSpec, records: int) -> Iterator[bool]:
 
 def _write(
     data: DataSpec,
-    without: Without,
-    scribes: dict[str, Scribe],
+    without: Decontaminator,
+    scribes: dict[str, StoreWriter],
     aside: Iterator[bool],
     ledger: Ledger,
     progress: Callable[[int], None],
@@ -115,8 +115,8 @@ def _write(
                 records = data.read(source)
                 if part == "train":
                     records = without.kept(records)
-                for record in told(records, progress):
-                    if isinstance(record, Refused):
+                for record in with_progress(records, progress):
+                    if isinstance(record, Dropped):
                         scribes[part].refuse(number, record)
                     elif part == "train" and next(aside, False):
                         scribes["dev"].add(number, record)
@@ -143,7 +143,7 @@ def _check_some_left(ledger: Ledger) -> None:
         raise DataError("data.train: no record that was held out can be used; give data.dev.")
 
 
-def _sift(folder: Path, data: DataSpec, scribes: dict[str, Scribe], ledger: Ledger) -> None:
+def _sift(folder: Path, data: DataSpec, scribes: dict[str, StoreWriter], ledger: Ledger) -> None:
     """Running text may say a thing twice; nothing may be both trained on and held out."""
     names, files = [name(source) for source in data.train], list(scribes["train"].files)
 
@@ -157,7 +157,7 @@ def _sift(folder: Path, data: DataSpec, scribes: dict[str, Scribe], ledger: Ledg
 
     held = [hashes(folder / f"{part}.arrow") for part in scribes if part != "train"]
     none = np.zeros(0, np.uint64)
-    sift(
+    deduplicate(
         folder / "train.arrow",
         np.sort(np.concatenate(held)) if data.checks.held_out == "drop" else none,
         data.checks.duplicates == "drop" and data.shape != "text",
@@ -173,13 +173,13 @@ def _ids(path: Path) -> Iterator[tuple[int, int, npt.NDArray[Any]]]:
             yield source, side, batch.column(column).values.to_numpy()
 
 
-def _guess(path: Path, data: DataSpec, vocabulary: int) -> LanguageGuess:
+def _guess(path: Path, data: DataSpec, vocabulary: int) -> LanguageIdentifier:
     """How often each piece stands in each language."""
     counts = {language: np.zeros(vocabulary, np.int64) for language in data.languages}
     for source, side, ids in _ids(path):
         if tongues := data.train[source].tongues:
             counts[tongues[side]] += np.bincount(ids, minlength=vocabulary)
-    return LanguageGuess(
+    return LanguageIdentifier(
         {
             language: {piece: int(count[piece]) for piece in np.flatnonzero(count).tolist()}
             for language, count in counts.items()

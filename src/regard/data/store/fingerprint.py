@@ -17,7 +17,7 @@ import tokenizers
 
 from regard.config import plain
 from regard.data.config import DataSpec
-from regard.data.records import APART, Intake
+from regard.data.records import SEPARATE, LengthLimits
 from regard.data.tokenizers.base import TokenizerSpec
 from regard.errors import DataError
 
@@ -71,7 +71,7 @@ def take(
     tokenizer: TokenizerSpec,
     limit: int,
     marks: Sequence[str] = (),
-    intake: Intake = APART,
+    intake: LengthLimits = SEPARATE,
 ) -> Fingerprint:
     """Of the store that would be made now."""
     sources = [source for part in (*data.parts.values(), data.without or ()) for source in part]

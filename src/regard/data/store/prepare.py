@@ -27,13 +27,13 @@ from pathlib import Path
 from regard.atomic import fsync_folder, write_atomic
 from regard.data.config import DataSpec
 from regard.data.ledger import Ledger
-from regard.data.records import APART, Intake
+from regard.data.records import SEPARATE, LengthLimits
 from regard.data.store import fingerprint
-from regard.data.store.build import Progress, write_parts
+from regard.data.store.build import Progress, build_splits
 from regard.data.store.fingerprint import Fingerprint
-from regard.data.store.store import Facts, Section, Store
+from regard.data.store.store import Section, SplitStats, Store
 from regard.data.tokenizers.base import TokenizerSpec
-from regard.data.tokenizers.language_id import LanguageGuess
+from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import DataError, OutputError, RunError
 
@@ -54,7 +54,7 @@ class Prepared:
     test: Store | None
     languages: tuple[str, ...]
     labels: tuple[str, ...]
-    guess: LanguageGuess
+    guess: LanguageIdentifier
     unknown: float  # share of the training tokens that stand for what has no piece
     reused: bool
 
@@ -71,7 +71,7 @@ def prepare(
     say: Say = lambda _: None,
     progress: Progress = lambda _, __: None,
     marks: Sequence[str] = (),
-    intake: Intake = APART,
+    intake: LengthLimits = SEPARATE,
 ) -> Prepared:
     """The stores of the data, made now unless they are there; `limit` is the model's, in tokens.
 
@@ -116,7 +116,7 @@ def _open(folder: Path, data: DataSpec, tokenizer: TokenizerSpec, reused: bool) 
     try:
         content = json.loads(read(fingerprint.FILE))
         stores = {
-            part: _store(folder, part, Facts.from_plain(facts), data)
+            part: _store(folder, part, SplitStats.from_plain(facts), data)
             for part, facts in content["parts"].items()
         }
         return Prepared(
@@ -128,7 +128,7 @@ def _open(folder: Path, data: DataSpec, tokenizer: TokenizerSpec, reused: bool) 
             test=stores.get("test"),
             languages=data.languages,
             labels=tuple(content["labels"]),
-            guess=LanguageGuess.from_json(read("languages.json")),
+            guess=LanguageIdentifier.from_json(read("languages.json")),
             unknown=content["unknown"],
             reused=reused,
         )
@@ -136,7 +136,7 @@ def _open(folder: Path, data: DataSpec, tokenizer: TokenizerSpec, reused: bool) 
         raise DataError(f"{folder}: damaged ({error!r}).") from None
 
 
-def _store(folder: Path, part: str, facts: Facts, data: DataSpec) -> Store:
+def _store(folder: Path, part: str, facts: SplitStats, data: DataSpec) -> Store:
     """Weights are those that the recipe gives now, and only training heeds them."""
     sources = data.parts.get(part, data.train)
     firsts = accumulate(facts.rows[:-1], initial=0)
@@ -157,14 +157,14 @@ def _make(
     marks: Sequence[str],
     taken: Fingerprint,
     progress: Progress,
-    intake: Intake,
+    intake: LengthLimits,
 ) -> None:
     """Make the folder, or find in the end that somebody else has just made it."""
     partial = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.partial")
     try:
         _sweep(folder.parent)
         partial.mkdir(parents=True)
-        found = write_parts(partial, data, tokenizer, limit, marks, progress, intake)
+        found = build_splits(partial, data, tokenizer, limit, marks, progress, intake)
         taken.check_unchanged()
         vouching = json.dumps({**taken.to_plain(), **found}, indent=2)
         (partial / fingerprint.FILE).write_text(vouching, "utf-8")

@@ -7,10 +7,10 @@ by the hash of each record.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from regard.data.config import DataSpec, Refused
-from regard.data.filters.decontaminate import Without
+from regard.data.config import DataSpec, Dropped
+from regard.data.filters.decontaminate import Decontaminator
 from regard.data.records import Record
-from regard.data.store.writer import fold
+from regard.data.store.writer import record_hash
 from regard.data.tokenizers.base import TokenizerSpec
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import DataError
@@ -19,11 +19,11 @@ SAMPLE = 200 * 10**6  # bytes of text: more would tell a tokeniser nothing new
 MANY = 10_000  # labels; what has more of them is not labelled
 TICK = 1000  # records
 
-Read = Record | Refused
+Read = Record | Dropped
 
 
 @dataclass(frozen=True)
-class Survey:
+class CorpusScan:
     """What the first reading found."""
 
     tokenizer: Tokenizer
@@ -31,13 +31,13 @@ class Survey:
     labels: tuple[str, ...]
 
 
-def survey(
+def scan_corpus(
     data: DataSpec,
     tokenizer: TokenizerSpec,
     marks: Sequence[str],
-    without: Without,
+    without: Decontaminator,
     progress: Callable[[int], None],
-) -> Survey:
+) -> CorpusScan:
     """Read the training text, if anything is to be learned from it."""
     records, labels = 0, set[str]()
 
@@ -45,13 +45,13 @@ def survey(
         nonlocal records
         share = _share(data)
         for source in data.train:
-            for record in told(without.kept(data.read(source)), progress):
-                if isinstance(record, Refused):
+            for record in with_progress(without.kept(data.read(source)), progress):
+                if isinstance(record, Dropped):
                     continue
                 records += 1
                 labels.update(record.labels or ())
                 _check_few(labels, record)
-                if share == 1 or int.from_bytes(fold(record)) < share * 2**64:
+                if share == 1 or int.from_bytes(record_hash(record)) < share * 2**64:
                     yield from record.texts
 
     reading = texts()
@@ -59,7 +59,7 @@ def survey(
     if data.dev is None or data.shape == "labeled":
         for _ in reading:  # whatever the tokeniser had no need of is counted all the same
             pass
-    return Survey(made, records, tuple(sorted(labels)))
+    return CorpusScan(made, records, tuple(sorted(labels)))
 
 
 def _share(data: DataSpec) -> float:
@@ -76,7 +76,7 @@ def _check_few(labels: set[str], record: Record) -> None:
         )
 
 
-def told(records: Iterable[Read], progress: Callable[[int], None]) -> Iterator[Read]:
+def with_progress(records: Iterable[Read], progress: Callable[[int], None]) -> Iterator[Read]:
     """The same records; now and then `progress` hears how many more went by."""
     number = 0
     for number, record in enumerate(records, start=1):

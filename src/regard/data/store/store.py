@@ -28,7 +28,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from regard.data.records import Place
-from regard.data.sources.base import Shape
+from regard.data.sources.base import RecordType
 from regard.data.store.mmap import MappedFile
 from regard.errors import DataError
 
@@ -41,7 +41,7 @@ Ids = npt.NDArray[Any]  # uint16, or int32 for a large vocabulary
 Ints = npt.NDArray[np.int64]
 
 
-def schema(vocabulary: int, shape: Shape, sides: int, texts: int, trees: bool) -> pa.Schema:
+def schema(vocabulary: int, shape: RecordType, sides: int, texts: int, trees: bool) -> pa.Schema:
     """The columns of a part; `texts` says how many raw texts are kept beside the ids."""
     ids = pa.list_(pa.uint16() if vocabulary <= 2**16 else pa.int32())
     numbers = pa.list_(pa.int32())
@@ -73,7 +73,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Facts:
+class SplitStats:
     """What is known of a part without reading it."""
 
     bytes: int
@@ -83,7 +83,7 @@ class Facts:
     tokens: tuple[tuple[int, ...], ...]  # of each side of each source
 
     @classmethod
-    def of(cls, path: Path, files: Iterable[str], sources: int) -> "Facts":
+    def of(cls, path: Path, files: Iterable[str], sources: int) -> "SplitStats":
         """Measured on a part as it was written: a record batch is of one source."""
         file, longest, rows = MappedFile(path), 0, [0] * sources
         names = [side for side in SIDES if side in file.schema.names]
@@ -99,7 +99,7 @@ class Facts:
         return cls(path.stat().st_size, longest, tuple(files), tuple(rows), each)
 
     @classmethod
-    def from_plain(cls, content: Mapping[str, Any]) -> "Facts":
+    def from_plain(cls, content: Mapping[str, Any]) -> "SplitStats":
         return cls(
             content["bytes"],
             content["longest"],
@@ -112,7 +112,7 @@ class Facts:
 class Store:
     """A part, open for reading."""
 
-    def __init__(self, path: Path, facts: Facts, sections: Sequence[Section]) -> None:
+    def __init__(self, path: Path, facts: SplitStats, sections: Sequence[Section]) -> None:
         if not path.is_file() or path.stat().st_size != facts.bytes:
             raise DataError(f"{path}: not there, or not as long as it was written.")
         self.path, self.facts, self.sections = path, facts, tuple(sections)

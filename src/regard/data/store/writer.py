@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from regard.data.config import Refused
+from regard.data.config import Dropped
 from regard.data.ledger import Ledger
-from regard.data.records import APART, Intake, Record, Rejected
-from regard.data.sources.base import Shape
+from regard.data.records import SEPARATE, LengthLimits, Record, Rejected
+from regard.data.sources.base import RecordType
 from regard.data.sources.trees import Tree, words_of
 from regard.data.store import store
 from regard.data.tokenizers.cached_encoder import Encode
@@ -27,17 +27,17 @@ Sides = Sequence[Sequence[list[int]]]  # ids by side and record
 
 
 @dataclass(frozen=True)
-class Form:
+class RowEncoder:
     """What becomes of a record, in whichever part it is."""
 
-    shape: Shape
+    shape: RecordType
     tokenizer: Tokenizer
     encode_all: Encode  # as the tokeniser would, but faster where it can be
     limit: int  # tokens of a side; running text has no limit
     labels: dict[str, int]
     sides: int  # texts of a record, all of which are turned into ids
     trees: bool = False  # does every record have one?
-    intake: Intake = APART
+    intake: LengthLimits = SEPARATE
 
     def encode(self, records: Sequence[Record]) -> Sides:
         sides = [
@@ -83,20 +83,20 @@ class Form:
         return None
 
 
-def fold(record: Record) -> bytes:
+def record_hash(record: Record) -> bytes:
     """Eight bytes that are the same for the same texts and labels, but for space around them."""
     said = (*record.texts, *(record.labels or ()))
     return blake2b("\0".join(map(str.strip, said)).encode(), digest_size=8).digest()
 
 
-class Scribe:
+class StoreWriter:
     """Writes one part, and accounts for every line that it is given.
 
     What it refuses is told of the part that it was read for, which is train for what is held out.
     """
 
     def __init__(
-        self, path: Path, form: Form, ledger: Ledger, names: Sequence[str], read_for: str
+        self, path: Path, form: RowEncoder, ledger: Ledger, names: Sequence[str], read_for: str
     ) -> None:
         self.files: dict[str, int] = {}
         self._part, self._read_for = path.stem, read_for
@@ -107,7 +107,7 @@ class Scribe:
         self._source, self._size = 0, 0
         self._pending: list[Record] = []
 
-    def __enter__(self) -> "Scribe":
+    def __enter__(self) -> "StoreWriter":
         return self
 
     def __exit__(
@@ -128,7 +128,7 @@ class Scribe:
         self._pending.append(record)
         self._size += sum(map(len, record.texts))
 
-    def refuse(self, source: int, refused: Refused) -> None:
+    def refuse(self, source: int, refused: Dropped) -> None:
         """Account for what is not written."""
         self._ledger.drop(self._read_for, self._names[source], *refused)
 
@@ -142,7 +142,7 @@ class Scribe:
         if any(wrong):
             for record, why in zip(records, wrong, strict=True):
                 if why is not None:
-                    self.refuse(self._source, Refused(why, record.lines, record.texts))
+                    self.refuse(self._source, Dropped(why, record.lines, record.texts))
             fine = [why is None for why in wrong]
             records = list(compress(records, fine))
             sides = [list(compress(side, fine)) for side in sides]
@@ -163,7 +163,7 @@ class Scribe:
             "source": lambda _: np.full(len(records), self._source, np.int16),
             "file": lambda _: [self._number(record.place.file) for record in records],
             "line": lambda _: [record.place.line for record in records],
-            "hash": lambda _: np.frombuffer(b"".join(map(fold, records)), np.uint64),
+            "hash": lambda _: np.frombuffer(b"".join(map(record_hash, records)), np.uint64),
             "text_0": lambda _: [record.texts[0] for record in records],
             "text_1": lambda _: [record.texts[1] for record in records],
             "others": lambda kind: pa.array([record.others for record in records], kind),

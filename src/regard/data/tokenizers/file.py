@@ -13,7 +13,7 @@ from tokenizers import Tokenizer as Backend
 
 from regard.data.tokenizers.assembly import tags
 from regard.data.tokenizers.base import TokenizerSpec
-from regard.data.tokenizers.tokenizer import ROLES, SPECIAL, Tokenizer, name_of
+from regard.data.tokenizers.tokenizer import SPECIAL, SPECIAL_ROLES, Tokenizer, name_of
 from regard.errors import DataError
 
 
@@ -48,7 +48,7 @@ class Spec(TokenizerSpec):
 
     def opened(self, text: str) -> Tokenizer:
         tokenizer = super().opened(text)
-        for role in ROLES:
+        for role in SPECIAL_ROLES:
             if getattr(self, role) is not None:
                 setattr(tokenizer, role, getattr(self, role))
         return tokenizer

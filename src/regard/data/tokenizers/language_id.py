@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 
-class LanguageGuess:
+class LanguageIdentifier:
     """Counts of piece ids for each language."""
 
     def __init__(self, counts: Mapping[str, Mapping[int, int]]) -> None:
@@ -23,7 +23,7 @@ class LanguageGuess:
         }
 
     @classmethod
-    def learn(cls, texts: Mapping[str, Iterable[Sequence[int]]]) -> "LanguageGuess":
+    def learn(cls, texts: Mapping[str, Iterable[Sequence[int]]]) -> "LanguageIdentifier":
         return cls(
             {
                 language: Counter(piece for ids in rows for piece in ids)
@@ -32,7 +32,7 @@ class LanguageGuess:
         )
 
     @classmethod
-    def from_json(cls, text: str) -> "LanguageGuess":
+    def from_json(cls, text: str) -> "LanguageIdentifier":
         content = json.loads(text)
         return cls({name: {int(i): n for i, n in each.items()} for name, each in content.items()})
 

@@ -8,7 +8,7 @@ one, and each stretch is encoded behind the last line of the one before.
 from regard.data.tokenizers.tokenizer import Tokenizer
 
 
-class Running:
+class StreamingEncoder:
     """One text, from its beginning to its end."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:

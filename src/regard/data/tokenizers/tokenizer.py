@@ -17,7 +17,7 @@ from regard.run_folder import Run
 
 PAD, UNKNOWN, START, END = "<pad>", "<unk>", "<s>", "</s>"
 MASK = "<mask>"
-ROLES = ("pad", "start", "end")  # what a run may give to other pieces than the names say
+SPECIAL_ROLES = ("pad", "start", "end")  # what a run may give to other pieces than the names say
 SPECIAL = (PAD, UNKNOWN, START, END)
 LONGEST = 4  # bytes of a character
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
@@ -71,7 +71,7 @@ class Tokenizer:
     def from_run(cls, run: Run) -> "Tokenizer":
         """That of a run, in which a role may be another piece's than the names say."""
         tokenizer = cls.from_json(run.tokenizer)
-        for role in ROLES:
+        for role in SPECIAL_ROLES:
             setattr(tokenizer, role, run.details.get(role, getattr(tokenizer, role)))
         return tokenizer
 
@@ -81,7 +81,7 @@ class Tokenizer:
         named = Tokenizer.from_json(self.to_json())
         return {
             role: getattr(self, role)
-            for role in ROLES
+            for role in SPECIAL_ROLES
             if getattr(self, role) != getattr(named, role)
         }
 
@@ -171,7 +171,7 @@ class Tokenizer:
         places = zip(encoded.ids, encoded.offsets, strict=True)
         return [(each, start, end) for each, (start, end) in places]
 
-    def unseen(self, text: str) -> list[str]:
+    def unknown_characters(self, text: str) -> list[str]:
         """The characters of a text that must be spelt in bytes or are unknown, each once."""
         encoded = self._backend.encode(text, add_special_tokens=False)
         spans = [

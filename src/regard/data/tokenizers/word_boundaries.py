@@ -20,7 +20,7 @@ _SPACED = re.compile(r"[\s▁ĠĊ]")
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
-class Borders:
+class WordBoundaries:
     """What each piece of a vocabulary says of the borders of words."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:

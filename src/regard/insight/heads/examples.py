@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from regard.data.batches.base import UNCOUNTED, pad
-from regard.data.batches.corrupted import MaskedBatch, mask, tear
-from regard.data.batches.labeled import LabelledBatch, label_tensor
+from regard.data.batches.base import IGNORE_INDEX, pad
+from regard.data.batches.corrupted import MaskedBatch, corrupt_spans, mask
+from regard.data.batches.labeled import LabeledBatch, label_tensor
 from regard.data.batches.masking import Masking
-from regard.data.batches.pairs import Batch
+from regard.data.batches.pairs import PairBatch
 from regard.data.batches.spans import Spans
 from regard.data.batches.text import TextBatch
 from regard.data.records import Place, Record, Rejected
@@ -45,7 +45,7 @@ LINES = 1000
 
 Ids = list[int]
 Array = npt.NDArray[np.int64]
-AnyBatch = Batch | TextBatch | LabelledBatch | MaskedBatch
+AnyBatch = PairBatch | TextBatch | LabeledBatch | MaskedBatch
 
 
 @dataclass(frozen=True)
@@ -149,10 +149,10 @@ def _pairs(
         yield Row((asked, [start, *ids, end]), texts=(source, said))
 
 
-def _pair_batch(translator: Translator, rows: Sequence[Row]) -> Batch:
+def _pair_batch(translator: Translator, rows: Sequence[Row]) -> PairBatch:
     filler = translator.tokenizer.pad
     sources, targets = ([row.ids[side] for row in rows] for side in (0, 1))
-    return Batch(*pad(sources, filler), *pad(targets, filler))
+    return PairBatch(*pad(sources, filler), *pad(targets, filler))
 
 
 def _windows(writer: Writer, path: Path, lines: int) -> Iterator[Row]:
@@ -182,10 +182,10 @@ def _labelled(labeller: Labeller, path: Path) -> Iterator[Row]:
         yield Row((ids,), tuple(labeller.numbers(record.labels or (), where)), record.texts)
 
 
-def _labelled_batch(labeller: Labeller, rows: Sequence[Row]) -> LabelledBatch:
+def _labelled_batch(labeller: Labeller, rows: Sequence[Row]) -> LabeledBatch:
     ids, token_mask = pad([row.ids[0] for row in rows], labeller.tokenizer.pad)
     classes = len(labeller.labels) if labeller.several else None
-    return LabelledBatch(ids, token_mask, label_tensor([row.labels for row in rows], classes))
+    return LabeledBatch(ids, token_mask, label_tensor([row.labels for row in rows], classes))
 
 
 def _texts(reader: Reader | Filler | SpanFiller, path: Path) -> Iterator[Row]:
@@ -204,9 +204,9 @@ def _whole(loaded: Reader | Filler | SpanFiller, text: str, place: Place) -> Row
     return Row((ids,), texts=(text,))
 
 
-def _text_batch(loaded: Reader, rows: Sequence[Row]) -> LabelledBatch:
+def _text_batch(loaded: Reader, rows: Sequence[Row]) -> LabeledBatch:
     ids, token_mask = pad([row.ids[0] for row in rows], loaded.tokenizer.pad)
-    return LabelledBatch(ids, token_mask, torch.full((len(rows),), UNCOUNTED))
+    return LabeledBatch(ids, token_mask, torch.full((len(rows),), IGNORE_INDEX))
 
 
 def _masked_batch(filler: Filler) -> Callable[[Sequence[Row]], MaskedBatch]:
@@ -219,12 +219,12 @@ def _masked_batch(filler: Filler) -> Callable[[Sequence[Row]], MaskedBatch]:
     return make
 
 
-def _torn_batch(filler: SpanFiller) -> Callable[[Sequence[Row]], Batch]:
+def _torn_batch(filler: SpanFiller) -> Callable[[Sequence[Row]], PairBatch]:
     spans = Spans(filler.tokenizer, sentinels=len(filler.sentinels))
 
-    def make(rows: Sequence[Row]) -> Batch:
+    def make(rows: Sequence[Row]) -> PairBatch:
         texts, numbers = _texts_and_numbers(rows)
-        return tear(texts, filler.tokenizer, spans, filler.max_length, (0,), numbers)
+        return corrupt_spans(texts, filler.tokenizer, spans, filler.max_length, (0,), numbers)
 
     return make
 

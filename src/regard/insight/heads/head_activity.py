@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.multi_head import MultiHead
-from regard.data.batches.pairs import Batch
+from regard.data.batches.pairs import PairBatch
 from regard.data.batches.text import TextBatch
 from regard.insight.heads.examples import AnyBatch, Examples
 from regard.insight.heads.head_names import CROSS, DECODER, ENCODER, Head, by_kind
@@ -68,7 +68,7 @@ def sight(batch: AnyBatch, kind: str) -> Sight:
     if isinstance(batch, TextBatch):
         token_mask, ids = batch.token_mask, batch.ids
         return Sight(token_mask[:, 1:], token_mask[:, :-1], ids[:, :-1], DECODER)
-    if not isinstance(batch, Batch):
+    if not isinstance(batch, PairBatch):
         return Sight(batch.token_mask, batch.token_mask, batch.ids, ENCODER)
     said = batch.target_mask
     return {

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.data.batches.corrupted import MaskedBatch
-from regard.data.batches.labeled import LabelledBatch
-from regard.data.batches.pairs import Batch
+from regard.data.batches.labeled import LabeledBatch
+from regard.data.batches.pairs import PairBatch
 from regard.data.batches.text import TextBatch
 from regard.insight.heads.examples import AnyBatch, Examples
 from regard.insight.heads.head_masks import Gates, gated
@@ -42,7 +42,7 @@ def has_loss(model: nn.Module) -> bool:
 
 def run(model: Any, batch: AnyBatch) -> None:
     """The model on the batch, for those who look on."""
-    if isinstance(batch, Batch):
+    if isinstance(batch, PairBatch):
         model.states(batch.source, batch.source_mask, batch.target[:, :-1])
     elif isinstance(batch, TextBatch):
         model.states(batch.ids[:, :-1])
@@ -52,14 +52,14 @@ def run(model: Any, batch: AnyBatch) -> None:
 
 def row_losses(model: Any, batch: AnyBatch) -> tuple[Tensor, Tensor]:
     """The loss of each row and its tokens, (B,) each."""
-    if isinstance(batch, LabelledBatch):
+    if isinstance(batch, LabeledBatch):
         logits = model(batch.ids, batch.token_mask)
         return tell_labels(logits, batch.labels), torch.ones(len(logits))
-    if isinstance(batch, Batch):
+    if isinstance(batch, PairBatch):
         words, token_mask = batch.target[:, 1:], batch.target_mask[:, 1:]
         states = model.states(batch.source, batch.source_mask, batch.target[:, :-1])[token_mask]
     elif isinstance(batch, MaskedBatch):
-        words, token_mask = batch.wanted, batch.chosen
+        words, token_mask = batch.labels, batch.masked_positions
         states = model.states(batch.ids, batch.token_mask, token_mask)
     else:
         words, token_mask = batch.ids[:, 1:], batch.token_mask[:, 1:]

@@ -15,7 +15,7 @@ from regard.data.config import Direction
 from regard.data.records import Rejected
 from regard.data.sources.tsv import read_columns
 from regard.data.tokenizers.base import TokenizerSpec
-from regard.data.tokenizers.language_id import LanguageGuess
+from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import ConfigError, DataError
 from regard.evaluation.bleu import score_translations
@@ -285,7 +285,7 @@ def _scores(bench: Bench, model: Any, task: Task) -> list[float]:
     longest = max(len(task.example(line).source) for group in task.groups for line in group)
     room = 2 * longest + 12  # so that no line is cut, and none runs out of words
     translator = Translator(
-        model, task.tokenizer, LanguageGuess({}), room, [Direction("source", "target")]
+        model, task.tokenizer, LanguageIdentifier({}), room, [Direction("source", "target")]
     )
     return [
         score_translations(

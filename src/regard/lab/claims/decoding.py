@@ -10,7 +10,7 @@ import torch
 from pydantic import Field, field_validator
 from torch import Tensor, nn
 
-from regard.data.batches.base import UNCOUNTED, pad
+from regard.data.batches.base import IGNORE_INDEX, pad
 from regard.data.bundled import corpus
 from regard.data.tokenizers.base import TokenizerSpec
 from regard.data.tokenizers.tokenizer import Tokenizer
@@ -192,7 +192,7 @@ class Spec(Claim):
             ids, token_mask = (
                 each.to(bench.device) for each in pad([rows[i] for i in picked], filler)
             )
-            wanted = ids[:, 1:].masked_fill(~token_mask[:, 1:], UNCOUNTED)
+            wanted = ids[:, 1:].masked_fill(~token_mask[:, 1:], IGNORE_INDEX)
             logits = model(ids[:, :-1])
             return nn.functional.cross_entropy(logits.flatten(0, 1), wanted.flatten())
 

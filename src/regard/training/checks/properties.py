@@ -15,8 +15,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from regard.data.batches.base import Tensors
-from regard.data.batches.text import ApartBatch
+from regard.data.batches.base import Batch
+from regard.data.batches.text import DocumentMaskedBatch
 from regard.decoding.stepper import Stepper
 from regard.training.checks.setup import Call, Case, call_of
 from regard.training.learner import Learner
@@ -99,7 +99,7 @@ def _future_in_gradients(case: Case) -> float | None:
 
 def _longest_repeated(case: Case) -> Call:
     """The longest example, as many times as it has words to write."""
-    call = call_of(max(case.examples, key=lambda example: example.tokens))
+    call = call_of(max(case.examples, key=lambda example: example.num_targets))
     if call.written is None:
         return call
     return call.writing(call.written.expand(call.written.size(1), -1))
@@ -209,7 +209,7 @@ def _alone_and_packed(case: Case) -> float | None:
 def accumulation_changes_nothing(case: Case) -> Proof:
     """All examples in one batch, and a quarter of them at a time, as the learner adds them up."""
     # By length, so that the quarters differ in tokens: a mean of means would go unnoticed else.
-    examples = sorted(case.examples, key=lambda example: example.tokens)
+    examples = sorted(case.examples, key=lambda example: example.num_targets)
     size = len(examples) // 4
     quarters = [case.batch(examples[at : at + size]) for at in range(0, len(examples), size)]
     unclipped = case.training.model_copy(update={"max_grad_norm": math.inf})
@@ -227,7 +227,7 @@ def accumulation_changes_nothing(case: Case) -> Proof:
     )
 
 
-def _gradient(learner: Learner, batches: Sequence[Tensors]) -> Tensor:
+def _gradient(learner: Learner, batches: Sequence[Batch]) -> Tensor:
     """Of one update, all parameters in a row."""
     learner.update(batches, step=1, progress=0.0)
     parameters = learner.model.parameters()
@@ -295,10 +295,10 @@ def a_few_can_be_learned_by_heart(case: Case) -> Proof:
     )
 
 
-def _unknowable(batch: Tensors) -> float:
+def _unknowable(batch: Batch) -> float:
     """Nats a prediction: documents that begin alike may go on differently, and memory cannot tell
     which of them it is reading. What else is learned from is told apart by its source or place."""
-    if not isinstance(batch, ApartBatch):
+    if not isinstance(batch, DocumentMaskedBatch):
         return 0.0
     after: dict[tuple[int, ...], Counter[int]] = {}
     rows = zip(
@@ -314,7 +314,7 @@ def _unknowable(batch: Tensors) -> float:
         if (total := words.total()) > 1
         for count in words.values()
     )
-    return nats / batch.tokens
+    return nats / batch.num_targets
 
 
 def the_text_is_known(case: Case) -> Proof:

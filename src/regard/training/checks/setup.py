@@ -16,12 +16,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.data.batches.base import Tensors
+from regard.data.batches.base import Batch
 from regard.data.batches.corrupted import MaskedBatch
-from regard.data.batches.labeled import LabelledBatch, ParsedBatch
-from regard.data.batches.pairs import Batch
-from regard.data.batches.text import ApartBatch, TextBatch
-from regard.data.sampling.sampler import Position
+from regard.data.batches.labeled import LabeledBatch, ParsedBatch
+from regard.data.batches.pairs import PairBatch
+from regard.data.batches.text import DocumentMaskedBatch, TextBatch
+from regard.data.sampling.sampler import DataCursor
 from regard.hardware import best_device
 from regard.layers.dropout import Dropout
 from regard.layers.feedforward.moe import Experts
@@ -37,7 +37,7 @@ EXAMPLES = 64
 A_BATCH = 8  # examples from each batch: a batch's own are all of like length
 WIDEST = 32  # tokens
 
-B = TypeVar("B", bound=Tensors)
+B = TypeVar("B", bound=Batch)
 
 
 @dataclass(frozen=True)
@@ -65,15 +65,15 @@ class Call:
         return Call(read, words, None if numbers is None else numbers[:1].expand(len(words), -1))
 
 
-def call_of(batch: Tensors) -> Call:
+def call_of(batch: Batch) -> Call:
     match batch:
-        case Batch():
+        case PairBatch():
             return Call((batch.source, batch.source_mask), batch.target[:, :-1])
         case TextBatch():
             return Call((), batch.ids[:, :-1])
-        case ApartBatch():
+        case DocumentMaskedBatch():
             return Call((), batch.ids[:, :-1], batch.documents[:, :-1])
-        case LabelledBatch() | ParsedBatch():
+        case LabeledBatch() | ParsedBatch():
             return Call(batch.read)
         case MaskedBatch():
             return Call((batch.ids, batch.token_mask))
@@ -88,12 +88,12 @@ class Case:
     training: TrainingSpec
     world: World
     model: nn.Module
-    examples: Sequence[Tensors]  # one row each, without padding
+    examples: Sequence[Batch]  # one row each, without padding
     filler: int
     unknown: float  # share of the training tokens
     frozen: frozenset[str]  # parameters that are not to learn
 
-    def batch(self, examples: Sequence[Tensors]) -> Tensors:
+    def batch(self, examples: Sequence[Batch]) -> Batch:
         """Examples put together, padded on the right to the longest."""
         return join(examples, self.filler)
 
@@ -131,11 +131,11 @@ def make_case(recipe: Recipe, report: Reporter) -> Case:
     )
 
 
-def _examples(task: BoundTask) -> Iterator[Tensors]:
+def _examples(task: BoundTask) -> Iterator[Batch]:
     """A few from each batch in turn, without end."""
     number = 0
-    for batch, _ in task.batches(Position()):
-        assert isinstance(batch, Tensors)
+    for batch, _ in task.batches(DataCursor()):
+        assert isinstance(batch, Batch)
         rows = len(_tensors(batch)[0])
         for row in range(0, rows, -(-rows // A_BATCH)):
             yield alone(batch, row, WIDEST - number % (WIDEST // 2))
@@ -167,5 +167,5 @@ def _stacked(tensors: Sequence[Tensor], filler: int) -> Tensor:
     return torch.cat([F.pad(each, (0, widest - each.size(1)), value=value) for each in tensors])
 
 
-def _tensors(batch: Tensors) -> list[Tensor]:
+def _tensors(batch: Batch) -> list[Tensor]:
     return [getattr(batch, field.name) for field in fields(batch)]

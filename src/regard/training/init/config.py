@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 from regard import run_folder
 from regard.attention.multi_head import MultiHead
 from regard.config import Spec, plain, validate
-from regard.data.tokenizers.tokenizer import ROLES
+from regard.data.tokenizers.tokenizer import SPECIAL_ROLES
 from regard.errors import RunError
 from regard.models.base import Capability, ModelSpec
 from regard.models.transfer.names import matching_name
@@ -61,7 +61,7 @@ def _tokenizer(folder: Path, run: Run) -> dict[str, Any]:
         "kind": "file",
         "path": str(folder / run_folder.TOKENIZER),
         "sha256": hashlib.sha256(run.tokenizer.encode()).hexdigest(),
-        **{role: run.details[role] for role in ROLES if role in run.details},
+        **{role: run.details[role] for role in SPECIAL_ROLES if role in run.details},
     }
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 from torch import Tensor, nn
 
 from regard.config import Kind, kind_specs
-from regard.data.records import Intake
-from regard.data.sampling.sampler import Position
-from regard.data.sources.base import Shape
+from regard.data.records import LengthLimits
+from regard.data.sampling.sampler import DataCursor
+from regard.data.sources.base import RecordType
 from regard.errors import ConfigError
 from regard.models.base import Capability, ModelSpec
 from regard.training.distributed.world import World
@@ -42,7 +42,7 @@ class BoundTask(Protocol):
         """The recipe's model, made to fit the data."""
         ...
 
-    def batches(self, position: Position) -> Iterator[tuple[Batch, Position]]:
+    def batches(self, position: DataCursor) -> Iterator[tuple[Batch, DataCursor]]:
         """Batches without end from a position on, each with the position after it."""
         ...
 
@@ -68,7 +68,7 @@ class TaskSpec(Kind, package="regard.training.tasks", default="translation"):
 
     renamed_kinds: ClassVar[Mapping[str, str]] = {"masked": "masked-lm", "span": "span-corruption"}
 
-    shape: ClassVar[Shape]  # of the data it needs
+    shape: ClassVar[RecordType]  # of the data it needs
     requires: ClassVar[Capability]  # of the model
     metrics: ClassVar[tuple[str, ...]]  # on dev data; the first decides what is best, unless said
 
@@ -77,11 +77,11 @@ class TaskSpec(Kind, package="regard.training.tasks", default="translation"):
         """Pieces that the tokeniser needs for this task: mask for <mask>."""
         return ()
 
-    def intake(self, model: ModelSpec) -> Intake:
+    def intake(self, model: ModelSpec) -> LengthLimits:
         """How much of a record the model is given."""
-        return Intake(single_sequence=model.single_sequence)
+        return LengthLimits(single_sequence=model.single_sequence)
 
-    def check(self, model: ModelSpec, shape: Shape, metric: str | None) -> None:
+    def check(self, model: ModelSpec, shape: RecordType, metric: str | None) -> None:
         """Refuse, before anything is read, what cannot go together."""
         if shape != self.shape:
             raise ValueError(

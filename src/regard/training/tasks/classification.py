@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from regard.config import plain
 from regard.data.batches.base import Batches
-from regard.data.batches.labeled import LabelledBatch, ParsedBatch, labelled_batches, parsed_batches
-from regard.data.sampling.sampler import Position, Rows
-from regard.data.sources.base import Shape
+from regard.data.batches.labeled import LabeledBatch, ParsedBatch, labeled_batches, parsed_batches
+from regard.data.sampling.sampler import DataCursor, Rows
+from regard.data.sources.base import RecordType
 from regard.data.store.prepare import Prepared
 from regard.data.store.store import Store
 from regard.errors import ConfigError, DataError
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from regard.training.recipe import Recipe
 
 # Texts with their labels, and with their trees where the model reads them.
-Told = LabelledBatch | ParsedBatch
-AnyBatches = Batches[Rows, LabelledBatch] | Batches[Rows, ParsedBatch]
+Told = LabeledBatch | ParsedBatch
+AnyBatches = Batches[Rows, LabeledBatch] | Batches[Rows, ParsedBatch]
 
 ENOUGH = 2**24  # logits to fit a temperature on: more would tell nothing new
 SHOWN = 30  # labels in the table of a card
@@ -64,7 +64,7 @@ class Classification:
         meant = self.recipe.model.for_capability(self.recipe.task.requires)
         return meant.model_copy(update={"classes": len(self.labels)})
 
-    def batches(self, position: Position) -> Iterator[tuple[Told, Position]]:
+    def batches(self, position: DataCursor) -> Iterator[tuple[Told, DataCursor]]:
         return self._training.since(position)
 
     def loss(self, model: nn.Module, batch: Told) -> Tensor:
@@ -134,7 +134,7 @@ class Classification:
         return len(self.labels) if self.written.several else None
 
     def _batches(self, store: Store, budget: int, seed: int) -> AnyBatches:
-        make = parsed_batches if self.recipe.model.needs_trees else labelled_batches
+        make = parsed_batches if self.recipe.model.needs_trees else labeled_batches
         return make(store, self.prepared.tokenizer, budget, seed, self._classes)
 
     def _balance(self) -> Tensor:
@@ -234,7 +234,7 @@ def _confusion_table(found: Report) -> str:
 class Spec(TaskSpec):
     """task: {kind: classification, balance: true}"""
 
-    shape: ClassVar[Shape] = "labeled"
+    shape: ClassVar[RecordType] = "labeled"
     requires: ClassVar[Capability] = "sequence-classification"
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "micro_f1", "loss")
 

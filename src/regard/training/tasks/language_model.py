@@ -12,9 +12,9 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.data.batches.text import AnyText, ApartBatch, text_batches, text_in_order
-from regard.data.sampling.sampler import Position
-from regard.data.sources.base import Shape
+from regard.data.batches.text import AnyTextBatch, DocumentMaskedBatch, eval_windows, text_batches
+from regard.data.sampling.sampler import DataCursor
+from regard.data.sources.base import RecordType
 from regard.data.store.prepare import Prepared
 from regard.data.store.store import Store
 from regard.errors import ConfigError
@@ -45,10 +45,10 @@ class LanguageModelling:
     def model(self) -> ModelSpec:
         return self.recipe.model.for_capability(self.recipe.task.requires)
 
-    def batches(self, position: Position) -> Iterator[tuple[AnyText, Position]]:
+    def batches(self, position: DataCursor) -> Iterator[tuple[AnyTextBatch, DataCursor]]:
         return self._training.since(position)
 
-    def loss(self, model: nn.Module, batch: AnyText) -> Tensor:
+    def loss(self, model: nn.Module, batch: AnyTextBatch) -> Tensor:
         writing = cast("LanguageModel", model)
         words = batch.ids[:, 1:]
         smoothing = self.recipe.training.label_smoothing
@@ -94,7 +94,7 @@ class LanguageModelling:
         total, right, tokens = 0.0, 0, 0
         budget, filler = self.recipe.training.batch_tokens, self.prepared.tokenizer.pad
         writing = cast("LanguageModel", model)
-        for batch in text_in_order(store, self._context, budget, filler, self._border):
+        for batch in eval_windows(store, self._context, budget, filler, self._border):
             here = batch.to(device)
             token_mask = here.token_mask[:, 1:]
             logits, words = (
@@ -103,12 +103,12 @@ class LanguageModelling:
             )
             total += float(nn.functional.cross_entropy(logits, words, reduction="sum"))
             right += int((logits.argmax(-1) == words).sum())
-            tokens += batch.tokens
+            tokens += batch.num_targets
         return {"loss": total / tokens, "accuracy": right / tokens}
 
 
-def _states(model: LanguageModel, batch: AnyText) -> Tensor:
-    documents = batch.documents[:, :-1] if isinstance(batch, ApartBatch) else None
+def _states(model: LanguageModel, batch: AnyTextBatch) -> Tensor:
+    documents = batch.documents[:, :-1] if isinstance(batch, DocumentMaskedBatch) else None
     return model.states(batch.ids[:, :-1], documents, batch.token_mask[:, 1:])
 
 
@@ -141,7 +141,7 @@ docs/how-to/language-models.md.
 class Spec(TaskSpec):
     """task: {kind: language-model, documents: apart}"""
 
-    shape: ClassVar[Shape] = "text"
+    shape: ClassVar[RecordType] = "text"
     requires: ClassVar[Capability] = "causal-lm"
     metrics: ClassVar[tuple[str, ...]] = ("loss", "accuracy")
 
@@ -149,7 +149,7 @@ class Spec(TaskSpec):
         "across", description="whether words look across the border of documents in a row"
     )
 
-    def check(self, model: ModelSpec, shape: Shape, metric: str | None) -> None:
+    def check(self, model: ModelSpec, shape: RecordType, metric: str | None) -> None:
         super().check(model, shape, metric)
         if self.documents == "apart" and isinstance(model, TransformerSpec):
             try:

@@ -12,8 +12,8 @@ from regard.data.batches.base import Batches
 from regard.data.batches.corrupted import MaskedBatch, masked_batches
 from regard.data.batches.masking import Masking
 from regard.data.sampling.passages import Passages
-from regard.data.sampling.sampler import Dated, Position, Rows
-from regard.data.sources.base import Shape
+from regard.data.sampling.sampler import DataCursor, EpochSelection, Rows
+from regard.data.sources.base import RecordType
 from regard.data.store.prepare import Prepared
 from regard.data.store.store import Store
 from regard.errors import ConfigError
@@ -48,13 +48,13 @@ class MaskedModelling:
     def model(self) -> ModelSpec:
         return self.recipe.model.for_capability(self.recipe.task.requires)
 
-    def batches(self, position: Position) -> Iterator[tuple[MaskedBatch, Position]]:
+    def batches(self, position: DataCursor) -> Iterator[tuple[MaskedBatch, DataCursor]]:
         return self._training.since(position)
 
     def loss(self, model: nn.Module, batch: MaskedBatch) -> Tensor:
-        filling, chosen = cast("MaskedLM", model), batch.chosen
+        filling, chosen = cast("MaskedLM", model), batch.masked_positions
         states = filling.states(batch.ids, batch.token_mask, chosen)
-        words = batch.wanted[chosen]
+        words = batch.labels[chosen]
         everywhere = torch.ones_like(words, dtype=torch.bool)
         return predict(filling, states, words, everywhere, self.recipe.training.label_smoothing)
 
@@ -82,36 +82,41 @@ class MaskedModelling:
             },
         )
 
-    def _batches(self, store: Store, budget: int, seed: int) -> Batches[Dated[Rows], MaskedBatch]:
+    def _batches(
+        self, store: Store, budget: int, seed: int
+    ) -> Batches[EpochSelection[Rows], MaskedBatch]:
         tokenizer = self.prepared.tokenizer
         passages = Passages(store, tokenizer.end, self._room)
         return masked_batches(passages, tokenizer, self.masking, budget, seed)
 
     @cached_property
-    def _dev(self) -> Batches[Dated[Rows], MaskedBatch]:
+    def _dev(self) -> Batches[EpochSelection[Rows], MaskedBatch]:
         return self._in_order(self.prepared.dev)
 
-    def _in_order(self, store: Store) -> Batches[Dated[Rows], MaskedBatch]:
+    def _in_order(self, store: Store) -> Batches[EpochSelection[Rows], MaskedBatch]:
         """To score on: the same masks at every look, whatever the seed of training."""
         budget = max(self.recipe.training.batch_tokens, self.recipe.model.max_length)
         return self._batches(store, budget, seed=0)
 
     @torch.no_grad()
     def _judge(
-        self, model: nn.Module, data: Batches[Dated[Rows], MaskedBatch], device: torch.device
+        self,
+        model: nn.Module,
+        data: Batches[EpochSelection[Rows], MaskedBatch],
+        device: torch.device,
     ) -> dict[str, float]:
         filling, guesses = cast("MaskedLM", model), Guesses()
         for batch in data.epoch():
             here = batch.to(device)
-            states = filling.states(here.ids, here.token_mask, here.chosen)
-            guesses.add(filling.output(states), here.wanted[here.chosen])
+            states = filling.states(here.ids, here.token_mask, here.masked_positions)
+            guesses.add(filling.output(states), here.labels[here.masked_positions])
         return guesses.scores()
 
 
 class Spec(TaskSpec):
     """task: {kind: masked-lm, whole_words: true}"""
 
-    shape: ClassVar[Shape] = "text"
+    shape: ClassVar[RecordType] = "text"
     requires: ClassVar[Capability] = "masked-lm"
     metrics: ClassVar[tuple[str, ...]] = MEASURES
 

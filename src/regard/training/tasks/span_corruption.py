@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from regard.data.batches.base import Batches
 from regard.data.batches.corrupted import span_batches
-from regard.data.batches.pairs import Batch
+from regard.data.batches.pairs import PairBatch
 from regard.data.batches.spans import Spans, sentinel
 from regard.data.sampling.passages import Passages
-from regard.data.sampling.sampler import Dated, Position, Rows
-from regard.data.sources.base import Shape
+from regard.data.sampling.sampler import DataCursor, EpochSelection, Rows
+from regard.data.sources.base import RecordType
 from regard.data.store.prepare import Prepared
 from regard.data.store.store import Store
 from regard.errors import ConfigError
@@ -54,10 +54,10 @@ class SpanCorruption:
     def model(self) -> ModelSpec:
         return self.recipe.model.for_capability(self.recipe.task.requires)
 
-    def batches(self, position: Position) -> Iterator[tuple[Batch, Position]]:
+    def batches(self, position: DataCursor) -> Iterator[tuple[PairBatch, DataCursor]]:
         return self._training.since(position)
 
-    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+    def loss(self, model: nn.Module, batch: PairBatch) -> Tensor:
         return answer(cast("EncoderDecoder", model), batch, self.recipe.training.label_smoothing)
 
     def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
@@ -86,23 +86,25 @@ class SpanCorruption:
             },
         )
 
-    def _batches(self, store: Store, budget: int, seed: int) -> Batches[Dated[Rows], Batch]:
+    def _batches(
+        self, store: Store, budget: int, seed: int
+    ) -> Batches[EpochSelection[Rows], PairBatch]:
         tokenizer, length = self.prepared.tokenizer, self.recipe.model.max_length
         passages = Passages(store, tokenizer.end, self._room)
         return span_batches(passages, tokenizer, self.spans, length, budget, seed)
 
     @cached_property
-    def _dev(self) -> Batches[Dated[Rows], Batch]:
+    def _dev(self) -> Batches[EpochSelection[Rows], PairBatch]:
         return self._in_order(self.prepared.dev)
 
-    def _in_order(self, store: Store) -> Batches[Dated[Rows], Batch]:
+    def _in_order(self, store: Store) -> Batches[EpochSelection[Rows], PairBatch]:
         """To score on: the same spans at every look, whatever the seed of training."""
         budget = max(self.recipe.training.batch_tokens, self.recipe.model.max_length)
         return self._batches(store, budget, seed=0)
 
     @torch.no_grad()
     def _judge(
-        self, model: nn.Module, data: Batches[Dated[Rows], Batch], device: torch.device
+        self, model: nn.Module, data: Batches[EpochSelection[Rows], PairBatch], device: torch.device
     ) -> dict[str, float]:
         writing, guesses = cast("EncoderDecoder", model), Guesses()
         for batch in data.epoch():
@@ -116,7 +118,7 @@ class SpanCorruption:
 class Spec(TaskSpec):
     """task: {kind: span-corruption, mean_span: 3}"""
 
-    shape: ClassVar[Shape] = "text"
+    shape: ClassVar[RecordType] = "text"
     requires: ClassVar[Capability] = "seq2seq"
     metrics: ClassVar[tuple[str, ...]] = MEASURES
 
@@ -129,7 +131,7 @@ class Spec(TaskSpec):
     def marks(self) -> tuple[str, ...]:
         return tuple(sentinel(number) for number in range(self.sentinels))
 
-    def check(self, model: ModelSpec, shape: Shape, metric: str | None) -> None:
+    def check(self, model: ModelSpec, shape: RecordType, metric: str | None) -> None:
         super().check(model, shape, metric)
         if model.single_sequence:
             raise ValueError(

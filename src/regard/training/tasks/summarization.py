@@ -16,11 +16,11 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.data.batches.base import Batches
-from regard.data.batches.pairs import Batch, pair_batches
+from regard.data.batches.pairs import PairBatch, pair_batches
 from regard.data.config import Direction
-from regard.data.records import Intake
-from regard.data.sampling.sampler import Position, Rows
-from regard.data.sources.base import Shape
+from regard.data.records import LengthLimits
+from regard.data.sampling.sampler import DataCursor, Rows
+from regard.data.sources.base import RecordType
 from regard.data.store.prepare import Prepared
 from regard.data.store.store import Store
 from regard.errors import ConfigError
@@ -52,10 +52,10 @@ class Summarization:
     def model(self) -> ModelSpec:
         return self.recipe.model.for_capability(self.recipe.task.requires)
 
-    def batches(self, position: Position) -> Iterator[tuple[Batch, Position]]:
+    def batches(self, position: DataCursor) -> Iterator[tuple[PairBatch, DataCursor]]:
         return self._training.since(position)
 
-    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+    def loss(self, model: nn.Module, batch: PairBatch) -> Tensor:
         return answer(cast("Model", model), batch, self.recipe.training.label_smoothing)
 
     def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
@@ -95,7 +95,7 @@ class Summarization:
         device = next(model.parameters()).device
         return loss_on(cast("Model", model), self._batches(store, budget, seed=0).epoch(), device)
 
-    def _batches(self, store: Store, budget: int, seed: int) -> Batches[Rows, Batch]:
+    def _batches(self, store: Store, budget: int, seed: int) -> Batches[Rows, PairBatch]:
         return pair_batches(store, self.prepared.tokenizer, [self._way], budget, seed)
 
     def _judge(self, model: nn.Module, store: Store, limit: int, report: Reporter) -> SummaryScore:
@@ -151,7 +151,7 @@ regard.load("THIS-FOLDER").summarize(["…"])
 class Spec(TaskSpec):
     """task: {kind: summarization, source: 500}"""
 
-    shape: ClassVar[Shape] = "pair"
+    shape: ClassVar[RecordType] = "pair"
     requires: ClassVar[Capability] = "seq2seq"
     metrics: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "rouge_l")
 
@@ -159,10 +159,10 @@ class Spec(TaskSpec):
         None, gt=0, description="read the first so many tokens of each text; all, unless given"
     )
 
-    def intake(self, model: ModelSpec) -> Intake:
-        return Intake(first=self.source, single_sequence=model.single_sequence)
+    def intake(self, model: ModelSpec) -> LengthLimits:
+        return LengthLimits(first=self.source, single_sequence=model.single_sequence)
 
-    def check(self, model: ModelSpec, shape: Shape, metric: str | None) -> None:
+    def check(self, model: ModelSpec, shape: RecordType, metric: str | None) -> None:
         super().check(model, shape, metric)
         around = AROUND if model.single_sequence else 2
         if self.source is not None and self.source + around > model.max_length:

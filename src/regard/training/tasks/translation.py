@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from torch import Tensor, nn
 
 from regard.data.batches.base import Batches
-from regard.data.batches.pairs import Batch, pair_batches
-from regard.data.sampling.sampler import Position, Rows
-from regard.data.sources.base import Shape
+from regard.data.batches.pairs import PairBatch, pair_batches
+from regard.data.sampling.sampler import DataCursor, Rows
+from regard.data.sources.base import RecordType
 from regard.data.store.prepare import Prepared
 from regard.data.store.store import Store
 from regard.evaluation.bleu import TranslationScore, score_translations
@@ -36,10 +36,10 @@ class Translation:
     def model(self) -> ModelSpec:
         return self.recipe.model.for_capability(self.recipe.task.requires)
 
-    def batches(self, position: Position) -> Iterator[tuple[Batch, Position]]:
+    def batches(self, position: DataCursor) -> Iterator[tuple[PairBatch, DataCursor]]:
         return self._training.since(position)
 
-    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+    def loss(self, model: nn.Module, batch: PairBatch) -> Tensor:
         return answer(cast("Model", model), batch, self.recipe.training.label_smoothing)
 
     def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
@@ -82,7 +82,7 @@ class Translation:
             extra_files={"languages.json": translator.guess.to_json()},
         )
 
-    def _batches(self, store: Store, budget: int, seed: int) -> Batches[Rows, Batch]:
+    def _batches(self, store: Store, budget: int, seed: int) -> Batches[Rows, PairBatch]:
         return pair_batches(store, self.prepared.tokenizer, self.recipe.data.ways, budget, seed)
 
     def _judge(
@@ -141,7 +141,7 @@ regard.load("THIS-FOLDER").translate(["…"], to="{target}")
 class Spec(TaskSpec):
     """task: translation"""
 
-    shape: ClassVar[Shape] = "pair"
+    shape: ClassVar[RecordType] = "pair"
     requires: ClassVar[Capability] = "seq2seq"
     metrics: ClassVar[tuple[str, ...]] = ("bleu", "chrf", "loss")
 
