@@ -54,8 +54,8 @@ def test_imports_in_the_pages_work(page: Path) -> None:
 
 
 def test_source_files_named_in_the_explanations_exist() -> None:
-    for page in ("components-and-equations.md", "architecture.md"):
-        text = (ROOT / "docs/explanation" / page).read_text(encoding="utf-8")
+    for page in ("explanation/components-and-equations.md", "architecture.md"):
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
         for name in re.findall(r"`((?:\w+/)+\w+\.py)`", text):
             assert (ROOT / "src/regard" / name).exists(), name
 
