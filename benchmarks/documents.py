@@ -128,10 +128,10 @@ def leading(test: Any) -> dict[str, float]:
 
 def by_beam(run: Path, test: Any) -> dict[str, float]:
     """ROUGE of summaries that are searched for and do not repeat themselves."""
-    from regard.decoding.config import Search
+    from regard.decoding.config import DecodingConfig
     from regard.loading import load_summarizer
 
-    search = Search(beam=BEAM, no_repeat=NO_REPEAT)
+    search = DecodingConfig(beam=BEAM, no_repeat=NO_REPEAT)
     return _rouge(load_summarizer(run).summarize(list(test.texts(0)), search=search), test)
 
 

@@ -190,10 +190,12 @@ def _others(bench: Bench) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _zero_shot(folder: Path) -> dict[str, Any]:
-    from regard.loading import load_writer
-    from regard.predictors.zero_shot import Chooser
+    from regard.loading import load_language_model
+    from regard.predictors.zero_shot import ZeroShotClassifier
 
-    chooser = Chooser(load_writer(folder), "{text} It was", {"1": " great", "0": " terrible"})
+    chooser = ZeroShotClassifier(
+        load_language_model(folder), "{text} It was", {"1": " great", "0": " terrible"}
+    )
     lines = (DATA / "sst2" / "test.tsv").read_text("utf-8").splitlines()
     texts, labels = zip(*(line.split("\t") for line in lines), strict=True)
     judged = chooser.classify(texts)

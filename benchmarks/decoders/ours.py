@@ -8,11 +8,11 @@ def load(work: Work) -> Answer:
 
     torch.set_num_threads(work.threads * work.workers)
     import regard
-    from regard.decoding.config import Search
+    from regard.decoding.config import DecodingConfig
 
     model, search = (
         regard.load(work.model, bits=work.bits),
-        Search(beam=work.beam, quick=work.quick),
+        DecodingConfig(beam=work.beam, quick=work.quick),
     )
     if not work.tokens:
         return lambda lines: model.translate(lines, search=search, tokens=LONGEST)

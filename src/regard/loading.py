@@ -19,10 +19,10 @@ from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.language_model import LanguageModel
 from regard.models.masked_lm import MaskedLM
 from regard.models.weights import set_weights
-from regard.predictors.classifier import Labeller
-from regard.predictors.embedder import Reader
-from regard.predictors.generator import Writer
-from regard.predictors.mask_filler import Filler
+from regard.predictors.classifier import Classifier
+from regard.predictors.embedder import Embedder
+from regard.predictors.generator import TextGenerator
+from regard.predictors.mask_filler import MaskFiller
 from regard.predictors.seq2seq import Model
 from regard.predictors.span_filler import SpanFiller
 from regard.predictors.summarizer import Summarizer
@@ -31,8 +31,12 @@ from regard.run_folder import Run
 
 T = TypeVar("T")
 
+Predictor = (
+    Translator | Summarizer | TextGenerator | Classifier | MaskFiller | SpanFiller | Embedder
+)
 
-def load(folder: Path | str, bits: int = 32) -> Any:
+
+def load(folder: Path | str, bits: int = 32) -> Predictor:
     """What is in a run folder, ready to do what it is for: `translate`, `generate`, `fill` …
 
     With `bits=8` a CPU decodes with whole-number weights: smaller, faster, a little less exact.
@@ -41,13 +45,13 @@ def load(folder: Path | str, bits: int = 32) -> Any:
     if bits not in (8, 32):
         raise RunError(f"weights have 32 bits or 8, not {bits}.")
     run = read_merged(folder)
-    makers: dict[str, Callable[[Run, Any, Tokenizer], Any]] = {
+    makers: dict[str, Callable[[Run, Any, Tokenizer], Predictor]] = {
         "translation": partial(_translator, bits=bits),
         "summarization": partial(_summarizer, bits=bits),
-        "language-model": partial(_writer, bits=bits),
-        "classification": _labeller,
-        "encoder": _reader,
-        "masked-lm": _filler,
+        "language-model": partial(_text_generator, bits=bits),
+        "classification": _classifier,
+        "encoder": _embedder,
+        "masked-lm": _mask_filler,
         "span-corruption": _span_filler,
     }
     if run.task not in makers:
@@ -58,48 +62,84 @@ def load(folder: Path | str, bits: int = 32) -> Any:
     return makers[run.task](run, model, Tokenizer.from_run(run))
 
 
-def load_writer(folder: Path | str, bits: int = 32) -> Writer:
-    """The language model in a run folder; a model for something else is refused."""
-    made_by = "`regard train` for language-model, or by `regard import`"
-    return _loaded(folder, bits, Writer, made_by)
-
-
-def load_reader(folder: Path | str) -> Reader:
-    """The encoder in a run folder; a model for something else is refused."""
-    return _loaded(folder, 32, Reader, "`regard import` of an encoder")
-
-
 def load_translator(folder: Path | str, bits: int = 32) -> Translator:
-    """The translator in a run folder; a model for something else is refused."""
-    made_by = "`regard demo`, or by `regard train` for translation"
-    return _loaded(folder, bits, Translator, made_by)
+    """Load a translation run; refuse a run of another task."""
+    return _load(folder, bits, Translator)
 
 
 def load_summarizer(folder: Path | str, bits: int = 32) -> Summarizer:
-    """The summarizer in a run folder; a model for something else is refused."""
-    return _loaded(folder, bits, Summarizer, "`regard train` for summarization")
+    """Load a summarization run; refuse a run of another task."""
+    return _load(folder, bits, Summarizer)
 
 
-def load_filler(folder: Path | str) -> Filler | SpanFiller:
-    """What fills blanks in a run folder; a model for something else is refused."""
-    loaded = load(folder)
-    if isinstance(loaded, SpanFiller):
-        return loaded
-    made_by = "`regard train` for masked or span, or by `regard import`"
-    return _checked(loaded, folder, Filler, made_by)
+def load_language_model(folder: Path | str, bits: int = 32) -> TextGenerator:
+    """Load a language-model run; refuse a run of another task."""
+    return _load(folder, bits, TextGenerator)
 
 
-def _loaded(folder: Path | str, bits: int, wanted: type[T], made_by: str) -> T:
-    return _checked(load(folder, bits), folder, wanted, made_by)
+def load_classifier(folder: Path | str) -> Classifier:
+    """Load a classification run; refuse a run of another task."""
+    return _load(folder, 32, Classifier)
 
 
-def _checked(loaded: Any, folder: Path | str, wanted: type[T], made_by: str) -> T:
-    if not isinstance(loaded, wanted):
-        found, name = type(loaded).__name__.lower(), wanted.__name__.lower()
+def load_mask_filler(folder: Path | str) -> MaskFiller:
+    """Load a masked-lm run; refuse a run of another task."""
+    return _load(folder, 32, MaskFiller)
+
+
+def load_span_filler(folder: Path | str) -> SpanFiller:
+    """Load a span-corruption run; refuse a run of another task."""
+    return _load(folder, 32, SpanFiller)
+
+
+def load_filler(folder: Path | str) -> MaskFiller | SpanFiller:
+    """Load a masked-lm or span-corruption run; refuse a run of another task."""
+    predictor = load(folder)
+    return (
+        predictor if isinstance(predictor, SpanFiller) else _checked(folder, predictor, MaskFiller)
+    )
+
+
+def load_embedder(folder: Path | str) -> Embedder:
+    """Load an imported encoder; refuse a run of another task."""
+    return _load(folder, 32, Embedder)
+
+
+# Noun for each predictor, and what makes its run folders: for errors.
+_NOUNS: dict[type[Any], tuple[str, str]] = {
+    Translator: ("a translator", "`regard demo`, or by `regard train` for translation"),
+    Summarizer: ("a summarizer", "`regard train` for summarization"),
+    TextGenerator: (
+        "a language model",
+        "`regard train` for language-model, or by `regard import`",
+    ),
+    Classifier: ("a classifier", "`regard train` for classification"),
+    MaskFiller: (
+        "a masked language model",
+        "`regard train` for masked-lm, or by `regard import`",
+    ),
+    SpanFiller: ("a span-corruption model", "`regard train` for span-corruption"),
+    Embedder: ("an encoder", "`regard import` of an encoder"),
+}
+
+
+def noun_of(predictor: Predictor) -> str:
+    """Return the noun for a predictor, with its article: "a translator"."""
+    return _NOUNS[type(predictor)][0]
+
+
+def _load(folder: Path | str, bits: int, expected: type[T]) -> T:
+    return _checked(folder, load(folder, bits), expected)
+
+
+def _checked(folder: Path | str, predictor: Predictor, expected: type[T]) -> T:
+    if not isinstance(predictor, expected):
+        noun, made_by = _NOUNS[expected]
         raise RunError(
-            f"{folder}: holds a {found}, not a {name}; choose a run folder made by {made_by}."
+            f"{folder}: holds {noun_of(predictor)}, not {noun}; choose a run folder made by "
+            f"{made_by}."
         )
-    return loaded
+    return predictor
 
 
 def _translator(run: Run, model: Any, tokenizer: Tokenizer, bits: int) -> Translator:
@@ -115,20 +155,20 @@ def _summarizer(run: Run, model: Any, tokenizer: Tokenizer, bits: int) -> Summar
     return Summarizer(cast("Model", model), tokenizer, length, says, source, bits)
 
 
-def _writer(run: Run, model: Any, tokenizer: Tokenizer, bits: int) -> Writer:
+def _text_generator(run: Run, model: Any, tokenizer: Tokenizer, bits: int) -> TextGenerator:
     begin = run.details.get("begin", ())
     length = run.details["max_length"]
-    return Writer(cast("LanguageModel", model), tokenizer, length, begin, bits)
+    return TextGenerator(cast("LanguageModel", model), tokenizer, length, begin, bits)
 
 
-def _reader(run: Run, model: Any, tokenizer: Tokenizer) -> Reader:
+def _embedder(run: Run, model: Any, tokenizer: Tokenizer) -> Embedder:
     length = run.details["max_length"]
     pooling, normalise = run.details.get("pooling", "mean"), run.details.get("normalise", True)
-    return Reader(cast("Encoder", model), tokenizer, length, pooling, normalise)
+    return Embedder(cast("Encoder", model), tokenizer, length, pooling, normalise)
 
 
-def _filler(run: Run, model: Any, tokenizer: Tokenizer) -> Filler:
-    return Filler(cast("MaskedLM", model), tokenizer, run.details["max_length"])
+def _mask_filler(run: Run, model: Any, tokenizer: Tokenizer) -> MaskFiller:
+    return MaskFiller(cast("MaskedLM", model), tokenizer, run.details["max_length"])
 
 
 def _span_filler(run: Run, model: Any, tokenizer: Tokenizer) -> SpanFiller:
@@ -136,9 +176,9 @@ def _span_filler(run: Run, model: Any, tokenizer: Tokenizer) -> SpanFiller:
     return SpanFiller(cast("EncoderDecoder", model), tokenizer, length, sentinels)
 
 
-def _labeller(run: Run, model: Any, tokenizer: Tokenizer) -> Labeller:
+def _classifier(run: Run, model: Any, tokenizer: Tokenizer) -> Classifier:
     written = validate(LabelsSpec, run.details.get("written", {}), "details.written")
     sides, temperature = run.details.get("sides", 1), run.details.get("temperature", 1.0)
     labels, length = run.details["labels"], run.details["max_length"]
     trees = run.details.get("trees")
-    return Labeller(model, tokenizer, labels, length, sides, written, temperature, trees)
+    return Classifier(model, tokenizer, labels, length, sides, written, temperature, trees)

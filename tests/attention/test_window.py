@@ -17,7 +17,7 @@ from regard.attention.kv_cache import KeyValues
 from regard.attention.masks import Causal, View, Window, look_around, look_back
 from regard.attention.reference import explain
 from regard.config import kinds, validate
-from regard.decoding.speculative import Guess, Lookup, speculate
+from regard.decoding.speculative import DraftTokens, PromptLookup, speculate
 from regard.errors import ConfigError
 from regard.models.base import ModelSpec
 from regard.positions.base import InAttention, PositionSpec, Sizes
@@ -230,11 +230,11 @@ def test_words_can_be_taken_back_as_far_as_the_slack(monkeypatch: pytest.MonkeyP
 def test_guessing_ahead_says_the_same() -> None:
     model, end = language_model(3), 99
 
-    def nothing(*_: Any) -> Guess:
-        return Guess([], None)
+    def nothing(*_: Any) -> DraftTokens:
+        return DraftTokens([], None)
 
     plain = list(speculate(model, model.start(), 1, end, 100, nothing))
-    guessed = list(speculate(model, model.start(), 1, end, 100, Lookup(), count=8))
+    guessed = list(speculate(model, model.start(), 1, end, 100, PromptLookup(), count=8))
     assert plain == guessed
     assert len(plain) == 100
 

@@ -111,4 +111,4 @@ def test_a_model_that_gives_no_vectors_is_refused(call, run: Path, tmp_path: Pat
     run_folder.write(other, tmp_path / "writer")
     answer = call("embed", tmp_path / "writer", stdin=b"A dog")
     assert answer.code == 1
-    assert "holds a writer, not a reader" in answer.err
+    assert "holds a language model, not an encoder" in answer.err

@@ -92,7 +92,9 @@ def test_other_models_fill_nothing(run: Path, call: Call, tmp_path: Path) -> Non
     run_folder.write(other, tmp_path / "reader")
     answer = call("fill", tmp_path / "reader", "The ___")
     assert answer.code == 1
-    assert "holds a reader, not a filler; choose a run folder made by" in answer.err
+    assert (
+        "holds an encoder, not a masked language model; choose a run folder made by" in answer.err
+    )
 
 
 def test_a_filler_is_looked_into_scored_and_its_heads_studied(

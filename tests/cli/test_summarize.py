@@ -10,7 +10,7 @@ import pytest
 
 import regard
 from regard.data.ledger import Ledger
-from regard.decoding.config import Search
+from regard.decoding.config import DecodingConfig
 from regard.decoding.sampling import Sampling
 from regard.errors import ConfigError, DataError
 from regard.predictors.summarizer import Summarizer
@@ -82,9 +82,13 @@ def test_it_learns_to_say_the_first_words(summarizer: Summarizer) -> None:
 
 
 @pytest.mark.parametrize(
-    "search", [Search(beam=3), Search(sampling=Sampling(temperature=1.0, seed=3))], ids=str
+    "search",
+    [DecodingConfig(beam=3), DecodingConfig(sampling=Sampling(temperature=1.0, seed=3))],
+    ids=str,
 )
-def test_a_text_is_summarized_alike_in_any_company(summarizer: Summarizer, search: Search) -> None:
+def test_a_text_is_summarized_alike_in_any_company(
+    summarizer: Summarizer, search: DecodingConfig
+) -> None:
     texts = [text for text, _ in pairs(12, seed=9)]
     together = summarizer.summarize(texts, search=search)
     if search.sampling is None:

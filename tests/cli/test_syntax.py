@@ -13,7 +13,7 @@ from regard.data.sources._conllu import parsed_sentences
 from regard.data.sources.trees import Parsed, Tree
 from regard.errors import DataError
 from regard.insight.look import look
-from regard.predictors.classifier import Labeller
+from regard.predictors.classifier import Classifier
 from regard.training.recipe import make_recipe
 from regard.training.trainer import train
 
@@ -100,7 +100,7 @@ def test_a_label_for_each_sentence(folder: Path, call) -> None:
     assert answer.code == 0, answer.err
     told = [line.split("\t")[0] for line in answer.out.splitlines()]
     labeller = regard.load(folder / "run")
-    assert isinstance(labeller, Labeller)
+    assert isinstance(labeller, Classifier)
     sentences = list(parsed_sentences(folder / "other.conllu"))
     assert told == [each.label for each in labeller.classify(sentences)]
     alone = [labeller.classify([each])[0].probability for each in sentences[:5]]

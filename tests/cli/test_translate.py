@@ -107,7 +107,7 @@ def test_a_run_of_another_kind(call, tmp_path: Path) -> None:
     )
     run_folder.write(run, tmp_path / "lm")
     said = one_sentence(call("translate", tmp_path / "lm", stdin=EN.encode()))
-    assert "holds a writer, not a translator" in said
+    assert "holds a language model, not a translator" in said
 
 
 def test_a_language_it_does_not_know(demo, call) -> None:

@@ -7,7 +7,7 @@ from regard.data.config import Direction
 from regard.data.tokenizers import bpe
 from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.models.base import ModelSpec
-from regard.predictors.generator import Writer
+from regard.predictors.generator import TextGenerator
 from regard.predictors.translator import Translator
 
 TEXT = [
@@ -43,5 +43,7 @@ def translator(tokenizer) -> Translator:
 
 
 @pytest.fixture
-def writer(tokenizer) -> Writer:
-    return Writer(random_model("language-model", len(tokenizer), max_length=120), tokenizer, 120)
+def writer(tokenizer) -> TextGenerator:
+    return TextGenerator(
+        random_model("language-model", len(tokenizer), max_length=120), tokenizer, 120
+    )

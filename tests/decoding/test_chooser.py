@@ -12,8 +12,8 @@ from regard.errors import ConfigError, DataError
 from regard.interchange.exports import huggingface
 from regard.models.base import ModelSpec
 from regard.models.weights import weights_of
-from regard.predictors.generator import Writer
-from regard.predictors.zero_shot import Chooser
+from regard.predictors.generator import TextGenerator
+from regard.predictors.zero_shot import ZeroShotClassifier
 
 from .conftest import TEXT, random_model
 
@@ -26,14 +26,14 @@ LLAMA = {
 
 
 @pytest.fixture(scope="module")
-def writer() -> Writer:
+def writer() -> TextGenerator:
     tokenizer = bpe.Spec(vocabulary=400).train(TEXT)
     model = random_model("language-model", len(tokenizer), max_length=48, **LLAMA)
-    return Writer(model, tokenizer, 48)
+    return TextGenerator(model, tokenizer, 48)
 
 
 @pytest.fixture(scope="module")
-def in_hugging_face(writer: Writer, tmp_path_factory: pytest.TempPathFactory):
+def in_hugging_face(writer: TextGenerator, tmp_path_factory: pytest.TempPathFactory):
     """log p of each id after the first, by another implementation on the same weights."""
     import transformers
 
@@ -58,7 +58,9 @@ def in_hugging_face(writer: Writer, tmp_path_factory: pytest.TempPathFactory):
 
 
 @pytest.mark.parametrize("normalise", ["total", "mean", "calibrated"])
-def test_equal_to_an_independent_computation(normalise, writer: Writer, in_hugging_face) -> None:
+def test_equal_to_an_independent_computation(
+    normalise, writer: TextGenerator, in_hugging_face
+) -> None:
     def score(text: str, continuation: str, how: str) -> float:
         before = [writer.tokenizer.end, *writer.tokenizer.encode(f"{text} It was")]
         whole = [writer.tokenizer.end, *writer.tokenizer.encode(f"{text} It was{continuation}")]
@@ -72,7 +74,7 @@ def test_equal_to_an_independent_computation(normalise, writer: Writer, in_huggi
     wanted = torch.tensor(
         [[score(text, each, normalise) for each in LABELS.values()] for text in texts]
     )
-    chooser = Chooser(writer, TEMPLATE, LABELS, normalise)
+    chooser = ZeroShotClassifier(writer, TEMPLATE, LABELS, normalise)
     torch.testing.assert_close(chooser.scores(texts).float(), wanted, atol=1e-4, rtol=1e-4)
     for row, judged in zip(wanted.softmax(-1), chooser.classify(texts), strict=True):
         assert judged.label == list(LABELS)[int(row.argmax())]
@@ -80,20 +82,20 @@ def test_equal_to_an_independent_computation(normalise, writer: Writer, in_huggi
         assert sum(judged.probabilities.values()) == pytest.approx(1)
 
 
-def test_what_is_beside_a_text_changes_nothing(writer: Writer) -> None:
-    chooser = Chooser(writer, TEMPLATE, LABELS)
+def test_what_is_beside_a_text_changes_nothing(writer: TextGenerator) -> None:
+    chooser = ZeroShotClassifier(writer, TEMPLATE, LABELS)
     alone = torch.cat([chooser.scores([text]) for text in TEXT])
     torch.testing.assert_close(chooser.scores(TEXT), alone, atol=1e-5, rtol=1e-5)
     assert chooser.classify([]) == []
 
 
-def test_a_piece_across_the_border_is_compared_for_all_alike(writer: Writer) -> None:
+def test_a_piece_across_the_border_is_compared_for_all_alike(writer: TextGenerator) -> None:
     """The text ends within a word: which pieces it is cut into depends on what follows."""
     ids = writer.tokenizer.encode
     labels = {"one": "ss", "other": "y"}
     before, whole = ids("The gra"), ids("The grass")
     assert whole[: len(before)] != before
-    scores = Chooser(writer, "{text}", labels, "total").scores(["The gra"])[0]
+    scores = ZeroShotClassifier(writer, "{text}", labels, "total").scores(["The gra"])[0]
     end = writer.tokenizer.end
     rows = [[end, *ids("The gra" + each)] for each in labels.values()]
     shared = next(
@@ -110,19 +112,23 @@ def test_calibration_takes_away_what_is_likely_anyway() -> None:
     """A model that likes one letter everywhere says it of all texts; not so once calibrated."""
     tokenizer = character.Spec().train(TEXT)
     model = random_model("language-model", len(tokenizer), output_bias=True)
-    writer = Writer(model, tokenizer, 40)
+    writer = TextGenerator(model, tokenizer, 40)
     labels = {"a": "a", "e": "e"}
     texts = [text[:12] for text in TEXT]
-    without = [each.label for each in Chooser(writer, "{text}", labels).classify(texts)]
+    without = [each.label for each in ZeroShotClassifier(writer, "{text}", labels).classify(texts)]
     assert set(without) == {"a", "e"}
     with torch.no_grad():
         model.output.bias[tokenizer.encode("e")[0]] += 50
-    raw = [each.label for each in Chooser(writer, "{text}", labels, "total").classify(texts)]
+    raw = [
+        each.label for each in ZeroShotClassifier(writer, "{text}", labels, "total").classify(texts)
+    ]
     assert set(raw) == {"e"}
-    assert [each.label for each in Chooser(writer, "{text}", labels).classify(texts)] == without
+    assert [
+        each.label for each in ZeroShotClassifier(writer, "{text}", labels).classify(texts)
+    ] == without
 
 
-def test_bad_questions_are_refused(writer: Writer) -> None:
+def test_bad_questions_are_refused(writer: TextGenerator) -> None:
     for template, labels, normalise, said in (
         ("It was", LABELS, "total", r"no \{text\} in it"),
         (TEMPLATE, {"good": " great"}, "total", "two labels or more.*is one"),
@@ -132,11 +138,11 @@ def test_bad_questions_are_refused(writer: Writer) -> None:
         (TEMPLATE, LABELS, "sum", "total, mean, calibrated"),
     ):
         with pytest.raises(ConfigError, match=said):
-            Chooser(writer, template, labels, normalise)
+            ZeroShotClassifier(writer, template, labels, normalise)
     with pytest.raises(DataError, match="text 2 is empty"):
-        Chooser(writer, TEMPLATE, LABELS).classify(["A dog", " "])
+        ZeroShotClassifier(writer, TEMPLATE, LABELS).classify(["A dog", " "])
     with pytest.raises(DataError, match=r"text 2 .* 'good' has \d+ tokens and this model takes 48"):
-        Chooser(writer, TEMPLATE, LABELS).classify(["A dog", "A dog runs. " * 20])
+        ZeroShotClassifier(writer, TEMPLATE, LABELS).classify(["A dog", "A dog runs. " * 20])
 
 
 def test_a_model_of_characters() -> None:
@@ -144,9 +150,9 @@ def test_a_model_of_characters() -> None:
     model's next step."""
     tokenizer = character.Spec().train(TEXT)
     model = random_model("language-model", len(tokenizer))
-    writer = Writer(model, tokenizer, 40)
+    writer = TextGenerator(model, tokenizer, 40)
     letters = [each for each in tokenizer.vocabulary() if len(each) == 1 and each.isalpha()]
-    chooser = Chooser(writer, "{text}", {each: each for each in letters}, "total")
+    chooser = ZeroShotClassifier(writer, "{text}", {each: each for each in letters}, "total")
     ids = torch.tensor([[tokenizer.end, *tokenizer.encode("A dog run")]])
     with torch.inference_mode():
         wanted = model(ids)[0, -1].log_softmax(-1)

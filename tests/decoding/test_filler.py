@@ -14,7 +14,7 @@ from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.data.tokenizers.word_boundaries import WordBoundaries
 from regard.errors import DataError
 from regard.predictors.blanks import around_blanks
-from regard.predictors.mask_filler import Filler
+from regard.predictors.mask_filler import MaskFiller
 from regard.predictors.span_filler import SpanFiller
 
 from .conftest import TEXT, random_model
@@ -114,8 +114,8 @@ def tokenizer() -> Tokenizer:
 
 
 @pytest.fixture(scope="module")
-def filler(tokenizer: Tokenizer) -> Filler:
-    return Filler(random_model("masked-lm", len(tokenizer), max_length=24), tokenizer, 24)
+def filler(tokenizer: Tokenizer) -> MaskFiller:
+    return MaskFiller(random_model("masked-lm", len(tokenizer), max_length=24), tokenizer, 24)
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,7 @@ def spans(tokenizer: Tokenizer) -> SpanFiller:
     return SpanFiller(model, tokenizer, 24, SENTINELS)
 
 
-def test_probabilities_are_the_models(filler: Filler, tokenizer: Tokenizer) -> None:
+def test_probabilities_are_the_models(filler: MaskFiller, tokenizer: Tokenizer) -> None:
     found = filler.fill("The ___ crossed the ___.", top=7)
     ids = filler.ids("The ___ crossed the ___.")
     with torch.inference_mode():
@@ -141,7 +141,7 @@ def test_probabilities_are_the_models(filler: Filler, tokenizer: Tokenizer) -> N
     assert 0 < sum(each.probability for each in every) <= 1
 
 
-def test_a_text_is_scored_with_each_word_hidden_in_turn(filler: Filler) -> None:
+def test_a_text_is_scored_with_each_word_hidden_in_turn(filler: MaskFiller) -> None:
     (score,) = filler.score(["The animal crossed"])
     ids = [filler.tokenizer.start, *filler.tokenizer.encode("The animal crossed"),
            filler.tokenizer.end]  # fmt: skip
@@ -196,7 +196,7 @@ def test_spans_are_ranked_by_what_the_model_says_of_them(
     ],
 )
 def test_what_cannot_be_filled_is_refused(
-    filler: Filler, spans: SpanFiller, text: str, complaint: str
+    filler: MaskFiller, spans: SpanFiller, text: str, complaint: str
 ) -> None:
     for each in (filler, spans):
         with pytest.raises(DataError, match=complaint):

@@ -10,20 +10,24 @@ from regard.data.sources.labels import LabelsSpec
 from regard.data.tokenizers.base import TokenizerSpec
 from regard.errors import DataError
 from regard.models.base import ModelSpec
-from regard.predictors.classifier import Judgement, Labeller
-from regard.predictors.labeled import evaluate_labeller, labelled_lines
+from regard.predictors.classifier import Classifier, Prediction
+from regard.predictors.labeled import evaluate_classifier, labeled_lines
 
 LABELS = ("good", "bad", "odd")
 SEVERAL = LabelsSpec(separator=";", none="-")
 
 
-def labeller(sides: int = 1, written: LabelsSpec | None = None, temperature: float = 1) -> Labeller:
+def labeller(
+    sides: int = 1, written: LabelsSpec | None = None, temperature: float = 1
+) -> Classifier:
     tokenizer = TokenizerSpec.model_validate("byte").train(())
     spec = ModelSpec.model_validate(
         {"kind": "classifier", "size": "tiny", "classes": 3, "max_length": 30}
     )
     torch.manual_seed(0)
-    return Labeller(spec.build(len(tokenizer)), tokenizer, LABELS, 30, sides, written, temperature)
+    return Classifier(
+        spec.build(len(tokenizer)), tokenizer, LABELS, 30, sides, written, temperature
+    )
 
 
 def test_one_label_is_a_share_of_all() -> None:
@@ -50,7 +54,7 @@ def test_of_several_labels_each_is_a_decision() -> None:
     )
     assert judged.at_least(shares[1]) == judged.at_least(0)[:2]
     assert judged.at_least(1) == ()
-    assert Judgement("a", 0.5).at_least() == ()
+    assert Prediction("a", 0.5).at_least() == ()
 
 
 def test_a_temperature_changes_how_sure_it_is_and_no_decision() -> None:
@@ -105,7 +109,7 @@ def test_it_is_worth_what_its_labels_are(tmp_path: Path) -> None:
     path = tmp_path / "data.tsv"
     lines = [f"{text}\t{each.label}\n" for text, each in zip(texts, said, strict=True)]
     path.write_text("".join(lines))
-    found = evaluate_labeller(model, labelled_lines(model, path))
+    found = evaluate_classifier(model, labeled_lines(model, path))
     assert (found.texts, found.accuracy) == (20, 1.0)
     sure = sum(each.probability for each in said) / 20
     assert found.calibration_error == pytest.approx(1 - sure, abs=1e-5)
@@ -116,12 +120,12 @@ def test_what_it_was_never_taught_is_named(tmp_path: Path) -> None:
     path = tmp_path / "data.tsv"
     path.write_text("fine\tgood;odd\nbad\t-\nugly\tbad;ugly\n")
     with pytest.raises(DataError, match=r"data.tsv, line 3: .*never taught the label 'ugly'"):
-        evaluate_labeller(model, labelled_lines(model, path))
+        evaluate_classifier(model, labeled_lines(model, path))
     path.write_text("fine\tgood\nbad\n")
     with pytest.raises(DataError, match=r"line 2: wrong columns \(1 instead of 2\); mend"):
-        evaluate_labeller(model, labelled_lines(model, path))
+        evaluate_classifier(model, labeled_lines(model, path))
     with pytest.raises(DataError, match="no labelled text"):
-        evaluate_labeller(model, iter(()))
+        evaluate_classifier(model, iter(()))
     record = Record(Place("here", 1), ("x" * 40,), labels=("good",))
     with pytest.raises(DataError, match="here, line 1: there are 42 tokens"):
-        evaluate_labeller(model, [record])
+        evaluate_classifier(model, [record])

@@ -12,7 +12,12 @@ from transformers.generation.logits_process import (
     RepetitionPenaltyLogitsProcessor,
 )
 
-from regard.decoding.logits_processors import Forbidden, NoRepeatedNgram, Prefix, RepetitionPenalty
+from regard.decoding.logits_processors import (
+    ForcePrefix,
+    NoRepeatNgram,
+    RepetitionPenalty,
+    SuppressPhrases,
+)
 from regard.errors import ConfigError
 
 V = 7
@@ -39,7 +44,7 @@ def test_repetition_costs_as_in_hugging_face(said: list[list[int]], penalty: flo
 def test_ngrams_are_not_repeated_as_in_hugging_face(said: list[list[int]], size: int) -> None:
     scores = torch.randn(len(said), V)
     wanted = NoRepeatNGramLogitsProcessor(size)(torch.tensor(said), scores.clone())
-    found = NoRepeatedNgram(size)(scores.clone(), said, range(len(said)))
+    found = NoRepeatNgram(size)(scores.clone(), said, range(len(said)))
     torch.testing.assert_close(found, wanted)
 
 
@@ -53,13 +58,13 @@ def test_forbidden_phrases_are_those_of_hugging_face(
 ) -> None:
     scores = torch.randn(len(said), V)
     wanted = NoBadWordsLogitsProcessor(phrases)(torch.tensor(said), scores.clone())
-    found = Forbidden(phrases)(scores.clone(), said, range(len(said)))
+    found = SuppressPhrases(phrases)(scores.clone(), said, range(len(said)))
     torch.testing.assert_close(found, wanted)
 
 
 def test_a_prefix_leaves_one_word_and_its_score() -> None:
     scores = torch.randn(3, V)
-    prefix = Prefix({4: [2, 3], 6: [1]})
+    prefix = ForcePrefix({4: [2, 3], 6: [1]})
     found = prefix(scores.clone(), [[2], [0], [5]], [4, 5, 6])
     assert found[0].tolist() == [-math.inf] * 3 + [scores[0, 3].item()] + [-math.inf] * 3
     assert torch.equal(found[1:], scores[1:])
@@ -67,7 +72,7 @@ def test_a_prefix_leaves_one_word_and_its_score() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [lambda: RepetitionPenalty(0.5), lambda: NoRepeatedNgram(0), lambda: Forbidden([[1], []])],
+    [lambda: RepetitionPenalty(0.5), lambda: NoRepeatNgram(0), lambda: SuppressPhrases([[1], []])],
 )
 def test_what_makes_no_sense_is_refused(wrong: object) -> None:
     with pytest.raises(ConfigError):

@@ -9,7 +9,7 @@ from torch import nn
 from regard.config import validate
 from regard.decoding.greedy import greedy
 from regard.decoding.sampling import Sampling
-from regard.decoding.speculative import Draft, Guess, Lookup, speculate
+from regard.decoding.speculative import DraftModel, DraftTokens, PromptLookup, speculate
 from regard.models.base import ModelSpec
 
 V, END = 9, 0
@@ -28,8 +28,8 @@ def built(seed: int, layers: int = 1) -> nn.Module:
 class Wrong:
     """A guesser that is nearly always wrong."""
 
-    def __call__(self, _said: object, count: int, _sampling: object) -> Guess:
-        return Guess([1] * count, None)
+    def __call__(self, _said: object, count: int, _sampling: object) -> DraftTokens:
+        return DraftTokens([1] * count, None)
 
 
 @pytest.mark.parametrize("count", [1, 3, 6])
@@ -37,7 +37,12 @@ class Wrong:
 def test_greedy_says_the_same_words(first: int, count: int) -> None:
     model, small = built(1, 2), built(2)
     wanted = greedy(model, model.start(), torch.tensor([first]), END, [30])[0]
-    for guesser in (Lookup(), Draft(small, small.start()), Draft(model, model.start()), Wrong()):
+    for guesser in (
+        PromptLookup(),
+        DraftModel(small, small.start()),
+        DraftModel(model, model.start()),
+        Wrong(),
+    ):
         found = list(speculate(model, model.start(), first, END, 30, guesser, count))
         assert found == wanted
 
@@ -48,7 +53,7 @@ def test_a_good_draft_saves_passes() -> None:
     plain = model.extend
     model.extend = lambda ids, state: passes.append(ids.size(1)) or plain(ids, state)
     draft = built(3)
-    said = list(speculate(model, model.start(), 1, END, 30, Draft(draft, draft.start()), 5))
+    said = list(speculate(model, model.start(), 1, END, 30, DraftModel(draft, draft.start()), 5))
     assert len(passes) <= len(said) / 5 + 1
 
 
@@ -68,8 +73,8 @@ def test_samples_are_distributed_as_without(kind: str) -> None:
     runs = 3000
     for seed in range(runs):
         guesser = {
-            "draft": lambda: Draft(small, small.start()),
-            "lookup": lambda: Lookup(longest=1, prompt=[4, 2, 3, 4]),
+            "draft": lambda: DraftModel(small, small.start()),
+            "lookup": lambda: PromptLookup(longest=1, prompt=[4, 2, 3, 4]),
             "wrong": Wrong,
         }[kind]()
         said = list(speculate(model, model.start(), 4, END, 2, guesser, 3, Sampling(seed=seed)))
@@ -87,7 +92,7 @@ def test_samples_are_distributed_as_without(kind: str) -> None:
 
 
 def test_a_lookup_says_what_followed_last_time() -> None:
-    look = Lookup(longest=2, prompt=[5, 6, 7, 8, 5, 6])
+    look = PromptLookup(longest=2, prompt=[5, 6, 7, 8, 5, 6])
     assert look([9, 6, 7], 3).ids == [8, 5, 6]
     assert look([5, 6], 2).ids == [5, 6]  # after the 5, 6 that stands last before them
     assert look([3], 3).ids == []

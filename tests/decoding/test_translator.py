@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regard.decoding.beam import Hypothesis
-from regard.decoding.config import Search
+from regard.decoding.config import DecodingConfig
 from regard.engine.library import library
 from regard.errors import ConfigError, DataError
-from regard.predictors.seq2seq import Question
+from regard.predictors.seq2seq import Request
 
 from .conftest import TEXT
 
@@ -21,9 +21,9 @@ ALIKE = settings(
 )
 
 
-def searched(translator, line: str, search: Search) -> list[Hypothesis]:
+def searched(translator, line: str, search: DecodingConfig) -> list[Hypothesis]:
     source = translator.source_ids(line, "en", "here")
-    return translator.answering.find([Question(source, 2 * len(source) + 10)], search, [])[0]
+    return translator.answering.find([Request(source, 2 * len(source) + 10)], search, [])[0]
 
 
 def test_as_many_lines_out_as_in(translator) -> None:
@@ -36,8 +36,11 @@ def test_as_many_lines_out_as_in(translator) -> None:
 @given(st.lists(st.integers(0, len(LINES) - 1), min_size=1, max_size=14), st.sampled_from([1, 3]))
 @ALIKE
 def test_a_line_is_translated_alike_in_any_company(translator, chosen, beam) -> None:
-    alone = {i: translator.candidates([LINES[i]], search=Search(beam=beam))[0] for i in set(chosen)}
-    together = translator.candidates([LINES[i] for i in chosen], search=Search(beam=beam))
+    alone = {
+        i: translator.candidates([LINES[i]], search=DecodingConfig(beam=beam))[0]
+        for i in set(chosen)
+    }
+    together = translator.candidates([LINES[i] for i in chosen], search=DecodingConfig(beam=beam))
     for i, found in zip(chosen, together, strict=True):
         assert [each.text for each in found] == [each.text for each in alone[i]]
 
@@ -79,7 +82,7 @@ def test_long_text_is_cut_and_nothing_is_left_out(translator) -> None:
 
 
 def test_the_best_of_several_come_first_with_their_scores(translator) -> None:
-    (found,) = translator.candidates([TEXT[0]], search=Search(beam=5, n_best=4))
+    (found,) = translator.candidates([TEXT[0]], search=DecodingConfig(beam=5, n_best=4))
     assert len(found) == 4
     assert len({each.text for each in found}) > 1
     scores = [each.score for each in found]
@@ -89,7 +92,7 @@ def test_the_best_of_several_come_first_with_their_scores(translator) -> None:
 
 
 def test_scores_are_those_of_scoring(translator) -> None:
-    found = searched(translator, TEXT[0], Search(beam=4, n_best=3))
+    found = searched(translator, TEXT[0], DecodingConfig(beam=4, n_best=3))
     source = translator.source_ids(TEXT[0], "en", "here")
     scored = translator.answering.score([source] * 3, [each.ids for each in found])
     assert [each.mean for each in scored] == pytest.approx([each.score for each in found], abs=1e-4)
@@ -105,8 +108,8 @@ def test_a_translation_is_as_long_as_is_asked_for(translator) -> None:
     sources = [translator.source_ids(line, "en", "here") for line in TEXT]
     for beam in (1, 3):
         for tokens, least, most in ((30, 3, 30), (2, 0, 2)):
-            asked = [Question(source, tokens) for source in sources]
-            found = translator.answering.find(asked, Search(beam=beam), [])
+            asked = [Request(source, tokens) for source in sources]
+            found = translator.answering.find(asked, DecodingConfig(beam=beam), [])
             assert least <= max(len(each[0].ids) for each in found) <= most
         assert translator.translate(TEXT, beam=beam, tokens=2) != translator.translate(TEXT)
     with pytest.raises(ConfigError, match="give 1 or more"):
@@ -121,9 +124,9 @@ def test_whoever_steps_in_before_a_part_has_the_model_itself(translator) -> None
 def test_forced_and_forbidden_phrases(translator) -> None:
     for line in translator.translate(TEXT, beam=3, force=["red ball"]):
         assert "red ball" in line
-    said = searched(translator, TEXT[0], Search(beam=3))[0].ids
+    said = searched(translator, TEXT[0], DecodingConfig(beam=3))[0].ids
     for phrase in (said[:1], said[:2]):
-        other = searched(translator, TEXT[0], Search(beam=3, forbid=[phrase]))[0].ids
+        other = searched(translator, TEXT[0], DecodingConfig(beam=3, forbid=[phrase]))[0].ids
         places = range(len(other) - len(phrase) + 1)
         assert all(other[place : place + len(phrase)] != phrase for place in places)
 
@@ -147,7 +150,7 @@ def test_sampling_is_repeatable_and_a_matter_of_the_seed(translator) -> None:
     from regard.decoding.sampling import Sampling
 
     def drawn(seed: int, lines: list[str]) -> list[str]:
-        return translator.translate(lines, search=Search(sampling=Sampling(seed=seed)))
+        return translator.translate(lines, search=DecodingConfig(sampling=Sampling(seed=seed)))
 
     assert drawn(1, TEXT) == drawn(1, TEXT)
     assert drawn(1, TEXT) != drawn(2, TEXT)
@@ -155,7 +158,7 @@ def test_sampling_is_repeatable_and_a_matter_of_the_seed(translator) -> None:
 
 def test_what_cannot_be_is_refused(translator) -> None:
     with pytest.raises(ConfigError, match="widen the beam"):
-        Search(beam=2, n_best=3)
+        DecodingConfig(beam=2, n_best=3)
     with pytest.raises(DataError, match="one translation for each"):
         translator.score(["a"], [])
     with pytest.raises(DataError, match="cannot produce 'de'"):

@@ -4,25 +4,25 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.decoding.config import Search
+from regard.decoding.config import DecodingConfig
 from regard.decoding.sampling import Sampling
 from regard.decoding.sliding_window import kept
 from regard.errors import ConfigError, DataError
-from regard.predictors.generator import Writer
+from regard.predictors.generator import TextGenerator
 
 from .conftest import TEXT, random_model
 
 PROMPTS = ["", "A", "A dog runs", *TEXT, "The girl has a red"]
 WAYS = {
-    "greedy": Search(),
-    "sampled": Search(sampling=Sampling(temperature=0.8, top_k=20, seed=4)),
-    "beam": Search(beam=3),
-    "without repeating": Search(no_repeat=2, repetition_penalty=1.3),
+    "greedy": DecodingConfig(),
+    "sampled": DecodingConfig(sampling=Sampling(temperature=0.8, top_k=20, seed=4)),
+    "beam": DecodingConfig(beam=3),
+    "without repeating": DecodingConfig(no_repeat=2, repetition_penalty=1.3),
 }
 
 
 @pytest.mark.parametrize("search", WAYS.values(), ids=WAYS.keys())
-def test_prompts_are_continued_alike_in_any_company(writer, search: Search) -> None:
+def test_prompts_are_continued_alike_in_any_company(writer, search: DecodingConfig) -> None:
     together = writer.candidates(PROMPTS, 20, search)
     for number, prompt in enumerate(PROMPTS):
         if search.sampling is None:  # chance knows a prompt by its number
@@ -41,12 +41,12 @@ def test_a_stream_is_the_text_bit_by_bit(writer) -> None:
     assert "".join(writer.stream("A dog", 20)) == writer.generate("A dog", 20)
     sampling = Sampling(seed=3)
     drawn = "".join(writer.stream("A dog", 20, sampling))
-    assert drawn == writer.generate("A dog", 20, Search(sampling=sampling))
+    assert drawn == writer.generate("A dog", 20, DecodingConfig(sampling=sampling))
 
 
 def test_guessing_says_the_same(writer, tokenizer) -> None:
     small = random_model("language-model", len(tokenizer), seed=2, max_length=120)
-    draft = Writer(small, tokenizer, 120)
+    draft = TextGenerator(small, tokenizer, 120)
     for prompt in PROMPTS:
         wanted = writer.generate(prompt, 30)
         assert "".join(writer.speculate(prompt, 30)) == wanted
@@ -73,13 +73,13 @@ def test_what_does_not_fit_is_refused(writer) -> None:
 LONG = " ".join(TEXT * 4)  # tokens: far more than a context
 
 
-def short_writer(tokenizer, begin=(), context: int = 24, **settings: object) -> Writer:
+def short_writer(tokenizer, begin=(), context: int = 24, **settings: object) -> TextGenerator:
     settings = {"max_length": context, **settings}
     model = random_model("language-model", len(tokenizer), seed=4, **settings)
-    return Writer(model, tokenizer, context, begin)
+    return TextGenerator(model, tokenizer, context, begin)
 
 
-def slid(writer: Writer, ids: list[int], tokens: int) -> list[int]:
+def slid(writer: TextGenerator, ids: list[int], tokens: int) -> list[int]:
     """What a window does, written out: no cache, everything worked out for each token."""
     said: list[int] = []
     given = list(ids)
@@ -131,7 +131,7 @@ def test_a_window_changes_nothing_where_all_fits(writer) -> None:
 
 
 @pytest.mark.parametrize("search", WAYS.values(), ids=WAYS.keys())
-def test_every_search_goes_on_past_the_context(tokenizer, search: Search) -> None:
+def test_every_search_goes_on_past_the_context(tokenizer, search: DecodingConfig) -> None:
     writer = short_writer(tokenizer)
     together = writer.candidates(["A dog", LONG, "A"], 40, search, window=True)
     again = writer.candidates(["A dog", LONG, "A"], 40, search, window=True)

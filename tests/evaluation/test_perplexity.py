@@ -12,13 +12,13 @@ from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import ConfigError, DataError
 from regard.evaluation.perplexity import Perplexity, Piece, perplexity, windows
 from regard.models.base import ModelSpec
-from regard.predictors.generator import Writer
+from regard.predictors.generator import TextGenerator
 
 TEXT = "A dog runs over the grass.\nDeux hommes, un banc…\n\nThe girl has a red ball.\n" * 4
 CONTEXT = 32
 
 
-def writer(tokenizer: Tokenizer, begin: tuple[int, ...] = ()) -> Writer:
+def writer(tokenizer: Tokenizer, begin: tuple[int, ...] = ()) -> TextGenerator:
     torch.manual_seed(3)
     sizes = {"dim": 16, "heads": 2, "inner": 32, "layers": 1, "dropout": 0.0, "position": "learned"}
     spec = ModelSpec.model_validate({"kind": "language-model", **sizes, "max_length": CONTEXT})
@@ -26,20 +26,20 @@ def writer(tokenizer: Tokenizer, begin: tuple[int, ...] = ()) -> Writer:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.3)
-    return Writer(model, tokenizer, CONTEXT, begin)
+    return TextGenerator(model, tokenizer, CONTEXT, begin)
 
 
 @pytest.fixture(scope="module")
-def letters() -> Writer:
+def letters() -> TextGenerator:
     return writer(character.Spec().train([TEXT]))
 
 
 @pytest.fixture(scope="module")
-def subwords() -> Writer:
+def subwords() -> TextGenerator:
     return writer(bpe.Spec(vocabulary=400, spaces="keep").train([TEXT]))
 
 
-def one_by_one(model: Writer, ids: list[int], context: int, stride: int) -> float:
+def one_by_one(model: TextGenerator, ids: list[int], context: int, stride: int) -> float:
     """−Σ log p, each token by a call of its own: the window that counts it, up to it."""
     total = 0.0
     for place in range(1, len(ids)):
@@ -51,7 +51,9 @@ def one_by_one(model: Writer, ids: list[int], context: int, stride: int) -> floa
 
 
 @pytest.mark.parametrize(("context", "stride"), [(32, 32), (32, 8), (32, 1), (7, 3), (1, 1)])
-def test_it_is_the_sum_over_tokens_one_by_one(subwords: Writer, context: int, stride: int) -> None:
+def test_it_is_the_sum_over_tokens_one_by_one(
+    subwords: TextGenerator, context: int, stride: int
+) -> None:
     found = subwords.perplexity(TEXT, context, stride)
     ids = subwords.tokenizer.encode(TEXT)
     assert found.tokens == len(ids) - 1
@@ -92,7 +94,7 @@ def test_after_a_break_the_first_is_not_counted() -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 100, 10_000])
-def test_the_batch_changes_nothing(subwords: Writer, at_once: int) -> None:
+def test_the_batch_changes_nothing(subwords: TextGenerator, at_once: int) -> None:
     wanted = subwords.perplexity(TEXT, stride=8)
     found = perplexity(subwords, [Piece(TEXT)], stride=8, at_once=at_once)
     assert found.nats == pytest.approx(wanted.nats, rel=1e-6)
@@ -103,7 +105,7 @@ def test_the_batch_changes_nothing(subwords: Writer, at_once: int) -> None:
     )
 
 
-def test_stretches_of_a_text_are_the_text(subwords: Writer) -> None:
+def test_stretches_of_a_text_are_the_text(subwords: TextGenerator) -> None:
     lines = TEXT.splitlines(keepends=True)
     pieces = [Piece(line, ends=False) for line in lines]
     assert perplexity(subwords, pieces).to_plain() == pytest.approx(
@@ -111,7 +113,7 @@ def test_stretches_of_a_text_are_the_text(subwords: Writer) -> None:
     )
 
 
-def test_what_is_counted(letters: Writer, subwords: Writer) -> None:
+def test_what_is_counted(letters: TextGenerator, subwords: TextGenerator) -> None:
     """The first token is not foretold, so what it holds is not counted."""
     found = letters.perplexity("Un été\nà Paris…\n")
     assert (found.tokens, found.characters, found.bytes) == (18, 15, 20)  # é, é and à take two each
@@ -138,7 +140,7 @@ def test_bits_per_character_do_not_ask_how_text_is_cut() -> None:
         assert found.bits_per_character == pytest.approx(bits, rel=1e-5)
 
 
-def test_between_documents_the_end_is_foretold(letters: Writer) -> None:
+def test_between_documents_the_end_is_foretold(letters: TextGenerator) -> None:
     found = perplexity(letters, [Piece("A dog"), Piece("runs"), Piece(" over")])
     end = letters.tokenizer.end
     parts = [letters.tokenizer.encode(text) for text in ("A dog", "runs", " over")]
@@ -147,9 +149,11 @@ def test_between_documents_the_end_is_foretold(letters: Writer) -> None:
     assert (found.tokens, found.documents, found.lines, found.words) == (15, 3, 2, 3)
 
 
-def test_a_model_that_expects_a_beginning_has_each_document_for_itself(letters: Writer) -> None:
+def test_a_model_that_expects_a_beginning_has_each_document_for_itself(
+    letters: TextGenerator,
+) -> None:
     end = letters.tokenizer.end
-    begun = Writer(letters.model, letters.tokenizer, CONTEXT, [end])
+    begun = TextGenerator(letters.model, letters.tokenizer, CONTEXT, [end])
     found = perplexity(begun, [Piece("A dog"), Piece("runs")])
     one, two = (letters.tokenizer.encode(text) for text in ("A dog", "runs"))
     total = one_by_one(begun, [end, *one, end], CONTEXT, CONTEXT)
@@ -158,19 +162,19 @@ def test_a_model_that_expects_a_beginning_has_each_document_for_itself(letters: 
     assert (found.tokens, found.windows, found.characters, found.words) == (10, 2, 9, 3)
 
 
-def test_a_text_that_does_not_come_back_is_said_to(letters: Writer) -> None:
+def test_a_text_that_does_not_come_back_is_said_to(letters: TextGenerator) -> None:
     collapsing = writer(bpe.Spec(vocabulary=400, spaces="collapse").train([TEXT]))
     assert not collapsing.perplexity(TEXT).lossless
     assert letters.perplexity("日本 \n\n x").lossless
 
 
 @pytest.mark.parametrize("text", ["", "A"])
-def test_nothing_to_foretell_is_refused(letters: Writer, text: str) -> None:
+def test_nothing_to_foretell_is_refused(letters: TextGenerator, text: str) -> None:
     with pytest.raises(DataError, match="nothing can be foretold"):
         letters.perplexity(text)
 
 
-def test_a_stride_that_would_pass_over_tokens_is_refused(letters: Writer) -> None:
+def test_a_stride_that_would_pass_over_tokens_is_refused(letters: TextGenerator) -> None:
     with pytest.raises(ConfigError, match="stride of 33 tokens would pass over some"):
         letters.perplexity(TEXT, stride=33)
     with pytest.raises(ConfigError, match="this model takes from 1 to 32"):

@@ -19,8 +19,8 @@ from regard.insight.picture import Picture
 from regard.insight.views.influence import CAPTION
 from regard.insight.watch import watch
 from regard.models.base import ModelSpec
-from regard.predictors.classifier import Labeller
-from regard.predictors.generator import Writer
+from regard.predictors.classifier import Classifier
+from regard.predictors.generator import TextGenerator
 from regard.predictors.translator import Translator
 
 TEXT = "the red cat sleeps well under the old tree and the dog too"
@@ -39,8 +39,8 @@ def build(kind: str, capability: str, **settings: Any) -> Any:
     ways = [Direction("en", "fr"), Direction("fr", "en")]
     return {
         "seq2seq": lambda: Translator(model, tokenizer, guess, 40, ways),
-        "causal-lm": lambda: Writer(model, tokenizer, 40),
-        "sequence-classification": lambda: Labeller(model, tokenizer, ["bad", "good"], 40),
+        "causal-lm": lambda: TextGenerator(model, tokenizer, 40),
+        "sequence-classification": lambda: Classifier(model, tokenizer, ["bad", "good"], 40),
     }[capability]()
 
 

@@ -17,9 +17,9 @@ from regard.insight.look import look
 from regard.insight.picture import Picture
 from regard.insight.watch import watch
 from regard.models.base import ModelSpec
-from regard.predictors.classifier import Labeller
-from regard.predictors.embedder import Reader
-from regard.predictors.generator import Writer
+from regard.predictors.classifier import Classifier
+from regard.predictors.embedder import Embedder
+from regard.predictors.generator import TextGenerator
 from regard.predictors.translator import Translator
 
 TEXT = "the cat sleeps under the trees"
@@ -44,9 +44,9 @@ def make(tokenizer) -> Callable[..., Any]:
         guess = LanguageIdentifier({"fr": {}, "en": {}})
         return {
             "encoder-decoder": lambda: Translator(model, tokenizer, guess, 40, ways),
-            "language-model": lambda: Writer(model, tokenizer, 40),
-            "classifier": lambda: Labeller(model, tokenizer, ["bad", "good"], 40),
-            "encoder": lambda: Reader(model, tokenizer, 40),
+            "language-model": lambda: TextGenerator(model, tokenizer, 40),
+            "classifier": lambda: Classifier(model, tokenizer, ["bad", "good"], 40),
+            "encoder": lambda: Embedder(model, tokenizer, 40),
         }[kind]()
 
     return build

@@ -12,8 +12,8 @@ from regard.insight.downsample import bearable
 from regard.insight.look import look
 from regard.insight.picture import Panel, Picture
 from regard.models.base import ModelSpec
-from regard.predictors.classifier import Labeller
-from regard.predictors.generator import Writer
+from regard.predictors.classifier import Classifier
+from regard.predictors.generator import TextGenerator
 
 TEXT = "the cat sleeps under the trees and the bird sings in them"
 SIZES = {"dim": 16, "heads": 2, "inner": 16, "layers": 2, "dropout": 0.0, "max_length": 200}
@@ -28,8 +28,8 @@ def looked(attention: dict[str, object], text: str = TEXT) -> Picture:
     spec = ModelSpec.model_validate({"kind": kind, **SIZES, "attention": attention})
     model = spec.build(len(tokenizer)).eval()
     if judges:
-        return look(Labeller(model, tokenizer, ["bad", "good"], 200), text)
-    return look(Writer(model, tokenizer, 200), text)
+        return look(Classifier(model, tokenizer, ["bad", "good"], 200), text)
+    return look(TextGenerator(model, tokenizer, 200), text)
 
 
 def window(words: int, size: int) -> np.ndarray:

@@ -109,9 +109,9 @@ def compare(export: Any, program: str, kind: str, settings: dict[str, Any], home
 
 
 def regard_search() -> Any:
-    from regard.decoding.config import Search
+    from regard.decoding.config import DecodingConfig
 
-    return Search()
+    return DecodingConfig()
 
 
 @pytest.mark.parametrize("settings", TRANSLATORS.values(), ids=TRANSLATORS.keys())

@@ -12,7 +12,7 @@ import transformers
 import regard
 from regard.errors import DataError
 from regard.interchange.importing import import_model
-from regard.predictors.embedder import Reader
+from regard.predictors.embedder import Embedder
 
 from .conftest import TEXT, saved, word_pieces
 from .test_importing import bert
@@ -40,13 +40,13 @@ def minilm() -> Path:
 
 
 @pytest.fixture(scope="module")
-def reader(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Reader:
+def reader(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Embedder:
     run = tmp_path_factory.mktemp("minilm") / "run"
     import_model(minilm, run)
     return regard.load(run)
 
 
-def test_the_published_similarities(reader: Reader) -> None:
+def test_the_published_similarities(reader: Embedder) -> None:
     """The README of sentence-transformers shows those of LOVELY."""
     vectors = reader.embed(LOVELY)
     wanted = torch.tensor(
@@ -58,7 +58,7 @@ def test_the_published_similarities(reader: Reader) -> None:
     assert [round(each, 3) for each in alike] == [0.695, 0.943, 0.257]
 
 
-def test_the_vectors_are_those_of_hugging_face(minilm: Path, reader: Reader) -> None:
+def test_the_vectors_are_those_of_hugging_face(minilm: Path, reader: Embedder) -> None:
     theirs = transformers.BertModel.from_pretrained(minilm).eval()
     cut = transformers.BertTokenizerFast(str(minilm / "vocab.txt"), do_lower_case=True)
     lines = [*LOVELY, *HAPPY, *TEXT[:4], "UPPER case, Ünïcödé — 🦊", "word " * 200]
@@ -71,7 +71,7 @@ def test_the_vectors_are_those_of_hugging_face(minilm: Path, reader: Reader) -> 
     torch.testing.assert_close(reader.embed(lines), wanted, atol=1e-5, rtol=0)
 
 
-def test_it_has_what_fine_tuning_asks_for(reader: Reader) -> None:
+def test_it_has_what_fine_tuning_asks_for(reader: Embedder) -> None:
     pieces = reader.tokenizer.vocabulary()
     ids = [reader.tokenizer.pad, reader.tokenizer.unknown, reader.tokenizer.start]
     ids += [reader.tokenizer.end, reader.tokenizer.mark("mask")]
@@ -79,7 +79,7 @@ def test_it_has_what_fine_tuning_asks_for(reader: Reader) -> None:
     assert len(pieces) == reader.model.embedding.tokens.num_embeddings
 
 
-def test_what_is_longer_than_it_was_trained_for_is_refused(reader: Reader) -> None:
+def test_what_is_longer_than_it_was_trained_for_is_refused(reader: Embedder) -> None:
     assert reader.max_length == 256
     assert reader.embed(["word " * 254]).shape == (1, 384)
     with pytest.raises(DataError, match="text 2 has 257 tokens and this model takes 256"):

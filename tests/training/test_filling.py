@@ -17,7 +17,7 @@ from regard.data.batches.pairs import PairBatch
 from regard.data.sampling.sampler import DataCursor
 from regard.data.store.prepare import prepare
 from regard.errors import ConfigError, Interrupted
-from regard.predictors.mask_filler import Filler
+from regard.predictors.mask_filler import MaskFiller
 from regard.predictors.span_filler import SpanFiller
 from regard.training import trainer as train_module
 from regard.training.checks import setup
@@ -94,7 +94,7 @@ def test_a_masked_model_learns_and_fills(filling: Make, tmp_path: Path) -> None:
     assert scores["accuracy"] > 0.8
     assert scores["perplexity"] == pytest.approx(math.exp(scores["loss"]))
     filler = regard.load(tmp_path / "run")
-    assert isinstance(filler, Filler)
+    assert isinstance(filler, MaskFiller)
     (blank,) = filler.fill("three four ___ six seven eight.", top=3)
     assert len(blank) == 3
     assert blank[0].text == "five"

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import regard
 from regard.cli import app
-from regard.decoding.config import Search
+from regard.decoding.config import DecodingConfig
 from regard.decoding.sampling import Sampling
 from regard.errors import RegardError
 from regard.training.recipe import make_recipe
@@ -105,7 +105,7 @@ def test_a_writer_is_trained_loaded_and_guesses_change_nothing(tmp_path: Path) -
     assert text.strip().startswith("fox jumps over")
     assert "".join(writer.speculate("the quick brown", tokens=6)) == text
     assert "".join(writer.speculate("the quick brown", tokens=6, draft=regard.load(run))) == text
-    drawn = Search(sampling=Sampling(temperature=0.1, seed=1))
+    drawn = DecodingConfig(sampling=Sampling(temperature=0.1, seed=1))
     assert writer.generate("the quick brown", 6, drawn) == text
     assert writer.generate("the quick brown", 60, window=True).strip().startswith(text.strip())
 

@@ -9,10 +9,10 @@ import typer
 
 if TYPE_CHECKING:
     from regard.data.sources.labels import LabelsSpec
-    from regard.predictors.classifier import Judgement
+    from regard.predictors.classifier import Prediction
 
 # Of lines, or sentences with their trees, and what each is called.
-Judge = Callable[[list[Any], list[str]], "list[Judgement]"]
+Judge = Callable[[list[Any], list[str]], "list[Prediction]"]
 
 
 def classify(
@@ -70,14 +70,15 @@ def _judge(
     """How lines are judged, and how labels are written."""
     from regard.data.sources.labels import LabelsSpec
     from regard.errors import ConfigError, RunError
-    from regard.predictors.classifier import Labeller
-    from regard.predictors.generator import Writer
+    from regard.loading import noun_of
+    from regard.predictors.classifier import Classifier
+    from regard.predictors.generator import TextGenerator
 
-    if isinstance(loaded, Writer):
+    if isinstance(loaded, TextGenerator):
         return _by_continuation(loaded, template, label), LabelsSpec()
-    if not isinstance(loaded, Labeller):
+    if not isinstance(loaded, Classifier):
         raise RunError(
-            f"{run}: holds a {type(loaded).__name__.lower()}, which gives no labels; choose a run "
+            f"{run}: holds {noun_of(loaded)}, which gives no labels; choose a run "
             f"folder made by `regard train` for classification, or one of a language model."
         )
     if template is not None or label:
@@ -85,7 +86,7 @@ def _judge(
             "--template and --label are for a language model; a classifier has labels of its own."
         )
 
-    def judge(lines: list[Any], places: list[str]) -> "list[Judgement]":
+    def judge(lines: list[Any], places: list[str]) -> "list[Prediction]":
         asked = [
             loaded.split(line, place) if isinstance(line, str) else line
             for line, place in zip(lines, places, strict=True)
@@ -97,7 +98,7 @@ def _judge(
 
 def _by_continuation(writer: Any, template: str | None, label: Sequence[str]) -> Judge:
     from regard.errors import ConfigError
-    from regard.predictors.zero_shot import Chooser
+    from regard.predictors.zero_shot import ZeroShotClassifier
 
     if template is None or len(label) < 2:
         raise ConfigError(
@@ -112,7 +113,7 @@ def _by_continuation(writer: Any, template: str | None, label: Sequence[str]) ->
         if name in continuations:
             raise ConfigError(f"--label {name} is given twice.")
         continuations[name] = continuation
-    chooser = Chooser(writer, template, continuations)
+    chooser = ZeroShotClassifier(writer, template, continuations)
     return lambda lines, _: list(chooser.classify(list(map(_text, lines))))
 
 
@@ -129,7 +130,7 @@ class _Shown:
         self.written, self.every, self.as_json = written, every, as_json
         self.threshold = threshold
 
-    def __call__(self, judged: "Judgement | None") -> str:
+    def __call__(self, judged: "Prediction | None") -> str:
         if self.as_json:
             return self._json(judged)
         if judged is None:
@@ -144,7 +145,7 @@ class _Shown:
         shares = " ".join(f"{given[label]:.4f}" for label in labels)
         return f"{self.written.write(labels)}\t{shares}"
 
-    def _json(self, judged: "Judgement | None") -> str:
+    def _json(self, judged: "Prediction | None") -> str:
         import json
 
         content: dict[str, Any] = {"label": judged and judged.label}
@@ -176,7 +177,7 @@ def _answer(lines: Iterator[Any], judge: Judge, shown: _Shown) -> None:
         raise DataError("there is no text to label.")
 
 
-def _judged(lines: list[Any], first: int, judge: Judge) -> "Iterator[Judgement | None]":
+def _judged(lines: list[Any], first: int, judge: Judge) -> "Iterator[Prediction | None]":
     """The judgement of each line; an empty one has none."""
     asked = {at: line for at, line in enumerate(lines) if _text(line).strip()}
     unit = "line" if all(isinstance(line, str) for line in lines) else "sentence"

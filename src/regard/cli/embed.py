@@ -38,13 +38,13 @@ def embed(
     from regard.cli._shared.console import reporter
     from regard.data.sources.lines import read_lines
     from regard.errors import ConfigError, DataError
-    from regard.loading import load_reader
+    from regard.loading import load_embedder
 
     if as_json + compare + (output is not None) > 1:
         raise ConfigError("--json, --output and --compare are three ways to show it: give one.")
     if output is not None and output.suffix not in SUFFIXES:
         raise ConfigError(f"--output {output}: the name must end with {' or '.join(SUFFIXES)}.")
-    reader = load_reader(run)
+    reader = load_embedder(run)
     lines = read_lines(file)
     if not lines or (compare and len(lines) < 2):
         where = "standard input" if str(file) == "-" else file

@@ -12,8 +12,8 @@ import typer
 
 if TYPE_CHECKING:
     from regard.data.records import Line, Record
-    from regard.predictors.classifier import Labeller
-    from regard.predictors.generator import Writer
+    from regard.predictors.classifier import Classifier
+    from regard.predictors.generator import TextGenerator
     from regard.predictors.summarizer import Summarizer
     from regard.predictors.translator import Translator
     from regard.training.reporting.progress import Reporter
@@ -91,13 +91,13 @@ def evaluate(
     """Perplexity of a text; BLEU of translations; ROUGE of summaries; accuracy and F1 of labels."""
     from regard.cli._shared.console import reporter
     from regard.errors import RunError
-    from regard.loading import load
+    from regard.loading import load, noun_of
 
     loaded = load(run)
     asked = Asked(data, context, stride, documents, to, beam, lowercase, source)
     judges = _judges()
     if type(loaded) not in judges:
-        raise RunError(f"{run}: there is no measure yet for a {type(loaded).__name__.lower()}.")
+        raise RunError(f"{run}: there is no measure yet for {noun_of(loaded)}.")
     verdict = judges[type(loaded)](loaded, asked, reporter())
     if as_json:
         typer.echo(json.dumps(verdict.figures, indent=2))
@@ -109,20 +109,20 @@ def evaluate(
 
 def _judges() -> "dict[type, Callable[[Any, Asked, Reporter], Verdict]]":
     """What judges what `regard.load` gives, one function each."""
-    from regard.predictors.classifier import Labeller
-    from regard.predictors.generator import Writer
+    from regard.predictors.classifier import Classifier
+    from regard.predictors.generator import TextGenerator
     from regard.predictors.summarizer import Summarizer
     from regard.predictors.translator import Translator
 
     return {
-        Writer: _foretelling,
+        TextGenerator: _foretelling,
         Translator: _translating,
         Summarizer: _summarizing,
-        Labeller: _labelling,
+        Classifier: _labelling,
     }
 
 
-def _foretelling(writer: "Writer", asked: Asked, report: "Reporter") -> Verdict:
+def _foretelling(writer: "TextGenerator", asked: Asked, report: "Reporter") -> Verdict:
     from regard.data.sources.text import Spec as Text
     from regard.errors import DataError
     from regard.evaluation.perplexity import Piece, perplexity
@@ -225,14 +225,14 @@ def _pairs(data: Sequence[Path]) -> list[tuple[str, ...]]:
     return pairs
 
 
-def _labelling(labeller: "Labeller", asked: Asked, report: "Reporter") -> Verdict:
-    from regard.predictors.labeled import evaluate_labeller, labelled_lines
+def _labelling(labeller: "Classifier", asked: Asked, report: "Reporter") -> Verdict:
+    from regard.predictors.labeled import evaluate_classifier, labeled_lines
 
     asked.only("a classifier", "source")
     changes = asked.source or ()
-    lines = chain.from_iterable(labelled_lines(labeller, path, changes) for path in asked.data)
+    lines = chain.from_iterable(labeled_lines(labeller, path, changes) for path in asked.data)
     with report.busy("Classifying …"):
-        found = evaluate_labeller(labeller, lines)
+        found = evaluate_classifier(labeller, lines)
     figures = [
         ("accuracy", f"{found.accuracy:.2%}  (95 %: {found.low:.1%} to {found.high:.1%})"),
         ("macro F1", f"{found.macro_f1:.2%}"),

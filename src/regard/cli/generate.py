@@ -54,10 +54,10 @@ def generate(
     ] = False,
 ) -> None:
     """Continue a prompt; tokens are printed as they are generated."""
-    from regard.decoding.config import Search
+    from regard.decoding.config import DecodingConfig
     from regard.decoding.sampling import Sampling
     from regard.errors import ConfigError
-    from regard.loading import load_writer
+    from regard.loading import load_language_model
 
     searching = beam > 1 or repetition_penalty != 1 or no_repeat_ngram > 0
     if temperature == 0 and (top_k or top_p < 1 or min_p):
@@ -69,15 +69,15 @@ def generate(
             "--draft-model and --prompt-lookup need greedy decoding or sampling: leave out --beam, "
             "--repetition-penalty and --no-repeat-ngram."
         )
-    writer = load_writer(run)
+    writer = load_language_model(run)
     if sliding_window and (sentence := writer.forgotten(prompt, max_tokens)):
         typer.echo(f"regard: {sentence}.", err=True)
     sampling = Sampling(temperature, top_k, top_p, min_p, seed) if temperature > 0 else None
     if draft_model is not None or prompt_lookup:
-        guesser = None if draft_model is None else load_writer(draft_model)
+        guesser = None if draft_model is None else load_language_model(draft_model)
         words = writer.speculate(prompt, max_tokens, guesser, sampling, window=sliding_window)
     elif searching:
-        search = Search(
+        search = DecodingConfig(
             beam=beam,
             sampling=sampling,
             repetition_penalty=repetition_penalty,

@@ -21,8 +21,8 @@ def score(
     from regard.data.sources.lines import read_lines
     from regard.errors import DataError
     from regard.loading import load
-    from regard.predictors.generator import Writer
-    from regard.predictors.mask_filler import Filler
+    from regard.predictors.generator import TextGenerator
+    from regard.predictors.mask_filler import MaskFiller
     from regard.predictors.summarizer import Summarizer
     from regard.predictors.translator import Translator
 
@@ -36,7 +36,7 @@ def score(
         if target is None:
             raise DataError("a summarizer scores summaries: give texts and their summaries.")
         scores = loaded.score(lines, read_lines(target))
-    elif isinstance(loaded, Writer | Filler):
+    elif isinstance(loaded, TextGenerator | MaskFiller):
         scores = loaded.score(lines)
     else:
         raise DataError(f"{run}: holds a model that says nothing, so nothing can be scored.")

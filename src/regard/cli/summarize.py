@@ -11,7 +11,7 @@ from regard.cli._shared.options import Beam, Int8, NoRepeatNgram, Output
 
 if TYPE_CHECKING:
     from regard.data.tokenizers.tokenizer import Tokenizer
-    from regard.decoding.config import Search
+    from regard.decoding.config import DecodingConfig
     from regard.predictors.summarizer import Summarizer, Summary
 
 STANDARD_INPUT = Path("-")
@@ -58,12 +58,12 @@ def summarize(
     A text that is too long for the model is refused; a model trained on the first tokens of texts
     (task.source) reads those and reports it. With --output, an interrupted run resumes.
     """
-    from regard.decoding.config import Search
+    from regard.decoding.config import DecodingConfig
     from regard.errors import DataError
     from regard.loading import load_summarizer
 
     summarizer = load_summarizer(run, bits=8 if int8 else 32)
-    search = Search(
+    search = DecodingConfig(
         beam=max(beam, n_best),
         n_best=n_best,
         length_penalty=length_penalty,
@@ -90,7 +90,7 @@ class _Job:
     def __init__(
         self,
         summarizer: "Summarizer",
-        search: "Search",
+        search: "DecodingConfig",
         prefix: str,
         tokens: int | None,
         scores: bool,

@@ -12,7 +12,7 @@ from regard.cli._shared.options import Beam, Int8, NoRepeatNgram, Output
 
 if TYPE_CHECKING:
     from regard.data.tokenizers.tokenizer import Tokenizer
-    from regard.decoding.config import Search
+    from regard.decoding.config import DecodingConfig
     from regard.predictors.translator import Translation, Translator
 
 
@@ -82,12 +82,12 @@ def translate(
     without a translation are translated, with all their placeholders.
     """
     from regard.data.sources.lines import stream_text
-    from regard.decoding.config import Search
+    from regard.decoding.config import DecodingConfig
     from regard.errors import DataError
     from regard.loading import load_translator
 
     translator = load_translator(run, bits=8 if int8 else 32)
-    search = Search(
+    search = DecodingConfig(
         beam=max(beam, n_best),
         n_best=n_best,
         length_penalty=length_penalty,
@@ -128,7 +128,7 @@ class _Job:
         self,
         translator: "Translator",
         to: str | None,
-        search: "Search",
+        search: "DecodingConfig",
         wishes: dict[str, Any],
         scores: bool,
         align: bool,

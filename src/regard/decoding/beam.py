@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.decoding.logits_processors import Rule
+from regard.decoding.logits_processors import LogitsProcessor
 from regard.decoding.stepper import S, Stepper
 from regard.engine.ranking import rank
 from regard.errors import ConfigError
@@ -36,7 +36,7 @@ class Hypothesis(NamedTuple):
     score: float
 
 
-class Crossroads(NamedTuple):
+class BeamStep(NamedTuple):
     """A step of the search: R rows, W beginnings of each, V words that may come next."""
 
     after: Tensor  # (R, W, V), the log p of each continuation, −∞ where there is none
@@ -47,10 +47,10 @@ class Crossroads(NamedTuple):
 
 
 # Which continuations go on, at most `width` in each row: their log p, and where in (W · V) they are
-Select = Callable[[Crossroads], tuple[Tensor, Tensor]]
+Select = Callable[[BeamStep], tuple[Tensor, Tensor]]
 
 
-def likeliest(at: Crossroads) -> tuple[Tensor, Tensor]:
+def likeliest(at: BeamStep) -> tuple[Tensor, Tensor]:
     flat = at.after.flatten(1)
     best = flat.topk(min(at.width, flat.size(1)))
     return best.values, best.indices
@@ -65,7 +65,7 @@ def beam(
     limits: Sequence[int],
     width: int,
     length_penalty: float = 1.0,
-    rules: Sequence[Rule] = (),
+    rules: Sequence[LogitsProcessor] = (),
     select: Select = likeliest,
     before: Sequence[Sequence[int]] | None = None,
     wanted: int | None = None,
@@ -97,7 +97,7 @@ def beam(
         if select is likeliest and not rules:
             log_p, origin, word = _likeliest(log_p, alive, logits, closing, end, width)
         else:
-            beginnings = Beginnings(said, alive, rows.tolist(), (longest - length).tolist())
+            beginnings = LiveHypotheses(said, alive, rows.tolist(), (longest - length).tolist())
             words = _ruled(logits.log_softmax(-1), beginnings, rules, before)
             log_p, origin, word = _selected(log_p, beginnings, words, closing, end, width, select)
         origin += np.arange(len(rows))[:, None] * said.shape[1]
@@ -122,7 +122,7 @@ def beam(
     return [best.hypotheses for best in found]
 
 
-class Beginnings(NamedTuple):
+class LiveHypotheses(NamedTuple):
     """What has been said so far, which of it goes on, in which rows, and how much may follow."""
 
     said: Ids  # (R, W, length)
@@ -163,7 +163,7 @@ def _likeliest(
 
 def _selected(
     log_p: NDArray[np.float32],
-    beginnings: Beginnings,
+    beginnings: LiveHypotheses,
     words: Tensor,
     closing: Ids,
     end: int,
@@ -178,15 +178,15 @@ def _selected(
     if len(closing):
         after[closing, :, :end] = after[closing, :, end + 1 :] = -math.inf
     said = torch.from_numpy(beginnings.said)
-    values, chosen = select(Crossroads(after, said, beginnings.rows, beginnings.left, width))
+    values, chosen = select(BeamStep(after, said, beginnings.rows, beginnings.left, width))
     places = chosen.cpu().numpy()
     return values.cpu().numpy(), places // vocabulary, places % vocabulary
 
 
 def _ruled(
     words: Tensor,
-    beginnings: Beginnings,
-    rules: Sequence[Rule],
+    beginnings: LiveHypotheses,
+    rules: Sequence[LogitsProcessor],
     before: Sequence[Sequence[int]] | None,
 ) -> Tensor:
     """The log p of the next words, of each beginning that there is, after the rules."""

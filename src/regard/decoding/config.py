@@ -9,14 +9,14 @@ from regard.decoding.beam import Hypothesis, Select, beam, likeliest
 from regard.decoding.diverse_beam import Diverse
 from regard.decoding.lexical_constraints import Forced
 from regard.decoding.logits_processors import (
-    Forbidden,
-    NoRepeatedNgram,
-    Prefix,
+    ForcePrefix,
+    LogitsProcessor,
+    NoRepeatNgram,
     RepetitionPenalty,
-    Rule,
+    SuppressPhrases,
 )
 from regard.decoding.sampling import Sampling
-from regard.decoding.stepper import Fluent, S, Stepper
+from regard.decoding.stepper import HasFusedGreedy, S, Stepper
 from regard.decoding.stream import Choose, stream
 from regard.decoding.stream import likeliest as greedily
 from regard.errors import ConfigError
@@ -25,7 +25,7 @@ Ids = Sequence[int]
 
 
 @dataclass(frozen=True)
-class Search:
+class DecodingConfig:
     """Greedy unless something else is asked for.
 
     beam               beginnings followed at a time; 5 is usual, and better than 1
@@ -61,20 +61,20 @@ class Search:
             raise ConfigError("words are drawn or searched for, not both: sample with a beam of 1.")
         self.rules()  # a setting that makes no sense is refused before anything is begun
 
-    def rules(self) -> list[Rule]:
+    def rules(self) -> list[LogitsProcessor]:
         """What holds for all rows."""
-        rules: list[Rule] = []
+        rules: list[LogitsProcessor] = []
         if self.repetition_penalty != 1:
             rules.append(RepetitionPenalty(self.repetition_penalty))
         if self.no_repeat:
-            rules.append(NoRepeatedNgram(self.no_repeat))
+            rules.append(NoRepeatNgram(self.no_repeat))
         if self.forbid:
-            rules.append(Forbidden(self.forbid))
+            rules.append(SuppressPhrases(self.forbid))
         return rules
 
 
 @dataclass(frozen=True)
-class Wishes:
+class Constraints:
     """What single rows must say, by their numbers."""
 
     prefix: Mapping[int, Ids] = field(default_factory=dict)
@@ -87,8 +87,8 @@ def find(
     first: Tensor,
     end: int,
     limits: Sequence[int],
-    search: Search,
-    wishes: Wishes | None = None,
+    search: DecodingConfig,
+    wishes: Constraints | None = None,
     numbers: Sequence[int] | None = None,
     before: Sequence[Ids] | None = None,
 ) -> list[list[Hypothesis]]:
@@ -97,10 +97,10 @@ def find(
     `numbers` are what chance knows the rows by, so that a row draws the same in any batch; `before`
     is what each has said already, which rules look at.
     """
-    wishes = wishes or Wishes()
+    wishes = wishes or Constraints()
     rules = _rules(search, wishes, before)
     if search.beam == 1 and not search.scored and not wishes.forced:
-        if isinstance(model, Fluent) and search.sampling is None and not rules:
+        if isinstance(model, HasFusedGreedy) and search.sampling is None and not rules:
             said = model.greedy(first, state, end, limits)
             return [[Hypothesis(ids, float("nan"))] for ids in said]
         choose = greedily if search.sampling is None else _drawing(search, wishes, numbers)
@@ -126,7 +126,7 @@ def find(
     )
 
 
-def _drawing(search: Search, wishes: Wishes, numbers: Sequence[int] | None) -> Choose:
+def _drawing(search: DecodingConfig, wishes: Constraints, numbers: Sequence[int] | None) -> Choose:
     """Words are drawn by the row's own number and how many words of its own it has said."""
 
     def choose(logits: Tensor, rows: Sequence[int], step: int) -> Tensor:
@@ -138,15 +138,17 @@ def _drawing(search: Search, wishes: Wishes, numbers: Sequence[int] | None) -> C
     return choose
 
 
-def _rules(search: Search, wishes: Wishes, before: Sequence[Ids] | None) -> list[Rule]:
+def _rules(
+    search: DecodingConfig, wishes: Constraints, before: Sequence[Ids] | None
+) -> list[LogitsProcessor]:
     rules = search.rules()
     if wishes.prefix:
         spoken = {row: len(ids) for row, ids in enumerate(before or [])}
-        rules.append(Prefix(wishes.prefix, spoken))
+        rules.append(ForcePrefix(wishes.prefix, spoken))
     return rules
 
 
-def _select(search: Search, wishes: Wishes, end: int) -> Select:
+def _select(search: DecodingConfig, wishes: Constraints, end: int) -> Select:
     if wishes.forced:
         return Forced(wishes.forced, end)
     return Diverse(search.groups, search.diversity) if search.groups > 1 else likeliest

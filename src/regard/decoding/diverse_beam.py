@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.decoding.beam import Crossroads, likeliest
+from regard.decoding.beam import BeamStep, likeliest
 from regard.errors import ConfigError
 
 
@@ -18,7 +18,7 @@ class Diverse:
     groups: int
     strength: float = 0.5
 
-    def __call__(self, at: Crossroads) -> tuple[Tensor, Tensor]:
+    def __call__(self, at: BeamStep) -> tuple[Tensor, Tensor]:
         if at.width % self.groups:
             raise ConfigError(
                 f"a beam {at.width} wide cannot be divided into {self.groups} groups: "

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from regard.decoding.logits_processors import Rule
+from regard.decoding.logits_processors import LogitsProcessor
 from regard.decoding.stepper import S, Stepper
 from regard.decoding.stream import stream
 
@@ -15,7 +15,7 @@ def greedy(
     first: Tensor,
     end: int,
     limits: Sequence[int],
-    rules: Sequence[Rule] = (),
+    rules: Sequence[LogitsProcessor] = (),
     said: Sequence[Sequence[int]] | None = None,
 ) -> list[list[int]]:
     """What each row says after its first id (B,), the end left off, at most limits[row] ids."""

@@ -14,7 +14,7 @@ from itertools import zip_longest
 import torch
 from torch import Tensor
 
-from regard.decoding.beam import Crossroads, likeliest
+from regard.decoding.beam import BeamStep, likeliest
 
 Phrase = Sequence[int]
 
@@ -63,7 +63,7 @@ class Forced:
     phrases: Mapping[int, Sequence[Phrase]]
     end: int
 
-    def __call__(self, at: Crossroads) -> tuple[Tensor, Tensor]:
+    def __call__(self, at: BeamStep) -> tuple[Tensor, Tensor]:
         after = at.after.clone()
         progress = [
             [met(ids[1:], self.phrases.get(row, ())) for ids in beginnings]

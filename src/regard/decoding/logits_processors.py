@@ -17,7 +17,7 @@ from regard.errors import ConfigError
 Said = Sequence[Sequence[int]]
 
 
-class Rule(Protocol):
+class LogitsProcessor(Protocol):
     def __call__(self, scores: Tensor, said: Said, rows: Sequence[int]) -> Tensor: ...
 
 
@@ -47,7 +47,7 @@ class RepetitionPenalty:
 
 
 @dataclass(frozen=True)
-class NoRepeatedNgram:
+class NoRepeatNgram:
     """No `size` words in a row are said twice."""
 
     size: int
@@ -73,7 +73,7 @@ class NoRepeatedNgram:
 
 
 @dataclass(frozen=True)
-class Forbidden:
+class SuppressPhrases:
     """None of these phrases, as ids, is said."""
 
     phrases: Sequence[Sequence[int]]
@@ -94,7 +94,7 @@ class Forbidden:
 
 
 @dataclass(frozen=True)
-class Prefix:
+class ForcePrefix:
     """What a row must begin with, by the row's number; rows without one are free."""
 
     words: Mapping[int, Sequence[int]]

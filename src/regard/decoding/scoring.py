@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.data.batches.base import pad
-from regard.decoding.stepper import Extender, R
+from regard.decoding.stepper import Prefills, R
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Score:
 
 @torch.inference_mode()
 def score(
-    model: Extender[R], state: R, first: Tensor, end: int, said: Sequence[Sequence[int]]
+    model: Prefills[R], state: R, first: Tensor, end: int, said: Sequence[Sequence[int]]
 ) -> list[Score]:
     """Of what each row says after its first id (B,), and of its ending there."""
     wanted = [[*ids, end] for ids in said]

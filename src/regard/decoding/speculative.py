@@ -15,44 +15,46 @@ import torch
 from torch import Tensor
 
 from regard.decoding.sampling import Sampling, draw
-from regard.decoding.stepper import Extender, R
+from regard.decoding.stepper import Prefills, R
 
 ACCEPT, REPLACE, GUESS = 1, 2, 3  # what chance is drawn for: each must be independent
 
 
-class Guess(NamedTuple):
+class DraftTokens(NamedTuple):
     ids: list[int]
     chances: Tensor | None  # (len(ids), V) that each was drawn with; None where there was no chance
 
 
-class Guesser(Protocol):
-    def __call__(self, said: Sequence[int], count: int, sampling: Sampling | None) -> Guess:
+class Drafter(Protocol):
+    def __call__(self, said: Sequence[int], count: int, sampling: Sampling | None) -> DraftTokens:
         """At most `count` words that may come next."""
         ...
 
 
 @dataclass(frozen=True)
-class Lookup:
+class PromptLookup:
     """What followed when the last words were said before: in a prompt, often right."""
 
     longest: int = 3  # words to compare
     prompt: Sequence[int] = ()
 
-    def __call__(self, said: Sequence[int], count: int, sampling: Sampling | None = None) -> Guess:
+    def __call__(
+        self, said: Sequence[int], count: int, sampling: Sampling | None = None
+    ) -> DraftTokens:
         text = [*self.prompt, *said]
         for size in range(min(self.longest, len(text) - 1), 0, -1):
             ending = text[-size:]
             for start in range(len(text) - size - 1, -1, -1):
                 if text[start : start + size] == ending:
-                    return Guess(text[start + size : start + size + count], None)
-        return Guess([], None)
+                    return DraftTokens(text[start + size : start + size + count], None)
+        return DraftTokens([], None)
 
 
 @dataclass
-class Draft(Generic[R]):
+class DraftModel(Generic[R]):
     """A smaller model guesses. It remembers what it has read."""
 
-    model: Extender[R]
+    model: Prefills[R]
     state: R  # before the first word
     read: list[int] = field(default_factory=list)
     row: int = 0
@@ -60,7 +62,7 @@ class Draft(Generic[R]):
     def __post_init__(self) -> None:
         self._now = self.state
 
-    def __call__(self, said: Sequence[int], count: int, sampling: Sampling | None) -> Guess:
+    def __call__(self, said: Sequence[int], count: int, sampling: Sampling | None) -> DraftTokens:
         common = 0
         while common < min(len(self.read), len(said) - 1) and self.read[common] == said[common]:
             common += 1
@@ -78,17 +80,17 @@ class Draft(Generic[R]):
                 chances.append(p[0])
             unread = ids[-1:]
         self._now, self.read = state, [*said, *ids[:-1]]
-        return Guess(ids, torch.stack(chances) if chances else None)
+        return DraftTokens(ids, torch.stack(chances) if chances else None)
 
 
 @torch.inference_mode()
 def speculate(
-    model: Extender[R],
+    model: Prefills[R],
     state: R,
     first: int,
     end: int,
     limit: int,
-    guesser: Guesser,
+    guesser: Drafter,
     count: int = 5,
     sampling: Sampling | None = None,
     row: int = 0,
@@ -109,7 +111,7 @@ def speculate(
 
 
 def _checked(
-    logits: Tensor, guess: Guess, sampling: Sampling | None, row: int, step: int
+    logits: Tensor, guess: DraftTokens, sampling: Sampling | None, row: int, step: int
 ) -> list[int]:
     """The guesses that the model accepts, and one word of its own after them."""
     if sampling is None:

@@ -29,7 +29,7 @@ class Stepper(Protocol[S]):
 
 
 @runtime_checkable
-class Fluent(Protocol):
+class HasFusedGreedy(Protocol):
     """What can go on by itself, word by word, faster than it is asked for each."""
 
     def greedy(self, first: Tensor, state: Any, end: int, limits: Sequence[int]) -> list[list[int]]:
@@ -37,16 +37,16 @@ class Fluent(Protocol):
         ...
 
 
-class Retraceable(State, Protocol):
+class Truncatable(State, Protocol):
     def cut(self, length: int) -> Self:
         """The state when only the first `length` words had been said."""
         ...
 
 
-R = TypeVar("R", bound=Retraceable)
+R = TypeVar("R", bound=Truncatable)
 
 
-class Extender(Protocol[R]):
+class Prefills(Protocol[R]):
     """What reads several words at once, as prompts and guesses are read."""
 
     def extend(self, ids: Tensor, state: R) -> tuple[Tensor, R]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from regard.decoding.logits_processors import Rule
+from regard.decoding.logits_processors import LogitsProcessor
 from regard.decoding.stepper import S, Stepper
 
 # (logits (R, V), the rows they belong to, how many words those have said) → ids (R,)
@@ -28,7 +28,7 @@ def stream(
     end: int,
     limits: Sequence[int],
     choose: Choose = likeliest,
-    rules: Sequence[Rule] = (),
+    rules: Sequence[LogitsProcessor] = (),
     said: Sequence[Sequence[int]] | None = None,
 ) -> Iterator[list[tuple[int, int]]]:
     """Step by step, (row, id) of all rows that say something after their first id (B,).

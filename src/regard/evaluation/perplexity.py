@@ -37,7 +37,7 @@ Ids = list[int]
 
 
 class Foreteller(Protocol):
-    """What can be judged: a Writer is one."""
+    """What can be judged: a TextGenerator is one."""
 
     model: LanguageModel
     tokenizer: Tokenizer

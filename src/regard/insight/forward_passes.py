@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from regard.data.sources.trees import Parsed
 from regard.data.tokenizers.tokenizer import END, START, Tokenizer
 from regard.errors import DataError
-from regard.predictors.classifier import Labeller
-from regard.predictors.embedder import Reader
-from regard.predictors.generator import Writer
-from regard.predictors.mask_filler import Filler
+from regard.predictors.classifier import Classifier
+from regard.predictors.embedder import Embedder
+from regard.predictors.generator import TextGenerator
+from regard.predictors.mask_filler import MaskFiller
 from regard.predictors.span_filler import SpanFiller
 from regard.predictors.summarizer import Summarizer
 from regard.predictors.translator import Translator
@@ -64,13 +64,13 @@ def reading(loaded: Any, text: str | Parsed, to: str | None = None) -> Reading:
         raise DataError(
             f"a {type(loaded).__name__.lower()} speaks as it was given: leave out 'to'."
         )
-    if isinstance(loaded, Labeller):
+    if isinstance(loaded, Classifier):
         return _judging(loaded, text)
     ways: dict[type, Callable[[Any, str], Reading]] = {
         Summarizer: _summarizing,
-        Writer: _writing,
-        Reader: _encoding,
-        Filler: _filling,
+        TextGenerator: _writing,
+        Embedder: _encoding,
+        MaskFiller: _filling,
         SpanFiller: _spanning,
     }
     return ways[type(loaded)](loaded, _plain(text))
@@ -150,7 +150,7 @@ def _reading_on(
     )
 
 
-def _writing(loaded: Writer, text: str) -> Reading:
+def _writing(loaded: TextGenerator, text: str) -> Reading:
     ids = loaded.ids(text)
     row = _row(loaded, ids)
     with torch.inference_mode():
@@ -168,7 +168,7 @@ def _writing(loaded: Writer, text: str) -> Reading:
     )
 
 
-def _judging(loaded: Labeller, text: str | Parsed) -> Reading:
+def _judging(loaded: Classifier, text: str | Parsed) -> Reading:
     asked = loaded.split(text) if isinstance(text, str) else text
     ids = loaded.ids(asked)
     inputs = loaded.read([(ids, asked, "the text")])
@@ -183,7 +183,7 @@ def _judging(loaded: Labeller, text: str | Parsed) -> Reading:
     )
 
 
-def _filling(loaded: Filler, text: str) -> Reading:
+def _filling(loaded: MaskFiller, text: str) -> Reading:
     """What it says of the blanks; of a text without any, what it says of every word."""
     ids = loaded.ids(text)
     row, token_mask = _row(loaded, ids), _token_mask(loaded, ids)
@@ -201,7 +201,7 @@ def _filling(loaded: Filler, text: str) -> Reading:
     )
 
 
-def _encoding(loaded: Reader, text: str) -> Reading:
+def _encoding(loaded: Embedder, text: str) -> Reading:
     ids = loaded.ids(text)
     row, token_mask = _row(loaded, ids), _token_mask(loaded, ids)
     words = _words(loaded.tokenizer, ids)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.decoding.greedy import greedy
 from regard.decoding.sampling import Sampling
-from regard.decoding.speculative import Draft, Guess, Guesser, speculate
+from regard.decoding.speculative import Drafter, DraftModel, DraftTokens, speculate
 
 MOST = 24  # tokens said after an opening
 
@@ -34,10 +34,10 @@ class Counted:
 
 @dataclass
 class CountedGuesses:
-    guesser: Guesser
+    guesser: Drafter
     guesses: int = 0
 
-    def __call__(self, said: Sequence[int], count: int, sampling: Sampling | None) -> Guess:
+    def __call__(self, said: Sequence[int], count: int, sampling: Sampling | None) -> DraftTokens:
         guess = self.guesser(said, count, sampling)
         self.guesses += len(guess.ids)
         return guess
@@ -66,7 +66,7 @@ class Telling:
 
     def with_guesses(self, begun: list[int], ahead: int) -> Said:
         model = Counted(self.large)
-        guesser = CountedGuesses(Draft(self.small, self._read(self.small, begun)[0]))
+        guesser = CountedGuesses(DraftModel(self.small, self._read(self.small, begun)[0]))
         state, first = self._read(self.large, begun)
         words = list(speculate(model, state, int(first), self.end, MOST, guesser, ahead))
         return Said(self._ended(words), model.calls, guesser.guesses)

@@ -24,7 +24,7 @@ Text = str | tuple[str, str] | Parsed
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Prediction:
     label: str  # the likeliest
     probability: float
     probabilities: Mapping[str, float] = field(default_factory=dict)  # of every label
@@ -35,7 +35,7 @@ class Judgement:
         return tuple(label for label, _ in sorted(likely, key=lambda each: -each[1]))
 
 
-class Labeller:
+class Classifier:
     """What `regard.load` gives for a run of the classification job."""
 
     def __init__(
@@ -70,7 +70,7 @@ class Labeller:
 
     def classify(
         self, texts: Sequence[Text], places: Sequence[str] | None = None
-    ) -> list[Judgement]:
+    ) -> list[Prediction]:
         """The likeliest label of each text, and how likely every label is.
 
         `places` is what each text is called where it has to be refused.
@@ -79,7 +79,7 @@ class Labeller:
         for row in self.judge(texts, places).exp().tolist():
             by_label = dict(zip(self.labels, row, strict=True))
             label = max(by_label, key=by_label.__getitem__)
-            judged.append(Judgement(label, by_label[label], by_label))
+            judged.append(Prediction(label, by_label[label], by_label))
         return judged
 
     @torch.inference_mode()

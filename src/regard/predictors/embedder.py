@@ -35,7 +35,7 @@ POOLING: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-class Reader:
+class Embedder:
     """What `regard.load` gives for an encoder."""
 
     def __init__(

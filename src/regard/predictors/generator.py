@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.decoding.config import Search, Wishes, find
+from regard.decoding.config import Constraints, DecodingConfig, find
 from regard.decoding.sampling import Sampling
 from regard.decoding.scoring import Score, score
 from regard.decoding.sliding_window import Sliding, kept
-from regard.decoding.speculative import Draft, Guesser, Lookup, speculate
+from regard.decoding.speculative import Drafter, DraftModel, PromptLookup, speculate
 from regard.decoding.stream import likeliest, stream
 from regard.engine.select import Decodable
 from regard.errors import ConfigError, DataError
@@ -26,7 +26,7 @@ from regard.predictors.stream_text import growing
 ROWS = 16  # prompts continued at a time
 
 
-class Writer:
+class TextGenerator:
     """What `regard.load` gives for a run of the language-model job."""
 
     def __init__(
@@ -47,21 +47,21 @@ class Writer:
         self,
         prompt: str = "",
         tokens: int = 100,
-        search: Search | None = None,
+        search: DecodingConfig | None = None,
         window: bool = False,
     ) -> str:
         """A continuation of a prompt, at most so many tokens long: the likeliest unless drawn."""
-        return self.candidates([prompt], tokens, search or Search(), window)[0][0]
+        return self.candidates([prompt], tokens, search or DecodingConfig(), window)[0][0]
 
     def candidates(
         self,
         prompts: Sequence[str],
         tokens: int = 100,
-        search: Search | None = None,
+        search: DecodingConfig | None = None,
         window: bool = False,
     ) -> list[list[str]]:
         """Continuations of each prompt, best first."""
-        search = search or Search()
+        search = search or DecodingConfig()
         asked = [self.ids(prompt, window) for prompt in prompts]
         for ids in asked:
             self._check_room(len(ids), tokens, window)
@@ -74,7 +74,11 @@ class Writer:
         return written
 
     def _find(
-        self, asked: Sequence[list[int]], tokens: int, search: Search, numbers: Sequence[int]
+        self,
+        asked: Sequence[list[int]],
+        tokens: int,
+        search: DecodingConfig,
+        numbers: Sequence[int],
     ) -> list[list[list[int]]]:
         """Read together what all prompts have, and let the longer ones say the rest first."""
         device = next(self.model.parameters()).device
@@ -94,7 +98,7 @@ class Writer:
             self.tokenizer.end,
             limits,
             search,
-            Wishes(prefix=rest),
+            Constraints(prefix=rest),
             numbers,
             together.tolist(),
         )
@@ -122,7 +126,7 @@ class Writer:
         self,
         prompt: str = "",
         tokens: int = 100,
-        draft: "Writer | None" = None,
+        draft: "TextGenerator | None" = None,
         sampling: Sampling | None = None,
         count: int = 5,
         window: bool = False,
@@ -137,12 +141,12 @@ class Writer:
         self._check_room(len(ids), tokens)
         model = self.decodable.now
         state, first = self._read(model, ids)
-        guesser: Guesser = Lookup(prompt=ids[:-1])
+        guesser: Drafter = PromptLookup(prompt=ids[:-1])
         if draft is not None:
             self._check_same_words(draft)
             small, same = draft.decodable.now, draft.ids(prompt, window)
             draft._check_room(len(same), tokens)
-            guesser = Draft(small, draft._read(small, same)[0])
+            guesser = DraftModel(small, draft._read(small, same)[0])
         words = speculate(
             model, state, int(first), self.tokenizer.end, tokens, guesser, count, sampling
         )
@@ -229,7 +233,7 @@ class Writer:
         """How ids that follow a prompt are written down."""
         return self.tokenizer.decode_after(self.tokenizer.encode(prompt))
 
-    def _check_same_words(self, draft: "Writer") -> None:
+    def _check_same_words(self, draft: "TextGenerator") -> None:
         if draft.tokenizer.fingerprint != self.tokenizer.fingerprint:
             raise DataError(
                 "the draft model has another vocabulary: both models must be trained with the same "
@@ -237,7 +241,7 @@ class Writer:
             )
 
 
-def _alike(asked: Sequence[list[int]], search: Search) -> list[list[int]]:
+def _alike(asked: Sequence[list[int]], search: DecodingConfig) -> list[list[int]]:
     """Which prompts to continue together: of like length, and of one length where beams search."""
     order = sorted(range(len(asked)), key=lambda i: len(asked[i]))
     groups: list[list[int]] = []

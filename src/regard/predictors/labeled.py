@@ -11,12 +11,14 @@ from regard.data.sources.base import SourceSpec
 from regard.data.sources.trees import Parsed
 from regard.errors import ConfigError, DataError
 from regard.evaluation.classification import Report, Tally
-from regard.predictors.classifier import Labeller, Text
+from regard.predictors.classifier import Classifier, Text
 
 CHUNK = 512  # texts judged at a time
 
 
-def labelled_lines(labeller: Labeller, path: Path, changes: Sequence[str] = ()) -> Iterator[Record]:
+def labeled_lines(
+    labeller: Classifier, path: Path, changes: Sequence[str] = ()
+) -> Iterator[Record]:
     """The lines of a table: a text, or both, and the labels, written as in training.
 
     A model that reads trees is asked as it was in training. `changes`, each key=value, are made to
@@ -35,7 +37,7 @@ def labelled_lines(labeller: Labeller, path: Path, changes: Sequence[str] = ()) 
         yield line
 
 
-def labelled_text(record: Record) -> Text:
+def labeled_text(record: Record) -> Text:
     """What a labeller is asked."""
     if record.tree is not None:
         return Parsed(record.texts[0], record.tree)
@@ -43,7 +45,7 @@ def labelled_text(record: Record) -> Text:
     return (first, others[0]) if others else first
 
 
-def evaluate_labeller(labeller: Labeller, records: Iterable[Record]) -> Report:
+def evaluate_classifier(labeller: Classifier, records: Iterable[Record]) -> Report:
     """What a labeller is worth on these; a label that it was never taught is refused by name."""
     tally, waiting = Tally(labeller.labels, labeller.several), iter(records)
     classes = len(labeller.labels) if labeller.several else None
@@ -53,7 +55,7 @@ def evaluate_labeller(labeller: Labeller, records: Iterable[Record]) -> Report:
             labeller.numbers(each.labels or (), place)
             for each, place in zip(chunk, places, strict=True)
         ]
-        judged = labeller.judge(list(map(labelled_text, chunk)), places)
+        judged = labeller.judge(list(map(labeled_text, chunk)), places)
         tally.add(judged, label_tensor(actual, classes))
     if not tally.texts:
         raise DataError("there is no labelled text to score on.")

@@ -16,7 +16,7 @@ BATCH = 64
 GOES_ON = "…"  # before a piece that goes on with the word before it
 
 
-class Filler:
+class MaskFiller:
     """What `regard.load` gives for a run of the masked job."""
 
     def __init__(self, model: MaskedLM, tokenizer: Tokenizer, max_length: int) -> None:

@@ -28,7 +28,7 @@ def in_chunks(lines: Iterable[str], answer: Answer) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Part:
+class ResumableOutput:
     """The part of an output that is done, for a certain question."""
 
     output: Path

@@ -13,7 +13,7 @@ import torch
 from regard.data.batches.base import pad
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.decoding.beam import Hypothesis
-from regard.decoding.config import Search, Wishes, find
+from regard.decoding.config import Constraints, DecodingConfig, find
 from regard.decoding.scoring import Score, score
 from regard.decoding.stream import stream
 from regard.engine.select import Decodable
@@ -31,7 +31,7 @@ Model = EncoderDecoder | DecoderOnly
 
 
 @dataclass(frozen=True)
-class Question:
+class Request:
     """What is read, how much may be said of it at most, and phrases that must be."""
 
     source: Ids
@@ -39,7 +39,7 @@ class Question:
     forced: tuple[Ids, ...] = ()
 
 
-class Answering:
+class Seq2SeqRunner:
     def __init__(
         self, model: Model, tokenizer: Tokenizer, max_length: int, bits: int, never: Sequence[Ids]
     ) -> None:
@@ -59,8 +59,8 @@ class Answering:
 
     def find(
         self,
-        questions: Sequence[Question],
-        search: Search,
+        questions: Sequence[Request],
+        search: DecodingConfig,
         begun: Ids,
         on_done: Callable[[Sequence[int]], None] = lambda _: None,
     ) -> list[list[Hypothesis]]:
@@ -82,7 +82,7 @@ class Answering:
             on_done(groups[number])
         return [found[number] for number in range(len(questions))]
 
-    def stream(self, question: Question) -> Iterator[str]:
+    def stream(self, question: Request) -> Iterator[str]:
         """One answer as it grows, by greedy decoding."""
         model = self.decodable.now
         state, first, limits = self._start(model, [question])
@@ -95,13 +95,13 @@ class Answering:
         # Where both are one sequence, a long answer beside a long source would be past its end.
         rows = 1 if self.model.single_sequence else SCORED
         for start in range(0, len(sources), rows):
-            asked = [Question(source, 1) for source in sources[start : start + rows]]
+            asked = [Request(source, 1) for source in sources[start : start + rows]]
             state, first, _ = self._start(model, asked)
             scores += score(model, state, first, self.tokenizer.end, targets[start : start + rows])
         return scores
 
     def _start(
-        self, model: Any, questions: Sequence[Question]
+        self, model: Any, questions: Sequence[Request]
     ) -> tuple[Any, torch.Tensor, list[int]]:
         sources = [each.source for each in questions]
         ids, source_mask = (tensor.to(self.device) for tensor in pad(sources, self.tokenizer.pad))
@@ -117,23 +117,23 @@ class Answering:
     def _find(
         self,
         model: Any,
-        questions: Sequence[Question],
+        questions: Sequence[Request],
         numbers: Sequence[int],
-        search: Search,
+        search: DecodingConfig,
         begun: Ids,
     ) -> list[list[Hypothesis]]:
         state, first, limits = self._start(model, questions)
         forced: Mapping[int, tuple[Ids, ...]] = {
             row: each.forced for row, each in enumerate(questions) if each.forced
         }
-        wishes = Wishes(dict.fromkeys(range(len(questions)), begun) if begun else {}, forced)
+        wishes = Constraints(dict.fromkeys(range(len(questions)), begun) if begun else {}, forced)
         if self.never:
             search = replace(search, forbid=[*search.forbid, *self.never])
         end = self.tokenizer.end
         return find(model, state, first, end, limits, search, wishes, numbers)
 
 
-def _by_tokens(order: Sequence[int], asked: Sequence[Question], beam: int) -> list[list[int]]:
+def _by_tokens(order: Sequence[int], asked: Sequence[Request], beam: int) -> list[list[int]]:
     """Rows of like length together; two batches for each thread, where there is so much to do."""
     total = sum(len(each.source) for each in asked) * beam
     room = min(BATCH_TOKENS, max(FEW_TOKENS, total // (2 * torch.get_num_threads())))

@@ -16,7 +16,7 @@ from regard.data.batches.spans import sentinel
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.data.tokenizers.word_boundaries import WordBoundaries
 from regard.decoding.beam import beam
-from regard.decoding.logits_processors import Forbidden
+from regard.decoding.logits_processors import SuppressPhrases
 from regard.errors import DataError
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.predictors.blanks import Filling, around_blanks, require_blank
@@ -91,7 +91,7 @@ class SpanFiller:
         never = [[each] for each in sorted(self.tokenizer.special) if each != end]
         width = max(WIDTH, top) + 1  # one of them may be to say nothing
         (hypotheses,) = beam(
-            self.model, state, before[0, -1:], end, [room], width, 0.0, [Forbidden(never)]
+            self.model, state, before[0, -1:], end, [room], width, 0.0, [SuppressPhrases(never)]
         )
         some = [each for each in hypotheses if each.ids]
         likely: dict[str, float] = {}

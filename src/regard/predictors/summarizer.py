@@ -11,11 +11,11 @@ import torch
 
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.decoding.beam import Hypothesis
-from regard.decoding.config import Search
+from regard.decoding.config import DecodingConfig
 from regard.decoding.scoring import Score
 from regard.engine.select import Decodable
 from regard.errors import ConfigError, DataError
-from regard.predictors.seq2seq import Answering, Ids, Model, Question
+from regard.predictors.seq2seq import Ids, Model, Request, Seq2SeqRunner
 
 Notice = Callable[[str], None]
 
@@ -43,7 +43,7 @@ class Summarizer:
         self.max_length = max_length
         self.says = says  # tokens of a summary, at most: as many as the longest it learned from
         self.source = source  # tokens of a text that are read, where not all of them
-        self.answering = Answering(model, tokenizer, max_length, bits, ())
+        self.answering = Seq2SeqRunner(model, tokenizer, max_length, bits, ())
 
     @property
     def decodable(self) -> Decodable:
@@ -66,7 +66,7 @@ class Summarizer:
         texts: Sequence[str],
         on_progress: Callable[[int], None] | None = None,
         beam: int = 1,
-        search: Search | None = None,
+        search: DecodingConfig | None = None,
         prefix: str = "",
         tokens: int | None = None,
         notice: Notice | None = None,
@@ -79,7 +79,7 @@ class Summarizer:
         hears how many texts were done each time some are, `notice` which texts are read in part.
         """
         found = self.candidates(
-            texts, on_progress, search or Search(beam=beam), prefix, tokens, notice
+            texts, on_progress, search or DecodingConfig(beam=beam), prefix, tokens, notice
         )
         return [candidates[0].text for candidates in found]
 
@@ -87,7 +87,7 @@ class Summarizer:
         self,
         texts: Sequence[str],
         on_progress: Callable[[int], None] | None = None,
-        search: Search | None = None,
+        search: DecodingConfig | None = None,
         prefix: str = "",
         tokens: int | None = None,
         notice: Notice | None = None,
@@ -102,7 +102,7 @@ class Summarizer:
         full = [number for number, text in enumerate(texts) if text.strip()]
         called = names or [f"text {number}" for number in range(1, len(texts) + 1)]
         asked = [
-            Question(self.source_ids(texts[at], called[at], notice), tokens or self.says)
+            Request(self.source_ids(texts[at], called[at], notice), tokens or self.says)
             for at in full
         ]
         begun = self.tokenizer.encode(prefix) if prefix else []
@@ -112,7 +112,11 @@ class Summarizer:
                 on_progress(len(which))
 
         found = dict(
-            zip(full, self.answering.find(asked, search or Search(), begun, done), strict=True)
+            zip(
+                full,
+                self.answering.find(asked, search or DecodingConfig(), begun, done),
+                strict=True,
+            )
         )
         if on_progress is not None:
             on_progress(len(texts) - len(full))
@@ -124,7 +128,7 @@ class Summarizer:
 
     def stream(self, text: str) -> Iterator[str]:
         """A text's summary as it grows, by greedy decoding."""
-        yield from self.answering.stream(Question(self.source_ids(text, "the text"), self.says))
+        yield from self.answering.stream(Request(self.source_ids(text, "the text"), self.says))
 
     def score(self, texts: Sequence[str], summaries: Sequence[str]) -> list[Score]:
         """How likely the model finds given summaries."""
@@ -142,8 +146,8 @@ class Summarizer:
 
     def say(self, sources: Sequence[Ids]) -> list[Ids]:
         """The summary of each source, as ids, by greedy decoding."""
-        asked = [Question(source, self.says) for source in sources]
-        return [found[0].ids for found in self.answering.find(asked, Search(), [])]
+        asked = [Request(source, self.says) for source in sources]
+        return [found[0].ids for found in self.answering.find(asked, DecodingConfig(), [])]
 
     def source_ids(self, text: str, where: str, notice: Notice | None = None) -> Ids:
         """A text and its end as ids; one that this model cannot take is refused, not cut."""

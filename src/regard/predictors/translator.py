@@ -15,13 +15,13 @@ from regard.data.config import Direction
 from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.decoding.beam import Hypothesis
-from regard.decoding.config import Search
+from regard.decoding.config import DecodingConfig
 from regard.decoding.scoring import Score
 from regard.engine.select import Decodable
 from regard.errors import ConfigError, DataError
 from regard.predictors.placeholders import kept_parts
 from regard.predictors.segment import cut
-from regard.predictors.seq2seq import Answering, Ids, Model, Question
+from regard.predictors.seq2seq import Ids, Model, Request, Seq2SeqRunner
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class _Piece:
     line: int
     text: str
     gap: str  # between its translation and the next piece's
-    question: Question
+    question: Request
 
 
 class Translator:
@@ -60,7 +60,7 @@ class Translator:
         self.max_length = max_length
         self.ways = tuple(ways)
         self.never = [[each] for each in never]  # pieces that it was not trained not to say
-        self.answering = Answering(model, tokenizer, max_length, bits, self.never)
+        self.answering = Seq2SeqRunner(model, tokenizer, max_length, bits, self.never)
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -86,7 +86,7 @@ class Translator:
         to: str | None = None,
         on_progress: Callable[[int], None] | None = None,
         beam: int = 1,
-        search: Search | None = None,
+        search: DecodingConfig | None = None,
         force: Sequence[str] = (),
         prefix: str = "",
         keep: bool = False,
@@ -102,7 +102,7 @@ class Translator:
         twice as many as the source and ten.
         """
         found = self.candidates(
-            lines, to, on_progress, search or Search(beam=beam), force, prefix, keep, tokens
+            lines, to, on_progress, search or DecodingConfig(beam=beam), force, prefix, keep, tokens
         )
         return [candidates[0].text for candidates in found]
 
@@ -111,14 +111,14 @@ class Translator:
         lines: Sequence[str],
         to: str | None = None,
         on_progress: Callable[[int], None] | None = None,
-        search: Search | None = None,
+        search: DecodingConfig | None = None,
         force: Sequence[str] = (),
         prefix: str = "",
         keep: bool = False,
         tokens: int | None = None,
     ) -> list[list[Translation]]:
         """The best translations of each line, best first: `search.n_best` at most."""
-        search = search or Search()
+        search = search or DecodingConfig()
         if tokens is not None and tokens < 1:
             raise ConfigError(f"a translation of {tokens} tokens is none: give 1 or more.")
         pieces = self._pieces(lines, to, force, keep, tokens)
@@ -191,8 +191,8 @@ class Translator:
 
     def say(self, sources: Sequence[Ids], beam: int = 1) -> list[Ids]:
         """The target ids of each source, without start and end."""
-        asked = [Question(source, _most(source)) for source in sources]
-        found = self.answering.find(asked, Search(beam=beam), [])
+        asked = [Request(source, _most(source)) for source in sources]
+        found = self.answering.find(asked, DecodingConfig(beam=beam), [])
         return [hypotheses[0].ids for hypotheses in found]
 
     def _ids(self, text: str, to: str) -> Ids:
@@ -220,7 +220,7 @@ class Translator:
                 kept = kept_parts(part.text) if keep else []
                 forced = (*map(self.tokenizer.encode, kept), *(phrases if place == 0 else ()))
                 source = ids(part.text)
-                question = Question(source, tokens or _most(source), forced)
+                question = Request(source, tokens or _most(source), forced)
                 pieces.append(_Piece(number, part.text, part.gap, question))
         return pieces
 

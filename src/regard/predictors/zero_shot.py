@@ -19,8 +19,8 @@ import torch
 
 from regard.data.batches.base import pad
 from regard.errors import ConfigError, DataError
-from regard.predictors.classifier import Judgement
-from regard.predictors.generator import Writer
+from regard.predictors.classifier import Prediction
+from regard.predictors.generator import TextGenerator
 
 TEXT = "{text}"
 ROWS = 32  # texts with a continuation, read at a time
@@ -35,12 +35,12 @@ class Option(NamedTuple):
     given: int
 
 
-class Chooser:
-    """Chooser(writer, "{text} It was", {"good": " great.", "bad": " terrible."})"""
+class ZeroShotClassifier:
+    """ZeroShotClassifier(writer, "{text} It was", {"good": " great.", "bad": " terrible."})"""
 
     def __init__(
         self,
-        writer: Writer,
+        writer: TextGenerator,
         template: str,
         continuations: Mapping[str, str],
         normalise: Normalise = "calibrated",
@@ -51,12 +51,12 @@ class Chooser:
         self.continuations = dict(continuations)
         self.normalise = normalise
 
-    def classify(self, texts: Sequence[str]) -> list[Judgement]:
+    def classify(self, texts: Sequence[str]) -> list[Prediction]:
         """The likeliest label of each text, and how likely it is beside the others."""
         judged = []
         for row in self.probabilities(texts).tolist():
             label = self.labels[row.index(max(row))]
-            judged.append(Judgement(label, max(row), dict(zip(self.labels, row, strict=True))))
+            judged.append(Prediction(label, max(row), dict(zip(self.labels, row, strict=True))))
         return judged
 
     def probabilities(self, texts: Sequence[str]) -> torch.Tensor:

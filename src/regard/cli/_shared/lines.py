@@ -8,7 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from regard.data.tokenizers.tokenizer import Tokenizer
-    from regard.decoding.config import Search
+    from regard.decoding.config import DecodingConfig
 
 
 class Job(Protocol):
@@ -16,7 +16,7 @@ class Job(Protocol):
 
     title: str  # of the bar
     unit: str  # what is counted
-    search: "Search"
+    search: "DecodingConfig"
     done: int  # texts
 
     @property
@@ -61,13 +61,13 @@ def to_file(
     from itertools import islice
 
     from regard.cli._shared.console import reporter
-    from regard.predictors.resume_file import Part, in_chunks
+    from regard.predictors.resume_file import ResumableOutput, in_chunks
     from regard.run_folder import fingerprint
 
     stamps = [
         [str(each.absolute()), each.stat().st_size, each.stat().st_mtime_ns] for each in files
     ]
-    part = Part(output, [fingerprint(run), stamps, job.plain()])
+    part = ResumableOutput(output, [fingerprint(run), stamps, job.plain()])
     done = part.done() if files else 0
     if job.search.n_best > 1:
         done = 0  # several answers a line, not always as many: from the beginning

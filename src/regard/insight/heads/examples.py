@@ -29,11 +29,11 @@ from regard.data.sources.files import Spec as TwoFiles
 from regard.data.sources.text import Spec as RunningText
 from regard.data.sources.tsv import read_columns
 from regard.errors import ConfigError, DataError
-from regard.predictors.classifier import Labeller
-from regard.predictors.embedder import Reader
-from regard.predictors.generator import Writer
-from regard.predictors.labeled import labelled_lines, labelled_text
-from regard.predictors.mask_filler import Filler
+from regard.predictors.classifier import Classifier
+from regard.predictors.embedder import Embedder
+from regard.predictors.generator import TextGenerator
+from regard.predictors.labeled import labeled_lines, labeled_text
+from regard.predictors.mask_filler import MaskFiller
 from regard.predictors.span_filler import SpanFiller
 from regard.predictors.summarizer import Summarizer
 from regard.predictors.translator import Translator
@@ -99,7 +99,7 @@ def read_examples(
             f"the heads of a {type(loaded).__name__.lower()} of this kind cannot be compared yet; "
             f"`regard look` shows them for a text."
         )
-    if isinstance(loaded, Labeller) and loaded.trees is not None:
+    if isinstance(loaded, Classifier) and loaded.trees is not None:
         raise ConfigError(
             "the heads of a model that reads trees cannot be compared yet; `regard look` shows "
             "them, sentence by sentence."
@@ -107,13 +107,13 @@ def read_examples(
     make: Callable[[Sequence[Row]], AnyBatch]
     if isinstance(loaded, Translator):
         rows, make, unit = _pairs(loaded, path, target, to), partial(_pair_batch, loaded), "pairs"
-    elif isinstance(loaded, Writer):
+    elif isinstance(loaded, TextGenerator):
         rows, make, unit = _windows(loaded, path, lines), partial(_window_batch, loaded), "windows"
-    elif isinstance(loaded, Labeller):
+    elif isinstance(loaded, Classifier):
         rows, make, unit = _labelled(loaded, path), partial(_labelled_batch, loaded), "texts"
-    elif isinstance(loaded, Reader):
+    elif isinstance(loaded, Embedder):
         rows, make, unit = _texts(loaded, path), partial(_text_batch, loaded), "texts"
-    elif isinstance(loaded, Filler):
+    elif isinstance(loaded, MaskFiller):
         rows, make, unit = _texts(loaded, path), _masked_batch(loaded), "texts"
     elif isinstance(loaded, SpanFiller):
         rows, make, unit = _texts(loaded, path), _torn_batch(loaded), "texts"
@@ -155,7 +155,7 @@ def _pair_batch(translator: Translator, rows: Sequence[Row]) -> PairBatch:
     return PairBatch(*pad(sources, filler), *pad(targets, filler))
 
 
-def _windows(writer: Writer, path: Path, lines: int) -> Iterator[Row]:
+def _windows(writer: TextGenerator, path: Path, lines: int) -> Iterator[Row]:
     """Running text cut into windows; each begins as this model expects a text to."""
     most = -(-lines // LINES_OF_A_WINDOW)
     begin = writer.begin
@@ -171,29 +171,29 @@ def _windows(writer: Writer, path: Path, lines: int) -> Iterator[Row]:
             yield Row((row,))
 
 
-def _window_batch(writer: Writer, rows: Sequence[Row]) -> TextBatch:
+def _window_batch(writer: TextGenerator, rows: Sequence[Row]) -> TextBatch:
     return TextBatch(*pad([row.ids[0] for row in rows], writer.tokenizer.pad))
 
 
-def _labelled(labeller: Labeller, path: Path) -> Iterator[Row]:
-    for record in labelled_lines(labeller, path):
+def _labelled(labeller: Classifier, path: Path) -> Iterator[Row]:
+    for record in labeled_lines(labeller, path):
         where = str(record.place)
-        ids = labeller.ids(labelled_text(record), where)
+        ids = labeller.ids(labeled_text(record), where)
         yield Row((ids,), tuple(labeller.numbers(record.labels or (), where)), record.texts)
 
 
-def _labelled_batch(labeller: Labeller, rows: Sequence[Row]) -> LabeledBatch:
+def _labelled_batch(labeller: Classifier, rows: Sequence[Row]) -> LabeledBatch:
     ids, token_mask = pad([row.ids[0] for row in rows], labeller.tokenizer.pad)
     classes = len(labeller.labels) if labeller.several else None
     return LabeledBatch(ids, token_mask, label_tensor([row.labels for row in rows], classes))
 
 
-def _texts(reader: Reader | Filler | SpanFiller, path: Path) -> Iterator[Row]:
+def _texts(reader: Embedder | MaskFiller | SpanFiller, path: Path) -> Iterator[Row]:
     for record in _records(RunningText(path=path, documents="line").records()):
         yield _whole(reader, record.texts[0], record.place)
 
 
-def _whole(loaded: Reader | Filler | SpanFiller, text: str, place: Place) -> Row:
+def _whole(loaded: Embedder | MaskFiller | SpanFiller, text: str, place: Place) -> Row:
     tokenizer = loaded.tokenizer
     ids = [tokenizer.start, *tokenizer.encode(text), tokenizer.end]
     if len(ids) > loaded.max_length:
@@ -204,12 +204,12 @@ def _whole(loaded: Reader | Filler | SpanFiller, text: str, place: Place) -> Row
     return Row((ids,), texts=(text,))
 
 
-def _text_batch(loaded: Reader, rows: Sequence[Row]) -> LabeledBatch:
+def _text_batch(loaded: Embedder, rows: Sequence[Row]) -> LabeledBatch:
     ids, token_mask = pad([row.ids[0] for row in rows], loaded.tokenizer.pad)
     return LabeledBatch(ids, token_mask, torch.full((len(rows),), IGNORE_INDEX))
 
 
-def _masked_batch(filler: Filler) -> Callable[[Sequence[Row]], MaskedBatch]:
+def _masked_batch(filler: MaskFiller) -> Callable[[Sequence[Row]], MaskedBatch]:
     masking = Masking(filler.tokenizer)
 
     def make(rows: Sequence[Row]) -> MaskedBatch:

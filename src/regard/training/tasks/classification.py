@@ -23,7 +23,7 @@ from regard.evaluation.calibration import fit_temperature
 from regard.evaluation.classification import Report, Tally
 from regard.evaluation.pictures import pictures
 from regard.models.base import Capability, ModelSpec
-from regard.predictors.classifier import Labeller
+from regard.predictors.classifier import Classifier
 from regard.training.distributed.world import World
 from regard.training.loss import tell_labels
 from regard.training.reporting.progress import Reporter
@@ -80,7 +80,7 @@ class Classification:
             del scores["micro_f1"]  # it is the accuracy
         return scores
 
-    def predictor(self, model: nn.Module) -> Labeller:
+    def predictor(self, model: nn.Module) -> Classifier:
         return self._labeller(model, temperature=1.0)
 
     def final_evaluation(self, model: nn.Module, report: Reporter) -> TaskResult:
@@ -108,8 +108,8 @@ class Classification:
             documents={"confusion.tsv": _confusion_table(found), **pictures(found)},
         )
 
-    def _labeller(self, model: nn.Module, temperature: float) -> Labeller:
-        return Labeller(
+    def _labeller(self, model: nn.Module, temperature: float) -> Classifier:
+        return Classifier(
             model,
             self.prepared.tokenizer,
             self.labels,
@@ -157,7 +157,7 @@ class Classification:
                 yield model(*here.read), here.labels
 
     def _judge(
-        self, labellers: Sequence[Labeller], store: Store, device: torch.device
+        self, labellers: Sequence[Classifier], store: Store, device: torch.device
     ) -> list[Report]:
         """What each is worth; they have one model, and differ in how sure they are."""
         tallies = [Tally(self.labels, self.written.several) for _ in labellers]

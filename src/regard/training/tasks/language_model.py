@@ -22,7 +22,7 @@ from regard.evaluation.perplexity import Perplexity, Piece, perplexity
 from regard.models.base import Capability, ModelSpec
 from regard.models.language_model import LanguageModel
 from regard.models.transformer import TransformerSpec
-from regard.predictors.generator import Writer
+from regard.predictors.generator import TextGenerator
 from regard.training.distributed.world import World
 from regard.training.loss import predict
 from regard.training.reporting.progress import Reporter
@@ -57,9 +57,9 @@ class LanguageModelling:
     def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
         return self._judge(model, self.prepared.dev, world.device)
 
-    def predictor(self, model: nn.Module) -> Writer:
+    def predictor(self, model: nn.Module) -> TextGenerator:
         writing = cast("LanguageModel", model)
-        return Writer(writing, self.prepared.tokenizer, self._context, self._begin)
+        return TextGenerator(writing, self.prepared.tokenizer, self._context, self._begin)
 
     def final_evaluation(self, model: nn.Module, report: Reporter) -> TaskResult:
         part, store = self.prepared.judged

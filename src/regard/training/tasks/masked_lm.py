@@ -19,7 +19,7 @@ from regard.data.store.store import Store
 from regard.errors import ConfigError
 from regard.models.base import Capability, ModelSpec
 from regard.models.masked_lm import MaskedLM
-from regard.predictors.mask_filler import Filler
+from regard.predictors.mask_filler import MaskFiller
 from regard.training.distributed.world import World
 from regard.training.loss import predict
 from regard.training.reporting.progress import Reporter
@@ -61,9 +61,9 @@ class MaskedModelling:
     def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
         return self._judge(model, self._dev, world.device)
 
-    def predictor(self, model: nn.Module) -> Filler:
+    def predictor(self, model: nn.Module) -> MaskFiller:
         length = self.recipe.model.max_length
-        return Filler(cast("MaskedLM", model), self.prepared.tokenizer, length)
+        return MaskFiller(cast("MaskedLM", model), self.prepared.tokenizer, length)
 
     def final_evaluation(self, model: nn.Module, report: Reporter) -> TaskResult:
         part, store = self.prepared.judged
