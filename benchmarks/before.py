@@ -59,7 +59,12 @@ TASKS = {
             "recurrent": {"kind": "recurrent", "dim": 256, **WRITING},
             "word windows": {"kind": "convolutional", "dim": 128, **WRITING},
             "bare": {"kind": "self-attention-only", "dim": 128, **WRITING},
-            "bare, tied": {"kind": "self-attention-only", "dim": 128, "tie": True, **WRITING},
+            "bare, tied": {
+                "kind": "self-attention-only",
+                "dim": 128,
+                "tie_embeddings": True,
+                **WRITING,
+            },
         },
     ),
 }

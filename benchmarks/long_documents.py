@@ -32,7 +32,7 @@ BY_TURNS = {"kind": "alternating", "of": [{"kind": "block-local", "size": 256}, 
 EXPERTS = {"kind": "moe", "experts": 64, "top": 2}
 WAYS: dict[str, dict[str, Any]] = {
     "memory-compressed attention": {"attention": BY_TURNS},
-    "the same, 64 experts": {"attention": BY_TURNS, "feed_forward": EXPERTS, "inner": 512},
+    "the same, 64 experts": {"attention": BY_TURNS, "feed_forward": EXPERTS, "ffn_dim": 512},
 }
 
 
@@ -114,7 +114,7 @@ def recipe_of(way: str, folder: Path, steps: int) -> dict[str, Any]:
         named = {"keys": ["text", "summary"], "languages": ["text", "summary"]}
         return {"kind": "jsonl", "path": str(folder / f"{part}.jsonl"), **named}
 
-    sizes = {"dim": 256, "inner": 1024, "heads": 4, "layers": 5}
+    sizes = {"dim": 256, "ffn_dim": 1024, "heads": 4, "layers": 5}
     return {
         "task": {"kind": "summarization", "source": READ},
         "data": {

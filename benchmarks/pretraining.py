@@ -29,7 +29,7 @@ from report import DOCS, keep, machine, table
 DATA = Path(__file__).parent.parent.parent / "shared" / "data"
 ARMS = ("from scratch", "pretrained")
 STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}  # 95 % by Student's t, by the number of seeds
-MODEL = {"dim": 128, "heads": 4, "inner": 512, "layers": 2, "max_length": 128}
+MODEL = {"dim": 128, "heads": 4, "ffn_dim": 512, "layers": 2, "max_length": 128}
 PUBLISHED = [["convolutional, random vectors (Kim 2014, trained on phrases)", "82.7"]]
 
 

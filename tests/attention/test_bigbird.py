@@ -138,7 +138,7 @@ def test_nothing_of_the_square_waits_for_the_way_back() -> None:
 
 def test_a_text_has_the_same_states_in_any_batch() -> None:
     attention = {"kind": "bigbird", "block": 2, "window": 1, "global": 1, "random": 1}
-    given_ = {"kind": "encoder", "dim": 16, "heads": 2, "inner": 32, "layers": 2, "dropout": 0.0}
+    given_ = {"kind": "encoder", "dim": 16, "heads": 2, "ffn_dim": 32, "layers": 2, "dropout": 0.0}
     torch.manual_seed(0)
     model = ModelSpec.model_validate({**given_, "attention": attention}).build(20).eval()
     ids = torch.randint(20, (1, 17))

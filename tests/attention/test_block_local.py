@@ -14,7 +14,7 @@ from regard.errors import ConfigError
 from regard.positions.base import PositionSpec, Sizes
 
 B, H, K = 2, 4, 8
-SIZES = Sizes(dim=H * K, heads=H, key_size=K, max_length=64)
+SIZES = Sizes(dim=H * K, heads=H, head_dim=K, max_length=64)
 
 
 @pytest.mark.parametrize("size", [1, 3, 4, 100])

@@ -14,7 +14,7 @@ from regard.positions.base import InAttention, PositionSpec, Sizes
 from regard.positions.trees import Trees
 
 B, H, T, K = 3, 4, 7, 8
-SIZES = Sizes(dim=H * K, heads=H, key_size=K, max_length=64)
+SIZES = Sizes(dim=H * K, heads=H, head_dim=K, max_length=64)
 KINDS = kinds("regard.attention")
 POSITIONS = kinds("regard.positions")
 

@@ -13,7 +13,7 @@ from regard.models.weights import set_weights, weights_of
 from regard.positions.base import InAttention, Sizes
 
 B, H, K, LONGEST, RANK = 2, 2, 4, 9, 3
-SIZES = Sizes(dim=H * K, heads=H, key_size=K, max_length=LONGEST)
+SIZES = Sizes(dim=H * K, heads=H, head_dim=K, max_length=LONGEST)
 HERE = torch.device("cpu")
 SHARES: tuple[Share, ...] = ("none", "heads", "keys-values", "layers")
 
@@ -82,9 +82,9 @@ def test_heads_that_are_not_kept_are_gone(share: Share) -> None:
 
 
 def _encoder(share: Share, kept: dict[str, tuple[int, ...]] | None = None) -> ModelSpec:
-    sizes = {"dim": 8, "heads": H, "inner": 16, "layers": 2, "max_length": LONGEST}
+    sizes = {"dim": 8, "heads": H, "ffn_dim": 16, "layers": 2, "max_length": LONGEST}
     attention = {"kind": "linformer", "rank": RANK, "share": share}
-    given = {"kind": "encoder", **sizes, "attention": attention, "kept_heads": kept}
+    given = {"kind": "encoder", **sizes, "attention": attention, "retained_heads": kept}
     return validate(ModelSpec, given, "a test")
 
 

@@ -11,12 +11,12 @@ from regard.positions.base import InAttention, Sizes
 D, H = 24, 4
 
 
-def multihead(bias: bool = True, key_size: int = D // H) -> MultiHead:
-    return MultiHead(Sizes(D, H, key_size, 64), Fused(), InAttention(), bias)
+def multihead(bias: bool = True, head_dim: int = D // H) -> MultiHead:
+    return MultiHead(Sizes(D, H, head_dim, 64), Fused(), InAttention(), bias)
 
 
 def test_the_output_matrix_is_heads_times_key_size_by_d() -> None:
-    wide = multihead(key_size=10)
+    wide = multihead(head_dim=10)
     assert tuple(wide.w_o.weight.T.shape) == (H * 10, D)
     q, memory = wide.project(torch.randn(2, 5, D), torch.arange(5))
     assert wide(q, memory, look_around(5, q.device)).shape == (2, 5, D)

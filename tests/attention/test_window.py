@@ -25,7 +25,7 @@ from regard.positions.base import InAttention, PositionSpec, Sizes
 B, H, K = 2, 2, 4
 SIZES = Sizes(H * K, H, K, max_length=64)
 CPU = torch.device("cpu")
-SMALL = {"dim": 16, "heads": 4, "inner": 32, "layers": 2, "dropout": 0.0, "max_length": 64}
+SMALL = {"dim": 16, "heads": 4, "ffn_dim": 32, "layers": 2, "dropout": 0.0, "max_length": 64}
 
 
 @pytest.fixture

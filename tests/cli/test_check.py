@@ -18,7 +18,7 @@ def recipe(tmp_path: Path) -> Path:
         f"  dev: {{{grammar}, part: held-out}}\n"
         f"  prepared: {tmp_path / 'prepared'}\n"
         "tokenizer: {vocabulary: 300}\n"
-        "model: {kind: encoder-decoder, layers: 1, dim: 32, inner: 64, max_length: 128}\n"
+        "model: {kind: encoder-decoder, layers: 1, dim: 32, ffn_dim: 64, max_length: 128}\n"
         "training: {steps: 3, optimizer: {kind: adamw, learning_rate: 0.01}}\n"
     )
     return path

@@ -37,7 +37,7 @@ def trained(folder: Path, lines: Sequence[str], source: dict[str, Any], **task: 
             "kind": "classifier",
             "dim": 32,
             "heads": 2,
-            "inner": 64,
+            "ffn_dim": 64,
             "layers": 1,
             "dropout": 0.0,
             "max_length": 48,

@@ -23,7 +23,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An encoder with weights of chance."""
     torch.manual_seed(2)
     tokenizer = bpe.Spec(vocabulary=300).train(LINES * 4)
-    sizes = {"dim": 16, "heads": 2, "inner": 32, "layers": 1, "dropout": 0.0, "max_length": 40}
+    sizes = {"dim": 16, "heads": 2, "ffn_dim": 32, "layers": 1, "dropout": 0.0, "max_length": 40}
     spec = ModelSpec.model_validate({"kind": "encoder", **sizes})
     model = spec.build(len(tokenizer))
     folder = tmp_path_factory.mktemp("encoder") / "run"

@@ -23,7 +23,7 @@ KINDS = {"masked-lm": "masked-lm", "span-corruption": "encoder-decoder"}
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A filler with weights of chance."""
     spec = ModelSpec.model_validate(
-        {"kind": KINDS[request.param], "size": "tiny", "dim": 32, "inner": 32, "max_length": 30}
+        {"kind": KINDS[request.param], "size": "tiny", "dim": 32, "ffn_dim": 32, "max_length": 30}
     )
     torch.manual_seed(0)
     tokenizer = bpe.Spec(vocabulary=400).train(LINES, ["mask", *map(sentinel, range(5))])

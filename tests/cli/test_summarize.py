@@ -22,7 +22,7 @@ from regard.training.reporting.progress import silent
 from regard.training.trainer import prepare_data, train
 
 WORDS = ["red", "green", "blue", "big", "small", "old", "new", "fast", "slow", "round"]
-MODEL = {"dim": 32, "heads": 2, "inner": 64, "layers": 2, "dropout": 0.0, "max_length": 32}
+MODEL = {"dim": 32, "heads": 2, "ffn_dim": 64, "layers": 2, "dropout": 0.0, "max_length": 32}
 MEMORY = {"kind": "alternating", "of": [{"kind": "block-local", "size": 8}, "compressed"]}
 
 

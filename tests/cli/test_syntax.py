@@ -53,7 +53,7 @@ def content(folder: Path, position: Any) -> dict[str, Any]:
             "kind": "classifier",
             "dim": 32,
             "heads": 2,
-            "inner": 64,
+            "ffn_dim": 64,
             "layers": 2,
             "dropout": 0.0,
             "max_length": 48,

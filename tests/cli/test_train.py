@@ -21,7 +21,7 @@ def recipe(tmp_path: Path) -> Path:
         f"  dev: {{kind: tsv, path: {tmp_path}/dev.tsv, languages: [fr, en]}}\n"
         f"  prepared: {tmp_path}/prepared\n"
         "tokenizer: {vocabulary: 400}\n"
-        "model: {kind: encoder-decoder, size: tiny, dim: 32, inner: 64}\n"
+        "model: {kind: encoder-decoder, size: tiny, dim: 32, ffn_dim: 64}\n"
         "training: {steps: 3, batch_tokens: 500}\n"
     )
     return path

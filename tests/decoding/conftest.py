@@ -21,7 +21,7 @@ TEXT = [
 
 def random_model(kind: str, vocabulary: int, seed: int = 1, **settings: object) -> torch.nn.Module:
     torch.manual_seed(seed)
-    sizes = {"dim": 32, "heads": 4, "inner": 64, "layers": 2, "dropout": 0.0, "max_length": 40}
+    sizes = {"dim": 32, "heads": 4, "ffn_dim": 64, "layers": 2, "dropout": 0.0, "max_length": 40}
     spec = ModelSpec.model_validate({"kind": kind, **sizes, **settings})
     model = spec.build(vocabulary)
     with torch.no_grad():

@@ -158,7 +158,7 @@ def test_a_row_goes_on_while_a_poor_beginning_may_come_good() -> None:
 
 
 def build() -> torch.nn.Module:
-    sizes = {"dim": 16, "heads": 2, "inner": 32, "layers": 1, "dropout": 0.0, "max_length": 32}
+    sizes = {"dim": 16, "heads": 2, "ffn_dim": 32, "layers": 1, "dropout": 0.0, "max_length": 32}
     model = ModelSpec.model_validate({"kind": "encoder-decoder", **sizes}).build(12)
     with torch.no_grad():
         for parameter in model.parameters():

@@ -38,7 +38,7 @@ def in_hugging_face(writer: TextGenerator, tmp_path_factory: pytest.TempPathFact
     import transformers
 
     folder: Path = tmp_path_factory.mktemp("theirs")
-    sizes = {"dim": 32, "heads": 4, "inner": 64, "layers": 2, "dropout": 0.0, "max_length": 48}
+    sizes = {"dim": 32, "heads": 4, "ffn_dim": 64, "layers": 2, "dropout": 0.0, "max_length": 48}
     spec = ModelSpec.model_validate({"kind": "language-model", **sizes, **LLAMA})
     run = run_folder.Run(
         task="language-model", model=plain(spec), vocabulary=len(writer.tokenizer),

@@ -17,7 +17,14 @@ V, END = 9, 0
 
 def built(seed: int, layers: int = 1) -> nn.Module:
     torch.manual_seed(seed)
-    sizes = {"dim": 16, "heads": 2, "inner": 32, "layers": layers, "dropout": 0.0, "max_length": 64}
+    sizes = {
+        "dim": 16,
+        "heads": 2,
+        "ffn_dim": 32,
+        "layers": layers,
+        "dropout": 0.0,
+        "max_length": 64,
+    }
     model = validate(ModelSpec, {"kind": "language-model", **sizes}, "test").build(V)
     with torch.no_grad():
         for parameter in model.parameters():

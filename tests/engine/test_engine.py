@@ -19,7 +19,7 @@ from regard.models.base import ModelSpec
 pytestmark = pytest.mark.skipif(library() is None, reason="the engine was not built")
 
 V, LENGTH = 50, 40
-SIZES = {"dim": 48, "heads": 4, "inner": 72, "layers": 2, "dropout": 0.0, "max_length": LENGTH}
+SIZES = {"dim": 48, "heads": 4, "ffn_dim": 72, "layers": 2, "dropout": 0.0, "max_length": LENGTH}
 VARIANTS = {
     "as it comes": {},
     "norm last": {"norm_first": False},
@@ -35,11 +35,11 @@ VARIANTS = {
     "rotary": {"position": "rotary"},
     "rotary in halves, shared keys": {
         "position": {"kind": "rotary", "pairs": "halves"},
-        "key_heads": 2,
+        "kv_heads": 2,
     },
     "alibi": {"position": "alibi"},
     "a bias for each distance": {"position": {"kind": "distance", "clip": 5}},
-    "no order, small heads": {"position": "none", "key_size": 5, "scale_embedding": False},
+    "no order, small heads": {"position": "none", "head_dim": 5, "scale_embedding": False},
     "output with a bias": {"output_bias": True},
 }
 

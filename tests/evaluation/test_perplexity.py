@@ -20,7 +20,14 @@ CONTEXT = 32
 
 def writer(tokenizer: Tokenizer, begin: tuple[int, ...] = ()) -> TextGenerator:
     torch.manual_seed(3)
-    sizes = {"dim": 16, "heads": 2, "inner": 32, "layers": 1, "dropout": 0.0, "position": "learned"}
+    sizes = {
+        "dim": 16,
+        "heads": 2,
+        "ffn_dim": 32,
+        "layers": 1,
+        "dropout": 0.0,
+        "position": "learned",
+    }
     spec = ModelSpec.model_validate({"kind": "language-model", **sizes, "max_length": CONTEXT})
     model = spec.build(len(tokenizer))
     with torch.no_grad():

@@ -19,7 +19,7 @@ TEXT = ["the red cat sleeps well", "le chat rouge dort bien"]
 def translator() -> Translator:
     tokenizer = word.Spec(vocabulary=300).train(TEXT, ["en", "fr"])
     torch.manual_seed(4)
-    spec = {"kind": "encoder-decoder", "dim": 16, "heads": 2, "inner": 16, "layers": 2}
+    spec = {"kind": "encoder-decoder", "dim": 16, "heads": 2, "ffn_dim": 16, "layers": 2}
     model = ModelSpec.model_validate(spec).build(len(tokenizer))
     ways = [Direction("en", "fr"), Direction("fr", "en")]
     return Translator(model, tokenizer, LanguageIdentifier({"en": {}, "fr": {}}), 12, ways)

@@ -23,7 +23,7 @@ from regard.predictors.generator import TextGenerator
 from regard.predictors.translator import Translator
 
 TEXT = "the cat sleeps under the trees"
-SIZES = {"dim": 32, "heads": 4, "inner": 64, "layers": 3, "dropout": 0.0, "max_length": 40}
+SIZES = {"dim": 32, "heads": 4, "ffn_dim": 64, "layers": 3, "dropout": 0.0, "max_length": 40}
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ RECIPE = {
         "dev": {"kind": "grammar", "train": 400, "part": "held-out"},
     },
     "tokenizer": {"vocabulary": 700},
-    "model": {"kind": "encoder-decoder", "dim": 16, "heads": 2, "inner": 32, "layers": 1},
+    "model": {"kind": "encoder-decoder", "dim": 16, "heads": 2, "ffn_dim": 32, "layers": 1},
     "training": {
         "steps": 6,
         "batch_tokens": 200,

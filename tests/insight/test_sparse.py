@@ -16,7 +16,7 @@ from regard.predictors.classifier import Classifier
 from regard.predictors.generator import TextGenerator
 
 TEXT = "the cat sleeps under the trees and the bird sings in them"
-SIZES = {"dim": 16, "heads": 2, "inner": 16, "layers": 2, "dropout": 0.0, "max_length": 200}
+SIZES = {"dim": 16, "heads": 2, "ffn_dim": 16, "layers": 2, "dropout": 0.0, "max_length": 200}
 
 
 def looked(attention: dict[str, object], text: str = TEXT) -> Picture:

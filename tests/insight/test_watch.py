@@ -14,7 +14,7 @@ from regard.models.base import ModelSpec
 from regard.positions.base import PositionSpec
 
 POSITIONS = [k for k in kinds("regard.positions") if not PositionSpec.model_validate(k).needs_trees]
-SMALL = {"dim": 32, "heads": 4, "inner": 64, "layers": 2, "dropout": 0.0}
+SMALL = {"dim": 32, "heads": 4, "ffn_dim": 64, "layers": 2, "dropout": 0.0}
 SOURCE = torch.randint(0, 20, (2, 6), generator=torch.Generator().manual_seed(0))
 REAL = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
 INPUTS = {

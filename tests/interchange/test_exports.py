@@ -24,14 +24,14 @@ from regard.models.weights import weights_of
 
 from .conftest import TEXT
 
-SIZES = {"dim": 32, "heads": 4, "inner": 64, "layers": 2, "dropout": 0.0, "max_length": 64}
+SIZES = {"dim": 32, "heads": 4, "ffn_dim": 64, "layers": 2, "dropout": 0.0, "max_length": 64}
 LLAMA = {
     "position": {"kind": "rotary", "pairs": "halves"},
     "norm": "rms",
     "feed_forward": "gated",
     "bias": False,
     "scale_embedding": False,
-    "key_heads": 2,
+    "kv_heads": 2,
 }
 TRANSLATORS = {
     "norms first": {},
@@ -43,9 +43,13 @@ TRANSLATORS = {
 }
 ELSEWHERE = {  # of CTranslate2 and ONNX only
     "learned, rms, gated": {"position": "learned", "norm": "rms", "feed_forward": "gated"},
-    "rotary": {"position": "rotary", "tie": "none"},
+    "rotary": {"position": "rotary", "tie_embeddings": "none"},
 }
-WRITERS = {"sinusoids": {}, "learned": {"position": "learned", "tie": False}, "llama": LLAMA}
+WRITERS = {
+    "sinusoids": {},
+    "learned": {"position": "learned", "tie_embeddings": False},
+    "llama": LLAMA,
+}
 
 
 def made(kind: str, settings: dict[str, Any], folder: Path) -> Path:
@@ -144,7 +148,7 @@ def test_both_in_onnxruntime(kind: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
     stack = "encoder" if kind == "encoder-decoder" else "decoder"
     fewer = {f"{stack}.blocks.1.attention": [0, 3]}  # a model whose other heads were pruned
-    settings = {"position": "rotary", "kept_heads": fewer}
+    settings = {"position": "rotary", "retained_heads": fewer}
     compare(onnx.export, "in_onnxruntime.py", kind, settings, tmp_path)
 
 

@@ -139,19 +139,19 @@ def test_turning_neighbours_or_halves_is_the_same_in_another_order() -> None:
 
 def checkpoint(version: int, tied: bool, folder: Path) -> tuple[Path, dict[str, np.ndarray]]:
     """A model of chance in either version, and its tensors by their names in llama2.c."""
-    dim, inner, layers, heads, key_heads, vocabulary, context = 16, 24, 2, 4, 2, 262, 32
+    dim, ffn_dim, layers, heads, kv_heads, vocabulary, context = 16, 24, 2, 4, 2, 262, 32
     draw = np.random.default_rng(1)
     per_layer = {
         "attention_norm": (dim,), "wq": (dim, dim), "wk": (dim // 2, dim), "wv": (dim // 2, dim),
-        "wo": (dim, dim), "ffn_norm": (dim,), "w1": (inner, dim), "w2": (dim, inner),
-        "w3": (inner, dim),
+        "wo": (dim, dim), "ffn_norm": (dim,), "w1": (ffn_dim, dim), "w2": (dim, ffn_dim),
+        "w3": (ffn_dim, dim),
     }  # fmt: skip
     shapes = {name: (layers, *shape) for name, shape in per_layer.items()}
     shapes |= {"tokens": (vocabulary, dim), "norm": (dim,), "output": (vocabulary, dim)}
     made = {name: draw.normal(0, 0.3, shape).astype("<f4") for name, shape in shapes.items()}
     angles = np.arange(context)[:, None] * 10_000.0 ** -(np.arange(0, 4, 2) / 4)
     made |= {"cos": np.cos(angles).astype("<f4"), "sin": np.sin(angles).astype("<f4")}
-    sizes = (dim, inner, layers, heads, key_heads, vocabulary, context)
+    sizes = (dim, ffn_dim, layers, heads, kv_heads, vocabulary, context)
     if version:
         order = ["attention_norm", "ffn_norm", "norm", "tokens", "wq", "wk", "wv", "wo"]
         order += ["w1", "w2", "w3"]

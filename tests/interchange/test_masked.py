@@ -21,7 +21,7 @@ from regard.models.weights import weights_of
 from .conftest import TEXT, byte_level, randomised, saved, word_pieces
 
 BLANKS = "A [MASK] runs over the [MASK] near 12 trees."
-SIZES = {"dim": 32, "heads": 4, "inner": 64, "layers": 2, "dropout": 0.0, "max_length": 64}
+SIZES = {"dim": 32, "heads": 4, "ffn_dim": 64, "layers": 2, "dropout": 0.0, "max_length": 64}
 BERT = {
     "position": "learned",
     "norm_first": False,
@@ -105,9 +105,11 @@ def made(folder: Path, **settings: Any) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("tie", [True, False])
-def test_an_exported_model_fills_as_ours_and_comes_back(tie: bool, tmp_path: Path) -> None:
-    run = made(tmp_path / "run", **BERT, tie=tie)
+@pytest.mark.parametrize("tie_embeddings", [True, False])
+def test_an_exported_model_fills_as_ours_and_comes_back(
+    tie_embeddings: bool, tmp_path: Path
+) -> None:
+    run = made(tmp_path / "run", **BERT, tie_embeddings=tie_embeddings)
     huggingface.export(run_folder.read(run), tmp_path / "theirs")
     model, report = transformers.BertForMaskedLM.from_pretrained(
         tmp_path / "theirs", output_loading_info=True

@@ -7,8 +7,8 @@ from regard.models.base import ModelSpec
 
 
 def test_sizes_are_those_of_the_embeddings_gradient() -> None:
-    given = {"kind": "language-model", "dim": 16, "heads": 2, "inner": 32, "layers": 1}
-    model = ModelSpec.model_validate({**given, "tie": False}).build(9).eval()
+    given = {"kind": "language-model", "dim": 16, "heads": 2, "ffn_dim": 32, "layers": 1}
+    model = ModelSpec.model_validate({**given, "tie_embeddings": False}).build(9).eval()
     ids = torch.tensor([[3, 1, 4, 8, 5]])  # each word once: its row of E is its place
     sizes = by_place(model, ids, lambda logits: logits[0, 2, 7])
     assert not any(each._forward_hooks for each in model.modules())

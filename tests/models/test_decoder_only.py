@@ -15,7 +15,7 @@ from regard.models.weights import set_weights, weights_of
 from regard.positions.base import PositionSpec
 
 V, START, END = 30, 2, 3
-SMALL = {"dim": 32, "heads": 4, "inner": 64, "layers": 2, "dropout": 0.0, "max_length": 128}
+SMALL = {"dim": 32, "heads": 4, "ffn_dim": 64, "layers": 2, "dropout": 0.0, "max_length": 128}
 EXPERTS = {"kind": "moe", "experts": 3, "top": 2, "capacity": 0.5, "of": "gated"}
 MEMORY = {"kind": "alternating", "of": [{"kind": "block-local", "size": 8}, "compressed"]}
 ATTENTION: list[object] = [

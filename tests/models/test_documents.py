@@ -13,7 +13,7 @@ from regard.training.recipe import make_recipe
 
 V = 30
 LENGTHS = (3, 1, 6, 2)  # of the documents of a row
-SIZES = {"dim": 16, "heads": 4, "inner": 32, "layers": 2, "dropout": 0.0, "max_length": 12}
+SIZES = {"dim": 16, "heads": 4, "ffn_dim": 32, "layers": 2, "dropout": 0.0, "max_length": 12}
 POSITIONS = [k for k in kinds("regard.positions") if not PositionSpec.model_validate(k).needs_trees]
 ATTENTIONS = ["fused", "reference"]
 

@@ -22,7 +22,7 @@ from regard.models.vectors import seed
 from regard.positions.base import PositionSpec
 
 V = 30
-SMALL = {"dim": 32, "heads": 4, "inner": 64, "layers": 2, "dropout": 0.0, "max_length": 64}
+SMALL = {"dim": 32, "heads": 4, "ffn_dim": 64, "layers": 2, "dropout": 0.0, "max_length": 64}
 POSITIONS = [k for k in kinds("regard.positions") if not PositionSpec.model_validate(k).needs_trees]
 EXPERTS = {"kind": "moe", "experts": 3, "top": 2, "capacity": 0.5, "of": "gated"}
 
@@ -61,7 +61,7 @@ def test_a_language_model_does_not_look_ahead(position: str, norm_first: bool) -
 
 @pytest.mark.parametrize("position", POSITIONS)
 def test_a_translator_does_not_look_ahead_but_at_the_whole_source(position: str) -> None:
-    model = build("encoder-decoder", position=position, tie="output")
+    model = build("encoder-decoder", position=position, tie_embeddings="output")
     source, target = words(1, 6), words(1, 5)
     source_mask = torch.ones(1, 6, dtype=torch.bool)
     before = model(source, source_mask, target)
@@ -146,9 +146,9 @@ def test_gradients_reach_every_parameter(kind: str, feed_forward: object, norm: 
             assert parameter.grad.abs().sum() > 0, name
 
 
-@pytest.mark.parametrize(("tie", "matrices"), [("all", 1), ("output", 2), ("none", 3)])
-def test_embeddings_are_tied_as_asked(tie: str, matrices: int) -> None:
-    model = build("encoder-decoder", tie=tie)
+@pytest.mark.parametrize(("tie_embeddings", "matrices"), [("all", 1), ("output", 2), ("none", 3)])
+def test_embeddings_are_tied_as_asked(tie_embeddings: str, matrices: int) -> None:
+    model = build("encoder-decoder", tie_embeddings=tie_embeddings)
     sized = [p for p in model.parameters() if tuple(p.shape) == (V, 32)]
     assert len(sized) == matrices
 

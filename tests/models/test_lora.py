@@ -13,7 +13,7 @@ from regard.models.adapters.base import AdapterSpec
 from regard.models.adapters.lora import Adapted
 from regard.models.base import ModelSpec
 
-SMALL = {"dim": 16, "heads": 2, "inner": 32, "layers": 2, "max_length": 12, "dropout": 0.0}
+SMALL = {"dim": 16, "heads": 2, "ffn_dim": 32, "layers": 2, "max_length": 12, "dropout": 0.0}
 KINDS = ["encoder", "classifier", "language-model", "encoder-decoder"]
 
 
@@ -128,6 +128,6 @@ def test_what_cannot_be_is_refused(settings: dict[str, Any], complaint: str) -> 
 
 
 def test_an_output_layer_of_its_own_can_be_adapted() -> None:
-    model = built("language-model", tie=False)
+    model = built("language-model", tie_embeddings=False)
     adapter(on=["output"]).attach(model)
     assert isinstance(model.decoder.output, Adapted)

@@ -29,7 +29,7 @@ ATTENTIONS: dict[str, Any] = {
 
 
 def built(kind: str, **more: Any) -> LanguageModel:
-    sizes = {"dim": 16, "heads": 4, "inner": 32, "layers": 2, "dropout": 0.0}
+    sizes = {"dim": 16, "heads": 4, "ffn_dim": 32, "layers": 2, "dropout": 0.0}
     given = {"kind": "language-model", **sizes, "attention": ATTENTIONS[kind], **more}
     model = validate(ModelSpec, given, "a test").build(V).double().eval()
     assert isinstance(model, LanguageModel)
@@ -54,7 +54,7 @@ def places(memory: Any) -> int:
 
 
 @pytest.mark.parametrize("kind", ATTENTIONS)
-@pytest.mark.parametrize("more", [{}, {"position": "rotary", "key_heads": 2}])
+@pytest.mark.parametrize("more", [{}, {"position": "rotary", "kv_heads": 2}])
 @torch.no_grad()
 def test_step_by_step_is_as_all_at_once(kind: str, more: dict[str, Any]) -> None:
     model, ids = built(kind, **more), torch.randint(0, V, (2, WORDS))
@@ -117,7 +117,7 @@ def test_cross_attention_of_each_kind_that_can() -> None:
     )
     target = torch.randint(0, V, (2, 10))
     for attention in ("linear", "compressed"):
-        given = {"kind": "encoder-decoder", "dim": 16, "inner": 32, "layers": 2}
+        given = {"kind": "encoder-decoder", "dim": 16, "ffn_dim": 32, "layers": 2}
         model: Any = validate(ModelSpec, {**given, "attention": attention}, "a test").build(V)
         model = model.double().eval()
         whole, alone = (

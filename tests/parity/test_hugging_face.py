@@ -17,7 +17,7 @@ V, D, H, INNER, LAYERS, LENGTH = 50, 32, 4, 64, 2, 40
 SIZES = {
     "dim": D,
     "heads": H,
-    "inner": INNER,
+    "ffn_dim": INNER,
     "layers": LAYERS,
     "dropout": 0.0,
     "max_length": LENGTH,

@@ -21,7 +21,7 @@ def spec(norm_first: bool, activation: str) -> TransformerSpec:
             "kind": "encoder",
             "dim": D,
             "heads": H,
-            "inner": INNER,
+            "ffn_dim": INNER,
             "norm_first": norm_first,
             "position": "none",
             "feed_forward": {"kind": "dense", "activation": activation},

@@ -16,7 +16,7 @@ from regard.positions.base import PositionSpec, Sizes
 from regard.positions.syntax import Depth, Path
 from regard.positions.trees import APART, OUTSIDE, Trees
 
-SIZES = Sizes(dim=16, heads=4, key_size=4, max_length=32)
+SIZES = Sizes(dim=16, heads=4, head_dim=4, max_length=32)
 WORDS = 7
 
 

@@ -130,7 +130,7 @@ def tiny_recipe(prepared: Path) -> dict[str, Any]:
             "kind": "encoder-decoder",
             "size": "tiny",
             "dim": 32,
-            "inner": 64,
+            "ffn_dim": 64,
             "dropout": 0.1,
             "max_length": 64,
         },

@@ -22,7 +22,14 @@ from regard.training.reporting import metrics
 from regard.training.trainer import train
 
 PAD, START, END, V = 0, 1, 2, 20
-SMALL = {"kind": "encoder-decoder", "dim": 16, "heads": 2, "inner": 32, "layers": 1, "dropout": 0.0}
+SMALL = {
+    "kind": "encoder-decoder",
+    "dim": 16,
+    "heads": 2,
+    "ffn_dim": 32,
+    "layers": 1,
+    "dropout": 0.0,
+}
 STACKS = 2  # an encoder's block and a decoder's, each with experts
 
 

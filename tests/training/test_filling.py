@@ -33,7 +33,7 @@ from regard.training.trainer import resume, train
 from .test_resume import told
 
 COUNT = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
-SMALL = {"dim": 32, "heads": 2, "inner": 64, "layers": 2, "dropout": 0.0, "max_length": 24}
+SMALL = {"dim": 32, "heads": 2, "ffn_dim": 64, "layers": 2, "dropout": 0.0, "max_length": 24}
 MODELS = {
     "masked-lm": {"kind": "masked-lm"},
     "span-corruption": {"kind": "encoder-decoder", "layers": 1},

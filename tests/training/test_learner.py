@@ -19,7 +19,7 @@ from regard.training.learner import Learner
 from regard.training.loss import predict
 
 PAD, START, END, V = 0, 1, 2, 20
-SMALL = {"kind": "encoder-decoder", "dim": 16, "heads": 2, "inner": 32, "layers": 1}
+SMALL = {"kind": "encoder-decoder", "dim": 16, "heads": 2, "ffn_dim": 32, "layers": 1}
 
 MakeLearner = Callable[..., Learner]
 

@@ -29,7 +29,7 @@ from regard.training.signals import Interruption
 from regard.training.tasks.base import TaskResult
 
 PAD, START, END, FIRST, V = 0, 1, 2, 3, 13
-SMALL = {"kind": "encoder-decoder", "dim": 48, "heads": 4, "inner": 96, "layers": 2, "dropout": 0}
+SMALL = {"kind": "encoder-decoder", "dim": 48, "heads": 4, "ffn_dim": 96, "layers": 2, "dropout": 0}
 
 Rule = Callable[[list[int]], list[int]]
 

@@ -36,10 +36,10 @@ class Sight(NamedTuple):
 
 
 class Compressed(Attention):
-    def __init__(self, heads: int, key_size: int, width: int) -> None:
+    def __init__(self, heads: int, head_dim: int, width: int) -> None:
         super().__init__()
         self.width = width
-        mean = (torch.eye(key_size) / width).repeat(heads, width, 1)  # (H, w·K, K)
+        mean = (torch.eye(head_dim) / width).repeat(heads, width, 1)  # (H, w·K, K)
         self.keys = nn.Parameter(mean)
         self.values = nn.Parameter(mean.clone())
 
@@ -188,4 +188,4 @@ class Spec(AttentionSpec):
     width: int = Field(3, gt=0, description="words that are one place, and the stride")
 
     def build(self, sizes: Sizes) -> Attention:
-        return Compressed(sizes.heads, sizes.key_size, self.width)
+        return Compressed(sizes.heads, sizes.head_dim, self.width)

@@ -32,13 +32,13 @@ class MultiHead(nn.Module):
         self, sizes: Sizes, attention: Attention, position: InAttention, bias: bool
     ) -> None:
         super().__init__()
-        self.heads, self.key_size = sizes.heads, sizes.key_size
-        self.key_heads = sizes.key_heads or sizes.heads
-        inner, kept = sizes.heads * sizes.key_size, self.key_heads * sizes.key_size
-        self.w_q = nn.Linear(sizes.dim, inner, bias)
+        self.heads, self.head_dim = sizes.heads, sizes.head_dim
+        self.kv_heads = sizes.kv_heads or sizes.heads
+        width, kept = sizes.heads * sizes.head_dim, self.kv_heads * sizes.head_dim
+        self.w_q = nn.Linear(sizes.dim, width, bias)
         self.w_k = nn.Linear(sizes.dim, kept, bias)
         self.w_v = nn.Linear(sizes.dim, kept, bias)
-        self.w_o = nn.Linear(inner, sizes.dim, bias)
+        self.w_o = nn.Linear(width, sizes.dim, bias)
         self.attention = attention
         self.position = position
 
@@ -80,13 +80,13 @@ class MultiHead(nn.Module):
             )
         if not heads:
             raise ConfigError("at least one head of each attention must be kept.")
-        asked = Counter(head * self.key_heads // self.heads for head in heads)
+        asked = Counter(head * self.kv_heads // self.heads for head in heads)
         if len(set(asked.values())) > 1:
             raise ConfigError(
-                f"{self.heads // self.key_heads} heads in a row ask the same keys and values: keep "
+                f"{self.heads // self.kv_heads} heads in a row ask the same keys and values: keep "
                 f"or let go all of them, not a part as in {list(heads)}."
             )
-        queries, keys = (_rows(each, self.key_size) for each in (heads, sorted(asked)))
+        queries, keys = (_rows(each, self.head_dim) for each in (heads, sorted(asked)))
         for linear, rows in ((self.w_q, queries), (self.w_k, keys), (self.w_v, keys)):
             linear.out_features = len(rows)
             linear.weight = nn.Parameter(linear.weight.detach()[rows])
@@ -96,14 +96,14 @@ class MultiHead(nn.Module):
         self.w_o.weight = nn.Parameter(self.w_o.weight.detach()[:, queries].contiguous())
         self.attention.keep(heads)
         self.position.keep(heads)
-        self.heads, self.key_heads = len(heads), len(asked)
+        self.heads, self.kv_heads = len(heads), len(asked)
 
     def _split(self, x: Tensor) -> Tensor:
-        return x.view(*x.shape[:-1], -1, self.key_size).transpose(1, 2)  # (B, H, T, K)
+        return x.view(*x.shape[:-1], -1, self.head_dim).transpose(1, 2)  # (B, H, T, K)
 
 
-def _rows(heads: Sequence[int], key_size: int) -> list[int]:
-    return [head * key_size + row for head in heads for row in range(key_size)]
+def _rows(heads: Sequence[int], head_dim: int) -> list[int]:
+    return [head * head_dim + row for head in heads for row in range(head_dim)]
 
 
 def _together(x: Tensor, *maps: Any) -> tuple[Tensor, ...]:

@@ -27,7 +27,7 @@ class Layer(ctypes.Structure):
 
 class Stack(ctypes.Structure):
     _fields_ = [
-        *[(name, ctypes.c_int) for name in ("dim", "heads", "key_heads", "key_size", "inner")],
+        *[(name, ctypes.c_int) for name in ("dim", "heads", "kv_heads", "head_dim", "ffn_dim")],
         *[(name, ctypes.c_int) for name in ("layers", "capacity", "vocabulary")],
         *[(name, ctypes.c_int) for name in ("norm_first", "activation", "rotary")],
         *[(name, ctypes.c_float) for name in ("embedding_scale", "score_scale")],

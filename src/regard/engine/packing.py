@@ -85,22 +85,22 @@ class PackedStack:
         dim = embedding.tokens.embedding_dim
         # Heads may have been removed: what all layers share has the room of the widest.
         looking = [each for block in blocks for each in _attentions(block)]
-        heads, key_heads = max(each.heads for each in looking), max(_kept(each) for each in looking)
+        heads, kv_heads = max(each.heads for each in looking), max(_kept(each) for each in looking)
         self.layers = (c.Layer * len(blocks))(*(self._layer(block, capacity) for block in blocks))
-        self.kept_width = 2 * key_heads * attention.key_size
+        self.kept_width = 2 * kv_heads * attention.head_dim
         self.stack = c.Stack(
             dim=dim,
             heads=heads,
-            key_heads=key_heads,
-            key_size=attention.key_size,
-            inner=feed_forward.narrow.in_features,
+            kv_heads=kv_heads,
+            head_dim=attention.head_dim,
+            ffn_dim=feed_forward.narrow.in_features,
             layers=len(blocks),
             capacity=capacity,
             vocabulary=embedding.tokens.num_embeddings if output is None else output.out_features,
             norm_first=norm_first,
             activation=_activation(feed_forward.activation),
             embedding_scale=embedding.scale,
-            score_scale=attention.key_size**-0.5,
+            score_scale=attention.head_dim**-0.5,
             tokens=self._numbers(embedding.tokens.weight),
             positions=self._positions(embedding.position, dim, capacity),
             embedding_norm=self._norm(embedding.norm),
@@ -168,10 +168,10 @@ class PackedStack:
         if not isinstance(position, Rotary):
             return {}
         # Turning (1, 0) by an angle gives its cosine and its sine.
-        ones = torch.zeros(1, 1, capacity, attention.key_size)
+        ones = torch.zeros(1, 1, capacity, attention.head_dim)
         halves = position.pairs == "halves"
-        first = slice(0, attention.key_size // 2) if halves else slice(0, None, 2)
-        second = slice(attention.key_size // 2, None) if halves else slice(1, None, 2)
+        first = slice(0, attention.head_dim // 2) if halves else slice(0, None, 2)
+        second = slice(attention.head_dim // 2, None) if halves else slice(1, None, 2)
         ones[..., first] = 1
         turned = position.rotate(ones, torch.arange(capacity))[0, 0]
         return {
@@ -183,7 +183,7 @@ class PackedStack:
     def _distances(self, position: InAttention, attention: MultiHead, capacity: int) -> int | None:
         if isinstance(position, (Alibi, Distance)):
             distances = torch.arange(1 - capacity, capacity)
-            queries = torch.zeros(1, 1, 1, attention.key_size)
+            queries = torch.zeros(1, 1, 1, attention.head_dim)
             bias = position.bias(queries, torch.zeros(1, dtype=torch.long), distances)
             return self._numbers(bias[:, 0])
         if type(position) is not InAttention and not isinstance(position, Rotary):
@@ -196,7 +196,7 @@ def _attentions(block: Any) -> list[MultiHead]:
 
 
 def _kept(attention: MultiHead) -> int:
-    return attention.w_k.out_features // attention.key_size
+    return attention.w_k.out_features // attention.head_dim
 
 
 def stacked(maps: Sequence[nn.Linear], bits: int, room: int = 0) -> Matrix:

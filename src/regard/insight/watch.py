@@ -3,7 +3,7 @@
     with regard.watch(model) as seen:
         model(source, padding, target)
     seen.weights("encoder.blocks.0.attention")                  # (B, H, T, S)
-    seen.last("encoder.blocks.0.feed_forward", "activations")   # (B, T, inner)
+    seen.last("encoder.blocks.0.feed_forward", "activations")   # (B, T, ffn_dim)
     seen.last("encoder.blocks.0", "residual")                   # (B, T, D), after this block
 
 Models carry no flags for this. While somebody watches, each attention answers by way of its weights
@@ -35,7 +35,7 @@ POINTS = {
     "found": "what each head found, (B, H, T, K)",
     "output": "the heads joined, times W_O: (B, T, D)",
     "residual": "the stream after the embedding and after each block, (B, T, D)",
-    "activations": "a feed-forward network's inner numbers, (B, T, inner); an expert's (N, inner)",
+    "activations": "hidden layer of a feed-forward network (B, T, ffn_dim) or expert (N, ffn_dim)",
     "experts": "how much of each word's answer is each expert's, (B, T, E)",
     "scores": "before the softmax, (B, H, T, S); recorded on request only",
     "visible": "who may look at whom, (B, 1, T, S), True where one may; on request only",

@@ -34,10 +34,10 @@ PER_LAYER = "model.layers.{}."
 
 class Sizes(NamedTuple):
     dim: int
-    inner: int
+    ffn_dim: int
     layers: int
     heads: int
-    key_heads: int
+    kv_heads: int
     vocabulary: int
     context: int
 
@@ -46,7 +46,7 @@ class Sizes(NamedTuple):
         return (
             min(self) > 0
             and self.dim % (2 * self.heads) == 0  # components are turned in pairs
-            and self.heads % self.key_heads == 0
+            and self.heads % self.kv_heads == 0
         )
 
 
@@ -70,10 +70,10 @@ class Checkpoint:
         self.config: dict[str, Any] = {
             "model_type": "llama",
             "hidden_size": self.sizes.dim,
-            "intermediate_size": self.sizes.inner,
+            "intermediate_size": self.sizes.ffn_dim,
             "num_hidden_layers": self.sizes.layers,
             "num_attention_heads": self.sizes.heads,
-            "num_key_value_heads": self.sizes.key_heads,
+            "num_key_value_heads": self.sizes.kv_heads,
             "max_position_embeddings": self.sizes.context,
             "rms_norm_eps": 1e-5,
             "rope_theta": BASE,
@@ -101,8 +101,8 @@ class Checkpoint:
 
     def _check_turns(self, cos: Tensor, sin: Tensor) -> None:
         """The tables of positions must be those that the model will compute for itself."""
-        key_size = self.sizes.dim // self.sizes.heads
-        steps = BASE ** -(torch.arange(0, key_size, 2, dtype=torch.float64) / key_size)
+        head_dim = self.sizes.dim // self.sizes.heads
+        steps = BASE ** -(torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
         angles = torch.arange(self.sizes.context, dtype=torch.float64)[:, None] * steps
         apart = max((cos - angles.cos()).abs().max(), (sin - angles.sin()).abs().max())
         if apart > 1e-3:
@@ -142,8 +142,8 @@ class Checkpoint:
 
     def _layout(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         """Names and shapes in the order of the file."""
-        dim, inner, layers, heads, key_heads, vocabulary, context = self.sizes
-        keys = key_heads * (dim // heads)
+        dim, ffn_dim, layers, heads, kv_heads, vocabulary, context = self.sizes
+        keys = kv_heads * (dim // heads)
         shapes = {
             "input_layernorm": (dim,),
             "self_attn.q_proj": (dim, dim),
@@ -151,9 +151,9 @@ class Checkpoint:
             "self_attn.v_proj": (keys, dim),
             "self_attn.o_proj": (dim, dim),
             "post_attention_layernorm": (dim,),
-            "mlp.gate_proj": (inner, dim),
-            "mlp.down_proj": (dim, inner),
-            "mlp.up_proj": (inner, dim),
+            "mlp.gate_proj": (ffn_dim, dim),
+            "mlp.down_proj": (dim, ffn_dim),
+            "mlp.up_proj": (ffn_dim, dim),
         }
         tokens = ("model.embed_tokens.weight", (vocabulary, dim))
         norm = ("model.norm.weight", (dim,))
@@ -177,10 +177,10 @@ class Checkpoint:
             yield "lm_head.weight", (vocabulary, dim)
 
 
-def in_halves(weight: Tensor, key_size: int) -> Tensor:
+def in_halves(weight: Tensor, head_dim: int) -> Tensor:
     """Rows of a map to queries or keys, in whose heads neighbours are turned together, for a model
     that turns the first half of a head with the second."""
-    heads = weight.view(-1, key_size // 2, 2, weight.size(1))
+    heads = weight.view(-1, head_dim // 2, 2, weight.size(1))
     return heads.transpose(1, 2).reshape(weight.shape)
 
 

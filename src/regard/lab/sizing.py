@@ -7,7 +7,7 @@ from regard.errors import ConfigError
 from regard.models.base import ModelSpec, parameter_count
 
 WITHIN = 0.025  # of the number asked for, either way: any two differ by 5 % at most
-INNER = 2  # a feed-forward network's inner size, over D
+FFN_RATIO = 2  # a feed-forward network's hidden size, over D
 
 
 def sized(
@@ -33,7 +33,7 @@ def sized(
 
 
 def _spec(settings: Mapping[str, Any], dim: int) -> ModelSpec:
-    grown = {"inner": INNER * dim} if settings["kind"] == "language-model" else {}
+    grown = {"ffn_dim": FFN_RATIO * dim} if settings["kind"] == "language-model" else {}
     spec = ModelSpec.model_validate({**settings, "dim": dim, **grown})
     return spec.for_capability("causal-lm")
 

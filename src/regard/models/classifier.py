@@ -48,5 +48,5 @@ class Spec(TransformerSpec):
         output = nn.Linear(self.dim, self.classes)
         model = ClassifierModel(encoder, self.pooling.build(self.dim), self.dropout, output)
         initialise(model, self)
-        keep_heads(model, self.kept_heads)
+        keep_heads(model, self.retained_heads)
         return model

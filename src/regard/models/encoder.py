@@ -36,7 +36,7 @@ class Spec(TransformerSpec):
     def build(self, vocabulary: int) -> Encoder:
         encoder = build_encoder(self, nn.Embedding(vocabulary, self.dim))
         initialise(encoder, self)
-        keep_heads(encoder, self.kept_heads)
+        keep_heads(encoder, self.retained_heads)
         return encoder
 
 

@@ -71,7 +71,7 @@ class Spec(TransformerSpec):
     cross_attention: AttentionSpec | None = Field(
         None, description="the decoder's at its source; that of `attention` unless given"
     )
-    tie: Literal["all", "embeddings", "output", "none"] = Field(
+    tie_embeddings: Literal["all", "embeddings", "output", "none"] = Field(
         "all",
         description="which share weights: source, target and output; source and target; target and "
         "output; none",
@@ -80,15 +80,15 @@ class Spec(TransformerSpec):
 
     def build(self, vocabulary: int) -> EncoderDecoder:
         target = nn.Embedding(vocabulary, self.dim)
-        shared = self.tie in ("all", "embeddings")
+        shared = self.tie_embeddings in ("all", "embeddings")
         source = target if shared else nn.Embedding(vocabulary, self.dim)
         output = nn.Linear(self.dim, vocabulary, self.output_bias)
-        if self.tie in ("all", "output"):
+        if self.tie_embeddings in ("all", "output"):
             output.weight = target.weight
         cross = self.cross_attention or self.attention
         blocks = decoder_blocks(self, self.decoder_layers or self.layers, cross)
         decoder = Decoder(embedding(self, target), blocks, final_norm(self), output)
         model = EncoderDecoder(build_encoder(self, source, self.encoder_attention), decoder)
         initialise(model, self)
-        keep_heads(model, self.kept_heads)
+        keep_heads(model, self.retained_heads)
         return model

@@ -45,7 +45,7 @@ def draw(model: nn.Module, deviation: float) -> None:
 @torch.no_grad()
 def _begin_alike(attention: MultiHead, share: float) -> None:
     """Where several heads ask the same keys, these are like the first one's queries."""
-    by_head = (attention.key_heads, -1, attention.key_size, attention.w_q.in_features)
+    by_head = (attention.kv_heads, -1, attention.head_dim, attention.w_q.in_features)
     queries = attention.w_q.weight.view(by_head)[:, 0].flatten(0, 1)
     keys = attention.w_k.weight
     keys.copy_(share * queries + (1 - share**2) ** 0.5 * keys)

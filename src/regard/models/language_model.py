@@ -57,16 +57,18 @@ class Spec(TransformerSpec):
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"causal-lm"})
 
-    tie: bool = Field(True, description="the output layer shares the embedding's weights")
+    tie_embeddings: bool = Field(
+        True, description="the output layer shares the embedding's weights"
+    )
     output_bias: bool = Field(False, description="a bias in the output layer")
 
     def build(self, vocabulary: int) -> LanguageModel:
         tokens = nn.Embedding(vocabulary, self.dim)
         output = nn.Linear(self.dim, vocabulary, self.output_bias)
-        if self.tie:
+        if self.tie_embeddings:
             output.weight = tokens.weight
         blocks = decoder_blocks(self, self.layers)
         model = LanguageModel(Decoder(embedding(self, tokens), blocks, final_norm(self), output))
         initialise(model, self)
-        keep_heads(model, self.kept_heads)
+        keep_heads(model, self.retained_heads)
         return model

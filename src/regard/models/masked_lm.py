@@ -53,7 +53,9 @@ class Spec(TransformerSpec):
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"masked-lm"})
 
-    tie: bool = Field(True, description="the output layer shares the embedding's weights")
+    tie_embeddings: bool = Field(
+        True, description="the output layer shares the embedding's weights"
+    )
     output_bias: bool = Field(True, description="a bias in the output layer")
     transform: Literal["none", "relu", "gelu", "gelu-tanh", "silu"] = Field(
         "none", description="a layer and a norm before the output, as in BERT, by its activation"
@@ -62,11 +64,11 @@ class Spec(TransformerSpec):
     def build(self, vocabulary: int) -> MaskedLM:
         encoder = build_encoder(self, nn.Embedding(vocabulary, self.dim))
         output = nn.Linear(self.dim, vocabulary, self.output_bias)
-        if self.tie:
+        if self.tie_embeddings:
             output.weight = encoder.embedding.tokens.weight
         model = MaskedLM(encoder, self._transform(), output)
         initialise(model, self)
-        keep_heads(model, self.kept_heads)
+        keep_heads(model, self.retained_heads)
         return model
 
     def _transform(self) -> nn.Module:

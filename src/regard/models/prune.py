@@ -14,9 +14,9 @@ def keep_heads(model: nn.Module, kept: Mapping[str, Sequence[int]] | None) -> No
     for name, heads in (kept or {}).items():
         if name not in found:
             raise ConfigError(
-                f"kept_heads: this model has no attention '{name}', only: {', '.join(found)}."
+                f"retained_heads: this model has no attention '{name}', only: {', '.join(found)}."
             )
         try:
             found[name].keep(heads)
         except ConfigError as error:
-            raise ConfigError(f"kept_heads: {name}: {error}") from None
+            raise ConfigError(f"retained_heads: {name}: {error}") from None

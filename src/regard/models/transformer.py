@@ -3,7 +3,7 @@ that put parts together. The forms themselves are `encoder`, `language_model`, `
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 from torch import nn
@@ -23,12 +23,12 @@ from regard.positions.base import InAttention, PositionSpec, Sizes
 
 # `base` and `big` are those of Vaswani et al. 2017, table 3, norm last included.
 SIZES: Mapping[str, Mapping[str, Any]] = {
-    "tiny": {"dim": 128, "heads": 4, "inner": 256, "layers": 2, "dropout": 0.0},
-    "small": {"dim": 256, "heads": 4, "inner": 1024, "layers": 3, "dropout": 0.1},
+    "tiny": {"dim": 128, "heads": 4, "ffn_dim": 256, "layers": 2, "dropout": 0.0},
+    "small": {"dim": 256, "heads": 4, "ffn_dim": 1024, "layers": 3, "dropout": 0.1},
     "base": {
         "dim": 512,
         "heads": 8,
-        "inner": 2048,
+        "ffn_dim": 2048,
         "layers": 6,
         "dropout": 0.1,
         "norm_first": False,
@@ -36,7 +36,7 @@ SIZES: Mapping[str, Mapping[str, Any]] = {
     "big": {
         "dim": 1024,
         "heads": 16,
-        "inner": 4096,
+        "ffn_dim": 4096,
         "layers": 6,
         "dropout": 0.3,
         "norm_first": False,
@@ -47,27 +47,35 @@ SIZES: Mapping[str, Mapping[str, Any]] = {
 class TransformerSpec(ModelSpec):
     """Settings of every Transformer. A named size fills in what the recipe does not say."""
 
+    renamed_keys: ClassVar[Mapping[str, str]] = {
+        "inner": "ffn_dim",
+        "key_size": "head_dim",
+        "key_heads": "kv_heads",
+        "tie": "tie_embeddings",
+        "kept_heads": "retained_heads",
+    }
+
     size: Literal["tiny", "small", "base", "big"] | None = Field(
         None, description="a named size; keys given beside it win"
     )
     dim: int = Field(256, gt=0, description="D, the model size")
     heads: int = Field(4, gt=0, description="H, the attention heads of a layer")
-    key_size: int | None = Field(None, gt=0, description="K, the size of a head; D/H unless given")
-    key_heads: int | None = Field(
+    head_dim: int | None = Field(None, gt=0, description="K, the size of a head; D/H unless given")
+    kv_heads: int | None = Field(
         None, gt=0, description="heads of keys and values, each for several queries; H unless given"
     )
-    inner: int = Field(1024, gt=0, description="the inner size of the feed-forward network")
+    ffn_dim: int = Field(1024, gt=0, description="hidden size of the feed-forward network")
     layers: int = Field(3, gt=0, description="blocks in the stack (in each stack, where two)")
     dropout: float = Field(0.1, ge=0, lt=1, description="on embeddings and each sublayer's output")
     attention: AttentionSpec = kind_field(AttentionSpec, "a kind in attention/")
     position: PositionSpec = kind_field(PositionSpec, "a kind in positions/")
-    norm: NormSpec = kind_field(NormSpec, "a kind in blocks/norms/")
+    norm: NormSpec = kind_field(NormSpec, "a kind in layers/norms/")
     norm_first: bool = Field(True, description="norm before each sublayer, or (paper) after")
-    feed_forward: FeedForwardSpec = kind_field(FeedForwardSpec, "a kind in blocks/feedforward/")
+    feed_forward: FeedForwardSpec = kind_field(FeedForwardSpec, "a kind in layers/feedforward/")
     bias: bool = Field(True, description="biases in W_Q, W_K, W_V and W_O")
     scale_embedding: bool = Field(True, description="multiply embeddings by √D")
     embedding_norm: bool = Field(False, description="a norm on the embeddings, as in BERT")
-    kept_heads: dict[str, tuple[int, ...]] | None = Field(
+    retained_heads: dict[str, tuple[int, ...]] | None = Field(
         None, description="by attention (encoder.blocks.0.attention), the heads that are left of H"
     )
 
@@ -80,10 +88,10 @@ class TransformerSpec(ModelSpec):
 
     @model_validator(mode="after")
     def _heads_divide_dim(self) -> Self:
-        if self.key_size is None and self.dim % self.heads:
+        if self.head_dim is None and self.dim % self.heads:
             raise ValueError(f"dim {self.dim} cannot be divided into {self.heads} heads")
-        if self.key_heads and self.heads % self.key_heads:
-            raise ValueError(f"{self.heads} heads cannot share {self.key_heads} key heads evenly")
+        if self.kv_heads and self.heads % self.kv_heads:
+            raise ValueError(f"{self.heads} heads cannot share {self.kv_heads} key heads evenly")
         return self
 
     @property
@@ -92,8 +100,8 @@ class TransformerSpec(ModelSpec):
 
     @property
     def sizes(self) -> Sizes:
-        key_size = self.key_size or self.dim // self.heads
-        return Sizes(self.dim, self.heads, key_size, self.max_length, self.key_heads)
+        head_dim = self.head_dim or self.dim // self.heads
+        return Sizes(self.dim, self.heads, head_dim, self.max_length, self.kv_heads)
 
 
 def embedding(spec: TransformerSpec, tokens: nn.Embedding) -> Embedding:
@@ -154,7 +162,7 @@ def _looking_across(spec: TransformerSpec, attention: Attention) -> MultiHead:
 
 
 def _feed_forward(spec: TransformerSpec) -> nn.Module:
-    return spec.feed_forward.build(spec.dim, spec.inner)
+    return spec.feed_forward.build(spec.dim, spec.ffn_dim)
 
 
 def _residual(spec: TransformerSpec) -> Residual:

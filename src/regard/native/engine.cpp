@@ -390,12 +390,12 @@ struct Layer {
 };
 
 struct Stack {
-  int dim, heads, key_heads, key_size, inner, layers, capacity, vocabulary;  // heads: of the widest layer
+  int dim, heads, kv_heads, head_dim, ffn_dim, layers, capacity, vocabulary;  // heads: of the widest layer
   int norm_first, activation, rotary;   // rotary: 0 none, 1 adjacent pairs, 2 halves
   float embedding_scale, score_scale;
   const float *tokens;                  // (vocabulary, dim)
   const float *positions;               // (capacity, dim), may be absent
-  const float *cosines, *sines;         // (capacity, key_size / 2), where rotary
+  const float *cosines, *sines;         // (capacity, head_dim / 2), where rotary
   Norm embedding_norm, final_norm;
   const Layer *layer;
   const Matrix *output;
@@ -411,9 +411,9 @@ struct Encoding {
 struct Step {
   int rows, count, past;                // past: how many have been said before
   const int *ids;
-  float *const *said;                   // (past + count) blocks: (its rows, layers, 2, key_heads·key_size)
+  float *const *said;                   // (past + count) blocks: (its rows, layers, 2, kv_heads·head_dim)
   const int *ancestors;                 // (rows, past): each row's own row in each block
-  const float *source;                  // (source tokens, layers, 2, key_heads·key_size), may be absent
+  const float *source;                  // (source tokens, layers, 2, kv_heads·head_dim), may be absent
   const int *source_start, *source_count;  // of each row
   int wanted;                           // logits of the last `wanted` tokens of each row
   float *logits;                        // (wanted · rows, vocabulary)
@@ -432,12 +432,12 @@ struct Greedy {
 namespace {
 
 struct Buffers {
-  std::vector<float> x, entered, projected, found, inner, gate;
+  std::vector<float> x, entered, projected, found, hidden, gate;
   void prepare(const Stack &s, int tokens) {
-    size_t n = tokens, heads = size_t(s.heads + 2 * s.key_heads) * s.key_size;
+    size_t n = tokens, heads = size_t(s.heads + 2 * s.kv_heads) * s.head_dim;
     x.resize(n * s.dim), entered.resize(n * s.dim), projected.resize(n * heads);
-    found.resize(n * s.heads * s.key_size), inner.resize(n * s.inner);
-    gate.resize(s.layer[0].gate ? n * s.inner : 0);
+    found.resize(n * s.heads * s.head_dim), hidden.resize(n * s.ffn_dim);
+    gate.resize(s.layer[0].gate ? n * s.ffn_dim : 0);
   }
 };
 
@@ -449,7 +449,7 @@ void embed(const Stack &s, int id, int position, float *x) {
 }
 
 void rotate(const Stack &s, float *x, int position) {
-  const int half = s.key_size / 2;
+  const int half = s.head_dim / 2;
   const float *cosine = s.cosines + int64_t(position) * half, *sine = s.sines + int64_t(position) * half;
   for (int k = 0; k < half; k++) {
     int a = s.rotary == 1 ? 2 * k : k, b = s.rotary == 1 ? 2 * k + 1 : k + half;
@@ -481,16 +481,16 @@ void feed_forward(const Stack &s, const Layer &layer, Buffers &b, int tokens, Te
   around(s, layer.feed_forward_norm, b, tokens, team, [&](const float *entered) {
     Activation activation = Activation(s.activation);
     if (layer.gate) {
-      apply(*layer.gate, entered, s.dim, tokens, b.gate.data(), s.inner, team, {false, activation});
-      apply(*layer.widen, entered, s.dim, tokens, b.inner.data(), s.inner, team);
+      apply(*layer.gate, entered, s.dim, tokens, b.gate.data(), s.ffn_dim, team, {false, activation});
+      apply(*layer.widen, entered, s.dim, tokens, b.hidden.data(), s.ffn_dim, team);
       team.meet();
       for (int m = team.from(tokens); m < team.to(tokens); m++)
-        for (int i = 0; i < s.inner; i++) b.inner[size_t(m) * s.inner + i] *= b.gate[size_t(m) * s.inner + i];
+        for (int i = 0; i < s.ffn_dim; i++) b.hidden[size_t(m) * s.ffn_dim + i] *= b.gate[size_t(m) * s.ffn_dim + i];
     } else {
-      apply(*layer.widen, entered, s.dim, tokens, b.inner.data(), s.inner, team, {false, activation});
+      apply(*layer.widen, entered, s.dim, tokens, b.hidden.data(), s.ffn_dim, team, {false, activation});
     }
     team.meet();
-    apply(*layer.narrow, b.inner.data(), s.inner, tokens, b.x.data(), s.dim, team, {true});
+    apply(*layer.narrow, b.hidden.data(), s.ffn_dim, tokens, b.x.data(), s.dim, team, {true});
   });
 }
 
@@ -500,8 +500,8 @@ struct Shares {
 };
 
 inline Shares shares(const Stack &s, int heads) {
-  const int group = s.heads / s.key_heads, values = heads / group * s.key_size;
-  return {group, heads * s.key_size, values, heads * s.key_size + 2 * values, s.key_heads * s.key_size};
+  const int group = s.heads / s.kv_heads, values = heads / group * s.head_dim;
+  return {group, heads * s.head_dim, values, heads * s.head_dim + 2 * values, s.kv_heads * s.head_dim};
 }
 
 // Queries, keys and values of the entered tokens, turned where positions turn them.
@@ -509,13 +509,13 @@ template <typename Position>
 void project(const Stack &s, const Layer &layer, Buffers &b, const float *entered, int tokens, Team team,
              const Position &position) {
   const Shares own = shares(s, layer.heads);
-  const int width = own.width, turning = layer.heads + own.values / s.key_size;
+  const int width = own.width, turning = layer.heads + own.values / s.head_dim;
   apply(*layer.project, entered, s.dim, tokens, b.projected.data(), width, team);
   team.meet();
   if (!s.rotary) return;
   for (int m = team.from(tokens); m < team.to(tokens); m++)
     for (int h = 0; h < turning; h++)
-      rotate(s, &b.projected[size_t(m) * width + size_t(h) * s.key_size], position(m));
+      rotate(s, &b.projected[size_t(m) * width + size_t(h) * s.head_dim], position(m));
   team.meet();
 }
 
@@ -543,9 +543,9 @@ void encode(const Stack &s, const Encoding &e, Buffers &b, Team team) {
       const int work = e.tokens * layer.heads;
       for (int w = team.from(work); w < team.to(work); w++) {
         int m = w / layer.heads, h = w % layer.heads, start = e.starts[sentence[m]];
-        Places at{&place[start], own.keys + (h / own.group) * s.key_size, own.values, e.starts[sentence[m] + 1] - start};
-        attend(place[m] + h * s.key_size, s.key_size, at, s.score_scale, bias_of(s, layer, h, position[m]),
-               &b.found[(size_t(m) * layer.heads + h) * s.key_size], scores);
+        Places at{&place[start], own.keys + (h / own.group) * s.head_dim, own.values, e.starts[sentence[m] + 1] - start};
+        attend(place[m] + h * s.head_dim, s.head_dim, at, s.score_scale, bias_of(s, layer, h, position[m]),
+               &b.found[(size_t(m) * layer.heads + h) * s.head_dim], scores);
       }
       team.meet();
       apply(*layer.merge, b.found.data(), own.keys, e.tokens, b.x.data(), s.dim, team, {true});
@@ -575,10 +575,10 @@ void look_back(const Stack &s, const Step &step, int l, const std::vector<const 
     const int work = tokens * layer.heads;
     for (int w = team.from(work); w < team.to(work); w++) {
       int m = w / layer.heads, h = w % layer.heads, seen = step.past + m / step.rows + 1;
-      Places at{&places[size_t(m % step.rows) * all_said], int64_t(l) * 2 * own.kept + (h / own.group) * s.key_size,
+      Places at{&places[size_t(m % step.rows) * all_said], int64_t(l) * 2 * own.kept + (h / own.group) * s.head_dim,
                 own.kept, seen};
-      attend(&b.projected[size_t(m) * own.width + size_t(h) * s.key_size], s.key_size, at, s.score_scale,
-             bias_of(s, layer, h, seen - 1), &b.found[(size_t(m) * layer.heads + h) * s.key_size], scores);
+      attend(&b.projected[size_t(m) * own.width + size_t(h) * s.head_dim], s.head_dim, at, s.score_scale,
+             bias_of(s, layer, h, seen - 1), &b.found[(size_t(m) * layer.heads + h) * s.head_dim], scores);
     }
     team.meet();
     apply(*layer.merge, b.found.data(), own.keys, tokens, b.x.data(), s.dim, team, {true});
@@ -597,10 +597,10 @@ void look_across(const Stack &s, const Step &step, int l, const std::vector<cons
     const int work = tokens * heads;
     for (int w = team.from(work); w < team.to(work); w++) {
       int m = w / heads, h = w % heads, r = m % step.rows;
-      Places at{&places[step.source_start[r]], int64_t(l) * 2 * own.kept + (h / own.group) * s.key_size, own.kept,
+      Places at{&places[step.source_start[r]], int64_t(l) * 2 * own.kept + (h / own.group) * s.head_dim, own.kept,
                 step.source_count[r]};
-      attend(&b.projected[size_t(m) * own.keys + size_t(h) * s.key_size], s.key_size, at, s.score_scale, nullptr,
-             &b.found[(size_t(m) * heads + h) * s.key_size], scores);
+      attend(&b.projected[size_t(m) * own.keys + size_t(h) * s.head_dim], s.head_dim, at, s.score_scale, nullptr,
+             &b.found[(size_t(m) * heads + h) * s.head_dim], scores);
     }
     team.meet();
     apply(*layer.cross_merge, b.found.data(), own.keys, tokens, b.x.data(), s.dim, team, {true});
@@ -654,7 +654,7 @@ void rank(const float *x, int size, int count, float *log_sum, float *values, in
 // Where each row's keys of each word lie: in the block of that word, at the row it was said by.
 std::vector<const float *> places_said(const Stack &s, const Step &step) {
   const int all_said = step.past + step.count;
-  const size_t row = size_t(s.layers) * 2 * s.key_heads * s.key_size;
+  const size_t row = size_t(s.layers) * 2 * s.kv_heads * s.head_dim;
   std::vector<const float *> places(size_t(step.rows) * all_said);
   for (int r = 0; r < step.rows; r++)
     for (int j = 0; j < all_said; j++) {
@@ -669,7 +669,7 @@ std::vector<const float *> places_of_source(const Stack &s, const Step &step) {
   if (step.source)
     for (int r = 0; r < step.rows; r++) tokens = std::max(tokens, step.source_start[r] + step.source_count[r]);
   std::vector<const float *> places(tokens);
-  for (int j = 0; j < tokens; j++) places[j] = step.source + size_t(j) * s.layers * 2 * s.key_heads * s.key_size;
+  for (int j = 0; j < tokens; j++) places[j] = step.source + size_t(j) * s.layers * 2 * s.kv_heads * s.head_dim;
   return places;
 }
 
@@ -701,7 +701,7 @@ void take(const Stack &s, const Step &step, Buffers &b, std::vector<int> *best, 
 
 // Rows that have ended leave the batch; the others know which row of each block they descend from.
 void say_likeliest(const Stack &s, const Greedy &g, Buffers &b, int threads) {
-  const size_t row = size_t(s.layers) * 2 * s.key_heads * s.key_size;
+  const size_t row = size_t(s.layers) * 2 * s.kv_heads * s.head_dim;
   Step step = g.step;
   std::vector<int> speaking(step.rows), ids(step.ids, step.ids + step.rows), best(step.rows);
   std::vector<int> ancestors(step.ancestors, step.ancestors + size_t(step.rows) * step.past), start, count;

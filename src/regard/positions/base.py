@@ -23,9 +23,9 @@ class Sizes:
 
     dim: int
     heads: int
-    key_size: int
+    head_dim: int
     max_length: int
-    key_heads: int | None = None  # fewer than heads where several share their keys and values
+    kv_heads: int | None = None  # fewer than heads where several share their keys and values
 
 
 class AtEmbedding(nn.Module):

@@ -25,13 +25,13 @@ def scores_by(vectors: Tensor, q: Tensor, index: Tensor) -> Tensor:
 
 
 class Relative(InAttention):
-    def __init__(self, key_size: int, clip: int, on_values: bool) -> None:
+    def __init__(self, head_dim: int, clip: int, on_values: bool) -> None:
         super().__init__()
         self.clip, self.weighs_values = clip, on_values
         distances = 2 * clip + 1
-        self.to_keys = nn.Parameter(torch.randn(distances, key_size) / math.sqrt(key_size))
+        self.to_keys = nn.Parameter(torch.randn(distances, head_dim) / math.sqrt(head_dim))
         self.to_values = (
-            nn.Parameter(torch.randn(distances, key_size) / math.sqrt(key_size))
+            nn.Parameter(torch.randn(distances, head_dim) / math.sqrt(head_dim))
             if on_values
             else None
         )
@@ -60,4 +60,4 @@ class Spec(PositionSpec):
     on_values: bool = Field(True, description="add to the values too, not to the keys alone")
 
     def in_attention(self, sizes: Sizes) -> InAttention:
-        return Relative(sizes.key_size, self.clip, self.on_values)
+        return Relative(sizes.head_dim, self.clip, self.on_values)

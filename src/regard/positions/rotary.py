@@ -19,18 +19,18 @@ Pairs = Literal["adjacent", "halves"]
 
 
 class Rotary(InAttention):
-    def __init__(self, key_size: int, base: float, pairs: Pairs) -> None:
+    def __init__(self, head_dim: int, base: float, pairs: Pairs) -> None:
         super().__init__()
-        self.key_size, self.base, self.pairs = key_size, base, pairs
+        self.head_dim, self.base, self.pairs = head_dim, base, pairs
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
-        exponents = torch.arange(0, self.key_size, 2, device=x.device) / self.key_size
+        exponents = torch.arange(0, self.head_dim, 2, device=x.device) / self.head_dim
         angles = positions[:, None] * self.base**-exponents  # (T, K/2)
         cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
         # x cos + (its partner in the pair) sin: whole rows at a time, where halves of them would
         # be taken apart and put together again, on the way back as well.
         if self.pairs == "halves":  # the layout of GPT-NeoX and Llama: first half with second half
-            partner = x.roll(self.key_size // 2, -1)
+            partner = x.roll(self.head_dim // 2, -1)
             return x * torch.cat([cos, cos], -1) + partner * torch.cat([-sin, sin], -1)
         partner = x.view(*x.shape[:-1], -1, 2).roll(1, -1).flatten(-2)
         return x * _in_turn(cos, cos) + partner * _in_turn(-sin, sin)
@@ -48,9 +48,9 @@ class Spec(PositionSpec):
     pairs: Pairs = Field("adjacent", description="which components turn together")
 
     def in_attention(self, sizes: Sizes) -> InAttention:
-        if sizes.key_size % 2:
+        if sizes.head_dim % 2:
             raise ConfigError(
-                f"position rotary turns pairs, so the key size must be even; it is {sizes.key_size}"
+                f"position rotary turns pairs, so the key size must be even; it is {sizes.head_dim}"
                 " (model.dim / model.heads)."
             )
-        return Rotary(sizes.key_size, self.base, self.pairs)
+        return Rotary(sizes.head_dim, self.base, self.pairs)

@@ -65,12 +65,12 @@ class _Deep(AtEmbedding):
 class Path(InAttention):
     """A vector for each distance on the tree, beside what `linear` does."""
 
-    def __init__(self, linear: InAttention, key_size: int, clip: int, ordered: bool) -> None:
+    def __init__(self, linear: InAttention, head_dim: int, clip: int, ordered: bool) -> None:
         super().__init__()
         self.linear, self.clip, self.ordered = linear, clip, ordered
         self.weighs_values = linear.weighs_values
         vectors = 2 * clip + 2  # the last is for what is apart
-        self.to_keys = nn.Parameter(torch.randn(vectors, key_size) / math.sqrt(key_size))
+        self.to_keys = nn.Parameter(torch.randn(vectors, head_dim) / math.sqrt(head_dim))
 
     def on(self, trees: Trees | None) -> InAttention:
         return _Paths(self, _given(trees))
@@ -159,4 +159,4 @@ class Spec(PositionSpec):
         linear = self.linear.in_attention(sizes)
         if not self.relative:
             return linear
-        return Path(linear, sizes.key_size, self.clip, ordered=self.linear.kind() != "none")
+        return Path(linear, sizes.head_dim, self.clip, ordered=self.linear.kind() != "none")

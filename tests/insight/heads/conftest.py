@@ -33,7 +33,7 @@ PAIRS = [
     ("Le chien dort.", "The dog sleeps."),
     ("Un homme court.", "A man runs."),
 ]
-SIZES = {"dim": 32, "heads": 4, "inner": 64, "layers": 2, "dropout": 0.0, "max_length": 48}
+SIZES = {"dim": 32, "heads": 4, "ffn_dim": 64, "layers": 2, "dropout": 0.0, "max_length": 48}
 TASKS = {
     "encoder-decoder": "translation",
     "language-model": "language-model",
@@ -157,7 +157,7 @@ def _learned() -> Learned:
 
 def plant_twins(attention: MultiHead, first: int, second: int) -> None:
     """Two heads that are the same, each with one half of what the first said."""
-    size = attention.key_size
+    size = attention.head_dim
     one, other = (slice(each * size, (each + 1) * size) for each in (first, second))
     with torch.no_grad():
         for linear in (attention.w_q, attention.w_k, attention.w_v):

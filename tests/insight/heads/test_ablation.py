@@ -63,7 +63,7 @@ def test_a_planted_twin_goes_first_and_for_nothing(learned) -> None:
 
 
 def test_groups_go_together(make) -> None:
-    home = make("language-model", key_heads=2, position="rotary")
+    home = make("language-model", kv_heads=2, position="rotary")
     found = remove(home.loaded.model, home.examples)
     assert {len(unit) for unit in found.order} == {2}
     assert found.steps[-1].removed == 4

@@ -49,7 +49,7 @@ def test_a_study_of_other_kinds(make, command, tmp_path: Path, kind: str) -> Non
 
 def test_grouped_keys_as_imported_models_have_them(make, command, tmp_path: Path) -> None:
     llama = {"position": "rotary", "norm": "rms", "feed_forward": "gated", "bias": False}
-    home = make("language-model", key_heads=2, **llama)
+    home = make("language-model", kv_heads=2, **llama)
     assert command(home.run, home.data).code == 0
     answer = command(home.run, home.data, "--prune", 0.5, "-o", tmp_path / "small")
     assert answer.code == 0, answer.err

@@ -21,9 +21,9 @@ def test_every_head_has_a_name() -> None:
     assert str(next(iter(heads_of(built("language-model"))))) == "decoder.1.1"
 
 
-@pytest.mark.parametrize(("key_heads", "size"), [(None, 1), (4, 1), (2, 2), (1, 1)])
-def test_heads_that_share_keys_go_together(key_heads: int | None, size: int) -> None:
-    model = built("language-model", key_heads=key_heads)
+@pytest.mark.parametrize(("kv_heads", "size"), [(None, 1), (4, 1), (2, 2), (1, 1)])
+def test_heads_that_share_keys_go_together(kv_heads: int | None, size: int) -> None:
+    model = built("language-model", kv_heads=kv_heads)
     assert {len(unit) for unit in units(model)} == {size}
 
 

@@ -67,9 +67,9 @@ def test_with_every_kind_of_position(make, tmp_path: Path, position: str) -> Non
     check_equal_to_masked(home, GONE["language-model"], tmp_path / "small")
 
 
-@pytest.mark.parametrize(("key_heads", "gone"), [(2, GROUPS), (1, GONE["language-model"])])
-def test_with_shared_keys(make, tmp_path: Path, key_heads: int, gone: list[str]) -> None:
-    home = make("language-model", key_heads=key_heads, position="rotary", bias=False)
+@pytest.mark.parametrize(("kv_heads", "gone"), [(2, GROUPS), (1, GONE["language-model"])])
+def test_with_shared_keys(make, tmp_path: Path, kv_heads: int, gone: list[str]) -> None:
+    home = make("language-model", kv_heads=kv_heads, position="rotary", bias=False)
     check_equal_to_masked(home, gone, tmp_path / "small")
 
 
@@ -88,7 +88,7 @@ def test_rows_and_columns_are_really_gone(make, tmp_path: Path) -> None:
     assert run.weights["encoder.blocks.0.attention.w_q.weight"].shape == (16, 32)
     assert run.weights["encoder.blocks.0.attention.w_k.bias"].shape == (16,)
     assert run.weights["encoder.blocks.0.attention.w_o.weight"].shape == (32, 16)
-    assert run.model["kept_heads"] == {
+    assert run.model["retained_heads"] == {
         "encoder.blocks.0.attention": [1, 2],
         "decoder.blocks.1.attention": [0, 2, 3],
         "decoder.blocks.0.cross": [0, 1, 3],
@@ -107,7 +107,9 @@ def test_a_pruned_run_does_everything(make, tmp_path: Path) -> None:
     assert smaller.score(["Un chien."], ["A dog."])[0].total < 0
     assert look(smaller, "Un chien court.").panel("encoder").weights.shape[1] == 4
     assert len(align(smaller, "Un chien court.", "A dog runs.")) == 3
-    with pytest.raises(ConfigError, match=r"model\.kept_heads has no equivalent in Hugging Face"):
+    with pytest.raises(
+        ConfigError, match=r"model\.retained_heads has no equivalent in Hugging Face"
+    ):
         huggingface.export(run_folder.read(tmp_path / "small"), tmp_path / "theirs")
 
 
@@ -115,7 +117,7 @@ def test_what_was_pruned_can_be_pruned_again(make, tmp_path: Path) -> None:
     home = make("language-model")
     prune(home.run, tmp_path / "once", ["decoder.1.2"])
     prune(tmp_path / "once", tmp_path / "twice", ["decoder.1.2", "decoder.2.1"])
-    assert run_folder.read(tmp_path / "twice").model["kept_heads"] == {
+    assert run_folder.read(tmp_path / "twice").model["retained_heads"] == {
         "decoder.blocks.0.attention": [0, 3],
         "decoder.blocks.1.attention": [1, 2, 3],
     }
@@ -145,7 +147,7 @@ def test_shares_that_are_none(share: float, complaint: str) -> None:
 
 
 def test_what_cannot_be_pruned(make, tmp_path: Path) -> None:
-    home = make("language-model", key_heads=2)
+    home = make("language-model", kv_heads=2)
     output = tmp_path / "small"
     with pytest.raises(ConfigError, match=r"all 4 heads of decoder\.1 would go"):
         prune(home.run, output, [f"decoder.1.{number}" for number in (1, 2, 3, 4)])
@@ -172,14 +174,14 @@ def test_what_cannot_be_pruned(make, tmp_path: Path) -> None:
 )
 def test_a_spec_with_heads_that_cannot_be(kept: dict[str, list[int]], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
-        built("language-model", kept_heads=kept)
+        built("language-model", retained_heads=kept)
 
 
 @pytest.mark.skipif(library() is None, reason="the engine was not built")
-@pytest.mark.parametrize("settings", [{}, {"position": "alibi"}, {"key_heads": 2}])
+@pytest.mark.parametrize("settings", [{}, {"position": "alibi"}, {"kv_heads": 2}])
 def test_the_engine_computes_models_with_uneven_heads(settings: dict[str, object]) -> None:
     kept = {"decoder.blocks.0.attention": [0, 1]}
-    uneven = built("language-model", kept_heads=kept, **settings)
+    uneven = built("language-model", retained_heads=kept, **settings)
     fast = FastLanguageModel(uneven, SIZES["max_length"])
     ids = torch.randint(4, 300, (2, 7))
     with torch.inference_mode():
@@ -192,7 +194,7 @@ def test_the_engine_computes_models_with_uneven_heads(settings: dict[str, object
 @pytest.mark.skipif(library() is None, reason="the engine was not built")
 def test_the_engine_translates_with_uneven_heads() -> None:
     kept = {"encoder.blocks.1.attention": [3], "decoder.blocks.0.cross": [1, 2]}
-    uneven = built("encoder-decoder", kept_heads=kept)
+    uneven = built("encoder-decoder", retained_heads=kept)
     fast = FastEncoderDecoder(uneven, SIZES["max_length"])
     source, target = torch.randint(4, 300, (2, 5)), torch.randint(4, 300, (2, 6))
     source_mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])

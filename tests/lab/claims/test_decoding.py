@@ -68,7 +68,13 @@ def test_not_supported_where_guesses_change_what_is_said() -> None:
 
 def models() -> list[Any]:
     torch.manual_seed(0)
-    settings = {"kind": "language-model", "heads": 2, "inner": 32, "max_length": 64, "dropout": 0.0}
+    settings = {
+        "kind": "language-model",
+        "heads": 2,
+        "ffn_dim": 32,
+        "max_length": 64,
+        "dropout": 0.0,
+    }
     sizes = ({"dim": 32, "layers": 2}, {"dim": 16, "layers": 1})
     return [ModelSpec.model_validate({**settings, **size}).build(12).eval() for size in sizes]
 

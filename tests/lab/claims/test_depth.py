@@ -54,7 +54,7 @@ def test_what_is_taken_out_is_out(way: str) -> None:
     """With sublayers that answer zero, what enters a stack leaves it by residuals alone."""
     residuals, norms = WAYS[way]
     torch.manual_seed(0)
-    settings = {"dim": 8, "heads": 2, "inner": 16, "layers": 2, "dropout": 0.0}
+    settings = {"dim": 8, "heads": 2, "ffn_dim": 16, "layers": 2, "dropout": 0.0}
     model = ModelSpec.model_validate({"kind": "language-model", **settings}).build(11)
     assert isinstance(model, LanguageModel)
     without(model, residuals, norms)

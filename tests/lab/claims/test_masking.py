@@ -59,7 +59,7 @@ def test_not_supported_otherwise(evidence: dict[str, Any], fails: str) -> None:
 
 def small() -> tuple[LanguageModel, torch.Tensor]:
     torch.manual_seed(0)
-    settings = {"dim": 8, "heads": 2, "inner": 16, "layers": 2, "dropout": 0.0}
+    settings = {"dim": 8, "heads": 2, "ffn_dim": 16, "layers": 2, "dropout": 0.0}
     model = ModelSpec.model_validate({"kind": "language-model", **settings}).build(11)
     assert isinstance(model, LanguageModel)
     return model, torch.randint(11, (3, 6))

@@ -65,7 +65,7 @@ def test_the_pronoun_its_noun_and_its_adjective_are_where_they_stand(ways: list[
     drawn = corpus(train=300, held_out=2, pronouns=10)
     texts = [text for pair in drawn.train for text in (pair.french, pair.english)]
     tokenizer = bpe.Spec(vocabulary=600).train(texts, ["fr", "en"])
-    settings = {"kind": "encoder-decoder", "dim": 16, "heads": 2, "inner": 16, "layers": 1}
+    settings = {"kind": "encoder-decoder", "dim": 16, "heads": 2, "ffn_dim": 16, "layers": 1}
     model = ModelSpec.model_validate({**settings, "max_length": 60}).build(len(tokenizer))
     assert isinstance(model, EncoderDecoder)
     directions = [Direction(*way.split("-")) for way in ways]

@@ -151,7 +151,10 @@ def test_a_document_is_read_as_if_it_were_alone(cell, layers):
 @each_score
 def test_gradients_reach_every_parameter(cell, score):
     models = (
-        (translator(cell=cell, score=score, layers=2, tie=False), (*a_source(), some_words())),
+        (
+            translator(cell=cell, score=score, layers=2, tie_embeddings=False),
+            (*a_source(), some_words()),
+        ),
         (writer(cell=cell, layers=2), (some_words(),)),
         (build("sequence-classification", cell=cell, layers=2), a_source()),
     )
@@ -162,7 +165,7 @@ def test_gradients_reach_every_parameter(cell, score):
 
 
 def test_what_is_tied_is_one():
-    tied, free = translator(), translator(tie=False)
+    tied, free = translator(), translator(tie_embeddings=False)
     assert tied.output.weight is tied.decoder.embedding.tokens.weight
     assert tied.encoder.embedding.tokens is tied.decoder.embedding.tokens
     assert free.output.weight is not free.decoder.embedding.tokens.weight

@@ -51,7 +51,7 @@ def test_a_classifier_is_the_equation_pooled() -> None:
 
 @torch.no_grad()
 def test_a_language_model_is_the_equation_looking_back() -> None:
-    model, ids = build(WRITES, tie=True), words(2, 7)
+    model, ids = build(WRITES, tie_embeddings=True), words(2, 7)
     x, back = model.decoder.embedding.tokens(ids), torch.ones(7, 7, dtype=torch.bool).tril()
     states = self_attention(self_attention(x, back), back)
     assert torch.allclose(model.states(ids), states, atol=1e-6)
@@ -75,7 +75,7 @@ def test_embeddings_and_output_are_all_its_parameters() -> None:
         "output.weight",
         "output.bias",
     }
-    tied = build(WRITES, tie=True)
+    tied = build(WRITES, tie_embeddings=True)
     assert [n for n, _ in tied.named_parameters()] == ["decoder.embedding.tokens.weight"]
     assert parameter_count(build(WRITES)) == 2 * V * D
 

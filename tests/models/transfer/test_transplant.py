@@ -16,7 +16,7 @@ from regard.models.transfer.transplant import (
     transplant,
 )
 
-SMALL = {"dim": 16, "heads": 2, "inner": 32, "layers": 2, "max_length": 12, "dropout": 0.0}
+SMALL = {"dim": 16, "heads": 2, "ffn_dim": 32, "layers": 2, "max_length": 12, "dropout": 0.0}
 ABC = ("a", "b", "c", "d", "e", "f", "g")
 
 
@@ -77,7 +77,7 @@ def test_a_classifier_has_the_encoder_of_any_model(kind: str) -> None:
 
 
 def test_pieces_find_their_rows_wherever_they_stand() -> None:
-    spec = spec_of("language-model", tie=False, output_bias=True)
+    spec = spec_of("language-model", tie_embeddings=False, output_bias=True)
     old, before, new, done = moved(spec, spec, (ABC, ("x", "g", "a", "y", "d")))
     for name in ("embedding.tokens.weight", "output.weight", "output.bias"):
         theirs, first, ours = (m.decoder.get_parameter(name) for m in (old, before, new))
@@ -100,7 +100,7 @@ def test_a_row_goes_by_what_it_is_for_where_it_is_called_otherwise() -> None:
 def test_a_matrix_as_large_as_the_vocabulary_is_not_taken_for_one() -> None:
     """Its rows are not pieces: they stay in their order when the pieces change theirs."""
     pieces = tuple(map(str, range(SMALL["dim"])))
-    spec = spec_of("language-model", tie=False)
+    spec = spec_of("language-model", tie_embeddings=False)
     old, _, new, _ = moved(spec, spec, (pieces, pieces[::-1]))
     assert torch.equal(
         new.decoder.blocks[0].attention.w_q.weight, old.decoder.blocks[0].attention.w_q.weight
@@ -109,7 +109,7 @@ def test_a_matrix_as_large_as_the_vocabulary_is_not_taken_for_one() -> None:
 
 
 def test_tied_weights_serve_both_places_of_an_untied_model_and_the_other_way_about() -> None:
-    tied, untied = spec_of("language-model"), spec_of("language-model", tie=False)
+    tied, untied = spec_of("language-model"), spec_of("language-model", tie_embeddings=False)
     old, _, new, done = moved(tied, untied)
     assert torch.equal(new.decoder.output.weight, old.decoder.embedding.tokens.weight)
     assert {line.fate for line in done.lines()} == {"kept"}
@@ -148,7 +148,7 @@ def test_the_same_number_of_other_labels_is_not_the_same() -> None:
 
 
 def test_what_has_another_shape_starts_fresh_and_is_named() -> None:
-    _, before, new, done = moved(spec_of("encoder"), spec_of("encoder", inner=48, layers=3))
+    _, before, new, done = moved(spec_of("encoder"), spec_of("encoder", ffn_dim=48, layers=3))
     assert torch.equal(
         new.blocks[0].feed_forward.widen.weight, before.blocks[0].feed_forward.widen.weight
     )
@@ -179,7 +179,7 @@ def test_experts_are_carried_and_more_of_them_are_added() -> None:
 
 def test_every_parameter_is_told_of_once() -> None:
     theirs = spec_of("encoder-decoder", layers=3)
-    ours = spec_of("classifier", inner=48)
+    ours = spec_of("classifier", ffn_dim=48)
     old, _, new, done = moved(theirs, ours, (ABC, ABC[:4]))
 
     def count(*kinds: str) -> int:

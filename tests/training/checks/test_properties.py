@@ -28,7 +28,7 @@ from regard.training.recipe import make_recipe
 from regard.training.reporting.progress import silent
 
 GRAMMAR = {"kind": "grammar", "train": 300, "held_out": 20, "pronouns": 20}
-SMALL = {"dim": 32, "heads": 2, "inner": 64, "layers": 1, "max_length": 128}
+SMALL = {"dim": 32, "heads": 2, "ffn_dim": 64, "layers": 1, "max_length": 128}
 WRITING_ONLY = {
     "no_look_ahead_in_logits",
     "no_look_ahead_in_gradients",

@@ -28,7 +28,14 @@ from regard.training.trainer import train
 
 PROCESSES = 3
 PAD, START, END, V = 0, 1, 2, 20
-MODEL = {"kind": "encoder-decoder", "dim": 16, "heads": 2, "inner": 32, "layers": 1, "dropout": 0.0}
+MODEL = {
+    "kind": "encoder-decoder",
+    "dim": 16,
+    "heads": 2,
+    "ffn_dim": 32,
+    "layers": 1,
+    "dropout": 0.0,
+}
 PLAIN = {"kind": "moe", "experts": 6, "top": 2, "jitter": 0.0, "balance": 0.0}
 OTHERS = ["*embedding", "*attention", "*cross", "*norm", "*router", "*around_*"]
 FIRST = ["*.experts.0", "*.experts.1"]  # those of the leading process

@@ -228,7 +228,7 @@ def test_alone_all_sums_are_what_is_given() -> None:
 
 def test_a_share_with_nothing_to_predict_still_has_a_gradient() -> None:
     """Where there are fewer rows than processes, all of them must take part in the exchange."""
-    model = Spec(dim=8, heads=2, inner=16, layers=1).build(20)
+    model = Spec(dim=8, heads=2, ffn_dim=16, layers=1).build(20)
     batch = collate([Example([5, 6, 2], [1, 7, 8, 2])], filler=0).shard(1, 2)
     states = model.states(batch.source, batch.source_mask, batch.target[:, :-1])
     loss = predict(model, states, batch.target[:, 1:], batch.target_mask[:, 1:], 0.1)

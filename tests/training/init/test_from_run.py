@@ -29,7 +29,7 @@ from regard.training.reporting.progress import silent
 from regard.training.signals import Interruption
 from regard.training.trainer import resume, train
 
-SMALL = {"dim": 32, "heads": 2, "inner": 64, "layers": 2, "dropout": 0.1, "max_length": 24}
+SMALL = {"dim": 32, "heads": 2, "ffn_dim": 64, "layers": 2, "dropout": 0.1, "max_length": 24}
 WORDS = {"good": ["lovely", "witty", "warm"], "bad": ["boring", "clumsy", "cold"]}
 PLAIN = ["the", "film", "was", "and", "its", "plot", "seemed", "a", "very", "story"]
 
@@ -141,7 +141,7 @@ def test_a_recipe_of_three_keys_is_whole(base: Path, labelling: Make) -> None:
     recipe = labelling(base)
     given = run_folder.read(base).model
     assert recipe.model.kind() == "classifier"
-    assert {recipe.model.dim, recipe.model.inner, recipe.model.max_length} == {32, 64, 24}
+    assert {recipe.model.dim, recipe.model.ffn_dim, recipe.model.max_length} == {32, 64, 24}
     assert recipe.model.position.kind() == given["position"]["kind"]
     assert recipe.tokenizer.kind() == "file"
     assert (
@@ -163,10 +163,10 @@ def test_a_kind_that_can_do_the_job_stays_and_its_own_keys_with_it(
     writing: Make, place: Path
 ) -> None:
     untied = place / "untied"
-    train(writing("model.tie=false", "training.steps=1"), untied)
+    train(writing("model.tie_embeddings=false", "training.steps=1"), untied)
     recipe = writing(model=None, tokenizer=None, init=str(untied))
     assert recipe.model.kind() == "language-model"
-    assert recipe.model.tie is False
+    assert recipe.model.tie_embeddings is False
 
 
 def test_a_run_without_some_heads_hands_that_on(
@@ -174,7 +174,7 @@ def test_a_run_without_some_heads_hands_that_on(
 ) -> None:
     prune(base, tmp_path / "pruned", ["decoder.2.1"])
     recipe = labelling(tmp_path / "pruned", "training.steps=1")
-    assert recipe.model.kept_heads == {"encoder.blocks.1.attention": (1,)}
+    assert recipe.model.retained_heads == {"encoder.blocks.1.attention": (1,)}
     train(recipe, tmp_path / "run")
     (kept, added, *_) = run_folder.read(tmp_path / "run").details["inherited"]["lines"]
     assert (kept["fate"], kept["names"], added["names"]) == ("kept", "encoder", "output")

@@ -19,7 +19,7 @@ OPTIMIZERS = ["muon", "adamw", "adam"]
 
 
 def built(kind: str, **more: Any) -> nn.Module:
-    small = {"dim": 16, "heads": 2, "inner": 32, "layers": 3, "max_length": 12}
+    small = {"dim": 16, "heads": 2, "ffn_dim": 32, "layers": 3, "max_length": 12}
     return ModelSpec.model_validate({"kind": kind, **small, **more}).build(20)
 
 
@@ -123,7 +123,7 @@ def test_each_block_moves_slower_than_the_one_above(optimizer: str) -> None:
 
 
 def test_both_stacks_are_counted_from_their_own_heads() -> None:
-    model = built("encoder-decoder", decoder_layers=2, tie="none")
+    model = built("encoder-decoder", decoder_layers=2, tie_embeddings="none")
     found = {name: factors(model, 0.1, {}).get(p, 1.0) for name, p in model.named_parameters()}
     assert found["encoder.blocks.2.attention.w_q.bias"] == pytest.approx(0.1)
     assert found["decoder.blocks.1.attention.w_q.bias"] == pytest.approx(0.1)

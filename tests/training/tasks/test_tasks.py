@@ -17,7 +17,7 @@ from regard.training.reporting import metrics
 from regard.training.tasks.language_model import LanguageModelling
 from regard.training.trainer import resume, train
 
-SMALL = {"dim": 32, "heads": 2, "inner": 64, "layers": 1, "dropout": 0.0, "max_length": 48}
+SMALL = {"dim": 32, "heads": 2, "ffn_dim": 64, "layers": 1, "dropout": 0.0, "max_length": 48}
 SAYING = "the quick brown fox jumps over the lazy dog and runs home again.\n"
 GOOD = ["lovely", "brilliant", "charming", "superb", "delightful", "moving", "witty", "warm"]
 BAD = ["dreadful", "boring", "clumsy", "awful", "tedious", "cold", "stupid", "dull"]

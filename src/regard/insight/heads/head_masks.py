@@ -94,12 +94,12 @@ def _by_head(heads: MultiHead) -> Tensor:
     """All that decides what a head answers: (H, N)."""
     parts = []
     for linear in (heads.w_q, heads.w_k, heads.w_v):
-        count = linear.out_features // heads.key_size
+        count = linear.out_features // heads.head_dim
         rows = [linear.weight] if linear.bias is None else [linear.weight, linear.bias[:, None]]
         parts.append(torch.cat(rows, 1).view(count, -1).repeat_interleave(heads.heads // count, 0))
     here = torch.zeros(1, dtype=torch.long, device=parts[0].device)
     around = torch.arange(-512, 513, device=parts[0].device)
-    queries = parts[0].new_zeros(1, heads.heads, 1, heads.key_size)
+    queries = parts[0].new_zeros(1, heads.heads, 1, heads.head_dim)
     bias = heads.position.bias(queries, here, around)
     if bias is not None:
         parts.append(bias.reshape(heads.heads, -1).to(parts[0].dtype))

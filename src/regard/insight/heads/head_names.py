@@ -62,7 +62,7 @@ def units(model: nn.Module) -> list[tuple[Head, ...]]:
     """What can only go together: heads that ask the same keys, unless one key head serves all."""
     found = []
     for name, heads in attentions(model).items():
-        shared = attention(model, name).key_heads
+        shared = attention(model, name).kv_heads
         size = 1 if shared == 1 else len(heads) // shared
         found += [tuple(heads[at : at + size]) for at in range(0, len(heads), size)]
     return found

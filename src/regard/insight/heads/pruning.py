@@ -1,5 +1,5 @@
 """A smaller run: the heads that go are really gone, with their rows of W_Q, W_K, W_V and their
-columns of W_O, and `kept_heads` in the model's spec says which are left.
+columns of W_O, and `retained_heads` in the model's spec says which are left.
 
 What it computes is what the whole model computes with those heads masked. A head whose twin is left
 first gives it its columns of W_O.
@@ -96,7 +96,7 @@ def prune(folder: Path, output: Path, heads: Collection[Head | str]) -> Pruned:
     gone = named(model, [str(head) for head in heads])
     smaller = pruned(model, gone)
     spec = cast("TransformerSpec", validate(ModelSpec, whole.model, str(folder)))
-    left = spec.model_copy(update={"kept_heads": _left(spec, model, gone)})
+    left = spec.model_copy(update={"retained_heads": _left(spec, model, gone)})
     found = Pruned(
         (parameter_count(model), parameter_count(smaller)),
         (len(heads_of(model)), len(heads_of(smaller))),
@@ -141,7 +141,7 @@ def pruned(model: nn.Module, gone: Collection[Head]) -> nn.Module:
 def _hand_over(heads: MultiHead, left: Sequence[int]) -> None:
     """The columns of W_O of each head that goes are added to those of its twin, if one is left."""
     first = twins(heads)
-    columns = heads.w_o.weight.view(-1, heads.heads, heads.key_size)  # (D, H, K)
+    columns = heads.w_o.weight.view(-1, heads.heads, heads.head_dim)  # (D, H, K)
     for head in set(range(heads.heads)) - set(left):
         heir = next((each for each in left if first[each] == first[head]), None)
         if heir is not None:
@@ -152,7 +152,7 @@ def _left(
     spec: TransformerSpec, model: nn.Module, gone: Collection[Head]
 ) -> dict[str, tuple[int, ...]]:
     """Which heads of the full size are left, also where some had gone before."""
-    left = dict(spec.kept_heads or {})
+    left = dict(spec.retained_heads or {})
     for name, heads in attentions(model).items():
         own = left.get(name, tuple(range(spec.heads)))
         kept = tuple(own[head.number] for head in heads if head not in gone)

@@ -30,8 +30,8 @@ def built(run: Run) -> tuple[ModelSpec, Any]:
 
 def refuse_uneven(spec: ModelSpec, where: str) -> None:
     """Elsewhere all layers have the same heads."""
-    if getattr(spec, "kept_heads", None):
-        raise refuse("model.kept_heads", where)
+    if getattr(spec, "retained_heads", None):
+        raise refuse("model.retained_heads", where)
 
 
 def refuse_sparse(spec: ModelSpec, where: str) -> None:

@@ -49,7 +49,7 @@ def export(run: Run, folder: Path) -> None:
     if not isinstance(spec, (encoder_decoder.Spec, language_model.Spec)):
         raise refuse(f"a {spec.kind()}", "CTranslate2")
     config["layer_norm_epsilon"] = getattr(spec.norm, "eps", None)
-    config["multi_query_attention"] = spec.key_heads not in (None, spec.heads)
+    config["multi_query_attention"] = spec.kv_heads not in (None, spec.heads)
     decoder = dict(_decoder(spec, model.decoder))
     if isinstance(spec, encoder_decoder.Spec):
         config["decoder_start_token"] = pieces[run.details.get("start", tokenizer.start)]
@@ -138,10 +138,10 @@ def _layer(scope: str, spec: TransformerSpec, block: Any) -> Iterator[tuple[str,
 
 def _sizes(scope: str, spec: TransformerSpec) -> Iterator[tuple[str, Value]]:
     """What cannot be told from the shapes."""
-    if spec.key_heads not in (None, spec.heads):
-        yield f"{scope}/num_heads_kv", np.int32(spec.key_heads)
-    if spec.sizes.key_size * spec.heads != spec.dim:
-        yield f"{scope}/head_dim", np.int32(spec.sizes.key_size)
+    if spec.kv_heads not in (None, spec.heads):
+        yield f"{scope}/num_heads_kv", np.int32(spec.kv_heads)
+    if spec.sizes.head_dim * spec.heads != spec.dim:
+        yield f"{scope}/head_dim", np.int32(spec.sizes.head_dim)
 
 
 def _norm(scope: str, norm: nn.Module) -> Iterator[tuple[str, Value]]:

@@ -109,11 +109,11 @@ def _marian(
         position__kind="sinusoidal",
         norm__kind="layer",
         feed_forward__kind="dense",
-        tie="all",
+        tie_embeddings="all",
         embedding_norm=False,
         bias=True,
-        key_size=(None, spec.dim // spec.heads),
-        key_heads=(None, spec.heads),
+        head_dim=(None, spec.dim // spec.heads),
+        kv_heads=(None, spec.heads),
     )
     _check(
         spec, "Marian and Pegasus", norm__eps=1e-5, position__base=10_000.0, feed_forward__bias=True
@@ -132,8 +132,8 @@ def _marian(
         "decoder_layers": layers,
         "encoder_attention_heads": spec.heads,
         "decoder_attention_heads": spec.heads,
-        "encoder_ffn_dim": spec.inner,
-        "decoder_ffn_dim": spec.inner,
+        "encoder_ffn_dim": spec.ffn_dim,
+        "decoder_ffn_dim": spec.ffn_dim,
         "activation_function": _activation(network.activation),
         "scale_embedding": spec.scale_embedding,
         "max_position_embeddings": spec.max_length,
@@ -166,8 +166,8 @@ def _gpt2(
         output_bias=False,
         embedding_norm=False,
         bias=True,
-        key_size=(None, spec.dim // spec.heads),
-        key_heads=(None, spec.heads),
+        head_dim=(None, spec.dim // spec.heads),
+        kv_heads=(None, spec.heads),
     )
     _check(spec, "GPT-2", feed_forward__bias=True)
     position: Any = spec.position
@@ -178,7 +178,7 @@ def _gpt2(
         "architectures": ["GPT2LMHeadModel"],
         "n_embd": spec.dim,
         "n_head": spec.heads,
-        "n_inner": spec.inner,
+        "n_inner": spec.ffn_dim,
         "n_layer": spec.layers,
         "n_positions": spec.max_length,
         "activation_function": _activation(network.activation),
@@ -239,15 +239,15 @@ def _llama(
         "architectures": ["LlamaForCausalLM"],
         "hidden_size": spec.dim,
         "num_attention_heads": spec.heads,
-        "num_key_value_heads": spec.key_heads or spec.heads,
-        "head_dim": spec.sizes.key_size,
-        "intermediate_size": spec.inner,
+        "num_key_value_heads": spec.kv_heads or spec.heads,
+        "head_dim": spec.sizes.head_dim,
+        "intermediate_size": spec.ffn_dim,
         "num_hidden_layers": spec.layers,
         "rms_norm_eps": norm.eps,
         "rope_theta": position.base,
         "hidden_act": _activation(network.gate),
         "max_position_embeddings": spec.max_length,
-        "tie_word_embeddings": spec.tie,
+        "tie_word_embeddings": spec.tie_embeddings,
     }
     return config, _theirs(llama.FAMILY, config, weights)
 
@@ -264,8 +264,8 @@ def _bert(spec: masked_lm.Spec, weights: Mapping[str, Tensor]) -> tuple[dict[str
         scale_embedding=False,
         bias=True,
         output_bias=True,
-        key_size=(None, spec.dim // spec.heads),
-        key_heads=(None, spec.heads),
+        head_dim=(None, spec.dim // spec.heads),
+        kv_heads=(None, spec.heads),
     )
     network: Any = spec.feed_forward
     norm: Any = spec.norm
@@ -275,7 +275,7 @@ def _bert(spec: masked_lm.Spec, weights: Mapping[str, Tensor]) -> tuple[dict[str
         "architectures": ["BertForMaskedLM"],
         "hidden_size": spec.dim,
         "num_attention_heads": spec.heads,
-        "intermediate_size": spec.inner,
+        "intermediate_size": spec.ffn_dim,
         "num_hidden_layers": spec.layers,
         "hidden_act": _activation(network.activation),
         "hidden_dropout_prob": spec.dropout,
@@ -283,7 +283,7 @@ def _bert(spec: masked_lm.Spec, weights: Mapping[str, Tensor]) -> tuple[dict[str
         "layer_norm_eps": norm.eps,
         "max_position_embeddings": spec.max_length,
         "type_vocab_size": 2,
-        "tie_word_embeddings": spec.tie,
+        "tie_word_embeddings": spec.tie_embeddings,
     }
     theirs = _theirs(bert.MASKED, config, weights)
     ours = {

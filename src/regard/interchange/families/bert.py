@@ -26,7 +26,7 @@ def spec(config: Config) -> dict[str, Any]:
         "kind": "encoder",
         "dim": needed(config, "hidden_size"),
         "heads": needed(config, "num_attention_heads"),
-        "inner": needed(config, "intermediate_size"),
+        "ffn_dim": needed(config, "intermediate_size"),
         "layers": needed(config, "num_hidden_layers"),
         "dropout": config.get("hidden_dropout_prob", 0.1),
         "position": "learned",
@@ -86,7 +86,7 @@ def masked_spec(config: Config) -> dict[str, Any]:
     return spec(config) | {
         "kind": "masked-lm",
         "transform": "gelu" if _is_roberta(config) else activation(config, "hidden_act"),
-        "tie": config.get("tie_word_embeddings", True),
+        "tie_embeddings": config.get("tie_word_embeddings", True),
     }
 
 

@@ -17,7 +17,7 @@ def spec(config: Config) -> dict[str, Any]:
         "kind": "language-model",
         "dim": dim,
         "heads": needed(config, "n_head"),
-        "inner": config.get("n_inner") or 4 * dim,
+        "ffn_dim": config.get("n_inner") or 4 * dim,
         "layers": needed(config, "n_layer"),
         "dropout": config.get("resid_pdrop", 0.1),
         "position": "learned",

@@ -15,9 +15,9 @@ def spec(config: Config) -> dict[str, Any]:
         "kind": "language-model",
         "dim": needed(config, "hidden_size"),
         "heads": heads,
-        "key_heads": config.get("num_key_value_heads") or heads,
-        "key_size": config.get("head_dim") or config["hidden_size"] // heads,
-        "inner": needed(config, "intermediate_size"),
+        "kv_heads": config.get("num_key_value_heads") or heads,
+        "head_dim": config.get("head_dim") or config["hidden_size"] // heads,
+        "ffn_dim": needed(config, "intermediate_size"),
         "layers": needed(config, "num_hidden_layers"),
         "dropout": 0.0,
         "position": {
@@ -32,7 +32,7 @@ def spec(config: Config) -> dict[str, Any]:
         },
         "bias": False,
         "scale_embedding": False,
-        "tie": config.get("tie_word_embeddings", False),
+        "tie_embeddings": config.get("tie_word_embeddings", False),
         "max_length": needed(config, "max_position_embeddings"),
     }
 

@@ -16,14 +16,14 @@ from regard.interchange.families.base import (
 def spec(config: Config) -> dict[str, Any]:
     require(config, "share_encoder_decoder_embeddings", [True])
     require(config, "tie_word_embeddings", [True])
-    heads, inner = needed(config, "encoder_attention_heads"), needed(config, "encoder_ffn_dim")
+    heads, ffn_dim = needed(config, "encoder_attention_heads"), needed(config, "encoder_ffn_dim")
     require(config, "decoder_attention_heads", [heads])
-    require(config, "decoder_ffn_dim", [inner])
+    require(config, "decoder_ffn_dim", [ffn_dim])
     return {
         "kind": "encoder-decoder",
         "dim": needed(config, "d_model"),
         "heads": heads,
-        "inner": inner,
+        "ffn_dim": ffn_dim,
         "layers": needed(config, "encoder_layers"),
         "decoder_layers": needed(config, "decoder_layers"),
         "dropout": config.get("dropout", 0.1),

@@ -28,8 +28,8 @@ def spec(config: Config) -> dict[str, Any]:
         "kind": "encoder-decoder",
         "dim": needed(config, "d_model"),
         "heads": needed(config, "num_heads"),
-        "key_size": needed(config, "d_kv"),
-        "inner": needed(config, "d_ff"),
+        "head_dim": needed(config, "d_kv"),
+        "ffn_dim": needed(config, "d_ff"),
         "layers": needed(config, "num_layers"),
         "decoder_layers": config.get("num_decoder_layers") or config["num_layers"],
         "dropout": config.get("dropout_rate", 0.1),
@@ -40,7 +40,7 @@ def spec(config: Config) -> dict[str, Any]:
         else {"kind": "dense", "activation": function, "bias": False},
         "bias": False,
         "scale_embedding": False,
-        "tie": "embeddings",
+        "tie_embeddings": "embeddings",
         "max_length": config.get("n_positions") or 512,
     }
 

@@ -276,8 +276,8 @@ def _nearest(arm: str, vocabulary: int, parameters: int) -> int:
 
 
 def _spec(arm: str, dim: int) -> ModelSpec:
-    inner = {"inner": 2 * dim} if arm == TRANSFORMER else {}
-    return ModelSpec.model_validate({**ARMS[arm], **inner, "dim": dim, "dropout": 0.0})
+    ffn_dim = {"ffn_dim": 2 * dim} if arm == TRANSFORMER else {}
+    return ModelSpec.model_validate({**ARMS[arm], **ffn_dim, "dim": dim, "dropout": 0.0})
 
 
 def _scores(bench: Bench, model: Any, task: Task) -> list[float]:

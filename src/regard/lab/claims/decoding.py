@@ -110,7 +110,7 @@ class Spec(Claim):
         room = max(*self.lengths, 64) + MOST
         settings = {"kind": "language-model", "heads": HEADS, "dropout": 0.0, "max_length": room}
         return ModelSpec.model_validate(
-            {**settings, "dim": dim, "inner": 2 * dim, "layers": layers}
+            {**settings, "dim": dim, "ffn_dim": 2 * dim, "layers": layers}
         )
 
     def _times(self, bench: Bench) -> dict[str, list[list[float]]]:

@@ -99,7 +99,7 @@ class Spec(Claim):
     ) -> tuple[LanguageModel, list[float]]:
         torch.manual_seed(seed)
         read = text.sentences(self.sentences)
-        sizes = {"dim": self.dim, "heads": 4, "inner": 2 * self.dim, "dropout": 0.0}
+        sizes = {"dim": self.dim, "heads": 4, "ffn_dim": 2 * self.dim, "dropout": 0.0}
         settings = {"kind": "language-model", "layers": depth, "max_length": LENGTH, **sizes}
         model = ModelSpec.model_validate(settings).build(len(read.words))
         assert isinstance(model, LanguageModel)

@@ -92,7 +92,7 @@ class Spec(Claim):
 
     def _model(self, vocabulary: int, seed: int, heads: int) -> nn.Module:
         torch.manual_seed(seed)
-        settings: dict[str, Any] = {"heads": heads, "dim": self.dim, "inner": 2 * self.dim}
+        settings: dict[str, Any] = {"heads": heads, "dim": self.dim, "ffn_dim": 2 * self.dim}
         settings |= {"layers": self.layers, "dropout": 0.0, "max_length": 64}
         return ModelSpec.model_validate({"kind": "language-model", **settings}).build(vocabulary)
 
@@ -211,6 +211,6 @@ def _copy_first_head(model: nn.Module) -> None:
     for module in model.modules():
         if isinstance(module, MultiHead):
             for linear in (module.w_q, module.w_k, module.w_v):
-                first = linear.weight[: module.key_size]
+                first = linear.weight[: module.head_dim]
                 linear.weight.copy_(first.repeat(module.heads, 1))
-            module.w_o.weight.copy_(module.w_o.weight[:, : module.key_size].repeat(1, module.heads))
+            module.w_o.weight.copy_(module.w_o.weight[:, : module.head_dim].repeat(1, module.heads))

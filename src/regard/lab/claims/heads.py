@@ -112,7 +112,7 @@ class Spec(Claim):
 
     def _trained(self, bench: Bench, seed: int, places: int, heads: int) -> dict[str, Any]:
         torch.manual_seed(seed)
-        settings: dict[str, Any] = {"heads": heads, "dim": self.dim, "inner": 2 * self.dim}
+        settings: dict[str, Any] = {"heads": heads, "dim": self.dim, "ffn_dim": 2 * self.dim}
         settings |= {"layers": 1, "dropout": 0.0, "position": "none", "max_length": NAMES + 2}
         spec = ModelSpec.model_validate({"kind": "language-model", **settings})
         model = spec.build(tasks.several_symbols(NAMES, THINGS, places)).to(bench.device)

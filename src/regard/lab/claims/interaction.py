@@ -79,7 +79,7 @@ class Spec(Claim):
         if kind == "convolutional":
             settings |= {"capability": "causal-lm", "window": window}
         else:
-            settings |= {"heads": 2, "inner": 2 * DIM, "max_length": self.length}
+            settings |= {"heads": 2, "ffn_dim": 2 * DIM, "max_length": self.length}
         torch.manual_seed(seed)
         model = ModelSpec.model_validate(settings).build(SYMBOLS).double().eval()
         chance = generator(seed, layers, window)

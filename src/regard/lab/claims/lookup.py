@@ -208,7 +208,7 @@ class _Lookup(nn.Module):
     def __init__(self, size: int, entries: int) -> None:
         super().__init__()
         self.size = size
-        sizes = Sizes(2 * size, heads=1, key_size=2 * size, max_length=entries)
+        sizes = Sizes(2 * size, heads=1, head_dim=2 * size, max_length=entries)
         self.head = MultiHead(sizes, Reference(), InAttention(), bias=False)
 
     def forward(self, keys: Tensor, values: Tensor, queries: Tensor) -> Tensor:

@@ -98,7 +98,7 @@ class Spec(Claim):
 
     def _model(self, bench: Bench, words: int, seed: int) -> LanguageModel:
         torch.manual_seed(seed)
-        sizes = {"dim": self.dim, "heads": 4, "inner": 4 * self.dim, "layers": 2, "dropout": 0.0}
+        sizes = {"dim": self.dim, "heads": 4, "ffn_dim": 4 * self.dim, "layers": 2, "dropout": 0.0}
         settings = {"kind": "language-model", "max_length": self.length, **sizes}
         model = ModelSpec.model_validate(settings).build(words).to(bench.device)
         assert isinstance(model, LanguageModel)

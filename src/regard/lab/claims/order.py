@@ -81,7 +81,7 @@ class Spec(Claim):
 
     def _settings(self) -> dict[str, Any]:
         """Of all models; the greatest length is known beforehand."""
-        sizes = {"dim": self.dim, "heads": 4, "inner": 4 * self.dim, "layers": 2, "dropout": 0.0}
+        sizes = {"dim": self.dim, "heads": 4, "ffn_dim": 4 * self.dim, "layers": 2, "dropout": 0.0}
         return {**sizes, "max_length": max(TIMES) * self.length}
 
     def _first(self, bench: Bench, kind: str, seed: int) -> dict[str, float]:

@@ -72,7 +72,7 @@ class Spec(Claim):
     def _curve(self, bench: Bench, seed: int, divided: bool) -> list[float]:
         torch.manual_seed(seed)
         settings: dict[str, Any] = {"heads": 1, "layers": 1, "dropout": 0.0, "position": "learned"}
-        settings |= {"dim": self.key_size, "inner": 2 * self.key_size}
+        settings |= {"dim": self.key_size, "ffn_dim": 2 * self.key_size}
         settings |= {"max_length": 2 * self.length + 1}
         spec = ModelSpec.model_validate({"kind": "language-model", **settings})
         model = spec.build(SYMBOLS).to(bench.device)

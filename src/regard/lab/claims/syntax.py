@@ -125,7 +125,7 @@ class Spec(Claim):
         torch.manual_seed(seed)
         position, true = ARMS[arm]
         settings: dict[str, Any] = {"kind": "classifier", "pooling": "attention", "layers": 2}
-        settings |= {"dim": self.dim, "heads": 4, "inner": 2 * self.dim, "dropout": self.dropout}
+        settings |= {"dim": self.dim, "heads": 4, "ffn_dim": 2 * self.dim, "dropout": self.dropout}
         spec = ModelSpec.model_validate({**settings, "position": position})
         model = spec.build(vocabulary).to(bench.device)
 

@@ -20,7 +20,7 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
 
 
 class FeedForwardSpec(Kind, package="regard.layers.feedforward", default="dense"):
-    """A kind of feed-forward network: D → inner → D, each word by itself.
+    """A kind of feed-forward network: D → ffn_dim → D, each word by itself.
 
     It is called with words (B, T, D) and, where that is known, which of them are real (B, T): those
     that are not may cost nothing.
@@ -28,5 +28,5 @@ class FeedForwardSpec(Kind, package="regard.layers.feedforward", default="dense"
 
     renamed_kinds: ClassVar[Mapping[str, str]] = {"experts": "moe"}
 
-    def build(self, dim: int, inner: int) -> nn.Module:
+    def build(self, dim: int, ffn_dim: int) -> nn.Module:
         raise NotImplementedError

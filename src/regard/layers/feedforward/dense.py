@@ -12,10 +12,10 @@ from regard.layers.feedforward.base import ACTIVATIONS, FeedForwardSpec
 
 
 class Dense(nn.Module):
-    def __init__(self, dim: int, inner: int, activation: str, bias: bool) -> None:
+    def __init__(self, dim: int, ffn_dim: int, activation: str, bias: bool) -> None:
         super().__init__()
-        self.widen = nn.Linear(dim, inner, bias)
-        self.narrow = nn.Linear(inner, dim, bias)
+        self.widen = nn.Linear(dim, ffn_dim, bias)
+        self.narrow = nn.Linear(ffn_dim, dim, bias)
         self.activation = ACTIVATIONS[activation]
 
     def forward(self, x: Tensor, _: Tensor | None = None) -> Tensor:
@@ -31,5 +31,5 @@ class Spec(FeedForwardSpec):
     )
     bias: bool = Field(True, description="b₁ and b₂")
 
-    def build(self, dim: int, inner: int) -> nn.Module:
-        return Dense(dim, inner, self.activation, self.bias)
+    def build(self, dim: int, ffn_dim: int) -> nn.Module:
+        return Dense(dim, ffn_dim, self.activation, self.bias)

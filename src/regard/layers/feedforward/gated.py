@@ -12,11 +12,11 @@ from regard.layers.feedforward.base import ACTIVATIONS, FeedForwardSpec
 
 
 class Gated(nn.Module):
-    def __init__(self, dim: int, inner: int, gate: str, bias: bool) -> None:
+    def __init__(self, dim: int, ffn_dim: int, gate: str, bias: bool) -> None:
         super().__init__()
-        self.gate = nn.Linear(dim, inner, bias)
-        self.widen = nn.Linear(dim, inner, bias)
-        self.narrow = nn.Linear(inner, dim, bias)
+        self.gate = nn.Linear(dim, ffn_dim, bias)
+        self.widen = nn.Linear(dim, ffn_dim, bias)
+        self.narrow = nn.Linear(ffn_dim, dim, bias)
         self.activation = ACTIVATIONS[gate]
 
     def forward(self, x: Tensor, _: Tensor | None = None) -> Tensor:
@@ -32,5 +32,5 @@ class Spec(FeedForwardSpec):
     )
     bias: bool = Field(False, description="b₁, c and b₂")
 
-    def build(self, dim: int, inner: int) -> nn.Module:
-        return Gated(dim, inner, self.gate, self.bias)
+    def build(self, dim: int, ffn_dim: int) -> nn.Module:
+        return Gated(dim, ffn_dim, self.gate, self.bias)

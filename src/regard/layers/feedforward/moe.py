@@ -170,8 +170,8 @@ class Spec(FeedForwardSpec):
             )
         return self
 
-    def build(self, dim: int, inner: int) -> nn.Module:
+    def build(self, dim: int, ffn_dim: int) -> nn.Module:
         if self.experts == 1:
-            return self.of.build(dim, inner)  # nothing to choose: all words are the one's
-        experts = [self.of.build(dim, inner) for _ in range(self.experts)]
+            return self.of.build(dim, ffn_dim)  # nothing to choose: all words are the one's
+        experts = [self.of.build(dim, ffn_dim) for _ in range(self.experts)]
         return Experts(dim, experts, self.top, self.capacity, self.balance, self.jitter)

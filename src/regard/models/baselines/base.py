@@ -23,7 +23,10 @@ from regard.positions.base import AtEmbedding
 class BaselineSpec(ModelSpec):
     """Settings of every baseline. A subclass overrides the builder of each of its capabilities."""
 
-    renamed_keys: ClassVar[Mapping[str, str]] = {"does": "capability"}
+    renamed_keys: ClassVar[Mapping[str, str]] = {
+        "does": "capability",
+        "tie": "tie_embeddings",
+    }
 
     capability: Capability | None = Field(
         None, description="the architecture to build; set by the task"
@@ -31,7 +34,9 @@ class BaselineSpec(ModelSpec):
     dim: int = Field(256, gt=0, description="D, the model size")
     layers: int = Field(1, gt=0, description="layers in the stack (in each stack, where two)")
     dropout: float = Field(0.1, ge=0, lt=1, description="on embeddings and each layer's output")
-    tie: bool = Field(True, description="the output layer shares the (target) embedding's weights")
+    tie_embeddings: bool = Field(
+        True, description="the output layer shares the (target) embedding's weights"
+    )
     pooling: PoolingSpec = kind_field(PoolingSpec, "a kind in layers/pooling/, to classify")
     classes: int = Field(2, gt=1, description="how many; the labels of the training data decide")
 
@@ -57,9 +62,9 @@ class BaselineSpec(ModelSpec):
         return Embedding(tokens, AtEmbedding(), self.dim**0.5, nn.Identity(), self.dropout)
 
     def output(self, tokens: nn.Embedding) -> nn.Linear:
-        """Output layer to the vocabulary, tied to the token embedding if `tie` is set."""
+        """Output layer to the vocabulary, tied to the embedding if `tie_embeddings` is set."""
         output = nn.Linear(self.dim, tokens.num_embeddings, bias=False)
-        if self.tie:
+        if self.tie_embeddings:
             output.weight = tokens.weight
         return output
 

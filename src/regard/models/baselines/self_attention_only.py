@@ -28,7 +28,9 @@ class Spec(BaselineSpec):
         {"causal-lm", "sequence-classification"}
     )
 
-    tie: bool = Field(False, description="the output layer shares the embedding's weights")
+    tie_embeddings: bool = Field(
+        False, description="the output layer shares the embedding's weights"
+    )
 
     @property
     def can_overfit(self) -> bool:

@@ -74,11 +74,11 @@ def _model(given: Any, task: TaskSpec, folder: Path, run: Run) -> Any:
     kind = given.get("kind", _next_of_kin(theirs, task.requires))
     common = _common(theirs, kind)
     # A named size speaks for the keys that it sets.
-    left_out = {"kept_heads", *SIZES.get(str(given.get("size")), ())}
+    left_out = {"retained_heads", *SIZES.get(str(given.get("size")), ())}
     keys = [key for key in common.model_fields if key not in left_out]
     filled = {"kind": kind, **{key: plain(getattr(theirs, key)) for key in keys}, **given}
-    if kept := getattr(theirs, "kept_heads", None):
-        filled.setdefault("kept_heads", _kept_heads(filled, kept))
+    if kept := getattr(theirs, "retained_heads", None):
+        filled.setdefault("retained_heads", _retained_heads(filled, kept))
     return filled
 
 
@@ -97,7 +97,7 @@ def _common(theirs: ModelSpec, kind: str) -> type[ModelSpec]:
     return common
 
 
-def _kept_heads(model: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
+def _retained_heads(model: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
     """Heads that the run does without, by the names of the attentions in this model."""
     modules = shapes(ModelSpec.model_validate(model), 1).named_modules()
     found = {name: matching_name(name, kept) for name, m in modules if isinstance(m, MultiHead)}
