@@ -24,7 +24,7 @@ def train(
 def resume(folder: Path | str, changes: Sequence[str] = (), report: Reporter = silent) -> Any:
     """Resume a run from its last whole checkpoint; `changes` are overrides of the recipe."""
     folder = Path(folder)
-    recipe = trainer.recipe_of(folder, changes)
+    recipe = trainer.read_run_recipe(folder, changes)
     product = trainer.resume(
         folder, changes, report, history.recorder(recipe.attention_history, folder)
     )

@@ -17,7 +17,7 @@ from regard.models.encoder_decoder import EncoderDecoder
 from regard.training.config import TrainingSpec
 from regard.training.distributed.world import World
 from regard.training.learner import Learner
-from regard.training.loss import predict
+from regard.training.loss import lm_head_loss
 from regard.training.reporting import metrics
 from regard.training.trainer import train
 
@@ -37,7 +37,7 @@ def copying(model: nn.Module, batch: PairBatch) -> Tensor:
     assert isinstance(model, EncoderDecoder)
     words, token_mask = batch.target[:, 1:], batch.target_mask[:, 1:]
     states = model.states(batch.source, batch.source_mask, batch.target[:, :-1], token_mask)
-    return predict(model, states, words, token_mask, 0.0)
+    return lm_head_loss(model, states, words, token_mask, 0.0)
 
 
 def learner(training: dict[str, Any] | None = None, **experts: Any) -> Learner:

@@ -15,21 +15,21 @@ from torch import Tensor, nn
 from regard.data.sampling.sampler import DataCursor
 from regard.errors import OutputError, RunError
 from regard.training import checkpoint
-from regard.training.checkpoint import NUMBERS, TENSORS, Standing, newest_first, restore, save
+from regard.training.checkpoint import NUMBERS, TENSORS, TrainState, newest_first, restore, save
 from regard.training.distributed.world import World
 from regard.training.learner import Learner
 
 MakeLearner = Callable[..., Learner]
-STANDING = Standing(
+STATE = TrainState(
     step=3,
     position=DataCursor(1, 2, 3),
-    seconds=0.1 + 0.2,
-    tokens=12_345,
+    elapsed_seconds=0.1 + 0.2,
+    target_tokens=12_345,
     skipped=2,
     skipped_in_a_row=1,
     best=1 / 3,
     best_step=2,
-    stale=4,
+    evals_since_best=4,
 )
 
 
@@ -45,8 +45,8 @@ def learner(request: pytest.FixtureRequest, make_learner: MakeLearner, toy: Any)
 def everything(learner: Learner) -> dict[str, Tensor]:
     """All tensors that the next update depends on."""
     found = {f"weight {name}": value for name, value in learner.model.named_parameters()}
-    if learner.average is not None:
-        found |= {f"average {n}": value for n, value in enumerate(learner.average.values)}
+    if learner.ema is not None:
+        found |= {f"average {n}": value for n, value in enumerate(learner.ema.values)}
     for n, optimizer in enumerate(learner.optimizers):
         for index, state in optimizer.state_dict()["state"].items():
             found |= {f"optimizer {n} {index} {key}": value for key, value in state.items()}
@@ -66,13 +66,13 @@ def like(learner: Learner, make_learner: MakeLearner, **settings: Any) -> Learne
 def test_all_comes_back_bit_by_bit(
     learner: Learner, make_learner: MakeLearner, toy: Any, tmp_path: Path
 ) -> None:
-    place = save(learner, STANDING, tmp_path, keep=2)
+    place = save(learner, STATE, tmp_path, keep=2)
     assert place == tmp_path / "checkpoints" / "step-000003"
     other = like(learner, make_learner, seed=1)
     other.update([toy().batch(9)], 9, 0.0)
     assert not same(everything(other), everything(learner))
     said: list[str] = []
-    assert restore(other, tmp_path, said.append) == STANDING
+    assert restore(other, tmp_path, said.append) == STATE
     assert said == []
     assert same(everything(other), everything(learner))
     for each in (learner, other):
@@ -102,13 +102,13 @@ def empty(place: Path) -> None:
 
 def forget_a_field(place: Path) -> None:
     content = json.loads((place / NUMBERS).read_text())
-    del content["standing"]["tokens"]
+    del content["train_state"]["target_tokens"]
     (place / NUMBERS).write_text(json.dumps(content))
 
 
 def miscount(place: Path) -> None:
     text = (place / NUMBERS).read_text()
-    (place / NUMBERS).write_text(text.replace('"tokens": 12345', '"tokens": 12344'))
+    (place / NUMBERS).write_text(text.replace('"target_tokens": 12345', '"target_tokens": 12344'))
 
 
 DAMAGE: dict[str, Callable[[Path], object]] = {
@@ -134,13 +134,13 @@ def test_a_damaged_one_is_named_and_the_one_before_it_taken(
 ) -> None:
     learner = make_learner()
     learner.update([toy().batch(1)], 1, 0.0)
-    save(learner, STANDING, tmp_path, keep=5)
+    save(learner, STATE, tmp_path, keep=5)
     wanted = everything(learner)
     learner.update([toy().batch(2)], 2, 0.0)
-    damage(save(learner, replace(STANDING, step=4), tmp_path, keep=5))
+    damage(save(learner, replace(STATE, step=4), tmp_path, keep=5))
     said: list[str] = []
     other = make_learner(seed=7)
-    assert restore(other, tmp_path, said.append) == STANDING
+    assert restore(other, tmp_path, said.append) == STATE
     assert same(everything(other), wanted)
     (sentence,) = said
     assert "step-000004" in sentence
@@ -155,7 +155,7 @@ def test_what_a_killed_process_left_half_written_is_no_checkpoint(
     partial.mkdir(parents=True)
     (partial / TENSORS).write_bytes(b"half")
     assert newest_first(tmp_path) == []
-    save(make_learner(), STANDING, tmp_path, keep=2)
+    save(make_learner(), STATE, tmp_path, keep=2)
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-000003"]
 
 
@@ -167,11 +167,11 @@ def test_the_last_ones_and_the_best_are_kept(make_learner: MakeLearner, tmp_path
     learner = make_learner()
     for step in (5, 10, 15, 20):
         best = min(step, 10)
-        save(learner, replace(STANDING, step=step, best_step=best), tmp_path, keep=2)
+        save(learner, replace(STATE, step=step, best_step=best), tmp_path, keep=2)
     assert names(tmp_path) == ["step-000010", "step-000015", "step-000020"]
-    save(learner, replace(STANDING, step=25, best_step=25), tmp_path, keep=2)
+    save(learner, replace(STATE, step=25, best_step=25), tmp_path, keep=2)
     assert names(tmp_path) == ["step-000020", "step-000025"]
-    save(learner, replace(STANDING, step=30, best_step=25), tmp_path, keep=1)
+    save(learner, replace(STATE, step=30, best_step=25), tmp_path, keep=1)
     assert names(tmp_path) == ["step-000025", "step-000030"]
 
 
@@ -179,7 +179,7 @@ def test_the_millionth_step_comes_after_the_one_before_it(
     make_learner: MakeLearner, tmp_path: Path
 ) -> None:
     for step in (999_998, 999_999, 1_000_000):
-        save(make_learner(), replace(STANDING, step=step, best_step=0), tmp_path, keep=2)
+        save(make_learner(), replace(STATE, step=step, best_step=0), tmp_path, keep=2)
     assert [path.name for path in newest_first(tmp_path)] == ["step-1000000", "step-999999"]
     restored = restore(make_learner(), tmp_path, pytest.fail)
     assert restored is not None
@@ -191,7 +191,7 @@ def test_a_full_disk_leaves_the_one_before_and_no_rest(
     make_learner: MakeLearner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     learner = make_learner()
-    before = save(learner, STANDING, tmp_path, keep=1)
+    before = save(learner, STATE, tmp_path, keep=1)
     data = (before / TENSORS).read_bytes()
     calls = 0
 
@@ -203,11 +203,11 @@ def test_a_full_disk_leaves_the_one_before_and_no_rest(
 
     monkeypatch.setattr("regard.atomic.os.fsync", full)
     with pytest.raises(OutputError, match=r"step-000004.*No space left.*regard resume"):
-        save(learner, replace(STANDING, step=4), tmp_path, keep=1)
+        save(learner, replace(STATE, step=4), tmp_path, keep=1)
     monkeypatch.undo()
     assert names(tmp_path) == ["step-000003"]
     assert (before / TENSORS).read_bytes() == data
-    assert restore(learner, tmp_path, pytest.fail) == STANDING
+    assert restore(learner, tmp_path, pytest.fail) == STATE
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_of_ours(
@@ -215,23 +215,23 @@ def test_a_folder_that_cannot_be_made_is_an_error_of_ours(
 ) -> None:
     (tmp_path / "checkpoints").write_text("a file is in the way")
     with pytest.raises(OutputError, match="cannot be written"):
-        save(make_learner(), STANDING, tmp_path, keep=1)
+        save(make_learner(), STATE, tmp_path, keep=1)
 
 
 def test_the_same_step_twice_is_one_checkpoint(make_learner: MakeLearner, tmp_path: Path) -> None:
     learner = make_learner()
-    first = save(learner, STANDING, tmp_path, keep=2)
+    first = save(learner, STATE, tmp_path, keep=2)
     written = (first / TENSORS).stat().st_mtime_ns
-    assert save(learner, STANDING, tmp_path, keep=2) == first
+    assert save(learner, STATE, tmp_path, keep=2) == first
     assert (first / TENSORS).stat().st_mtime_ns == written
     assert names(tmp_path) == ["step-000003"]
 
 
 def test_a_damaged_one_is_written_again(make_learner: MakeLearner, tmp_path: Path) -> None:
     learner = make_learner()
-    truncate(save(learner, STANDING, tmp_path, keep=2))
-    save(learner, STANDING, tmp_path, keep=2)
-    assert restore(learner, tmp_path, pytest.fail) == STANDING
+    truncate(save(learner, STATE, tmp_path, keep=2))
+    save(learner, STATE, tmp_path, keep=2)
+    assert restore(learner, tmp_path, pytest.fail) == STATE
 
 
 def test_the_weights_to_judge_by_are_the_averaged_ones(
@@ -240,10 +240,10 @@ def test_the_weights_to_judge_by_are_the_averaged_ones(
     averaged, plain = make_learner(ema_decay=0.9), make_learner()
     for number, learner in enumerate((averaged, plain)):
         learner.update([toy().batch(1)], 1, 0.0)
-        save(learner, STANDING, tmp_path / str(number), keep=2)
-    assert averaged.average is not None
+        save(learner, STATE, tmp_path / str(number), keep=2)
+    assert averaged.ema is not None
     for name, value in zip(
-        dict(averaged.model.named_parameters()), averaged.average.values, strict=True
+        dict(averaged.model.named_parameters()), averaged.ema.values, strict=True
     ):
         assert torch.equal(checkpoint.weights_at(tmp_path / "0", 3)[name], value)
     for name, weight in plain.model.named_parameters():
@@ -256,7 +256,7 @@ def test_rates_are_those_of_the_recipe_now(
     """Who goes on with a lower rate means it."""
     learner = make_learner(optimizer={"kind": "adamw", "learning_rate": 0.1})
     learner.update([toy().batch(1)], 1, 0.0)
-    save(learner, STANDING, tmp_path, keep=2)
+    save(learner, STATE, tmp_path, keep=2)
     slower = make_learner(optimizer={"kind": "adamw", "learning_rate": 0.01})
     restore(slower, tmp_path, pytest.fail)
     slower.update([toy().batch(2)], 1000, 0.0)
@@ -270,16 +270,16 @@ def test_an_average_asked_for_later_begins_with_the_weights(
 ) -> None:
     learner = make_learner()
     learner.update([toy().batch(1)], 1, 0.0)
-    save(learner, STANDING, tmp_path, keep=2)
+    save(learner, STATE, tmp_path, keep=2)
     averaging = make_learner(ema_decay=0.9)
     restore(averaging, tmp_path, pytest.fail)
-    assert averaging.average is not None
-    for value, weight in zip(averaging.average.values, learner.model.parameters(), strict=True):
+    assert averaging.ema is not None
+    for value, weight in zip(averaging.ema.values, learner.model.parameters(), strict=True):
         assert torch.equal(value, weight)
 
 
 def test_another_optimizer_is_refused(make_learner: MakeLearner, tmp_path: Path) -> None:
-    save(make_learner(optimizer="muon"), STANDING, tmp_path, keep=2)
+    save(make_learner(optimizer="muon"), STATE, tmp_path, keep=2)
     with pytest.raises(RunError, match=r"step-000003.*optimizer"):
         restore(make_learner(optimizer="adamw"), tmp_path, pytest.fail)
 
@@ -288,7 +288,7 @@ def test_another_optimizer_is_refused(make_learner: MakeLearner, tmp_path: Path)
 def test_another_model_is_refused(
     make_learner: MakeLearner, toy: Any, tmp_path: Path, wide: int
 ) -> None:
-    save(make_learner(), STANDING, tmp_path, keep=2)
+    save(make_learner(), STATE, tmp_path, keep=2)
     spec, task = make_learner().spec, toy()
     for model in (
         nn.Sequential(nn.Linear(4, wide), nn.Tanh(), nn.Identity(), nn.Linear(wide, 4)),

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.training.ema import Average
+from regard.training.ema import EMA
 
 
 def moved(model: nn.Module, step: int) -> list[torch.Tensor]:
@@ -18,7 +18,7 @@ def moved(model: nn.Module, step: int) -> list[torch.Tensor]:
 
 def test_it_is_its_recurrence() -> None:
     model = nn.Sequential(nn.Linear(3, 5), nn.Linear(5, 2)).double()
-    average = Average(model, 0.9)
+    average = EMA(model, 0.9)
     written_out = [parameter.detach().clone() for parameter in model.parameters()]
     decays = []
     for step in range(1, 120):
@@ -41,7 +41,7 @@ def test_it_changes_places_with_the_weights_and_back() -> None:
     output = nn.Linear(4, 7, bias=False)
     output.weight = tied.weight
     model = nn.Sequential(tied, output)
-    average = Average(model, 0.5)
+    average = EMA(model, 0.5)
     assert len(average.values) == 1
     before = moved(model, 1)
     average.update(1)
@@ -55,7 +55,7 @@ def test_it_changes_places_with_the_weights_and_back() -> None:
 
 def test_the_weights_come_back_after_an_error() -> None:
     model = nn.Linear(2, 2)
-    average = Average(model, 0.5)
+    average = EMA(model, 0.5)
     before = moved(model, 1)
     with pytest.raises(ZeroDivisionError), average.in_place():
         raise ZeroDivisionError

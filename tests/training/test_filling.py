@@ -144,7 +144,7 @@ def test_cut_off_it_ends_as_if_it_had_not_been(
 ) -> None:
     recipe, run = filling(kind, "training.steps=5", *changes), tmp_path / "run"
     train(recipe, tmp_path / "whole")
-    monkeypatch.setattr(train_module, "heeding", lambda: nullcontext(Impatient(2)))
+    monkeypatch.setattr(train_module, "catch_interrupts", lambda: nullcontext(Impatient(2)))
     with pytest.raises(Interrupted, match="stopped at step 3"):
         train(recipe, run)
     monkeypatch.undo()
@@ -200,7 +200,7 @@ def test_lanes_change_nothing_but_the_rounding(filling: Make, kind: str) -> None
     torch.manual_seed(0)
     model = recipe.model.build(len(task.prepared.tokenizer))
     learner = Learner(model, task.loss, recipe.training, World())
-    learner.lanes.backward(batch, max(lanes, 2), 1.0)
+    learner.threaded.backward(batch, max(lanes, 2), 1.0)
     split = [parameter.grad.clone() for parameter in model.parameters()]
     model.zero_grad()
     task.loss(model, batch).backward()

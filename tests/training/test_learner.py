@@ -16,7 +16,7 @@ from regard.models.encoder_decoder import EncoderDecoder
 from regard.training.config import TrainingSpec
 from regard.training.distributed.world import World
 from regard.training.learner import Learner
-from regard.training.loss import predict
+from regard.training.loss import lm_head_loss
 
 PAD, START, END, V = 0, 1, 2, 20
 SMALL = {"kind": "encoder-decoder", "dim": 16, "heads": 2, "ffn_dim": 32, "layers": 1}
@@ -35,7 +35,7 @@ def equal(one: list[Tensor], other: list[Tensor]) -> bool:
 def copying(model: nn.Module, batch: PairBatch) -> Tensor:
     assert isinstance(model, EncoderDecoder)
     states = model.states(batch.source, batch.source_mask, batch.target[:, :-1])
-    return predict(model, states, batch.target[:, 1:], batch.target_mask[:, 1:], 0.1)
+    return lm_head_loss(model, states, batch.target[:, 1:], batch.target_mask[:, 1:], 0.1)
 
 
 def translator(dropout: float, **settings: Any) -> Learner:
@@ -82,7 +82,7 @@ def test_one_batch_of_64_is_four_that_make_up_as_many(optimizer: str, cuts: list
         once = whole.update([collate(drawn, PAD)], step, 0.0)
         bitwise = parted.update(pieces, step, 0.0)
         assert once.loss == pytest.approx(bitwise.loss, rel=1e-12)
-        assert once.norm == pytest.approx(bitwise.norm, rel=1e-12)
+        assert once.grad_norm == pytest.approx(bitwise.grad_norm, rel=1e-12)
         assert once.tokens == bitwise.tokens == sum(len(each.target) - 1 for each in drawn)
         for one, other in zip(whole.model.parameters(), parted.model.parameters(), strict=True):
             assert one.grad is not None
@@ -110,9 +110,9 @@ def test_a_loss_that_is_not_finite_moves_nothing(
     for each in (learner, spared):
         each.update([task.batch(3)], 3, 0.0)
     assert equal(weights(learner), weights(spared))
-    assert learner.average is not None
-    assert spared.average is not None
-    assert equal(learner.average.values, spared.average.values)
+    assert learner.ema is not None
+    assert spared.ema is not None
+    assert equal(learner.ema.values, spared.ema.values)
 
 
 def test_one_bad_batch_of_several_spoils_the_update(make_learner: MakeLearner, toy: Any) -> None:
@@ -148,8 +148,8 @@ def test_a_gradient_is_clipped_to_its_largest_norm(
 ) -> None:
     learner = make_learner(max_grad_norm=max_grad_norm)
     update = learner.update([toy().batch(1)], 1, 0.0)
-    assert 1e-3 < update.norm < 1e3
-    assert gradient_norm(learner) == pytest.approx(min(max_grad_norm, update.norm), rel=1e-3)
+    assert 1e-3 < update.grad_norm < 1e3
+    assert gradient_norm(learner) == pytest.approx(min(max_grad_norm, update.grad_norm), rel=1e-3)
 
 
 def trained(learner: Learner, batches: list[Any], disturb: bool = False) -> list[Tensor]:
@@ -180,11 +180,11 @@ def test_to_count_the_work_changes_nothing() -> None:
     """The first update of a process is counted: after a pause it must be as any other."""
     batches = [collate(examples(8), PAD)]
     counting, plain = translator(0.1), translator(0.1)
-    plain.work = 1.0
+    plain.flops_per_token = 1.0
     assert equal(trained(counting, batches), trained(plain, batches))
     # Forward and backward: at least six operations for each weight of a matrix and each token.
-    assert counting.work > parameter_count(counting.model)
-    assert plain.work == 1.0
+    assert counting.flops_per_token > parameter_count(counting.model)
+    assert plain.flops_per_token == 1.0
 
 
 def test_the_schedule_moves_every_rate(make_learner: MakeLearner, toy: Any) -> None:
@@ -231,9 +231,9 @@ def test_a_model_is_judged_averaged_and_without_dropout(
 ) -> None:
     learner = make_learner(ema_decay=0.5)
     learner.update([toy().batch(1)], 1, 0.0)
-    assert learner.average is not None
-    before, average = weights(learner), [value.clone() for value in learner.average.values]
-    with learner.at_its_best() as model:
+    assert learner.ema is not None
+    before, average = weights(learner), [value.clone() for value in learner.ema.values]
+    with learner.for_evaluation() as model:
         assert not any(module.training for module in model.modules())
         assert equal(weights(learner), average)
         assert not equal(average, before)
@@ -241,10 +241,10 @@ def test_a_model_is_judged_averaged_and_without_dropout(
 
 
 def test_wishes_to_stop_and_the_time_come_back(make_learner: MakeLearner, toy: Any) -> None:
-    update = make_learner().update([toy().batch(1)], 1, 0.0, asked_to_stop=True, seconds=2.5)
-    assert update.asked_to_stop
+    update = make_learner().update([toy().batch(1)], 1, 0.0, stop_requested=True, seconds=2.5)
+    assert update.stop_requested
     assert update.seconds == 2.5
-    assert not make_learner().update([toy().batch(1)], 1, 0.0).asked_to_stop
+    assert not make_learner().update([toy().batch(1)], 1, 0.0).stop_requested
 
 
 def test_bfloat16_is_used_where_it_is_asked_for(make_learner: MakeLearner, toy: Any) -> None:

@@ -15,13 +15,13 @@ from regard.decoding.greedy import greedy
 from regard.errors import ConfigError
 from regard.models.base import ModelSpec
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.training.checkpoint import Standing
+from regard.training.checkpoint import TrainState
 from regard.training.config import TrainingSpec
 from regard.training.distributed.world import World
 from regard.training.events import Step
 from regard.training.learner import Learner
 from regard.training.loop import fit
-from regard.training.loss import predict
+from regard.training.loss import lm_head_loss
 from regard.training.optim.optimizers.base import OptimizerSpec
 from regard.training.optim.optimizers.muon import Muon, orthogonal
 from regard.training.reporting.progress import Reporter
@@ -43,7 +43,7 @@ def model(**settings: Any) -> EncoderDecoder:
 def translation(model: nn.Module, batch: PairBatch, smoothing: float) -> Tensor:
     assert isinstance(model, EncoderDecoder)
     states = model.states(batch.source, batch.source_mask, batch.target[:, :-1])
-    return predict(model, states, batch.target[:, 1:], batch.target_mask[:, 1:], smoothing)
+    return lm_head_loss(model, states, batch.target[:, 1:], batch.target_mask[:, 1:], smoothing)
 
 
 class Puzzle:
@@ -86,7 +86,7 @@ def learned(task: Puzzle, folder: Path, **settings: Any) -> tuple[Learner, list[
     spec = validate(TrainingSpec, settings, "recipe")
     torch.manual_seed(spec.seed)
     learner = Learner(model(), task.loss, spec, World())
-    events = fit(learner, task, Standing(), folder, Interruption())
+    events = fit(learner, task, TrainState(), folder, Interruption())
     return learner, [event.loss for event in events if isinstance(event, Step)]
 
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from regard.errors import TrainingError
-from regard.training.checkpoint import Standing, newest_first, restore
-from regard.training.events import Ended, Event, Look, Saved, Step
+from regard.training.checkpoint import TrainState, newest_first, restore
+from regard.training.events import Ended, Evaluated, Event, Saved, Step
 from regard.training.learner import Learner
 from regard.training.loop import fit
 from regard.training.signals import Interruption
@@ -38,17 +38,17 @@ def saved(events: list[Event]) -> list[int]:
 
 
 def looks(events: list[Event]) -> list[int]:
-    return [event.step for event in events if isinstance(event, Look)]
+    return [event.step for event in events if isinstance(event, Evaluated)]
 
 
 def run(
-    learner: Learner, task: Any, folder: Path, standing: Standing | None = None, stop_after: int = 0
+    learner: Learner, task: Any, folder: Path, state: TrainState | None = None, stop_after: int = 0
 ) -> list[Event]:
     interruption = Interruption()
     events: list[Event] = []
-    for event in fit(learner, task, standing or Standing(), folder, interruption, ticking(0.1)):
+    for event in fit(learner, task, state or TrainState(), folder, interruption, ticking(0.1)):
         events.append(event)
-        interruption.asked |= isinstance(event, Step) and event.step == stop_after
+        interruption.requested |= isinstance(event, Step) and event.step == stop_after
     return events
 
 
@@ -56,31 +56,31 @@ def test_it_makes_its_steps_looks_and_checkpoints(
     make_learner: MakeLearner, toy: Any, tmp_path: Path
 ) -> None:
     learner = make_learner(steps=10, checkpoint_every=4, evaluation={"every": 3})
-    standing = Standing()
-    events = run(learner, toy(scores=[4, 3, 9, 8]), tmp_path, standing)
+    state = TrainState()
+    events = run(learner, toy(scores=[4, 3, 9, 8]), tmp_path, state)
     assert steps(events) == list(range(1, 11))
     assert looks(events) == [3, 6, 9, 10]
     # At the best looks, every four steps, and at the end.
     assert saved(events) == [3, 4, 6, 8, 10]
     assert events[-1] == Ended("all 10 steps are done", True)
-    assert (standing.step, standing.position.batch, standing.tokens) == (10, 10, 160)
-    assert (standing.best, standing.best_step, standing.stale) == (3, 6, 2)
+    assert (state.step, state.position.batch, state.target_tokens) == (10, 10, 160)
+    assert (state.best, state.best_step, state.evals_since_best) == (3, 6, 2)
 
 
 def test_several_batches_make_a_step(make_learner: MakeLearner, toy: Any, tmp_path: Path) -> None:
-    standing = Standing()
-    run(make_learner(steps=3, grad_accumulation=4), toy(), tmp_path, standing)
-    assert (standing.position.batch, standing.tokens) == (12, 12 * 16)
+    state = TrainState()
+    run(make_learner(steps=3, grad_accumulation=4), toy(), tmp_path, state)
+    assert (state.position.batch, state.target_tokens) == (12, 12 * 16)
 
 
 def test_a_budget_of_time_is_kept(make_learner: MakeLearner, toy: Any, tmp_path: Path) -> None:
     learner = make_learner(steps=None, budget="3s", schedule={"kind": "linear", "warmup": 0})
-    standing = Standing()
-    events = run(learner, toy(), tmp_path, standing)
+    state = TrainState()
+    events = run(learner, toy(), tmp_path, state)
     made = [event for event in events if isinstance(event, Step)]
     assert events[-1] == Ended("the budget of 3 seconds is used up", True)
     assert 29 <= len(made) <= 31
-    assert standing.seconds == pytest.approx(3, abs=0.15)
+    assert state.elapsed_seconds == pytest.approx(3, abs=0.15)
     assert [step.progress for step in made] == sorted(step.progress for step in made)
     assert made[-1].progress == 1
     assert looks(events) == [made[-1].step]
@@ -90,17 +90,19 @@ def test_time_spent_before_a_pause_counts(
     make_learner: MakeLearner, toy: Any, tmp_path: Path
 ) -> None:
     learner = make_learner(steps=None, budget="3s")
-    assert len(steps(run(learner, toy(), tmp_path, Standing(seconds=2.0)))) == pytest.approx(10, 1)
+    assert len(
+        steps(run(learner, toy(), tmp_path, TrainState(elapsed_seconds=2.0)))
+    ) == pytest.approx(10, 1)
 
 
 def test_patience_ends_it(make_learner: MakeLearner, toy: Any, tmp_path: Path) -> None:
     settings = {"steps": 100, "evaluation": {"every": 2, "patience": 3}}
     task = toy(scores=[5, 4, 6, 3, 3, 8, 7, 1])
-    standing = Standing()
-    events = run(make_learner(**settings), task, tmp_path, standing)
+    state = TrainState()
+    events = run(make_learner(**settings), task, tmp_path, state)
     assert events[-1] == Ended("no better score in 3 looks at the dev data", True)
     assert looks(events) == [2, 4, 6, 8, 10, 12, 14]
-    assert (standing.step, standing.best_step) == (14, 8)
+    assert (state.step, state.best_step) == (14, 8)
     # The best weights are there, and the last.
     assert newest_first(tmp_path)[0].name == "step-000014"
     assert (tmp_path / "checkpoints" / "step-000008").is_dir()
@@ -112,18 +114,18 @@ def test_patience_at_its_end_stays_at_its_end(
     settings = {"steps": 100, "evaluation": {"every": 1, "patience": 2}}
     run(make_learner(**settings), toy(scores=[1, 2, 3]), tmp_path)
     again = make_learner(**settings)
-    standing = restore(again, tmp_path, pytest.fail)
-    assert standing is not None
-    assert steps(run(again, toy(), tmp_path, standing)) == []
+    state = restore(again, tmp_path, pytest.fail)
+    assert state is not None
+    assert steps(run(again, toy(), tmp_path, state)) == []
 
 
 def test_a_score_that_is_not_finite_is_never_the_best(
     make_learner: MakeLearner, toy: Any, tmp_path: Path
 ) -> None:
-    standing = Standing()
+    state = TrainState()
     task = toy(scores=[float("nan"), 5.0, float("nan"), float("-inf")])
-    run(make_learner(steps=4, evaluation={"every": 1}), task, tmp_path, standing)
-    assert (standing.best, standing.best_step, standing.stale) == (5.0, 2, 2)
+    run(make_learner(steps=4, evaluation={"every": 1}), task, tmp_path, state)
+    assert (state.best, state.best_step, state.evals_since_best) == (5.0, 2, 2)
 
 
 @pytest.mark.parametrize(("metric", "best"), [("loss", 1), ("accuracy", 3)])
@@ -133,18 +135,18 @@ def test_less_loss_is_better_and_less_of_anything_else_is_not(
     task, values = toy(), iter([0.1, 0.5, 0.9, 0.2])
     task.metric = metric
     task.evaluate = lambda *_: {metric: next(values)}
-    standing = Standing()
-    run(make_learner(steps=4, evaluation={"every": 1}), task, tmp_path, standing)
-    assert standing.best_step == best
+    state = TrainState()
+    run(make_learner(steps=4, evaluation={"every": 1}), task, tmp_path, state)
+    assert state.best_step == best
 
 
 def test_a_skipped_update_is_counted_and_told(
     make_learner: MakeLearner, toy: Any, tmp_path: Path
 ) -> None:
-    standing = Standing()
-    events = run(make_learner(steps=12), toy(poisoned=[2, 3, 7]), tmp_path, standing)
+    state = TrainState()
+    events = run(make_learner(steps=12), toy(poisoned=[2, 3, 7]), tmp_path, state)
     assert [e.step for e in events if isinstance(e, Step) and not e.applied] == [2, 3, 7]
-    assert (standing.skipped, standing.skipped_in_a_row, standing.step) == (3, 0, 12)
+    assert (state.skipped, state.skipped_in_a_row, state.step) == (3, 0, 12)
 
 
 def test_five_losses_in_a_row_that_are_not_finite_end_it_with_a_good_checkpoint(
@@ -157,11 +159,11 @@ def test_five_losses_in_a_row_that_are_not_finite_end_it_with_a_good_checkpoint(
     ):
         run(learner, toy(poisoned=range(6, 20)), tmp_path)
     again = make_learner(**settings)
-    standing = restore(again, tmp_path, pytest.fail)
-    assert standing is not None
-    assert (standing.step, standing.skipped_in_a_row) == (4, 0)
+    state = restore(again, tmp_path, pytest.fail)
+    assert state is not None
+    assert (state.step, state.skipped_in_a_row) == (4, 0)
     assert all(parameter.isfinite().all() for parameter in again.model.parameters())
-    assert run(again, toy(), tmp_path, standing)[-1].finished
+    assert run(again, toy(), tmp_path, state)[-1].finished
 
 
 def losses(events: list[Event]) -> list[float]:
@@ -184,20 +186,20 @@ def test_who_is_interrupted_and_goes_on_has_lost_nothing(
     make_learner: MakeLearner, toy: Any, tmp_path: Path, settings: dict[str, Any], stops: list[int]
 ) -> None:
     settings = {"steps": 20, "checkpoint_every": 100, "evaluation": {"every": 5}, **settings}
-    whole, end = make_learner(**settings), Standing()
+    whole, end = make_learner(**settings), TrainState()
     wanted = losses(run(whole, toy(), tmp_path / "whole", end))
     found: list[float] = []
     for stop in [*stops, 0]:
         learner = make_learner(**settings)
-        standing = restore(learner, tmp_path / "parts", pytest.fail) or Standing()
-        events = run(learner, toy(), tmp_path / "parts", standing, stop)
+        state = restore(learner, tmp_path / "parts", pytest.fail) or TrainState()
+        events = run(learner, toy(), tmp_path / "parts", state, stop)
         found += losses(events)
         if stop:  # the wish is heard in the step that follows
             assert events[-1] == Ended("interrupted", False)
-            assert standing.step == stop + 1
+            assert state.step == stop + 1
     assert found == wanted
     assert all(map(torch.equal, weights(whole), weights(learner)))
-    assert (standing.step, standing.position, standing.best) == (20, end.position, end.best)
+    assert (state.step, state.position, state.best) == (20, end.position, end.best)
 
 
 def test_an_interruption_in_the_last_step_is_no_interruption(

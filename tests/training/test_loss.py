@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.training.loss import predict
+from regard.training.loss import lm_head_loss
 
 B, T, D, V = 3, 5, 8, 11
 
@@ -19,7 +19,7 @@ def loss_and_gradients(
     model: Output, states: Tensor, words: Tensor, token_mask: Tensor
 ) -> list[Tensor]:
     given = states.clone().requires_grad_()
-    loss = predict(model, given, words, token_mask, 0.1)
+    loss = lm_head_loss(model, given, words, token_mask, 0.1)
     return [loss, *torch.autograd.grad(loss, (given, model.output.weight))]
 
 

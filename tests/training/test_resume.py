@@ -137,14 +137,14 @@ def test_asked_to_stop_it_saves_and_says_how_to_go_on(
 def impatient() -> Iterator[Interruption]:
     """Somebody asks to stop as soon as training begins."""
     interruption = Interruption()
-    interruption.asked = True
+    interruption.requested = True
     yield interruption
 
 
 def cut_off(recipe: Recipe, run: Path) -> None:
     """Leave a run that has made one step."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "heeding", impatient)
+        patch.setattr(module, "catch_interrupts", impatient)
         with pytest.raises(Interrupted, match=f"stopped at step 1, saved: `regard resume {run}`"):
             train(recipe, run)
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from regard.data.batches.pairs import Example, PairBatch, collate
 from regard.layers.dropout import Dropout
 from regard.training import thread_parallel as lanes_module
-from regard.training.thread_parallel import Lanes
+from regard.training.thread_parallel import ThreadedBackward
 
 
 class Scorer(nn.Module):
@@ -27,10 +27,10 @@ class Scorer(nn.Module):
         return (hidden.sum(-1) * batch.source_mask).sum()
 
 
-def made(dropout: float) -> tuple[Scorer, Lanes]:
+def made(dropout: float) -> tuple[Scorer, ThreadedBackward]:
     torch.manual_seed(0)
     scorer = Scorer(dropout).double()
-    return scorer, Lanes(scorer, list(scorer.parameters()))
+    return scorer, ThreadedBackward(scorer, list(scorer.parameters()))
 
 
 def batch() -> PairBatch:
@@ -94,7 +94,7 @@ def test_lanes_share_the_threads_and_everybody_else_has_as_many_as_before(
         inside.append(torch.get_num_threads())
         return scorer(share)
 
-    split = Lanes(loss, [scorer.inner.weight])
+    split = ThreadedBackward(loss, [scorer.inner.weight])
     for _ in range(3):
         split.backward(batch(), lanes, 1.0)
     assert inside == [threads] * 3 * lanes
@@ -115,4 +115,4 @@ def test_what_fails_in_a_lane_is_raised() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        Lanes(fail, []).backward(batch(), 2, 1.0)
+        ThreadedBackward(fail, []).backward(batch(), 2, 1.0)

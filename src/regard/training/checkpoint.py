@@ -40,7 +40,7 @@ from torch.distributed.checkpoint.state_dict_saver import save as save_parts
 from regard.atomic import fsync_folder, write_atomic
 from regard.data.sampling.sampler import DataCursor
 from regard.errors import OutputError, RunError
-from regard.training.distributed.expert_parallel import brought_to_leader
+from regard.training.distributed.expert_parallel import gather_to_main
 from regard.training.distributed.world import World
 from regard.training.learner import Learner
 
@@ -51,29 +51,29 @@ T = TypeVar("T")
 
 
 @dataclass
-class Standing:
+class TrainState:
     """Where training stands: what changes from step to step besides tensors."""
 
     step: int = 0
     position: DataCursor = field(default_factory=DataCursor)  # in the data
-    seconds: float = 0.0  # spent so far
-    tokens: int = 0  # predicted so far
+    elapsed_seconds: float = 0.0
+    target_tokens: int = 0  # tokens predicted so far
     skipped: int = 0  # updates whose loss was not finite
     skipped_in_a_row: int = 0
     best: float | None = None  # the best score on the dev data,
     best_step: int = 0  # and when
-    stale: int = 0  # looks at the dev data since
+    evals_since_best: int = 0  # looks at the dev data since
 
 
-def save(learner: Learner, standing: Standing, folder: Path, keep: int) -> Path:
+def save(learner: Learner, standing: TrainState, folder: Path, keep: int) -> Path:
     """Write a checkpoint into the run folder, then remove all but the last `keep` and the best.
 
     All processes take part; it is there when they go on, or none of them does.
     """
-    leads = learner.world.leads
+    leads = learner.world.is_main
     place = _place(folder, standing.step)
     partial = place.with_name(f".{place.name}.partial")
-    if learner.world.leaders(leads and place.exists() and _damage(place) is None):
+    if learner.world.broadcast(leads and place.exists() and _damage(place) is None):
         return place  # the same step has the same state
     try:
         with _writing(place, learner.world):
@@ -82,7 +82,7 @@ def save(learner: Learner, standing: Standing, folder: Path, keep: int) -> Path:
                 partial.mkdir(parents=True)
         with _writing(place, learner.world):
             own = _write_tensors(learner, partial)
-        checksums = dict(ChainMap(*learner.world.gathered(own)))
+        checksums = dict(ChainMap(*learner.world.all_gather(own)))
         with _writing(place, learner.world):
             if leads:
                 write_atomic(partial / NUMBERS, _numbers(learner, standing, checksums))
@@ -96,19 +96,19 @@ def save(learner: Learner, standing: Standing, folder: Path, keep: int) -> Path:
     return place
 
 
-def restore(learner: Learner, folder: Path, warn: Callable[[str], None]) -> Standing | None:
+def restore(learner: Learner, folder: Path, warn: Callable[[str], None]) -> TrainState | None:
     """Put the newest whole checkpoint of a run folder into the learner; None if there is none."""
     world = learner.world
-    for place in world.leaders(newest_first(folder)):
+    for place in world.broadcast(newest_first(folder)):
         # Each process looks at some of the files.
-        found = world.gathered(_damage(place, world.rank, world.size))
+        found = world.all_gather(_damage(place, world.rank, world.size))
         if damage := next(filter(None, found), None):
             warn(f"{place} is damaged ({damage}) and passed over.")
             continue
         numbers = _read(place)
         _put(learner, numbers["optimizers"], place)
-        content = numbers["standing"]
-        return Standing(**{**content, "position": DataCursor(**content["position"])})
+        content = numbers["train_state"]
+        return TrainState(**{**content, "position": DataCursor(**content["position"])})
     return None
 
 
@@ -121,12 +121,12 @@ def weights_at(folder: Path, step: int) -> dict[str, Tensor]:
             f"`regard resume {folder} training.evaluation.select=last` takes the last ones."
         )
     stored = _stored(place)
-    parts = ("model", "average")  # only what is trained has an average
+    parts = ("model", "ema")  # only what is trained has an average
     weights = {
         f"{part}.{name}": _room(each)
         for part in parts
         for name, each in _under(stored, part).items()
-        if part == "average" or f"average.{name}" not in stored
+        if part == "ema" or f"ema.{name}" not in stored
     }
     _fill(weights, place, World())
     return {name: each for part in parts for name, each in _under(weights, part).items()}
@@ -147,7 +147,7 @@ def _place(folder: Path, step: int) -> Path:
 
 @contextmanager
 def _writing(place: Path, world: World) -> Iterator[None]:
-    with world.together():
+    with world.fail_together():
         try:
             yield
         except (OSError, OutputError) as error:
@@ -166,8 +166,8 @@ def _write_tensors(learner: Learner, partial: Path) -> dict[str, str]:
     if learner.sharded:
         return _write_parts(tensors, partial, learner.world)
     if learner.spread:
-        tensors = brought_to_leader(tensors, learner.world)
-    if not learner.world.leads:
+        tensors = gather_to_main(tensors, learner.world)
+    if not learner.world.is_main:
         return {}
     data = save_tensors({name: tensor.cpu().contiguous() for name, tensor in tensors.items()})
     write_atomic(partial / TENSORS, data)
@@ -187,18 +187,18 @@ def _write_parts(tensors: Mapping[str, Tensor], partial: Path, world: World) -> 
 
 def _weights(learner: Learner) -> dict[str, Tensor]:
     model = dict(learner.model.named_parameters())
-    own = [name for name in model if name not in learner.borrowed]
+    own = [name for name in model if name not in learner.base_parameters]
     weights = {f"model.{name}": model[name].detach() for name in own}
-    if learner.average is not None:
+    if learner.ema is not None:
         trained = [name for name, parameter in model.items() if parameter.requires_grad]
-        values = zip(trained, learner.average.values, strict=True)
-        weights |= {f"average.{name}": value for name, value in values}
+        values = zip(trained, learner.ema.values, strict=True)
+        weights |= {f"ema.{name}": value for name, value in values}
     return weights
 
 
-def _numbers(learner: Learner, standing: Standing, checksums: Mapping[str, str]) -> bytes:
+def _numbers(learner: Learner, standing: TrainState, checksums: Mapping[str, str]) -> bytes:
     numbers = {
-        "standing": asdict(standing),
+        "train_state": asdict(standing),
         "optimizers": [_members(each) for each in learner.optimizers],
         "files": dict(checksums),
     }
@@ -256,8 +256,8 @@ def _put(learner: Learner, members: list[list[list[int]]], place: Path) -> None:
     _fill(targets, place, learner.world)
     for optimizer, state in zip(learner.optimizers, states, strict=True):
         optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
-    for name, value in _under(weights, "average").items():
-        if f"average.{name}" not in stored:  # asked for only now: it begins with the weights
+    for name, value in _under(weights, "ema").items():
+        if f"ema.{name}" not in stored:  # asked for only now: it begins with the weights
             value.copy_(weights[f"model.{name}"])
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 
-class Average:
+class EMA:
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
         self.parameters = [each for each in model.parameters() if each.requires_grad]

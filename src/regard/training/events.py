@@ -12,7 +12,7 @@ class Step:
     step: int
     loss: float  # per token
     tokens: int  # predicted
-    norm: float  # of the gradient
+    grad_norm: float  # of the gradient
     seconds: float  # since training began
     progress: float  # from 0 to 1
     applied: bool
@@ -21,7 +21,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Look:
+class Evaluated:
     """The model was judged on the dev data."""
 
     step: int
@@ -40,8 +40,8 @@ class Saved:
 class Ended:
     """Training is over, and why: finished, stopped early, or interrupted."""
 
-    why: str
+    reason: str
     finished: bool
 
 
-Event = Step | Look | Saved | Ended
+Event = Step | Evaluated | Saved | Ended

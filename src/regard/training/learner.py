@@ -23,12 +23,16 @@ from regard.hardware import computes_bfloat16
 from regard.layers.aux_loss import listening
 from regard.layers.dropout import rest
 from regard.training.config import TrainingSpec
-from regard.training.distributed.expert_parallel import brought_together, held_alone, spread_experts
-from regard.training.distributed.fsdp import assembled, whole
+from regard.training.distributed.expert_parallel import (
+    expert_parameters,
+    gathered_experts,
+    shard_experts,
+)
+from regard.training.distributed.fsdp import full_tensor, unsharded
 from regard.training.distributed.world import World
-from regard.training.ema import Average
-from regard.training.optim.param_groups import factors, freeze, set_rates
-from regard.training.thread_parallel import Lanes
+from regard.training.ema import EMA
+from regard.training.optim.param_groups import freeze, lr_multipliers, set_learning_rates
+from regard.training.thread_parallel import ThreadedBackward
 
 
 class Batch(Protocol):
@@ -60,9 +64,9 @@ class Update:
 
     loss: float  # per token, without asides
     tokens: int  # predicted, over all processes
-    norm: float  # of the gradient before clipping
+    grad_norm: float  # of the gradient before clipping
     applied: bool  # False where loss or gradient were not finite: the weights did not move
-    asked_to_stop: bool  # by a signal to any process
+    stop_requested: bool  # by a signal to any process
     seconds: float  # since training began, by the leading process's clock
     aside: float  # what parts of the model added to the loss, per token
     counts: Mapping[str, int]  # what they counted, over all processes
@@ -77,28 +81,34 @@ class Learner:
         loss: Loss,
         spec: TrainingSpec,
         world: World,
-        borrowed: frozenset[str] = frozenset(),
+        base_parameters: frozenset[str] = frozenset(),
     ) -> None:
         self.model, self.spec, self.world = model, spec, world
-        self.borrowed = borrowed  # parameters of another run, which checkpoints leave out
+        self.base_parameters = (
+            base_parameters  # parameters of another run, which checkpoints leave out
+        )
         freeze(model, spec.freeze)
         self.sharded = spec.fsdp and world.size > 1
         self.spread = spec.expert_parallel and world.size > 1
         if spec.expert_parallel:
-            spread_experts(model, world)
+            shard_experts(model, world)
         self._with_loss = _WithLoss(model, loss)
-        alone = held_alone(self._with_loss)
-        self.module = world.spread(self._with_loss, self.sharded, alone)
+        alone = expert_parameters(self._with_loss)
+        self.module = world.wrap(self._with_loss, self.sharded, alone)
         self.optimizers = spec.optimizer.build(model)
-        set_rates(self.optimizers, factors(model, spec.layer_lr_decay, spec.lr_multipliers))
+        set_learning_rates(
+            self.optimizers, lr_multipliers(model, spec.layer_lr_decay, spec.lr_multipliers)
+        )
         self.parameters = [each for each in model.parameters() if each.requires_grad]
         # Of these only one process has each, and so its gradient; of those all have all.
-        self.alone = [each for each in alone.values() if each.requires_grad]
+        self.expert_parameters = [each for each in alone.values() if each.requires_grad]
         others = set(alone.values())
         self.shared = [each for each in self.parameters if each not in others]
-        self.lanes = Lanes(self._loss, self.parameters)
-        self.average = Average(model, spec.ema_decay) if spec.ema_decay else None
-        self.work = 0.0  # floating-point operations for a token, counted before the first update
+        self.threaded = ThreadedBackward(self._loss, self.parameters)
+        self.ema = EMA(model, spec.ema_decay) if spec.ema_decay else None
+        self.flops_per_token = (
+            0.0  # floating-point operations for a token, counted before the first update
+        )
         self.autocast = spec.precision == "bfloat16" or (
             spec.precision == "auto" and computes_bfloat16(world.device)
         )
@@ -108,7 +118,7 @@ class Learner:
         batches: Sequence[Batch],
         step: int,
         progress: float,
-        asked_to_stop: bool = False,
+        stop_requested: bool = False,
         seconds: float = 0.0,
         epoch: int = 1,
     ) -> Update:
@@ -119,18 +129,18 @@ class Learner:
         world = self.world
         # A batch is global: each process computes its shard.
         tokens = sum(batch.num_targets for batch in batches)
-        if not self.work and world.size == 1:
-            self._count_work(batches[0])
+        if not self.flops_per_token and world.size == 1:
+            self._count_flops(batches[0])
         self._begin(step, epoch)
         own_loss = self._backward(batches, tokens)
         norm = self._clip()
         own_aside, own_counts = self._with_loss.heard()
-        loss, aside, stops, clock, *counts = world.sums(
+        loss, aside, stops, clock, *counts = world.all_reduce_sum(
             [
                 own_loss - own_aside,
                 own_aside,
-                float(asked_to_stop),
-                seconds if world.leads else 0.0,
+                float(stop_requested),
+                seconds if world.is_main else 0.0,
                 *own_counts.values(),
             ]
         )
@@ -139,9 +149,9 @@ class Learner:
         if applied:
             rate = self.spec.optimizer.rate
             planned = rate(self.spec.updates(step - 1, progress)) / rate()
-            self._move(planned * self.spec.schedule.factor(step, progress))
-            if self.average is not None:
-                self.average.update(step)
+            self._optimizer_step(planned * self.spec.schedule.factor(step, progress))
+            if self.ema is not None:
+                self.ema.update(step)
         counted = dict(zip(own_counts, map(int, counts), strict=True))
         return Update(
             loss / tokens, tokens, norm, applied, stops > 0, clock, aside / tokens, counted
@@ -162,7 +172,7 @@ class Learner:
         world, total = self.world, 0.0
         for number, batch in enumerate(batches, start=1):
             if (lanes := self._lanes(batch)) > 1:
-                total += self.lanes.backward(batch, lanes, 1 / tokens)
+                total += self.threaded.backward(batch, lanes, 1 / tokens)
                 continue
             share = batch.shard(world.rank, world.size) if world.size > 1 else batch
             with self._communicating(number == len(batches)):
@@ -171,7 +181,7 @@ class Learner:
             torch.autograd.backward(loss * (world.size / tokens))
             total += float(loss.detach())
         # What has met the words of all processes is a sum already.
-        for gradient in _gradients(self.alone):
+        for gradient in _gradients(self.expert_parameters):
             gradient /= world.size
         return total
 
@@ -179,14 +189,14 @@ class Learner:
         """The norm of the whole gradient, which is made shorter where it is too long."""
         norm = nn.utils.get_total_norm(_gradients(self.shared))
         if self.spread:
-            own = nn.utils.get_total_norm(_gradients(self.alone))
-            norm = (norm.square() + self.world.sums([float(own) ** 2])[0]).sqrt()
+            own = nn.utils.get_total_norm(_gradients(self.expert_parameters))
+            norm = (norm.square() + self.world.all_reduce_sum([float(own) ** 2])[0]).sqrt()
         nn.utils.clip_grads_with_norm_(self.parameters, self.spec.max_grad_norm, norm)
-        return float(whole(norm))
+        return float(full_tensor(norm))
 
     def _lanes(self, batch: Batch) -> int:
         alone_on_cpu = self.world.size == 1 and self.world.device.type == "cpu"
-        return self.lanes.wanted(batch.num_tokens) if alone_on_cpu else 1
+        return self.threaded.wanted(batch.num_tokens) if alone_on_cpu else 1
 
     def _loss(self, batch: Batch) -> Tensor:
         device = self.world.device
@@ -194,7 +204,7 @@ class Learner:
             loss: Tensor = self.module(batch.to(device))
         return loss
 
-    def _move(self, factor: float) -> None:
+    def _optimizer_step(self, factor: float) -> None:
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = group["peak"] * factor
@@ -212,19 +222,19 @@ class Learner:
         else:
             yield
 
-    def _count_work(self, batch: Batch) -> None:
+    def _count_flops(self, batch: Batch) -> None:
         """On a few rows, before the update: it must not know whether anyone counted."""
         few = batch.shard(0, 8) if batch.shard(0, 8).num_targets else batch
         with FlopCounterMode(display=False) as counter:
             torch.autograd.backward(self._loss(few))
-        self.work = counter.get_total_flops() / few.num_targets
+        self.flops_per_token = counter.get_total_flops() / few.num_targets
 
     @contextmanager
-    def at_its_best(self) -> Iterator[nn.Module]:
+    def for_evaluation(self) -> Iterator[nn.Module]:
         """The model as it should be judged: averaged if asked for, without dropout."""
         self.model.eval()
-        averaged = nullcontext() if self.average is None else self.average.in_place()
-        whole_model = assembled(self.module) if self.sharded else brought_together(self.model)
+        averaged = nullcontext() if self.ema is None else self.ema.in_place()
+        whole_model = unsharded(self.module) if self.sharded else gathered_experts(self.model)
         with averaged, whole_model:
             yield self.model
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from regard.errors import TrainingError
 from regard.training import checkpoint
-from regard.training.checkpoint import Standing
+from regard.training.checkpoint import TrainState
 from regard.training.config import TrainingSpec
-from regard.training.events import Ended, Event, Look, Saved, Step
+from regard.training.events import Ended, Evaluated, Event, Saved, Step
 from regard.training.learner import Learner
 from regard.training.signals import Interruption
 from regard.training.tasks.base import BoundTask
@@ -27,7 +27,7 @@ LOWER_IS_BETTER = {"loss", "perplexity"}
 def fit(
     learner: Learner,
     task: BoundTask,
-    standing: Standing,
+    state: TrainState,
     folder: Path,
     interruption: Interruption,
     clock: Callable[[], float] = time.perf_counter,
@@ -37,97 +37,97 @@ def fit(
     `standing` is kept up to date; the weights are the learner's.
     """
     spec = learner.spec
-    began = clock() - standing.seconds
-    batches = task.batches(standing.position)
-    while (over := why_over(spec, standing)) is None:
+    began = clock() - state.elapsed_seconds
+    batches = task.batches(state.position)
+    while (over := stop_reason(spec, state)) is None:
         drawn = list(islice(batches, spec.grad_accumulation))
         update = learner.update(
             [batch for batch, _ in drawn],
-            standing.step + 1,
-            spec.progress(standing.step, standing.seconds),
-            interruption.asked,
+            state.step + 1,
+            spec.progress(state.step, state.elapsed_seconds),
+            interruption.requested,
             clock() - began,
-            standing.position.epoch,
+            state.position.epoch,
         )
-        standing.step += 1
-        standing.position = drawn[-1][1]
-        standing.seconds = update.seconds
-        standing.tokens += update.tokens
-        _count_skipped(standing, update.applied, folder)
-        progress = spec.progress(standing.step, standing.seconds)
+        state.step += 1
+        state.position = drawn[-1][1]
+        state.elapsed_seconds = update.seconds
+        state.target_tokens += update.tokens
+        _count_skipped(state, update.applied, folder)
+        progress = spec.progress(state.step, state.elapsed_seconds)
         yield Step(
-            standing.step,
+            state.step,
             update.loss,
             update.tokens,
-            update.norm,
+            update.grad_norm,
             update.seconds,
             progress,
             update.applied,
             update.aside,
             update.counts,
         )
-        if standing.step % spec.evaluation.every == 0 or progress >= 1:
-            look = _look(learner, task, standing, clock() - began)
-            yield look
+        if state.step % spec.evaluation.every == 0 or progress >= 1:
+            evaluated = _evaluate(learner, task, state, clock() - began)
+            yield evaluated
             # The best weights are those of a checkpoint, so there must be one.
-            if look.best:
-                yield Saved(standing.step, _save(learner, standing, folder))
-        over = why_over(spec, standing)
+            if evaluated.best:
+                yield Saved(state.step, _save(learner, state, folder))
+        over = stop_reason(spec, state)
         # Not among updates that were skipped: who has to go back shall get to before them.
-        due = standing.step % spec.checkpoint_every == 0 and update.applied
-        if due or over or update.asked_to_stop:
-            yield Saved(standing.step, _save(learner, standing, folder))
-        if update.asked_to_stop and not over:
+        due = state.step % spec.checkpoint_every == 0 and update.applied
+        if due or over or update.stop_requested:
+            yield Saved(state.step, _save(learner, state, folder))
+        if update.stop_requested and not over:
             yield Ended("interrupted", False)
             return
-    yield Ended(over.why, True)
+    yield Ended(over.reason, True)
 
 
-class Over(NamedTuple):
-    why: str
+class StopReason(NamedTuple):
+    reason: str
     key: str  # of the training section: what to raise to go on
 
 
-def why_over(spec: TrainingSpec, standing: Standing) -> Over | None:
+def stop_reason(spec: TrainingSpec, state: TrainState) -> StopReason | None:
     """Why training ends where it stands; None if it goes on."""
     patience = spec.evaluation.patience
-    if patience is not None and standing.stale >= patience:
-        looks = f"no better score in {standing.stale} looks at the dev data"
-        return Over(looks, "evaluation.patience")
-    if spec.progress(standing.step, standing.seconds) < 1:
+    if patience is not None and state.evals_since_best >= patience:
+        looks = f"no better score in {state.evals_since_best} looks at the dev data"
+        return StopReason(looks, "evaluation.patience")
+    if spec.progress(state.step, state.elapsed_seconds) < 1:
         return None
     if spec.steps is not None:
-        return Over(f"all {spec.steps:,} steps are done", "steps")
-    return Over(f"the budget of {spec.budget:,.0f} seconds is used up", "budget")
+        return StopReason(f"all {spec.steps:,} steps are done", "steps")
+    return StopReason(f"the budget of {spec.budget:,.0f} seconds is used up", "budget")
 
 
-def _save(learner: Learner, standing: Standing, folder: Path) -> Path:
-    return checkpoint.save(learner, standing, folder, learner.spec.keep_checkpoints)
+def _save(learner: Learner, state: TrainState, folder: Path) -> Path:
+    return checkpoint.save(learner, state, folder, learner.spec.keep_checkpoints)
 
 
-def _look(learner: Learner, task: BoundTask, standing: Standing, seconds: float) -> Look:
-    with learner.at_its_best() as model:
+def _evaluate(learner: Learner, task: BoundTask, state: TrainState, seconds: float) -> Evaluated:
+    with learner.for_evaluation() as model:
         # The same in every process, but for what rounding may do: the leading one decides.
-        scores = learner.world.leaders(task.evaluate(model, learner.world))
+        scores = learner.world.broadcast(task.evaluate(model, learner.world))
     score = scores[task.metric]
     sign = -1 if task.metric in LOWER_IS_BETTER else 1
-    better = math.isfinite(score) and (standing.best is None or sign * score > sign * standing.best)
+    better = math.isfinite(score) and (state.best is None or sign * score > sign * state.best)
     if better:
-        standing.best, standing.best_step, standing.stale = score, standing.step, 0
+        state.best, state.best_step, state.evals_since_best = score, state.step, 0
     else:
-        standing.stale += 1
-    return Look(standing.step, scores, better, seconds)
+        state.evals_since_best += 1
+    return Evaluated(state.step, scores, better, seconds)
 
 
-def _count_skipped(standing: Standing, applied: bool, folder: Path) -> None:
+def _count_skipped(state: TrainState, applied: bool, folder: Path) -> None:
     if applied:
-        standing.skipped_in_a_row = 0
+        state.skipped_in_a_row = 0
         return
-    standing.skipped += 1
-    standing.skipped_in_a_row += 1
-    if standing.skipped_in_a_row >= PATIENCE_WITH_NAN:
+    state.skipped += 1
+    state.skipped_in_a_row += 1
+    if state.skipped_in_a_row >= PATIENCE_WITH_NAN:
         raise TrainingError(
             f"the loss was not finite {PATIENCE_WITH_NAN} times in a row, up to step "
-            f"{standing.step}; the last checkpoint is from before: go on from it with a lower "
+            f"{state.step}; the last checkpoint is from before: go on from it with a lower "
             f"rate, `regard resume {folder} training.optimizer.learning_rate=…`."
         )

@@ -31,24 +31,24 @@ class Answerer(Writer, Protocol):
     ) -> Tensor: ...
 
 
-def answer(model: Answerer, batch: PairBatch, smoothing: float) -> Tensor:
+def seq2seq_loss(model: Answerer, batch: PairBatch, smoothing: float) -> Tensor:
     """Cross-entropy over the words of the target, given the source and those before them."""
     words, token_mask = batch.target[:, 1:], batch.target_mask[:, 1:]
     states = model.states(batch.source, batch.source_mask, batch.target[:, :-1], token_mask)
-    return predict(model, states, words, token_mask, smoothing)
+    return lm_head_loss(model, states, words, token_mask, smoothing)
 
 
 @torch.no_grad()
-def loss_on(model: Answerer, batches: Iterable[PairBatch], device: torch.device) -> float:
+def mean_loss(model: Answerer, batches: Iterable[PairBatch], device: torch.device) -> float:
     """The same without smoothing, by word, on all of some pairs."""
     total, tokens = 0.0, 0
     for batch in batches:
-        total += float(answer(model, batch.to(device), smoothing=0.0))
+        total += float(seq2seq_loss(model, batch.to(device), smoothing=0.0))
         tokens += batch.num_targets
     return total / tokens
 
 
-def predict(
+def lm_head_loss(
     model: Writer, states: Tensor, words: Tensor, token_mask: Tensor, smoothing: float
 ) -> Tensor:
     """Cross-entropy, summed over the real ones of words (…), given states (…, D)."""
@@ -65,7 +65,7 @@ def predict(
     return F.cross_entropy(output(chosen), wanted, label_smoothing=smoothing, reduction="sum")
 
 
-def tell_labels(
+def classification_loss(
     logits: Tensor, labels: Tensor, smoothing: float = 0.0, weights: Tensor | None = None
 ) -> Tensor:
     """The loss of each text (B,): of its one label, labels (B), or of each class (B, classes).

@@ -11,16 +11,16 @@ class Interruption:
     """Has anybody asked to stop?"""
 
     def __init__(self) -> None:
-        self.asked = False
+        self.requested = False
 
-    def ask(self, number: int, _frame: FrameType | None) -> None:
-        if self.asked and number == signal.SIGINT:
+    def request(self, number: int, _frame: FrameType | None) -> None:
+        if self.requested and number == signal.SIGINT:
             raise KeyboardInterrupt  # asked twice: at once, then
-        self.asked = True
+        self.requested = True
 
 
 @contextmanager
-def heeding() -> Iterator[Interruption]:
+def catch_interrupts() -> Iterator[Interruption]:
     """Within, Ctrl-C and SIGTERM (a cluster's notice) only ask; elsewhere they do as always."""
     interruption = Interruption()
     if threading.current_thread() is not threading.main_thread():
@@ -28,7 +28,7 @@ def heeding() -> Iterator[Interruption]:
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in before:
-        signal.signal(number, interruption.ask)
+        signal.signal(number, interruption.request)
     try:
         yield interruption
     finally:

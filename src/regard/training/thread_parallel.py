@@ -21,7 +21,7 @@ ENOUGH = 384  # tokens that keep a lane busy
 Loss = Callable[[Any], Tensor]  # of a batch, summed
 
 
-class Lanes:
+class ThreadedBackward:
     def __init__(self, loss: Loss, parameters: Sequence[nn.Parameter]) -> None:
         self.loss = loss
         self.parameters = parameters

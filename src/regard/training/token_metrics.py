@@ -5,10 +5,10 @@ import math
 import torch.nn.functional as F
 from torch import Tensor
 
-MEASURES = ("loss", "accuracy", "perplexity")
+METRICS = ("loss", "accuracy", "perplexity")
 
 
-class Guesses:
+class TokenMetrics:
     """A tally of what was guessed so far."""
 
     def __init__(self) -> None:

@@ -24,24 +24,30 @@ from regard.data.tokenizers.tokenizer import SPECIAL
 from regard.errors import ConfigError, Interrupted, OutputError, RunError
 from regard.models.base import parameter_count, trainable_count
 from regard.training import checkpoint
-from regard.training.checkpoint import Standing
+from regard.training.checkpoint import TrainState
 from regard.training.distributed.world import World, world
 from regard.training.events import Ended, Event, Step
 from regard.training.init.config import InitSpec
-from regard.training.init.from_run import Inherited, give, note_of, own_weights, start
+from regard.training.init.from_run import (
+    InitReport,
+    adapter_metadata,
+    initial_model,
+    load_trained,
+    trained_weights,
+)
 from regard.training.init.word_vectors import seed_vectors
 from regard.training.learner import Learner
-from regard.training.loop import fit, why_over
+from regard.training.loop import fit, stop_reason
 from regard.training.recipe import Recipe, read_recipe
 from regard.training.reporting import metrics
 from regard.training.reporting.card import card
 from regard.training.reporting.curves import curves
 from regard.training.reporting.progress import Reporter, silent
-from regard.training.signals import heeding
+from regard.training.signals import catch_interrupts
 from regard.training.tasks.base import BoundTask
 
 RECIPE, LEDGER, BEGINNING = "recipe.yaml", "ledger.json", "training.json"
-INHERITED = "inherited"  # what became of the weights of init
+INIT_REPORT = "init_report"  # what became of the weights of init
 HISTORY = "history"  # folder of what a step callback records
 UNKNOWN_ALARM = 0.05  # of the training tokens
 
@@ -60,10 +66,10 @@ def train(
     """Train what the recipe says and write the run folder; gives what `regard.load` would."""
     folder = Path(folder)
     with world() as where:
-        with where.together():
-            if where.leads:
+        with where.fail_together():
+            if where.is_main:
                 _refuse_to_overwrite(folder, fresh, recipe.init)
-        report = report if where.leads else silent
+        report = report if where.is_main else silent
         return _train(recipe, folder, where, report, callback, resuming=False)
 
 
@@ -76,13 +82,13 @@ def resume(
     """Go on from the last whole checkpoint; `changes` are overrides of the recipe."""
     folder = Path(folder)
     with world() as where:
-        with where.together():
-            recipe = recipe_of(folder, changes)
-        report = report if where.leads else silent
+        with where.fail_together():
+            recipe = read_run_recipe(folder, changes)
+        report = report if where.is_main else silent
         return _train(recipe, folder, where, report, callback, resuming=True)
 
 
-def recipe_of(folder: Path, changes: Sequence[str]) -> Recipe:
+def read_run_recipe(folder: Path, changes: Sequence[str]) -> Recipe:
     for name in (RECIPE, BEGINNING):
         if not (folder / name).is_file():
             raise RunError(
@@ -121,29 +127,29 @@ def _train(
     hardware.keep_freed_memory()
     prepared = prepare_data(recipe, where, report)
     task = recipe.task.bind(recipe, prepared)
-    learner, inherited = build_learner(recipe, prepared, task, where, report, resuming)
-    standing = Standing()
+    learner, init_report = build_learner(recipe, prepared, task, where, report, resuming)
+    state = TrainState()
     if resuming:
-        inherited = _begun(folder).get(INHERITED)
-        standing = _restored(learner, recipe, folder, prepared, report)
-    with where.together():
-        if where.leads and not resuming:
+        init_report = _begun(folder).get(INIT_REPORT)
+        state = _restored(learner, recipe, folder, prepared, report)
+    with where.fail_together():
+        if where.is_main and not resuming:
             _clear(folder)
-        if where.leads:
-            _begin(recipe, folder, prepared, inherited)
+        if where.is_main:
+            _begin(recipe, folder, prepared, init_report)
     look = _looking(recipe, learner, task, callback)
-    ended = _fit(learner, task, standing, folder, report, look)
+    ended = _fit(learner, task, state, folder, report, look)
     if not ended.finished:
-        raise Interrupted(f"stopped at step {standing.step:,}, saved: `regard resume {folder}`.")
-    with where.together():
-        if not where.leads:
+        raise Interrupted(f"stopped at step {state.step:,}, saved: `regard resume {folder}`.")
+    with where.fail_together():
+        if not where.is_main:
             return None
-        return _finish(recipe, learner, task, prepared, standing, folder, report)
+        return _finish(recipe, learner, task, prepared, state, folder, report)
 
 
 def prepare_data(recipe: Recipe, where: World, report: Reporter) -> Prepared:
     _refuse_what_cannot_be_built(recipe)
-    with where.leader_first(), report.counting("records") as progress:
+    with where.main_first(), report.counting("records") as progress:
         prepared = prepare(
             recipe.data,
             recipe.tokenizer,
@@ -183,10 +189,10 @@ def build_learner(
 ) -> tuple[Learner, dict[str, Any] | None]:
     """The model and what moves it; and, in plain words, what became of the weights of init."""
     torch.manual_seed(recipe.training.seed)
-    begun = start(recipe, prepared, task, resuming)
-    model = begun.model
-    if begun.inherited is not None and not resuming:
-        report.console.print(begun.inherited.table())
+    initial = initial_model(recipe, prepared, task, resuming)
+    model = initial.model
+    if initial.report is not None and not resuming:
+        report.console.print(initial.report.table())
     if recipe.vectors is not None:
         if recipe.vectors.frozen and recipe.training.fsdp:
             raise ConfigError(
@@ -194,35 +200,37 @@ def build_learner(
                 "training.fsdp out, or let the vectors learn."
             )
         seed_vectors(model, recipe.vectors, prepared.tokenizer, report.say)
-    learner = Learner(model.to(where.device), task.loss, recipe.training, where, begun.borrowed)
+    learner = Learner(
+        model.to(where.device), task.loss, recipe.training, where, initial.base_parameters
+    )
     total, trained = parameter_count(model), trainable_count(model)
     some = f", of which {trained:,} ({trained / total:.1%}) are trained" if trained < total else ""
     report.say(f"{total / 1e6:.1f} M parameters on {where.device}{some}.")
-    return learner, None if begun.inherited is None else begun.inherited.plain()
+    return learner, None if initial.report is None else initial.report.plain()
 
 
 def _restored(
     learner: Learner, recipe: Recipe, folder: Path, prepared: Prepared, report: Reporter
-) -> Standing:
+) -> TrainState:
     if _begun(folder)["prepared"] != prepared.folder.name:
         raise RunError(
             f"{folder}: its data or their preparation have changed since it began, so it cannot go "
             f"on exactly; bring them back, or begin anew with `regard train … --overwrite`."
         )
-    standing = checkpoint.restore(learner, folder, report.say) or Standing()
-    report.say(f"Going on from step {standing.step:,}.")
-    over = why_over(recipe.training, standing)
+    state = checkpoint.restore(learner, folder, report.say) or TrainState()
+    report.say(f"Going on from step {state.step:,}.")
+    over = stop_reason(recipe.training, state)
     # A model of an earlier step is there where a run that was made longer was cut off at its end.
     if (
         over
         and run_folder.exists(folder)
-        and run_folder.read(folder).details["training"] == asdict(standing)
+        and run_folder.read(folder).details["training"] == asdict(state)
     ):
         raise RunError(
-            f"{folder}: finished at step {standing.step:,} ({over.why}); to train longer, "
+            f"{folder}: finished at step {state.step:,} ({over.reason}); to train longer, "
             f"`regard resume {folder} training.{over.key}=…`."
         )
-    return standing
+    return state
 
 
 def _begun(folder: Path) -> dict[str, Any]:
@@ -239,9 +247,9 @@ def _clear(folder: Path) -> None:
 
 
 def _begin(
-    recipe: Recipe, folder: Path, prepared: Prepared, inherited: dict[str, Any] | None
+    recipe: Recipe, folder: Path, prepared: Prepared, init_report: dict[str, Any] | None
 ) -> None:
-    beginning = {"prepared": prepared.folder.name, INHERITED: inherited}
+    beginning = {"prepared": prepared.folder.name, INIT_REPORT: init_report}
     write_all_atomic(
         folder,
         {
@@ -261,8 +269,8 @@ def _looking(
         if callback is None or recipe.attention_history is None or not isinstance(event, Step):
             return
         if event.step == 1 or event.step % recipe.attention_history.every == 0:
-            with learner.at_its_best() as model:  # all processes: weights may be in parts
-                if learner.world.leads:
+            with learner.for_evaluation() as model:  # all processes: weights may be in parts
+                if learner.world.is_main:
                     callback(event.step, task.predictor(model))
 
     return look
@@ -271,7 +279,7 @@ def _looking(
 def _fit(
     learner: Learner,
     task: BoundTask,
-    standing: Standing,
+    state: TrainState,
     folder: Path,
     report: Reporter,
     look: Callable[[Event], None],
@@ -279,19 +287,19 @@ def _fit(
     peak = hardware.matrix_peak(learner.world.device)
 
     def utilisation(rate: float) -> float | None:
-        return learner.work * rate / peak if learner.work else None
+        return learner.flops_per_token * rate / peak if learner.flops_per_token else None
 
     with (
-        heeding() as interruption,
-        metrics.keeping(folder if learner.world.leads else None, standing.step) as keep,
+        catch_interrupts() as interruption,
+        metrics.metrics_writer(folder if learner.world.is_main else None, state.step) as keep,
         report.training(utilisation) as show,
     ):
-        for event in fit(learner, task, standing, folder, interruption):
+        for event in fit(learner, task, state, folder, interruption):
             keep(event)
             show(event)
             look(event)
     assert isinstance(event, Ended)
-    report.say(f"Step {standing.step:,}: {event.why}.")
+    report.say(f"Step {state.step:,}: {event.reason}.")
     return event
 
 
@@ -300,26 +308,26 @@ def _finish(
     learner: Learner,
     task: BoundTask,
     prepared: Prepared,
-    standing: Standing,
+    state: TrainState,
     folder: Path,
     report: Reporter,
 ) -> Any:
     """Judge the best weights, or the last, and write the run folder."""
-    begun = start(recipe, prepared, task, resuming=True)
-    give(begun, _chosen(learner, standing, folder), str(folder / checkpoint.FOLDER))
-    model = begun.model.to(learner.world.device).eval()
+    initial = initial_model(recipe, prepared, task, resuming=True)
+    load_trained(initial, _chosen(learner, state, folder), str(folder / checkpoint.FOLDER))
+    model = initial.model.to(learner.world.device).eval()
     finished = task.final_evaluation(model, report)
     parameters = parameter_count(model)
     events = metrics.read(folder)
-    inherited = _begun(folder).get(INHERITED)
+    init_report = _begun(folder).get(INIT_REPORT)
     details = {
         "parameters": parameters,
         "trained": trainable_count(learner.model),
         "tokenizer": prepared.tokenizer.fingerprint,
         **prepared.tokenizer.renamed,
-        "training": asdict(standing),
-        **({INHERITED: inherited} if inherited else {}),
-        **note_of(recipe, folder),
+        "training": asdict(state),
+        **({INIT_REPORT: init_report} if init_report else {}),
+        **adapter_metadata(recipe, folder),
         **finished.details,
     }
     run = run_folder.Run(
@@ -327,7 +335,7 @@ def _finish(
         model=plain(task.model()),
         vocabulary=len(prepared.tokenizer),
         details=details,
-        weights=own_weights(begun),
+        weights=trained_weights(initial),
         tokenizer=prepared.tokenizer.to_json(),
         extra_files=finished.extra_files,
         documents={
@@ -335,10 +343,10 @@ def _finish(
                 recipe,
                 finished,
                 prepared.ledger,
-                standing,
+                state,
                 parameters,
                 metrics.counted(events),
-                Inherited.from_plain(inherited) if inherited else None,
+                InitReport.from_plain(init_report) if init_report else None,
             ),
             **{f"{name}.svg": drawn for name, drawn in curves(events).items()},
             **finished.documents,
@@ -348,8 +356,8 @@ def _finish(
     return finished.predictor
 
 
-def _chosen(learner: Learner, standing: Standing, folder: Path) -> dict[str, Tensor]:
+def _chosen(learner: Learner, state: TrainState, folder: Path) -> dict[str, Tensor]:
     """The weights that the run ends with, averaged where that was asked for."""
     best = learner.spec.evaluation.select == "best"
-    step = standing.best_step if best and standing.best_step else standing.step
+    step = state.best_step if best and state.best_step else state.step
     return checkpoint.weights_at(folder, step)

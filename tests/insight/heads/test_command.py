@@ -82,7 +82,7 @@ def test_how_heads_grew_apart_by_checkpoint(make, command, learner_for) -> None:
 def learner_for(tokenizer):
     """Checkpoints as training writes them, of models of chance."""
     from regard.training import checkpoint
-    from regard.training.checkpoint import Standing
+    from regard.training.checkpoint import TrainState
     from regard.training.distributed.world import World
     from regard.training.learner import Learner
 
@@ -97,7 +97,7 @@ def learner_for(tokenizer):
                 World(),
             )
             assert weights_of(learner.model)
-            checkpoint.save(learner, Standing(step=step), home.run, keep=5)
+            checkpoint.save(learner, TrainState(step=step), home.run, keep=5)
 
     return write
 

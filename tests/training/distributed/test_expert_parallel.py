@@ -22,7 +22,7 @@ from regard.models.encoder_decoder import EncoderDecoder
 from regard.training.config import TrainingSpec
 from regard.training.distributed.world import World, world
 from regard.training.learner import Learner
-from regard.training.loss import predict
+from regard.training.loss import lm_head_loss
 from regard.training.recipe import Recipe
 from regard.training.trainer import train
 
@@ -58,7 +58,7 @@ def copying(model: nn.Module, batch: PairBatch) -> Tensor:
     assert isinstance(model, EncoderDecoder)
     words, token_mask = batch.target[:, 1:], batch.target_mask[:, 1:]
     states = model.states(batch.source, batch.source_mask, batch.target[:, :-1], token_mask)
-    return predict(model, states, words, token_mask, 0.0)
+    return lm_head_loss(model, states, words, token_mask, 0.0)
 
 
 def learner(case: str, where: World) -> Learner:
@@ -95,8 +95,8 @@ def learned(case: str, where: World) -> dict[str, Tensor]:
             given = [batch.shard(rank, PROCESSES) for batch in given for rank in range(PROCESSES)]
         update = each.update(given, step, 0.0)
         assert update.applied
-        told.append([update.loss, update.norm, update.aside, *update.counts.values()])
-    with each.at_its_best() as model:
+        told.append([update.loss, update.grad_norm, update.aside, *update.counts.values()])
+    with each.for_evaluation() as model:
         weights = {name: weight.detach().clone() for name, weight in model.named_parameters()}
     assert any(weight.is_meta for weight in model.parameters()) == (where.size > 1)
     return {**weights, "told": torch.tensor(told, dtype=torch.float64)}

@@ -20,7 +20,7 @@ from regard.errors import ConfigError
 from regard.models.encoder_decoder import Spec
 from regard.training.checkpoint import TENSORS, newest_first
 from regard.training.distributed.world import World
-from regard.training.loss import predict
+from regard.training.loss import lm_head_loss
 from regard.training.recipe import Recipe, read_recipe
 from regard.training.reporting import metrics
 from regard.training.trainer import resume, train
@@ -216,13 +216,13 @@ def test_frozen_vectors_in_parts_are_refused(tiny: MakeRecipe, tmp_path: Path) -
 
 def test_alone_all_sums_are_what_is_given() -> None:
     world, turns = World(), []
-    assert world.sums([1.5, 2]) == [1.5, 2]
-    assert world.gathered("one") == ["one"]
-    assert world.leaders("one") == "one"
-    with world.leader_first():
+    assert world.all_reduce_sum([1.5, 2]) == [1.5, 2]
+    assert world.all_gather("one") == ["one"]
+    assert world.broadcast("one") == "one"
+    with world.main_first():
         turns.append("mine")
     assert turns == ["mine"]
-    with pytest.raises(KeyError), world.together():
+    with pytest.raises(KeyError), world.fail_together():
         raise KeyError
 
 
@@ -231,7 +231,7 @@ def test_a_share_with_nothing_to_predict_still_has_a_gradient() -> None:
     model = Spec(dim=8, heads=2, ffn_dim=16, layers=1).build(20)
     batch = collate([Example([5, 6, 2], [1, 7, 8, 2])], filler=0).shard(1, 2)
     states = model.states(batch.source, batch.source_mask, batch.target[:, :-1])
-    loss = predict(model, states, batch.target[:, 1:], batch.target_mask[:, 1:], 0.1)
+    loss = lm_head_loss(model, states, batch.target[:, 1:], batch.target_mask[:, 1:], 0.1)
     loss.backward()
     assert loss == 0
     for parameter in model.parameters():

@@ -3,7 +3,7 @@
 import pytest
 
 from regard.models.base import Capability, ModelSpec
-from regard.training.init.config import _next_of_kin
+from regard.training.init.config import _closest_kind
 
 
 @pytest.mark.parametrize(
@@ -20,4 +20,4 @@ from regard.training.init.config import _next_of_kin
 def test_a_model_is_followed_by_its_next_of_kin(
     theirs: str, requires: Capability, kind: str
 ) -> None:
-    assert _next_of_kin(ModelSpec.model_validate({"kind": theirs}), requires) == kind
+    assert _closest_kind(ModelSpec.model_validate({"kind": theirs}), requires) == kind

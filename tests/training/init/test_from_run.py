@@ -124,12 +124,14 @@ def cut_off(recipe: Recipe, run: Path, step: int) -> None:
 
         def look(*_: Any) -> Callable[[Any], None]:
             def see(event: Any) -> None:
-                stopped.asked = stopped.asked or getattr(event, "step", 0) >= step - 1
+                stopped.requested = stopped.requested or getattr(event, "step", 0) >= step - 1
 
             return see
 
         patch.setattr(module, "_looking", look)
-        patch.setattr(module, "heeding", lambda: __import__("contextlib").nullcontext(stopped))
+        patch.setattr(
+            module, "catch_interrupts", lambda: __import__("contextlib").nullcontext(stopped)
+        )
         with pytest.raises(Interrupted):
             train(recipe, run)
 
@@ -176,7 +178,7 @@ def test_a_run_without_some_heads_hands_that_on(
     recipe = labelling(tmp_path / "pruned", "training.steps=1")
     assert recipe.model.retained_heads == {"encoder.blocks.1.attention": (1,)}
     train(recipe, tmp_path / "run")
-    (kept, added, *_) = run_folder.read(tmp_path / "run").details["inherited"]["lines"]
+    (kept, added, *_) = run_folder.read(tmp_path / "run").details["init_report"]["lines"]
     assert (kept["fate"], kept["names"], added["names"]) == ("kept", "encoder", "output")
 
 
@@ -228,7 +230,7 @@ def test_the_first_step_is_taken_from_the_weights_of_the_run(
         "output.bias",
     }
     details = run_folder.read(tmp_path / "run").details
-    assert [(line["fate"], line["names"]) for line in details["inherited"]["lines"]] == [
+    assert [(line["fate"], line["names"]) for line in details["init_report"]["lines"]] == [
         ("kept", "encoder"),
         ("added", "output"),
     ]
@@ -254,7 +256,7 @@ def test_another_tokenizer_takes_the_pieces_that_both_have(
     assert torch.equal(ours[rows], theirs[places])
     (line,) = [
         each
-        for each in run_folder.read(tmp_path / "run").details["inherited"]["lines"]
+        for each in run_folder.read(tmp_path / "run").details["init_report"]["lines"]
         if each["fate"] == "changed"
     ]
     assert line["note"].startswith(f"{len(shared)} of {len(new)} pieces")
@@ -287,7 +289,7 @@ def test_it_goes_on_without_the_run_it_began_with(
         tmp_path / "whole" / run_folder.WEIGHTS
     ).read_bytes()
     found, wanted = (run_folder.read(tmp_path / each).details for each in ("run", "whole"))
-    assert found["inherited"] == wanted["inherited"]
+    assert found["init_report"] == wanted["init_report"]
     before, after = weights(base), weights(tmp_path / "run")
     for name, weight in before.items():
         ours = after[name.replace("decoder.", "encoder.")]
@@ -414,7 +416,7 @@ def test_an_adapter_can_be_begun_with(adapted: Path, labelling: Make, tmp_path: 
     """The next one stands on the first and its base together."""
     train(labelling(adapted, "training.steps=1", adapter=LORA), tmp_path / "next")
     assert {name.rpartition(".")[2] for name in weights(tmp_path / "next")} == {"a", "b"}
-    first = run_folder.read(tmp_path / "next").details["inherited"]["lines"]
+    first = run_folder.read(tmp_path / "next").details["init_report"]["lines"]
     assert {line["fate"] for line in first} == {"kept"}
     regard.load(tmp_path / "next")
 

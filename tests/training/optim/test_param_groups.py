@@ -12,7 +12,7 @@ from regard.errors import ConfigError
 from regard.models.base import ModelSpec
 from regard.training.config import TrainingSpec
 from regard.training.learner import Learner
-from regard.training.optim.param_groups import factors, freeze, set_rates
+from regard.training.optim.param_groups import freeze, lr_multipliers, set_learning_rates
 
 MakeLearner = Callable[..., Learner]
 OPTIMIZERS = ["muon", "adamw", "adam"]
@@ -64,7 +64,7 @@ def test_a_name_that_nothing_has_is_an_error_with_the_nearest() -> None:
     with pytest.raises(ConfigError, match=r"training\.freeze: .* 'blocks\.7'.*did you mean 'block"):
         freeze(built("classifier"), ["blocks.7"])
     with pytest.raises(ConfigError, match=r"training\.lr_multipliers: .* 'outputs'; .* 'output'\?"):
-        factors(built("classifier"), 1.0, {"outputs": 2.0})
+        lr_multipliers(built("classifier"), 1.0, {"outputs": 2.0})
 
 
 def test_somebody_must_learn() -> None:
@@ -85,7 +85,7 @@ def test_frozen_parameters_stay_bit_by_bit(
     before = {name: each.clone() for name, each in learner.model.state_dict().items()}
     for step in range(1, 4):
         learner.update([toy().batch(step)], step, progress=0.0)
-    with learner.at_its_best() as model:
+    with learner.for_evaluation() as model:
         for name, parameter in model.named_parameters():
             same = torch.equal(parameter.view(torch.int32), before[name].view(torch.int32))
             assert same == (name in frozen(model)), name
@@ -111,7 +111,7 @@ def test_each_block_moves_slower_than_the_one_above(optimizer: str) -> None:
     given = {"kind": optimizer, "learning_rate": 0.01}
     spec = validate(TrainingSpec, {"layer_lr_decay": 0.5, "optimizer": given}, "recipe")
     optimizers = spec.optimizer.build(model)
-    set_rates(optimizers, factors(model, spec.layer_lr_decay, {"w_q": 4.0}))
+    set_learning_rates(optimizers, lr_multipliers(model, spec.layer_lr_decay, {"w_q": 4.0}))
     rates = rates_of(optimizers)
     assert len(rates) == len(list(model.parameters()))
     expected = {"output": 1, "encoder.norm": 1, "blocks.2": 1 / 2, "blocks.1": 1 / 4}
@@ -124,7 +124,9 @@ def test_each_block_moves_slower_than_the_one_above(optimizer: str) -> None:
 
 def test_both_stacks_are_counted_from_their_own_heads() -> None:
     model = built("encoder-decoder", decoder_layers=2, tie_embeddings="none")
-    found = {name: factors(model, 0.1, {}).get(p, 1.0) for name, p in model.named_parameters()}
+    found = {
+        name: lr_multipliers(model, 0.1, {}).get(p, 1.0) for name, p in model.named_parameters()
+    }
     assert found["encoder.blocks.2.attention.w_q.bias"] == pytest.approx(0.1)
     assert found["decoder.blocks.1.attention.w_q.bias"] == pytest.approx(0.1)
     assert found["decoder.embedding.tokens.weight"] == pytest.approx(1e-3)
@@ -152,10 +154,10 @@ def test_without_factors_nothing_is_parted() -> None:
     model = built("classifier")
     spec = validate(TrainingSpec, {"optimizer": "adamw"}, "recipe")
     (optimizer,) = spec.optimizer.build(model)
-    set_rates([optimizer], factors(model, 1.0, {}))
+    set_learning_rates([optimizer], lr_multipliers(model, 1.0, {}))
     assert len(optimizer.param_groups) == 2
 
 
 def test_a_model_without_blocks_has_no_layers_to_slow() -> None:
     with pytest.raises(ConfigError, match=r"training\.layer_lr_decay: this model has no blocks"):
-        factors(nn.Linear(2, 2), 0.5, {})
+        lr_multipliers(nn.Linear(2, 2), 0.5, {})

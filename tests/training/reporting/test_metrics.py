@@ -13,20 +13,20 @@ from tensorboardX.proto.event_pb2 import Event as Record
 from tensorboardX.proto.event_pb2 import SessionLog
 
 from regard.errors import OutputError
-from regard.training.events import Look, Saved, Step
-from regard.training.reporting.metrics import NAME, keeping, read
+from regard.training.events import Evaluated, Saved, Step
+from regard.training.reporting.metrics import NAME, metrics_writer, read
 
 
 def step(number: int, loss: float = 1.5) -> Step:
     return Step(number, loss, 100, 0.25, 0.1 * number, 0.01 * number, applied=math.isfinite(loss))
 
 
-def look(number: int) -> Look:
-    return Look(number, {"loss": 2.5, "bleu": 12.0}, best=True, seconds=0.1 * number)
+def look(number: int) -> Evaluated:
+    return Evaluated(number, {"loss": 2.5, "bleu": 12.0}, best=True, seconds=0.1 * number)
 
 
 def keep(folder: Path, since: int, *events: Any) -> None:
-    with keeping(folder, since) as write:
+    with metrics_writer(folder, since) as write:
         for event in events:
             write(event)
 
@@ -59,7 +59,7 @@ def test_after_a_pause_nothing_is_told_twice(tmp_path: Path) -> None:
 
 def test_what_is_told_is_on_the_disk_at_once(tmp_path: Path) -> None:
     """A process that is killed takes nothing with it."""
-    with keeping(tmp_path, 0) as write:
+    with metrics_writer(tmp_path, 0) as write:
         for number in range(1, 4):
             write(step(number))
             assert len(read(tmp_path)) == number
@@ -80,7 +80,7 @@ def test_no_metrics_are_none(tmp_path: Path) -> None:
 
 def test_without_a_folder_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with keeping(None, 0) as write:
+    with metrics_writer(None, 0) as write:
         write(step(1))
     assert list(tmp_path.iterdir()) == []
 
@@ -106,9 +106,9 @@ def test_tensorboard_has_every_number_at_its_step(tmp_path: Path) -> None:
     ]
     assert found == [
         ("train/loss", 1, 1.5),
-        ("train/norm", 1, 0.25),
+        ("train/grad_norm", 1, 0.25),
         ("train/loss", 2, 0.5),
-        ("train/norm", 2, 0.25),
+        ("train/grad_norm", 2, 0.25),
         ("dev/loss", 2, 2.5),
         ("dev/bleu", 2, 12.0),
     ]
@@ -122,7 +122,7 @@ def test_tensorboard_is_told_where_a_run_went_on(tmp_path: Path) -> None:
     assert records(tmp_path)[0].file_version == "brain.Event:2"
 
 
-@pytest.mark.parametrize("what", ["_line", "_record"])
+@pytest.mark.parametrize("what", ["_to_json_line", "_to_tensorboard"])
 def test_a_full_disk_is_said_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:

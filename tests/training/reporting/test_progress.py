@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from regard.training.events import Ended, Event, Look, Saved, Step
+from regard.training.events import Ended, Evaluated, Event, Saved, Step
 from regard.training.reporting.progress import Reporter
 
 
@@ -17,7 +17,7 @@ def step(number: int, loss: float = 2.0) -> Step:
 EVENTS: list[Event] = [
     step(1),
     step(2),
-    Look(2, {"loss": 1.25, "bleu": 34.5678}, True, 1.0),
+    Evaluated(2, {"loss": 1.25, "bleu": 34.5678}, True, 1.0),
     Saved(2, Path("checkpoints/step-000002")),
     step(3),
     step(4),

@@ -18,7 +18,7 @@ from regard.data.batches.text import TextBatch
 from regard.insight.heads.examples import AnyBatch, Examples
 from regard.insight.heads.head_masks import Gates, gated
 from regard.models.encoder import Encoder
-from regard.training.loss import tell_labels
+from regard.training.loss import classification_loss
 
 Numbers = npt.NDArray[np.float64]
 
@@ -54,7 +54,7 @@ def row_losses(model: Any, batch: AnyBatch) -> tuple[Tensor, Tensor]:
     """The loss of each row and its tokens, (B,) each."""
     if isinstance(batch, LabeledBatch):
         logits = model(batch.ids, batch.token_mask)
-        return tell_labels(logits, batch.labels), torch.ones(len(logits))
+        return classification_loss(logits, batch.labels), torch.ones(len(logits))
     if isinstance(batch, PairBatch):
         words, token_mask = batch.target[:, 1:], batch.target_mask[:, 1:]
         states = model.states(batch.source, batch.source_mask, batch.target[:, :-1])[token_mask]

@@ -25,7 +25,7 @@ from regard.lab.figures import Exhibit, Plot, Table
 from regard.lab.intervals import Interval, difference, interval
 from regard.models.base import ModelSpec, parameter_count
 from regard.predictors.translator import Translator
-from regard.training.loss import predict
+from regard.training.loss import lm_head_loss
 
 WITHOUT, WITH, TRANSFORMER = "recurrent", "recurrent with attention", "Transformer"
 ARMS: Mapping[str, Mapping[str, Any]] = {
@@ -164,7 +164,7 @@ class Spec(Claim):
         batch = collate(examples, task.tokenizer.pad).to(device)
         states = model.states(batch.source, batch.source_mask, batch.target[:, :-1])
         words, token_mask = batch.target[:, 1:], batch.target_mask[:, 1:]
-        return predict(model, states, words, token_mask, smoothing=0.0) / tokens
+        return lm_head_loss(model, states, words, token_mask, smoothing=0.0) / tokens
 
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
         arms = evidence["arms"]

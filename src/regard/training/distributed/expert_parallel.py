@@ -22,7 +22,7 @@ from regard.layers.feedforward.moe import Ask, Experts
 from regard.training.distributed.world import World
 
 
-def spread_experts(model: nn.Module, world: World) -> None:
+def shard_experts(model: nn.Module, world: World) -> None:
     """Of each mixture every process keeps its run of experts, as many as the others or one more."""
     mixtures = _mixtures(model)
     if not mixtures:
@@ -37,13 +37,13 @@ def spread_experts(model: nn.Module, world: World) -> None:
     for mixture in mixtures:
         shares = [_share(len(mixture.experts), rank, world.size) for rank in range(world.size)]
         mixture.here = shares[world.rank]
-        mixture.journey = Journey([len(share) for share in shares], world.rank, group)
+        mixture.journey = AllToAllDispatcher([len(share) for share in shares], world.rank, group)
         for number, expert in enumerate(mixture.experts):
             if number not in mixture.here:
                 _forget(expert)
 
 
-def held_alone(module: nn.Module) -> dict[str, nn.Parameter]:
+def expert_parameters(module: nn.Module) -> dict[str, nn.Parameter]:
     """The parameters of all experts that are spread, by name, wherever they are."""
     return {
         f"{name}.experts.{inner}": parameter
@@ -53,7 +53,7 @@ def held_alone(module: nn.Module) -> dict[str, nn.Parameter]:
     }
 
 
-class Journey:
+class AllToAllDispatcher:
     """There and back again, for the words of one mixture."""
 
     def __init__(self, shares: Sequence[int], rank: int, group: Any) -> None:
@@ -108,7 +108,7 @@ def _exchanged(rows: Tensor, leave: list[int], arrive: list[int], group: Any) ->
 
 
 @contextmanager
-def brought_together(model: nn.Module) -> Iterator[None]:
+def gathered_experts(model: nn.Module) -> Iterator[None]:
     """Within, every process has all experts: decoding is for each to do at its own pace."""
     mixtures = [each for each in _mixtures(model) if each.journey is not None]
     kept = [(each, each.here, each.journey, _places(each.experts)) for each in mixtures]
@@ -127,7 +127,7 @@ def brought_together(model: nn.Module) -> Iterator[None]:
 def _bring(mixture: Experts) -> None:
     """All experts from where they are, those of a process at once."""
     journey = mixture.journey
-    assert isinstance(journey, Journey)
+    assert isinstance(journey, AllToAllDispatcher)
     first = 0
     for rank, count in enumerate(journey.shares):
         places = _places(mixture.experts[first : first + count])
@@ -146,13 +146,13 @@ def _bring(mixture: Experts) -> None:
     mixture.here, mixture.journey = range(len(mixture.experts)), None
 
 
-def brought_to_leader(tensors: Mapping[str, Tensor], world: World) -> dict[str, Tensor]:
+def gather_to_main(tensors: Mapping[str, Tensor], world: World) -> dict[str, Tensor]:
     """What any process has, for the leading one; for the others, what they have themselves."""
     own = {name: tensor for name, tensor in tensors.items() if not tensor.is_meta}
-    known = world.leaders(set(own))
+    known = world.broadcast(set(own))
     missing = {name: each for name, each in own.items() if name not in known}
-    announced = world.gathered([(n, each.shape, each.dtype) for n, each in missing.items()])
-    if not world.leads:
+    announced = world.all_gather([(n, each.shape, each.dtype) for n, each in missing.items()])
+    if not world.is_main:
         for tensor in missing.values():
             dist.send(tensor.cpu().contiguous(), dst=0, group=world.control)
         return own

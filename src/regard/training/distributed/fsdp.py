@@ -37,7 +37,7 @@ def shard(module: nn.Module, device: torch.device, size: int) -> None:
 
 
 @contextmanager
-def assembled(module: nn.Module) -> Iterator[None]:
+def unsharded(module: nn.Module) -> Iterator[None]:
     """Within, every process has all the weights: decoding calls the parts of a model one by one."""
     from torch.distributed.fsdp import FSDPModule
 
@@ -56,16 +56,16 @@ def assembled(module: nn.Module) -> Iterator[None]:
             block.set_reshard_after_forward(True, recurse=False)
 
 
-def is_part(tensor: Tensor) -> bool:
+def is_sharded(tensor: Tensor) -> bool:
     return isinstance(tensor, DTensor)
 
 
-def whole(tensor: Tensor) -> Tensor:
+def full_tensor(tensor: Tensor) -> Tensor:
     """All of a tensor that may be in parts; every process has to ask for it."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-def cut_like(tensor: Tensor, model: Tensor) -> Tensor:
+def shard_like(tensor: Tensor, model: Tensor) -> Tensor:
     """A tensor that every process has all of, cut as `model` is."""
     if not isinstance(model, DTensor):
         return tensor

@@ -41,11 +41,11 @@ class World:
     control: dist.ProcessGroup | None = None  # for words, and for whoever may have to wait long
 
     @property
-    def leads(self) -> bool:
+    def is_main(self) -> bool:
         """Does this process write and speak for all?"""
         return self.rank == 0
 
-    def sums(self, values: Sequence[float]) -> list[float]:
+    def all_reduce_sum(self, values: Sequence[float]) -> list[float]:
         """Each value summed over all processes."""
         if self.size == 1:
             return list(values)
@@ -53,14 +53,14 @@ class World:
         dist.all_reduce(total)
         return [float(value) for value in total]
 
-    def gathered(self, value: T) -> list[T]:
+    def all_gather(self, value: T) -> list[T]:
         """The values of all processes, by rank."""
         values: list[Any] = [value] * self.size
         if self.size > 1:
             dist.all_gather_object(values, value, group=self.control)
         return values
 
-    def leaders(self, value: T) -> T:
+    def broadcast(self, value: T) -> T:
         """What the leading process says it is."""
         values: list[Any] = [value]
         if self.size > 1:
@@ -69,7 +69,7 @@ class World:
         return answer
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def fail_together(self) -> Iterator[None]:
         """What fails in one process within fails in all: that one says why, the others leave.
 
         Nothing within may wait for a process that has failed.
@@ -77,20 +77,20 @@ class World:
         try:
             yield
         except Exception:
-            self.gathered(True)
+            self.all_gather(True)
             raise
-        if any(self.gathered(False)):
+        if any(self.all_gather(False)):
             raise SystemExit(1)
 
     @contextmanager
-    def leader_first(self) -> Iterator[None]:
+    def main_first(self) -> Iterator[None]:
         """The leading process goes first; the others then find done what it did."""
         for leaders_turn in (True, False):
-            with self.together():
-                if self.leads == leaders_turn:
+            with self.fail_together():
+                if self.is_main == leaders_turn:
                     yield
 
-    def spread(self, module: nn.Module, sharded: bool, apart: Collection[str] = ()) -> nn.Module:
+    def wrap(self, module: nn.Module, sharded: bool, apart: Collection[str] = ()) -> nn.Module:
         """The module, with gradients averaged over all processes after each backward pass.
 
         `apart` are parameters that only one process has, by name.

@@ -71,7 +71,7 @@ def _model(given: Any, task: TaskSpec, folder: Path, run: Run) -> Any:
     if not isinstance(given, Mapping):
         return given
     theirs = validate(ModelSpec, run.model, f"init: {folder / run_folder.MANIFEST}: model")
-    kind = given.get("kind", _next_of_kin(theirs, task.requires))
+    kind = given.get("kind", _closest_kind(theirs, task.requires))
     common = _common(theirs, kind)
     # A named size speaks for the keys that it sets.
     left_out = {"retained_heads", *SIZES.get(str(given.get("size")), ())}
@@ -82,7 +82,7 @@ def _model(given: Any, task: TaskSpec, folder: Path, run: Run) -> Any:
     return filled
 
 
-def _next_of_kin(theirs: ModelSpec, requires: Capability) -> str:
+def _closest_kind(theirs: ModelSpec, requires: Capability) -> str:
     """The kind that they are, or of those that can do this the one that has most in common."""
     if requires in theirs.capabilities:
         return theirs.kind()

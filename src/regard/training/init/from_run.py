@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Inherited:
+class InitReport:
     """What became of the weights of another run."""
 
     run: str
@@ -35,7 +35,7 @@ class Inherited:
     lines: Sequence[Line]
 
     @classmethod
-    def from_plain(cls, content: Mapping[str, Any]) -> "Inherited":
+    def from_plain(cls, content: Mapping[str, Any]) -> "InitReport":
         return cls(**{**content, "lines": [Line(**line) for line in content["lines"]]})
 
     def plain(self) -> dict[str, Any]:
@@ -73,46 +73,48 @@ class Inherited:
 
 
 @dataclass(frozen=True)
-class Start:
+class InitialModel:
     """A model before its first step."""
 
     model: nn.Module
-    inherited: Inherited | None = None
-    borrowed: frozenset[str] = frozenset()  # parameters of a base, which stay there
+    report: InitReport | None = None
+    base_parameters: frozenset[str] = frozenset()  # parameters of a base, which stay there
 
 
-def start(recipe: "Recipe", prepared: "Prepared", task: BoundTask, resuming: bool) -> Start:
+def initial_model(
+    recipe: "Recipe", prepared: "Prepared", task: BoundTask, resuming: bool
+) -> InitialModel:
     """The recipe's model; one that goes on has all but borrowed weights in a checkpoint."""
     spec, tokenizer = task.model(), prepared.tokenizer
     model = spec.build(len(tokenizer))
     if recipe.init is None or (resuming and recipe.adapter is None):
-        return Start(model)
+        return InitialModel(model)
     donor = read_donor(recipe.init.run, recipe.init.fingerprint)
     rows = table_rows(spec, tokenizer, len(tokenizer), prepared.labels)
     done = transplant(model, spec, len(tokenizer), rows, donor)
-    inherited = Inherited(str(recipe.init.run), _settings(spec, donor.spec), done.lines())
+    init_report = InitReport(str(recipe.init.run), _settings(spec, donor.spec), done.lines())
     if not done.carried:
         raise ConfigError(
             f"init: no weight of {recipe.init.run} has a place in this model ("
-            f"{'; '.join(f'{key}: {how}' for key, how in inherited.settings.items())}); leave out "
-            f"of `model` what is not as in that run, or begin without init."
+            f"{'; '.join(f'{key}: {how}' for key, how in init_report.settings.items())}); leave "
+            f"out of `model` what is not as in that run, or begin without init."
         )
     if recipe.adapter is None:
-        return Start(model, inherited)
-    return Start(model, inherited, attach_adapter(model, recipe.adapter, done.whole))
+        return InitialModel(model, init_report)
+    return InitialModel(model, init_report, attach_adapter(model, recipe.adapter, done.whole))
 
 
-def give(begun: Start, weights: Mapping[str, Tensor], where: str) -> None:
+def load_trained(initial: InitialModel, weights: Mapping[str, Tensor], where: str) -> None:
     """The model's own weights; borrowed ones it has."""
-    set_trained_weights(begun.model, begun.borrowed, weights, where)
+    set_trained_weights(initial.model, initial.base_parameters, weights, where)
 
 
-def own_weights(begun: Start) -> dict[str, Tensor]:
-    has = weights_of(begun.model)
-    return {name: weight for name, weight in has.items() if name not in begun.borrowed}
+def trained_weights(initial: InitialModel) -> dict[str, Tensor]:
+    has = weights_of(initial.model)
+    return {name: weight for name, weight in has.items() if name not in initial.base_parameters}
 
 
-def note_of(recipe: "Recipe", folder: Path) -> dict[str, Any]:
+def adapter_metadata(recipe: "Recipe", folder: Path) -> dict[str, Any]:
     """For the description of a run: its adapter, and where from its folder the base is found."""
     if recipe.adapter is None or recipe.init is None:
         return {}

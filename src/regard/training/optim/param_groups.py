@@ -28,7 +28,7 @@ def freeze(model: nn.Module, patterns: Sequence[str]) -> None:
         raise ConfigError("training.freeze: nothing is left that could learn; freeze less.")
 
 
-def factors(
+def lr_multipliers(
     model: nn.Module, layer_lr_decay: float, rates: Mapping[str, float]
 ) -> dict[nn.Parameter, float]:
     """By what the learning rate of each parameter is multiplied, where it is not 1."""
@@ -63,7 +63,7 @@ def _blocks(names: Iterable[str]) -> dict[str, tuple[str, int]]:
     return {name: (match[1], int(match[2])) for name, match in found.items() if match}
 
 
-def set_rates(
+def set_learning_rates(
     optimizers: Iterable[torch.optim.Optimizer], factor: Mapping[nn.Parameter, float]
 ) -> None:
     """The peak rate of each group of an optimizer, which is parted where factors differ."""

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from regard.data.ledger import Ledger
-from regard.training.checkpoint import Standing
-from regard.training.init.from_run import Inherited
+from regard.training.checkpoint import TrainState
+from regard.training.init.from_run import InitReport
 from regard.training.recipe import Recipe
 from regard.training.tasks.base import TaskResult
 
@@ -13,26 +13,28 @@ def card(
     recipe: Recipe,
     finished: TaskResult,
     ledger: Ledger,
-    standing: Standing,
+    state: TrainState,
     parameters: int,
     counts: Mapping[str, int],
-    inherited: Inherited | None = None,
+    init_report: InitReport | None = None,
 ) -> str:
-    spent = f"{standing.seconds / 60:,.0f} minutes" if standing.seconds > 90 else "a minute"
+    spent = (
+        f"{state.elapsed_seconds / 60:,.0f} minutes" if state.elapsed_seconds > 90 else "a minute"
+    )
     skipped = (
-        f" {standing.skipped:,} updates with a loss that was not finite were skipped."
-        if standing.skipped
+        f" {state.skipped:,} updates with a loss that was not finite were skipped."
+        if state.skipped
         else ""
     )
     rows = "\n".join(
         f"| {part} | {source} | {tally.read:,} | {tally.kept:,} |"
         for part, source, tally in ledger.tallies()
     )
-    began = f"\n{inherited.card()}" if inherited else ""
+    began = f"\n{init_report.card()}" if init_report else ""
     return f"""# {finished.title}
 
-Made with Regard: {recipe.model.kind()}, {parameters:,} parameters, trained for {standing.step:,}
-steps ({standing.tokens:,} predicted tokens, {spent}).{skipped} `recipe.yaml` says exactly how.
+Made with Regard: {recipe.model.kind()}, {parameters:,} parameters, trained for {state.step:,}
+steps ({state.target_tokens:,} predicted tokens, {spent}).{skipped} `recipe.yaml` says exactly how.
 {_overflow(counts)}
 {finished.card}
 ## Data

@@ -19,13 +19,13 @@ from tensorboardX.proto.summary_pb2 import Summary
 
 from regard.atomic import write_atomic
 from regard.errors import OutputError
-from regard.training.events import Event, Look, Saved, Step
+from regard.training.events import Evaluated, Event, Saved, Step
 
 NAME = "metrics.jsonl"
 
 
 @contextmanager
-def keeping(folder: Path | None, step: int) -> Iterator[Callable[[Event], None]]:
+def metrics_writer(folder: Path | None, step: int) -> Iterator[Callable[[Event], None]]:
     """Events given to what it yields are kept in the folder, after those up to `step`.
 
     Without a folder they are forgotten: of several processes, one keeps them.
@@ -56,9 +56,9 @@ class _Metrics:
 
     def write(self, event: Event) -> None:
         try:
-            if isinstance(event, Step | Look):
-                self._file.write(_line(event))
-                self._board.write_event(_record(event))
+            if isinstance(event, Step | Evaluated):
+                self._file.write(_to_json_line(event))
+                self._board.write_event(_to_tensorboard(event))
             if isinstance(event, Saved):
                 self._board.flush()
         except OSError as error:
@@ -73,27 +73,31 @@ class _Metrics:
                 file.close()
 
 
-def _record(event: Step | Look) -> Any:
+def _to_tensorboard(event: Step | Evaluated) -> Any:
     values = (
         {f"dev/{name}": score for name, score in event.scores.items()}
-        if isinstance(event, Look)
-        else {"train/loss": event.loss, "train/norm": event.norm, **_beside(event, "train/")}
+        if isinstance(event, Evaluated)
+        else {
+            "train/loss": event.loss,
+            "train/grad_norm": event.grad_norm,
+            **_aux_metrics(event, "train/"),
+        }
     )
     scalars = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
     return Record(wall_time=time.time(), step=event.step, summary=Summary(value=scalars))
 
 
-def _line(event: Step | Look) -> str:
+def _to_json_line(event: Step | Evaluated) -> str:
     """One line of JSON, which has no number for what is not finite: null stands for it."""
     told = asdict(event)
     if isinstance(event, Step):
         del told["aside"], told["counts"]
-        told |= _beside(event)
+        told |= _aux_metrics(event)
     content = json.loads(json.dumps(told), parse_constant=lambda _: None)
     return json.dumps(content) + "\n"
 
 
-def _beside(event: Step, prefix: str = "") -> dict[str, float]:
+def _aux_metrics(event: Step, prefix: str = "") -> dict[str, float]:
     """What parts of the model said beside their answers; most have nothing to say."""
     if not event.counts:
         return {}

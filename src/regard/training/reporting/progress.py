@@ -15,7 +15,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from regard.training.events import Event, Look, Step
+from regard.training.events import Evaluated, Event, Step
 
 SMOOTHING = 0.98  # of the loss shown: one batch is noise
 
@@ -77,7 +77,7 @@ class Reporter:
 
         def advance(event: Event) -> None:
             nonlocal dev
-            if isinstance(event, Look):
+            if isinstance(event, Evaluated):
                 dev = "  dev " + " ".join(f"{k} {v:.4g}" for k, v in event.scores.items())
             if isinstance(event, Step):
                 pace.take(event)

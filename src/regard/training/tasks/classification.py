@@ -25,7 +25,7 @@ from regard.evaluation.pictures import pictures
 from regard.models.base import Capability, ModelSpec
 from regard.predictors.classifier import Classifier
 from regard.training.distributed.world import World
-from regard.training.loss import tell_labels
+from regard.training.loss import classification_loss
 from regard.training.reporting.progress import Reporter
 from regard.training.tasks.base import TaskResult, TaskSpec
 
@@ -71,7 +71,7 @@ class Classification:
         smoothing = self.recipe.training.label_smoothing
         logits = model(*batch.read)
         weights = None if self._weights is None else self._weights.to(logits)
-        return tell_labels(logits, batch.labels, smoothing, weights).sum()
+        return classification_loss(logits, batch.labels, smoothing, weights).sum()
 
     def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
         (report,) = self._judge((self.predictor(model),), self.prepared.dev, world.device)

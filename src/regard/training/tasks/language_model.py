@@ -24,7 +24,7 @@ from regard.models.language_model import LanguageModel
 from regard.models.transformer import TransformerSpec
 from regard.predictors.generator import TextGenerator
 from regard.training.distributed.world import World
-from regard.training.loss import predict
+from regard.training.loss import lm_head_loss
 from regard.training.reporting.progress import Reporter
 from regard.training.tasks.base import TaskResult, TaskSpec
 
@@ -52,7 +52,9 @@ class LanguageModelling:
         writing = cast("LanguageModel", model)
         words = batch.ids[:, 1:]
         smoothing = self.recipe.training.label_smoothing
-        return predict(writing, _states(writing, batch), words, batch.token_mask[:, 1:], smoothing)
+        return lm_head_loss(
+            writing, _states(writing, batch), words, batch.token_mask[:, 1:], smoothing
+        )
 
     def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
         return self._judge(model, self.prepared.dev, world.device)

@@ -21,10 +21,10 @@ from regard.models.base import Capability, ModelSpec
 from regard.models.masked_lm import MaskedLM
 from regard.predictors.mask_filler import MaskFiller
 from regard.training.distributed.world import World
-from regard.training.loss import predict
+from regard.training.loss import lm_head_loss
 from regard.training.reporting.progress import Reporter
 from regard.training.tasks.base import TaskResult, TaskSpec
-from regard.training.token_metrics import MEASURES, Guesses
+from regard.training.token_metrics import METRICS, TokenMetrics
 
 if TYPE_CHECKING:
     from regard.training.recipe import Recipe
@@ -56,7 +56,9 @@ class MaskedModelling:
         states = filling.states(batch.ids, batch.token_mask, chosen)
         words = batch.labels[chosen]
         everywhere = torch.ones_like(words, dtype=torch.bool)
-        return predict(filling, states, words, everywhere, self.recipe.training.label_smoothing)
+        return lm_head_loss(
+            filling, states, words, everywhere, self.recipe.training.label_smoothing
+        )
 
     def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
         return self._judge(model, self._dev, world.device)
@@ -105,7 +107,7 @@ class MaskedModelling:
         data: Batches[EpochSelection[Rows], MaskedBatch],
         device: torch.device,
     ) -> dict[str, float]:
-        filling, guesses = cast("MaskedLM", model), Guesses()
+        filling, guesses = cast("MaskedLM", model), TokenMetrics()
         for batch in data.epoch():
             here = batch.to(device)
             states = filling.states(here.ids, here.token_mask, here.masked_positions)
@@ -118,7 +120,7 @@ class Spec(TaskSpec):
 
     shape: ClassVar[RecordType] = "text"
     requires: ClassVar[Capability] = "masked-lm"
-    metrics: ClassVar[tuple[str, ...]] = MEASURES
+    metrics: ClassVar[tuple[str, ...]] = METRICS
 
     share: float = Field(0.15, gt=0, lt=1, description="of the pieces of a text, to be guessed")
     masked: float = Field(0.8, ge=0, le=1, description="of these, the share that becomes <mask>")

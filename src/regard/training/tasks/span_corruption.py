@@ -22,10 +22,10 @@ from regard.models.base import Capability, ModelSpec
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.predictors.span_filler import SpanFiller
 from regard.training.distributed.world import World
-from regard.training.loss import answer
+from regard.training.loss import seq2seq_loss
 from regard.training.reporting.progress import Reporter
 from regard.training.tasks.base import TaskResult, TaskSpec
-from regard.training.token_metrics import MEASURES, Guesses
+from regard.training.token_metrics import METRICS, TokenMetrics
 
 if TYPE_CHECKING:
     from regard.training.recipe import Recipe
@@ -58,7 +58,9 @@ class SpanCorruption:
         return self._training.since(position)
 
     def loss(self, model: nn.Module, batch: PairBatch) -> Tensor:
-        return answer(cast("EncoderDecoder", model), batch, self.recipe.training.label_smoothing)
+        return seq2seq_loss(
+            cast("EncoderDecoder", model), batch, self.recipe.training.label_smoothing
+        )
 
     def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
         return self._judge(model, self._dev, world.device)
@@ -106,7 +108,7 @@ class SpanCorruption:
     def _judge(
         self, model: nn.Module, data: Batches[EpochSelection[Rows], PairBatch], device: torch.device
     ) -> dict[str, float]:
-        writing, guesses = cast("EncoderDecoder", model), Guesses()
+        writing, guesses = cast("EncoderDecoder", model), TokenMetrics()
         for batch in data.epoch():
             here = batch.to(device)
             states = writing.states(here.source, here.source_mask, here.target[:, :-1])
@@ -120,7 +122,7 @@ class Spec(TaskSpec):
 
     shape: ClassVar[RecordType] = "text"
     requires: ClassVar[Capability] = "seq2seq"
-    metrics: ClassVar[tuple[str, ...]] = MEASURES
+    metrics: ClassVar[tuple[str, ...]] = METRICS
 
     share: float = Field(0.15, gt=0, le=0.5, description="of the pieces of a text, to be cut out")
     mean_span: float = Field(3.0, ge=1, description="pieces (whole_words: words) of a span, mostly")

@@ -29,7 +29,7 @@ from regard.models.base import Capability, ModelSpec
 from regard.predictors.seq2seq import Model
 from regard.predictors.summarizer import Summarizer
 from regard.training.distributed.world import World
-from regard.training.loss import answer, loss_on
+from regard.training.loss import mean_loss, seq2seq_loss
 from regard.training.reporting.progress import Reporter, silent
 from regard.training.tasks.base import TaskResult, TaskSpec
 
@@ -56,7 +56,7 @@ class Summarization:
         return self._training.since(position)
 
     def loss(self, model: nn.Module, batch: PairBatch) -> Tensor:
-        return answer(cast("Model", model), batch, self.recipe.training.label_smoothing)
+        return seq2seq_loss(cast("Model", model), batch, self.recipe.training.label_smoothing)
 
     def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
         """Loss without smoothing on all dev pairs; ROUGE-L on what is said of the first."""
@@ -93,7 +93,7 @@ class Summarization:
     def _loss_on(self, model: nn.Module, store: Store) -> float:
         budget = max(self.recipe.training.batch_tokens, store.longest + AROUND)
         device = next(model.parameters()).device
-        return loss_on(cast("Model", model), self._batches(store, budget, seed=0).epoch(), device)
+        return mean_loss(cast("Model", model), self._batches(store, budget, seed=0).epoch(), device)
 
     def _batches(self, store: Store, budget: int, seed: int) -> Batches[Rows, PairBatch]:
         return pair_batches(store, self.prepared.tokenizer, [self._way], budget, seed)

@@ -18,7 +18,7 @@ from regard.models.base import Capability, ModelSpec
 from regard.predictors.seq2seq import Model
 from regard.predictors.translator import Translator
 from regard.training.distributed.world import World
-from regard.training.loss import answer, loss_on
+from regard.training.loss import mean_loss, seq2seq_loss
 from regard.training.reporting.progress import Reporter, silent
 from regard.training.tasks.base import TaskResult, TaskSpec
 
@@ -40,14 +40,14 @@ class Translation:
         return self._training.since(position)
 
     def loss(self, model: nn.Module, batch: PairBatch) -> Tensor:
-        return answer(cast("Model", model), batch, self.recipe.training.label_smoothing)
+        return seq2seq_loss(cast("Model", model), batch, self.recipe.training.label_smoothing)
 
     def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
         """Loss without smoothing on all dev pairs; BLEU and chrF on what is said of the first."""
         dev = self.prepared.dev
         budget = max(self.recipe.training.batch_tokens, dev.longest + 8)
         batches = self._batches(dev, budget, seed=0).epoch()
-        scores = {"loss": loss_on(cast("Model", model), batches, world.device)}
+        scores = {"loss": mean_loss(cast("Model", model), batches, world.device)}
         if self.metric != "loss":
             limit = self.recipe.training.evaluation.limit
             judged = self._judge(self.predictor(model), dev, limit, silent, beam=1)

@@ -18,7 +18,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.training.distributed.fsdp import cut_like, is_part, whole
+from regard.training.distributed.fsdp import full_tensor, is_sharded, shard_like
 from regard.training.optim.optimizers.base import Beta, OptimizerSpec, matrices_and_others
 
 
@@ -43,7 +43,7 @@ class Muon(torch.optim.Optimizer):
                 updates = orthogonal(torch.stack(looking_ahead), group["iterations"])
                 step = group["lr"] * 0.2 * max(parameters[0].shape) ** 0.5
                 torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
-                parts = [cut_like(*each) for each in zip(updates, parameters, strict=True)]
+                parts = [shard_like(*each) for each in zip(updates, parameters, strict=True)]
                 torch._foreach_add_(parameters, parts, alpha=-step)
 
     def _momentum(self, parameters: list[Tensor], momentum: float) -> list[Tensor]:
@@ -52,7 +52,9 @@ class Muon(torch.optim.Optimizer):
         momenta = [self._state(each) for each in parameters]
         torch._foreach_mul_(momenta, momentum)
         torch._foreach_add_(momenta, gradients)
-        return [whole(each) for each in torch._foreach_add(gradients, momenta, alpha=momentum)]
+        return [
+            full_tensor(each) for each in torch._foreach_add(gradients, momenta, alpha=momentum)
+        ]
 
     def _state(self, parameter: Tensor) -> Tensor:
         state = self.state[parameter]
@@ -70,7 +72,7 @@ def _batches(parameters: Iterable[Tensor]) -> Iterable[list[Tensor]]:
     batches: dict[Hashable, list[Tensor]] = defaultdict(list)
     for parameter in parameters:
         if parameter.grad is not None:
-            batches[parameter if is_part(parameter) else parameter.shape].append(parameter)
+            batches[parameter if is_sharded(parameter) else parameter.shape].append(parameter)
     return batches.values()
 
 
