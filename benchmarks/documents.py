@@ -165,7 +165,7 @@ def _scitldr() -> list[str]:
         }
         for part in ("train", "dev", "test")
     }
-    data = {**parts, "checks": {"max_ratio": 200}}
+    data = {**parts, "filters": {"max_ratio": 200}}
     longer = ["task.source=320", "model.max_length=512", "tokenizer.vocabulary=4000"]
     return [f"data={json.dumps(data)}", *longer]
 

@@ -120,7 +120,7 @@ def recipe_of(way: str, folder: Path, steps: int) -> dict[str, Any]:
         "data": {
             **{part: source(part) for part in ("train", "dev", "test")},
             "prepared": str(folder / "prepared"),
-            "checks": {"max_ratio": 1000, "max_characters": 1_000_000},
+            "filters": {"max_ratio": 1000, "max_characters": 1_000_000},
         },
         "tokenizer": {"kind": "bpe", "vocabulary": 8000},
         "model": {"kind": "decoder-only", **sizes, "max_length": READ + 2 * SAID, **WAYS[way]},

@@ -71,7 +71,9 @@ def work(task: str, folder: Path, batches: int) -> dict[str, Any]:
     prepared = prepare(data, tokenizer, LIMIT)
     if task == "prepare":
         return {"rows": len(prepared.train), "tokens": sum(prepared.train.tokens)}
-    stream = pair_batches(prepared.train, prepared.tokenizer, data.ways, BUDGET, seed=1)
+    stream = pair_batches(
+        prepared.train, prepared.tokenizer, data.translation_directions, BUDGET, seed=1
+    )
     began, tokens = time.perf_counter(), 0
     for _, (batch, _) in zip(range(batches), stream.since(DataCursor()), strict=False):
         tokens += batch.num_targets

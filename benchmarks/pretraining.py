@@ -102,11 +102,11 @@ def _pretrain(folder: Path, options: argparse.Namespace, home: Path) -> dict[str
     reviews = DATA / "movie-reviews"
     paths = [str(reviews / f"rt-polarity.{side}") for side in ("pos", "neg")]
     content = {
-        "task": {"kind": "masked-lm", "share": options.share},
+        "task": {"kind": "masked-lm", "mask_rate": options.share},
         "data": {
             "train": {"kind": "text", "path": paths, "documents": "line"},
-            "without": [_source("dev.tsv"), _source("test.tsv")],
-            "held_out": 300,
+            "exclude": [_source("dev.tsv"), _source("test.tsv")],
+            "dev_size": 300,
             "prepared": str(home / "prepared"),
         },
         "tokenizer": {"kind": "bpe", "vocabulary": 6000},

@@ -70,9 +70,9 @@ def test_repository_files_named_in_code_exist(page: Path) -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*.yaml")), ids=lambda p: p.stem)
 def test_every_recipe_is_one(path: Path) -> None:
     recipe = read_recipe(path, [])
-    assert recipe.task.shape == recipe.data.shape
+    assert recipe.task.record_type == recipe.data.record_type
     one_way = recipe.data.directions or recipe.task.kind() == "summarization"
-    assert one_way or recipe.data.shape != "pair"
+    assert one_way or recipe.data.record_type != "pair"
 
 
 def test_the_parts_can_be_built_as_shown() -> None:

@@ -48,7 +48,7 @@ def recipe_errors(sections: dict[str, Any]) -> list[str]:
     fields = {field.alias or name: field for name, field in Recipe.model_fields.items()}
     errors = [f"unknown section {name}" for name in sections if name not in fields]
     for name, section in sections.items():
-        if name in ("init", "vectors") or name not in fields or section is None:
+        if name in ("init", "pretrained_embeddings") or name not in fields or section is None:
             continue
         try:
             TypeAdapter(fields[name].rebuild_annotation()).validate_python(section)

@@ -35,18 +35,18 @@ class Batch:
         return self.source_tokens + self.target_tokens + len(self.target)
 
 
-def pad(rows: Sequence[Sequence[int]], filler: int) -> tuple[Tensor, Tensor]:
+def pad(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
     """Rows as one tensor (B, T), and where it is real."""
     lengths = np.array([len(row) for row in rows])
     token_mask = np.arange(lengths.max()) < lengths[:, None]
-    ids = np.full(token_mask.shape, filler, dtype=np.int64)
+    ids = np.full(token_mask.shape, pad_id, dtype=np.int64)
     ids[token_mask] = np.concatenate(rows)
     return torch.from_numpy(ids), torch.from_numpy(token_mask)
 
 
-def collate(examples: Sequence[Example], filler: int) -> Batch:
-    source, source_mask = pad([example.source for example in examples], filler)
-    target, _ = pad([example.target for example in examples], filler)
+def collate(examples: Sequence[Example], pad_id: int) -> Batch:
+    source, source_mask = pad([example.source for example in examples], pad_id)
+    target, _ = pad([example.target for example in examples], pad_id)
     return Batch(
         source,
         source_mask,
@@ -56,7 +56,7 @@ def collate(examples: Sequence[Example], filler: int) -> Batch:
     )
 
 
-def batches(examples: Sequence[Example], budget: int, seed: int, filler: int) -> Iterator[Batch]:
+def batches(examples: Sequence[Example], budget: int, seed: int, pad_id: int) -> Iterator[Batch]:
     """Batches without end, epoch after epoch."""
     lengths = np.array([(len(example.source), len(example.target)) for example in examples])
     longest = int(lengths.sum(axis=1).max())
@@ -73,7 +73,7 @@ def batches(examples: Sequence[Example], budget: int, seed: int, filler: int) ->
             chunk = chunk[np.lexsort((lengths[chunk, 0], lengths[chunk, 1]))]
             rows.extend(_cut(chunk.tolist(), lengths, budget))
         for index in random.permutation(len(rows)):
-            yield collate([examples[row] for row in rows[index]], filler)
+            yield collate([examples[row] for row in rows[index]], pad_id)
 
 
 def _cut(ordered: list[int], lengths: np.ndarray, budget: int) -> Iterator[list[int]]:

@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     (here / "labels.yaml").write_text(
         "task: classification\n"
-        f"data: {{train: {{kind: labeled, path: {here}/texts.tsv}}, held_out: 30, "
+        f"data: {{train: {{kind: labeled, path: {here}/texts.tsv}}, dev_size: 30, "
         f"prepared: {here}/prepared}}\n"
         "model: {kind: classifier, dim: 32, layers: 2, max_length: 64}\n" + rest
     )
@@ -90,7 +90,7 @@ def test_all_that_applies_is_proven(call, folder: Path, kind: str, recipe: str) 
         "check",
         folder / f"{recipe}.yaml",
         f"model.kind={kind}",
-        *(["task.documents=apart"] if recipe == "text" else []),
+        *(["task.document_mask=true"] if recipe == "text" else []),
         "training.optimizer.learning_rate=0.01",
     )
     assert answer.code == 0, answer.out + answer.err

@@ -10,12 +10,12 @@ from regard.training.checks.properties import Proof
 
 @pytest.fixture
 def recipe(tmp_path: Path) -> Path:
-    grammar = "kind: grammar, train: 300, held_out: 20, pronouns: 20"
+    grammar = "kind: grammar, train_size: 300, dev_size: 20, pronouns_size: 20"
     path = tmp_path / "tiny.yaml"
     path.write_text(
         "data:\n"
         f"  train: {{{grammar}}}\n"
-        f"  dev: {{{grammar}, part: held-out}}\n"
+        f"  dev: {{{grammar}, split: dev}}\n"
         f"  prepared: {tmp_path / 'prepared'}\n"
         "tokenizer: {vocabulary: 300}\n"
         "model: {kind: encoder-decoder, layers: 1, dim: 32, ffn_dim: 64, max_length: 128}\n"

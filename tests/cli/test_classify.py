@@ -29,7 +29,7 @@ def trained(folder: Path, lines: Sequence[str], source: dict[str, Any], **task: 
         "task": {"kind": "classification", **task},
         "data": {
             "train": {"kind": "labeled", "path": str(folder / "data.tsv"), **source},
-            "held_out": 30,
+            "dev_size": 30,
             "prepared": str(folder / "prepared"),
         },
         "tokenizer": {"kind": "word", "vocabulary": 300},

@@ -35,7 +35,7 @@ def test_the_demo_works_and_says_its_scores(demo) -> None:
 
 def test_the_scores_it_says_are_true(demo, drawn: Corpus) -> None:
     translator = load(demo.folder)
-    held_out = drawn.held_out[:300]
+    held_out = drawn.dev[:300]
     for source, target, to in (("french", "english", "en"), ("english", "french", "fr")):
         outputs = translator.translate([getattr(pair, source) for pair in held_out], to)
         scored = score_translations(outputs, [getattr(pair, target) for pair in held_out])

@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     (here / "labels.yaml").write_text(
         "task: classification\n"
-        f"data: {{train: {{kind: labeled, path: {here}/texts.tsv}}, held_out: 30, "
+        f"data: {{train: {{kind: labeled, path: {here}/texts.tsv}}, dev_size: 30, "
         f"prepared: {here}/prepared}}\n" + rest.replace("KIND", "classifier")
     )
     return here
@@ -109,7 +109,7 @@ def test_all_that_applies_is_proven(call, folder: Path, recipe: str, attention: 
             "attention 'linear' cannot add a bias to its scores, which a decoder needs",
         ),
         (
-            [LINEAR, "task={kind: language-model, documents: apart}"],
+            [LINEAR, "task={kind: language-model, document_mask: true}"],
             "attention 'linear' cannot keep the documents of a row apart",
         ),
         ([BIGBIRD], "attention 'bigbird' cannot go on step by step"),

@@ -30,7 +30,7 @@ def test_the_page_holds_the_models_own_weights(demo, call, tmp_path: Path) -> No
     assert answer.code == 0
     translator = load(demo.folder)
     tokenizer = translator.tokenizer
-    source = [tokenizer.mark("fr"), *tokenizer.encode(TIRED), tokenizer.end]
+    source = [tokenizer.special_id("fr"), *tokenizer.encode(TIRED), tokenizer.end]
     target = [tokenizer.start, *translator.say([source])[0]]
     with torch.no_grad(), watch(translator.model) as seen:
         translator.model(

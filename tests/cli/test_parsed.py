@@ -26,7 +26,7 @@ def test_plain_lines_are_read_by_the_parser_it_was_trained_with(tmp_path: Path, 
         "task": "classification",
         "data": {
             "train": {"kind": "parsed", "path": str(tmp_path / "train.tsv"), "parser": PARSER},
-            "held_out": 6,
+            "dev_size": 6,
             "prepared": str(tmp_path / "prepared"),
         },
         "tokenizer": {"kind": "word", "vocabulary": 300},

@@ -46,7 +46,7 @@ def recipe_in(folder: Path, *changes: str, model: dict[str, Any] | None = None) 
         "data": {
             **sources,
             "prepared": str(folder / "prepared"),
-            "checks": {"duplicates": "keep", "held_out": "keep"},
+            "filters": {"duplicates": "keep", "eval_overlap": "keep"},
         },
         "tokenizer": "word",
         "model": model or {"kind": "decoder-only", **MODEL},
@@ -145,7 +145,7 @@ def test_beginnings_are_read_where_the_recipe_says_so(
 
 def test_what_is_too_long_for_both_together_is_told(tmp_path: Path) -> None:
     """Two words of a summary, four around them, and 12 of a text are 18."""
-    recipe = recipe_in(tmp_path, "model.max_length=16", "data.checks.max_lost=1")
+    recipe = recipe_in(tmp_path, "model.max_length=16", "data.filters.max_dropped=1")
     prepared = prepare_data(recipe, World(), silent)
     dropped = next(prepared.ledger.tallies())[2].dropped["over the limit"]
     assert dropped.count == sum(len(text.split()) > 10 for text, _ in pairs(600, seed=600))
@@ -166,11 +166,11 @@ def test_a_recipe_is_proven(tmp_path: Path) -> None:
             "task={kind: summarization, source: 30}",
             "task.source: 30 tokens .* model.max_length, 32",
         ),
-        ("task=span-corruption", "data: the task span-corruption needs sources of shape text"),
+        ("task=span-corruption", "data: the task span-corruption needs sources of type text"),
         ("data.directions=[text-summary]", "leave directions out"),
         ("model={kind: language-model}", "cannot be trained to translate; use .*decoder-only"),
-        ("data.train.share={column: 0, key: '('}", "no regular expression"),
-        ("data.train.share={column: 0, from: 0.5, to: 0.5}", "there is nothing"),
+        ("data.train.split={column: 0, key: '('}", "no regular expression"),
+        ("data.train.split={column: 0, from: 0.5, to: 0.5}", "there is nothing"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(tmp_path: Path, change: str, said: str) -> None:

@@ -45,7 +45,7 @@ def content(folder: Path, position: Any) -> dict[str, Any]:
         "task": "classification",
         "data": {
             "train": {"kind": "conllu", "path": str(folder / "data.conllu")},
-            "held_out": 60,
+            "dev_size": 60,
             "prepared": str(folder / "prepared"),
         },
         "tokenizer": {"kind": "word", "vocabulary": 300},

@@ -70,7 +70,7 @@ def test_pretrained_vectors(call, recipe: Path, tmp_path: Path, frozen: str) -> 
     answer = call(
         "train",
         recipe,
-        f"vectors={{path: {tmp_path}/v.txt, frozen: {frozen}}}",
+        f"pretrained_embeddings={{path: {tmp_path}/v.txt, frozen: {frozen}}}",
         "--run",
         tmp_path / "run",
     )
@@ -94,7 +94,7 @@ def test_pretrained_vectors(call, recipe: Path, tmp_path: Path, frozen: str) -> 
         ("model.max_length=4", "none of the 30 lines for train is left"),
         ("data.train.path=nowhere.tsv", "nowhere.tsv: cannot be read"),
         ("data.directions=[de-en]", "no source offers the direction de-en"),
-        ("vectors={path: nowhere.txt}", "nowhere.txt: cannot be read"),
+        ("pretrained_embeddings={path: nowhere.txt}", "nowhere.txt: cannot be read"),
         ("nonsense", "'nonsense' is not an override"),
     ],
 )

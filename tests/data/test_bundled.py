@@ -78,7 +78,7 @@ def test_a_seed_fixes_the_pairs_whatever_the_hash_seed() -> None:
         "from itertools import islice; from regard.data.bundled import corpus, generate;"
         "print([p.french for p in islice(generate(5), 300)]);"
         "drawn = corpus(5, 2000, 100, 100);"
-        "print([p.english for p in drawn.train + drawn.held_out + drawn.pronouns])"
+        "print([p.english for p in drawn.train + drawn.dev + drawn.pronouns])"
     )
     outputs = {
         subprocess.run(
@@ -284,7 +284,7 @@ def test_shares_are_in_percent() -> None:
 
 
 def test_sizes_and_distinctness(drawn: Corpus) -> None:
-    parts = (drawn.train, drawn.held_out, drawn.pronouns)
+    parts = (drawn.train, drawn.dev, drawn.pronouns)
     assert [len(part) for part in parts] == [40_000, 1_000, 500]
     everything = [pair for part in parts for pair in part]
     assert len({pair.french for pair in everything}) == len(everything)
@@ -295,14 +295,14 @@ def test_reserved_combinations_never_enter_training(drawn: Corpus) -> None:
     met = {combination for pair in drawn.train for combination in pair.combinations}
     assert not any(map(is_reserved, met))
     assert all(map(is_reserved, SHOWCASE))
-    novel = [pair for pair in drawn.held_out if uses_reserved(pair)]
-    assert len(novel) >= len(drawn.held_out) // 3
+    novel = [pair for pair in drawn.dev if uses_reserved(pair)]
+    assert len(novel) >= len(drawn.dev) // 3
     assert all(not pair.combinations <= met for pair in novel)
 
 
 def test_every_word_is_met_in_training(drawn: Corpus) -> None:
     known = {w for pair in drawn.train for w in words(f"{pair.french} {pair.english}")}
-    for pair in drawn.held_out + drawn.pronouns:
+    for pair in drawn.dev + drawn.pronouns:
         assert known.issuperset(words(f"{pair.french} {pair.english}"))
 
 
@@ -319,16 +319,16 @@ def test_pronouns_hang_on_an_unseen_combination(drawn: Corpus) -> None:
 
 
 def test_small_and_impossible_sizes() -> None:
-    small = corpus(train=300, held_out=10, pronouns=3)
+    small = corpus(train=300, dev=10, pronouns=3)
     assert len(small.train) == 300
-    assert corpus(train=0, held_out=0, pronouns=0) == Corpus([], [], [])
+    assert corpus(train=0, dev=0, pronouns=0) == Corpus([], [], [])
     with pytest.raises(ValueError, match="negative"):
         corpus(train=-1)
     with pytest.raises(ValueError, match="only 0 of 5 held-out"):
-        corpus(train=0, held_out=10, pronouns=0)
+        corpus(train=0, dev=10, pronouns=0)
 
 
 def test_every_noun_a_pronoun_can_mean_is_meant_in_training() -> None:
-    drawn = corpus(train=40_000, held_out=10, pronouns=500)
+    drawn = corpus(train=40_000, dev=10, pronouns=500)
     meant = {pair.choice.split("+")[0] for pair in drawn.train if pair.choice}
     assert {pair.choice.split("+")[0] for pair in drawn.pronouns if pair.choice} <= meant

@@ -26,10 +26,14 @@ def test_one_source_is_a_list_of_one() -> None:
 
 def test_all_directions_that_are_offered_unless_some_are_named() -> None:
     both = [Direction("fr", "en"), Direction("en", "fr")]
-    assert list(spec(train=FR_EN).ways) == both
-    assert list(spec(train=[FR_EN, FR_EN, DE_EN]).ways) == [*both, ("de", "en"), ("en", "de")]
+    assert list(spec(train=FR_EN).translation_directions) == both
+    assert list(spec(train=[FR_EN, FR_EN, DE_EN]).translation_directions) == [
+        *both,
+        ("de", "en"),
+        ("en", "de"),
+    ]
     assert spec(train=[FR_EN, DE_EN]).languages == ("fr", "en", "de")
-    assert list(spec(train=FR_EN, directions=["en-fr"]).ways) == both[1:]
+    assert list(spec(train=FR_EN, directions=["en-fr"]).translation_directions) == both[1:]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +44,7 @@ def test_all_directions_that_are_offered_unless_some_are_named() -> None:
             {"train": LABELLED, "dev": {**LABELLED, "columns": [0, 1, 2]}},
             "as many texts, and up to dev there are sources with 1 and 2 beside the label",
         ),
-        ({"train": FR_EN, "held_out": 0}, "nothing to score on: give dev"),
+        ({"train": FR_EN, "dev_size": 0}, "nothing to score on: give dev"),
         (
             {"train": FR_EN, "directions": ["fr-de"]},
             "no source offers the direction fr-de; there are: fr-en, en-fr",

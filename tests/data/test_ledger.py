@@ -96,10 +96,10 @@ def test_too_much_lost_names_the_cause_and_the_setting() -> None:
         ledger.enforce(0.05)
     assert str(caught.value) == (
         "a.tsv: 8.2% of the 98 lines for train are lost and 5.0% may be; most (7) for empty side, "
-        "first a.tsv, line 1: nothing: mend them, or change data.checks.max_lost."
+        "first a.tsv, line 1: nothing: mend them, or change data.filters.max_dropped."
     )
     ledger.drop("dev", "[b]", rejected("length ratio"), 2000)
-    with pytest.raises(DataError, match=r"data\.checks\.max_ratio or data\.checks\.max_lost"):
+    with pytest.raises(DataError, match=r"data\.filters\.max_ratio or data\.filters\.max_dropped"):
         ledger.enforce(0.1)
 
 

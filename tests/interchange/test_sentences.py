@@ -74,7 +74,7 @@ def test_the_vectors_are_those_of_hugging_face(minilm: Path, reader: Embedder) -
 def test_it_has_what_fine_tuning_asks_for(reader: Embedder) -> None:
     pieces = reader.tokenizer.vocabulary()
     ids = [reader.tokenizer.pad, reader.tokenizer.unknown, reader.tokenizer.start]
-    ids += [reader.tokenizer.end, reader.tokenizer.mark("mask")]
+    ids += [reader.tokenizer.end, reader.tokenizer.special_id("mask")]
     assert [pieces[each] for each in ids] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     assert len(pieces) == reader.model.embedding.tokens.num_embeddings
 

@@ -88,12 +88,12 @@ def test_an_attention_that_cannot_is_refused_before_anything_is_read(
 
     monkeypatch.setattr(reference.Spec, "honours", reference.Spec.honours - {"documents"})
     content = {
-        "task": {"kind": "language-model", "documents": "apart"},
+        "task": {"kind": "language-model", "document_mask": True},
         "data": {"train": {"kind": "text", "path": "nowhere.txt"}},
         "model": {"kind": "language-model", "attention": "reference"},
     }
     with pytest.raises(ConfigError, match="'reference' cannot keep the documents of a row apart"):
         make_recipe(content, (), "recipe")
-    make_recipe(content, ("task.documents=across",), "recipe")
-    with pytest.raises(ConfigError, match=r"task.documents: input should be 'across' or 'apart'"):
-        make_recipe(content, ("task.documents=aside",), "recipe")
+    make_recipe(content, ("task.document_mask=false",), "recipe")
+    with pytest.raises(ConfigError, match=r"task.document_mask: input should be a valid boolean"):
+        make_recipe(content, ("task.document_mask=aside",), "recipe")

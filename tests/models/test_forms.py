@@ -12,14 +12,13 @@ from torch import nn
 
 from regard.attention.base import Attention
 from regard.config import kinds
-from regard.data.vectors import read_vectors
 from regard.decoding.greedy import greedy
 from regard.errors import ConfigError, DataError
 from regard.models.base import ModelSpec, parameter_count
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.language_model import LanguageModel
-from regard.models.vectors import seed
 from regard.positions.base import PositionSpec
+from regard.training.init.word_vectors import read_vectors, set_rows
 
 V = 30
 SMALL = {"dim": 32, "heads": 4, "ffn_dim": 64, "layers": 2, "dropout": 0.0, "max_length": 64}
@@ -171,7 +170,7 @@ def test_pretrained_vectors_seed_the_embedding(tmp_path: Path, header: bool, fro
     vocabulary = ["<s>", "Chat", "chien", "oiseau"]
     found = read_vectors(tmp_path / "v.txt", ["chat", "chien", "oiseau"], 32)
     model = ModelSpec.model_validate({"kind": "encoder", **SMALL, "position": "none"}).build(4)
-    seeded = seed(model.embedding, vocabulary, found, frozen)
+    seeded = set_rows(model.embedding, vocabulary, found, frozen)
     assert (seeded.found, seeded.missing) == (2, 2)
     model.eval()
     assert torch.allclose(model.embedding(torch.tensor([[1]])), torch.full((1, 1, 32), 0.5))

@@ -106,7 +106,7 @@ def test_more_than_is_kept_cannot_be_taken_back(kind: str) -> None:
 def test_documents_in_a_row_are_refused(kind: str) -> None:
     attention = validate(ModelSpec, {"kind": "encoder", "attention": kind}, "a test").attention
     with pytest.raises(ConfigError, match=f"'{kind}' cannot keep the documents of a row apart"):
-        attention.require(frozenset({"documents"}), "task.documents: apart")
+        attention.require(frozenset({"documents"}), "task.document_mask: true")
 
 
 def test_cross_attention_of_each_kind_that_can() -> None:

@@ -118,11 +118,11 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> MakeRecipe:
 
 
 def tiny_recipe(prepared: Path) -> dict[str, Any]:
-    grammar = {"kind": "grammar", "train": 300, "held_out": 20, "pronouns": 20}
+    grammar = {"kind": "grammar", "train_size": 300, "dev_size": 20, "pronouns_size": 20}
     return {
         "data": {
             "train": grammar,
-            "dev": {**grammar, "part": "held-out"},
+            "dev": {**grammar, "split": "dev"},
             "prepared": str(prepared),
         },
         "tokenizer": {"vocabulary": 400},

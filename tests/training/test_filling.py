@@ -62,7 +62,7 @@ def filling(tmp_path_factory: pytest.TempPathFactory) -> Make:
             "data": {
                 "train": [source, {**source, "path": str(folder / "long.txt")}],
                 "dev": source,
-                "checks": {"held_out": "keep"},
+                "filters": {"eval_overlap": "keep"},
                 "prepared": str(folder / "prepared"),
             },
             "tokenizer": {"kind": "word", "vocabulary": 400},
@@ -108,7 +108,7 @@ def test_a_masked_model_learns_and_fills(filling: Make, tmp_path: Path) -> None:
 
 def test_a_span_model_learns_and_fills_several_words(filling: Make, tmp_path: Path) -> None:
     train(
-        filling("span-corruption", "task.share=0.3", *LEARNING, "training.steps=250"),
+        filling("span-corruption", "task.corruption_rate=0.3", *LEARNING, "training.steps=250"),
         tmp_path / "run",
     )
     filler = regard.load(tmp_path / "run")
@@ -155,7 +155,12 @@ def test_cut_off_it_ends_as_if_it_had_not_been(
 
 
 def task_of(recipe: Recipe) -> Any:
-    found = prepare(recipe.data, recipe.tokenizer, recipe.model.max_length, marks=recipe.kind.marks)
+    found = prepare(
+        recipe.data,
+        recipe.tokenizer,
+        recipe.model.max_length,
+        special_tokens=recipe.kind.special_tokens,
+    )
     return recipe.kind.bind(recipe, found)
 
 
@@ -229,8 +234,12 @@ def test_a_sound_recipe_passes_every_proof_that_applies(
     [
         ("masked-lm", "model.kind=encoder-decoder", "cannot be trained to fill; use masked"),
         ("span-corruption", "model.kind=masked-lm", "a masked cannot be trained to translate"),
-        ("masked-lm", "task.masked=0.95", "masked 0.95 and random 0.1 are shares of one whole"),
-        ("masked-lm", "task.share=1", "task.share|less than 1"),
+        (
+            "masked-lm",
+            "task.mask_token_rate=0.95",
+            "mask_token_rate 0.95 and random_token_rate 0.1 add up",
+        ),
+        ("masked-lm", "task.mask_rate=1", "task.mask_rate|less than 1"),
         ("masked-lm", "model.max_length=2", "2 tokens leave no room for text"),
         ("span-corruption", "model.max_length=4", "4 tokens are no room for a text"),
         ("span-corruption", "task.sentinels=2", r"task.sentinels: texts of 1,000 tokens need 51"),

@@ -44,7 +44,7 @@ def content_of(kind: str, tmp_path: Path) -> dict[str, Any]:
     if kind == "translation":
         text = "".join(f"{source}\t{target}\n" for source, target in sentences())
         source: Mapping[str, Any] = {"kind": "tsv", "languages": ["fr", "en"]}
-        more: dict[str, Any] = {"held_out": 30, "directions": ["fr-en"]}
+        more: dict[str, Any] = {"dev_size": 30, "directions": ["fr-en"]}
     elif kind == "language-model":
         dev = tmp_path / "dev.txt"
         dev.write_text(SAYING * 20)
@@ -57,7 +57,7 @@ def content_of(kind: str, tmp_path: Path) -> dict[str, Any]:
             for one in words
             for two in words
         ]
-        text, source, more = "".join(rows), {"kind": "labeled"}, {"held_out": 6}
+        text, source, more = "".join(rows), {"kind": "labeled"}, {"dev_size": 6}
     path = tmp_path / f"{kind}.txt"
     path.write_text(text)
     return {
@@ -99,7 +99,7 @@ def test_a_translator_is_trained_loaded_and_decoded_every_way(tmp_path: Path) ->
 
 
 def test_a_writer_is_trained_loaded_and_guesses_change_nothing(tmp_path: Path) -> None:
-    run = trained("language-model", tmp_path, "task={kind: language-model, documents: apart}")
+    run = trained("language-model", tmp_path, "task={kind: language-model, document_mask: true}")
     writer = regard.load(run)
     text = writer.generate("the quick brown", tokens=6)
     assert text.strip().startswith("fox jumps over")

@@ -35,7 +35,7 @@ def made(dropout: float) -> tuple[Scorer, ThreadedBackward]:
 
 def batch() -> PairBatch:
     rows = [Example([3 + (i * j) % 27 for j in range(1 + i % 7)], [1, 2]) for i in range(1, 40)]
-    return collate(rows, filler=0)
+    return collate(rows, pad_id=0)
 
 
 def gradients(scorer: Scorer) -> list[Tensor | None]:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 RECIPE: dict[str, Any] = {
     "data": {
-        "train": {"kind": "grammar", "train": 60_000},
-        "dev": {"kind": "grammar", "train": 60_000, "part": "held-out"},
+        "train": {"kind": "grammar", "train_size": 60_000},
+        "dev": {"kind": "grammar", "train_size": 60_000, "split": "dev"},
     },
     "tokenizer": {"vocabulary": 2056},
     "model": {"kind": "encoder-decoder", "size": "tiny", "max_length": 128},
@@ -77,7 +77,7 @@ def _resolve_pronouns(translator: "Translator", corpus: "Corpus", report: "Repor
 
 def _show_translations(translator: "Translator", corpus: "Corpus", report: "Reporter") -> None:
     """The two sentences of the lecture, then held-out ones, both ways."""
-    by_construction = {pair.construction: pair for pair in corpus.held_out}
+    by_construction = {pair.construction: pair for pair in corpus.dev}
     english = [TIRED, WIDE, *(pair.english for pair in list(by_construction.values())[:3])]
     french = [pair.french for pair in list(by_construction.values())[3:6]]
     for lines, to in ((english, "fr"), (french, "en")):

@@ -104,17 +104,17 @@ class Ledger:
         read = sum(tally.read for _, _, tally in self.tallies())
         return sum(tally.lost for _, _, tally in self.tallies()) / max(read, 1)
 
-    def enforce(self, max_lost: float) -> None:
+    def enforce(self, max_dropped: float) -> None:
         """No source of a part may lose more than this share of its lines, nor all of them."""
         for part, source, tally in self.tallies():
             lost = tally.lost / max(tally.read, 1)
-            if lost > max_lost:
+            if lost > max_dropped:
                 why, said = _main_cause(tally)
-                setting = f"data.checks.{SETTINGS[why]} or " if why in SETTINGS else ""
+                setting = f"data.filters.{SETTINGS[why]} or " if why in SETTINGS else ""
                 raise DataError(
                     f"{source}: {lost:.1%} of the {tally.read:,} lines for {part} are lost and "
-                    f"{max_lost:.1%} may be; {said}: mend them, or change {setting}"
-                    f"data.checks.max_lost."
+                    f"{max_dropped:.1%} may be; {said}: mend them, or change {setting}"
+                    f"data.filters.max_dropped."
                 )
             if tally.kept == 0:
                 raise DataError(

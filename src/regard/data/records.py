@@ -39,7 +39,7 @@ class Record:
 class LengthLimits:
     """How a model takes the two sides of a pair, beside its limit."""
 
-    first: int | None = None  # tokens: of a longer first side, only so many are read
+    max_first_text: int | None = None  # tokens: of a longer first side, only so many are read
     single_sequence: bool = (
         False  # both sides as one sequence, so that the limit is for both together
     )

@@ -22,10 +22,10 @@ class Text(NamedTuple):
 @cache
 def sentences(count: int) -> Text:
     """So many to learn from, and an eighth of that held out, or a hundred. Words are numbers."""
-    drawn = corpus(train=count, held_out=max(100, count // 8), pronouns=0)
+    drawn = corpus(train=count, dev=max(100, count // 8), pronouns=0)
     parts = [
         [word for pair in pairs for word in _WORD.findall(pair.english.lower())]
-        for pairs in (drawn.train, drawn.held_out)
+        for pairs in (drawn.train, drawn.dev)
     ]
     words = tuple(sorted({word for part in parts for word in part}))
     number = {word: at for at, word in enumerate(words)}

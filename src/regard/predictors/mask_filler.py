@@ -23,7 +23,7 @@ class MaskFiller:
         self.model = model.eval()
         self.tokenizer = tokenizer
         self.max_length = max_length
-        self.mask = tokenizer.mark("mask")
+        self.mask = tokenizer.special_id("mask")
         self._borders = WordBoundaries(tokenizer)
 
     @torch.inference_mode()

@@ -35,7 +35,7 @@ class SpanFiller:
         self.model = model.eval()
         self.tokenizer = tokenizer
         self.max_length = max_length
-        self.sentinels = [tokenizer.mark(sentinel(number)) for number in range(sentinels)]
+        self.sentinels = [tokenizer.special_id(sentinel(number)) for number in range(sentinels)]
         self._borders = WordBoundaries(tokenizer)
 
     @torch.inference_mode()

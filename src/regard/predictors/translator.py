@@ -198,7 +198,7 @@ class Translator:
     def _ids(self, text: str, to: str) -> Ids:
         if to not in self.languages:
             raise DataError(f"this model cannot produce '{to}', only: {', '.join(self.languages)}.")
-        tag = [self.tokenizer.mark(to)] if len(self.languages) > 1 else []
+        tag = [self.tokenizer.special_id(to)] if len(self.languages) > 1 else []
         return [*tag, *self.tokenizer.encode(text), self.tokenizer.end]
 
     def _pieces(

@@ -9,11 +9,11 @@ from pydantic import Field, model_validator
 from regard.config import Spec, kind_field, override, read_yaml, validate
 from regard.data.config import DataSpec
 from regard.data.tokenizers.base import TokenizerSpec
-from regard.data.vectors import VectorsSpec
 from regard.models.adapters.base import AdapterSpec
 from regard.models.base import ModelSpec
 from regard.training.config import TrainingSpec
 from regard.training.init.config import InitSpec, fill_in
+from regard.training.init.word_vectors import PretrainedEmbeddingsSpec
 from regard.training.tasks.base import TaskSpec
 
 
@@ -26,6 +26,7 @@ class Recipe(Spec):
     renamed_keys: ClassVar[Mapping[str, str]] = {
         "job": "task",
         "look": "attention_history",
+        "vectors": "pretrained_embeddings",
     }
 
     task: TaskSpec = kind_field(TaskSpec, "what the model is for, a kind in training/tasks/")
@@ -36,7 +37,9 @@ class Recipe(Spec):
     adapter: AdapterSpec | None = Field(
         None, description="train a few new weights beside those of init, a kind in models/adapters/"
     )
-    vectors: VectorsSpec | None = Field(None, description="pretrained vectors for the embedding")
+    pretrained_embeddings: PretrainedEmbeddingsSpec | None = Field(
+        None, description="word2vec or GloVe vectors to initialize the embedding"
+    )
     training: TrainingSpec = Field(
         default_factory=lambda: TrainingSpec.model_validate({}), description="how it is trained"
     )
@@ -54,9 +57,11 @@ class Recipe(Spec):
     def _go_together(self) -> Self:
         if self.adapter is not None and self.init is None:
             raise ValueError("adapter: there is nothing to adapt; say which run with init")
-        if self.vectors is not None and self.init is not None:
-            raise ValueError("vectors: the embedding is that of init; leave out one of the two")
-        self.task.check(self.model, self.data.shape, self.training.evaluation.metric)
+        if self.pretrained_embeddings is not None and self.init is not None:
+            raise ValueError(
+                "pretrained_embeddings: init already gives the embedding; leave out one of the two"
+            )
+        self.task.check(self.model, self.data.record_type, self.training.evaluation.metric)
         if self.model.needs_trees:
             self.data.require_trees("model.position: syntax")
         return self

@@ -35,7 +35,7 @@ from regard.training.init.from_run import (
     load_trained,
     trained_weights,
 )
-from regard.training.init.word_vectors import seed_vectors
+from regard.training.init.word_vectors import load_pretrained_embeddings
 from regard.training.learner import Learner
 from regard.training.loop import fit, stop_reason
 from regard.training.recipe import Recipe, read_recipe
@@ -156,8 +156,8 @@ def prepare_data(recipe: Recipe, where: World, report: Reporter) -> Prepared:
             recipe.model.max_length,
             report.say,
             progress,
-            recipe.task.marks,
-            recipe.task.intake(recipe.model),
+            recipe.task.special_tokens,
+            recipe.task.length_limits(recipe.model),
         )
     report.console.print(prepared.ledger.table())
     report.say(
@@ -193,13 +193,15 @@ def build_learner(
     model = initial.model
     if initial.report is not None and not resuming:
         report.console.print(initial.report.table())
-    if recipe.vectors is not None:
-        if recipe.vectors.frozen and recipe.training.fsdp:
+    if recipe.pretrained_embeddings is not None:
+        if recipe.pretrained_embeddings.frozen and recipe.training.fsdp:
             raise ConfigError(
-                "vectors.frozen: weights in parts cannot be held still by rows; leave "
-                "training.fsdp out, or let the vectors learn."
+                "pretrained_embeddings.frozen: rows of sharded weights cannot be frozen; leave out "
+                "training.fsdp, or train the vectors."
             )
-        seed_vectors(model, recipe.vectors, prepared.tokenizer, report.say)
+        load_pretrained_embeddings(
+            model, recipe.pretrained_embeddings, prepared.tokenizer, report.say
+        )
     learner = Learner(
         model.to(where.device), task.loss, recipe.training, where, initial.base_parameters
     )

@@ -60,7 +60,7 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
 def sentences(batch: PairBatch, prepared: Prepared) -> Counter[tuple[str, str, str]]:
     """What a batch says: tag or "", source, target; and that its frame is as it should be."""
     tokenizer = prepared.tokenizer
-    tags = {tokenizer.mark(name): name for name in prepared.languages}
+    tags = {tokenizer.special_id(name): name for name in prepared.languages}
     said: Counter[tuple[str, str, str]] = Counter()
     rows = zip(batch.source, batch.source_mask, batch.target, batch.target_mask, strict=True)
     for source, source_mask, target, target_mask in rows:
@@ -125,7 +125,7 @@ def test_windows_are_the_text(text: Prepared) -> None:
 
 def test_text_to_score_on_is_predicted_once_and_all_of_it(text: Prepared) -> None:
     store, said, tokens = text.dev, [], 0
-    for batch in eval_windows(store, context=16, budget=40, filler=text.tokenizer.pad):
+    for batch in eval_windows(store, context=16, budget=40, pad_id=text.tokenizer.pad):
         assert len(batch.ids) <= 2
         for ids, token_mask in zip(batch.ids, batch.token_mask, strict=True):
             said.extend(ids[token_mask].tolist()[1:])
@@ -172,7 +172,7 @@ def test_two_texts_are_one_row_and_several_labels_a_row_of_them(
 
 
 def test_rows_are_padded_on_the_right_and_marked() -> None:
-    batch = collate([Example([5, 6, 7], [2, 8, 3]), Example([5], [2, 3])], filler=0)
+    batch = collate([Example([5, 6, 7], [2, 8, 3]), Example([5], [2, 3])], pad_id=0)
     assert batch.source.tolist() == [[5, 6, 7], [5, 0, 0]]
     assert batch.source_mask.tolist() == [[True] * 3, [True, False, False]]
     assert batch.target.tolist() == [[2, 8, 3], [2, 3, 0]]
@@ -181,7 +181,7 @@ def test_rows_are_padded_on_the_right_and_marked() -> None:
 
 ROWS = [[2, 7, 3], [2, 8, 8, 3], [2, 3]]
 BATCHES = [
-    collate([Example(row, row) for row in ROWS], filler=0),
+    collate([Example(row, row) for row in ROWS], pad_id=0),
     TextBatch(*pad(ROWS, 0)),
     DocumentMaskedBatch(*pad(ROWS, 0), torch.full((3,), 3)),
     LabeledBatch(*pad(ROWS, 0), torch.tensor([1, 0, 1])),
@@ -225,6 +225,6 @@ def test_apart_or_not_the_windows_are_the_same(text: Prepared) -> None:
         assert isinstance(other, DocumentMaskedBatch)
         assert torch.equal(one.ids, other.ids)
         assert set(other.end.tolist()) == {end}
-    filler = text.tokenizer.pad
-    scored = eval_windows(text.dev, context=16, budget=40, filler=filler, end=end)
+    pad_id = text.tokenizer.pad
+    scored = eval_windows(text.dev, context=16, budget=40, pad_id=pad_id, end=end)
     assert all(isinstance(batch, DocumentMaskedBatch) for batch in scored)

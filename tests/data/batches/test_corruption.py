@@ -48,7 +48,7 @@ def test_the_shares_are_those_of_bert(whole_words: bool) -> None:
     free = (token_mask.sum(1) - 2).sum()
     count = chosen.sum()
     assert count / free == pytest.approx(0.15, abs=0.005)
-    masked = (hidden == tokenizer().mark("mask")) & chosen
+    masked = (hidden == tokenizer().special_id("mask")) & chosen
     stayed = (hidden == ids) & chosen
     spread = 4 * np.sqrt(0.8 * 0.2 / count)
     assert masked.sum() / count == pytest.approx(0.8, abs=spread)
@@ -114,7 +114,7 @@ def test_where_nothing_can_be_hidden_nothing_is() -> None:
 
 def mended(source: list[int], target: list[int]) -> list[int]:
     """The text, put together again as a reader of the two would."""
-    marks = [tokenizer().mark(sentinel(n)) for n in range(SENTINELS)]
+    marks = [tokenizer().special_id(sentinel(n)) for n in range(SENTINELS)]
     assert source[-1] == target[-1] == tokenizer().end
     assert target[0] == tokenizer().start
     spans: dict[int, list[int]] = {}
@@ -171,7 +171,7 @@ def test_spans_are_as_many_and_as_long_as_asked_for() -> None:
     spans = Spans(tokenizer(), sentinels=SENTINELS)
     ids = np.array(tokenizer().encode(" ".join(texts()[:60]))[:300])
     torn = [spans(ids, 1000, (1, epoch), 0) for epoch in range(200)]
-    marks = np.array([tokenizer().mark(sentinel(n)) for n in range(SENTINELS)])
+    marks = np.array([tokenizer().special_id(sentinel(n)) for n in range(SENTINELS)])
     counts = [np.isin(each.source, marks).sum() for each in torn]
     assert set(counts) == {15}  # 45 pieces, 3 in each
     assert {len(each.target) for each in torn} == {45 + 15 + 1 + 2}

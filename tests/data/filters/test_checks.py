@@ -14,8 +14,8 @@ AT = Place("here", 7)
 SPEC = FiltersSpec()
 
 
-def why(*texts: str, shape: RecordType = "pair", spec: FiltersSpec = SPEC) -> str:
-    found = check(Record(AT, texts), spec, shape)
+def why(*texts: str, record_type: RecordType = "pair", spec: FiltersSpec = SPEC) -> str:
+    found = check(Record(AT, texts), spec, record_type)
     return found.why if found else ""
 
 
@@ -37,8 +37,8 @@ def test_real_translations_are_kept(pair: tuple[str, str]) -> None:
 @pytest.mark.parametrize("empty", ["", " ", "\u00a0\t"])
 def test_a_side_without_text_is_dropped(empty: str) -> None:
     assert why("un", empty) == why(empty, "one") == "empty side"
-    assert why(empty, "1", shape="labeled") == "empty side"
-    assert why(empty, shape="text") == ""
+    assert why(empty, "1", record_type="labeled") == "empty side"
+    assert why(empty, record_type="text") == ""
 
 
 def test_an_odd_character_is_named_with_its_place() -> None:
@@ -66,8 +66,8 @@ def test_lengths_have_limits() -> None:
     assert why("x" * 30, "y" * 10, spec=spec) == ""
     assert why("x" * 9, "y" * 30, spec=spec) == "length ratio"
     assert why("x" * SHORT, "y", spec=spec) == ""
-    assert why("x" * 30, "1", shape="labeled", spec=spec) == ""
-    assert why("x" * 99, shape="text", spec=spec) == ""
+    assert why("x" * 30, "1", record_type="labeled", spec=spec) == ""
+    assert why("x" * 99, record_type="text", spec=spec) == ""
 
 
 @given(st.text(max_size=40), st.text(max_size=40))

@@ -23,7 +23,7 @@ LONG = "the film wo n't win any prizes , but it 's good `` fun '' -lrb- really -
 
 
 def prepared(folder: Path, **data: Any) -> Prepared:
-    content = {"held_out": 1, "prepared": str(folder / "prepared"), **data}
+    content = {"dev_size": 1, "prepared": str(folder / "prepared"), **data}
     return prepare(validate(DataSpec, content, "recipe"), CHARACTERS, 512)
 
 
@@ -61,14 +61,14 @@ def test_a_text_is_known_however_it_is_written(tmp_path: Path) -> None:
             tmp_path,
             train={"kind": "text", "path": train, "documents": documents},
             dev={"kind": "text", "path": written(tmp_path / "dev.txt", "something else")},
-            without={"kind": "labeled", "path": test},
+            exclude={"kind": "labeled", "path": test},
         )
         lines = "\n".join(left(found)).replace("something else", "").split("\n")
         assert sorted(filter(None, lines)) == sorted(filled(others))
         tallies = {(part, Path(source).name): t for part, source, t in found.ledger.tallies()}
         assert tallies["train", "train.txt"].dropped["kept out"].count == 5
         assert tallies["train", "train.txt"].dropped["kept out"].first[0].line == 1
-        assert tallies["without", "test.tsv"].kept == 3
+        assert tallies["exclude", "test.tsv"].kept == 3
         assert found.ledger.lost == 0  # it was asked for
 
 
@@ -78,21 +78,21 @@ def test_labelled_texts_and_pairs_are_kept_out_by_what_they_say(tmp_path: Path) 
     found = prepared(
         tmp_path,
         train={"kind": "labeled", "path": train},
-        without={"kind": "text", "path": other, "documents": "line"},
+        exclude={"kind": "text", "path": other, "documents": "line"},
     )
     assert sorted(left(found)) == sorted(filled([]))
     pairs = written(tmp_path / "pairs.tsv", *(f"{text}\tc'est {text}" for text in filled([LONG])))
     found = prepared(
         tmp_path,
         train={"kind": "tsv", "path": pairs, "languages": ["en", "fr"]},
-        without=[{"kind": "labeled", "path": written(tmp_path / "b.tsv", f"c'est {LONG}\t0")}],
+        exclude=[{"kind": "labeled", "path": written(tmp_path / "b.tsv", f"c'est {LONG}\t0")}],
     )
     assert len(found.train) + len(found.dev) == 60
 
 
 @given(st.lists(st.sampled_from(["kept out", "good", "bad", ""]), min_size=1, max_size=8))
 def test_running_text_loses_these_lines_only_and_still_ends(lines: list[str]) -> None:
-    spec = validate(DataSpec, {"train": {"kind": "text", "path": "a"}, "held_out": 1}, "recipe")
+    spec = validate(DataSpec, {"train": {"kind": "text", "path": "a"}, "dev_size": 1}, "recipe")
     without = Decontaminator(spec, Ledger())
     without._add(["Kept out!"])
     text = "\n".join([*lines, "end"])
@@ -116,33 +116,33 @@ def test_it_is_part_of_the_fingerprint(tmp_path: Path) -> None:
         return fingerprint.take(validate(DataSpec, content, "recipe"), CHARACTERS, 10).key
 
     plain, source = key(), {"kind": "labeled", "path": test}
-    assert key(without=None) == plain
-    with_it = key(without=source)
+    assert key(exclude=None) == plain
+    with_it = key(exclude=source)
     assert with_it != plain
-    assert key(without=[source]) == key(without={**source, "weight": 2}) == with_it
+    assert key(exclude=[source]) == key(exclude={**source, "weight": 2}) == with_it
     written(tmp_path / "test.tsv", "b\t1")
-    assert key(without=source) != with_it
+    assert key(exclude=source) != with_it
 
 
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     train = {"kind": "text", "path": written(tmp_path / "t.txt", *filled([])), "documents": "line"}
     with pytest.raises(DataError, match=r"nowhere.tsv: cannot be read"):
-        prepared(tmp_path, train=train, without={"kind": "labeled", "path": "nowhere.tsv"})
+        prepared(tmp_path, train=train, exclude={"kind": "labeled", "path": "nowhere.tsv"})
     with pytest.raises(ConfigError, match="there is no kind 'nothing'"):
-        prepared(tmp_path, train=train, without={"kind": "nothing"})
+        prepared(tmp_path, train=train, exclude={"kind": "nothing"})
     (tmp_path / "bad.tsv").write_bytes(b"good \xff text\t1\nfine text\t0\n")
     found = prepared(
         tmp_path,
         train=train,
-        checks={"max_lost": 0.6},
-        without={"kind": "labeled", "path": str(tmp_path / "bad.tsv")},
+        filters={"max_dropped": 0.6},
+        exclude={"kind": "labeled", "path": str(tmp_path / "bad.tsv")},
     )
-    content = json.loads(found.ledger.to_json())["without"]
+    content = json.loads(found.ledger.to_json())["exclude"]
     (tally,) = content.values()
     assert (tally["read"], tally["kept"]) == (2, 1)
     everything = {"kind": "text", "path": train["path"], "documents": "line"}
     with pytest.raises(DataError, match="are too few to hold one"):
-        prepared(tmp_path, train=train, without=everything)
+        prepared(tmp_path, train=train, exclude=everything)
 
 
 def test_the_movie_reviews_without_what_is_tested_in_sst2(
@@ -152,7 +152,7 @@ def test_the_movie_reviews_without_what_is_tested_in_sst2(
     reviews = shared_data / "movie-reviews"
     train = {"kind": "text", "path": str(reviews), "documents": "line"}
     test = shared_data / "sst2" / "test.tsv"
-    found = prepared(tmp_path, train=train, without={"kind": "labeled", "path": str(test)})
+    found = prepared(tmp_path, train=train, exclude={"kind": "labeled", "path": str(test)})
     tally = next(t for part, _, t in found.ledger.tallies() if part == "train")
     assert 1421 <= tally.dropped["kept out"].count <= 1821
     rest = "|".join(_letters(text) for text in left(found))

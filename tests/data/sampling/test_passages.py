@@ -24,9 +24,9 @@ def made(tmp_path: Path, documents: str, lines: list[str]) -> Prepared:
     (tmp_path / "train.txt").write_text("".join(lines))
     source = {"kind": "text", "path": str(tmp_path / "train.txt"), "documents": documents}
     data = {"train": source, "dev": source, "prepared": str(tmp_path / "prepared")}
-    data["checks"] = {"held_out": "keep"}  # type: ignore[assignment]
+    data["filters"] = {"eval_overlap": "keep"}  # type: ignore[assignment]
     tokenizer = TokenizerSpec.model_validate({"kind": "character"})
-    return prepare(validate(DataSpec, data, "recipe"), tokenizer, 64, marks=MARKS)
+    return prepare(validate(DataSpec, data, "recipe"), tokenizer, 64, special_tokens=MARKS)
 
 
 LINES = [f"{'abcdefgh' * (n % 9)} line {n}\n" for n in range(60)] + ["\n", "z\n"]

@@ -45,7 +45,7 @@ def store_of(folder: Path, kind: str, *sources: Sequence[str], weights: Sequence
         "train": given,
         "dev": {**given[0], "path": str(folder / "dev.tsv")},
         "prepared": str(folder / "prepared"),
-        "checks": {"max_ratio": 1000},
+        "filters": {"max_ratio": 1000},
     }
     return prepare(validate(DataSpec, content, "recipe"), BYTE, 10_000).train
 

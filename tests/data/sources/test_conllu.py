@@ -238,7 +238,7 @@ def test_without_a_noun_of_the_other_number_none_is_attracted(tmp_path: Path) ->
 def test_batches_carry_the_trees_of_their_rows(tmp_path: Path) -> None:
     sentences = ["\n".join([f"# label = {n % 2}", *THEY_DO_NOT[2:], *extra(n)]) for n in range(20)]
     (tmp_path / "a.conllu").write_text("\n\n".join(sentences), "utf-8")
-    given = {"train": {"kind": "conllu", "path": tmp_path / "a.conllu"}, "held_out": 1}
+    given = {"train": {"kind": "conllu", "path": tmp_path / "a.conllu"}, "dev_size": 1}
     data = validate(DataSpec, {**given, "prepared": tmp_path / "prepared"}, "recipe")
     prepared = prepare(data, TokenizerSpec.model_validate("byte"), 100)
     assert len(prepared.train) == 19

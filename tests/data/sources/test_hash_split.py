@@ -20,7 +20,7 @@ NAMES = [f"{stem}{ending}" for stem in "abcdefghijklmnopqrst" for ending in ("",
 def source(path: Path, begin: float, end: float) -> dict[str, object]:
     share = {"column": 0, "key": "^[a-z]+", "from": begin, "to": end}
     languages = ["text", "summary"]
-    return {"kind": "tsv", "path": path, "columns": [1, 2], "languages": languages, "share": share}
+    return {"kind": "tsv", "path": path, "columns": [1, 2], "languages": languages, "split": share}
 
 
 def test_every_line_is_in_one_share_and_those_of_a_key_in_the_same(tmp_path: Path) -> None:
@@ -44,8 +44,8 @@ def test_a_key_is_what_the_expression_finds() -> None:
     share = HashSplitSpec.model_validate(
         {"column": 0, "key": "^(?:lib|python-)*([a-z]+)", "to": 0.5}
     )
-    assert share.has("libxml2") == share.has("python-xml") == share.has("xml-doc")
-    assert isinstance(share.has("123"), bool)  # where nothing is found, all of it is the key
+    assert share.contains("libxml2") == share.contains("python-xml") == share.contains("xml-doc")
+    assert isinstance(share.contains("123"), bool)  # where nothing is found, all of it is the key
 
 
 def lines(path: Path, content: object, **settings: object) -> list[Record | Rejected]:
@@ -85,6 +85,6 @@ def test_all_versions_are_kept_to_score_by(tmp_path: Path) -> None:
         "languages": ["text", "summary"],
     }
     content = {"train": given, "dev": given, "prepared": tmp_path / "prepared"}
-    data = validate(DataSpec, {**content, "checks": {"held_out": "keep"}}, "recipe")
+    data = validate(DataSpec, {**content, "filters": {"eval_overlap": "keep"}}, "recipe")
     prepared = prepare(data, TokenizerSpec.model_validate("byte"), 100)
     assert list(prepared.dev.references()) == [tuple(row["target"]) for row in rows]

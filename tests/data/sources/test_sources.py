@@ -50,7 +50,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "by-file": {"classes": {"good": "a.pos", "bad": ["b.neg", "c.neg"]}},
     "conllu": {"path": "a.conllu", "comment": "mood"},
     "files": {"source": "a.fr", "target": "a.en", **FR_EN},
-    "grammar": {"part": "pronouns"},
+    "grammar": {"split": "pronouns"},
     "hub": {"name": "owner/set", "columns": ["fr", "en"], **FR_EN},
     "jsonl": {"path": "a.jsonl", "keys": ["translation.fr", "translation.en"], **FR_EN},
     "labeled": {"path": "a.tsv", "columns": [0, 2, 1], "labels": {"separator": ";"}},
@@ -58,7 +58,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "parquet": {"path": "a", "split": "train", "columns": ["fr", "en"], **FR_EN},
     "parsed": {"path": "a.tsv", "parser": "fr_core_news_sm"},
     "po": {"path": "fr.po", "languages": ["en", "fr"]},
-    "text": {"path": ["a.txt", "b/"], "documents": "blank", "part": [0, 0.9]},
+    "text": {"path": ["a.txt", "b/"], "documents": "blank", "fraction": [0, 0.9]},
     "tsv": {"path": "a.tsv", "columns": [2, 0], **FR_EN},
 }
 
@@ -69,7 +69,7 @@ def test_every_kind_is_written_as_it_is_read() -> None:
         spec = source(kind=kind, **example)
         assert validate(SourceSpec, plain(spec), "recipe") == spec
         assert spec.kind() == kind
-        assert len(spec.tongues) == (2 if spec.shape == "pair" else 0)
+        assert len(spec.language_pair) == (2 if spec.record_type == "pair" else 0)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_every_kind_is_written_as_it_is_read() -> None:
 def test_languages_are_two_names(languages: Any, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         source(kind="tsv", path="a.tsv", languages=languages)
-    assert source(kind="tsv", path="a", languages=["pt_BR", "zh-Hans"]).tongues == (
+    assert source(kind="tsv", path="a", languages=["pt_BR", "zh-Hans"]).language_pair == (
         "pt_BR",
         "zh-Hans",
     )
@@ -592,7 +592,7 @@ def test_parts_of_a_text_are_cut_as_python_would(
     whole = "".join(contents)
     cut = int(len(whole) * share)
     first, rest = (
-        "".join(text for (text,) in pairs(kind="text", path=paths, part=part))
+        "".join(text for (text,) in pairs(kind="text", path=paths, fraction=part))
         for part in ([0, share], [share, 1])
     )
     assert (first, rest) == (whole[:cut], whole[cut:])
@@ -600,8 +600,10 @@ def test_parts_of_a_text_are_cut_as_python_would(
 
 def test_a_part_ends_a_document_and_knows_its_lines(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", b"one\r\ntwo\nth\xffee\n")  # 4 + 4 + 6 characters
-    assert read(kind="text", path=path, part=[0, 0.5]) == [Record(Place(path, 1), ("one\ntwo",))]
-    assert read(kind="text", path=path, part=[0.5, 1]) == [
+    assert read(kind="text", path=path, fraction=[0, 0.5]) == [
+        Record(Place(path, 1), ("one\ntwo",))
+    ]
+    assert read(kind="text", path=path, fraction=[0.5, 1]) == [
         Rejected(Place(path, 3), "invalid UTF-8", "byte 3 is 0xff"),
         Record(Place(path, 2), ("\n",)),
     ]
@@ -610,7 +612,7 @@ def test_a_part_ends_a_document_and_knows_its_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize("part", [[0.9, 0.1], [0, 1.5], [-0.1, 1], [0.5, 0.5], [0.5], "half"])
 def test_a_part_is_one(part: Any) -> None:
     with pytest.raises(ConfigError, match=r"part"):
-        source(kind="text", path="a.txt", part=part)
+        source(kind="text", path="a.txt", fraction=part)
 
 
 def test_shakespeare_is_cut_as_everywhere(shared_data: Path) -> None:
@@ -618,7 +620,7 @@ def test_shakespeare_is_cut_as_everywhere(shared_data: Path) -> None:
     data = path.read_text(encoding="utf-8")
     n = len(data)
     parts = [
-        "".join(text for (text,) in pairs(kind="text", path=path, part=part))
+        "".join(text for (text,) in pairs(kind="text", path=path, fraction=part))
         for part in ([0, 0.9], [0.9, 1])
     ]
     assert parts == [data[: int(n * 0.9)], data[int(n * 0.9) :]]
@@ -675,21 +677,20 @@ def test_real_text_comes_back_whole(shared_data: Path) -> None:
 
 
 def test_the_grammar_is_a_source() -> None:
-    sizes = {"train": 200, "held_out": 20, "pronouns": 5}
+    sizes = {"train_size": 200, "dev_size": 20, "pronouns_size": 5}
     parts = {
-        part: pairs(kind="grammar", part=part, **sizes)
-        for part in ("train", "held-out", "pronouns")
+        split: pairs(kind="grammar", split=split, **sizes) for split in ("train", "dev", "pronouns")
     }
     assert [len(each) for each in parts.values()] == [200, 20, 5]
     assert len(set().union(*parts.values())) == 225
     spec = source(kind="grammar", **sizes)
-    assert spec.tongues == ("fr", "en")
+    assert spec.language_pair == ("fr", "en")
     assert next(spec.records()).place == Place("the bundled grammar", 1)
 
 
 def test_more_than_the_grammar_can_give_is_refused() -> None:
     with pytest.raises(ConfigError, match="train: input should be less than or equal to"):
-        source(kind="grammar", train=10**9)
+        source(kind="grammar", train_size=10**9)
 
 
 # ── hub ──────────────────────────────────────────────────────────────────────────────────────────

@@ -45,8 +45,8 @@ def test_all_that_shapes_the_store_changes_the_key(
         key(data(folder), tokenizer(vocabulary=401)),
         key(data(folder), tokenizer(kind="unigram")),
         key(data(folder, columns=[1, 0])),
-        key(data(folder, {"held_out": 7})),
-        key(data(folder, {"checks": {"max_ratio": 3}})),
+        key(data(folder, {"dev_size": 7})),
+        key(data(folder, {"filters": {"max_ratio": 3}})),
         key(data(folder, {"test": "grammar"})),
     ]
     (folder / "train.tsv").write_text(LINES.replace("7", "8"))
@@ -60,7 +60,7 @@ def test_what_is_heeded_later_does_not(folder: Path) -> None:
     same = key(data(folder))
     assert key(data(folder, weight=3)) == same
     assert key(data(folder, {"directions": ["fr-en"]})) == same
-    assert key(data(folder, {"checks": {"max_lost": 0.5}})) == same
+    assert key(data(folder, {"filters": {"max_dropped": 0.5}})) == same
     assert key(data(folder, {"prepared": str(folder / "elsewhere")})) == same
 
 

@@ -81,7 +81,7 @@ def test_every_line_is_accounted_for(tmp_path: Path) -> None:
         train=tsv(tmp_path / "train.tsv", PAIRS[:100] + bad),
         dev=tsv(tmp_path / "dev.tsv", [PAIRS[190], ("", "empty")]),
         test=tsv(tmp_path / "test.tsv", [PAIRS[191]]),
-        checks={"max_lost": 0.6},
+        filters={"max_dropped": 0.6},
     )
     assert texts(prepared) == PAIRS[:100]
     assert counts(prepared.ledger, "train") == {
@@ -105,7 +105,7 @@ def test_repeats_can_be_kept(tmp_path: Path) -> None:
         tmp_path,
         train=tsv(tmp_path / "train.tsv", PAIRS[:50] + PAIRS[:50]),
         dev=tsv(tmp_path / "dev.tsv", PAIRS[:5]),
-        checks={"duplicates": "keep", "held_out": "keep"},
+        filters={"duplicates": "keep", "eval_overlap": "keep"},
     )
     assert texts(prepared) == PAIRS[:50] + PAIRS[:50]
 
@@ -134,7 +134,7 @@ def test_without_dev_some_of_train_is_held_out_evenly(tmp_path: Path) -> None:
     assert held == PAIRS[19::20]
     assert not set(held) & set(texts(prepared))
     assert len(held) + len(prepared.train) == len(PAIRS)
-    few = made(tmp_path, train=tsv(tmp_path / "train.tsv", PAIRS), held_out=4)
+    few = made(tmp_path, train=tsv(tmp_path / "train.tsv", PAIRS), dev_size=4)
     assert len(few.dev) == 4
     with pytest.raises(DataError, match=r"19 records are too few to hold one in 20 out"):
         made(tmp_path, train=tsv(tmp_path / "few.tsv", PAIRS[:19]))
@@ -175,7 +175,7 @@ def test_labels_are_those_of_the_training_text(tmp_path: Path) -> None:
     train = {**tsv(tmp_path / "train.tsv", rows), "kind": "labeled"}
     dev = {**tsv(tmp_path / "dev.tsv", [("mine", "bad"), ("yours", "ugly")]), "kind": "labeled"}
     del train["languages"], dev["languages"]
-    prepared = made(tmp_path, train=train, dev=dev, checks={"max_lost": 0.5})
+    prepared = made(tmp_path, train=train, dev=dev, filters={"max_dropped": 0.5})
     assert prepared.labels == ("bad", "good")
     assert [row.tolist() for row in prepared.train.labels(np.arange(4))] == [[1], [0], [1], [0]]
     assert [row.tolist() for row in prepared.dev.labels(np.arange(1))] == [[0]]
@@ -191,11 +191,11 @@ def test_pieces_are_counted_by_language(tmp_path: Path) -> None:
     for side, language in enumerate(("fr", "en")):
         ids = [prepared.train.row(row)[side] for row in range(len(prepared.train))]
         expected = np.bincount(np.concatenate(ids), minlength=len(prepared.tokenizer))
-        found = prepared.guess.counts[language]
+        found = prepared.language_id.counts[language]
         assert found == {piece: n for piece, n in enumerate(expected.tolist()) if n}
     assert prepared.unknown == 0
-    assert made(tmp_path, spec, train=tsv(tmp_path / "train.tsv", PAIRS)).guess.counts == (
-        prepared.guess.counts
+    assert made(tmp_path, spec, train=tsv(tmp_path / "train.tsv", PAIRS)).language_id.counts == (
+        prepared.language_id.counts
     )
 
 
@@ -246,7 +246,7 @@ def test_too_much_lost_is_an_error_each_time_and_may_be_allowed(tmp_path: Path) 
     for _ in range(2):
         with pytest.raises(DataError, match=r"of the 240 lines for train are lost"):
             made(tmp_path, train=train)
-    assert made(tmp_path, train=train, checks={"max_lost": 0.3}).reused
+    assert made(tmp_path, train=train, filters={"max_dropped": 0.3}).reused
 
 
 def test_an_empty_source_is_named(tmp_path: Path) -> None:

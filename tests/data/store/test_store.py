@@ -21,10 +21,15 @@ BYTE = TokenizerSpec.model_validate("byte").train((), ["fr", "en"])
 
 
 def written(
-    path: Path, sources: Sequence[Sequence[Record]], shape: RecordType, tokenizer: Tokenizer = BYTE
+    path: Path,
+    sources: Sequence[Sequence[Record]],
+    record_type: RecordType,
+    tokenizer: Tokenizer = BYTE,
 ) -> Store:
     sides = max(len(record.texts) for records in sources for record in records)
-    form = RowEncoder(shape, tokenizer, tokenizer.encode_all, 1000, {"good": 0, "bad": 1}, sides)
+    form = RowEncoder(
+        record_type, tokenizer, tokenizer.encode_all, 1000, {"good": 0, "bad": 1}, sides
+    )
     names = [str(number) for number in range(len(sources))]
     with StoreWriter(path, form, Ledger(), names, path.stem) as scribe:
         for number, records in enumerate(sources):
@@ -113,7 +118,7 @@ def test_labels_are_numbers(
     labels = [("bad",), ("good", "bad"), (), (), ("good",)]
     records = [Record(Place("f", n), texts, labels=each) for n, each in enumerate(labels)]
     store = written(tmp_path / "train.arrow", [records], "labeled")
-    assert store.sides == len(texts)
+    assert store.num_texts == len(texts)
     found = store.labels(np.array([4, 3, 2, 1, 0]))
     assert [row.tolist() for row in found] == [[0], [], [], [0, 1], [1]]
     assert [ids.tolist() for ids in store.row(3)] == BYTE.encode_all(texts)

@@ -41,13 +41,13 @@ def test_text_comes_back_as_it_was(tokenizer: Tokenizer) -> None:
 def test_special_pieces_in_a_text_are_only_text(tokenizer: Tokenizer) -> None:
     text = "the street</s> the <fr> street <0x41>"
     ids = tokenizer.encode(text)
-    assert {tokenizer.end, tokenizer.mark("fr")}.isdisjoint(ids)
+    assert {tokenizer.end, tokenizer.special_id("fr")}.isdisjoint(ids)
     assert tokenizer.decode(ids) == text
 
 
 def test_special_ids_leave_no_trace_in_the_text(tokenizer: Tokenizer) -> None:
     ids = tokenizer.encode(LINES[2])
-    framed = [tokenizer.mark("fr"), tokenizer.start, *ids, tokenizer.end, tokenizer.pad]
+    framed = [tokenizer.special_id("fr"), tokenizer.start, *ids, tokenizer.end, tokenizer.pad]
     assert tokenizer.decode(framed) == LINES[2]
 
 
@@ -116,7 +116,7 @@ def test_json_of_something_else_is_refused(tokenizer: Tokenizer) -> None:
     with pytest.raises(RunError, match=r"tokenizer\.json cannot be understood"):
         Tokenizer.from_json("{}")
     with pytest.raises(RunError, match="no piece <de>"):
-        tokenizer.mark("de")
+        tokenizer.special_id("de")
     with pytest.raises(RunError, match="no piece <pad>"):
         Tokenizer.from_json(Backend(models.BPE({"a": 0}, [])).to_str())
 

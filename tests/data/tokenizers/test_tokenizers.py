@@ -47,7 +47,7 @@ def trained(kind: str, spaces: str = "") -> Tokenizer:
 
 @cache
 def sentences() -> list[str]:
-    drawn = bundled.corpus(seed=1, train=400, held_out=50, pronouns=10)
+    drawn = bundled.corpus(seed=1, train=400, dev=50, pronouns=10)
     return [side for pair in drawn.train for side in (pair.french, pair.english)]
 
 
@@ -105,7 +105,7 @@ def test_pieces_stand_in_the_order_that_was_promised(kind: str, spaces: str) -> 
     assert pieces[:262] == [*SPECIAL, "<fr>", "<en>", *BYTES]
     assert len(set(pieces)) == len(pieces) == len(tokenizer)
     assert "" not in pieces
-    assert tokenizer.mark("en") == 5
+    assert tokenizer.special_id("en") == 5
 
 
 @pytest.mark.parametrize("kind", dict(MADE_HERE))

@@ -62,7 +62,7 @@ def test_each_step_is_shown() -> None:
 
 @pytest.mark.parametrize("ways", [["en-fr"], ["en-fr", "fr-en"]])
 def test_the_pronoun_its_noun_and_its_adjective_are_where_they_stand(ways: list[str]) -> None:
-    drawn = corpus(train=300, held_out=2, pronouns=10)
+    drawn = corpus(train=300, dev=2, pronouns=10)
     texts = [text for pair in drawn.train for text in (pair.french, pair.english)]
     tokenizer = bpe.Spec(vocabulary=600).train(texts, ["fr", "en"])
     settings = {"kind": "encoder-decoder", "dim": 16, "heads": 2, "ffn_dim": 16, "layers": 1}

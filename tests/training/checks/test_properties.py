@@ -27,7 +27,7 @@ from regard.training.checks.setup import WIDEST, Case, alone, call_of, join, mak
 from regard.training.recipe import make_recipe
 from regard.training.reporting.progress import silent
 
-GRAMMAR = {"kind": "grammar", "train": 300, "held_out": 20, "pronouns": 20}
+GRAMMAR = {"kind": "grammar", "train_size": 300, "dev_size": 20, "pronouns_size": 20}
 SMALL = {"dim": 32, "heads": 2, "ffn_dim": 64, "layers": 1, "max_length": 128}
 WRITING_ONLY = {
     "no_look_ahead_in_logits",
@@ -53,7 +53,7 @@ def case_of(task: Any, data: dict[str, Any], model: dict[str, Any], folder: Path
 
 @pytest.fixture(scope="module")
 def translation(tmp_path_factory: pytest.TempPathFactory) -> Case:
-    data = {"train": GRAMMAR, "dev": {**GRAMMAR, "part": "held-out"}}
+    data = {"train": GRAMMAR, "dev": {**GRAMMAR, "split": "dev"}}
     folder = tmp_path_factory.mktemp("translation")
     return case_of("translation", data, {"kind": "encoder-decoder"}, folder)
 
@@ -81,7 +81,7 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> Case:
         part: {"kind": "text", "path": str(folder / f"{part}.txt"), "documents": "line"}
         for part in ("train", "dev")
     }
-    task = {"kind": "language-model", "documents": "apart"}
+    task = {"kind": "language-model", "document_mask": True}
     return case_of(task, data, {"kind": "language-model"}, folder)
 
 
@@ -91,7 +91,7 @@ def classification(tmp_path_factory: pytest.TempPathFactory) -> Case:
     texts = [pair.english for pair in corpus(1, 300, 20, 20).train]
     lines = [f"{text}\t{'asks' if '?' in text else 'says'}\n" for text in texts]
     (folder / "texts.tsv").write_text("".join(lines), "utf-8")
-    data = {"train": {"kind": "labeled", "path": str(folder / "texts.tsv")}, "held_out": 15}
+    data = {"train": {"kind": "labeled", "path": str(folder / "texts.tsv")}, "dev_size": 15}
     return case_of("classification", data, {"kind": "classifier"}, folder)
 
 
@@ -333,7 +333,7 @@ ids = st.lists(st.integers(1, 50), min_size=1, max_size=6)
 @given(st.lists(st.tuples(ids, ids), min_size=1, max_size=5))
 def test_taking_a_batch_apart_and_joining_it_gives_it_back(rows: list[tuple[Any, Any]]) -> None:
     batch = collate([Example(source, target) for source, target in rows], 0)
-    again = join([alone(batch, row, widest=99) for row in range(len(rows))], filler=0)
+    again = join([alone(batch, row, widest=99) for row in range(len(rows))], pad_id=0)
     for field in fields(PairBatch):
         assert torch.equal(getattr(batch, field.name), getattr(again, field.name))
 
@@ -347,7 +347,7 @@ def test_experts_pass_whatever_they_do_in_training_only(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     """With full experts and a wish for even use, batches would matter; the proofs go without."""
-    data = {"train": GRAMMAR, "dev": {**GRAMMAR, "part": "held-out"}}
+    data = {"train": GRAMMAR, "dev": {**GRAMMAR, "split": "dev"}}
     crowded = {"kind": "moe", "experts": 64, "capacity": 0.5, "balance": 1.0, "jitter": 0.5}
     model = {"kind": "encoder-decoder", "feed_forward": crowded}
     case = case_of("translation", data, model, tmp_path_factory.mktemp("experts"))

@@ -209,8 +209,8 @@ def test_what_the_leading_process_cannot_write_ends_all(recipe: Path, tmp_path: 
 
 
 def test_frozen_vectors_in_parts_are_refused(tiny: MakeRecipe, tmp_path: Path) -> None:
-    recipe = tiny(SHARDED, "vectors={path: some.txt, frozen: true}")
-    with pytest.raises(ConfigError, match=r"vectors\.frozen.*training\.fsdp"):
+    recipe = tiny(SHARDED, "pretrained_embeddings={path: some.txt, frozen: true}")
+    with pytest.raises(ConfigError, match=r"pretrained_embeddings\.frozen.*training\.fsdp"):
         train(recipe, tmp_path / "run")
 
 
@@ -229,7 +229,7 @@ def test_alone_all_sums_are_what_is_given() -> None:
 def test_a_share_with_nothing_to_predict_still_has_a_gradient() -> None:
     """Where there are fewer rows than processes, all of them must take part in the exchange."""
     model = Spec(dim=8, heads=2, ffn_dim=16, layers=1).build(20)
-    batch = collate([Example([5, 6, 2], [1, 7, 8, 2])], filler=0).shard(1, 2)
+    batch = collate([Example([5, 6, 2], [1, 7, 8, 2])], pad_id=0).shard(1, 2)
     states = model.states(batch.source, batch.source_mask, batch.target[:, :-1])
     loss = lm_head_loss(model, states, batch.target[:, 1:], batch.target_mask[:, 1:], 0.1)
     loss.backward()

@@ -62,7 +62,11 @@ def writing(place: Path) -> Make:
     def make(*changes: str, **more: Any) -> Recipe:
         content = {
             "task": "language-model",
-            "data": {**data, "prepared": str(place / "prepared"), "checks": {"held_out": "keep"}},
+            "data": {
+                **data,
+                "prepared": str(place / "prepared"),
+                "filters": {"eval_overlap": "keep"},
+            },
             "tokenizer": {"kind": "word", "vocabulary": 320},
             "model": {"kind": "language-model", **SMALL},
             "training": {"steps": 6, "batch_tokens": 300, "evaluation": {"every": 3}},
@@ -84,9 +88,9 @@ def labelling(place: Path) -> Make:
             "init": str(init),
             "data": {
                 "train": {"kind": "labeled", "path": str(place / "texts.tsv")},
-                "held_out": 10,
+                "dev_size": 10,
                 "prepared": str(place / "prepared"),
-                "checks": {"duplicates": "keep"},
+                "filters": {"duplicates": "keep"},
             },
             "training": {"steps": 6, "batch_tokens": 300, "evaluation": {"every": 3}},
             **more,
@@ -190,7 +194,10 @@ def test_a_run_without_some_heads_hands_that_on(
         (["adapter.on=[w_x]"], r"adapter\.on: nothing in this model is called 'w_x'"),
         (["adapter=lorra"], "adapter: there is no kind 'lorra', did you mean 'lora'"),
         (["init=null", "adapter=lora", "model=classifier"], "adapter: there is nothing to adapt"),
-        (["vectors={path: v.txt}"], "vectors: the embedding is that of init"),
+        (
+            ["pretrained_embeddings={path: v.txt}"],
+            "pretrained_embeddings: init already gives the embedding",
+        ),
         (["training.freeze=[encoder, output]"], "nothing is left that could learn"),
         (["training.freeze=[blocks.9]"], r"training\.freeze: nothing .* called 'blocks\.9'"),
         (["training.lr_multipliers={output: 0}"], "greater than 0"),

@@ -75,7 +75,7 @@ def labelling(tmp_path: Path) -> Made:
             "task": "classification",
             "data": {
                 "train": {"kind": "labeled", "path": str(tmp_path / "reviews.tsv")},
-                "held_out": 30,
+                "dev_size": 30,
                 "prepared": str(tmp_path / "prepared"),
             },
             "tokenizer": {"kind": "word", "vocabulary": 320},
@@ -136,7 +136,7 @@ def test_the_card_says_what_evaluating_finds(writing: Made, tmp_path: Path) -> N
 def test_documents_apart(writing: Made, tmp_path: Path) -> None:
     """Each line a document: learned, continued and judged as if it stood alone."""
     changes = [f"data.{part}.documents=line" for part in ("train", "dev")]
-    changes += ["data.checks.held_out=keep", "task.documents=apart"]  # all lines are alike
+    changes += ["data.filters.eval_overlap=keep", "task.document_mask=true"]  # all lines are alike
     train(writing(*changes), tmp_path / "run")
     run = run_folder.read(tmp_path / "run")
     writer = regard.load(tmp_path / "run")
@@ -223,9 +223,9 @@ def test_the_dev_loss_is_the_loss_without_smoothing_however_it_is_batched(
         ),
         ("tiny", "training.evaluation.metric=rouge", "evaluation.metric: rouge is not measured"),
         ("tiny", "training.evaluation.metric=accuracy", "choose one of bleu, chrf, loss"),
-        ("writing", "task=translation", "needs sources of shape pair, and these are of shape text"),
-        ("labelling", "task=language-model", "shape text, and these are of shape labeled"),
-        ("tiny", "task=classification", "shape labeled, and these are of shape pair"),
+        ("writing", "task=translation", "needs sources of type pair, and these are of type text"),
+        ("labelling", "task=language-model", "type text, and these are of type labeled"),
+        ("tiny", "task=classification", "type labeled, and these are of type pair"),
         (
             "writing",
             "model.kind=classifier",

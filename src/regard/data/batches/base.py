@@ -47,22 +47,22 @@ def strided_rows(tensor: Tensor, rank: int, size: int) -> Tensor:
     return tensor[rank::size] if rank < len(tensor) else tensor[:1].clone()
 
 
-def pad(rows: Sequence[Sequence[int] | Ids], filler: int) -> tuple[Tensor, Tensor]:
+def pad(rows: Sequence[Sequence[int] | Ids], pad_id: int) -> tuple[Tensor, Tensor]:
     """Rows as one tensor (B, T), and where it is real."""
-    return _lay(rows, np.array([len(row) for row in rows]), filler)
+    return _lay(rows, np.array([len(row) for row in rows]), pad_id)
 
 
-def pad_between(before: Ids, rows: Sequence[Ids], after: Ids, filler: int) -> tuple[Tensor, Tensor]:
+def pad_between(before: Ids, rows: Sequence[Ids], after: Ids, pad_id: int) -> tuple[Tensor, Tensor]:
     """The same, with the ids in a row of `before` (B, N) ahead of each row and `after` behind."""
     pieces = chain.from_iterable(zip(before, rows, repeat(after), strict=False))
     lengths = np.array([len(row) for row in rows]) + before.shape[1] + len(after)
-    return _lay(list(pieces), lengths, filler)
+    return _lay(list(pieces), lengths, pad_id)
 
 
-def _lay(pieces: Sequence[Sequence[int] | Ids], lengths: Ids, filler: int) -> tuple[Tensor, Tensor]:
+def _lay(pieces: Sequence[Sequence[int] | Ids], lengths: Ids, pad_id: int) -> tuple[Tensor, Tensor]:
     """Pieces one after the other in rows of these lengths."""
     token_mask = np.arange(lengths.max()) < lengths[:, None]
-    ids = np.full(token_mask.shape, filler)
+    ids = np.full(token_mask.shape, pad_id)
     ids[token_mask] = np.concatenate(pieces)
     return torch.from_numpy(ids), torch.from_numpy(token_mask)
 

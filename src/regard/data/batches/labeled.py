@@ -91,7 +91,7 @@ def labeled_batches(
     cost: Cost = packed,
 ) -> Batches[Rows, LabeledBatch]:
     """Texts with a label each, or with some of so many `classes`; two texts are read as one row."""
-    extra = (2, 1)[: store.sides]  # <s> first </s> second </s>
+    extra = (2, 1)[: store.num_texts]  # <s> first </s> second </s>
     plan = BucketSampler(
         store, [(0,)] * len(store.sections), extra, budget, seed, cost, joined=True
     )
@@ -100,7 +100,7 @@ def labeled_batches(
     def make(picked: Rows) -> LabeledBatch:
         start = np.full((len(picked.rows), 1), tokenizer.start)
         texts = store.ids(picked.rows, picked.sides)
-        if store.sides == 2:
+        if store.num_texts == 2:
             others = store.ids(picked.rows, picked.sides + 1)
             texts = [np.concatenate((a, end, b)) for a, b in zip(texts, others, strict=True)]
         ids, token_mask = pad_between(start, texts, end, tokenizer.pad)

@@ -38,7 +38,7 @@ class Masking:
     ) -> None:
         """`share` of the pieces of a row is chosen; of these, `masked` and `random` are changed."""
         self._share, self._masked, self._random = share, masked, random
-        self._mask = tokenizer.mark("mask")
+        self._mask = tokenizer.special_id("mask")
         self._borders = WordBoundaries(tokenizer) if whole_words else None
         self._special = np.zeros(len(tokenizer), np.bool_)
         self._special[sorted(tokenizer.special)] = True

@@ -43,9 +43,9 @@ class PairBatch(Batch):
         return PairBatch(source, source_mask, target, target_mask & (rank < len(self.source)))
 
 
-def collate(examples: Sequence[Example], filler: int) -> PairBatch:
-    source, source_mask = pad([example.source for example in examples], filler)
-    target, target_mask = pad([example.target for example in examples], filler)
+def collate(examples: Sequence[Example], pad_id: int) -> PairBatch:
+    source, source_mask = pad([example.source for example in examples], pad_id)
+    target, target_mask = pad([example.target for example in examples], pad_id)
     return PairBatch(source, source_mask, target, target_mask)
 
 
@@ -61,7 +61,7 @@ def pair_batches(
     tagged = len({way.target for way in directions}) > 1
     ways = [_ways(section, directions) for section in store.sections]
     tags = [
-        [tokenizer.mark(tongue) if tagged else -1 for tongue in reversed(section.tongues)]
+        [tokenizer.special_id(tongue) if tagged else -1 for tongue in reversed(section.languages)]
         for section in store.sections
     ]
     plan = BucketSampler(store, ways, (1 + tagged, 2), budget, seed, cost)
@@ -82,6 +82,6 @@ def pair_batches(
 
 def _ways(section: Section, directions: Sequence[Direction]) -> list[int]:
     """The sides of a section that are translated from."""
-    first, second = section.tongues
+    first, second = section.languages
     offered = (Direction(first, second), Direction(second, first))
     return [side for side, way in enumerate(offered) if way in directions]

@@ -44,7 +44,7 @@ class Spans:
         self._borders = WordBoundaries(tokenizer) if whole_words else None
         self._special = np.array(sorted(tokenizer.special))
         self._start, self._end = np.array([tokenizer.start]), np.array([tokenizer.end])
-        self._sentinels = np.array([tokenizer.mark(sentinel(n)) for n in range(sentinels)])
+        self._sentinels = np.array([tokenizer.special_id(sentinel(n)) for n in range(sentinels)])
 
     def most(self, length: int) -> int:
         """How many spans a text of so many pieces has at most."""

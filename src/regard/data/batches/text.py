@@ -91,7 +91,7 @@ def _running(ids: Tensor, token_mask: Tensor, end: int | None) -> AnyTextBatch:
 
 
 def eval_windows(
-    store: Store, context: int, budget: int, filler: int, end: int | None = None
+    store: Store, context: int, budget: int, pad_id: int, end: int | None = None
 ) -> Iterator[AnyTextBatch]:
     """AnyText text to score on: every token but the very first is predicted, and just once."""
     total, rows = store.tokens[0], max(1, budget // context)
@@ -100,4 +100,4 @@ def eval_windows(
         windows = [
             store.stream(start, min(context + 1, total - start)) for start in starts[at : at + rows]
         ]
-        yield _running(*pad(windows, filler), end)
+        yield _running(*pad(windows, pad_id), end)

@@ -9,7 +9,7 @@ of the two languages, and either sentence of a pair determines the other.
     "The animal didn't cross the street because it was too wide."
     >>> wide.french
     "L'animal n'a pas traversé la rue parce qu'elle était trop large."
-    >>> len(corpus(train=100, held_out=10, pronouns=5).train)
+    >>> len(corpus(train=100, dev=10, pronouns=5).train)
     100
 
 From the words to the sentences, the files read in this order: `spelling`, `words`, `lexicon`,

@@ -2,7 +2,7 @@
 
 Some word combinations (a noun with an adjective, a verb with its object, ...) are *reserved*: the
 same ones for every seed, told by a checksum of their spelling. A sentence that uses one never
-enters `train`, so that half of `held_out` puts familiar words together as never seen before, and
+enters `train`, so that half of `dev` puts familiar words together as never seen before, and
 so that every choice in `pronouns` hangs on a noun and an adjective never met together.
 """
 
@@ -34,7 +34,7 @@ class Corpus:
     """Pairs to learn from, and two sets of pairs that share no sentence with them."""
 
     train: list[Pair]
-    held_out: list[Pair]
+    dev: list[Pair]
     pronouns: list[Pair]
 
 
@@ -97,11 +97,9 @@ def _take(
     return taken
 
 
-def corpus(
-    seed: int = 1, train: int = 40_000, held_out: int = 1_000, pronouns: int = 500
-) -> Corpus:
+def corpus(seed: int = 1, train: int = 40_000, dev: int = 1_000, pronouns: int = 500) -> Corpus:
     """Draw a corpus of distinct pairs; `ValueError` for sizes the grammar cannot give."""
-    if min(train, held_out, pronouns) < 0:
+    if min(train, dev, pronouns) < 0:
         raise ValueError("the size of a part of the corpus cannot be negative")
     pairs, seen = generate(seed), set[str]()
     learned = _take(train, pairs, lambda pair: not uses_reserved(pair), seen, "training")
@@ -119,8 +117,8 @@ def corpus(
     def puzzling(pair: Pair) -> bool:
         return tests_pronoun(pair) and readable(pair)
 
-    half = held_out // 2
+    half = dev // 2
     kept = _take(half, pairs, novel, seen, "held-out")
-    kept += _take(held_out - half, pairs, fresh, seen, "held-out")
+    kept += _take(dev - half, pairs, fresh, seen, "held-out")
     puzzles = _take(pronouns, generate_ambiguous(seed), puzzling, seen, "pronoun")
     return Corpus(learned, kept, puzzles)

@@ -1,6 +1,7 @@
 """What a record must be to be learned from. Each check names what it found, and where."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -27,7 +28,12 @@ SETTINGS = {
 
 
 class FiltersSpec(Spec):
-    """checks: {max_ratio: 5, odd_characters: keep}"""
+    """filters: {max_ratio: 5, odd_characters: keep}"""
+
+    renamed_keys: ClassVar[Mapping[str, str]] = {
+        "held_out": "eval_overlap",
+        "max_lost": "max_dropped",
+    }
 
     max_ratio: float = Field(
         9.0, gt=1, description="of the characters of a pair's longer side to its shorter side's"
@@ -35,23 +41,23 @@ class FiltersSpec(Spec):
     max_characters: int = Field(10_000, gt=0, description="of one side of a pair, at most")
     odd_characters: Action = Field("drop", description="what has control characters and the like")
     duplicates: Action = Field("drop", description="what has been read before")
-    held_out: Action = Field("drop", description="what is trained on and also held out")
-    max_lost: float = Field(
+    eval_overlap: Action = Field("drop", description="what is trained on and also held out")
+    max_dropped: float = Field(
         0.1, ge=0, le=1, description="the share of lines that may be lost; more ends the run"
     )
 
 
-def check(record: Record, spec: FiltersSpec, shape: RecordType) -> Rejected | None:
+def check(record: Record, spec: FiltersSpec, record_type: RecordType) -> Rejected | None:
     """Why a record must be dropped, the first reason there is; None if it may be kept.
 
     Running text is asked for odd characters only: it may have blank lines and long ones.
     """
     # What is half a character cannot be kept: nothing that writes UTF-8 would take it.
     odd = ODD if spec.odd_characters == "drop" else SURROGATE
-    for side, text in zip(SIDES[shape], record.texts, strict=False):
+    for side, text in zip(SIDES[record_type], record.texts, strict=False):
         if found := odd.search(text):
             return _odd(record, side, text, found.start())
-        if shape == "text":
+        if record_type == "text":
             continue
         if not text or text.isspace():
             return Rejected(record.place, "empty side", f"the {side} has no text")
@@ -60,7 +66,7 @@ def check(record: Record, spec: FiltersSpec, shape: RecordType) -> Rejected | No
     for label in record.labels or ():
         if found := odd.search(label):
             return _odd(record, "label", label, found.start())
-    return _check_ratio(record, spec.max_ratio) if shape == "pair" else None
+    return _check_ratio(record, spec.max_ratio) if record_type == "pair" else None
 
 
 def _check_ratio(record: Record, limit: float) -> Rejected | None:

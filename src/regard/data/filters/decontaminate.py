@@ -29,17 +29,17 @@ class Decontaminator:
     """What is kept out, in letters and digits alone, and by how that begins."""
 
     def __init__(self, data: DataSpec, ledger: Ledger) -> None:
-        self._shape = data.shape
+        self._record_type = data.record_type
         self._all: set[str] = set()
         self._by_beginning: dict[str, list[str]] = {}
-        for source in data.without or ():
-            ledger.keep("without", name(source), 0)
+        for source in data.exclude or ():
+            ledger.keep("exclude", name(source), 0)
             for line in source.records():
                 if isinstance(line, Rejected):
-                    ledger.drop("without", name(source), line)
+                    ledger.drop("exclude", name(source), line)
                 else:
-                    ledger.keep("without", name(source), line.lines)
-                    self._add(_texts(line, source.shape))
+                    ledger.keep("exclude", name(source), line.lines)
+                    self._add(_texts(line, source.record_type))
 
     def _add(self, texts: Sequence[str]) -> None:
         for letters in filter(None, map(_letters, texts)):
@@ -53,9 +53,11 @@ class Decontaminator:
             yield from records
             return
         for record in records:
-            if isinstance(record, Dropped) or not any(map(self._has, _texts(record, self._shape))):
+            if isinstance(record, Dropped) or not any(
+                map(self._has, _texts(record, self._record_type))
+            ):
                 yield record
-            elif self._shape == "text":
+            elif self._record_type == "text":
                 yield from self._less(record)
             else:
                 yield _refused(record)
@@ -82,9 +84,9 @@ class Decontaminator:
         )
 
 
-def _texts(record: Record, shape: RecordType) -> Sequence[str]:
+def _texts(record: Record, record_type: RecordType) -> Sequence[str]:
     """What a record says: of running text, each line."""
-    if shape == "text":
+    if record_type == "text":
         found: list[str] = _LINES.findall(record.texts[0])
         return found
     return record.texts

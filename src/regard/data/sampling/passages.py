@@ -14,7 +14,7 @@ from regard.errors import DataError
 class Passages:
     """Rows for a plan; where they are in the store is a small table, two numbers a document."""
 
-    sides = 1
+    num_texts = 1
 
     def __init__(self, store: Store, end: int, room: int) -> None:
         """`end` is the piece that ends a document, `room` the most tokens of a passage."""

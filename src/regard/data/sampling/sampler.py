@@ -129,7 +129,7 @@ class Table(Protocol):
     def sections(self) -> Sequence[Section]: ...
 
     @property
-    def sides(self) -> int: ...
+    def num_texts(self) -> int: ...
 
     @property
     def longest(self) -> int: ...
@@ -190,7 +190,7 @@ class BucketSampler:
 
     def _lengths(self, rows: Ints, sides: Ints) -> Ints:
         """(N, sides) of the examples, the side that comes first first."""
-        turned = (sides[:, None] + np.arange(self._store.sides)) % self._store.sides
+        turned = (sides[:, None] + np.arange(self._store.num_texts)) % self._store.num_texts
         lengths: Ints = np.take_along_axis(self._store.lengths(rows), turned, axis=1)
         lengths = lengths + self._extra
         return lengths.sum(axis=1, keepdims=True) if self._joined else lengths

@@ -28,7 +28,7 @@ class SourceSpec(Kind, package="regard.data.sources"):
         "labelled-jsonl": "labeled-jsonl",
     }
 
-    shape: ClassVar[RecordType] = "pair"
+    record_type: ClassVar[RecordType] = "pair"
     trees: ClassVar[bool] = False  # has every text its dependency tree?
 
     weight: float = Field(
@@ -36,14 +36,14 @@ class SourceSpec(Kind, package="regard.data.sources"):
     )
 
     @property
-    def tongues(self) -> tuple[str, ...]:
+    def language_pair(self) -> tuple[str, ...]:
         """The language of each side of a pair; none for other shapes."""
         return ()
 
     @property
-    def sides(self) -> int:
+    def num_texts(self) -> int:
         """How many texts a record has."""
-        return 2 if self.shape == "pair" else 1
+        return 2 if self.record_type == "pair" else 1
 
     def records(self) -> Iterator[Line]:
         """Every line of the source, in order: a record, or why it cannot be one."""
@@ -77,14 +77,14 @@ class PairSpec(SourceSpec):
         return given
 
     @property
-    def tongues(self) -> tuple[str, ...]:
+    def language_pair(self) -> tuple[str, ...]:
         return self.languages
 
 
 class LabeledSpec(SourceSpec):
     """A kind of source whose records have their labels written beside them."""
 
-    shape: ClassVar[RecordType] = "labeled"
+    record_type: ClassVar[RecordType] = "labeled"
 
     labels: LabelsSpec = Field(LabelsSpec(), description="how the labels of a text are written")
 

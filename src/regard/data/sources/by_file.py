@@ -15,7 +15,7 @@ from regard.data.sources.paths import files_at
 class Spec(SourceSpec):
     """{kind: by-file, classes: {positive: rt-polarity.pos, negative: rt-polarity.neg}}"""
 
-    shape: ClassVar[RecordType] = "labeled"
+    record_type: ClassVar[RecordType] = "labeled"
 
     classes: dict[str, Path | tuple[Path, ...]] = Field(
         ..., min_length=1, description="of each label: a file, a folder, or a list of them"

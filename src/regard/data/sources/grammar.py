@@ -1,8 +1,8 @@
 """The bundled French–English grammar as a source: no files and no network."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -18,26 +18,35 @@ _drawn = lru_cache(maxsize=1)(bundled.corpus)
 class Spec(SourceSpec):
     """{kind: grammar}"""
 
-    part: Literal["train", "held-out", "pronouns"] = Field(
-        "train", description="which pairs of the corpus; no sentence is in two parts"
+    renamed_keys: ClassVar[Mapping[str, str]] = {
+        "part": "split",
+        "train": "train_size",
+        "held_out": "dev_size",
+        "pronouns": "pronouns_size",
+    }
+
+    split: Literal["train", "dev", "pronouns"] = Field(
+        "train", description="which split of the corpus; no sentence is in two of them"
     )
-    train: int = Field(40_000, gt=0, le=500_000, description="pairs to train on")
-    held_out: int = Field(1_000, gt=0, le=20_000, description="pairs to score on")
-    pronouns: int = Field(500, gt=0, le=2_000, description="pairs whose pronoun must be resolved")
+    train_size: int = Field(40_000, gt=0, le=500_000, description="number of training pairs")
+    dev_size: int = Field(1_000, gt=0, le=20_000, description="number of dev pairs")
+    pronouns_size: int = Field(
+        500, gt=0, le=2_000, description="number of pairs with an ambiguous pronoun"
+    )
     seed: int = Field(1, ge=0, description="the same seed draws the same pairs")
 
     @property
-    def tongues(self) -> tuple[str, ...]:
+    def language_pair(self) -> tuple[str, ...]:
         return ("fr", "en")
 
     def corpus(self) -> bundled.Corpus:
         try:
-            return _drawn(self.seed, self.train, self.held_out, self.pronouns)
+            return _drawn(self.seed, self.train_size, self.dev_size, self.pronouns_size)
         except ValueError as error:
             raise ConfigError(f"data: {error}.") from None
 
     def records(self) -> Iterator[Line]:
         drawn = self.corpus()
-        parts = {"train": drawn.train, "held-out": drawn.held_out, "pronouns": drawn.pronouns}
-        for number, pair in enumerate(parts[self.part], start=1):
+        splits = {"train": drawn.train, "dev": drawn.dev, "pronouns": drawn.pronouns}
+        for number, pair in enumerate(splits[self.split], start=1):
             yield Record(Place("the bundled grammar", number), (pair.french, pair.english))

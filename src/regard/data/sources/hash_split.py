@@ -1,6 +1,6 @@
 """A share of a file: the lines whose key falls in it, so that one file can be train, dev and test.
 
-    share: {column: 0, key: '[a-z]+', from: 0.0, to: 0.9}
+    split: {column: 0, key: '[a-z]+', from: 0.0, to: 0.9}
 
 Lines with the same key stand in the same share. Where near-duplicates have a key in common, as the
 packages of one program or the pages of one book, none is trained on while another is scored on. The
@@ -15,11 +15,11 @@ from pydantic import Field, field_validator, model_validator
 
 from regard.config import Spec
 
-OUTSIDE_SPLIT = "another share"  # why a line is not read
+OUTSIDE_SPLIT = "another split"  # why a line is not read
 
 
 class HashSplitSpec(Spec):
-    """share: {column: 0, key: '^[a-z]+', from: 0.9, to: 1.0}"""
+    """split: {column: 0, key: '^[a-z]+', from: 0.9, to: 1.0}"""
 
     column: int = Field(..., ge=0, description="which column the key is in, from 0")
     key: str = Field(
@@ -43,7 +43,7 @@ class HashSplitSpec(Spec):
             raise ValueError(f"from {self.begin} to {self.end} there is nothing")
         return self
 
-    def has(self, cell: str) -> bool:
+    def contains(self, cell: str) -> bool:
         """Whether a line with this in the column is in the share."""
         digest = blake2b(self._key(cell).encode(), digest_size=8).digest()
         return self.begin <= int.from_bytes(digest) / 2**64 < self.end

@@ -22,7 +22,7 @@ class Spec(LabeledSpec):
     )
 
     @property
-    def sides(self) -> int:
+    def num_texts(self) -> int:
         return len(self.columns) - 1
 
     def records(self) -> Iterator[Line]:

@@ -23,7 +23,7 @@ class Spec(LabeledSpec):
     )
 
     @property
-    def sides(self) -> int:
+    def num_texts(self) -> int:
         return len(self.keys) - 1
 
     def records(self) -> Iterator[Line]:

@@ -8,7 +8,7 @@ nine tenths and the last one are [0, 0.9] and [0.9, 1], and no character is in b
 """
 
 import glob
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -29,7 +29,9 @@ Documents = Literal["file", "line", "blank"]
 class Spec(SourceSpec):
     """{kind: text, path: [novel.txt, letters/], documents: file}"""
 
-    shape: ClassVar[RecordType] = "text"
+    renamed_keys: ClassVar[Mapping[str, str]] = {"part": "fraction"}
+
+    record_type: ClassVar[RecordType] = "text"
 
     path: Path | tuple[Path, ...] = Field(
         ..., description="files, folders (all below them) or patterns with *; gzip or plain"
@@ -37,11 +39,11 @@ class Spec(SourceSpec):
     documents: Documents = Field(
         "file", description="where a document ends: with its file, its line, or at blank lines"
     )
-    part: tuple[float, float] | None = Field(
+    fraction: tuple[float, float] | None = Field(
         None, description="from which share of the characters of all files to which: [0, 0.9]"
     )
 
-    @field_validator("part")
+    @field_validator("fraction")
     @classmethod
     def _some_of_it(cls, given: tuple[float, float] | None) -> tuple[float, float] | None:
         if given is not None and not 0 <= given[0] < given[1] <= 1:
@@ -53,7 +55,7 @@ class Spec(SourceSpec):
 
     def records(self) -> Iterator[Line]:
         files = self.files()
-        cut = None if self.part is None else _Cut.of(files, self.part)
+        cut = None if self.fraction is None else _Cut.of(files, self.fraction)
         for file in files:
             lines = stream_lines(file, keep_ends=True)
             yield from _records(_lines(file, lines if cut is None else cut(lines), self.documents))

@@ -1,8 +1,8 @@
 """A text file with columns, `sentence<TAB>translation`, one pair a line."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -17,24 +17,26 @@ Column = Annotated[int, Field(ge=0)]
 class Spec(PairSpec):
     """{kind: tsv, path: pairs.tsv.gz, languages: [fr, en]}"""
 
+    renamed_keys: ClassVar[Mapping[str, str]] = {"share": "split"}
+
     path: Path = Field(..., description="lines with a tab between columns; gzip or plain")
     columns: tuple[Column, Column] = Field((0, 1), description="where each side is, from 0")
-    share: HashSplitSpec | None = Field(
-        None, description="only lines whose key falls in a share: {column, key, from, to}"
+    split: HashSplitSpec | None = Field(
+        None, description="read only lines whose key hashes into a range: {column, key, from, to}"
     )
 
     def records(self) -> Iterator[Line]:
-        return read_columns(self.path, self.columns, self.share)
+        return read_columns(self.path, self.columns, self.split)
 
     def files(self) -> list[Path]:
         return [self.path]
 
 
 def read_columns(
-    path: Path, columns: Sequence[int], share: HashSplitSpec | None = None
+    path: Path, columns: Sequence[int], split: HashSplitSpec | None = None
 ) -> Iterator[Line]:
     """Some columns of a table. All its lines are as wide as its first: a stray tab moves text."""
-    width, last = 0, max(*columns, share.column if share else 0)
+    width, last = 0, max(*columns, split.column if split else 0)
     for number, line in stream_lines(path):
         place = Place(str(path), number)
         text = decode(line, place)
@@ -43,7 +45,7 @@ def read_columns(
             continue
         cells = text.split("\t")
         width = width or max(len(cells), last + 1)
-        if len(cells) == width and share and not share.has(cells[share.column]):
+        if len(cells) == width and split and not split.contains(cells[split.column]):
             yield Rejected(place, OUTSIDE_SPLIT)
         elif len(cells) == width:
             yield Record(place, tuple(cells[column] for column in columns))

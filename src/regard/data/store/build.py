@@ -37,28 +37,35 @@ def build_splits(
     data: DataSpec,
     tokenizer: TokenizerSpec,
     limit: int,
-    marks: Sequence[str],
+    special_tokens: Sequence[str],
     progress: Progress,
-    intake: LengthLimits,
+    length_limits: LengthLimits,
 ) -> dict[str, Any]:
     """Fill a folder; what is to be known of it without opening its parts is given back."""
     ledger = Ledger()
     without = Decontaminator(data, ledger)
-    found = scan_corpus(data, tokenizer, marks, without, partial(progress, "Reading"))
+    found = scan_corpus(data, tokenizer, special_tokens, without, partial(progress, "Reading"))
     labels = {label: number for number, label in enumerate(found.labels)}
     encode_all = encoder(tokenizer, found.tokenizer)
     form = RowEncoder(
-        data.shape, found.tokenizer, encode_all, limit, labels, data.sides, data.trees, intake
+        data.record_type,
+        found.tokenizer,
+        encode_all,
+        limit,
+        labels,
+        data.num_texts,
+        data.trees,
+        length_limits,
     )
     aside = _held_out(data, found.records)
-    sources = {"dev": data.train, **data.parts}
+    sources = {"dev": data.train, **data.splits}
     scribes = {
         part: StoreWriter(
             folder / f"{part}.arrow",
             form,
             ledger,
             [name(source) for source in each],
-            read_for=part if part in data.parts else "train",
+            read_for=part if part in data.splits else "train",
         )
         for part, each in sources.items()
     }
@@ -88,7 +95,7 @@ def _held_out(data: DataSpec, records: int) -> Iterator[bool]:
     """Which records of the training text go to dev, where none is given: evenly spread."""
     if data.dev is not None:
         return repeat(False)
-    count = min(data.held_out, records // SHARE)
+    count = min(data.dev_size, records // SHARE)
     if count == 0:
         raise DataError(
             f"data.train: {records:,} records are too few to hold one in {SHARE} out: give "
@@ -109,7 +116,7 @@ def _write(
         stack.enter_context(_without_collector())
         for scribe in scribes.values():
             stack.enter_context(scribe)
-        for part, sources in data.parts.items():
+        for part, sources in data.splits.items():
             for number, source in enumerate(sources):
                 ledger.keep(part, name(source), 0)  # one that gives nothing is listed as well
                 records = data.read(source)
@@ -138,7 +145,7 @@ def _without_collector() -> Iterator[None]:
 
 def _check_some_left(ledger: Ledger) -> None:
     """A part with nothing in it is no part."""
-    ledger.enforce(max_lost=1)
+    ledger.enforce(max_dropped=1)
     if not any(part == "dev" for part, _, _ in ledger.tallies()):
         raise DataError("data.train: no record that was held out can be used; give data.dev.")
 
@@ -159,8 +166,8 @@ def _sift(folder: Path, data: DataSpec, scribes: dict[str, StoreWriter], ledger:
     none = np.zeros(0, np.uint64)
     deduplicate(
         folder / "train.arrow",
-        np.sort(np.concatenate(held)) if data.checks.held_out == "drop" else none,
-        data.checks.duplicates == "drop" and data.shape != "text",
+        np.sort(np.concatenate(held)) if data.filters.eval_overlap == "drop" else none,
+        data.filters.duplicates == "drop" and data.record_type != "text",
         tell,
     )
 
@@ -177,7 +184,7 @@ def _guess(path: Path, data: DataSpec, vocabulary: int) -> LanguageIdentifier:
     """How often each piece stands in each language."""
     counts = {language: np.zeros(vocabulary, np.int64) for language in data.languages}
     for source, side, ids in _ids(path):
-        if tongues := data.train[source].tongues:
+        if tongues := data.train[source].language_pair:
             counts[tongues[side]] += np.bincount(ids, minlength=vocabulary)
     return LanguageIdentifier(
         {

@@ -21,7 +21,7 @@ from regard.data.records import SEPARATE, LengthLimits
 from regard.data.tokenizers.base import TokenizerSpec
 from regard.errors import DataError
 
-FORMAT = 3  # to be raised when the same text is to become another store
+FORMAT = 4  # to be raised when the same text is to become another store
 FILE = "fingerprint.json"
 SETTLED = 2e9  # nanoseconds: a file changed just now may change again and its time not show it
 
@@ -70,11 +70,11 @@ def take(
     data: DataSpec,
     tokenizer: TokenizerSpec,
     limit: int,
-    marks: Sequence[str] = (),
-    intake: LengthLimits = SEPARATE,
+    special_tokens: Sequence[str] = (),
+    length_limits: LengthLimits = SEPARATE,
 ) -> Fingerprint:
     """Of the store that would be made now."""
-    sources = [source for part in (*data.parts.values(), data.without or ()) for source in part]
+    sources = [source for part in (*data.splits.values(), data.exclude or ()) for source in part]
     files = [file for source in sources for file in source.files()] + tokenizer.files()
     known = list(_known(data.prepared))
     made_by = {
@@ -83,9 +83,9 @@ def take(
         "tokenizers": tokenizers.__version__,
         "data": _that_shapes(data),
         "tokenizer": plain(tokenizer),
-        "marks": list(marks),
-        "limit": None if data.shape == "text" else limit,
-        "intake": asdict(intake),
+        "special_tokens": list(special_tokens),
+        "limit": None if data.record_type == "text" else limit,
+        "length_limits": asdict(length_limits),
     }
     return Fingerprint(made_by, tuple(_mark(file, known) for file in dict.fromkeys(files)))
 
@@ -93,10 +93,10 @@ def take(
 def _that_shapes(data: DataSpec) -> dict[str, Any]:
     """The settings of the data, but those that are heeded when the store is there."""
     content: dict[str, Any] = plain(data)
-    del content["directions"], content["prepared"], content["checks"]["max_lost"]
-    if data.without is None:
-        del content["without"]
-    for part in (*data.parts, *(["without"] if data.without else [])):
+    del content["directions"], content["prepared"], content["filters"]["max_dropped"]
+    if data.exclude is None:
+        del content["exclude"]
+    for part in (*data.splits, *(["exclude"] if data.exclude else [])):
         for source in content[part]:
             del source["weight"]
     return content

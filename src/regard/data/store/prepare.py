@@ -54,12 +54,12 @@ class Prepared:
     test: Store | None
     languages: tuple[str, ...]
     labels: tuple[str, ...]
-    guess: LanguageIdentifier
+    language_id: LanguageIdentifier
     unknown: float  # share of the training tokens that stand for what has no piece
     reused: bool
 
     @property
-    def judged(self) -> tuple[str, Store]:
+    def final_split(self) -> tuple[str, Store]:
         """What a finished model is judged on, and its name: test, or dev where there is none."""
         return ("dev", self.dev) if self.test is None else ("test", self.test)
 
@@ -70,20 +70,20 @@ def prepare(
     limit: int,
     say: Say = lambda _: None,
     progress: Progress = lambda _, __: None,
-    marks: Sequence[str] = (),
-    intake: LengthLimits = SEPARATE,
+    special_tokens: Sequence[str] = (),
+    length_limits: LengthLimits = SEPARATE,
 ) -> Prepared:
     """The stores of the data, made now unless they are there; `limit` is the model's, in tokens.
 
-    `marks` are pieces that the tokeniser needs besides: mask for <mask>.
+    `special_tokens` are pieces that the tokeniser needs besides: mask for <mask>.
     """
-    taken = fingerprint.take(data, tokenizer, limit, marks, intake)
+    taken = fingerprint.take(data, tokenizer, limit, special_tokens, length_limits)
     folder = data.prepared / taken.key
     prepared = _reuse(folder, data, tokenizer, taken, say)
     if prepared is None:
-        _make(folder, data, tokenizer, limit, marks, taken, progress, intake)
+        _make(folder, data, tokenizer, limit, special_tokens, taken, progress, length_limits)
         prepared = _open(folder, data, tokenizer, reused=False)
-    prepared.ledger.enforce(data.checks.max_lost)
+    prepared.ledger.enforce(data.filters.max_dropped)
     if data.dev is None:
         say(f"No data.dev is given: {len(prepared.dev):,} records of data.train are held out.")
     return prepared
@@ -128,7 +128,7 @@ def _open(folder: Path, data: DataSpec, tokenizer: TokenizerSpec, reused: bool) 
             test=stores.get("test"),
             languages=data.languages,
             labels=tuple(content["labels"]),
-            guess=LanguageIdentifier.from_json(read("languages.json")),
+            language_id=LanguageIdentifier.from_json(read("languages.json")),
             unknown=content["unknown"],
             reused=reused,
         )
@@ -138,10 +138,12 @@ def _open(folder: Path, data: DataSpec, tokenizer: TokenizerSpec, reused: bool) 
 
 def _store(folder: Path, part: str, facts: SplitStats, data: DataSpec) -> Store:
     """Weights are those that the recipe gives now, and only training heeds them."""
-    sources = data.parts.get(part, data.train)
+    sources = data.splits.get(part, data.train)
     firsts = accumulate(facts.rows[:-1], initial=0)
     sections = [
-        Section(first, rows, tokens, source.weight if part == "train" else 1.0, source.tongues)
+        Section(
+            first, rows, tokens, source.weight if part == "train" else 1.0, source.language_pair
+        )
         for first, rows, tokens, source in zip(
             firsts, facts.rows, facts.tokens, sources, strict=True
         )
@@ -154,17 +156,19 @@ def _make(
     data: DataSpec,
     tokenizer: TokenizerSpec,
     limit: int,
-    marks: Sequence[str],
+    special_tokens: Sequence[str],
     taken: Fingerprint,
     progress: Progress,
-    intake: LengthLimits,
+    length_limits: LengthLimits,
 ) -> None:
     """Make the folder, or find in the end that somebody else has just made it."""
     partial = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.partial")
     try:
         _sweep(folder.parent)
         partial.mkdir(parents=True)
-        found = build_splits(partial, data, tokenizer, limit, marks, progress, intake)
+        found = build_splits(
+            partial, data, tokenizer, limit, special_tokens, progress, length_limits
+        )
         taken.check_unchanged()
         vouching = json.dumps({**taken.to_plain(), **found}, indent=2)
         (partial / fingerprint.FILE).write_text(vouching, "utf-8")

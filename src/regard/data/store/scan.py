@@ -34,7 +34,7 @@ class CorpusScan:
 def scan_corpus(
     data: DataSpec,
     tokenizer: TokenizerSpec,
-    marks: Sequence[str],
+    special_tokens: Sequence[str],
     without: Decontaminator,
     progress: Callable[[int], None],
 ) -> CorpusScan:
@@ -55,8 +55,10 @@ def scan_corpus(
                     yield from record.texts
 
     reading = texts()
-    made = tokenizer.train(reading if tokenizer.needs_text else (), (*data.languages, *marks))
-    if data.dev is None or data.shape == "labeled":
+    made = tokenizer.train(
+        reading if tokenizer.needs_text else (), (*data.languages, *special_tokens)
+    )
+    if data.dev is None or data.record_type == "labeled":
         for _ in reading:  # whatever the tokeniser had no need of is counted all the same
             pass
     return CorpusScan(made, records, tuple(sorted(labels)))

@@ -41,7 +41,9 @@ Ids = npt.NDArray[Any]  # uint16, or int32 for a large vocabulary
 Ints = npt.NDArray[np.int64]
 
 
-def schema(vocabulary: int, shape: RecordType, sides: int, texts: int, trees: bool) -> pa.Schema:
+def schema(
+    vocabulary: int, record_type: RecordType, sides: int, texts: int, trees: bool
+) -> pa.Schema:
     """The columns of a part; `texts` says how many raw texts are kept beside the ids."""
     ids = pa.list_(pa.uint16() if vocabulary <= 2**16 else pa.int32())
     numbers = pa.list_(pa.int32())
@@ -49,14 +51,14 @@ def schema(vocabulary: int, shape: RecordType, sides: int, texts: int, trees: bo
     return pa.schema(
         [
             *((side, ids) for side in SIDES[:sides]),
-            *own[shape],
+            *own[record_type],
             *([("words", numbers), ("heads", numbers)] if trees else []),
             ("source", pa.int16()),
             ("file", pa.int32()),
             ("line", pa.int64()),
             ("hash", pa.uint64()),
             *((f"text_{side}", pa.large_string()) for side in range(texts)),
-            *([("others", pa.list_(pa.large_string()))] if texts and shape == "pair" else []),
+            *([("others", pa.list_(pa.large_string()))] if texts and record_type == "pair" else []),
         ]
     )
 
@@ -69,7 +71,7 @@ class Section:
     count: int
     tokens: tuple[int, ...]  # of each side
     weight: float = 1.0
-    tongues: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ class Store:
             raise DataError(f"{path}: not there, or not as long as it was written.")
         self.path, self.facts, self.sections = path, facts, tuple(sections)
         self._file, self._touched = MappedFile(path), 0
-        self.sides = sum(side in self._file.schema.names for side in SIDES)
+        self.num_texts = sum(side in self._file.schema.names for side in SIDES)
         width = self._file.schema.field("first").type.value_type.bit_width // 8
         self._ids = self._whole(np.dtype(np.uint16 if width == 2 else np.int32))
         self._words = self._whole(np.dtype(np.int32))
@@ -138,7 +140,7 @@ class Store:
         def at(buffer: pa.Buffer | None, size: int) -> int:
             return 0 if buffer is None else (buffer.address - self._file.whole.address) // size
 
-        columns = [batch.column(side) for side in SIDES[: self.sides]]
+        columns = [batch.column(side) for side in SIDES[: self.num_texts]]
         there = [name if name in batch.schema.names else None for name in NUMBERS]
         numbers = [None if name is None else batch.column(name) for name in there]
         return [
@@ -165,11 +167,11 @@ class Store:
 
     def lengths(self, rows: Ints) -> Ints:
         """Tokens (N, sides) of each side of these rows."""
-        found, order = np.empty((len(rows), self.sides), np.int64), np.argsort(rows)
+        found, order = np.empty((len(rows), self.num_texts), np.int64), np.argsort(rows)
         for start in range(0, len(rows), TOUCHED):
             some = order[start : start + TOUCHED]  # neighbours share pages
             self._touch(len(some))
-            begin, end = self._spans(rows[some, None], np.arange(self.sides))
+            begin, end = self._spans(rows[some, None], np.arange(self.num_texts))
             found[some] = end - begin
         return found
 
@@ -190,7 +192,7 @@ class Store:
 
     def row(self, row: int) -> tuple[Ids, ...]:
         """All sides of one row."""
-        return tuple(self.ids(np.full(self.sides, row), np.arange(self.sides)))
+        return tuple(self.ids(np.full(self.num_texts, row), np.arange(self.num_texts)))
 
     def labels(self, rows: Ints) -> list[Ids]:
         """The labels of each of these rows, as numbers."""

@@ -30,28 +30,28 @@ Sides = Sequence[Sequence[list[int]]]  # ids by side and record
 class RowEncoder:
     """What becomes of a record, in whichever part it is."""
 
-    shape: RecordType
+    record_type: RecordType
     tokenizer: Tokenizer
     encode_all: Encode  # as the tokeniser would, but faster where it can be
     limit: int  # tokens of a side; running text has no limit
     labels: dict[str, int]
-    sides: int  # texts of a record, all of which are turned into ids
+    num_texts: int  # texts of a record, all of which are turned into ids
     trees: bool = False  # does every record have one?
-    intake: LengthLimits = SEPARATE
+    length_limits: LengthLimits = SEPARATE
 
     def encode(self, records: Sequence[Record]) -> Sides:
         sides = [
             self.encode_all([record.texts[side] for record in records])
-            for side in range(self.sides)
+            for side in range(self.num_texts)
         ]
-        if self.shape == "text":
+        if self.record_type == "text":
             for record, ids in zip(records, sides[0], strict=True):
                 ids.extend([self.tokenizer.end] * record.ends)
         return sides
 
     def as_read(self, sides: Sides) -> tuple[Sides, int]:
         """The sides as far as they are read, and of how many records that is not all."""
-        most = self.intake.first
+        most = self.length_limits.max_first_text
         if most is None:
             return sides, 0
         first, *rest = sides
@@ -64,14 +64,14 @@ class RowEncoder:
 
     def wrong(self, record: Record, lengths: Sequence[int]) -> Rejected | None:
         """Why a record cannot be learned from, now that its tokens are counted."""
-        if self.shape == "text":
+        if self.record_type == "text":
             return None
         if not min(lengths):
             return Rejected(record.place, "empty side", "the tokeniser leaves nothing of it")
         # Labelled texts are read as one sequence, with an end after each; sides of pairs are two.
         joined = sum(lengths) + len(lengths) - 1
-        needed = ROOM + (joined if self.shape == "labeled" else max(lengths))
-        if self.intake.single_sequence:
+        needed = ROOM + (joined if self.record_type == "labeled" else max(lengths))
+        if self.length_limits.single_sequence:
             needed = 2 * ROOM + sum(lengths)
         if needed > self.limit:
             found = f"{needed:,} tokens, and the model takes {self.limit:,}"
@@ -101,8 +101,10 @@ class StoreWriter:
         self.files: dict[str, int] = {}
         self._part, self._read_for = path.stem, read_for
         self._form, self._ledger, self._names = form, ledger, names
-        texts = 0 if self._part == "train" else form.sides
-        self._schema = store.schema(len(form.tokenizer), form.shape, form.sides, texts, form.trees)
+        texts = 0 if self._part == "train" else form.num_texts
+        self._schema = store.schema(
+            len(form.tokenizer), form.record_type, form.num_texts, texts, form.trees
+        )
         self._writer = pa.ipc.new_file(str(path), self._schema)
         self._source, self._size = 0, 0
         self._pending: list[Record] = []

@@ -29,20 +29,20 @@ _WORDS = Regex(
 )
 
 
-def first_pieces(marks: Sequence[str]) -> list[str]:
+def first_pieces(special_tokens: Sequence[str]) -> list[str]:
     """The pieces that every vocabulary begins with."""
-    return [*SPECIAL, *tags(marks), *BYTES]
+    return [*SPECIAL, *tags(special_tokens), *BYTES]
 
 
-def tags(marks: Sequence[str]) -> list[str]:
+def tags(special_tokens: Sequence[str]) -> list[str]:
     """A piece for each mark, none of which may be another piece already."""
-    for mark in marks:
+    for mark in special_tokens:
         if tag(mark) in (*SPECIAL, *BYTES):
             raise ConfigError(
                 f"'{mark}' cannot name a language: {tag(mark)} is another piece; choose "
                 f"another name."
             )
-    return list(dict.fromkeys(map(tag, marks)))
+    return list(dict.fromkeys(map(tag, special_tokens)))
 
 
 def spelling(
@@ -86,7 +86,7 @@ def cut_at_words(spaces: Spaces) -> Backend:
     return backend
 
 
-def finish(backend: Backend, marks: Sequence[str]) -> Tokenizer:
+def finish(backend: Backend, special_tokens: Sequence[str]) -> Tokenizer:
     """With its model in place: no text may become a special piece, nor the other way about."""
-    backend.add_special_tokens([*SPECIAL, *tags(marks)])
+    backend.add_special_tokens([*SPECIAL, *tags(special_tokens)])
     return Tokenizer(backend)

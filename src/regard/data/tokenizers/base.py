@@ -25,7 +25,7 @@ class TokenizerSpec(Kind, package="regard.data.tokenizers", default="bpe"):
 
     needs_text: ClassVar[bool] = True  # False where there is nothing to learn
 
-    def train(self, lines: Iterable[str], marks: Sequence[str] = ()) -> Tokenizer:
+    def train(self, lines: Iterable[str], special_tokens: Sequence[str] = ()) -> Tokenizer:
         """A tokeniser for text like these lines, with a piece for each mark: a language, a mask.
 
         The lines are gone through once and not kept; the same lines give the same tokeniser.
@@ -53,8 +53,8 @@ class LearnedSpec(TokenizerSpec):
         "keep: every space and newline comes back, for running text",
     )
 
-    def train(self, lines: Iterable[str], marks: Sequence[str] = ()) -> Tokenizer:
-        first = first_pieces(marks)
+    def train(self, lines: Iterable[str], special_tokens: Sequence[str] = ()) -> Tokenizer:
+        first = first_pieces(special_tokens)
         if self.vocabulary <= len(first):
             raise ConfigError(
                 f"tokenizer.vocabulary: {self.vocabulary} pieces leave no room to learn any, for "
@@ -62,7 +62,7 @@ class LearnedSpec(TokenizerSpec):
             )
         backend = cut_at_words(self.spaces)
         backend.model = self.learn(backend, lines, first, self.vocabulary - len(first))
-        return finish(backend, marks)
+        return finish(backend, special_tokens)
 
     def learn(
         self, backend: Backend, lines: Iterable[str], first: Sequence[str], room: int

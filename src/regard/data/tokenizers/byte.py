@@ -16,8 +16,8 @@ class Spec(TokenizerSpec):
     def train(
         self,
         lines: Iterable[str] = (),
-        marks: Sequence[str] = (),
+        special_tokens: Sequence[str] = (),
     ) -> Tokenizer:
         backend = whole()
-        backend.model = spelling(first_pieces(marks))
-        return finish(backend, marks)
+        backend.model = spelling(first_pieces(special_tokens))
+        return finish(backend, special_tokens)

@@ -10,10 +10,10 @@ from regard.data.tokenizers.tokenizer import Tokenizer
 class Spec(TokenizerSpec):
     """tokenizer: character"""
 
-    def train(self, lines: Iterable[str], marks: Sequence[str] = ()) -> Tokenizer:
+    def train(self, lines: Iterable[str], special_tokens: Sequence[str] = ()) -> Tokenizer:
         characters: set[str] = set()
         for line in lines:
             characters.update(line)
         backend = whole()
-        backend.model = spelling([*first_pieces(marks), *sorted(characters)])
-        return finish(backend, marks)
+        backend.model = spelling([*first_pieces(special_tokens), *sorted(characters)])
+        return finish(backend, special_tokens)

@@ -35,14 +35,14 @@ class Spec(TokenizerSpec):
     def train(
         self,
         lines: Iterable[str] = (),
-        marks: Sequence[str] = (),
+        special_tokens: Sequence[str] = (),
     ) -> Tokenizer:
         backend = self._read()
         # A file can order every text to be cut short or filled up; how long a text may be is said
         # elsewhere.
         backend.no_truncation()
         backend.no_padding()
-        needed = (*SPECIAL, *tags(marks))
+        needed = (*SPECIAL, *tags(special_tokens))
         backend.add_special_tokens([name_of(piece, backend) or piece for piece in needed])
         return self.opened(Tokenizer(backend).to_json())
 

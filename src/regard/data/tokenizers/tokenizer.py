@@ -100,7 +100,7 @@ class Tokenizer:
         """All pieces, in the order of their ids; "" for an id that a foreign file leaves out."""
         return list(self._pieces)
 
-    def mark(self, name: str) -> int:
+    def special_id(self, name: str) -> int:
         """The id of the piece <name>: a language that is asked for, a mask."""
         return self._id(tag(name))
 

@@ -115,8 +115,7 @@ class Spec(Claim):
             # Half of what is held out says what the grammar never said in training.
             drawn = corpus(seed + 1, self.trained, max(40, self.tested * self.sentences), 0)
             learned, kept = (
-                [(each.french, each.english) for each in part]
-                for part in (drawn.train, drawn.held_out)
+                [(each.french, each.english) for each in part] for part in (drawn.train, drawn.dev)
             )
         else:
             learned, kept = _split(read_pairs(self.pairs), self.trained, chance)

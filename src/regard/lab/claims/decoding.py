@@ -144,7 +144,7 @@ class Spec(Claim):
         )
         begun = [
             [tokenizer.start, *tokenizer.encode(" ".join(pair.english.split()[:OPENING]))]
-            for pair in drawn.held_out[: self.openings]
+            for pair in drawn.dev[: self.openings]
         ]
         told = Telling(large, small, tokenizer.end)
         plainly = [told.one_by_one(words) for words in begun]
@@ -181,7 +181,7 @@ class Spec(Claim):
         spec: ModelSpec,
         vocabulary: int,
         rows: Sequence[list[int]],
-        filler: int,
+        pad_id: int,
         seed: int,
     ) -> nn.Module:
         torch.manual_seed(seed)
@@ -190,7 +190,7 @@ class Spec(Claim):
         def loss(model: nn.Module, step: int) -> Tensor:
             picked = np.random.default_rng([seed, step]).integers(len(rows), size=ROWS)
             ids, token_mask = (
-                each.to(bench.device) for each in pad([rows[i] for i in picked], filler)
+                each.to(bench.device) for each in pad([rows[i] for i in picked], pad_id)
             )
             wanted = ids[:, 1:].masked_fill(~token_mask[:, 1:], IGNORE_INDEX)
             logits = model(ids[:, :-1])

@@ -70,10 +70,10 @@ class Spec(Claim):
     steps: int = Field(500, gt=0, description="of training")
 
     def gather(self, bench: Bench) -> Evidence:
-        corpus = Grammar(train=self.pairs, held_out=self.held_out, pronouns=1).corpus()
+        corpus = Grammar(train_size=self.pairs, dev_size=self.held_out, pronouns_size=1).corpus()
         known = sorted({word for pair in corpus.train for word in words(pair.english)})
         numbers = {word: MARK + 1 + at for at, word in enumerate(known)}
-        learned, kept = (_rows(part, numbers) for part in (corpus.train, corpus.held_out))
+        learned, kept = (_rows(part, numbers) for part in (corpus.train, corpus.dev))
         trained = []
         arms = [(heads, False) for heads in self.heads] + [(self._middle, True)]
         with bench.plan(self.seeds * len(arms) * self.steps):

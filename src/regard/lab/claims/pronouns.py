@@ -85,7 +85,7 @@ class Spec(Claim):
     )
 
     def gather(self, bench: Bench) -> Evidence:
-        source = Grammar(train=self.pairs, held_out=HELD_OUT, pronouns=self.sentences)
+        source = Grammar(train_size=self.pairs, dev_size=HELD_OUT, pronouns_size=self.sentences)
         if self.run is not None:
             return {"models": [self._study(load_translator(self.run), source, 0, bench)]}
         models = []
@@ -143,7 +143,7 @@ class Spec(Claim):
         recipe: dict[str, Any] = {
             "data": {
                 "train": grammar,
-                "dev": {**grammar, "part": "held-out"},
+                "dev": {**grammar, "split": "dev"},
                 "directions": ["en-fr"],
                 "prepared": folder / "prepared",
             },
@@ -267,9 +267,9 @@ def _batches(translator: Translator, sentences: Sequence[_Sentence]) -> list[_Ba
 
 
 def _batch(translator: Translator, rows: Sequence[_Sentence]) -> _Batch:
-    filler, device = translator.tokenizer.pad, translator.device
-    source, source_mask = pad([row.source for row in rows], filler)
-    target, words = pad([row.target for row in rows], filler)
+    pad_id, device = translator.tokenizer.pad, translator.device
+    source, source_mask = pad([row.source for row in rows], pad_id)
+    target, words = pad([row.target for row in rows], pad_id)
     pronoun = torch.zeros_like(words)
     for at, row in enumerate(rows):
         pronoun[at, row.pronoun] = True

@@ -89,13 +89,13 @@ class Case:
     world: World
     model: nn.Module
     examples: Sequence[Batch]  # one row each, without padding
-    filler: int
+    pad_id: int
     unknown: float  # share of the training tokens
     frozen: frozenset[str]  # parameters that are not to learn
 
     def batch(self, examples: Sequence[Batch]) -> Batch:
         """Examples put together, padded on the right to the longest."""
-        return join(examples, self.filler)
+        return join(examples, self.pad_id)
 
     def learner(self, training: TrainingSpec | None = None) -> Learner:
         """One that trains a copy of the model."""
@@ -125,7 +125,7 @@ def make_case(recipe: Recipe, report: Reporter) -> Case:
         world=world,
         model=model.eval(),
         examples=[example.to(world.device) for example in drawn],
-        filler=prepared.tokenizer.pad,
+        pad_id=prepared.tokenizer.pad,
         unknown=prepared.unknown,
         frozen=frozenset(n for n, each in model.named_parameters() if not each.requires_grad),
     )
@@ -153,17 +153,17 @@ def alone(batch: B, row: int, widest: int) -> B:
     return type(batch)(*tensors)
 
 
-def join(batches: Sequence[B], filler: int) -> B:
+def join(batches: Sequence[B], pad_id: int) -> B:
     """The rows of all these batches as one."""
     columns = zip(*map(_tensors, batches), strict=True)
-    return type(batches[0])(*(_stacked(column, filler) for column in columns))
+    return type(batches[0])(*(_stacked(column, pad_id) for column in columns))
 
 
-def _stacked(tensors: Sequence[Tensor], filler: int) -> Tensor:
+def _stacked(tensors: Sequence[Tensor], pad_id: int) -> Tensor:
     if tensors[0].dim() == 1:
         return torch.cat(list(tensors))
     widest = max(tensor.size(1) for tensor in tensors)
-    value = 0 if tensors[0].dtype == torch.bool else filler
+    value = 0 if tensors[0].dtype == torch.bool else pad_id
     return torch.cat([F.pad(each, (0, widest - each.size(1)), value=value) for each in tensors])
 
 

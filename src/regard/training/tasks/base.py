@@ -68,25 +68,25 @@ class TaskSpec(Kind, package="regard.training.tasks", default="translation"):
 
     renamed_kinds: ClassVar[Mapping[str, str]] = {"masked": "masked-lm", "span": "span-corruption"}
 
-    shape: ClassVar[RecordType]  # of the data it needs
+    record_type: ClassVar[RecordType]  # of the data it needs
     requires: ClassVar[Capability]  # of the model
     metrics: ClassVar[tuple[str, ...]]  # on dev data; the first decides what is best, unless said
 
     @property
-    def marks(self) -> tuple[str, ...]:
+    def special_tokens(self) -> tuple[str, ...]:
         """Pieces that the tokeniser needs for this task: mask for <mask>."""
         return ()
 
-    def intake(self, model: ModelSpec) -> LengthLimits:
+    def length_limits(self, model: ModelSpec) -> LengthLimits:
         """How much of a record the model is given."""
         return LengthLimits(single_sequence=model.single_sequence)
 
-    def check(self, model: ModelSpec, shape: RecordType, metric: str | None) -> None:
+    def check(self, model: ModelSpec, record_type: RecordType, metric: str | None) -> None:
         """Refuse, before anything is read, what cannot go together."""
-        if shape != self.shape:
+        if record_type != self.record_type:
             raise ValueError(
-                f"data: the task {self.kind()} needs sources of shape {self.shape}, and these are "
-                f"of shape {shape}"
+                f"data: the task {self.kind()} needs sources of type {self.record_type}, "
+                f"and these are of type {record_type}"
             )
         if self.requires not in model.capabilities:
             others = " or ".join(kinds_supporting(self.requires))

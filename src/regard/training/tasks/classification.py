@@ -84,7 +84,7 @@ class Classification:
         return self._labeller(model, temperature=1.0)
 
     def final_evaluation(self, model: nn.Module, report: Reporter) -> TaskResult:
-        part, store = self.prepared.judged
+        part, store = self.prepared.final_split
         device = next(model.parameters()).device
         with report.busy(f"Scoring on {part} …"):
             temperature = self._temperature(model, device) if self.spec.calibrate else 1.0
@@ -114,7 +114,7 @@ class Classification:
             self.prepared.tokenizer,
             self.labels,
             self.recipe.model.max_length,
-            self.prepared.train.sides,
+            self.prepared.train.num_texts,
             self.written,
             temperature,
             self._trees,
@@ -234,7 +234,7 @@ def _confusion_table(found: Report) -> str:
 class Spec(TaskSpec):
     """task: {kind: classification, balance: true}"""
 
-    shape: ClassVar[RecordType] = "labeled"
+    record_type: ClassVar[RecordType] = "labeled"
     requires: ClassVar[Capability] = "sequence-classification"
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "micro_f1", "loss")
 

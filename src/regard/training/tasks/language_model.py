@@ -5,8 +5,8 @@ its end behind it. Words look across the borders, or not: then each document is 
 alone, and the end of the one before it is what it begins with.
 """
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar, Literal, cast
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import torch
 from pydantic import Field
@@ -37,7 +37,7 @@ class LanguageModelling:
         self.recipe, self.prepared = recipe, prepared
         self.metric = recipe.task.metric(recipe)
         spec, end = recipe.training, prepared.tokenizer.end
-        self._border = end if cast("Spec", recipe.task).documents == "apart" else None
+        self._border = end if cast("Spec", recipe.task).document_mask else None
         self._training = text_batches(
             prepared.train, self._context, spec.batch_tokens, spec.seed, self._border
         )
@@ -64,7 +64,7 @@ class LanguageModelling:
         return TextGenerator(writing, self.prepared.tokenizer, self._context, self._begin)
 
     def final_evaluation(self, model: nn.Module, report: Reporter) -> TaskResult:
-        part, store = self.prepared.judged
+        part, store = self.prepared.final_split
         writer = self.predictor(model)
         pieces = _texts(store, self.prepared.tokenizer.end)
         with report.bar(f"Scoring on {part}", store.tokens[0], "tokens") as advance:
@@ -94,9 +94,9 @@ class LanguageModelling:
     def _judge(self, model: nn.Module, store: Store, device: torch.device) -> dict[str, float]:
         """Loss without smoothing, and how often the likeliest next word is the right one."""
         total, right, tokens = 0.0, 0, 0
-        budget, filler = self.recipe.training.batch_tokens, self.prepared.tokenizer.pad
+        budget, pad_id = self.recipe.training.batch_tokens, self.prepared.tokenizer.pad
         writing = cast("LanguageModel", model)
-        for batch in eval_windows(store, self._context, budget, filler, self._border):
+        for batch in eval_windows(store, self._context, budget, pad_id, self._border):
             here = batch.to(device)
             token_mask = here.token_mask[:, 1:]
             logits, words = (
@@ -141,21 +141,23 @@ docs/how-to/language-models.md.
 
 
 class Spec(TaskSpec):
-    """task: {kind: language-model, documents: apart}"""
+    """task: {kind: language-model, document_mask: true}"""
 
-    shape: ClassVar[RecordType] = "text"
+    renamed_keys: ClassVar[Mapping[str, str]] = {"documents": "document_mask"}
+
+    record_type: ClassVar[RecordType] = "text"
     requires: ClassVar[Capability] = "causal-lm"
     metrics: ClassVar[tuple[str, ...]] = ("loss", "accuracy")
 
-    documents: Literal["across", "apart"] = Field(
-        "across", description="whether words look across the border of documents in a row"
+    document_mask: bool = Field(
+        False, description="let tokens attend only to tokens of their own document"
     )
 
-    def check(self, model: ModelSpec, shape: RecordType, metric: str | None) -> None:
-        super().check(model, shape, metric)
-        if self.documents == "apart" and isinstance(model, TransformerSpec):
+    def check(self, model: ModelSpec, record_type: RecordType, metric: str | None) -> None:
+        super().check(model, record_type, metric)
+        if self.document_mask and isinstance(model, TransformerSpec):
             try:
-                model.attention.require(frozenset({"documents"}), "task.documents: apart")
+                model.attention.require(frozenset({"documents"}), "task.document_mask: true")
             except ConfigError as error:
                 raise ValueError(str(error)) from None
 

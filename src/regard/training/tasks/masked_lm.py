@@ -1,6 +1,6 @@
 """Masked language modelling: text with words hidden, cross-entropy over these, and these alone."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Self, cast
 
@@ -68,7 +68,7 @@ class MaskedModelling:
         return MaskFiller(cast("MaskedLM", model), self.prepared.tokenizer, length)
 
     def final_evaluation(self, model: nn.Module, report: Reporter) -> TaskResult:
-        part, store = self.prepared.judged
+        part, store = self.prepared.final_split
         with report.busy(f"Scoring on {part} …"):
             scores = self._judge(model, self._in_order(store), next(model.parameters()).device)
         return TaskResult(
@@ -118,30 +118,46 @@ class MaskedModelling:
 class Spec(TaskSpec):
     """task: {kind: masked-lm, whole_words: true}"""
 
-    shape: ClassVar[RecordType] = "text"
+    renamed_keys: ClassVar[Mapping[str, str]] = {
+        "share": "mask_rate",
+        "masked": "mask_token_rate",
+        "random": "random_token_rate",
+    }
+
+    record_type: ClassVar[RecordType] = "text"
     requires: ClassVar[Capability] = "masked-lm"
     metrics: ClassVar[tuple[str, ...]] = METRICS
 
-    share: float = Field(0.15, gt=0, lt=1, description="of the pieces of a text, to be guessed")
-    masked: float = Field(0.8, ge=0, le=1, description="of these, the share that becomes <mask>")
-    random: float = Field(0.1, ge=0, le=1, description="of these, the share that becomes another")
-    whole_words: bool = Field(False, description="all pieces of a word are chosen together")
+    mask_rate: float = Field(
+        0.15, gt=0, lt=1, description="fraction of the tokens of a text to predict"
+    )
+    mask_token_rate: float = Field(
+        0.8, ge=0, le=1, description="fraction of these that is replaced by <mask>"
+    )
+    random_token_rate: float = Field(
+        0.1, ge=0, le=1, description="fraction of these that is replaced by a random token"
+    )
+    whole_words: bool = Field(False, description="mask all tokens of a word together")
 
     @model_validator(mode="after")
     def _no_more_than_all(self) -> Self:
-        if self.masked + self.random > 1:
+        if self.mask_token_rate + self.random_token_rate > 1:
             raise ValueError(
-                f"masked {self.masked:g} and random {self.random:g} are shares of one whole: "
-                f"together they may be 1 at most"
+                f"mask_token_rate {self.mask_token_rate:g} and random_token_rate "
+                f"{self.random_token_rate:g} add up to more than 1; lower one of them"
             )
         return self
 
     @property
-    def marks(self) -> tuple[str, ...]:
+    def special_tokens(self) -> tuple[str, ...]:
         return ("mask",)
 
     def bind(self, recipe: "Recipe", prepared: Prepared) -> MaskedModelling:
         masking = Masking(
-            prepared.tokenizer, self.share, self.masked, self.random, self.whole_words
+            prepared.tokenizer,
+            self.mask_rate,
+            self.mask_token_rate,
+            self.random_token_rate,
+            self.whole_words,
         )
         return MaskedModelling(recipe, prepared, masking)

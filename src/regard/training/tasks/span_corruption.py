@@ -1,6 +1,6 @@
 """Span corruption: text with spans cut out is read, and what was cut out is to be written."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -71,7 +71,7 @@ class SpanCorruption:
         return SpanFiller(cast("EncoderDecoder", model), tokenizer, length, sentinels)
 
     def final_evaluation(self, model: nn.Module, report: Reporter) -> TaskResult:
-        part, store = self.prepared.judged
+        part, store = self.prepared.final_split
         with report.busy(f"Scoring on {part} …"):
             scores = self._judge(model, self._in_order(store), next(model.parameters()).device)
         return TaskResult(
@@ -118,23 +118,34 @@ class SpanCorruption:
 
 
 class Spec(TaskSpec):
-    """task: {kind: span-corruption, mean_span: 3}"""
+    """task: {kind: span-corruption, mean_span_length: 3}"""
 
-    shape: ClassVar[RecordType] = "text"
+    renamed_keys: ClassVar[Mapping[str, str]] = {
+        "share": "corruption_rate",
+        "mean_span": "mean_span_length",
+    }
+
+    record_type: ClassVar[RecordType] = "text"
     requires: ClassVar[Capability] = "seq2seq"
     metrics: ClassVar[tuple[str, ...]] = METRICS
 
-    share: float = Field(0.15, gt=0, le=0.5, description="of the pieces of a text, to be cut out")
-    mean_span: float = Field(3.0, ge=1, description="pieces (whole_words: words) of a span, mostly")
-    whole_words: bool = Field(False, description="a span has whole words only")
-    sentinels: int = Field(100, ge=2, le=1000, description="pieces <extra_0> … that mark spans")
+    corruption_rate: float = Field(
+        0.15, gt=0, le=0.5, description="fraction of the tokens of a text to cut out"
+    )
+    mean_span_length: float = Field(
+        3.0, ge=1, description="mean length of a span in tokens (with whole_words: in words)"
+    )
+    whole_words: bool = Field(False, description="cut spans at word boundaries only")
+    sentinels: int = Field(
+        100, ge=2, le=1000, description="number of sentinel tokens <extra_0> …, one for each span"
+    )
 
     @property
-    def marks(self) -> tuple[str, ...]:
+    def special_tokens(self) -> tuple[str, ...]:
         return tuple(sentinel(number) for number in range(self.sentinels))
 
-    def check(self, model: ModelSpec, shape: RecordType, metric: str | None) -> None:
-        super().check(model, shape, metric)
+    def check(self, model: ModelSpec, record_type: RecordType, metric: str | None) -> None:
+        super().check(model, record_type, metric)
         if model.single_sequence:
             raise ValueError(
                 f"model: a {model.kind()} has source and target in one sequence, span-corruption "
@@ -143,6 +154,10 @@ class Spec(TaskSpec):
 
     def bind(self, recipe: "Recipe", prepared: Prepared) -> SpanCorruption:
         spans = Spans(
-            prepared.tokenizer, self.share, self.mean_span, self.sentinels, self.whole_words
+            prepared.tokenizer,
+            self.corruption_rate,
+            self.mean_span_length,
+            self.sentinels,
+            self.whole_words,
         )
         return SpanCorruption(recipe, prepared, spans, self.sentinels)

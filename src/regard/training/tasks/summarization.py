@@ -73,7 +73,7 @@ class Summarization:
         return Summarizer(cast("Model", model), tokenizer, length, self._says, self.source)
 
     def final_evaluation(self, model: nn.Module, report: Reporter) -> TaskResult:
-        part, store = self.prepared.judged
+        part, store = self.prepared.final_split
         with report.busy(f"Scoring on {part} …"):
             loss = self._loss_on(model, store)
         rouge = self._judge(model, store, len(store), report)
@@ -108,7 +108,7 @@ class Summarization:
 
 def _one_way(recipe: "Recipe") -> Direction:
     """From the first side to the second, which must be the same in all sources."""
-    sides = {source.tongues for sources in recipe.data.parts.values() for source in sources}
+    sides = {source.language_pair for sources in recipe.data.splits.values() for source in sources}
     if recipe.data.directions is not None or len(sides) > 1:
         raise ConfigError(
             "data: summarization goes from the first side of every source to the second: give all "
@@ -151,7 +151,7 @@ regard.load("THIS-FOLDER").summarize(["…"])
 class Spec(TaskSpec):
     """task: {kind: summarization, source: 500}"""
 
-    shape: ClassVar[RecordType] = "pair"
+    record_type: ClassVar[RecordType] = "pair"
     requires: ClassVar[Capability] = "seq2seq"
     metrics: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "rouge_l")
 
@@ -159,11 +159,11 @@ class Spec(TaskSpec):
         None, gt=0, description="read the first so many tokens of each text; all, unless given"
     )
 
-    def intake(self, model: ModelSpec) -> LengthLimits:
-        return LengthLimits(first=self.source, single_sequence=model.single_sequence)
+    def length_limits(self, model: ModelSpec) -> LengthLimits:
+        return LengthLimits(max_first_text=self.source, single_sequence=model.single_sequence)
 
-    def check(self, model: ModelSpec, shape: RecordType, metric: str | None) -> None:
-        super().check(model, shape, metric)
+    def check(self, model: ModelSpec, record_type: RecordType, metric: str | None) -> None:
+        super().check(model, record_type, metric)
         around = AROUND if model.single_sequence else 2
         if self.source is not None and self.source + around > model.max_length:
             also = " with its summary" if model.single_sequence else ""

@@ -59,17 +59,19 @@ class Translation:
         return Translator(
             cast("Model", model),
             self.prepared.tokenizer,
-            self.prepared.guess,
+            self.prepared.language_id,
             self.recipe.model.max_length,
-            self.recipe.data.ways,
+            self.recipe.data.translation_directions,
         )
 
     def final_evaluation(self, model: nn.Module, report: Reporter) -> TaskResult:
         translator = self.predictor(model)
-        part, store = self.prepared.judged
+        part, store = self.prepared.final_split
         scores = self._judge(translator, store, len(store), report, beam=1)
         details = {
-            "directions": [f"{way.source} → {way.target}" for way in self.recipe.data.ways],
+            "directions": [
+                f"{way.source} → {way.target}" for way in self.recipe.data.translation_directions
+            ],
             "max_length": self.recipe.model.max_length,
             "scores": {direction: asdict(score) for direction, score in scores.items()},
             "scored_on": part,
@@ -83,14 +85,16 @@ class Translation:
         )
 
     def _batches(self, store: Store, budget: int, seed: int) -> Batches[Rows, PairBatch]:
-        return pair_batches(store, self.prepared.tokenizer, self.recipe.data.ways, budget, seed)
+        return pair_batches(
+            store, self.prepared.tokenizer, self.recipe.data.translation_directions, budget, seed
+        )
 
     def _judge(
         self, translator: Translator, store: Store, limit: int, report: Reporter, beam: int
     ) -> dict[str, TranslationScore]:
         """Scores of each direction on the pairs that offer it: {"fr → en": …}."""
         scores = {}
-        for way in self.recipe.data.ways:
+        for way in self.recipe.data.translation_directions:
             pairs = list(islice(_pairs(store, way.source, way.target), limit))
             if not pairs:
                 continue
@@ -109,9 +113,9 @@ def _pairs(store: Store, source: str, target: str) -> Iterator[tuple[str, str]]:
     texts = list(zip(store.texts(0), store.texts(1), strict=True))
     for section in store.sections:
         rows = texts[section.first : section.first + section.count]
-        if section.tongues == (source, target):
+        if section.languages == (source, target):
             yield from rows
-        elif section.tongues == (target, source):
+        elif section.languages == (target, source):
             yield from ((second, first) for first, second in rows)
 
 
@@ -141,7 +145,7 @@ regard.load("THIS-FOLDER").translate(["…"], to="{target}")
 class Spec(TaskSpec):
     """task: translation"""
 
-    shape: ClassVar[RecordType] = "pair"
+    record_type: ClassVar[RecordType] = "pair"
     requires: ClassVar[Capability] = "seq2seq"
     metrics: ClassVar[tuple[str, ...]] = ("bleu", "chrf", "loss")
 
