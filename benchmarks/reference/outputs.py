@@ -14,8 +14,8 @@ import torch
 
 import regard
 from reference.settings import BEAMS, DRAFTS, SAMPLINGS
+from regard.decoding.config import DecodingConfig
 from regard.decoding.sampling import Sampling
-from regard.decoding.search import Search
 
 ENGLISH = (
     "The animal didn't cross the street because it was too tired.",
@@ -90,11 +90,11 @@ def _translations(translator: Any) -> Outputs:
         "scores": _scores(translator.score(lines, list(FRENCH), to="fr")),
     }
     for name, settings in BEAMS.items():
-        search = Search(**settings)
+        search = DecodingConfig(**settings)
         candidates = translator.candidates(lines, to="fr", search=search, tokens=NEW_TOKENS)
         computed[name] = [_scored(ranked) for ranked in candidates]
     for name, settings in SAMPLINGS.items():
-        search = Search(sampling=Sampling(**settings))
+        search = DecodingConfig(sampling=Sampling(**settings))
         computed[name] = translator.translate(lines, to="fr", search=search, tokens=NEW_TOKENS)
     constrained = translator.candidates(lines[:2], to="fr", force=["vieux"], tokens=NEW_TOKENS)
     computed["forced phrase"] = [_scored(ranked) for ranked in constrained]
@@ -108,7 +108,7 @@ def _summaries(summarizer: Any) -> Outputs:
         "scores": _scores(summarizer.score(texts, [ENGLISH[0], ENGLISH[-1]])),
     }
     for name, settings in BEAMS.items():
-        candidates = summarizer.candidates(texts, search=Search(**settings))
+        candidates = summarizer.candidates(texts, search=DecodingConfig(**settings))
         computed[name] = [_scored(ranked) for ranked in candidates]
     return computed
 
@@ -124,9 +124,9 @@ def _texts(generator: Any) -> Outputs:
         "perplexity": [hexadecimal(perplexity.loss), hexadecimal(perplexity.bits_per_byte)],
     }
     for name, settings in BEAMS.items():
-        computed[name] = generator.candidates(prompts, NEW_TOKENS, Search(**settings))
+        computed[name] = generator.candidates(prompts, NEW_TOKENS, DecodingConfig(**settings))
     for name, settings in SAMPLINGS.items():
-        search = Search(sampling=Sampling(**settings))
+        search = DecodingConfig(sampling=Sampling(**settings))
         computed[name] = generator.candidates(prompts, NEW_TOKENS, search)
     return computed
 

@@ -30,17 +30,17 @@ TEXT = {
     "dev": {"kind": "text", "path": "text-dev.txt", "documents": "blank"},
 }
 LABELED = {
-    "train": {"kind": "labelled", "path": "labeled-train.tsv"},
-    "dev": {"kind": "labelled", "path": "labeled-dev.tsv"},
+    "train": {"kind": "labeled", "path": "labeled-train.tsv"},
+    "dev": {"kind": "labeled", "path": "labeled-dev.tsv"},
 }
 SEVERAL = {"separator": ",", "none": "-"}
 MULTILABEL = {
-    "train": {"kind": "labelled", "path": "multilabel-train.tsv", "labels": SEVERAL},
-    "dev": {"kind": "labelled", "path": "multilabel-dev.tsv", "labels": SEVERAL},
+    "train": {"kind": "labeled", "path": "multilabel-train.tsv", "labels": SEVERAL},
+    "dev": {"kind": "labeled", "path": "multilabel-dev.tsv", "labels": SEVERAL},
 }
 ENTAILMENT = {
-    "train": {"kind": "labelled", "path": "entailment-train.tsv", "columns": [0, 1, 2]},
-    "dev": {"kind": "labelled", "path": "entailment-dev.tsv", "columns": [0, 1, 2]},
+    "train": {"kind": "labeled", "path": "entailment-train.tsv", "columns": [0, 1, 2]},
+    "dev": {"kind": "labeled", "path": "entailment-dev.tsv", "columns": [0, 1, 2]},
 }
 TREES = {
     "train": {"kind": "conllu", "path": "trees-train.conllu"},
@@ -58,7 +58,7 @@ BPE_SPACES = {"kind": "bpe", "vocabulary": 600, "spaces": "keep"}
 UNIGRAM = {"kind": "unigram", "vocabulary": 420}
 WORDS = {"kind": "word", "vocabulary": 600}
 
-SMALL = {"dim": 32, "heads": 4, "inner": 64, "layers": 2, "dropout": 0.1, "max_length": 64}
+SMALL = {"dim": 32, "heads": 4, "ffn_dim": 64, "layers": 2, "dropout": 0.1, "max_length": 64}
 
 
 def _training(**overrides: Any) -> Settings:
@@ -68,8 +68,8 @@ def _training(**overrides: Any) -> Settings:
         "batch_tokens": 512,
         "seed": 3,
         "precision": "float32",
-        "optimiser": {"kind": "muon", "learning_rate": 0.02},
-        "dropout_from": 0,
+        "optimizer": {"kind": "muon", "learning_rate": 0.02},
+        "dropout_start_epoch": 0,
         "evaluation": {"every": 20, "limit": 8},
         **overrides,
     }
@@ -85,10 +85,10 @@ def _translation(training: Settings | None = None, tokenizer: Any = BPE, **model
 
 
 def _language_model(
-    training: Settings | None = None, job: Any = "language-model", **model: Any
+    training: Settings | None = None, task: Any = "language-model", **model: Any
 ) -> Settings:
     return {
-        "job": job,
+        "task": task,
         "data": TEXT,
         "tokenizer": BPE_SPACES,
         "model": {"kind": "language-model", **SMALL, **model},
@@ -96,24 +96,24 @@ def _language_model(
     }
 
 
-def _masked(job: Any = "masked", tokenizer: Any = BPE, **model: Any) -> Settings:
+def _masked(task: Any = "masked-lm", tokenizer: Any = BPE, **model: Any) -> Settings:
     return {
-        "job": job,
+        "task": task,
         "data": TEXT,
         "tokenizer": tokenizer,
-        "model": {"kind": "masked", **SMALL, **model},
+        "model": {"kind": "masked-lm", **SMALL, **model},
         "training": _training(),
     }
 
 
 def _classifier(
     data: Settings = LABELED,
-    job: Any = "classification",
+    task: Any = "classification",
     training: Settings | None = None,
     **model: Any,
 ) -> Settings:
     return {
-        "job": job,
+        "task": task,
         "data": data,
         "tokenizer": BPE,
         "model": {"kind": "classifier", **SMALL, **model},
@@ -121,11 +121,11 @@ def _classifier(
     }
 
 
-def _baseline(job: str, kind: str, **model: Any) -> Settings:
+def _baseline(task: str, kind: str, **model: Any) -> Settings:
     """Return a recipe of a recurrent, convolutional or attention-only model."""
-    data = {"translation": ONE_WAY, "language-model": TEXT, "classification": LABELED}[job]
+    data = {"translation": ONE_WAY, "language-model": TEXT, "classification": LABELED}[task]
     return {
-        "job": job,
+        "task": task,
         "data": data,
         "tokenizer": BPE_SPACES if data is TEXT else BPE,
         "model": {"kind": kind, "dim": 32, "max_length": 64, **model},
@@ -133,9 +133,9 @@ def _baseline(job: str, kind: str, **model: Any) -> Settings:
     }
 
 
-def _summarization(job: Settings, training: Settings | None = None, **model: Any) -> Settings:
+def _summarization(task: Settings, training: Settings | None = None, **model: Any) -> Settings:
     return {
-        "job": {"kind": "summarization", **job},
+        "task": {"kind": "summarization", **task},
         "data": SUMMARIES,
         "tokenizer": WORDS,
         "model": {**SMALL, "max_length": 96, **model},
@@ -145,10 +145,10 @@ def _summarization(job: Settings, training: Settings | None = None, **model: Any
 
 ALTERNATING = {
     "kind": "alternating",
-    "of": [{"kind": "blocks", "size": 8}, {"kind": "compressed", "width": 3}],
+    "of": [{"kind": "block-local", "size": 8}, {"kind": "compressed", "width": 3}],
 }
 EXPERTS = {
-    "kind": "experts",
+    "kind": "moe",
     "experts": 4,
     "top": 2,
     "of": {"kind": "gated", "gate": "silu"},
@@ -157,7 +157,7 @@ EXPERTS = {
     "jitter": 0.05,
 }
 
-ADAMW = {"optimiser": {"kind": "adamw", "learning_rate": 0.01}}
+ADAMW = {"optimizer": {"kind": "adamw", "learning_rate": 0.01}}
 
 RUNS: dict[str, Run] = {
     # The recipe of `regard demo`: a tenth of its data, 200 of its 2000 steps, always float32.
@@ -172,7 +172,7 @@ RUNS: dict[str, Run] = {
             "training": {
                 "steps": 200,
                 "batch_tokens": 1024,
-                "optimiser": {"kind": "muon", "learning_rate": 0.005},
+                "optimizer": {"kind": "muon", "learning_rate": 0.005},
                 "precision": "float32",
                 "evaluation": {"every": 100, "limit": 20},
             },
@@ -182,7 +182,7 @@ RUNS: dict[str, Run] = {
     "adam-inverse-sqrt": Run(
         _translation(
             {
-                "optimiser": {"kind": "adam", "learning_rate": 0.01, "weight_decay": 0.001},
+                "optimizer": {"kind": "adam", "learning_rate": 0.01, "weight_decay": 0.001},
                 "schedule": {"kind": "inverse-sqrt", "warmup": 10},
                 "label_smoothing": 0.1,
             },
@@ -194,7 +194,7 @@ RUNS: dict[str, Run] = {
         _translation(
             {**ADAMW, "schedule": {"kind": "linear", "warmup": 5}},
             position="alibi",
-            tie="output",
+            tie_embeddings="output",
             output_bias=True,
             decoder_layers=1,
         )
@@ -202,7 +202,7 @@ RUNS: dict[str, Run] = {
     "adamw-cosine-rotary-gated-rms": Run(
         _translation(
             {
-                "optimiser": {
+                "optimizer": {
                     "kind": "adamw",
                     "learning_rate": 0.01,
                     "betas": [0.9, 0.95],
@@ -213,9 +213,9 @@ RUNS: dict[str, Run] = {
             position="rotary",
             norm="rms",
             feed_forward={"kind": "gated", "gate": "gelu"},
-            key_heads=2,
+            kv_heads=2,
             bias=False,
-            tie="embeddings",
+            tie_embeddings="embeddings",
         )
     ),
     "adamw-constant-relative": Run(
@@ -223,40 +223,43 @@ RUNS: dict[str, Run] = {
             {**ADAMW, "schedule": {"kind": "constant", "warmup": 3}},
             position={"kind": "relative", "clip": 4},
             attention="reference",
-            tie="none",
+            tie_embeddings="none",
         )
     ),
     "distance-positions": Run(
         _translation(
             position={"kind": "distance", "clip": 8},
-            key_size=6,
+            head_dim=6,
             tokenizer="character",
             max_length=128,
         )
     ),
     # Options of the training loop.
-    "weight-averaging": Run(_translation({"average": 0.9, "label_smoothing": 0.2})),
+    "weight-averaging": Run(_translation({"ema_decay": 0.9, "label_smoothing": 0.2})),
     "accumulation": Run(
-        _translation({"accumulate": 3, "batch_tokens": 256, "clip": 0.5, "steps": 20}, dropout=0.2)
+        _translation(
+            {"grad_accumulation": 3, "batch_tokens": 256, "max_grad_norm": 0.5, "steps": 20},
+            dropout=0.2,
+        )
     ),
     "two-directions-bytes": Run({**_translation(tokenizer="byte", max_length=128), "data": PAIRS}),
     "early-stopping-last": Run(
         _translation(
             {
-                "optimiser": {"kind": "adamw", "learning_rate": 0.2},
+                "optimizer": {"kind": "adamw", "learning_rate": 0.2},
                 "evaluation": {
                     "every": 5,
                     "limit": 8,
                     "metric": "chrf",
                     "patience": 2,
-                    "keep": "last",
+                    "select": "last",
                 },
             },
             tokenizer=UNIGRAM,
         )
     ),
     "two-threads": Run(_translation({"batch_tokens": 2048, "steps": 20}), threads=2),
-    "resumed": Run(_translation({"steps": 20, "average": 0.9}), resume=("training.steps=30",)),
+    "resumed": Run(_translation({"steps": 20, "ema_decay": 0.9}), resume=("training.steps=30",)),
     "pretrained-vectors": Run(
         {
             **_classifier(position="learned", pooling="mean"),
@@ -274,7 +277,7 @@ RUNS: dict[str, Run] = {
     ),
     "decoder-only": Run(
         {
-            **_translation(tie=True),
+            **_translation(tie_embeddings=True),
             "model": {"kind": "decoder-only", **SMALL, "max_length": 96, "position": "rotary"},
         }
     ),
@@ -282,36 +285,36 @@ RUNS: dict[str, Run] = {
     # Language models.
     "language-model-draft": Run(_language_model(layers=1, dim=16)),
     "language-model": Run(_language_model(position="learned"), needs=("language-model-draft",)),
-    "experts": Run(_language_model(feed_forward=EXPERTS, position="rotary", key_heads=2)),
+    "experts": Run(_language_model(feed_forward=EXPERTS, position="rotary", kv_heads=2)),
     "window-attention": Run(_language_model(attention={"kind": "window", "size": 6})),
     "window-dilated-documents": Run(
         _language_model(
-            job={"kind": "language-model", "documents": "apart"},
+            task={"kind": "language-model", "documents": "apart"},
             attention={"kind": "window", "size": 8, "dilation": 2},
             position="alibi",
         )
     ),
     "documents-apart": Run(
         _language_model(
-            job={"kind": "language-model", "documents": "apart"},
+            task={"kind": "language-model", "documents": "apart"},
             position={"kind": "rotary", "pairs": "halves"},
         )
     ),
     "blocks-attention": Run(
-        _language_model(attention={"kind": "blocks", "size": 8}, position="none")
+        _language_model(attention={"kind": "block-local", "size": 8}, position="none")
     ),
     "compressed-attention": Run(
         _language_model(attention={"kind": "compressed", "width": 3}, position="sinusoidal")
     ),
     "recurrent-language-model": Run(_baseline("language-model", "recurrent", cell="lstm")),
     "word-window-language-model": Run(
-        _baseline("language-model", "word-window", window=3, layers=2, norm="rms")
+        _baseline("language-model", "convolutional", window=3, layers=2, norm="rms")
     ),
-    "bare-language-model": Run(_baseline("language-model", "bare")),
+    "bare-language-model": Run(_baseline("language-model", "self-attention-only")),
     # Masked language models and span corruption.
     "masked": Run(
         _masked(
-            {"kind": "masked", "whole_words": True, "share": 0.2},
+            {"kind": "masked-lm", "whole_words": True, "share": 0.2},
             transform="gelu",
             embedding_norm=True,
             norm_first=False,
@@ -327,7 +330,7 @@ RUNS: dict[str, Run] = {
     "linformer-layers": Run(_masked(attention={"kind": "linformer", "rank": 8, "share": "layers"})),
     "span": Run(
         {
-            **_masked({"kind": "span", "mean_span": 2, "sentinels": 20}),
+            **_masked({"kind": "span-corruption", "mean_span": 2, "sentinels": 20}),
             "model": {"kind": "encoder-decoder", **SMALL},
         }
     ),
@@ -338,7 +341,11 @@ RUNS: dict[str, Run] = {
         _classifier(
             ENTAILMENT,
             {"kind": "classification", "balance": True},
-            {"layer_decay": 0.7, "rates": {"output": 5.0}, "freeze": ["encoder.embedding"]},
+            {
+                "layer_lr_decay": 0.7,
+                "lr_multipliers": {"output": 5.0},
+                "freeze": ["encoder.embedding"],
+            },
             max_length=128,
         )
     ),
@@ -350,9 +357,9 @@ RUNS: dict[str, Run] = {
     ),
     "recurrent-classifier": Run(_baseline("classification", "recurrent", pooling="mean")),
     "word-window-classifier": Run(
-        _baseline("classification", "word-window", window=3, layers=2, pooling="attention")
+        _baseline("classification", "convolutional", window=3, layers=2, pooling="attention")
     ),
-    "bare-classifier": Run(_baseline("classification", "bare", layers=2)),
+    "bare-classifier": Run(_baseline("classification", "self-attention-only", layers=2)),
     # Summarizers.
     "summarization": Run(
         _summarization(
@@ -377,7 +384,7 @@ RUNS: dict[str, Run] = {
     # Initialized from another run, or imported.
     "fine-tuned": Run(
         {
-            **_classifier(training={"freeze": ["encoder.embedding"], "layer_decay": 0.8}),
+            **_classifier(training={"freeze": ["encoder.embedding"], "layer_lr_decay": 0.8}),
             "model": {"kind": "classifier"},
             "tokenizer": None,
             "init": "runs/masked",
