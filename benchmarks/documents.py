@@ -131,7 +131,7 @@ def by_beam(run: Path, test: Any) -> dict[str, float]:
     from regard.decoding.config import DecodingConfig
     from regard.loading import load_summarizer
 
-    search = DecodingConfig(beam=BEAM, no_repeat=NO_REPEAT)
+    search = DecodingConfig(beam=BEAM, no_repeat_ngram=NO_REPEAT)
     return _rouge(load_summarizer(run).summarize(list(test.texts(0)), search=search), test)
 
 

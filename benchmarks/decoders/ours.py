@@ -12,7 +12,7 @@ def load(work: Work) -> Answer:
 
     model, search = (
         regard.load(work.model, bits=work.bits),
-        DecodingConfig(beam=work.beam, quick=work.quick),
+        DecodingConfig(beam=work.beam, early_stopping=work.quick),
     )
     if not work.tokens:
         return lambda lines: model.translate(lines, search=search, tokens=LONGEST)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.decoding.beam import Hypothesis, beam
+from regard.decoding.beam import Hypothesis, beam_search
 from regard.decoding.greedy import greedy
 from regard.errors import ConfigError
 from regard.models.base import ModelSpec
@@ -45,11 +45,17 @@ class Random:
 
 
 def search(
-    lines: list[int], limits: list[int], width: int, penalty: float = 1.0, quick: bool = False
+    lines: list[int],
+    limits: list[int],
+    width: int,
+    penalty: float = 1.0,
+    early_stopping: bool = False,
 ):
     first = torch.full((len(lines),), FIRST)
     memory = Memory(torch.tensor(lines))
-    return beam(Random(), memory, first, END, limits, width, penalty, quick=quick)
+    return beam_search(
+        Random(), memory, first, END, limits, width, penalty, early_stopping=early_stopping
+    )
 
 
 def log_p(line: int, ids: tuple[int, ...]) -> list[float]:
@@ -67,7 +73,7 @@ def best(hypotheses: list[tuple[tuple[int, ...], float]], width: int) -> list[Hy
 
 
 def plainly(
-    line: int, limit: int, width: int, penalty: float, quick: bool = False
+    line: int, limit: int, width: int, penalty: float, early_stopping: bool = False
 ) -> list[Hypothesis]:
     """The same search for one row, word by word, to the limit: it never stops early."""
     beginnings: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
@@ -83,7 +89,7 @@ def plainly(
         longer = sorted(longer, key=lambda each: -each[1])[:width]
         found += [(ids[:-1], total / length**penalty) for ids, total in longer if ids[-1] == END]
         beginnings = [each for each in longer if each[0][-1] != END]
-        if quick and len(found) >= width:
+        if early_stopping and len(found) >= width:
             break
     return best(found, width)
 
@@ -103,12 +109,12 @@ def test_a_beam_wide_enough_finds_all_sentences_in_their_order(penalty: float) -
 @given(tables, widths, penalties, st.booleans(), st.data())
 @settings(max_examples=60, deadline=None)
 def test_in_a_batch_and_stopped_early_the_same_is_found(
-    lines: list[int], width: int, penalty: float, quick: bool, data: st.DataObject
+    lines: list[int], width: int, penalty: float, early_stopping: bool, data: st.DataObject
 ) -> None:
     limits = [data.draw(st.integers(1, 6)) for _ in lines]
-    found = search(lines, limits, width, penalty, quick)
+    found = search(lines, limits, width, penalty, early_stopping)
     for row, line, limit in zip(found, lines, limits, strict=True):
-        assert row == plainly(line, limit, width, penalty, quick)
+        assert row == plainly(line, limit, width, penalty, early_stopping)
         assert 1 <= len(row) <= width
         assert all(len(hypothesis.ids) <= limit for hypothesis in row)
         assert END not in {word for hypothesis in row for word in hypothesis.ids}
@@ -142,7 +148,9 @@ class Script(Random):
 
 def test_a_row_that_is_done_leaves_the_batch_long_before_its_limit() -> None:
     model = Script(scenes=[{2: 1.0}, {2: 1.0}, {2: 1.0}, *[{END: 1.0}] * 40])
-    found = beam(model, Memory(torch.tensor([2, 0])), torch.tensor([1, 1]), END, [40, 40], width=2)
+    found = beam_search(
+        model, Memory(torch.tensor([2, 0])), torch.tensor([1, 1]), END, [40, 40], width=2
+    )
     assert [row[0].ids for row in found] == [[2], [2, 2, 2]]
     assert model.batches[:2] == [2, 2]  # what ended and what has no hope is not continued
     assert model.batches[-1] == 1
@@ -153,7 +161,7 @@ def test_a_row_goes_on_while_a_poor_beginning_may_come_good() -> None:
     """Two sentences are found at once; a third costs nothing after its second word."""
     scenes = [{END: 0.9, 2: 0.1}, {END: 0.9, 3: 0.1}, *[{3: 1.0}] * 8, {END: 1.0}]
     first, state = torch.tensor([1]), Memory(torch.tensor([0]))
-    (found,) = beam(Script(scenes=scenes), state, first, END, [20], width=2)
+    (found,) = beam_search(Script(scenes=scenes), state, first, END, [20], width=2)
     assert [each.ids for each in found] == [[], [2, *[3] * 9]]
 
 
@@ -173,7 +181,7 @@ def test_a_transformers_row_alone_or_with_others_and_greedy() -> None:
 
     def say(row: slice, width: int) -> list[list[Hypothesis]]:
         state = model.start(source[row], source_mask[row])
-        return beam(model, state, torch.full((len(source[row]),), 2), 3, limits[row], width)
+        return beam_search(model, state, torch.full((len(source[row]),), 2), 3, limits[row], width)
 
     everyone = say(slice(4), 4)
     for row in range(4):
@@ -189,7 +197,7 @@ def test_scores_are_those_of_the_model_itself() -> None:
     source = torch.randint(4, 12, (1, 5))
     source_mask = torch.ones(1, 5, dtype=torch.bool)
     state = model.start(source, source_mask)
-    (found,) = beam(model, state, torch.tensor([2]), 3, [6], width=3, length_penalty=0.5)
+    (found,) = beam_search(model, state, torch.tensor([2]), 3, [6], width=3, length_penalty=0.5)
     for hypothesis in found:
         target = torch.tensor([[2, *hypothesis.ids, 3]])
         chances = model(source, source_mask, target[:, :-1]).log_softmax(-1)[0]

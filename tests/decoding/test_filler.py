@@ -145,13 +145,13 @@ def test_a_text_is_scored_with_each_word_hidden_in_turn(filler: MaskFiller) -> N
     (score,) = filler.score(["The animal crossed"])
     ids = [filler.tokenizer.start, *filler.tokenizer.encode("The animal crossed"),
            filler.tokenizer.end]  # fmt: skip
-    for place, found in enumerate(score.words, start=1):
+    for place, found in enumerate(score.token_log_probs, start=1):
         given = list(ids)
         given[place] = filler.mask
         with torch.inference_mode():
             log_p = filler.model(torch.tensor([given]))[0, place].log_softmax(-1)[ids[place]]
         assert found == pytest.approx(float(log_p), abs=1e-5)
-    assert len(score.words) == len(ids) - 2
+    assert len(score.token_log_probs) == len(ids) - 2
 
 
 def test_spans_are_ranked_by_what_the_model_says_of_them(

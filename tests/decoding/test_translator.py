@@ -126,7 +126,9 @@ def test_forced_and_forbidden_phrases(translator) -> None:
         assert "red ball" in line
     said = searched(translator, TEXT[0], DecodingConfig(beam=3))[0].ids
     for phrase in (said[:1], said[:2]):
-        other = searched(translator, TEXT[0], DecodingConfig(beam=3, forbid=[phrase]))[0].ids
+        other = searched(translator, TEXT[0], DecodingConfig(beam=3, suppress_phrases=[phrase]))[
+            0
+        ].ids
         places = range(len(other) - len(phrase) + 1)
         assert all(other[place : place + len(phrase)] != phrase for place in places)
 

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from regard.decoding.config import DecodingConfig
 from regard.decoding.sampling import Sampling
-from regard.decoding.sliding_window import kept
+from regard.decoding.sliding_window import retained_tokens
 from regard.errors import ConfigError, DataError
 from regard.predictors.generator import TextGenerator
 
@@ -17,7 +17,7 @@ WAYS = {
     "greedy": DecodingConfig(),
     "sampled": DecodingConfig(sampling=Sampling(temperature=0.8, top_k=20, seed=4)),
     "beam": DecodingConfig(beam=3),
-    "without repeating": DecodingConfig(no_repeat=2, repetition_penalty=1.3),
+    "without repeating": DecodingConfig(no_repeat_ngram=2, repetition_penalty=1.3),
 }
 
 
@@ -59,7 +59,7 @@ def test_a_text_is_scored_as_the_model_sees_it(writer) -> None:
     with torch.inference_mode():
         log_p = writer.model(torch.tensor([ids[:-1]])).log_softmax(-1)[0]
     wanted = log_p.gather(1, torch.tensor(ids[1:])[:, None])[:, 0]
-    assert score.words == pytest.approx(wanted.tolist(), abs=1e-4)
+    assert score.token_log_probs == pytest.approx(wanted.tolist(), abs=1e-4)
     assert score.perplexity == pytest.approx(float((-wanted.mean()).exp()), rel=1e-3)
 
 
@@ -86,7 +86,7 @@ def slid(writer: TextGenerator, ids: list[int], tokens: int) -> list[int]:
     with torch.inference_mode():
         for _ in range(tokens):
             if len(given) > writer.max_length:
-                last = kept(writer.max_length, len(writer.begin)) + 1 - len(writer.begin)
+                last = retained_tokens(writer.max_length, len(writer.begin)) + 1 - len(writer.begin)
                 given = [*writer.begin, *given[len(given) - last :]]
             logits: Tensor = writer.model(torch.tensor([given]))[0, -1]
             said.append(int(logits.argmax()))

@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.config import validate
-from regard.decoding.beam import beam
-from regard.decoding.greedy import greedy
-from regard.decoding.stream import stream
+from regard.decoding.beam import beam_search
+from regard.decoding.greedy import greedy, stream_tokens
 from regard.engine.library import library
 from regard.engine.packing import Matrix, UnsupportedError
 from regard.engine.ranking import rank
@@ -177,7 +176,7 @@ def test_a_sentence_is_translated_alike_in_any_batch(chosen: list[int], width: i
         limits = [10 + row for row in rows]
         if width == 1:
             return list(greedy(fast, state, first, 3, limits))
-        return list(beam(fast, state, first, 3, limits, width))
+        return list(beam_search(fast, state, first, 3, limits, width))
 
     alone = {row: said([row], 0)[0] for row in set(chosen)}
     assert said(chosen, 3) == [alone[row] for row in chosen]
@@ -207,7 +206,7 @@ def test_going_on_by_itself_says_what_step_by_step_says(kind: str) -> None:
             state = state.reorder(torch.tensor([4, 0, 1, 1, 2]))
         for end in range(0, V, 5):
             wanted: list[list[int]] = [[] for _ in limits]
-            for words in stream(fast, state, first, end, limits):
+            for words in stream_tokens(fast, state, first, end, limits):
                 for row, word in words:
                     wanted[row].append(word)
             assert fast.greedy(first, state, end, limits) == wanted

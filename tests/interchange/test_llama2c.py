@@ -68,7 +68,7 @@ def test_a_story_ends_where_the_next_would_begin(stories: Path) -> None:
     story = writer.generate("", 500)
     assert story.startswith(PUBLISHED)
     assert len(writer.ids(story)) < 500  # by itself
-    assert writer.score([story])[0].words[-1] > -2  # which was to be expected
+    assert writer.score([story])[0].token_log_probs[-1] > -2  # which was to be expected
 
 
 def test_a_prompt_is_continued_with_its_space(stories: Path) -> None:

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.config import kinds
-from regard.decoding.beam import beam
+from regard.decoding.beam import beam_search
 from regard.decoding.greedy import greedy
 from regard.errors import ConfigError
 from regard.models.base import ModelSpec
@@ -81,11 +81,11 @@ def test_a_beam_finds_the_same_in_any_company() -> None:
     source, source_mask = sources(11, 3, 8, 3)
     first = torch.full((4,), START)
     with torch.inference_mode():
-        found = beam(model, model.start(source, source_mask), first, END, [10] * 4, 3)
+        found = beam_search(model, model.start(source, source_mask), first, END, [10] * 4, 3)
         for row in range(4):
             one = slice(row, row + 1)
             state = model.start(source[one], source_mask[one])
-            (alone,) = beam(model, state, first[one], END, [10], 3)
+            (alone,) = beam_search(model, state, first[one], END, [10], 3)
             assert [each.ids for each in found[row]] == [each.ids for each in alone]
 
 

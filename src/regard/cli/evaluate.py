@@ -189,7 +189,7 @@ def _summarizing(summarizer: "Summarizer", asked: Asked, report: "Reporter") -> 
     beam = asked.beam or 1
     with report.busy("Scoring …"):
         scores = summarizer.score(texts, references)
-    loss = -sum(each.total for each in scores) / sum(len(each.words) for each in scores)
+    loss = -sum(each.total for each in scores) / sum(len(each.token_log_probs) for each in scores)
     with report.bar("Summarizing", len(texts), "texts") as advance:
         outputs = summarizer.summarize(texts, advance, beam=beam)
     found = score_summaries(outputs, [[reference] for reference in references])

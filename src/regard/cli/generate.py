@@ -81,7 +81,7 @@ def generate(
             beam=beam,
             sampling=sampling,
             repetition_penalty=repetition_penalty,
-            no_repeat=no_repeat_ngram,
+            no_repeat_ngram=no_repeat_ngram,
         )
         words = iter([writer.generate(prompt, max_tokens, search, sliding_window)])
     else:

@@ -42,5 +42,5 @@ def score(
         raise DataError(f"{run}: holds a model that says nothing, so nothing can be scored.")
     for each in scores:
         fields = [f"{each.total:.4f}", f"{each.mean:.4f}", f"{each.perplexity:.4f}"]
-        fields += [" ".join(f"{word:.4f}" for word in each.words)] if per_token else []
+        fields += [" ".join(f"{word:.4f}" for word in each.token_log_probs)] if per_token else []
         typer.echo("\t".join(fields))

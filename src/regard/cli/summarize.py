@@ -67,9 +67,9 @@ def summarize(
         beam=max(beam, n_best),
         n_best=n_best,
         length_penalty=length_penalty,
-        no_repeat=no_repeat_ngram,
-        scored=scores,
-        forbid=[summarizer.tokenizer.encode(phrase) for phrase in suppress_phrase or []],
+        no_repeat_ngram=no_repeat_ngram,
+        return_scores=scores,
+        suppress_phrases=[summarizer.tokenizer.encode(phrase) for phrase in suppress_phrase or []],
     )
     job = _Job(summarizer, search, prefix, max_tokens, scores, whole_file)
     given = files or [STANDARD_INPUT]

@@ -91,11 +91,11 @@ def translate(
         beam=max(beam, n_best),
         n_best=n_best,
         length_penalty=length_penalty,
-        quick=early_stopping,
-        groups=beam_groups,
-        no_repeat=no_repeat_ngram,
-        scored=scores,
-        forbid=[translator.tokenizer.encode(phrase) for phrase in suppress_phrase or []],
+        early_stopping=early_stopping,
+        beam_groups=beam_groups,
+        no_repeat_ngram=no_repeat_ngram,
+        return_scores=scores,
+        suppress_phrases=[translator.tokenizer.encode(phrase) for phrase in suppress_phrase or []],
     )
     wishes = {
         "force": require_phrase or [],

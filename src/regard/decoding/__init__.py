@@ -1,1 +1,1 @@
-"""From a model to text: one protocol for stepping, and each way of choosing words once."""
+"""Decoding algorithms: greedy decoding, sampling, beam search and speculative decoding."""

@@ -1,14 +1,15 @@
-"""Beam search: the `width` likeliest beginnings go on at each step, not the likeliest alone.
+"""Beam search: continue the `width` most likely hypotheses at each step.
 
-    score(y) = log p(y) / |y|^α        |y| counts the end, α is the length penalty
+    score(y) = log p(y) / |y|^α        |y| counts the end token, α is the length penalty
 
-Each word costs probability, so without the division short sentences would win (Wu et al. 2016,
-section 7). What ends leaves the beam and joins the best sentences found so far. A beginning that
-could not join them any more is given up: log p only falls, so the most it can come to is
-log p / longest^α. A row is done when it has no beginning left (Huang et al. 2017), and has found
-what it would have found by going on: the hopeless never stand before those with hope. At its limit
-a row may only end, so that every score is that of a whole sentence. `quick` is what most engines
-do: a row is done when `width` sentences have ended, though a better one may be on its way.
+Each token lowers the probability, so without the division short outputs would win (Wu et al. 2016,
+section 7). A hypothesis that ends leaves the beam and joins the finished ones. A live hypothesis
+that can no longer beat them is pruned: log p only falls, so its score can reach at most
+log p / longest^α. A row is done when it has no live hypothesis left (Huang et al. 2017); its result
+is the same as without pruning, because a pruned hypothesis never ranks above one that can still
+win. At its limit a row may only end, so every score is that of a complete output. With
+`early_stopping`, as in most engines, a row is done when `width` hypotheses are finished, although a
+better one may follow.
 """
 
 import math
@@ -30,34 +31,35 @@ Ids = NDArray[np.int64]
 
 
 class Hypothesis(NamedTuple):
-    """A sentence, its end left off, and its log-probability normalised by its length."""
+    """Generated ids without the end token, and their length-normalized log-probability."""
 
     ids: list[int]
     score: float
 
 
 class BeamStep(NamedTuple):
-    """A step of the search: R rows, W beginnings of each, V words that may come next."""
+    """Candidates at one step: R rows with W live hypotheses each, and V next tokens."""
 
-    after: Tensor  # (R, W, V), the log p of each continuation, −∞ where there is none
-    said: Tensor  # (R, W, length)
-    rows: Sequence[int]  # their numbers
-    left: Sequence[int]  # how many words each may say after this one
+    log_p: Tensor  # (R, W, V) of each candidate, −∞ where there is none
+    generated: Tensor  # (R, W, length), the first id included
+    rows: Sequence[int]  # row numbers
+    remaining: Sequence[int]  # number of tokens that each row may generate after this one
     width: int
 
 
-# Which continuations go on, at most `width` in each row: their log p, and where in (W · V) they are
+# Select at most `width` candidates in each row: their log p, and their indices in (W · V)
 Select = Callable[[BeamStep], tuple[Tensor, Tensor]]
 
 
-def likeliest(at: BeamStep) -> tuple[Tensor, Tensor]:
-    flat = at.after.flatten(1)
-    best = flat.topk(min(at.width, flat.size(1)))
+def top_candidates(step: BeamStep) -> tuple[Tensor, Tensor]:
+    """Select the candidates with the highest log p."""
+    flat = step.log_p.flatten(1)
+    best = flat.topk(min(step.width, flat.size(1)))
     return best.values, best.indices
 
 
 @torch.inference_mode()
-def beam(
+def beam_search(
     model: Stepper[S],
     state: S,
     first: Tensor,
@@ -65,157 +67,173 @@ def beam(
     limits: Sequence[int],
     width: int,
     length_penalty: float = 1.0,
-    rules: Sequence[LogitsProcessor] = (),
-    select: Select = likeliest,
-    before: Sequence[Sequence[int]] | None = None,
-    wanted: int | None = None,
-    quick: bool = False,
+    processors: Sequence[LogitsProcessor] = (),
+    select: Select = top_candidates,
+    prompts: Sequence[Sequence[int]] | None = None,
+    n_best: int | None = None,
+    early_stopping: bool = False,
 ) -> list[list[Hypothesis]]:
-    """What each row may say after its first id (B,), at most limits[row] ids: best first.
+    """Return the best hypotheses of each row, best first.
 
-    There are one to `wanted` hypotheses a row, `width` unless given: the fewer, the sooner it is
-    sure of them. With a width of 1 it is what `greedy` says. Rules see what each row has said,
-    after what it is given in `before`: a prompt.
+    Args:
+        model: The model to decode.
+        state: Its state before `first`.
+        first: The last id of each row's prompt, or the start token (B,).
+        end: Id of the end token.
+        limits: Maximum number of new ids in each row.
+        width: Number of live hypotheses in each row; 1 gives the result of `greedy`.
+        length_penalty: α of the score (default: 1.0).
+        processors: Applied to the log-probabilities in order.
+        select: Selects the candidates that are continued (default: the most likely).
+        prompts: Ids of each row that processors see before the generated ones.
+        n_best: Maximum number of hypotheses returned for each row (default: `width`); the fewer,
+            the earlier the search ends.
+        early_stopping: End a row after `width` finished hypotheses (default: False).
+
+    Raises:
+        ConfigError: The width is below 1 or the length penalty below 0.
     """
     if width < 1 or length_penalty < 0:
         raise ConfigError(
-            f"a beam {width} wide with a length penalty of {length_penalty} cannot search: "
+            f"a beam of {width} with a length penalty of {length_penalty} cannot search: "
             f"give a width of at least 1 and a penalty of at least 0."
         )
-    found = [Best(wanted or width, width if quick else None) for _ in limits]
-    # Small tables change at each step: numpy's, wherever the model is. R rows, W beginnings of each
-    rows, longest = np.arange(len(limits)), np.array(limits)
-    said = first.cpu().numpy()[:, None, None]  # (R, W, length)
+    enough = width if early_stopping else None
+    finished = [FinishedHypotheses(n_best or width, enough) for _ in limits]
+    # Small arrays that change at each step are numpy's, on any device of the model.
+    rows, longest = np.arange(len(limits)), np.array(limits)  # (R,)
+    generated = first.cpu().numpy()[:, None, None]  # (R, W, length)
     log_p = np.zeros((len(rows), 1), dtype=np.float32)  # (R, W), -∞ where there is none
-    to_beat = np.full(len(rows), -math.inf)  # the log p below which a beginning is hopeless
+    threshold = np.full(len(rows), -math.inf)  # log p at or below which a hypothesis is pruned
     while len(rows):
-        alive = log_p > -math.inf  # beginnings that can lead anywhere: only these are continued
-        ids = torch.from_numpy(said[:, :, -1][alive]).to(first.device)
+        is_live = log_p > -math.inf
+        ids = torch.from_numpy(generated[:, :, -1][is_live]).to(first.device)
         logits, state = model.step(ids, state)
-        length = said.shape[2]  # of what ends now: its first id is not counted, its end is
-        closing = np.flatnonzero(length > longest)  # these may only end
-        if select is likeliest and not rules:
-            log_p, origin, word = _likeliest(log_p, alive, logits, closing, end, width)
+        length = generated.shape[2]  # of a hypothesis that ends now: without first, with the end
+        must_end = np.flatnonzero(length > longest)  # rows at their limit
+        if select is top_candidates and not processors:
+            log_p, origin, token = _top(log_p, is_live, logits, must_end, end, width)
         else:
-            beginnings = LiveHypotheses(said, alive, rows.tolist(), (longest - length).tolist())
-            words = _ruled(logits.log_softmax(-1), beginnings, rules, before)
-            log_p, origin, word = _selected(log_p, beginnings, words, closing, end, width, select)
-        origin += np.arange(len(rows))[:, None] * said.shape[1]
-        said = np.concatenate([said.reshape(-1, length)[origin], word[:, :, None]], axis=2)
-        ended = (word == end) & (log_p > -math.inf)
+            live = LiveHypotheses(generated, is_live, rows.tolist(), (longest - length).tolist())
+            next_log_p = _processed(logits.log_softmax(-1), live, processors, prompts)
+            log_p, origin, token = _selected(log_p, live, next_log_p, must_end, end, width, select)
+        origin += np.arange(len(rows))[:, None] * generated.shape[1]
+        previous = generated.reshape(-1, length)[origin]
+        generated = np.concatenate([previous, token[:, :, None]], axis=2)
+        ended = (token == end) & (log_p > -math.inf)
         if ended.any():
             scores = log_p / length**length_penalty
-            for place, beginning in zip(*ended.nonzero(), strict=True):
-                ids_said = said[place, beginning, 1:-1].tolist()
-                best = found[rows[place]]
-                best.add(Hypothesis(ids_said, float(scores[place, beginning])))
-                to_beat[place] = best.to_beat * (longest[place] + 1) ** length_penalty
+            for index, hypothesis in zip(*ended.nonzero(), strict=True):
+                ended_ids = generated[index, hypothesis, 1:-1].tolist()
+                best = finished[rows[index]]
+                best.add(Hypothesis(ended_ids, float(scores[index, hypothesis])))
+                threshold[index] = best.threshold * (longest[index] + 1) ** length_penalty
             log_p[ended] = -math.inf
-        hopeless = log_p <= to_beat[:, None]
-        log_p[hopeless] = -math.inf
-        origin = (alive.cumsum() - 1)[origin]  # among those that were continued
-        if hopeless.any():
-            kept = ~hopeless.all(1)
-            rows, longest, to_beat = rows[kept], longest[kept], to_beat[kept]
-            said, log_p, origin = said[kept], log_p[kept], origin[kept]
+        pruned = log_p <= threshold[:, None]
+        log_p[pruned] = -math.inf
+        origin = (is_live.cumsum() - 1)[origin]  # index among the rows of the state
+        if pruned.any():
+            unfinished = ~pruned.all(1)
+            rows, longest, threshold = rows[unfinished], longest[unfinished], threshold[unfinished]
+            generated, log_p, origin = generated[unfinished], log_p[unfinished], origin[unfinished]
         state = state.reorder(torch.from_numpy(origin[log_p > -math.inf]).to(first.device))
-    return [best.hypotheses for best in found]
+    return [best.hypotheses for best in finished]
 
 
 class LiveHypotheses(NamedTuple):
-    """What has been said so far, which of it goes on, in which rows, and how much may follow."""
+    """Hypotheses of R rows, W each, that are not finished."""
 
-    said: Ids  # (R, W, length)
-    alive: NDArray[np.bool_]  # (R, W)
-    rows: list[int]
-    left: list[int]
+    generated: Ids  # (R, W, length), the first id included
+    is_live: NDArray[np.bool_]  # (R, W)
+    rows: list[int]  # row numbers
+    remaining: list[int]  # number of tokens that each row may generate after this one
 
 
-# The log p of what goes on, which of its row's beginnings it goes on from, and its word: all (R, W)
+# log p of the continued hypotheses, the index of the one each continues, its new token: all (R, W)
 Continued = tuple[NDArray[np.float32], Ids, Ids]
 
 
-def _likeliest(
+def _top(
     log_p: NDArray[np.float32],
-    alive: NDArray[np.bool_],
+    is_live: NDArray[np.bool_],
     logits: Tensor,
-    closing: Ids,
+    must_end: Ids,
     end: int,
     width: int,
 ) -> Continued:
-    """What `likeliest` chooses, from the best continuations of each beginning alone."""
+    """Select what `top_candidates` would, from the best tokens of each hypothesis alone."""
     ranked = rank(logits, min(width, logits.size(1)))
-    best, words, total = (each.cpu().numpy() for each in ranked)
-    after = np.full((*log_p.shape, best.shape[1]), -math.inf, dtype=np.float32)
-    after[alive] = log_p[alive][:, None] + (best - total[:, None])
-    said = np.zeros(after.shape, dtype=np.int64)
-    said[alive] = words
-    if len(closing):
-        last = np.full_like(log_p, -math.inf)
-        last[alive] = log_p[alive] + (logits[:, end].cpu().numpy() - total)
-        after[closing] = -math.inf
-        after[closing, :, 0], said[closing] = last[closing], end
+    best, best_ids, log_sum = (tensor.cpu().numpy() for tensor in ranked)
+    candidates = np.full((*log_p.shape, best.shape[1]), -math.inf, dtype=np.float32)
+    candidates[is_live] = log_p[is_live][:, None] + (best - log_sum[:, None])
+    tokens = np.zeros(candidates.shape, dtype=np.int64)
+    tokens[is_live] = best_ids
+    if len(must_end):
+        end_log_p = np.full_like(log_p, -math.inf)
+        end_log_p[is_live] = log_p[is_live] + (logits[:, end].cpu().numpy() - log_sum)
+        candidates[must_end] = -math.inf
+        candidates[must_end, :, 0], tokens[must_end] = end_log_p[must_end], end
     row, size = np.arange(len(log_p))[:, None], best.shape[1]
-    places = np.argsort(-after.reshape(len(log_p), -1), axis=1, kind="stable")[:, :width]
-    origin, place = places // size, places % size
-    return after[row, origin, place], origin, said[row, origin, place]
+    indices = np.argsort(-candidates.reshape(len(log_p), -1), axis=1, kind="stable")[:, :width]
+    origin, nth = indices // size, indices % size
+    return candidates[row, origin, nth], origin, tokens[row, origin, nth]
 
 
 def _selected(
     log_p: NDArray[np.float32],
-    beginnings: LiveHypotheses,
-    words: Tensor,
-    closing: Ids,
+    live: LiveHypotheses,
+    next_log_p: Tensor,
+    must_end: Ids,
     end: int,
     width: int,
     select: Select,
 ) -> Continued:
-    """What `select` chooses among all continuations, words (beginnings that go on, V)."""
-    device, vocabulary = words.device, words.size(1)
-    alive = torch.from_numpy(beginnings.alive).to(device)
-    after = words.new_full((*log_p.shape, vocabulary), -math.inf)
-    after[alive] = torch.from_numpy(log_p).to(device)[alive][:, None] + words
-    if len(closing):
-        after[closing, :, :end] = after[closing, :, end + 1 :] = -math.inf
-    said = torch.from_numpy(beginnings.said)
-    values, chosen = select(BeamStep(after, said, beginnings.rows, beginnings.left, width))
-    places = chosen.cpu().numpy()
-    return values.cpu().numpy(), places // vocabulary, places % vocabulary
+    """Let `select` choose among all candidates; next_log_p is (number of live hypotheses, V)."""
+    device, vocabulary = next_log_p.device, next_log_p.size(1)
+    is_live = torch.from_numpy(live.is_live).to(device)
+    candidates = next_log_p.new_full((*log_p.shape, vocabulary), -math.inf)
+    candidates[is_live] = torch.from_numpy(log_p).to(device)[is_live][:, None] + next_log_p
+    if len(must_end):
+        candidates[must_end, :, :end] = candidates[must_end, :, end + 1 :] = -math.inf
+    generated = torch.from_numpy(live.generated)
+    values, selected = select(BeamStep(candidates, generated, live.rows, live.remaining, width))
+    indices = selected.cpu().numpy()
+    return values.cpu().numpy(), indices // vocabulary, indices % vocabulary
 
 
-def _ruled(
-    words: Tensor,
-    beginnings: LiveHypotheses,
-    rules: Sequence[LogitsProcessor],
-    before: Sequence[Sequence[int]] | None,
+def _processed(
+    next_log_p: Tensor,
+    live: LiveHypotheses,
+    processors: Sequence[LogitsProcessor],
+    prompts: Sequence[Sequence[int]] | None,
 ) -> Tensor:
-    """The log p of the next words, of each beginning that there is, after the rules."""
-    if rules:
-        numbers = [beginnings.rows[place] for place in beginnings.alive.nonzero()[0]]
-        said = beginnings.said[beginnings.alive][:, 1:].tolist()
-        if before is not None:
-            said = [[*before[row], *ids] for row, ids in zip(numbers, said, strict=True)]
-        for rule in rules:
-            words = rule(words, said, numbers)
-    return words
+    """Apply the processors to the log p of the next token of each live hypothesis."""
+    if processors:
+        rows = [live.rows[index] for index in live.is_live.nonzero()[0]]
+        context = live.generated[live.is_live][:, 1:].tolist()
+        if prompts is not None:
+            context = [[*prompts[row], *ids] for row, ids in zip(rows, context, strict=True)]
+        for processor in processors:
+            next_log_p = processor(next_log_p, context, rows)
+    return next_log_p
 
 
-class Best:
-    """The best hypotheses of a row found so far, `count` at most; `enough` end the search."""
+class FinishedHypotheses:
+    """The best finished hypotheses of a row, at most `count`; `enough` of them end the search."""
 
     def __init__(self, count: int, enough: int | None) -> None:
-        self.count, self.enough, self.seen = count, enough, 0
+        self.count, self.enough, self.total = count, enough, 0
         self.hypotheses: list[Hypothesis] = []
 
     def add(self, new: Hypothesis) -> None:
-        self.seen += 1
-        insort(self.hypotheses, new, key=lambda each: -each.score)
+        self.total += 1
+        insort(self.hypotheses, new, key=lambda hypothesis: -hypothesis.score)
         del self.hypotheses[self.count :]
 
     @property
-    def to_beat(self) -> float:
-        """The score above which one more hypothesis would be among them."""
-        if self.enough is not None and self.seen >= self.enough:
+    def threshold(self) -> float:
+        """Score above which one more hypothesis would be among the best."""
+        if self.enough is not None and self.total >= self.enough:
             return math.inf
-        full = len(self.hypotheses) == self.count
-        return self.hypotheses[-1].score if full else -math.inf
+        is_full = len(self.hypotheses) == self.count
+        return self.hypotheses[-1].score if is_full else -math.inf

@@ -1,13 +1,14 @@
-"""How to look for what a model would say: all settings of decoding in one place."""
+"""All settings of decoding, and `decode`, which picks the algorithm for them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from regard.decoding.beam import Hypothesis, Select, beam, likeliest
-from regard.decoding.diverse_beam import Diverse
-from regard.decoding.lexical_constraints import Forced
+from regard.decoding.beam import Hypothesis, Select, beam_search, top_candidates
+from regard.decoding.diverse_beam import DiverseBeam
+from regard.decoding.greedy import ChooseToken, argmax, stream_tokens
+from regard.decoding.lexical_constraints import RequirePhrases
 from regard.decoding.logits_processors import (
     ForcePrefix,
     LogitsProcessor,
@@ -17,8 +18,6 @@ from regard.decoding.logits_processors import (
 )
 from regard.decoding.sampling import Sampling
 from regard.decoding.stepper import HasFusedGreedy, S, Stepper
-from regard.decoding.stream import Choose, stream
-from regard.decoding.stream import likeliest as greedily
 from regard.errors import ConfigError
 
 Ids = Sequence[int]
@@ -26,30 +25,44 @@ Ids = Sequence[int]
 
 @dataclass(frozen=True)
 class DecodingConfig:
-    """Greedy unless something else is asked for.
+    """Settings of decoding: greedy by default; invalid combinations raise ConfigError.
 
-    beam               beginnings followed at a time; 5 is usual, and better than 1
-    n_best             sentences given back, best first
-    length_penalty     α of log p / length^α: more favours longer sentences
-    quick              end a beam after so many sentences as it is wide, as most engines do, and not
-                       only when no better one can come
-    groups, diversity  beams in groups that avoid each other's words
-    sampling           draw words instead
-    scored             give scores, which greedy decoding does without
-    repetition_penalty, no_repeat (n-grams of this size), forbid (phrases): see rules.py
+    Args:
+        beam: Beam width; 5 is usual and better than 1, which is greedy decoding (default: 1).
+        n_best: Number of outputs, best first; at most `beam` (default: 1).
+        length_penalty: α of log p / length^α; larger values favor longer outputs (default: 1.0).
+        early_stopping: End a beam search after `beam` finished hypotheses, as most engines do,
+            and not only when no better one can follow (default: False).
+        beam_groups: Number of groups of diverse beam search; 1 is plain beam search (default: 1).
+        diversity: Cost of a token that an earlier group chose at the same step (default: 0.5).
+        sampling: Sample instead of searching for the most likely output.
+        return_scores: Compute scores even for greedy decoding, which needs none (default: False).
+        repetition_penalty: Divides the scores of generated tokens; 1 is off (default: 1.0).
+        no_repeat_ngram: Allow no n-gram of this size twice; 0 is off (default: 0).
+        suppress_phrases: Phrases, as ids, that the output must not contain.
+
+    Raises:
+        ConfigError: A setting is out of range, or two settings exclude each other.
+
+    Example:
+        >>> import regard
+        >>> translator = regard.load_translator("runs/demo")
+        >>> decoding = regard.DecodingConfig(beam=5, length_penalty=0.6, no_repeat_ngram=3)
+        >>> translator.translate(["The cat sleeps."], to="fr", decoding=decoding)
+        ['Le chat dort.']
     """
 
     beam: int = 1
     n_best: int = 1
     length_penalty: float = 1.0
-    quick: bool = False
-    groups: int = 1
+    early_stopping: bool = False
+    beam_groups: int = 1
     diversity: float = 0.5
     sampling: Sampling | None = None
-    scored: bool = False
+    return_scores: bool = False
     repetition_penalty: float = 1.0
-    no_repeat: int = 0
-    forbid: Sequence[Ids] = ()
+    no_repeat_ngram: int = 0
+    suppress_phrases: Sequence[Ids] = ()
 
     def __post_init__(self) -> None:
         if self.n_best > self.beam:
@@ -58,97 +71,111 @@ class DecodingConfig:
                 f"widen the beam to {self.n_best}."
             )
         if self.sampling is not None and self.beam > 1:
-            raise ConfigError("words are drawn or searched for, not both: sample with a beam of 1.")
-        self.rules()  # a setting that makes no sense is refused before anything is begun
+            raise ConfigError(
+                "sampling and beam search exclude each other: sample with a beam of 1."
+            )
+        self.processors()  # refuses invalid settings before decoding begins
 
-    def rules(self) -> list[LogitsProcessor]:
-        """What holds for all rows."""
-        rules: list[LogitsProcessor] = []
+    def processors(self) -> list[LogitsProcessor]:
+        """Return the logits processors of these settings, which apply to all rows."""
+        processors: list[LogitsProcessor] = []
         if self.repetition_penalty != 1:
-            rules.append(RepetitionPenalty(self.repetition_penalty))
-        if self.no_repeat:
-            rules.append(NoRepeatNgram(self.no_repeat))
-        if self.forbid:
-            rules.append(SuppressPhrases(self.forbid))
-        return rules
+            processors.append(RepetitionPenalty(self.repetition_penalty))
+        if self.no_repeat_ngram:
+            processors.append(NoRepeatNgram(self.no_repeat_ngram))
+        if self.suppress_phrases:
+            processors.append(SuppressPhrases(self.suppress_phrases))
+        return processors
 
 
 @dataclass(frozen=True)
 class Constraints:
-    """What single rows must say, by their numbers."""
+    """Ids that the outputs of single rows must begin with or contain, by row number."""
 
-    prefix: Mapping[int, Ids] = field(default_factory=dict)
-    forced: Mapping[int, Sequence[Ids]] = field(default_factory=dict)
+    prefixes: Mapping[int, Ids] = field(default_factory=dict)
+    phrases: Mapping[int, Sequence[Ids]] = field(default_factory=dict)
 
 
-def find(
+def decode(
     model: Stepper[S],
     state: S,
     first: Tensor,
     end: int,
     limits: Sequence[int],
-    search: DecodingConfig,
-    wishes: Constraints | None = None,
-    numbers: Sequence[int] | None = None,
-    before: Sequence[Ids] | None = None,
+    config: DecodingConfig,
+    constraints: Constraints | None = None,
+    sample_ids: Sequence[int] | None = None,
+    prompts: Sequence[Ids] | None = None,
 ) -> list[list[Hypothesis]]:
-    """What each row says after its first id (B,), best first; at most limits[row] ids.
+    """Generate the outputs of each row, best first, with the algorithm that the config names.
 
-    `numbers` are what chance knows the rows by, so that a row draws the same in any batch; `before`
-    is what each has said already, which rules look at.
+    Args:
+        model: The model to decode.
+        state: Its state before `first`.
+        first: The last id of each row's prompt, or the start token (B,).
+        end: Id of the end token.
+        limits: Maximum number of new ids in each row.
+        config: Settings of decoding.
+        constraints: Prefixes and phrases that single rows must contain.
+        sample_ids: Number of each row for random draws, so that a row's output does not depend on
+            its batch.
+        prompts: Ids of each row that processors see before the generated ones.
     """
-    wishes = wishes or Constraints()
-    rules = _rules(search, wishes, before)
-    if search.beam == 1 and not search.scored and not wishes.forced:
-        if isinstance(model, HasFusedGreedy) and search.sampling is None and not rules:
-            said = model.greedy(first, state, end, limits)
-            return [[Hypothesis(ids, float("nan"))] for ids in said]
-        choose = greedily if search.sampling is None else _drawing(search, wishes, numbers)
-        said = [[] for _ in limits]
-        for words in stream(model, state, first, end, limits, choose, rules, before):
-            for row, word in words:
-                said[row].append(word)
-        return [[Hypothesis(ids, float("nan"))] for ids in said]
-    select = _select(search, wishes, end)
-    return beam(
+    constraints = constraints or Constraints()
+    processors = _processors(config, constraints, prompts)
+    if config.beam == 1 and not config.return_scores and not constraints.phrases:
+        if isinstance(model, HasFusedGreedy) and config.sampling is None and not processors:
+            generated = model.greedy(first, state, end, limits)
+            return [[Hypothesis(ids, float("nan"))] for ids in generated]
+        choose = argmax if config.sampling is None else _sampler(config, constraints, sample_ids)
+        generated = [[] for _ in limits]
+        for tokens in stream_tokens(model, state, first, end, limits, choose, processors, prompts):
+            for row, token in tokens:
+                generated[row].append(token)
+        return [[Hypothesis(ids, float("nan"))] for ids in generated]
+    return beam_search(
         model,
         state,
         first,
         end,
         limits,
-        search.beam,
-        search.length_penalty,
-        rules,
-        select,
-        before,
-        wanted=search.n_best,
-        quick=search.quick,
+        config.beam,
+        config.length_penalty,
+        processors,
+        _select(config, constraints, end),
+        prompts,
+        n_best=config.n_best,
+        early_stopping=config.early_stopping,
     )
 
 
-def _drawing(search: DecodingConfig, wishes: Constraints, numbers: Sequence[int] | None) -> Choose:
-    """Words are drawn by the row's own number and how many words of its own it has said."""
+def _sampler(
+    config: DecodingConfig, constraints: Constraints, sample_ids: Sequence[int] | None
+) -> ChooseToken:
+    """Sample by the row's number and the number of tokens that it sampled before."""
 
     def choose(logits: Tensor, rows: Sequence[int], step: int) -> Tensor:
-        assert search.sampling is not None
-        own = [step - len(wishes.prefix.get(row, ())) for row in rows]
-        steps = [max(each, 0) for each in own]
-        return search.sampling(logits, [numbers[row] if numbers else row for row in rows], steps)
+        assert config.sampling is not None
+        steps = [max(step - len(constraints.prefixes.get(row, ())), 0) for row in rows]
+        samples = [sample_ids[row] if sample_ids else row for row in rows]
+        return config.sampling(logits, samples, steps)
 
     return choose
 
 
-def _rules(
-    search: DecodingConfig, wishes: Constraints, before: Sequence[Ids] | None
+def _processors(
+    config: DecodingConfig, constraints: Constraints, prompts: Sequence[Ids] | None
 ) -> list[LogitsProcessor]:
-    rules = search.rules()
-    if wishes.prefix:
-        spoken = {row: len(ids) for row, ids in enumerate(before or [])}
-        rules.append(ForcePrefix(wishes.prefix, spoken))
-    return rules
+    processors = config.processors()
+    if constraints.prefixes:
+        prompt_lengths = {row: len(ids) for row, ids in enumerate(prompts or [])}
+        processors.append(ForcePrefix(constraints.prefixes, prompt_lengths))
+    return processors
 
 
-def _select(search: DecodingConfig, wishes: Constraints, end: int) -> Select:
-    if wishes.forced:
-        return Forced(wishes.forced, end)
-    return Diverse(search.groups, search.diversity) if search.groups > 1 else likeliest
+def _select(config: DecodingConfig, constraints: Constraints, end: int) -> Select:
+    if constraints.phrases:
+        return RequirePhrases(constraints.phrases, end)
+    if config.beam_groups > 1:
+        return DiverseBeam(config.beam_groups, config.diversity)
+    return top_candidates

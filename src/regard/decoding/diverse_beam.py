@@ -1,7 +1,7 @@
-"""Beams in groups that avoid each other's words (Vijayakumar et al. 2018).
+"""Diverse beam search: groups of a beam avoid each other's tokens (Vijayakumar et al. 2018).
 
-Groups choose one after the other at each step; a word costs `strength` for each time that an
-earlier group has chosen it in this step. The cost decides what goes on, not how it is scored.
+Groups choose one after the other at each step. A token costs `strength` for each time that an
+earlier group chose it in this step. The cost affects the choice, not the score.
 """
 
 from dataclasses import dataclass
@@ -9,31 +9,33 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.decoding.beam import BeamStep, likeliest
+from regard.decoding.beam import BeamStep, top_candidates
 from regard.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class Diverse:
+class DiverseBeam:
+    """Select candidates in `groups` of equal size."""
+
     groups: int
     strength: float = 0.5
 
-    def __call__(self, at: BeamStep) -> tuple[Tensor, Tensor]:
-        if at.width % self.groups:
+    def __call__(self, step: BeamStep) -> tuple[Tensor, Tensor]:
+        if step.width % self.groups:
             raise ConfigError(
-                f"a beam {at.width} wide cannot be divided into {self.groups} groups: "
-                f"choose a width that can."
+                f"a beam of {step.width} cannot be divided into {self.groups} groups: "
+                f"choose a width that is a multiple."
             )
-        share, (rows, beginnings, vocabulary) = at.width // self.groups, at.after.shape
-        cost = at.after.new_zeros(rows, vocabulary)
-        values, places = [], []
+        size, (rows, hypotheses, vocabulary) = step.width // self.groups, step.log_p.shape
+        cost = step.log_p.new_zeros(rows, vocabulary)
+        values, indices = [], []
         for group in range(self.groups):
-            # In the first step there is one beginning, which all groups share.
-            own = slice(group * share, (group + 1) * share) if beginnings > 1 else slice(0, 1)
-            after = at.after[:, own]
-            chosen = likeliest(at._replace(after=after - cost[:, None], width=share))[1]
-            words = chosen % vocabulary
-            cost.scatter_add_(1, words, torch.full_like(words, self.strength, dtype=cost.dtype))
-            values.append(after.flatten(1).gather(1, chosen))
-            places.append(chosen + own.start * vocabulary)
-        return torch.cat(values, 1), torch.cat(places, 1)
+            # At the first step there is one hypothesis, which all groups share.
+            own = slice(group * size, (group + 1) * size) if hypotheses > 1 else slice(0, 1)
+            log_p = step.log_p[:, own]
+            selected = top_candidates(step._replace(log_p=log_p - cost[:, None], width=size))[1]
+            tokens = selected % vocabulary
+            cost.scatter_add_(1, tokens, torch.full_like(tokens, self.strength, dtype=cost.dtype))
+            values.append(log_p.flatten(1).gather(1, selected))
+            indices.append(selected + own.start * vocabulary)
+        return torch.cat(values, 1), torch.cat(indices, 1)

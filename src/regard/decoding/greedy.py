@@ -1,12 +1,25 @@
-"""Greedy decoding: at each step the likeliest word, until the end or a limit."""
+"""Greedy decoding, and the loop that it shares with sampling: one token in every row at each step.
 
-from collections.abc import Sequence
+Finished rows leave the batch, so a short output does not pay for a long one beside it.
+"""
 
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
 from torch import Tensor
 
 from regard.decoding.logits_processors import LogitsProcessor
 from regard.decoding.stepper import S, Stepper
-from regard.decoding.stream import stream
+
+# (logits (R, V), row numbers, number of tokens generated so far) → token ids (R,)
+ChooseToken = Callable[[Tensor, Sequence[int], int], Tensor]
+
+
+def argmax(logits: Tensor, _rows: Sequence[int], _step: int) -> Tensor:
+    """Choose the most likely token of each row: greedy decoding."""
+    if logits.device.type == "cpu" and logits.dtype == torch.float32:
+        return torch.from_numpy(logits.numpy().argmax(-1))
+    return logits.argmax(-1)
 
 
 def greedy(
@@ -15,12 +28,63 @@ def greedy(
     first: Tensor,
     end: int,
     limits: Sequence[int],
-    rules: Sequence[LogitsProcessor] = (),
-    said: Sequence[Sequence[int]] | None = None,
+    processors: Sequence[LogitsProcessor] = (),
+    prompts: Sequence[Sequence[int]] | None = None,
 ) -> list[list[int]]:
-    """What each row says after its first id (B,), the end left off, at most limits[row] ids."""
-    spoken: list[list[int]] = [[] for _ in limits]
-    for words in stream(model, state, first, end, limits, rules=rules, said=said):
-        for row, word in words:
-            spoken[row].append(word)
-    return spoken
+    """Return the ids generated after each row's first id (B,), without the end token.
+
+    Args:
+        model: The model to decode.
+        state: Its state before `first`.
+        first: The last id of each row's prompt, or the start token.
+        end: Id of the end token.
+        limits: Maximum number of new ids in each row.
+        processors: Applied to the logits in order.
+        prompts: Ids of each row that processors see before the generated ones.
+    """
+    generated: list[list[int]] = [[] for _ in limits]
+    steps = stream_tokens(model, state, first, end, limits, argmax, processors, prompts)
+    for tokens in steps:
+        for row, token in tokens:
+            generated[row].append(token)
+    return generated
+
+
+def stream_tokens(
+    model: Stepper[S],
+    state: S,
+    first: Tensor,
+    end: int,
+    limits: Sequence[int],
+    choose: ChooseToken = argmax,
+    processors: Sequence[LogitsProcessor] = (),
+    prompts: Sequence[Sequence[int]] | None = None,
+) -> Iterator[list[tuple[int, int]]]:
+    """Yield at each step (row, id) of every row that is not finished.
+
+    Arguments are those of `greedy`; `choose` picks the ids from the logits. The end token is not
+    yielded.
+    """
+    context = [list(ids) for ids in prompts] if prompts is not None else [[] for _ in limits]
+    rows, ids, step = list(range(len(limits))), first, 0
+    while rows:
+        with torch.inference_mode():
+            logits, state = model.step(ids, state)
+            for processor in processors:
+                logits = processor(logits, [context[row] for row in rows], rows)
+            ids = choose(logits, rows, step)
+        step += 1
+        tokens = [
+            (row, token) for row, token in zip(rows, ids.tolist(), strict=True) if token != end
+        ]
+        for row, token in tokens:
+            context[row].append(token)
+        if tokens:
+            yield tokens
+        unfinished = {row for row, _ in tokens if step < limits[row]}
+        if len(unfinished) < len(rows):
+            indices = [index for index, row in enumerate(rows) if row in unfinished]
+            remaining = torch.tensor(indices, device=ids.device, dtype=torch.long)
+            with torch.inference_mode():
+                ids, state = ids.index_select(0, remaining), state.reorder(remaining)
+            rows = [rows[index] for index in indices]

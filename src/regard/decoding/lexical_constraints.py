@@ -1,10 +1,10 @@
-"""Phrases that must be said, wherever the model likes best (after Post and Vilar 2018).
+"""Lexically constrained beam search: phrases that the output must contain (Post and Vilar 2018).
 
-A beginning has met so many words of its row's phrases: all of those it contains, and as much of one
-more as it ends with. Left to itself a beam would keep the likeliest, which are those that have met
-least. So beginnings are ranked within banks, one for each number of words met, and the banks take
-turns. Nothing ends before it has said everything; when there is only room for what is left to say,
-nothing else may be said.
+The progress of a hypothesis is the number of constraint tokens it has generated: all of the phrases
+it contains, and the part of one more phrase that it ends with. A plain beam would keep the most
+likely hypotheses, which are those with the least progress. So candidates are ranked within banks,
+one for each amount of progress, and the banks take turns. No hypothesis ends before it contains all
+phrases; when only the missing tokens still fit, no other token is allowed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,35 +14,38 @@ from itertools import zip_longest
 import torch
 from torch import Tensor
 
-from regard.decoding.beam import BeamStep, likeliest
+from regard.decoding.beam import BeamStep, top_candidates
 
 Phrase = Sequence[int]
 
 
 @dataclass(frozen=True)
-class Met:
-    """How far a beginning has come with the phrases it must say."""
+class Progress:
+    """Constraint tokens that a hypothesis has generated and those that are missing."""
 
-    words: int  # said of them
-    left: int  # to be said
-    next: frozenset[int]  # words that would bring it further
+    done: int  # tokens generated
+    missing: int  # tokens still to generate
+    next: frozenset[int]  # tokens that would advance it
 
 
-def met(ids: Sequence[int], phrases: Sequence[Phrase]) -> Met:
-    """What of the phrases has been said in ids; each phrase takes words of its own."""
+def progress(ids: Sequence[int], phrases: Sequence[Phrase]) -> Progress:
+    """Return the progress of ids through phrases; no token counts for two phrases."""
     free = list(ids)
     missing = []
     for phrase in sorted(phrases, key=len, reverse=True):
-        place = _find(free, list(phrase))
-        if place is None:
+        start = _find(free, list(phrase))
+        if start is None:
             missing.append(list(phrase))
         else:
-            free[place : place + len(phrase)] = [-1] * len(phrase)
-    begun = max((_overlap(free, phrase) for phrase in missing), default=0)
+            free[start : start + len(phrase)] = [-1] * len(phrase)
+    partial = max((_overlap(free, phrase) for phrase in missing), default=0)
     total = sum(map(len, phrases))
-    left = sum(map(len, missing)) - begun
-    going_on = {phrase[begun] for phrase in missing if begun and _overlap(free, phrase) == begun}
-    return Met(total - left, left, frozenset(going_on or {phrase[0] for phrase in missing}))
+    left = sum(map(len, missing)) - partial
+    continuing = {
+        phrase[partial] for phrase in missing if partial and _overlap(free, phrase) == partial
+    }
+    next_tokens = frozenset(continuing or {phrase[0] for phrase in missing})
+    return Progress(total - left, left, next_tokens)
 
 
 def _find(ids: list[int], phrase: list[int]) -> int | None:
@@ -51,69 +54,72 @@ def _find(ids: list[int], phrase: list[int]) -> int | None:
 
 
 def _overlap(ids: list[int], phrase: list[int]) -> int:
-    """How much of the phrase's beginning the ids end with, short of the whole."""
+    """Length of the longest proper prefix of the phrase that the ids end with."""
     sizes = range(min(len(phrase) - 1, len(ids)), 0, -1)
     return next((size for size in sizes if ids[-size:] == phrase[:size]), 0)
 
 
 @dataclass(frozen=True)
-class Forced:
-    """Phrases by the number of the row that must say them."""
+class RequirePhrases:
+    """Select candidates so that each row's output contains its phrases, given by row number."""
 
     phrases: Mapping[int, Sequence[Phrase]]
     end: int
 
-    def __call__(self, at: BeamStep) -> tuple[Tensor, Tensor]:
-        after = at.after.clone()
-        progress = [
-            [met(ids[1:], self.phrases.get(row, ())) for ids in beginnings]
-            for row, beginnings in zip(at.rows, at.said.tolist(), strict=True)
+    def __call__(self, step: BeamStep) -> tuple[Tensor, Tensor]:
+        log_p = step.log_p.clone()
+        progress_by_row = [
+            [progress(ids[1:], self.phrases.get(row, ())) for ids in hypotheses]
+            for row, hypotheses in zip(step.rows, step.generated.tolist(), strict=True)
         ]
-        for row, (beginnings, room) in enumerate(zip(progress, at.left, strict=True)):
-            for place, each in enumerate(beginnings):
-                _hold_back(after[row, place], each, room, self.end)
-        values, places = likeliest(at._replace(after=after))
-        for row, beginnings in enumerate(progress):
-            if any(each.left or each.words for each in beginnings):
-                chosen = self._by_banks(after[row], beginnings, places[row].tolist(), at.width)
-                filled = chosen + (chosen or [0])[:1] * (places.size(1) - len(chosen))
-                places[row] = torch.tensor(filled, device=places.device)
-                values[row] = after[row].flatten()[places[row]]
-                values[row, len(chosen) :] = float("-inf")
-        return values, places
+        for row, (hypotheses, remaining) in enumerate(
+            zip(progress_by_row, step.remaining, strict=True)
+        ):
+            for index, made in enumerate(hypotheses):
+                _restrict(log_p[row, index], made, remaining, self.end)
+        values, indices = top_candidates(step._replace(log_p=log_p))
+        for row, hypotheses in enumerate(progress_by_row):
+            if any(made.missing or made.done for made in hypotheses):
+                selected = self._by_banks(log_p[row], hypotheses, indices[row].tolist(), step.width)
+                padding = (selected or [0])[:1] * (indices.size(1) - len(selected))
+                indices[row] = torch.tensor(selected + padding, device=indices.device)
+                values[row] = log_p[row].flatten()[indices[row]]
+                values[row, len(selected) :] = float("-inf")
+        return values, indices
 
     def _by_banks(
-        self, after: Tensor, beginnings: Sequence[Met], likely: Sequence[int], width: int
+        self, log_p: Tensor, hypotheses: Sequence[Progress], likely: Sequence[int], width: int
     ) -> list[int]:
-        """The best of each bank in turn, the fullest bank first."""
-        vocabulary = after.size(1)
+        """Return the best candidates of each bank in turn, the bank with most progress first."""
+        vocabulary = log_p.size(1)
         candidates = set(likely)
-        for place, each in enumerate(beginnings):
-            candidates |= {place * vocabulary + word for word in each.next}
-            candidates.add(place * vocabulary + int(after[place].argmax()))
-        log_p = {place: float(after.flatten()[place]) for place in sorted(candidates)}
+        for index, made in enumerate(hypotheses):
+            candidates |= {index * vocabulary + token for token in made.next}
+            candidates.add(index * vocabulary + int(log_p[index].argmax()))
+        scores = {candidate: float(log_p.flatten()[candidate]) for candidate in sorted(candidates)}
         banks: dict[int, list[int]] = {}
-        for place in sorted(log_p, key=lambda place: -log_p[place]):
-            each, word = beginnings[place // vocabulary], place % vocabulary
-            if log_p[place] > float("-inf"):
-                further = each.words + 1 if word in each.next else each.words
-                banks.setdefault(further, []).append(place)
+        for candidate in sorted(scores, key=lambda candidate: -scores[candidate]):
+            made, token = hypotheses[candidate // vocabulary], candidate % vocabulary
+            if scores[candidate] > float("-inf"):
+                done = made.done + 1 if token in made.next else made.done
+                banks.setdefault(done, []).append(candidate)
         turns = zip_longest(*(banks[bank] for bank in sorted(banks, reverse=True)))
-        return list(_first(width, (place for turn in turns for place in turn if place is not None)))
+        in_turn = (candidate for turn in turns for candidate in turn if candidate is not None)
+        return list(_first(width, in_turn))
 
 
-def _hold_back(words: Tensor, each: Met, room: int, end: int) -> None:
-    """Change the log p (V,) of what a beginning may say next: it must still say everything."""
-    if not each.left:
+def _restrict(log_p: Tensor, made: Progress, remaining: int, end: int) -> None:
+    """Exclude next tokens (V,) in place so that all missing tokens can still be generated."""
+    if not made.missing:
         return
-    words[end] = float("-inf")
-    if room < each.left:
-        kept = sorted(each.next)
-        scores = words[kept].clone()
-        words.fill_(float("-inf"))
-        words[kept] = scores
+    log_p[end] = float("-inf")
+    if remaining < made.missing:
+        allowed = sorted(made.next)
+        scores = log_p[allowed].clone()
+        log_p.fill_(float("-inf"))
+        log_p[allowed] = scores
 
 
-def _first(count: int, places: Iterator[int]) -> Iterator[int]:
-    for _, place in zip(range(count), places, strict=False):
-        yield place
+def _first(count: int, candidates: Iterator[int]) -> Iterator[int]:
+    for _, candidate in zip(range(count), candidates, strict=False):
+        yield candidate

@@ -1,7 +1,7 @@
-"""What may be said next, given what has been: each rule changes the scores of some words.
+"""Logits processors: functions that change the scores of the next token.
 
-A rule is a function of (scores (R, V), what each of the R rows has said, their numbers) and may
-change the scores in place. Scores are logits, or log-probabilities where a beam adds them up.
+A processor takes (scores (R, V), the ids of each of the R rows so far, the row numbers) and may
+change the scores in place. Scores are logits, or log-probabilities where a beam sums them.
 """
 
 import math
@@ -14,16 +14,18 @@ from torch import Tensor
 
 from regard.errors import ConfigError
 
-Said = Sequence[Sequence[int]]
+Context = Sequence[Sequence[int]]  # ids of each row so far: its prompt and what was generated
 
 
 class LogitsProcessor(Protocol):
-    def __call__(self, scores: Tensor, said: Said, rows: Sequence[int]) -> Tensor: ...
+    def __call__(self, scores: Tensor, context: Context, rows: Sequence[int]) -> Tensor:
+        """Return the changed scores (R, V)."""
+        ...
 
 
 @dataclass(frozen=True)
 class RepetitionPenalty:
-    """Words said before become less likely (Keskar et al. 2019, section 4.1).
+    """Make tokens of the context less likely (Keskar et al. 2019, section 4.1).
 
     A positive score is divided by the penalty, a negative one multiplied by it.
     """
@@ -37,35 +39,35 @@ class RepetitionPenalty:
                 f"give 1 (none) or more."
             )
 
-    def __call__(self, scores: Tensor, said: Said, rows: Sequence[int]) -> Tensor:
-        for row, ids in zip(scores, said, strict=True):
+    def __call__(self, scores: Tensor, context: Context, rows: Sequence[int]) -> Tensor:
+        for row, ids in zip(scores, context, strict=True):
             if ids:
-                seen = torch.tensor(sorted(set(ids)), device=scores.device)
-                old = row[seen]
-                row[seen] = torch.where(old > 0, old / self.penalty, old * self.penalty)
+                repeated = torch.tensor(sorted(set(ids)), device=scores.device)
+                old = row[repeated]
+                row[repeated] = torch.where(old > 0, old / self.penalty, old * self.penalty)
         return scores
 
 
 @dataclass(frozen=True)
 class NoRepeatNgram:
-    """No `size` words in a row are said twice."""
+    """Allow no n-gram of `size` tokens to occur twice."""
 
     size: int
 
     def __post_init__(self) -> None:
         if self.size < 1:
             raise ConfigError(
-                f"n-grams of {self.size} words cannot be forbidden: give a size of at least 1."
+                f"n-grams of {self.size} tokens cannot be excluded: give a size of at least 1."
             )
 
-    def __call__(self, scores: Tensor, said: Said, rows: Sequence[int]) -> Tensor:
-        before = self.size - 1
-        for row, ids in zip(scores, said, strict=True):
-            ending = list(ids[len(ids) - before :])
+    def __call__(self, scores: Tensor, context: Context, rows: Sequence[int]) -> Tensor:
+        history = self.size - 1
+        for row, ids in zip(scores, context, strict=True):
+            ending = list(ids[len(ids) - history :])
             followers = {
-                ids[place + before]
-                for place in range(len(ids) - before)
-                if list(ids[place : place + before]) == ending
+                ids[start + history]
+                for start in range(len(ids) - history)
+                if list(ids[start : start + history]) == ending
             }
             if followers:
                 row[sorted(followers)] = -math.inf
@@ -74,39 +76,39 @@ class NoRepeatNgram:
 
 @dataclass(frozen=True)
 class SuppressPhrases:
-    """None of these phrases, as ids, is said."""
+    """Exclude phrases, each a sequence of ids, from the output."""
 
     phrases: Sequence[Sequence[int]]
 
     def __post_init__(self) -> None:
         if not all(self.phrases):
-            raise ConfigError("a phrase that is forbidden has no words: name those not to be said.")
+            raise ConfigError("a forbidden phrase has no tokens: give phrases with text in them.")
 
-    def __call__(self, scores: Tensor, said: Said, rows: Sequence[int]) -> Tensor:
-        never = [phrase[0] for phrase in self.phrases if len(phrase) == 1]
-        if never:
-            scores[:, never] = -math.inf
-        for row, ids in zip(scores, said, strict=True):
-            for *beginning, last in self.phrases:
-                if beginning and list(ids[len(ids) - len(beginning) :]) == beginning:
+    def __call__(self, scores: Tensor, context: Context, rows: Sequence[int]) -> Tensor:
+        single = [phrase[0] for phrase in self.phrases if len(phrase) == 1]
+        if single:
+            scores[:, single] = -math.inf
+        for row, ids in zip(scores, context, strict=True):
+            for *prefix, last in self.phrases:
+                if prefix and list(ids[len(ids) - len(prefix) :]) == prefix:
                     row[last] = -math.inf
         return scores
 
 
 @dataclass(frozen=True)
 class ForcePrefix:
-    """What a row must begin with, by the row's number; rows without one are free."""
+    """Force the first ids of some rows, by row number; other rows are free."""
 
-    words: Mapping[int, Sequence[int]]
-    before: Mapping[int, int] | None = None  # how many words were given as said already
+    prefixes: Mapping[int, Sequence[int]]
+    prompt_lengths: Mapping[int, int] | None = None  # ids of the context that were not generated
 
-    def __call__(self, scores: Tensor, said: Said, rows: Sequence[int]) -> Tensor:
-        for place, (ids, number) in enumerate(zip(said, rows, strict=True)):
-            wanted = self.words.get(number, ())
-            step = len(ids) - (self.before or {}).get(number, 0)
-            if step < len(wanted):
-                kept = scores[place, wanted[step]].clone()
-                scores[place] = -math.inf
-                # Where another rule forbids it: what must be said is said.
-                scores[place, wanted[step]] = kept if kept.isfinite() else 0.0
+    def __call__(self, scores: Tensor, context: Context, rows: Sequence[int]) -> Tensor:
+        for index, (ids, row) in enumerate(zip(context, rows, strict=True)):
+            prefix = self.prefixes.get(row, ())
+            step = len(ids) - (self.prompt_lengths or {}).get(row, 0)
+            if step < len(prefix):
+                score = scores[index, prefix[step]].clone()
+                scores[index] = -math.inf
+                # A forced token that another processor excludes is generated all the same.
+                scores[index, prefix[step]] = score if score.isfinite() else 0.0
         return scores

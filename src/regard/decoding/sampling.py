@@ -1,12 +1,12 @@
-"""Sampling: each word is drawn from the model's distribution, or from the better part of it.
+"""Sampling: draw each token from the model's distribution, or from its most likely part.
 
     p ∝ exp(z / temperature), then in this order
-    top_k    the k likeliest words                                        (Fan et al. 2018)
-    top_p    the fewest likeliest words that have p together              (Holtzman et al. 2020)
-    min_p    words at least min_p times as likely as the likeliest        (Nguyen et al. 2024)
+    top_k    the k most likely tokens                                     (Fan et al. 2018)
+    top_p    the smallest set of tokens with total probability ≥ p        (Holtzman et al. 2020)
+    min_p    tokens at least min_p times as likely as the most likely     (Nguyen et al. 2024)
 
-Chance is a function of the seed, the row's number and the step: a row is continued the same way
-alone and in any batch.
+Random numbers are a function of (seed, row number, step): a row gets the same output alone and in
+any batch.
 """
 
 import math
@@ -22,6 +22,27 @@ from regard.errors import ConfigError
 
 @dataclass(frozen=True)
 class Sampling:
+    """Settings of sampling; invalid ones raise ConfigError.
+
+    Args:
+        temperature: Divides the logits; below 1 favors likely tokens (default: 1.0).
+        top_k: Sample from the k most likely tokens; 0 means all (default: 0).
+        top_p: Sample from the smallest set of tokens with this total probability (default: 1.0).
+        min_p: Drop tokens less than min_p times as likely as the most likely (default: 0.0).
+        seed: Random seed; the same seed gives the same text (default: 0).
+
+    Raises:
+        ConfigError: A setting is out of its range.
+
+    Example:
+        >>> import regard
+        >>> model = regard.load_language_model("runs/proverbs")
+        >>> sampling = regard.Sampling(temperature=0.8, top_p=0.95, seed=1)
+        >>> decoding = regard.DecodingConfig(sampling=sampling)
+        >>> model.generate("a", 8, decoding) == model.generate("a", 8, decoding)
+        True
+    """
+
     temperature: float = 1.0
     top_k: int = 0  # 0: all
     top_p: float = 1.0
@@ -29,59 +50,59 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, fine, wanted in (
+        for name, valid, range_ in (
             ("temperature", self.temperature > 0, "more than 0"),
             ("top_k", self.top_k >= 0, "0 (all) or more"),
             ("top_p", 0 < self.top_p <= 1, "more than 0 and at most 1"),
             ("min_p", 0 <= self.min_p <= 1, "from 0 to 1"),
             ("seed", self.seed >= 0, "0 or more"),
         ):
-            if not fine:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be {wanted}.")
+            if not valid:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it must be {range_}.")
 
     def distribution(self, logits: Tensor) -> Tensor:
-        """Probabilities (R, V) that words are drawn from, given logits (R, V)."""
+        """Return the probabilities (R, V) to sample from, given logits (R, V)."""
         logits = logits / self.temperature
         if 0 < self.top_k < logits.size(-1):
             least = logits.topk(self.top_k).values[:, -1:]
             logits = logits.masked_fill(logits < least, -math.inf)
-        p = logits.softmax(-1)
+        probs = logits.softmax(-1)
         if self.top_p < 1:
-            p = _renormalised(p, _nucleus(p, self.top_p))
+            probs = _renormalize(probs, _nucleus(probs, self.top_p))
         if self.min_p > 0:
-            p = _renormalised(p, p >= self.min_p * p.amax(-1, keepdim=True))
-        return p
+            probs = _renormalize(probs, probs >= self.min_p * probs.amax(-1, keepdim=True))
+        return probs
 
     def __call__(self, logits: Tensor, rows: Sequence[int], step: int | Sequence[int]) -> Tensor:
-        """A word for each row (R,): each row's, or everyone's, so manyeth."""
+        """Draw a token for each row (R,); `step` is one number for all rows, or one for each."""
         steps = [step] * len(rows) if isinstance(step, int) else step
-        p = self.distribution(logits.double())
-        chances = [self.chance(row, own) for row, own in zip(rows, steps, strict=True)]
-        return draw(p, torch.tensor(chances, dtype=torch.float64, device=p.device))
+        probs = self.distribution(logits.double())
+        uniforms = [self.uniform(row, own) for row, own in zip(rows, steps, strict=True)]
+        return draw(probs, torch.tensor(uniforms, dtype=torch.float64, device=probs.device))
 
-    def chance(self, row: int, step: int, purpose: int = 0) -> float:
-        """A number from [0, 1) that belongs to this row and step."""
+    def uniform(self, row: int, step: int, purpose: int = 0) -> float:
+        """Return a number from [0, 1) that depends only on the seed and the arguments."""
         key = np.random.SeedSequence((self.seed, row)).generate_state(2, np.uint64)
         return float(
             np.random.Generator(np.random.Philox(key=key, counter=[step, purpose, 0, 0])).random()
         )
 
 
-def draw(p: Tensor, chances: Tensor) -> Tensor:
-    """The word at which the cumulated probabilities (R, V) pass each row's chance (R,)."""
-    cumulated = p.cumsum(-1)
-    places = torch.searchsorted(cumulated, (chances * cumulated[:, -1])[:, None], right=True)
-    last = (p > 0).long().cumsum(-1).argmax(-1)  # rounding must not reach past the last word
-    return torch.minimum(places[:, 0], last)
+def draw(probs: Tensor, uniforms: Tensor) -> Tensor:
+    """Return the id at which each row's cumulative probability (R, V) passes its uniform (R,)."""
+    cumulative = probs.cumsum(-1)
+    ids = torch.searchsorted(cumulative, (uniforms * cumulative[:, -1])[:, None], right=True)
+    last = (probs > 0).long().cumsum(-1).argmax(-1)  # rounding must not reach past the last id
+    return torch.minimum(ids[:, 0], last)
 
 
-def _nucleus(p: Tensor, mass: float) -> Tensor:
-    """True for the fewest likeliest words whose probabilities come to at least `mass`."""
-    ordered, order = p.sort(-1, descending=True)
-    before = ordered.cumsum(-1) - ordered
-    return torch.zeros_like(p, dtype=torch.bool).scatter(-1, order, before < mass)
+def _nucleus(probs: Tensor, mass: float) -> Tensor:
+    """True for the fewest most likely tokens whose total probability is at least `mass`."""
+    ordered, order = probs.sort(-1, descending=True)
+    preceding = ordered.cumsum(-1) - ordered
+    return torch.zeros_like(probs, dtype=torch.bool).scatter(-1, order, preceding < mass)
 
 
-def _renormalised(p: Tensor, kept: Tensor) -> Tensor:
-    p = p.where(kept, 0)
-    return p / p.sum(-1, keepdim=True)
+def _renormalize(probs: Tensor, retained: Tensor) -> Tensor:
+    probs = probs.where(retained, 0)
+    return probs / probs.sum(-1, keepdim=True)

@@ -1,10 +1,10 @@
-"""Speculative decoding (Leviathan et al. 2023): guess several words cheaply, check them at once.
+"""Speculative decoding (Leviathan et al. 2023): draft several tokens cheaply, verify them at once.
 
-The model reads all guesses in one pass, for about the price of one word. Of a guess x that was
-drawn with probability q(x) it accepts the share min(1, p(x)/q(x)); where it refuses one it draws
-from what p has and q has not, max(0, p − q), and the rest is forgotten. What comes out is
-distributed as p: nothing is lost but time, where guesses are poor. Greedy decoding is the case in
-which p and q are certain.
+The model verifies all draft tokens in one pass, for about the price of one token. A draft token x
+that was drawn with probability q(x) is accepted with probability min(1, p(x)/q(x)). After the first
+rejection a token is drawn from the residual max(0, p − q), normalized, and the rest of the draft is
+dropped. The output is distributed as p: a poor draft costs only time. Greedy decoding is the case
+in which p and q are one-hot.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,31 +17,35 @@ from torch import Tensor
 from regard.decoding.sampling import Sampling, draw
 from regard.decoding.stepper import Prefills, R
 
-ACCEPT, REPLACE, GUESS = 1, 2, 3  # what chance is drawn for: each must be independent
+ACCEPT, REPLACE, DRAFT = 1, 2, 3  # purposes of random numbers, which must be independent
 
 
 class DraftTokens(NamedTuple):
+    """Tokens to verify."""
+
     ids: list[int]
-    chances: Tensor | None  # (len(ids), V) that each was drawn with; None where there was no chance
+    probs: Tensor | None  # (len(ids), V) that each was drawn from; None: not drawn at random
 
 
 class Drafter(Protocol):
-    def __call__(self, said: Sequence[int], count: int, sampling: Sampling | None) -> DraftTokens:
-        """At most `count` words that may come next."""
+    def __call__(
+        self, generated: Sequence[int], count: int, sampling: Sampling | None
+    ) -> DraftTokens:
+        """Return at most `count` tokens that may come next."""
         ...
 
 
 @dataclass(frozen=True)
 class PromptLookup:
-    """What followed when the last words were said before: in a prompt, often right."""
+    """Draft what followed the last tokens where they occurred before: in a prompt, often right."""
 
-    longest: int = 3  # words to compare
+    longest: int = 3  # tokens to compare
     prompt: Sequence[int] = ()
 
     def __call__(
-        self, said: Sequence[int], count: int, sampling: Sampling | None = None
+        self, generated: Sequence[int], count: int, sampling: Sampling | None = None
     ) -> DraftTokens:
-        text = [*self.prompt, *said]
+        text = [*self.prompt, *generated]
         for size in range(min(self.longest, len(text) - 1), 0, -1):
             ending = text[-size:]
             for start in range(len(text) - size - 1, -1, -1):
@@ -52,35 +56,37 @@ class PromptLookup:
 
 @dataclass
 class DraftModel(Generic[R]):
-    """A smaller model guesses. It remembers what it has read."""
+    """Draft with a smaller model; its state is kept between calls."""
 
     model: Prefills[R]
-    state: R  # before the first word
-    read: list[int] = field(default_factory=list)
+    state: R  # before the first token
+    encoded: list[int] = field(default_factory=list)
     row: int = 0
 
     def __post_init__(self) -> None:
-        self._now = self.state
+        self._current = self.state
 
-    def __call__(self, said: Sequence[int], count: int, sampling: Sampling | None) -> DraftTokens:
-        common = 0
-        while common < min(len(self.read), len(said) - 1) and self.read[common] == said[common]:
+    def __call__(
+        self, generated: Sequence[int], count: int, sampling: Sampling | None
+    ) -> DraftTokens:
+        common, most = 0, min(len(self.encoded), len(generated) - 1)
+        while common < most and self.encoded[common] == generated[common]:
             common += 1
-        state = self._now.cut(_length(self.state) + common)
-        unread, ids, chances = list(said[common:]), [], []
-        for place in range(count):
-            logits, state = self.model.extend(torch.tensor([unread]), state)
+        state = self._current.cut(_length(self.state) + common)
+        new, ids, probs = list(generated[common:]), [], []
+        for offset in range(count):
+            logits, state = self.model.extend(torch.tensor([new]), state)
             last = logits[:, -1]
             if sampling is None:
                 ids.append(int(last.argmax()))
             else:
                 p = sampling.distribution(last.double())
-                chance = sampling.chance(self.row, len(said) + place, GUESS)
-                ids.append(int(draw(p, torch.tensor([chance], dtype=torch.float64))))
-                chances.append(p[0])
-            unread = ids[-1:]
-        self._now, self.read = state, [*said, *ids[:-1]]
-        return DraftTokens(ids, torch.stack(chances) if chances else None)
+                uniform = sampling.uniform(self.row, len(generated) + offset, DRAFT)
+                ids.append(int(draw(p, torch.tensor([uniform], dtype=torch.float64))))
+                probs.append(p[0])
+            new = ids[-1:]
+        self._current, self.encoded = state, [*generated, *ids[:-1]]
+        return DraftTokens(ids, torch.stack(probs) if probs else None)
 
 
 @torch.inference_mode()
@@ -90,54 +96,66 @@ def speculate(
     first: int,
     end: int,
     limit: int,
-    guesser: Drafter,
+    drafter: Drafter,
     count: int = 5,
     sampling: Sampling | None = None,
     row: int = 0,
 ) -> Iterator[int]:
-    """What is said after the first id, at most `limit` ids, the end left off."""
-    said = [first]
-    before = _length(state)
-    while len(said) <= limit:
-        guess = guesser(said, min(count, limit - len(said)), sampling)
-        logits, longer = model.extend(torch.tensor([[said[-1], *guess.ids]]), state)
-        accepted = _checked(logits[0], guess, sampling, row, len(said))
-        for word in accepted:
-            if word == end:
+    """Yield the ids generated after the first id, at most `limit`, without the end token.
+
+    Args:
+        model: The model whose output is generated.
+        state: Its state before `first`.
+        first: The last id of the prompt.
+        end: Id of the end token.
+        limit: Maximum number of new ids.
+        drafter: Proposes tokens; it affects the speed, not the output's distribution.
+        count: Maximum number of draft tokens at each step (default: 5).
+        sampling: Sample instead of decoding greedily.
+        row: Row number that random numbers depend on (default: 0).
+    """
+    generated = [first]
+    prompt = _length(state)
+    while len(generated) <= limit:
+        draft = drafter(generated, min(count, limit - len(generated)), sampling)
+        logits, longer = model.extend(torch.tensor([[generated[-1], *draft.ids]]), state)
+        verified = _verify(logits[0], draft, sampling, row, len(generated))
+        for token in verified:
+            if token == end:
                 return
-            said.append(word)
-            yield word
-        state = longer.cut(before + len(said) - 1)  # the last word has not been read yet
+            generated.append(token)
+            yield token
+        state = longer.cut(prompt + len(generated) - 1)  # the last token is not in the state yet
 
 
-def _checked(
-    logits: Tensor, guess: DraftTokens, sampling: Sampling | None, row: int, step: int
+def _verify(
+    logits: Tensor, draft: DraftTokens, sampling: Sampling | None, row: int, step: int
 ) -> list[int]:
-    """The guesses that the model accepts, and one word of its own after them."""
+    """Return the accepted draft tokens, and one token of the model's own after them."""
     if sampling is None:
         own = logits.argmax(-1).tolist()
-        right = 0
-        while right < len(guess.ids) and guess.ids[right] == own[right]:
-            right += 1
-        return own[: right + 1]
+        accepted = 0
+        while accepted < len(draft.ids) and draft.ids[accepted] == own[accepted]:
+            accepted += 1
+        return own[: accepted + 1]
     p = sampling.distribution(logits.double())
-    for place, word in enumerate(guess.ids):
-        q = _certain(word, p) if guess.chances is None else guess.chances[place]
-        if sampling.chance(row, step + place, ACCEPT) * q[word] >= p[place, word]:
-            rest = (p[place] - q).clamp(min=0)[None]
-            return [*guess.ids[:place], _drawn(rest, sampling, row, step + place)]
-    return [*guess.ids, _drawn(p[-1:], sampling, row, step + len(guess.ids))]
+    for offset, token in enumerate(draft.ids):
+        q = _one_hot(token, p) if draft.probs is None else draft.probs[offset]
+        if sampling.uniform(row, step + offset, ACCEPT) * q[token] >= p[offset, token]:
+            residual = (p[offset] - q).clamp(min=0)[None]
+            return [*draft.ids[:offset], _draw_one(residual, sampling, row, step + offset)]
+    return [*draft.ids, _draw_one(p[-1:], sampling, row, step + len(draft.ids))]
 
 
-def _certain(word: int, p: Tensor) -> Tensor:
+def _one_hot(token: int, p: Tensor) -> Tensor:
     q = torch.zeros_like(p[0])
-    q[word] = 1
+    q[token] = 1
     return q
 
 
-def _drawn(p: Tensor, sampling: Sampling, row: int, step: int) -> int:
-    chance = torch.tensor([sampling.chance(row, step, REPLACE)], dtype=torch.float64)
-    return int(draw(p, chance))
+def _draw_one(probs: Tensor, sampling: Sampling, row: int, step: int) -> int:
+    uniform = torch.tensor([sampling.uniform(row, step, REPLACE)], dtype=torch.float64)
+    return int(draw(probs, uniform))
 
 
 def _length(state: object) -> int:

@@ -1,12 +1,12 @@
-"""The one protocol by which every model is decoded, whatever is inside it.
+"""The protocol by which every model is decoded.
 
-state = model.start(…)                      read the prompt; how is the model's own affair
-logits, state = model.step(ids, state)      say one more word in each row
-logits, state = model.extend(ids, state)    say several words in each row, and hear of each
+state = model.start(…)                      encode the source or begin an empty text
+logits, state = model.step(ids, state)      append one token to each row
+logits, state = model.extend(ids, state)    append several tokens to each row; logits after each
 state = state.reorder(rows)                 keep, drop or repeat rows
-state = state.cut(length)                   take back what was said after the first so many words
+state = state.cut(length)                   drop all but the first `length` tokens
 
-States do not change: what follows from one is another, and an old one can be gone back to.
+States are immutable: each call returns a new state, and an old one can be used again.
 """
 
 from collections.abc import Sequence
@@ -16,30 +16,38 @@ from torch import Tensor
 
 
 class State(Protocol):
-    def reorder(self, rows: Tensor) -> Self: ...
+    """Decoder state of a batch of rows, such as a KV cache."""
+
+    def reorder(self, rows: Tensor) -> Self:
+        """Return the state of the given rows (R,), in that order."""
+        ...
 
 
 S = TypeVar("S", bound=State)
 
 
 class Stepper(Protocol[S]):
+    """A model that decodes one token at a time."""
+
     def step(self, ids: Tensor, state: S) -> tuple[Tensor, S]:
-        """Logits (B, V) after one more id in each row (B,), and the state after it."""
+        """Append one id to each row (B,); return logits (B, V) of the next and the new state."""
         ...
 
 
 @runtime_checkable
 class HasFusedGreedy(Protocol):
-    """What can go on by itself, word by word, faster than it is asked for each."""
+    """A model that runs the whole greedy loop itself, faster than step by step."""
 
     def greedy(self, first: Tensor, state: Any, end: int, limits: Sequence[int]) -> list[list[int]]:
-        """The likeliest words after first (B,), as `decoding.greedy` would find them."""
+        """Return the ids that `decoding.greedy.greedy` would return after first (B,)."""
         ...
 
 
 class Truncatable(State, Protocol):
+    """A state that can drop its last tokens: rejected draft tokens."""
+
     def cut(self, length: int) -> Self:
-        """The state when only the first `length` words had been said."""
+        """Return the state after only the first `length` tokens."""
         ...
 
 
@@ -47,8 +55,8 @@ R = TypeVar("R", bound=Truncatable)
 
 
 class Prefills(Protocol[R]):
-    """What reads several words at once, as prompts and guesses are read."""
+    """A model that appends several tokens in one pass: prompts and draft tokens."""
 
     def extend(self, ids: Tensor, state: R) -> tuple[Tensor, R]:
-        """Logits (B, T, V) after each of the new ids (B, T), and the state after them."""
+        """Append ids (B, T); return logits (B, T, V) after each of them and the new state."""
         ...

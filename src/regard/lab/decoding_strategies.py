@@ -37,8 +37,10 @@ class CountedGuesses:
     guesser: Drafter
     guesses: int = 0
 
-    def __call__(self, said: Sequence[int], count: int, sampling: Sampling | None) -> DraftTokens:
-        guess = self.guesser(said, count, sampling)
+    def __call__(
+        self, generated: Sequence[int], count: int, sampling: Sampling | None
+    ) -> DraftTokens:
+        guess = self.guesser(generated, count, sampling)
         self.guesses += len(guess.ids)
         return guess
 

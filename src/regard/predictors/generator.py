@@ -11,12 +11,12 @@ from typing import Any
 import torch
 
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.decoding.config import Constraints, DecodingConfig, find
+from regard.decoding.config import Constraints, DecodingConfig, decode
+from regard.decoding.greedy import argmax, stream_tokens
 from regard.decoding.sampling import Sampling
 from regard.decoding.scoring import Score, score
-from regard.decoding.sliding_window import Sliding, kept
+from regard.decoding.sliding_window import SlidingWindow, retained_tokens
 from regard.decoding.speculative import Drafter, DraftModel, PromptLookup, speculate
-from regard.decoding.stream import likeliest, stream
 from regard.engine.select import Decodable
 from regard.errors import ConfigError, DataError
 from regard.evaluation.perplexity import Perplexity, Piece, perplexity
@@ -91,14 +91,14 @@ class TextGenerator:
             if read:
                 _, state = model.extend(together[:, :-1], state)
         limits = [tokens + len(rest.get(row, ())) for row in range(len(asked))]
-        found = find(
+        found = decode(
             model,
             state,
             together[:, -1],
             self.tokenizer.end,
             limits,
             search,
-            Constraints(prefix=rest),
+            Constraints(prefixes=rest),
             numbers,
             together.tolist(),
         )
@@ -119,7 +119,7 @@ class TextGenerator:
         self._check_room(len(ids), tokens, window)
         model = self._stepper(len(ids), tokens)
         state, first = self._read(model, ids)
-        words = stream(model, state, first, self.tokenizer.end, [tokens], sampling or likeliest)
+        words = stream_tokens(model, state, first, self.tokenizer.end, [tokens], sampling or argmax)
         yield from growing((step[0][1] for step in words), self._after(prompt))
 
     def speculate(
@@ -195,7 +195,7 @@ class TextGenerator:
         cut = f"the last {most:,} of the prompt's {given:,} tokens are kept" if given > most else ""
         slides = (
             f"the window of {most:,} tokens slides, and each new one is found from the last "
-            f"{kept(most, len(self.begin)):,} at least"
+            f"{retained_tokens(most, len(self.begin)):,} at least"
             if min(given, most) + tokens > most
             else ""
         )
@@ -209,7 +209,7 @@ class TextGenerator:
         """The model, or one that slides where that many more would not fit."""
         if given + tokens <= self.max_length:
             return self.decodable.now
-        return Sliding(self.decodable.now, self.max_length, self.begin)
+        return SlidingWindow(self.decodable.now, self.max_length, self.begin)
 
     def _read(self, model: Any, ids: list[int]) -> tuple[Any, torch.Tensor]:
         """The state after all of the prompt but its last word, and that word."""
@@ -247,7 +247,7 @@ def _alike(asked: Sequence[list[int]], search: DecodingConfig) -> list[list[int]
     groups: list[list[int]] = []
     for number in order:
         fits = bool(groups) and len(groups[-1]) < ROWS
-        if fits and (search.beam > 1 or search.scored):
+        if fits and (search.beam > 1 or search.return_scores):
             fits = len(asked[groups[-1][0]]) == len(asked[number])
         if not fits:
             groups.append([])

@@ -13,9 +13,9 @@ import torch
 from regard.data.batches.base import pad
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.decoding.beam import Hypothesis
-from regard.decoding.config import Constraints, DecodingConfig, find
+from regard.decoding.config import Constraints, DecodingConfig, decode
+from regard.decoding.greedy import stream_tokens
 from regard.decoding.scoring import Score, score
-from regard.decoding.stream import stream
 from regard.engine.select import Decodable
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
@@ -86,7 +86,7 @@ class Seq2SeqRunner:
         """One answer as it grows, by greedy decoding."""
         model = self.decodable.now
         state, first, limits = self._start(model, [question])
-        words = stream(model, state, first, self.tokenizer.end, limits)
+        words = stream_tokens(model, state, first, self.tokenizer.end, limits)
         yield from growing((step[0][1] for step in words), self.tokenizer.decode)
 
     def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Score]:
@@ -128,9 +128,9 @@ class Seq2SeqRunner:
         }
         wishes = Constraints(dict.fromkeys(range(len(questions)), begun) if begun else {}, forced)
         if self.never:
-            search = replace(search, forbid=[*search.forbid, *self.never])
+            search = replace(search, suppress_phrases=[*search.suppress_phrases, *self.never])
         end = self.tokenizer.end
-        return find(model, state, first, end, limits, search, wishes, numbers)
+        return decode(model, state, first, end, limits, search, wishes, numbers)
 
 
 def _by_tokens(order: Sequence[int], asked: Sequence[Request], beam: int) -> list[list[int]]:

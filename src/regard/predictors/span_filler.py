@@ -15,7 +15,7 @@ import torch
 from regard.data.batches.spans import sentinel
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.data.tokenizers.word_boundaries import WordBoundaries
-from regard.decoding.beam import beam
+from regard.decoding.beam import beam_search
 from regard.decoding.logits_processors import SuppressPhrases
 from regard.errors import DataError
 from regard.models.encoder_decoder import EncoderDecoder
@@ -90,7 +90,7 @@ class SpanFiller:
             )
         never = [[each] for each in sorted(self.tokenizer.special) if each != end]
         width = max(WIDTH, top) + 1  # one of them may be to say nothing
-        (hypotheses,) = beam(
+        (hypotheses,) = beam_search(
             self.model, state, before[0, -1:], end, [room], width, 0.0, [SuppressPhrases(never)]
         )
         some = [each for each in hypotheses if each.ids]

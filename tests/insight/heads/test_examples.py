@@ -27,7 +27,7 @@ def test_the_loss_is_what_the_translator_says_it_is(make) -> None:
     scores = home.loaded.score(*(list(side) for side in zip(*PAIRS, strict=True)))
     found = losses(home.loaded.model, home.examples)
     assert found.rows.sum() == pytest.approx(-sum(score.total for score in scores), rel=1e-4)
-    assert found.tokens.sum() == sum(len(score.words) for score in scores)
+    assert found.tokens.sum() == sum(len(score.token_log_probs) for score in scores)
 
 
 def test_every_token_of_running_text_is_predicted_once(make) -> None:

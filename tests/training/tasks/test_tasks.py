@@ -152,7 +152,7 @@ def test_documents_apart(writing: Made, tmp_path: Path) -> None:
     assert scores["words"] == len(line.split()) * 20
     assert scores["accuracy"] > 0.95
     alone = writer.perplexity(line)
-    ends = writer.score([line])[0].words[-1]
+    ends = writer.score([line])[0].token_log_probs[-1]
     total = alone.nats * 20 - ends * 19  # between documents, the end is foretold too
     assert scores["nats"] == pytest.approx(total, abs=1e-3)
 
