@@ -19,8 +19,8 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 def write_corpus(folder: Path) -> None:
     """Write all files that the recipes of `settings.py` name into the folder."""
-    drawn = corpus(seed=1, train=TRAIN, held_out=DEV, pronouns=20)
-    for split, pairs in (("train", drawn.train), ("dev", drawn.held_out)):
+    drawn = corpus(seed=1, train=TRAIN, dev=DEV, pronouns=20)
+    for split, pairs in (("train", drawn.train), ("dev", drawn.dev)):
         english = [pair.english for pair in pairs]
         files = {
             f"pairs-{split}.tsv": [f"{pair.french}\t{pair.english}" for pair in pairs],

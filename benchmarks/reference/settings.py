@@ -49,7 +49,7 @@ TREES = {
 SUMMARIES = {
     "train": {"kind": "tsv", "path": "summaries-train.tsv", "languages": ["text", "summary"]},
     "dev": {"kind": "tsv", "path": "summaries-dev.tsv", "languages": ["text", "summary"]},
-    "checks": {"max_ratio": 50},
+    "filters": {"max_ratio": 50},
 }
 
 # Small vocabularies, so that many words consist of several subwords.
@@ -164,8 +164,8 @@ RUNS: dict[str, Run] = {
     "demo": Run(
         {
             "data": {
-                "train": {"kind": "grammar", "train": 6_000},
-                "dev": {"kind": "grammar", "train": 6_000, "held_out": 100, "part": "held-out"},
+                "train": {"kind": "grammar", "train_size": 6_000},
+                "dev": {"kind": "grammar", "train_size": 6_000, "dev_size": 100, "split": "dev"},
             },
             "tokenizer": {"vocabulary": 2056},
             "model": {"kind": "encoder-decoder", "size": "tiny", "max_length": 128},
@@ -264,7 +264,7 @@ RUNS: dict[str, Run] = {
         {
             **_classifier(position="learned", pooling="mean"),
             "tokenizer": WORDS,
-            "vectors": {"path": "vectors.txt", "frozen": True},
+            "pretrained_embeddings": {"path": "vectors.txt", "frozen": True},
         }
     ),
     # Other encoder-decoders.
@@ -289,14 +289,14 @@ RUNS: dict[str, Run] = {
     "window-attention": Run(_language_model(attention={"kind": "window", "size": 6})),
     "window-dilated-documents": Run(
         _language_model(
-            task={"kind": "language-model", "documents": "apart"},
+            task={"kind": "language-model", "document_mask": True},
             attention={"kind": "window", "size": 8, "dilation": 2},
             position="alibi",
         )
     ),
     "documents-apart": Run(
         _language_model(
-            task={"kind": "language-model", "documents": "apart"},
+            task={"kind": "language-model", "document_mask": True},
             position={"kind": "rotary", "pairs": "halves"},
         )
     ),
@@ -314,7 +314,7 @@ RUNS: dict[str, Run] = {
     # Masked language models and span corruption.
     "masked": Run(
         _masked(
-            {"kind": "masked-lm", "whole_words": True, "share": 0.2},
+            {"kind": "masked-lm", "whole_words": True, "mask_rate": 0.2},
             transform="gelu",
             embedding_norm=True,
             norm_first=False,
@@ -330,7 +330,7 @@ RUNS: dict[str, Run] = {
     "linformer-layers": Run(_masked(attention={"kind": "linformer", "rank": 8, "share": "layers"})),
     "span": Run(
         {
-            **_masked({"kind": "span-corruption", "mean_span": 2, "sentinels": 20}),
+            **_masked({"kind": "span-corruption", "mean_span_length": 2, "sentinels": 20}),
             "model": {"kind": "encoder-decoder", **SMALL},
         }
     ),
