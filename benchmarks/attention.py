@@ -54,13 +54,17 @@ class Engine:
 def _ours(pattern: str, causal: bool, **spec: Any) -> Engine:
     def build(length: int) -> nn.Module:
         from regard.attention.base import AttentionSpec
-        from regard.attention.masks import look_around, look_back
+        from regard.attention.masks import AttentionMask
         from regard.positions.base import InAttention, Sizes
 
         sizes = Sizes(HEADS * SIZE, HEADS, SIZE, length)
         attention = AttentionSpec.model_validate(spec).build(sizes)
         here = torch.device("cpu")
-        view = look_back(0, length, here) if causal else look_around(length, here)
+        view = (
+            AttentionMask.causal(0, length, here)
+            if causal
+            else AttentionMask.bidirectional(length, here)
+        )
         return _Bound(attention, view, InAttention())
 
     return Engine(pattern, build, ours=True)
@@ -104,13 +108,13 @@ def _longformer(_: int) -> Attend:
     )
     layer = LongformerSelfAttention(config, layer_id=0)
 
-    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def dot_product_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         q, k, v = (x.transpose(1, 2) for x in (q / math.sqrt(SIZE), k, v))
         weights = layer._sliding_chunks_query_key_matmul(q, k, WINDOW).softmax(-1)
         found: Tensor = layer._sliding_chunks_matmul_attn_probs_value(weights, v, WINDOW)
         return found.transpose(1, 2)
 
-    return attend
+    return dot_product_attention
 
 
 def _hugging_face_bigbird(length: int) -> Attend:
@@ -129,13 +133,13 @@ def _hugging_face_bigbird(length: int) -> Attend:
         torch.ones(1, length), block
     )
 
-    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def dot_product_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         masks = (band, asking, asked, blocked, blocked)
         sizes = (HEADS, blocks, SIZE, block, block, 1, length, length)
         found, _ = layer.bigbird_block_sparse_attention(q, k, v, *masks, *sizes, 0, None, None)
         return found.transpose(1, 2)
 
-    return attend
+    return dot_product_attention
 
 
 def _flex(pattern: str) -> Callable[[int], Attend]:
@@ -217,18 +221,22 @@ def measure(name: str, length: int) -> dict[str, Any]:
     engine = ENGINES[name]
     try:
         with torch.set_grad_enabled(engine.backward):
-            attend, leaves = engine.build(length), _leaves(length, engine.backward)
-            if isinstance(attend, nn.Module):
-                parameters = list(attend.parameters())
+            dot_product_attention, leaves = engine.build(length), _leaves(length, engine.backward)
+            if isinstance(dot_product_attention, nn.Module):
+                parameters = list(dot_product_attention.parameters())
                 for each in parameters:
                     each.grad = torch.zeros_like(each)
             found = {}
             if engine.pattern in ONE_WAY:
                 with torch.no_grad():
-                    attend(*leaves)  # whatever is compiled or planned for a length has been
-                    found = _measured(attend, leaves)
+                    dot_product_attention(
+                        *leaves
+                    )  # whatever is compiled or planned for a length has been
+                    found = _measured(dot_product_attention, leaves)
             if engine.backward:
-                found |= _measured(attend, leaves, torch.randn(1, HEADS, length, SIZE))
+                found |= _measured(
+                    dot_product_attention, leaves, torch.randn(1, HEADS, length, SIZE)
+                )
             return found
     except (RuntimeError, MemoryError) as error:
         if "alloc" in str(error) or isinstance(error, MemoryError):
@@ -239,13 +247,15 @@ def measure(name: str, length: int) -> dict[str, Any]:
 
 
 def _measured(
-    attend: Attend | nn.Module, leaves: Sequence[Tensor], toward: Tensor | None = None
+    dot_product_attention: Attend | nn.Module,
+    leaves: Sequence[Tensor],
+    toward: Tensor | None = None,
 ) -> dict[str, Any]:
     what = "forward" if toward is None else "both"
     _give_back()
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     held, began = _held("VmRSS"), time.perf_counter()
-    found = attend(*leaves)
+    found = dot_product_attention(*leaves)
     if toward is not None:
         found.backward(toward)
     return {what: time.perf_counter() - began, f"{what} memory": _held("VmHWM") - held}

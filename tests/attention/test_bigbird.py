@@ -11,8 +11,8 @@ from regard.attention import bigbird
 from regard.attention.base import AttentionSpec
 from regard.attention.bigbird import InBlocks
 from regard.attention.fused import Fused
-from regard.attention.masks import BigBird, look_around
-from regard.attention.reference import attend
+from regard.attention.masks import AttentionMask, BigBird
+from regard.attention.reference import dot_product_attention
 from regard.config import plain, validate
 from regard.errors import ConfigError
 from regard.models.base import ModelSpec
@@ -57,18 +57,18 @@ def test_equals_the_pattern_applied_densely(
     given_ = queries_keys_values(length)
     attention = InBlocks(block, window, first, random, seed=1)
     token_mask = token_mask_of(length) if padded else torch.ones(B, length, dtype=torch.bool)
-    view = look_around(length, CPU, token_mask if padded else None)
+    mask = AttentionMask.bidirectional(length, CPU, token_mask if padded else None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bigbird, "TILE", tile)
         if not compiled:
-            patch.setattr(bigbird, "suits", lambda *_: False)
-        ours = attention(*given_, view, InAttention())
+            patch.setattr(bigbird, "is_supported", lambda *_: False)
+        ours = attention(*given_, mask, InAttention())
     dense = []
     for row, words in enumerate(token_mask.sum(1).tolist()):
         pattern = BigBird(block, window, first, random, 1, -(-words // block))
         places = torch.arange(words)
         visible = pattern.allows(places[:, None], places[None])
-        dense.append(attend(*(x[row, :, :words] for x in given_), visible)[0])
+        dense.append(dot_product_attention(*(x[row, :, :words] for x in given_), visible)[0])
     toward = torch.linspace(-1, 1, ours.numel()).view_as(ours)
     for one, other in zip(ours, dense, strict=True):
         assert torch.allclose(one[:, : other.size(1)], other, atol=1e-5)
@@ -78,7 +78,7 @@ def test_equals_the_pattern_applied_densely(
         torch.autograd.grad(one_sum, given_), torch.autograd.grad(other_sum, given_), strict=True
     ):
         assert torch.allclose(one, other, atol=1e-5)
-    explained, weights = attention.explain(*given_, view, InAttention())
+    explained, weights = attention.attend_with_weights(*given_, mask, InAttention())
     assert torch.allclose(ours, explained, atol=1e-5)
     assert (weights.masked_select(~token_mask[:, None, None].expand_as(weights)) == 0).all()
 
@@ -123,16 +123,16 @@ def test_the_seed_decides() -> None:
 
 def test_few_blocks_all_look_at_all() -> None:
     given_ = queries_keys_values(14)
-    view = look_around(14, CPU)
-    ours = InBlocks(2, 3, 2, 3, 0)(*given_, view, InAttention())
-    assert torch.equal(ours, Fused()(*given_, view, InAttention()))
+    mask = AttentionMask.bidirectional(14, CPU)
+    ours = InBlocks(2, 3, 2, 3, 0)(*given_, mask, InAttention())
+    assert torch.equal(ours, Fused()(*given_, mask, InAttention()))
 
 
 def test_nothing_of_the_square_waits_for_the_way_back() -> None:
     length, attention = 4096, InBlocks(16, 3, 1, 1, 0)
     q, k, v = (torch.randn(1, 1, length, 8).requires_grad_() for _ in range(3))
     with saved_sizes() as saved:
-        attention(q, k, v, look_around(length, CPU), InAttention())
+        attention(q, k, v, AttentionMask.bidirectional(length, CPU), InAttention())
     assert max(saved) < length * length / 8
 
 

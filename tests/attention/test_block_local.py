@@ -7,8 +7,8 @@ from regard.attention.alternating import Spec as Alternating
 from regard.attention.base import AttentionSpec
 from regard.attention.block_local import Blocks
 from regard.attention.compressed import Compressed
-from regard.attention.masks import Causal, Everything, View
-from regard.attention.reference import attend
+from regard.attention.masks import AttentionMask, Causal, Full
+from regard.attention.reference import dot_product_attention
 from regard.config import kinds, plain, validate
 from regard.errors import ConfigError
 from regard.positions.base import PositionSpec, Sizes
@@ -27,10 +27,10 @@ def test_equal_to_the_same_mask_applied_densely(size: int, causal: bool, positio
     i, j = torch.arange(length)[:, None], torch.arange(length)
     visible = (i // size == j // size) & ((j <= i) | (not causal))
     token_mask = torch.arange(length) < torch.tensor([[11], [6]])
-    view = View(Causal() if causal else Everything(), j, j, token_mask)
-    ours = Blocks(size)(*given, view, place)
+    mask = AttentionMask(Causal() if causal else Full(), j, j, token_mask)
+    ours = Blocks(size)(*given, mask, place)
     bias = place.bias(given[0], j, j)
-    theirs, weights = attend(*given, visible & token_mask[:, None, None], bias)
+    theirs, weights = dot_product_attention(*given, visible & token_mask[:, None, None], bias)
     moved = place.values(weights, j, j)
     theirs = theirs if moved is None else theirs + moved
     assert torch.allclose(ours, theirs, atol=1e-5)

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from regard.attention import compressed
 from regard.attention.compressed import Compressed
-from regard.attention.masks import look_around, look_back
+from regard.attention.masks import AttentionMask
 from regard.positions.base import InAttention
 
 B, H, K, W = 2, 2, 4, 3
@@ -74,12 +74,18 @@ def test_the_loops_say_the_same_forward_and_backward(
     token_mask = torch.arange(length) < torch.tensor([[length], [length // 2 + 1]])
     if not padded:
         token_mask = torch.ones_like(token_mask)
-    view = look_back(0, length, HERE) if causal else look_around(length, HERE)
-    view = compressed.View(view.structure, view.queries, view.keys, token_mask if padded else None)
-    ours = attention(*given, view, InAttention())
+    mask = (
+        AttentionMask.causal(0, length, HERE)
+        if causal
+        else AttentionMask.bidirectional(length, HERE)
+    )
+    mask = compressed.AttentionMask(
+        mask.pattern, mask.queries, mask.keys, token_mask if padded else None
+    )
+    ours = attention(*given, mask, InAttention())
     theirs, weights = written_out(attention, *given, token_mask, causal)
     assert torch.allclose(ours, theirs, atol=1e-5)
-    explained, told = attention.explain(*given, view, InAttention())
+    explained, told = attention.attend_with_weights(*given, mask, InAttention())
     assert torch.allclose(explained, theirs, atol=1e-5)
     assert torch.allclose(told, weights, atol=1e-5)
     toward, wanted = torch.randn_like(ours), [*given, *attention.parameters()]
@@ -94,7 +100,7 @@ def test_the_loops_say_the_same_forward_and_backward(
 def test_no_word_is_compressed_with_what_comes_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compressed, "AT_ONCE", 5)
     attention, (q, k, v) = built(), drawn(23)
-    answers = attention(q, k, v, look_back(0, 23, HERE), InAttention())
+    answers = attention(q, k, v, AttentionMask.causal(0, 23, HERE), InAttention())
     for i in range(23):
         for gradient in torch.autograd.grad(answers[:, :, i].sum(), (k, v), retain_graph=True):
             assert (gradient[:, :, i + 1 :] == 0).all()
@@ -106,5 +112,5 @@ def test_it_begins_as_the_mean_of_its_words() -> None:
     attention, (q, k, v) = Compressed(H, K, W), drawn(9)
     mean = [x.view(B, H, 3, W, K).mean(3) for x in (k, v)]
     wanted = torch.nn.functional.scaled_dot_product_attention(q, *mean)
-    found = attention(q, k, v, look_around(9, HERE), InAttention())
+    found = attention(q, k, v, AttentionMask.bidirectional(9, HERE), InAttention())
     assert torch.allclose(found, wanted, atol=1e-6)

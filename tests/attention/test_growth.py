@@ -5,7 +5,7 @@ import torch
 from tests.attention.memory import Largest
 
 from regard.attention.base import AttentionSpec
-from regard.attention.masks import look_around, look_back
+from regard.attention.masks import AttentionMask
 from regard.positions.base import InAttention, Sizes
 
 HERE = torch.device("cpu")
@@ -15,9 +15,13 @@ def largest(kind: str, causal: bool, length: int) -> int:
     """How many numbers the largest tensor has that any operation gives."""
     attention = AttentionSpec.model_validate(kind).build(Sizes(16, 2, 8, 4096))
     q, k, v = (torch.randn(1, 2, length, 8, requires_grad=True) for _ in range(3))
-    view = look_back(0, length, HERE) if causal else look_around(length, HERE)
+    mask = (
+        AttentionMask.causal(0, length, HERE)
+        if causal
+        else AttentionMask.bidirectional(length, HERE)
+    )
     with Largest() as mode:
-        attention(q, k, v, view, InAttention()).sum().backward()
+        attention(q, k, v, mask, InAttention()).sum().backward()
     return mode.largest // q.element_size()
 
 

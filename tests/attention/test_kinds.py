@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 
 from regard.attention.base import Attention, AttentionSpec
-from regard.attention.masks import Causal, Everything, View, Window, look_across
-from regard.attention.reference import attend
+from regard.attention.masks import AttentionMask, Causal, Full, Window
+from regard.attention.reference import dot_product_attention
 from regard.config import kinds, validate
 from regard.errors import ConfigError
 from regard.models.base import ModelSpec
@@ -21,11 +21,11 @@ POSITIONS = kinds("regard.positions")
 
 def able(*needs: str) -> list[str]:
     """The kinds that honour these needs; of the others nothing is promised, so nothing is asked."""
-    return [kind for kind in KINDS if honours(kind) >= set(needs)]
+    return [kind for kind in KINDS if supports(kind) >= set(needs)]
 
 
-def honours(kind: str) -> frozenset[str]:
-    return type(AttentionSpec.model_validate(kind)).honours
+def supports(kind: str) -> frozenset[str]:
+    return type(AttentionSpec.model_validate(kind)).supports
 
 
 def with_positions(*needs: str) -> list[tuple[str, str]]:
@@ -33,12 +33,12 @@ def with_positions(*needs: str) -> list[tuple[str, str]]:
         (kind, position)
         for kind in able(*needs)
         for position in POSITIONS
-        if honours(kind) >= type(PositionSpec.model_validate(position)).needs
+        if supports(kind) >= type(PositionSpec.model_validate(position)).requires
     ]
 
 
 STRUCTURES = {
-    "everything": Everything(),
+    "everything": Full(),
     "causal": Causal(),
     "window": Window(2),
     "causal window": Causal() & Window(2),
@@ -76,20 +76,22 @@ def a_token_mask() -> Tensor:
     return token_mask
 
 
-def view_of(structure: str, padded: bool) -> View:
+def view_of(structure: str, padded: bool) -> AttentionMask:
     positions = torch.arange(T)
-    return View(STRUCTURES[structure], positions, positions, a_token_mask() if padded else None)
+    return AttentionMask(
+        STRUCTURES[structure], positions, positions, a_token_mask() if padded else None
+    )
 
 
 @pytest.mark.parametrize("kind", able("padding"))
 @pytest.mark.parametrize("structure", ["everything", "causal"])
 def test_weights_are_where_a_word_may_look(kind: str, structure: str) -> None:
-    if structure == "causal" and "causal" not in honours(kind):
+    if structure == "causal" and "causal" not in supports(kind):
         return
     for padded in (False, True):
-        view = view_of(structure, padded)
-        weights = build(kind).explain(*queries_keys_values(), view, InAttention())[1]
-        visible = build(kind).visible(view)
+        mask = view_of(structure, padded)
+        weights = build(kind).attend_with_weights(*queries_keys_values(), mask, InAttention())[1]
+        visible = build(kind).dense_mask(mask)
         expected = torch.ones(()).bool() if visible is None else visible
         assert ((weights > 0) == expected.expand_as(weights)).all()
 
@@ -100,7 +102,7 @@ def test_weights_are_where_a_word_may_look(kind: str, structure: str) -> None:
         (kind, position, structure)
         for structure in STRUCTURES
         for kind, position in with_positions("padding")
-        if structure == "everything" or "causal" in honours(kind)
+        if structure == "everything" or "causal" in supports(kind)
         if structure in ("everything", "causal") or kind not in SUMMING
     ],
 )
@@ -108,20 +110,20 @@ def test_weights_are_where_a_word_may_look(kind: str, structure: str) -> None:
 def test_agrees_with_its_explanation_forward_and_backward(
     kind: str, position: str, structure: str, padded: bool
 ) -> None:
-    attention, place, view = build(kind), position_named(position), view_of(structure, padded)
+    attention, place, mask = build(kind), position_named(position), view_of(structure, padded)
     given = queries_keys_values()
     toward = torch.randn(B, H, T, K)
-    fast = attention(*given, view, place)
-    explained, weights = attention.explain(*given, view, place)
+    fast = attention(*given, mask, place)
+    explained, weights = attention.attend_with_weights(*given, mask, place)
     assert torch.allclose(fast, explained, atol=1e-5)
     fast_gradients = torch.autograd.grad((fast * toward).sum(), given)
     slow_gradients = torch.autograd.grad((explained * toward).sum(), given)
     for one, other in zip(fast_gradients, slow_gradients, strict=True):
         assert torch.allclose(one, other, atol=1e-5)
-    if view.visible is not None:
-        assert (weights.masked_select(~view.visible.expand_as(weights)) == 0).all()
+    if mask.dense is not None:
+        assert (weights.masked_select(~mask.dense.expand_as(weights)) == 0).all()
         if kind not in SETTINGS:
-            seeing = view.visible.any(-1).expand(B, H, T)
+            seeing = mask.dense.any(-1).expand(B, H, T)
             assert torch.allclose(weights.sum(-1)[seeing], torch.ones(()), atol=1e-5)
     total = weights.sum(-1)
     assert (torch.isclose(total, torch.ones(()), atol=1e-5) | (total == 0)).all()
@@ -129,12 +131,12 @@ def test_agrees_with_its_explanation_forward_and_backward(
 
 @pytest.mark.parametrize("kind", able("padding"))
 def test_heads_that_are_kept_find_what_they_found(kind: str) -> None:
-    attention, view = build(kind), view_of("everything", padded=True)
+    attention, mask = build(kind), view_of("everything", padded=True)
     q, k, v = (x.detach() for x in queries_keys_values())
-    whole = attention(q, k, v, view, InAttention())
+    whole = attention(q, k, v, mask, InAttention())
     kept = [0, 2]
-    attention.keep(kept)
-    fewer = attention(q[:, kept], k[:, kept], v[:, kept], view, InAttention())
+    attention.retain_heads(kept)
+    fewer = attention(q[:, kept], k[:, kept], v[:, kept], mask, InAttention())
     assert torch.allclose(fewer, whole[:, kept], atol=1e-6)
 
 
@@ -155,8 +157,8 @@ def test_a_row_with_nothing_to_see_gives_zeros_both_ways(kind: str, position: st
     given = queries_keys_values()
     token_mask = torch.ones(B, T, dtype=torch.bool)
     token_mask[1] = False
-    view = View(Everything(), torch.arange(T), torch.arange(T), token_mask)
-    answer = build(kind)(*given, view, position_named(position))
+    mask = AttentionMask(Full(), torch.arange(T), torch.arange(T), token_mask)
+    answer = build(kind)(*given, mask, position_named(position))
     assert (answer[1] == 0).all()
     gradients = torch.autograd.grad(answer.sum(), given)
     assert all(gradient.isfinite().all() for gradient in gradients)
@@ -178,19 +180,19 @@ def test_nobody_looks_ahead(kind: str, position: str) -> None:
 @pytest.mark.parametrize("kind", able("padding"))
 def test_what_padding_holds_changes_nothing(kind: str) -> None:
     q, k, v = (x.detach() for x in queries_keys_values())
-    view, attention = look_across(T, a_token_mask()), build(kind)
-    before = attention(q, k, v, view, InAttention())
+    mask, attention = AttentionMask.cross(T, a_token_mask()), build(kind)
+    before = attention(q, k, v, mask, InAttention())
     hidden = ~a_token_mask()[:, None, :, None].expand_as(k)
     k, v = k.masked_fill(hidden, 1e3), v.masked_fill(hidden, -1e3)
-    assert torch.allclose(before, attention(q, k, v, view, InAttention()), atol=1e-6)
+    assert torch.allclose(before, attention(q, k, v, mask, InAttention()), atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", SUMMING)
 @pytest.mark.parametrize("structure", ["window", "causal window", "either"])
 def test_a_mask_that_cannot_be_honoured_is_refused(kind: str, structure: str) -> None:
-    view = view_of(structure, padded=False)
+    mask = view_of(structure, padded=False)
     with pytest.raises(ConfigError, match=f"'{kind}' can look at all words or at the past"):
-        build(kind)(*queries_keys_values(), view, InAttention())
+        build(kind)(*queries_keys_values(), mask, InAttention())
 
 
 def test_scaling_keeps_the_scores_at_unit_variance() -> None:
@@ -198,15 +200,15 @@ def test_scaling_keeps_the_scores_at_unit_variance() -> None:
     for size in (16, 256):
         q, k = torch.randn(2, 200, size)
         assert abs(float((q @ k.T).var()) / size - 1) < 0.2
-        _, weights = attend(q, k, k)
-        _, unscaled = attend(q, k, k, scale=1.0)
+        _, weights = dot_product_attention(q, k, k)
+        _, unscaled = dot_product_attention(q, k, k, scale=1.0)
         assert weights.amax(-1).mean() < unscaled.amax(-1).mean()
 
 
 def test_a_kind_that_cannot_is_refused_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     from regard.attention import reference
 
-    monkeypatch.setattr(reference.Spec, "honours", frozenset({"padding", "cross", "cache"}))
+    monkeypatch.setattr(reference.Spec, "supports", frozenset({"padding", "cross", "cache"}))
     spec = validate(ModelSpec, {"kind": "language-model", "attention": "reference"}, "recipe")
     with pytest.raises(ConfigError, match="'reference' cannot look at the past only"):
         spec.build(10)

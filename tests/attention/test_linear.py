@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.linear import CHUNK, Linear
-from regard.attention.masks import View, look_around, look_back
+from regard.attention.masks import AttentionMask
 from regard.positions.base import InAttention
 
 B, H, K = 2, 3, 5
@@ -26,8 +26,8 @@ def drawn(queries: int, keys: int) -> list[Tensor]:
     return [torch.randn(B, H, n, K, requires_grad=True) for n in (queries, keys, keys)]
 
 
-def agree(given: list[Tensor], view: View, visible: Tensor) -> None:
-    ours, theirs = Linear()(*given, view, InAttention()), by_matrix(*given, visible)
+def agree(given: list[Tensor], mask: AttentionMask, visible: Tensor) -> None:
+    ours, theirs = Linear()(*given, mask, InAttention()), by_matrix(*given, visible)
     assert torch.allclose(ours, theirs, atol=1e-5)
     toward = torch.randn_like(ours)
     gradients = (torch.autograd.grad((each * toward).sum(), given) for each in (ours, theirs))
@@ -39,22 +39,24 @@ def agree(given: list[Tensor], view: View, visible: Tensor) -> None:
 def test_sums_in_another_order_are_the_same_forward_and_backward(length: int) -> None:
     token_mask = torch.arange(length) < torch.tensor([[length], [length // 2 + 1]])
     everyone = torch.ones(length, length)
-    agree(drawn(length, length), look_around(length, HERE), everyone)
+    agree(drawn(length, length), AttentionMask.bidirectional(length, HERE), everyone)
     agree(
         drawn(length, length),
-        look_around(length, HERE, token_mask),
+        AttentionMask.bidirectional(length, HERE, token_mask),
         token_mask[:, None, None].float(),
     )
-    agree(drawn(length, length), look_back(0, length, HERE), everyone.tril())
+    agree(drawn(length, length), AttentionMask.causal(0, length, HERE), everyone.tril())
     later = everyone.tril()[length // 2 :]  # the last words ask, all are there
     agree(
-        drawn(len(later), length), look_back(length - len(later), len(later), HERE), later.float()
+        drawn(len(later), length),
+        AttentionMask.causal(length - len(later), len(later), HERE),
+        later.float(),
     )
 
 
 def test_it_is_a_recurrence() -> None:
     q, k, v = (x.detach().double() for x in drawn(20, 20))
-    answers = Linear()(q, k, v, look_back(0, 20, HERE), InAttention())
+    answers = Linear()(q, k, v, AttentionMask.causal(0, 20, HERE), InAttention())
     s, z = torch.zeros(K, K).double(), torch.zeros(K).double()
     for i in range(20):
         s += torch.outer(features(k[1, 2, i]), v[1, 2, i])
@@ -68,5 +70,7 @@ def test_in_bfloat16_long_sums_are_not_lost() -> None:
     q, k = torch.randn(2, 1, 1, 4096, K)
     ones = torch.ones_like(q)
     with torch.autocast("cpu", torch.bfloat16):
-        answers = Linear()(*(x.bfloat16() for x in (q, k, ones)), look_back(0, 4096, HERE), None)
+        answers = Linear()(
+            *(x.bfloat16() for x in (q, k, ones)), AttentionMask.causal(0, 4096, HERE), None
+        )
     assert (answers.float() - 1).abs().max() < 0.02

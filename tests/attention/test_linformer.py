@@ -5,7 +5,7 @@ import torch
 
 from regard.attention.base import Attention
 from regard.attention.linformer import Share, Spec
-from regard.attention.masks import look_around
+from regard.attention.masks import AttentionMask
 from regard.config import validate
 from regard.errors import ConfigError
 from regard.models.base import ModelSpec
@@ -28,7 +28,7 @@ def test_the_projections_written_out_forward_and_backward(share: Share, length: 
     attention = built(share)
     given = [torch.randn(B, H, length, K, requires_grad=True) for _ in range(3)]
     token_mask = torch.arange(length) < torch.tensor([[length], [length // 2 + 1]])
-    ours = attention(*given, look_around(length, HERE, token_mask), InAttention())
+    ours = attention(*given, AttentionMask.bidirectional(length, HERE, token_mask), InAttention())
     e = attention.e.expand(H, LONGEST, RANK)
     f = attention.f.expand(H, LONGEST, RANK)
     rows = []
@@ -92,21 +92,25 @@ def test_weights_are_told_to_words_by_what_they_give() -> None:
     attention = built("none")
     q, k, v = torch.randn(3, B, H, 6, K)
     token_mask = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
-    _, weights = attention.explain(q, k, v, look_around(6, HERE, token_mask), InAttention())
+    _, weights = attention.attend_with_weights(
+        q, k, v, AttentionMask.bidirectional(6, HERE, token_mask), InAttention()
+    )
     assert weights.shape == (B, H, 6, 6)
     assert (weights >= 0).all()
     assert (weights[1, :, :, 4:] == 0).all()
     assert torch.allclose(weights.sum(-1), torch.ones(()), atol=1e-6)
     with torch.no_grad():
         attention.f[:, 2] = 0  # a word that gives nothing
-    _, weights = attention.explain(q, k, v, look_around(6, HERE, token_mask), InAttention())
+    _, weights = attention.attend_with_weights(
+        q, k, v, AttentionMask.bidirectional(6, HERE, token_mask), InAttention()
+    )
     assert (weights[:, :, :, 2] == 0).all()
 
 
 def test_what_it_cannot_do_is_refused_with_a_sentence() -> None:
     long = torch.randn(3, B, H, LONGEST + 1, K)
     with pytest.raises(ConfigError, match=r"projections for 9 words and is given 10; set model"):
-        built("heads")(*long, look_around(LONGEST + 1, HERE), InAttention())
+        built("heads")(*long, AttentionMask.bidirectional(LONGEST + 1, HERE), InAttention())
     with pytest.raises(ConfigError, match=r"rank 10 is more than model\.max_length 9"):
         Spec(rank=10).build(SIZES)
     for model in ("language-model", "encoder-decoder"):

@@ -3,20 +3,18 @@
 import torch
 
 from regard.attention.masks import (
+    AttentionMask,
     Causal,
-    Everything,
-    Mask,
-    View,
+    Full,
+    MaskPattern,
     Window,
-    look_around,
-    look_back,
-    places_within,
+    positions_in_documents,
 )
 
 
-def dense(mask: Mask, size: int = 4) -> list[list[int]]:
+def dense(pattern: MaskPattern, size: int = 4) -> list[list[int]]:
     positions = torch.arange(size)
-    return mask.allows(positions[:, None], positions[None, :]).int().tolist()
+    return pattern.allows(positions[:, None], positions[None, :]).int().tolist()
 
 
 def test_the_future_is_hidden() -> None:
@@ -25,7 +23,7 @@ def test_the_future_is_hidden() -> None:
 
 def test_masks_join() -> None:
     assert dense(Causal() & Window(1)) == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
-    assert dense(Causal() | Everything()) == [[1] * 4] * 4
+    assert dense(Causal() | Full()) == [[1] * 4] * 4
 
 
 def test_masks_are_values() -> None:
@@ -36,7 +34,7 @@ def test_masks_are_values() -> None:
 def test_padding_and_structure_meet_in_a_view() -> None:
     token_mask = torch.tensor([[True, True, False], [True, True, True]])
     positions = torch.arange(3)
-    visible = View(Causal(), positions, positions, token_mask).visible
+    visible = AttentionMask(Causal(), positions, positions, token_mask).dense
     assert visible is not None
     assert visible[0, 0].int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 0]]
     assert visible[1, 0].int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
@@ -44,27 +42,30 @@ def test_padding_and_structure_meet_in_a_view() -> None:
 
 def test_documents_and_structure_meet_in_a_view() -> None:
     documents = torch.tensor([[0, 1, 1, 2], [4, 4, 4, 4]])
-    view = look_back(0, 4, torch.device("cpu"), documents)
-    assert not view.plainly_causal
-    assert view.visible is not None
-    assert view.visible[0, 0].int().tolist() == [
+    mask = AttentionMask.causal(0, 4, torch.device("cpu"), documents)
+    assert not mask.is_plain_causal
+    assert mask.dense is not None
+    assert mask.dense[0, 0].int().tolist() == [
         [1, 0, 0, 0],
         [0, 1, 0, 0],
         [0, 1, 1, 0],
         [0, 0, 0, 1],
     ]
-    assert view.visible[1, 0].int().tolist() == dense(Causal())
+    assert mask.dense[1, 0].int().tolist() == dense(Causal())
 
 
 def test_places_begin_anew_in_each_document() -> None:
     documents = torch.tensor([[5, 5, 6, 6, 6, 7], [0, 0, 0, 0, 0, 0], [1, 2, 3, 4, 5, 6]])
     expected = [[0, 1, 0, 1, 2, 0], [0, 1, 2, 3, 4, 5], [0] * 6]
-    assert places_within(documents).tolist() == expected
+    assert positions_in_documents(documents).tolist() == expected
 
 
 def test_nothing_to_hide_needs_no_mask() -> None:
     device = torch.device("cpu")
-    assert look_around(5, device).visible is None
-    assert look_back(0, 5, device).plainly_causal
-    assert not look_back(3, 5, device).plainly_causal
-    assert look_back(3, 2, device).visible.int().tolist() == [[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]]
+    assert AttentionMask.bidirectional(5, device).dense is None
+    assert AttentionMask.causal(0, 5, device).is_plain_causal
+    assert not AttentionMask.causal(3, 5, device).is_plain_causal
+    assert AttentionMask.causal(3, 2, device).dense.int().tolist() == [
+        [1, 1, 1, 1, 0],
+        [1, 1, 1, 1, 1],
+    ]

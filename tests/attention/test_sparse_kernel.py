@@ -9,8 +9,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.attention import sparse_kernel
 from regard.attention.base import Attention, AttentionSpec
-from regard.attention.masks import View, look_around, look_back
-from regard.attention.reference import attend
+from regard.attention.masks import AttentionMask
+from regard.attention.reference import dot_product_attention
 from regard.native.library import library
 from regard.positions.base import InAttention, Sizes
 
@@ -46,11 +46,11 @@ def drawn(size: int = 64, scale: float = 1.0) -> list[Tensor]:
     ]
 
 
-def views(kind: object) -> list[View]:
-    around = look_around(LENGTH, CPU)
+def views(kind: object) -> list[AttentionMask]:
+    around = AttentionMask.bidirectional(LENGTH, CPU)
     token_mask = torch.arange(LENGTH) < torch.tensor([[LENGTH], [333]])
-    return [around, look_around(LENGTH, CPU, token_mask)] + (
-        [look_back(0, LENGTH, CPU)] if kind == "window" else []
+    return [around, AttentionMask.bidirectional(LENGTH, CPU, token_mask)] + (
+        [AttentionMask.causal(0, LENGTH, CPU)] if kind == "window" else []
     )
 
 
@@ -63,10 +63,10 @@ def back(found: Tensor, given: list[Tensor]) -> tuple[Tensor, ...]:
 @pytest.mark.parametrize("spec", KINDS)
 def test_equals_the_mask_applied_densely(spec: dict[str, object], size: int) -> None:
     attention, given = built(spec, size), drawn(size)
-    for view in views(spec["kind"]):
-        assert sparse_kernel.suits(given[0], view, InAttention())
-        ours = attention(*given, view, InAttention())
-        dense = attend(*given, attention.visible(view))[0]
+    for mask in views(spec["kind"]):
+        assert sparse_kernel.is_supported(given[0], mask, InAttention())
+        ours = attention(*given, mask, InAttention())
+        dense = dot_product_attention(*given, attention.dense_mask(mask))[0]
         assert torch.allclose(ours, dense, atol=1e-5)
         for one, other in zip(back(ours, given), back(dense, given), strict=True):
             assert torch.allclose(one, other, atol=1e-5)
@@ -76,12 +76,12 @@ def test_equals_the_mask_applied_densely(spec: dict[str, object], size: int) -> 
 def test_scores_of_hundreds_are_as_near_the_truth_as_those_of_torch(
     spec: dict[str, object],
 ) -> None:
-    attention, given, view = built(spec), drawn(scale=8.0), look_around(LENGTH, CPU)
+    attention, given, mask = built(spec), drawn(scale=8.0), AttentionMask.bidirectional(LENGTH, CPU)
     exact = [x.detach().double().requires_grad_() for x in given]
     answers = [
-        (attention(*given, view, InAttention()), given),
-        (attend(*given, attention.visible(view))[0], given),
-        (attend(*exact, attention.visible(view))[0], exact),
+        (attention(*given, mask, InAttention()), given),
+        (dot_product_attention(*given, attention.dense_mask(mask))[0], given),
+        (dot_product_attention(*exact, attention.dense_mask(mask))[0], exact),
     ]
     ours, theirs, truth = ([found, *back(found, of)] for found, of in answers)
     for one, other, true in zip(ours, theirs, truth, strict=True):
@@ -94,7 +94,7 @@ def test_however_many_work_at_it_the_bits_are_the_same(spec: dict[str, object]) 
     attention, given, found = built(spec), drawn(), []
     for count in (1, 2, 5):
         torch.set_num_threads(count)
-        ours = attention(*given, look_around(LENGTH, CPU), InAttention())
+        ours = attention(*given, AttentionMask.bidirectional(LENGTH, CPU), InAttention())
         found.append([ours, *back(ours, given)])
     for others in found[1:]:
         assert all(torch.equal(*pair) for pair in zip(found[0], others, strict=True))
@@ -102,11 +102,11 @@ def test_however_many_work_at_it_the_bits_are_the_same(spec: dict[str, object]) 
 
 @pytest.mark.parametrize("spec", KINDS)
 def test_what_is_no_number_stays_where_it_is_seen(spec: dict[str, object]) -> None:
-    attention, view, given = built(spec), look_around(LENGTH, CPU), drawn()
+    attention, mask, given = built(spec), AttentionMask.bidirectional(LENGTH, CPU), drawn()
     with torch.no_grad():
         given[1][0, 0, 500] = float("nan")
-    ours = attention(*given, view, InAttention())
-    visible = attention.visible(view)
+    ours = attention(*given, mask, InAttention())
+    visible = attention.dense_mask(mask)
     assert visible is not None
     seeing = visible.expand(2, 2, -1, -1)[0, 0, :, 500]
     lost = ours.isnan().any(-1)
@@ -139,7 +139,7 @@ def test_its_work_is_counted() -> None:
     """As that of the products it stands for: two forward, five back."""
     given = drawn()
     with FlopCounterMode(display=False) as forward:
-        found = built(KINDS[0])(*given, look_back(0, LENGTH, CPU), InAttention())
+        found = built(KINDS[0])(*given, AttentionMask.causal(0, LENGTH, CPU), InAttention())
     with FlopCounterMode(display=False) as backward:
         found.sum().backward()
     pairs = forward.get_total_flops() / (2 * 2 * 2 * 2 * 64)  # products, heads, rows, a sum's steps

@@ -13,9 +13,9 @@ import regard
 from regard.attention import window
 from regard.attention.base import Attention, AttentionSpec
 from regard.attention.fused import Fused
-from regard.attention.kv_cache import KeyValues
-from regard.attention.masks import Causal, View, Window, look_around, look_back
-from regard.attention.reference import explain
+from regard.attention.kv_cache import KVCache
+from regard.attention.masks import AttentionMask, Causal, Window
+from regard.attention.reference import masked_attention
 from regard.config import kinds, validate
 from regard.decoding.speculative import DraftTokens, PromptLookup, speculate
 from regard.errors import ConfigError
@@ -49,13 +49,13 @@ def queries_keys_values(queries: int, keys: int) -> list[Tensor]:
 
 
 def assert_same_as_dense(
-    attention: Attention, mask: Window, view: View, position: InAttention
+    attention: Attention, neighborhood: Window, mask: AttentionMask, position: InAttention
 ) -> None:
     """Against the reference with the same mask, forward and backward, position's weights too."""
-    given = queries_keys_values(len(view.queries), len(view.keys))
+    given = queries_keys_values(len(mask.queries), len(mask.keys))
     asked = [*given, *position.parameters()]
-    ours = attention(*given, view, position)
-    dense = explain(*given, view.within(mask), position)[0]
+    ours = attention(*given, mask, position)
+    dense = masked_attention(*given, mask.and_(neighborhood), position)[0]
     assert torch.allclose(ours, dense, atol=1e-5)
     toward = drawn(*ours.shape)
     for one, other in zip(
@@ -88,16 +88,20 @@ def test_equals_the_same_mask_applied_densely(
     compiled: bool,
 ) -> None:
     """On a CPU compiled, on other machines all blocks at once: both are tried here."""
-    view = look_back(past, length, CPU) if causal else look_around(length, CPU)
+    mask = (
+        AttentionMask.causal(past, length, CPU)
+        if causal
+        else AttentionMask.bidirectional(length, CPU)
+    )
     dilation = min(dilation, size)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(window, "BLOCK", block)
         patch.setattr(window, "TILE", tile)
         window._plan.cache_clear()
         if not compiled:
-            patch.setattr(window, "suits", lambda *_: False)
+            patch.setattr(window, "is_supported", lambda *_: False)
         assert_same_as_dense(
-            attention_of(size, dilation), Window(size, dilation), view, InAttention()
+            attention_of(size, dilation), Window(size, dilation), mask, InAttention()
         )
 
 
@@ -108,8 +112,8 @@ def test_equals_the_same_mask_applied_densely(
 def test_positions_are_those_of_the_whole(position: str, causal: bool, dilation: int) -> None:
     spec = PositionSpec.model_validate(position)
     place = spec.in_attention(SIZES)
-    view = look_back(3, 22, CPU) if causal else look_around(25, CPU)
-    assert_same_as_dense(attention_of(4, dilation), Window(4, dilation), view, place)
+    mask = AttentionMask.causal(3, 22, CPU) if causal else AttentionMask.bidirectional(25, CPU)
+    assert_same_as_dense(attention_of(4, dilation), Window(4, dilation), mask, place)
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -119,27 +123,27 @@ def test_padding_and_documents_are_heeded(
     monkeypatch: pytest.MonkeyPatch, dilation: int, compiled: bool
 ) -> None:
     if not compiled:
-        monkeypatch.setattr(window, "suits", lambda *_: False)
+        monkeypatch.setattr(window, "is_supported", lambda *_: False)
     length = 26
     token_mask = torch.ones(B, length, dtype=torch.bool)
     token_mask[0, 11:], token_mask[1, :3] = False, False
     documents = torch.arange(length).expand(B, -1) // torch.tensor([[5], [9]])
-    for view in (
-        look_around(length, CPU, token_mask),
-        look_back(0, length, CPU, documents),
-        View(Causal(), torch.arange(length), torch.arange(length), token_mask),
+    for mask in (
+        AttentionMask.bidirectional(length, CPU, token_mask),
+        AttentionMask.causal(0, length, CPU, documents),
+        AttentionMask(Causal(), torch.arange(length), torch.arange(length), token_mask),
     ):
-        mask = Window(4, dilation)
-        assert_same_as_dense(attention_of(4, dilation), mask, view, InAttention())
+        neighborhood = Window(4, dilation)
+        assert_same_as_dense(attention_of(4, dilation), neighborhood, mask, InAttention())
 
 
 @pytest.mark.usefixtures("small_blocks")
 def test_however_the_numbers_lie_in_memory() -> None:
     given = [drawn(B, H, K, 21).requires_grad_() for _ in range(3)]
-    view, mask = look_back(0, 21, CPU), Window(4)
+    mask, neighborhood = AttentionMask.causal(0, 21, CPU), Window(4)
     turned = [x.transpose(2, 3) for x in given]
-    ours = attention_of(4)(*turned, view, InAttention())
-    dense = explain(*turned, view.within(mask), InAttention())[0]
+    ours = attention_of(4)(*turned, mask, InAttention())
+    dense = masked_attention(*turned, mask.and_(neighborhood), InAttention())[0]
     assert torch.allclose(ours, dense, atol=1e-5)
     for one, other in zip(  # of a sum, the gradient is one number for all
         torch.autograd.grad(ours.sum(), given), torch.autograd.grad(dense.sum(), given), strict=True
@@ -150,23 +154,27 @@ def test_however_the_numbers_lie_in_memory() -> None:
 @pytest.mark.parametrize(("dtype", "near"), [(torch.float64, 1e-12), (torch.bfloat16, 2e-2)])
 def test_in_other_precisions(dtype: torch.dtype, near: float) -> None:
     given = [drawn(B, H, 200, K).to(dtype) for _ in range(3)]
-    view = look_back(0, 200, CPU)
-    ours = attention_of(40)(*given, view, InAttention())
-    dense = explain(*given, view.within(Window(40)), InAttention())[0]
+    mask = AttentionMask.causal(0, 200, CPU)
+    ours = attention_of(40)(*given, mask, InAttention())
+    dense = masked_attention(*given, mask.and_(Window(40)), InAttention())[0]
     assert ours.dtype == dtype
     assert torch.allclose(ours, dense, atol=near)
 
 
 def test_at_its_real_block_size() -> None:
-    for view in (look_around(333, CPU), look_back(0, 333, CPU), look_back(100, 300, CPU)):
-        assert_same_as_dense(attention_of(40), Window(40), view, InAttention())
+    for mask in (
+        AttentionMask.bidirectional(333, CPU),
+        AttentionMask.causal(0, 333, CPU),
+        AttentionMask.causal(100, 300, CPU),
+    ):
+        assert_same_as_dense(attention_of(40), Window(40), mask, InAttention())
 
 
 def test_a_window_larger_than_the_sequence_is_full_attention() -> None:
     given = queries_keys_values(20, 20)
-    for view in (look_back(0, 20, CPU), look_around(20, CPU)):
-        ours = attention_of(256)(*given, view, InAttention())
-        assert torch.equal(ours, Fused()(*given, view, InAttention()))
+    for mask in (AttentionMask.causal(0, 20, CPU), AttentionMask.bidirectional(20, CPU)):
+        ours = attention_of(256)(*given, mask, InAttention())
+        assert torch.equal(ours, Fused()(*given, mask, InAttention()))
 
 
 @pytest.mark.parametrize("position", ["none", "relative"])
@@ -174,7 +182,7 @@ def test_nothing_of_the_square_waits_for_the_way_back(position: str) -> None:
     length, place = 4096, PositionSpec.model_validate(position).in_attention(SIZES)
     q, k, v = (drawn(1, H, length, K).requires_grad_() for _ in range(3))
     with saved_sizes() as saved:
-        attention_of(16)(q, k, v, look_back(0, length, CPU), place)
+        attention_of(16)(q, k, v, AttentionMask.causal(0, length, CPU), place)
     assert max(saved) < length * length / 8
 
 
@@ -191,7 +199,7 @@ def language_model(size: int, dilation: int = 1, position: str = "rotary") -> An
 def test_word_by_word_says_the_same(
     monkeypatch: pytest.MonkeyPatch, size: int, dilation: int, position: str
 ) -> None:
-    monkeypatch.setattr(window, "SLACK", 2)
+    monkeypatch.setattr(window, "ROLLBACK_TOKENS", 2)
     monkeypatch.setattr(window, "BLOCK", 4)
     model = language_model(size, dilation, position)
     ids = torch.randint(11, (B, 40), generator=torch.Generator().manual_seed(0))
@@ -208,7 +216,7 @@ def test_word_by_word_says_the_same(
 
 @torch.inference_mode()
 def test_words_can_be_taken_back_as_far_as_the_slack(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(window, "SLACK", 4)
+    monkeypatch.setattr(window, "ROLLBACK_TOKENS", 4)
     model = language_model(3)
     ids = torch.randint(11, (B, 30), generator=torch.Generator().manual_seed(1))
     at_once, state = model(ids), model.start()
@@ -216,13 +224,13 @@ def test_words_can_be_taken_back_as_far_as_the_slack(monkeypatch: pytest.MonkeyP
         _, state = model.step(ids[:, step], state)
     order = torch.tensor([1, 0])
     for back in range(5):
-        logits, _ = model.extend(ids[order, 20 - back :], state.reorder(order).cut(20 - back))
+        logits, _ = model.extend(ids[order, 20 - back :], state.reorder(order).truncate(20 - back))
         assert torch.allclose(logits, at_once[order, 20 - back :], atol=1e-5)
     for back in (6, 15):
-        with pytest.raises(ConfigError, match="can take back"):
-            model.step(ids[:, 20 - back], state.cut(20 - back))
+        with pytest.raises(ConfigError, match="can roll back"):
+            model.step(ids[:, 20 - back], state.truncate(20 - back))
     _, early = model.extend(ids[:, :5], model.start())  # nothing is forgotten yet
-    logits, _ = model.step(ids[:, 0], early.cut(0))
+    logits, _ = model.step(ids[:, 0], early.truncate(0))
     assert torch.allclose(logits, at_once[:, 0], atol=1e-5)
 
 
@@ -240,11 +248,11 @@ def test_guessing_ahead_says_the_same() -> None:
 
 
 def test_what_is_forgotten_is_counted() -> None:
-    memory = KeyValues(drawn(1, 1, 6, 2), drawn(1, 1, 6, 2)).last(4)
-    assert memory.forgotten == 2
-    assert torch.equal(memory.cut(5).keys, memory.keys[:, :, :3])
-    assert memory.append(memory).forgotten == 2
-    assert memory.reorder(torch.tensor([0])).forgotten == 2
+    memory = KVCache(drawn(1, 1, 6, 2), drawn(1, 1, 6, 2)).last(4)
+    assert memory.offset == 2
+    assert torch.equal(memory.truncate(5).keys, memory.keys[:, :, :3])
+    assert memory.append(memory).offset == 2
+    assert memory.reorder(torch.tensor([0])).offset == 2
 
 
 def test_settings_that_cannot_be() -> None:
@@ -268,6 +276,6 @@ def test_whoever_watches_sees_the_window() -> None:
     assert torch.allclose(unwatched, watched, atol=1e-5)
     weights = seen.weights("decoder.blocks.1.attention")
     assert weights.shape == (B, 4, 20, 20)
-    visible = look_back(0, 20, CPU).within(Window(3)).visible
+    visible = AttentionMask.causal(0, 20, CPU).and_(Window(3)).dense
     assert visible is not None
     assert ((weights > 0) == visible).all()

@@ -149,7 +149,7 @@ def test_rows_can_be_reordered_repeated_and_taken_back() -> None:
         found, _ = fast.extend(more, state)
         wanted = model(source[rows], source_mask[rows], torch.cat([ids[rows], more], 1))[:, 5:]
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
-        back = state.cut(2)
+        back = state.truncate(2)
         found, _ = fast.extend(more, back)
         wanted = model(source[rows], source_mask[rows], torch.cat([ids[rows][:, :2], more], 1))[
             :, 2:

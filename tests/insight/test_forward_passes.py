@@ -113,15 +113,15 @@ def test_gradients_follow_what_the_answer_comes_from(make) -> None:
         weights = seen.weights("encoder.blocks.2.attention")
         gradient = torch.autograd.grad(answer, weights)[0]
     module = loaded.model.get_submodule("encoder.blocks.2.attention.attention")
-    explain, step = module.explain, 1e-2
+    attend_with_weights, step = module.attend_with_weights, 1e-2
 
     def nudged(*inputs: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        _, found = explain(*inputs)
+        _, found = attend_with_weights(*inputs)
         found = found.clone()
         found[0, 1, 2, 3] += step
         return found @ inputs[2], found
 
-    module.explain = nudged
+    module.attend_with_weights = nudged
     with torch.no_grad(), watch(read.model, {"weights"}):
         assert float(read.run().sum() - answer) / step == pytest.approx(
             float(gradient[0, 1, 2, 3]), rel=0.05, abs=1e-4

@@ -70,7 +70,7 @@ def test_outputs_are_the_same_watched_and_not(kind: str, attention: str, positio
     spec = ModelSpec.model_validate(
         {"kind": kind, **SMALL, "attention": attention, "position": position}
     )
-    if not spec.attention.honours >= NEEDS.get(kind, {"padding"}) | spec.position.needs:
+    if not spec.attention.supports >= NEEDS.get(kind, {"padding"}) | spec.position.requires:
         with pytest.raises(ConfigError, match=f"'{attention}' cannot"):
             spec.build(20)
         return

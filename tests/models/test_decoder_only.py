@@ -96,7 +96,7 @@ def test_states_can_be_taken_back_and_put_in_another_order() -> None:
     words = torch.randint(4, V, (3, 5))
     rows = torch.tensor([2, 1, 1, 0])
     logits, state = model.extend(words, model.start(source, source_mask))
-    again, _ = model.extend(words[rows, 2:], state.cut(2).reorder(rows))
+    again, _ = model.extend(words[rows, 2:], state.truncate(2).reorder(rows))
     assert torch.allclose(again, logits[rows, 2:], atol=1e-5)
 
 

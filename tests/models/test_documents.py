@@ -86,7 +86,7 @@ def test_an_attention_that_cannot_is_refused_before_anything_is_read(
 ) -> None:
     from regard.attention import reference
 
-    monkeypatch.setattr(reference.Spec, "honours", reference.Spec.honours - {"documents"})
+    monkeypatch.setattr(reference.Spec, "supports", reference.Spec.supports - {"documents"})
     content = {
         "task": {"kind": "language-model", "document_mask": True},
         "data": {"train": {"kind": "text", "path": "nowhere.txt"}},

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.attention.kv_cache import SLACK, Condensed, KeyValues
+from regard.attention.kv_cache import ROLLBACK_TOKENS, CompressedCache, KVCache
 from regard.config import validate
 from regard.errors import ConfigError
 from regard.models.base import ModelSpec
@@ -47,9 +47,9 @@ def read(model: LanguageModel, ids: Tensor, steps: int) -> tuple[Tensor, Decoder
 
 def places(memory: Any) -> int:
     """How many places one layer keeps."""
-    if isinstance(memory, Condensed):
+    if isinstance(memory, CompressedCache):
         return memory.before.size(2) + memory.recent.keys.size(2)
-    assert isinstance(memory, KeyValues)
+    assert isinstance(memory, KVCache)
     return memory.keys.size(2)
 
 
@@ -70,10 +70,10 @@ def test_taken_back_and_reordered_it_goes_on_as_if_nothing_had_been(kind: str) -
     whole = model(ids)
     rows = torch.tensor([2, 0, 0, 1])
     for length in (20, 90, WORDS - 1):
-        for back in (1, 5, min(length - 1, SLACK)):
+        for back in (1, 5, min(length - 1, ROLLBACK_TOKENS)):
             _, state = read(model, ids[:, : length - back], 5)
             _, state = model.extend(torch.randint(0, V, (3, back)), state)
-            state = state.cut(length - back).reorder(rows)
+            state = state.truncate(length - back).reorder(rows)
             assert state.length == length - back
             found, _ = model.extend(ids[rows, length - back :], state)
             assert torch.allclose(found, whole[rows, length - back :], atol=1e-10)
@@ -84,10 +84,10 @@ def test_memory_is_bounded_as_promised() -> None:
     ids, kinds = torch.randint(0, V, (1, 300)), list(ATTENTIONS)[:-1]
     kept = {kind: places(read(built(kind), ids, 4)[1].past[0]) for kind in kinds}
     assert kept["fused"] == 300
-    assert kept["block-local"] <= 8 + SLACK + 4
-    assert kept["window"] == 8 + SLACK + 4
-    assert kept["linear"] <= 4 + SLACK + 4  # the sums are key size by key size + 1
-    assert kept["compressed"] <= 300 // 3 + SLACK + 3 + 4
+    assert kept["block-local"] <= 8 + ROLLBACK_TOKENS + 4
+    assert kept["window"] == 8 + ROLLBACK_TOKENS + 4
+    assert kept["linear"] <= 4 + ROLLBACK_TOKENS + 4  # the sums are key size by key size + 1
+    assert kept["compressed"] <= 300 // 3 + ROLLBACK_TOKENS + 3 + 4
     again = {kind: places(read(built(kind), ids[:, :200], 4)[1].past[0]) for kind in kinds}
     assert [kept[kind] - again[kind] for kind in ("block-local", "window", "linear")] == [0, 0, 0]
     assert kept["compressed"] - again["compressed"] <= 100 // 3 + 1
@@ -98,8 +98,8 @@ def test_memory_is_bounded_as_promised() -> None:
 def test_more_than_is_kept_cannot_be_taken_back(kind: str) -> None:
     model, ids = built(kind), torch.randint(0, V, (1, 300))
     _, state = read(model, ids, 4)
-    with pytest.raises(ConfigError, match=r"taken? back .*guess fewer"):
-        model.step(ids[:, 0], state.cut(101))
+    with pytest.raises(ConfigError, match=r"roll back .*draft fewer"):
+        model.step(ids[:, 0], state.truncate(101))
 
 
 @pytest.mark.parametrize("kind", ["block-local", "compressed", "linear"])

@@ -9,7 +9,7 @@ from transformers import LongformerConfig
 from transformers.models.longformer.modeling_longformer import LongformerSelfAttention
 
 from regard.attention.base import AttentionSpec
-from regard.attention.masks import look_around, look_back
+from regard.attention.masks import AttentionMask
 from regard.positions.base import InAttention, Sizes
 
 LENGTH, WINDOW, HEADS, SIZE = 192, 16, 2, 8
@@ -18,9 +18,11 @@ CPU = torch.device("cpu")
 
 def ours(given: list[Tensor], causal: bool) -> Tensor:
     spec = AttentionSpec.model_validate({"kind": "window", "size": WINDOW})
-    view = look_back(0, LENGTH, CPU) if causal else look_around(LENGTH, CPU)
+    mask = (
+        AttentionMask.causal(0, LENGTH, CPU) if causal else AttentionMask.bidirectional(LENGTH, CPU)
+    )
     attention = spec.build(Sizes(HEADS * SIZE, HEADS, SIZE, LENGTH))
-    found: Tensor = attention(*given, view, InAttention())
+    found: Tensor = attention(*given, mask, InAttention())
     return found
 
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.attention.masks import look_across, look_around, look_back
+from regard.attention.masks import AttentionMask
 from regard.attention.multi_head import MultiHead
-from regard.layers.decoder import DecoderBlock, Sight
+from regard.layers.decoder import CachedInput, DecoderBlock
 from regard.layers.encoder import EncoderBlock
 from regard.layers.norms.layer import LayerNorm
 from regard.models.base import ModelSpec
@@ -76,7 +76,7 @@ def test_encoder_layer(norm_first: bool, activation: str) -> None:
     copy_norm(ours.around_feed_forward.norm, theirs.norm2)
     x, token_mask = batch()
     expected = theirs(x, src_key_padding_mask=~token_mask)
-    answer = ours(x, look_around(7, x.device, token_mask))
+    answer = ours(x, AttentionMask.bidirectional(7, x.device, token_mask))
     assert torch.allclose(answer[token_mask], expected[token_mask], atol=1e-4)
 
 
@@ -103,6 +103,8 @@ def test_decoder_layer(norm_first: bool, activation: str) -> None:
     expected = theirs(
         x, memory, tgt_mask=future, tgt_is_causal=True, memory_key_padding_mask=~token_mask
     )
-    source = Sight(ours.cross.remember(memory, torch.arange(7)), look_across(5, token_mask))
-    answer, _ = ours(x, Sight(None, look_back(0, 5, x.device)), source)
+    source = CachedInput(
+        ours.cross.project_keys_values(memory, torch.arange(7)), AttentionMask.cross(5, token_mask)
+    )
+    answer, _ = ours(x, CachedInput(None, AttentionMask.causal(0, 5, x.device)), source)
     assert torch.allclose(answer, expected, atol=1e-4)

@@ -15,7 +15,7 @@ class Spec(AttentionSpec):
     """attention: {kind: alternating, of: [{kind: block-local, size: 256}, compressed]}"""
 
     # Of the usual two; any others are asked themselves.
-    honours: ClassVar[frozenset[str]] = block_local.Spec.honours & compressed.Spec.honours
+    supports: ClassVar[frozenset[str]] = block_local.Spec.supports & compressed.Spec.supports
 
     of: tuple[AttentionSpec, ...] = Field(
         default_factory=lambda: (block_local.Spec(), compressed.Spec()),

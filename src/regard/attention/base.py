@@ -5,14 +5,14 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from regard.attention.kv_cache import KeyValues
-from regard.attention.masks import View
+from regard.attention.kv_cache import KVCache
+from regard.attention.masks import AttentionMask
 from regard.config import Kind
 from regard.errors import ConfigError
 from regard.positions.base import InAttention, Sizes
 
 # The needs a model or a position can have of an attention, each with the words for refusing it.
-NEEDS: Mapping[str, str] = {
+CAPABILITIES: Mapping[str, str] = {
     "causal": "look at the past only",
     "padding": "leave padding out",
     "cache": "go on step by step from cached keys and values",
@@ -22,42 +22,44 @@ NEEDS: Mapping[str, str] = {
     "documents": "keep the documents of a row apart",
     "trees": "take words by their places in trees",
 }
-ALL = frozenset(NEEDS)
+ALL_CAPABILITIES = frozenset(CAPABILITIES)
 
 
 class Attention(nn.Module):
     """From queries (B, H, T, K), keys and values (B, H, S, K) to answers (B, H, T, K)."""
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
+    ) -> Tensor:
         raise NotImplementedError
 
-    def explain(
-        self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
+    def attend_with_weights(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
     ) -> tuple[Tensor, Tensor]:
         """The same answers, by way of the weights (B, H, T, S), which come second."""
         raise NotImplementedError
 
-    def remember(self, past: Any, new: KeyValues) -> Any:
+    def update_cache(self, past: Any, new: KVCache) -> Any:
         """What is kept of the words so far for those to come, new ones included, a `Memory`: all of
         it, unless a kind that never looks at the rest, or not so closely, says otherwise."""
         return new if past is None else past.append(new)
 
-    def look(self, q: Tensor, memory: Any, view: View, position: InAttention) -> Tensor:
+    def attend(self, q: Tensor, cache: Any, mask: AttentionMask, position: InAttention) -> Tensor:
         """What the queries find in what is kept, whose places end where the view's do."""
-        kept: KeyValues = memory.for_heads(q.size(1))
-        seen = view.of_last(kept.keys.size(2)) if kept.forgotten else view
+        kept: KVCache = cache.repeat_kv(q.size(1))
+        seen = mask.last(kept.keys.size(2)) if kept.offset else mask
         found: Tensor = self(q, kept.keys, kept.values, seen, position)
         return found
 
-    def keep(self, heads: Sequence[int]) -> None:
+    def retain_heads(self, heads: Sequence[int]) -> None:
         """Only these heads go on. What all heads share stays as it is."""
 
-    def visible(self, view: View) -> Tensor | None:
+    def dense_mask(self, mask: AttentionMask) -> Tensor | None:
         """Where a query may look, True where it may, and None where all may look at all: as the
         view says, unless a kind looks at fewer."""
-        return view.visible
+        return mask.dense
 
-    def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
+    def scores(self, q: Tensor, k: Tensor, mask: AttentionMask, position: InAttention) -> Tensor:
         """What the softmax is given (B, H, T, S): q·k / √K and the bias; −∞ where none may look."""
         raise NotImplementedError
 
@@ -67,7 +69,7 @@ class AttentionSpec(Kind, package="regard.attention", default="fused"):
 
     renamed_kinds: ClassVar[Mapping[str, str]] = {"blocks": "block-local"}
 
-    honours: ClassVar[frozenset[str]] = frozenset()
+    supports: ClassVar[frozenset[str]] = frozenset()
 
     def build(self, sizes: Sizes) -> Attention:
         raise NotImplementedError
@@ -78,8 +80,8 @@ class AttentionSpec(Kind, package="regard.attention", default="fused"):
 
     def require(self, needs: frozenset[str], who: str) -> None:
         """Refuse, once and when the model is built, what this kind cannot do."""
-        for need in sorted(needs - self.honours):
+        for need in sorted(needs - self.supports):
             raise ConfigError(
-                f"attention '{self.kind()}' cannot {NEEDS[need]}, which {who} needs; "
+                f"attention '{self.kind()}' cannot {CAPABILITIES[need]}, which {who} needs; "
                 f"choose another kind of attention (fused can)."
             )

@@ -24,9 +24,9 @@ from torch import Tensor
 
 from regard.attention.base import Attention, AttentionSpec
 from regard.attention.fused import fused
-from regard.attention.masks import BigBird, Everything, View
-from regard.attention.reference import attend
-from regard.attention.sparse_kernel import TILE, Plan, look, suits
+from regard.attention.masks import AttentionMask, BigBird, Full
+from regard.attention.reference import dot_product_attention
+from regard.attention.sparse_kernel import TILE, Plan, is_supported, sparse_attention
 from regard.errors import ConfigError
 from regard.positions.base import InAttention, Sizes
 
@@ -37,49 +37,51 @@ class InBlocks(Attention):
         self.block, self.window, self.first = block, window, first
         self.random, self.seed = random, seed
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
+    ) -> Tensor:
         blocks = self._blocks(k.size(2))
         if self._covers(blocks):
-            return fused(q, k, v, view, position)
-        if suits(q, view, position):
-            rows = 1 if view.token_mask is None else len(q)
-            return look(q, k, v, view, _plan(self._patterns(view, rows), k.size(2)))
-        which, there = _looked_at(self._patterns(view, len(q)), blocks)
+            return fused(q, k, v, mask, position)
+        if is_supported(q, mask, position):
+            rows = 1 if mask.token_mask is None else len(q)
+            return sparse_attention(q, k, v, mask, _plan(self._patterns(mask, rows), k.size(2)))
+        which, there = _looked_at(self._patterns(mask, len(q)), blocks)
         which, there = which.to(q.device), there.to(q.device)
-        token_mask = self._neighbor_mask(view, len(q), which, there)  # (N, M · block)
+        token_mask = self._neighbor_mask(mask, len(q), which, there)  # (N, M · block)
         words = self.first * self.block
         queries = _in_blocks(q, self.block)[:, self.first :].flatten(0, 1).transpose(1, 2)
         beside = _across(which, blocks)
         keys, values = (_in_blocks(x, self.block).flatten(0, 1)[beside] for x in (k, v))
         keys, values = (x.flatten(1, 2).transpose(1, 2) for x in (keys, values))
         numbers = torch.arange(token_mask.size(1), device=q.device)
-        near = View(Everything(), numbers[: self.block], numbers, token_mask)
+        near = AttentionMask(Full(), numbers[: self.block], numbers, token_mask)
         found = fused(queries, keys, values, near, position)  # (N, H, block, K)
         rest = found.transpose(1, 2).reshape(len(q), -1, *found.shape[1::2]).transpose(1, 2)
         if not words:
             return rest[:, :, : q.size(2)]
-        everywhere = View(Everything(), view.queries[:words], view.keys, view.token_mask)
+        everywhere = AttentionMask(Full(), mask.queries[:words], mask.keys, mask.token_mask)
         ahead = fused(q[:, :, :words], k, v, everywhere, position)
         return torch.cat([ahead, rest[:, :, : q.size(2) - words]], dim=2)
 
-    def explain(
-        self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
+    def attend_with_weights(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
     ) -> tuple[Tensor, Tensor]:
         """The weights are dense, with zeros where a block does not look."""
-        return attend(q, k, v, self.visible(view))
+        return dot_product_attention(q, k, v, self.dense_mask(mask))
 
-    def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
+    def scores(self, q: Tensor, k: Tensor, mask: AttentionMask, position: InAttention) -> Tensor:
         found: Tensor = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
-        visible = self.visible(view)
+        visible = self.dense_mask(mask)
         return found if visible is None else found.masked_fill(~visible, float("-inf"))
 
-    def visible(self, view: View) -> Tensor | None:
+    def dense_mask(self, mask: AttentionMask) -> Tensor | None:
         """The pattern of a row is that of its own length."""
-        if self._covers(self._blocks(len(view.keys))):
-            return view.visible
-        places = view.queries[:, None], view.keys[None, :]
-        pattern = torch.stack([each.allows(*places) for each in self._patterns(view, 1)])[:, None]
-        return pattern if view.visible is None else pattern & view.visible
+        if self._covers(self._blocks(len(mask.keys))):
+            return mask.dense
+        places = mask.queries[:, None], mask.keys[None, :]
+        pattern = torch.stack([each.allows(*places) for each in self._patterns(mask, 1)])[:, None]
+        return pattern if mask.dense is None else pattern & mask.dense
 
     def _blocks(self, length: int) -> int:
         return -(-length // self.block)
@@ -92,19 +94,21 @@ class InBlocks(Attention):
         blocks = self._blocks(length)
         return BigBird(self.block, self.window, self.first, self.random, self.seed, blocks)
 
-    def _patterns(self, view: View, rows: int) -> tuple[BigBird, ...]:
+    def _patterns(self, mask: AttentionMask, rows: int) -> tuple[BigBird, ...]:
         """Of each row, by its own length; without padding all are alike."""
-        return tuple(self._pattern(length) for length in _lengths(view, rows))
+        return tuple(self._pattern(length) for length in _lengths(mask, rows))
 
-    def _words(self, view: View, batch: int) -> Tensor:
+    def _words(self, mask: AttentionMask, batch: int) -> Tensor:
         """Which keys are words: (B, S)."""
-        if view.token_mask is not None:
-            return view.token_mask
-        return torch.ones_like(view.keys, dtype=torch.bool).expand(batch, -1)
+        if mask.token_mask is not None:
+            return mask.token_mask
+        return torch.ones_like(mask.keys, dtype=torch.bool).expand(batch, -1)
 
-    def _neighbor_mask(self, view: View, batch: int, which: Tensor, there: Tensor) -> Tensor:
+    def _neighbor_mask(
+        self, mask: AttentionMask, batch: int, which: Tensor, there: Tensor
+    ) -> Tensor:
         """Whether the keys of the blocks looked at are words: (N, M · block)."""
-        token_mask = self._words(view, batch)
+        token_mask = self._words(mask, batch)
         rows = F.pad(token_mask, (0, -token_mask.size(1) % self.block)).reshape(
             batch, -1, self.block
         )
@@ -160,19 +164,19 @@ def _across(which: Tensor, blocks: int) -> Tensor:
     return (which + begin[:, None, None]).flatten(0, 1)
 
 
-def _lengths(view: View, batch: int) -> list[int]:
+def _lengths(mask: AttentionMask, batch: int) -> list[int]:
     """How long each row is, padding at its end left off; without padding, all are alike."""
-    if view.token_mask is None:
-        return [len(view.keys)] * batch
-    ends = torch.arange(1, len(view.keys) + 1, device=view.keys.device)
-    lengths: list[int] = (ends * view.token_mask).amax(1).tolist()
+    if mask.token_mask is None:
+        return [len(mask.keys)] * batch
+    ends = torch.arange(1, len(mask.keys) + 1, device=mask.keys.device)
+    lengths: list[int] = (ends * mask.token_mask).amax(1).tolist()
     return lengths
 
 
 class Spec(AttentionSpec):
     """attention: {kind: bigbird, block: 64, window: 3, global: 2, random: 3, seed: 0}"""
 
-    honours: ClassVar[frozenset[str]] = frozenset({"padding"})
+    supports: ClassVar[frozenset[str]] = frozenset({"padding"})
 
     block: int = Field(64, gt=0, description="words in a block")
     window: int = Field(3, gt=0, description="blocks beside one another that a block sees; odd")

@@ -14,17 +14,17 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from regard.attention.base import ALL, Attention, AttentionSpec
+from regard.attention.base import ALL_CAPABILITIES, Attention, AttentionSpec
 from regard.attention.fused import fused
-from regard.attention.kv_cache import SLACK, KeyValues
-from regard.attention.masks import Mask, View
-from regard.attention.reference import explain, scores
+from regard.attention.kv_cache import ROLLBACK_TOKENS, KVCache
+from regard.attention.masks import AttentionMask, MaskPattern
+from regard.attention.reference import masked_attention, masked_scores
 from regard.errors import ConfigError
 from regard.positions.base import InAttention, Sizes
 
 
 @dataclass(frozen=True)
-class SameBlock(Mask):
+class SameBlock(MaskPattern):
     """Only words of the same block of so many."""
 
     size: int
@@ -38,42 +38,44 @@ class Blocks(Attention):
         super().__init__()
         self.size = size
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
-        blocks = self._blocks(view)
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
+    ) -> Tensor:
+        blocks = self._blocks(mask)
         asking, offered = zip(*blocks, strict=True)
         # Split at once: a slice of its own for each would send back a gradient of the whole length.
         own = zip(_split(q, asking), _split(k, offered), _split(v, offered), strict=True)
         answers = [
-            fused(*each, view.part(*block), position)
+            fused(*each, mask.select(*block), position)
             for each, block in zip(own, blocks, strict=True)
         ]
         return torch.cat(answers, dim=2)
 
-    def explain(
-        self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
+    def attend_with_weights(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
     ) -> tuple[Tensor, Tensor]:
-        return explain(q, k, v, self._within(view), position)
+        return masked_attention(q, k, v, self._within(mask), position)
 
-    def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
-        return scores(q, k, self._within(view), position)
+    def scores(self, q: Tensor, k: Tensor, mask: AttentionMask, position: InAttention) -> Tensor:
+        return masked_scores(q, k, self._within(mask), position)
 
-    def visible(self, view: View) -> Tensor | None:
-        return self._within(view).visible
+    def dense_mask(self, mask: AttentionMask) -> Tensor | None:
+        return self._within(mask).dense
 
-    def remember(self, past: KeyValues | None, new: KeyValues) -> KeyValues:
-        return new if past is None else past.last(self.size + SLACK).append(new)
+    def update_cache(self, past: KVCache | None, new: KVCache) -> KVCache:
+        return new if past is None else past.last(self.size + ROLLBACK_TOKENS).append(new)
 
-    def _within(self, view: View) -> View:
-        return replace(view, structure=view.structure & SameBlock(self.size))
+    def _within(self, mask: AttentionMask) -> AttentionMask:
+        return replace(mask, pattern=mask.pattern & SameBlock(self.size))
 
-    def _blocks(self, view: View) -> list[tuple[slice, slice]]:
+    def _blocks(self, mask: AttentionMask) -> list[tuple[slice, slice]]:
         """Of each block in which there is a query: which queries and which keys are in it."""
-        first, until = int(view.queries[0]), int(view.queries[-1]) + 1
-        begin, end = int(view.keys[0]), int(view.keys[-1]) + 1
+        first, until = int(mask.queries[0]), int(mask.queries[-1]) + 1
+        begin, end = int(mask.keys[0]), int(mask.keys[-1]) + 1
         if begin > first // self.size * self.size:
             raise ConfigError(
-                f"attention 'blocks' keeps the last block and {SLACK} words, so no more can be "
-                f"taken back at once: guess fewer words at a time."
+                f"attention 'block-local' caches the last block and {ROLLBACK_TOKENS} tokens and "
+                f"cannot roll back further: draft fewer tokens at a time."
             )
         return [
             (
@@ -94,7 +96,7 @@ class Spec(AttentionSpec):
     """attention: {kind: block-local, size: 256}"""
 
     # Where a row holds several documents, its blocks are not those of each alone.
-    honours: ClassVar[frozenset[str]] = ALL - {"cross", "documents", "trees"}
+    supports: ClassVar[frozenset[str]] = ALL_CAPABILITIES - {"cross", "documents", "trees"}
 
     size: int = Field(256, gt=0, description="words in a block")
 

@@ -19,15 +19,15 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention.base import Attention, AttentionSpec
-from regard.attention.kv_cache import KeyValues, condensed
-from regard.attention.masks import Everything, View, only_around_or_back
-from regard.attention.reference import attend
+from regard.attention.kv_cache import KVCache, compress_prefix
+from regard.attention.masks import AttentionMask, Full, require_full_or_causal
+from regard.attention.reference import dot_product_attention
 from regard.positions.base import InAttention, Sizes
 
 AT_ONCE = 256  # queries
 
 
-class Sight(NamedTuple):
+class VisibleKeys(NamedTuple):
     """What some queries can look at."""
 
     keys: Tensor  # (B, H, P, K): places, then words
@@ -43,85 +43,87 @@ class Compressed(Attention):
         self.keys = nn.Parameter(mean)
         self.values = nn.Parameter(mean.clone())
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
-        only_around_or_back(view, "compressed")
-        if isinstance(view.structure, Everything):
-            return _fused(q, self._around(KeyValues(k, v), view.token_mask))
-        return self._looking_back(q, None, KeyValues(k, v), view.token_mask)
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
+    ) -> Tensor:
+        require_full_or_causal(mask, "compressed")
+        if isinstance(mask.pattern, Full):
+            return _fused(q, self._around(KVCache(k, v), mask.token_mask))
+        return self._looking_back(q, None, KVCache(k, v), mask.token_mask)
 
-    def explain(
-        self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
+    def attend_with_weights(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
     ) -> tuple[Tensor, Tensor]:
         """A place's weight is told to its words in equal parts."""
-        only_around_or_back(view, "compressed")
-        words, token_mask = KeyValues(k, v), view.token_mask
-        if isinstance(view.structure, Everything):
-            sight, places = self._around(words, token_mask), -(-k.size(2) // self.width)
+        require_full_or_causal(mask, "compressed")
+        words, token_mask = KVCache(k, v), mask.token_mask
+        if isinstance(mask.pattern, Full):
+            keys_seen, places = self._around(words, token_mask), -(-k.size(2) // self.width)
         else:
             seen, places = self._hidden(words, token_mask), (words.end - 1) // self.width
             whole = self._places(None, seen)
-            sight = self._back(words.end - q.size(2), words.end, whole, seen, token_mask)
-        answers, weights = attend(q, *sight)
+            keys_seen = self._back(words.end - q.size(2), words.end, whole, seen, token_mask)
+        answers, weights = dot_product_attention(q, *keys_seen)
         first = (words.end - q.size(2)) // self.width * self.width
         told = self._told(weights[..., :places], k.size(2), token_mask)
         if weights.size(-1) > places:
             told = told + F.pad(weights[..., places:], (first, 0))
         return answers, told
 
-    def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
+    def scores(self, q: Tensor, k: Tensor, mask: AttentionMask, position: InAttention) -> Tensor:
         """By word, as the weights are: the logarithms whose softmax they would be."""
-        return self.explain(q, k, k, view, position)[1].log()
+        return self.attend_with_weights(q, k, k, mask, position)[1].log()
 
-    def remember(self, past: Any, new: KeyValues) -> Any:
+    def update_cache(self, past: Any, new: KVCache) -> Any:
         """Places, and the last words as they are: those of the unfinished place among them."""
-        return new if past is None else condensed(past, self.width, self._added).append(new)
+        return new if past is None else compress_prefix(past, self.width, self._added).append(new)
 
-    def look(self, q: Tensor, memory: Any, view: View, position: InAttention) -> Tensor:
-        if isinstance(memory, KeyValues):
-            return super().look(q, memory, view, position)
-        keys, values = memory.before.chunk(2, dim=-1)
-        recent = memory.recent.for_heads(q.size(1))
-        return self._looking_back(q, KeyValues(keys, values), recent, None)
+    def attend(self, q: Tensor, cache: Any, mask: AttentionMask, position: InAttention) -> Tensor:
+        if isinstance(cache, KVCache):
+            return super().attend(q, cache, mask, position)
+        keys, values = cache.before.chunk(2, dim=-1)
+        recent = cache.recent.repeat_kv(q.size(1))
+        return self._looking_back(q, KVCache(keys, values), recent, None)
 
-    def keep(self, heads: Sequence[int]) -> None:
+    def retain_heads(self, heads: Sequence[int]) -> None:
         self.keys, self.values = (
             nn.Parameter(each.detach()[list(heads)]) for each in (self.keys, self.values)
         )
 
-    def _compressed(self, words: KeyValues) -> KeyValues:
+    def _compressed(self, words: KVCache) -> KVCache:
         """(B, H, w·C, K) → (B, H, C, K), heads that share keys apart again."""
-        words = words.for_heads(self.keys.size(0))
+        words = words.repeat_kv(self.keys.size(0))
         keys, values = (_grouped(each, 2, self.width).flatten(3) for each in words[:2])
-        return KeyValues(keys @ self.keys, values @ self.values)
+        return KVCache(keys @ self.keys, values @ self.values)
 
-    def _added(self, before: Tensor | None, words: KeyValues) -> Tensor:
+    def _added(self, before: Tensor | None, words: KVCache) -> Tensor:
         """Places as one tensor (B, H, C, 2K), to be kept."""
         new = torch.cat(self._compressed(words)[:2], dim=-1)
         return new if before is None else torch.cat([before, new], dim=2)
 
-    def _hidden(self, words: KeyValues, token_mask: Tensor | None) -> KeyValues:
+    def _hidden(self, words: KVCache, token_mask: Tensor | None) -> KVCache:
         """Zeros in the place of padding, so that it gives nothing to what it is compressed with."""
         if token_mask is None:
             return words
         keys, values = (each.masked_fill(~token_mask[:, None, :, None], 0.0) for each in words[:2])
-        return KeyValues(keys, values, words.forgotten)
+        return KVCache(keys, values, words.offset)
 
-    def _around(self, words: KeyValues, token_mask: Tensor | None) -> Sight:
+    def _around(self, words: KVCache, token_mask: Tensor | None) -> VisibleKeys:
         """All words, the last place filled up with nothing."""
         lacking = -words.end % self.width
         keys, values = (
             F.pad(each, (0, 0, 0, lacking)) for each in self._hidden(words, token_mask)[:2]
         )
-        places = self._compressed(KeyValues(keys, values))
+        places = self._compressed(KVCache(keys, values))
         visible = None if token_mask is None else self._any(F.pad(token_mask, (0, lacking)))
-        return Sight(places.keys, places.values, visible)
+        return VisibleKeys(places.keys, places.values, visible)
 
     def _any(self, token_mask: Tensor) -> Tensor:
         """Places that have a real word: (B, 1, 1, C)."""
         return _grouped(token_mask, 1, self.width).any(-1)[:, None, None]
 
     def _looking_back(
-        self, q: Tensor, before: KeyValues | None, words: KeyValues, token_mask: Tensor | None
+        self, q: Tensor, before: KVCache | None, words: KVCache, token_mask: Tensor | None
     ) -> Tensor:
         words = self._hidden(words, token_mask)
         places = self._places(before, words)
@@ -129,29 +131,29 @@ class Compressed(Attention):
         answers = []
         for first in range(start, end, AT_ONCE):
             until = min(first + AT_ONCE, end)
-            sight = self._back(first, until, places, words, token_mask)
-            answers.append(_fused(q[:, :, first - start : until - start], sight))
+            keys_seen = self._back(first, until, places, words, token_mask)
+            answers.append(_fused(q[:, :, first - start : until - start], keys_seen))
         return torch.cat(answers, dim=2)
 
-    def _places(self, before: KeyValues | None, words: KeyValues) -> KeyValues:
+    def _places(self, before: KVCache | None, words: KVCache) -> KVCache:
         """All that are full: those from before, which are of the forgotten words, and new ones."""
-        new = self._compressed(words.between(words.forgotten, words.end // self.width * self.width))
+        new = self._compressed(words.slice(words.offset, words.end // self.width * self.width))
         return new if before is None else before.append(new)
 
     def _back(
-        self, first: int, until: int, places: KeyValues, words: KeyValues, token_mask: Tensor | None
-    ) -> Sight:
+        self, first: int, until: int, places: KVCache, words: KVCache, token_mask: Tensor | None
+    ) -> VisibleKeys:
         """What queries at `first` up to `until` see: places before their own, then words of it."""
         width, device = self.width, words.keys.device
         start, before = first // width * width, (until - 1) // width
-        near = words.between(start, until)
+        near = words.slice(start, until)
         i = torch.arange(first, until, device=device)[:, None]
         c, j = torch.arange(before, device=device), torch.arange(start, until, device=device)
         visible = torch.cat([c < i // width, (j // width == i // width) & (j <= i)], dim=1)
         if token_mask is not None:
             far = self._any(token_mask[:, : before * width])
             visible = visible & torch.cat([far, token_mask[:, None, None, start:until]], dim=-1)
-        return Sight(
+        return VisibleKeys(
             torch.cat([places.keys[:, :, :before], near.keys], dim=2),
             torch.cat([places.values[:, :, :before], near.values], dim=2),
             visible,
@@ -176,14 +178,16 @@ def _grouped(x: Tensor, dim: int, width: int) -> Tensor:
     return torch.unflatten(x, dim, (x.size(dim) // width, width))
 
 
-def _fused(q: Tensor, sight: Sight) -> Tensor:
-    return F.scaled_dot_product_attention(q, sight.keys, sight.values, attn_mask=sight.visible)
+def _fused(q: Tensor, keys_seen: VisibleKeys) -> Tensor:
+    return F.scaled_dot_product_attention(
+        q, keys_seen.keys, keys_seen.values, attn_mask=keys_seen.visible
+    )
 
 
 class Spec(AttentionSpec):
     """attention: {kind: compressed, width: 3}"""
 
-    honours: ClassVar[frozenset[str]] = frozenset({"causal", "padding", "cache", "cross"})
+    supports: ClassVar[frozenset[str]] = frozenset({"causal", "padding", "cache", "cross"})
 
     width: int = Field(3, gt=0, description="words that are one place, and the stride")
 

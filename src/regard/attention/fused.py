@@ -10,32 +10,34 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention.base import ALL, Attention, AttentionSpec
-from regard.attention.masks import View
-from regard.attention.reference import explain, scores
+from regard.attention.base import ALL_CAPABILITIES, Attention, AttentionSpec
+from regard.attention.masks import AttentionMask
+from regard.attention.reference import masked_attention, masked_scores
 from regard.positions.base import InAttention, Sizes
 
 
-def fused(q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
+def fused(q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention) -> Tensor:
     if position.weighs_values:
-        return explain(q, k, v, view, position)[0]
-    bias = position.bias(q, view.queries, view.keys)
-    if bias is None and view.plainly_causal:
+        return masked_attention(q, k, v, mask, position)[0]
+    bias = position.bias(q, mask.queries, mask.keys)
+    if bias is None and mask.is_plain_causal:
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=_joined(view.visible, bias))
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=_joined(mask.dense, bias))
 
 
 class Fused(Attention):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
-        return fused(q, k, v, view, position)
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
+    ) -> Tensor:
+        return fused(q, k, v, mask, position)
 
-    def explain(
-        self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
+    def attend_with_weights(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
     ) -> tuple[Tensor, Tensor]:
-        return explain(q, k, v, view, position)
+        return masked_attention(q, k, v, mask, position)
 
-    def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
-        return scores(q, k, view, position)
+    def scores(self, q: Tensor, k: Tensor, mask: AttentionMask, position: InAttention) -> Tensor:
+        return masked_scores(q, k, mask, position)
 
 
 def _joined(visible: Tensor | None, bias: Tensor | None) -> Tensor | None:
@@ -48,7 +50,7 @@ def _joined(visible: Tensor | None, bias: Tensor | None) -> Tensor | None:
 class Spec(AttentionSpec):
     """attention: fused"""
 
-    honours: ClassVar[frozenset[str]] = ALL
+    supports: ClassVar[frozenset[str]] = ALL_CAPABILITIES
 
     def build(self, sizes: Sizes) -> Attention:
         return Fused()

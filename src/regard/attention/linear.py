@@ -18,46 +18,48 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.base import Attention, AttentionSpec
-from regard.attention.kv_cache import KeyValues, condensed
-from regard.attention.masks import Everything, View, only_around_or_back
+from regard.attention.kv_cache import KVCache, compress_prefix
+from regard.attention.masks import AttentionMask, Full, require_full_or_causal
 from regard.positions.base import InAttention, Sizes
 
 CHUNK = 64  # words that are compared pair by pair; what came before them is one matrix
 
 
 class Linear(Attention):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
-        only_around_or_back(view, "linear")
-        q, k, v = _features(q), _seen(_features(k), view.token_mask), _with_ones(v)
-        if isinstance(view.structure, Everything):
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
+    ) -> Tensor:
+        require_full_or_causal(mask, "linear")
+        q, k, v = _features(q), _seen(_features(k), mask.token_mask), _with_ones(v)
+        if isinstance(mask.pattern, Full):
             return _divided(q @ _sums(k, v))
         past = k.size(2) - q.size(2)
         before = _sums(k[:, :, :past], v[:, :, :past])
         return _divided(_looking_back(q, k[:, :, past:], v[:, :, past:], before))
 
-    def explain(
-        self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
+    def attend_with_weights(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
     ) -> tuple[Tensor, Tensor]:
-        only_around_or_back(view, "linear")
+        require_full_or_causal(mask, "linear")
         alike = _features(q) @ _features(k).transpose(-2, -1)
-        if view.visible is not None:
-            alike = alike.masked_fill(~view.visible, 0.0)
+        if mask.dense is not None:
+            alike = alike.masked_fill(~mask.dense, 0.0)
         weights = _over(alike, alike.sum(-1, keepdim=True))
         return weights @ v, weights
 
-    def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
+    def scores(self, q: Tensor, k: Tensor, mask: AttentionMask, position: InAttention) -> Tensor:
         """There is no softmax: the logarithms whose softmax would be the weights."""
-        return self.explain(q, k, k, view, position)[1].log()
+        return self.attend_with_weights(q, k, k, mask, position)[1].log()
 
-    def remember(self, past: Any, new: KeyValues) -> Any:
+    def update_cache(self, past: Any, new: KVCache) -> Any:
         """The last words as they are, to be taken back exactly, and one sum of all before them."""
-        return new if past is None else condensed(past, 1, _added).append(new)
+        return new if past is None else compress_prefix(past, 1, _added).append(new)
 
-    def look(self, q: Tensor, memory: Any, view: View, position: InAttention) -> Tensor:
-        if isinstance(memory, KeyValues):
-            return super().look(q, memory, view, position)
-        recent = memory.recent.for_heads(q.size(1))
-        before = memory.before.repeat_interleave(q.size(1) // memory.before.size(1), dim=1)
+    def attend(self, q: Tensor, cache: Any, mask: AttentionMask, position: InAttention) -> Tensor:
+        if isinstance(cache, KVCache):
+            return super().attend(q, cache, mask, position)
+        recent = cache.recent.repeat_kv(q.size(1))
+        before = cache.before.repeat_interleave(q.size(1) // cache.before.size(1), dim=1)
         k, v = _features(recent.keys), _with_ones(recent.values)
         past = k.size(2) - q.size(2)
         before = before + _sums(k[:, :, :past], v[:, :, :past])
@@ -82,7 +84,7 @@ def _sums(k: Tensor, v: Tensor) -> Tensor:
     return k.transpose(-2, -1) @ v
 
 
-def _added(before: Tensor | None, words: KeyValues) -> Tensor:
+def _added(before: Tensor | None, words: KVCache) -> Tensor:
     sums = _sums(_features(words.keys), _with_ones(words.values))
     return sums if before is None else before + sums
 
@@ -118,7 +120,7 @@ def _over(what: Tensor, total: Tensor) -> Tensor:
 class Spec(AttentionSpec):
     """attention: linear"""
 
-    honours: ClassVar[frozenset[str]] = frozenset({"causal", "padding", "cache", "cross"})
+    supports: ClassVar[frozenset[str]] = frozenset({"causal", "padding", "cache", "cross"})
 
     def build(self, sizes: Sizes) -> Attention:
         return Linear()

@@ -16,8 +16,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention.base import Attention, AttentionSpec
-from regard.attention.masks import Everything, View
-from regard.attention.reference import attend
+from regard.attention.masks import AttentionMask, Full
+from regard.attention.reference import dot_product_attention
 from regard.errors import ConfigError
 from regard.positions.base import InAttention, Sizes
 
@@ -30,28 +30,30 @@ class Linformer(Attention):
         super().__init__()
         self.e, self.f = e, f
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
-        return F.scaled_dot_product_attention(q, *self._projected(k, v, view))
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
+    ) -> Tensor:
+        return F.scaled_dot_product_attention(q, *self._projected(k, v, mask))
 
-    def explain(
-        self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
+    def attend_with_weights(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
     ) -> tuple[Tensor, Tensor]:
         """The places are no words. A place's weight is told to the words by how much, plus or
         minus, each gives to it: |F|, of the words that are there."""
-        answers, weights = attend(q, *self._projected(k, v, view))  # (B, H, T, rank)
-        given = _without_padding(self.f[:, : v.size(2)].abs()[None], view)  # (B, H, S, rank)
+        answers, weights = dot_product_attention(q, *self._projected(k, v, mask))  # (B, H, T, rank)
+        given = _without_padding(self.f[:, : v.size(2)].abs()[None], mask)  # (B, H, S, rank)
         shares = given / given.sum(2, keepdim=True).clamp(min=torch.finfo(given.dtype).tiny)
         return answers, weights @ shares.transpose(-2, -1)
 
-    def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
+    def scores(self, q: Tensor, k: Tensor, mask: AttentionMask, position: InAttention) -> Tensor:
         """By word, as the weights are: the logarithms whose softmax they would be."""
-        return self.explain(q, k, k, view, position)[1].log()
+        return self.attend_with_weights(q, k, k, mask, position)[1].log()
 
-    def keep(self, heads: Sequence[int]) -> None:
+    def retain_heads(self, heads: Sequence[int]) -> None:
         if self.e.size(0) > 1:
             self.e, self.f = (nn.Parameter(x.detach()[list(heads)]) for x in (self.e, self.f))
 
-    def _projected(self, k: Tensor, v: Tensor, view: View) -> tuple[Tensor, Tensor]:
+    def _projected(self, k: Tensor, v: Tensor, mask: AttentionMask) -> tuple[Tensor, Tensor]:
         """Eᵀk and Fᵀv, (B, H, rank, K) each."""
         length, longest = k.size(2), self.e.size(1)
         if length > longest:
@@ -59,10 +61,10 @@ class Linformer(Attention):
                 f"attention 'linformer' has learned projections for {longest} words and is given "
                 f"{length}; set model.max_length to the longest text."
             )
-        if not isinstance(view.structure, Everything) or view.documents is not None:
+        if not isinstance(mask.pattern, Full) or mask.documents is not None:
             raise ConfigError("attention 'linformer' mixes all words: it can hide padding only.")
-        return _gathered(self.e, _without_padding(k, view)), _gathered(
-            self.f, _without_padding(v, view)
+        return _gathered(self.e, _without_padding(k, mask)), _gathered(
+            self.f, _without_padding(v, mask)
         )
 
 
@@ -75,15 +77,15 @@ def _gathered(e: Tensor, x: Tensor) -> Tensor:
     return (columns @ e).view(heads, batch, size, -1).permute(1, 0, 3, 2).contiguous()
 
 
-def _without_padding(x: Tensor, view: View) -> Tensor:
+def _without_padding(x: Tensor, mask: AttentionMask) -> Tensor:
     """x (B, H, S, ·) with zeros in the place of padding."""
-    return x if view.token_mask is None else x.masked_fill(~view.token_mask[:, None, :, None], 0.0)
+    return x if mask.token_mask is None else x.masked_fill(~mask.token_mask[:, None, :, None], 0.0)
 
 
 class Spec(AttentionSpec):
     """attention: {kind: linformer, rank: 64, share: heads}"""
 
-    honours: ClassVar[frozenset[str]] = frozenset({"padding"})
+    supports: ClassVar[frozenset[str]] = frozenset({"padding"})
 
     rank: int = Field(64, gt=0, description="places that the length is projected to")
     share: Share = Field(

@@ -16,21 +16,21 @@ from regard.errors import ConfigError
 from regard.positions.trees import Trees
 
 
-class Mask:
+class MaskPattern:
     """A predicate over positions: may a query at i look at a key at j?"""
 
     def allows(self, i: Tensor, j: Tensor) -> Tensor:
         raise NotImplementedError
 
-    def __and__(self, other: "Mask") -> "Mask":
-        return Both(self, other)
+    def __and__(self, other: "MaskPattern") -> "MaskPattern":
+        return And(self, other)
 
-    def __or__(self, other: "Mask") -> "Mask":
-        return Either(self, other)
+    def __or__(self, other: "MaskPattern") -> "MaskPattern":
+        return Or(self, other)
 
 
 @dataclass(frozen=True)
-class Everything(Mask):
+class Full(MaskPattern):
     """All may look at all: the encoder, and the decoder at the encoder."""
 
     def allows(self, i: Tensor, j: Tensor) -> Tensor:
@@ -38,7 +38,7 @@ class Everything(Mask):
 
 
 @dataclass(frozen=True)
-class Causal(Mask):
+class Causal(MaskPattern):
     """Nobody looks at the future: j ≤ i."""
 
     def allows(self, i: Tensor, j: Tensor) -> Tensor:
@@ -46,7 +46,7 @@ class Causal(Mask):
 
 
 @dataclass(frozen=True)
-class Window(Mask):
+class Window(MaskPattern):
     """Only neighbours at most `size` away, and of those every `dilation`-th."""
 
     size: int
@@ -58,7 +58,7 @@ class Window(Mask):
 
 
 @dataclass(frozen=True)
-class BigBird(Mask):
+class BigBird(MaskPattern):
     """By blocks of places: those near, the first, which see all and are seen by all, and a few
     drawn by chance (Zaheer et al. 2020). Chance knows how many blocks the sequence has."""
 
@@ -105,42 +105,79 @@ def _drawn(blocks: int, window: int, first: int, random: int, seed: int) -> Tens
 
 
 @dataclass(frozen=True)
-class Both(Mask):
-    left: Mask
-    right: Mask
+class And(MaskPattern):
+    left: MaskPattern
+    right: MaskPattern
 
     def allows(self, i: Tensor, j: Tensor) -> Tensor:
         return self.left.allows(i, j) & self.right.allows(i, j)
 
 
 @dataclass(frozen=True)
-class Either(Mask):
-    left: Mask
-    right: Mask
+class Or(MaskPattern):
+    left: MaskPattern
+    right: MaskPattern
 
     def allows(self, i: Tensor, j: Tensor) -> Tensor:
         return self.left.allows(i, j) | self.right.allows(i, j)
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class AttentionMask:
     """Who may look at whom in one call: structure over positions, padding of the keys, and the
     documents of a row that looks at itself, or of which a part does."""
 
-    structure: Mask
+    pattern: MaskPattern
     queries: Tensor  # (T,) positions
     keys: Tensor  # (S,) positions
     token_mask: Tensor | None = None  # (B, S), True = a real word; None = no padding
     documents: Tensor | None = None  # (B, S), its number; None = each row is one document
     trees: Trees | None = None  # for positions that ask for them; they hide nothing
-    counted: Tensor | None = None  # (B, T), True = its answer is wanted; None = all are
+    needed: Tensor | None = None  # (B, T), True = its answer is wanted; None = all are
+
+    @classmethod
+    def bidirectional(
+        cls,
+        length: int,
+        device: torch.device,
+        token_mask: Tensor | None = None,
+        trees: Trees | None = None,
+    ) -> "AttentionMask":
+        """Self-attention of an encoder: every token attends to every real token."""
+        positions = torch.arange(length, device=device)
+        return cls(Full(), positions, positions, token_mask, trees=trees)
+
+    @classmethod
+    def causal(
+        cls, past: int, length: int, device: torch.device, documents: Tensor | None = None
+    ) -> "AttentionMask":
+        """Self-attention of a decoder: `length` new tokens attend to themselves and to `past`
+        earlier tokens, never to later ones.
+
+        `documents` (B, T) numbers the document of each token: attention stays within a document.
+        It requires past = 0.
+        """
+        keys = torch.arange(past + length, device=device)
+        return cls(Causal(), keys[past:] if past else keys, keys, documents=documents)
+
+    @classmethod
+    def cross(cls, queries: int, token_mask: Tensor) -> "AttentionMask":
+        """Cross-attention: `queries` tokens attend to all real tokens of another sequence, whose
+        token_mask is (B, S)."""
+        device = token_mask.device
+        return cls(
+            Full(),
+            torch.arange(queries, device=device),
+            torch.arange(token_mask.size(1), device=device),
+            token_mask,
+        )
 
     @cached_property
-    def visible(self) -> Tensor | None:
+    def dense(self) -> Tensor | None:
         """The dense mask, broadcastable to (B, H, T, S); None where all may look at all."""
         allowed = None
-        if not isinstance(self.structure, Everything):
-            allowed = self.structure.allows(self.queries[:, None], self.keys[None, :])
+        if not isinstance(self.pattern, Full):
+            allowed = self.pattern.allows(self.queries[:, None], self.keys[None, :])
         if self.token_mask is not None:
             allowed = _both(allowed, self.token_mask[:, None, None, :])
         if self.documents is not None:
@@ -150,7 +187,7 @@ class View:
             allowed = _both(allowed, own[:, None, :, None] == self.documents[:, None, None, :])
         return allowed
 
-    def of_last(self, kept: int) -> "View":
+    def last(self, kept: int) -> "AttentionMask":
         """The same where only the last keys are left to be seen; itself where all are."""
         if kept == len(self.keys):
             return self
@@ -158,18 +195,18 @@ class View:
         documents = None if self.documents is None else self.documents[:, -kept:]
         return replace(self, keys=self.keys[-kept:], token_mask=token_mask, documents=documents)
 
-    def within(self, structure: Mask) -> "View":
+    def and_(self, pattern: MaskPattern) -> "AttentionMask":
         """The same where this is asked for as well."""
-        alone = isinstance(self.structure, Everything)
-        return replace(self, structure=structure if alone else self.structure & structure)
+        alone = isinstance(self.pattern, Full)
+        return replace(self, pattern=pattern if alone else self.pattern & pattern)
 
-    def part(self, queries: slice, keys: slice) -> "View":
+    def select(self, queries: slice, keys: slice) -> "AttentionMask":
         """The same for some of the queries and some of the keys; where there are documents, the
         same of both."""
         asking = self.queries[queries]
         itself = self.queries is self.keys and queries == keys
-        return View(
-            self.structure,
+        return AttentionMask(
+            self.pattern,
             asking,
             asking if itself else self.keys[keys],
             None if self.token_mask is None else self.token_mask[:, keys],
@@ -177,19 +214,19 @@ class View:
         )
 
     @property
-    def plainly_causal(self) -> bool:
+    def is_plain_causal(self) -> bool:
         """The same positions on both sides and nothing else: the mask a fused kernel knows."""
         return (
-            isinstance(self.structure, Causal)
+            isinstance(self.pattern, Causal)
             and self.token_mask is None
             and self.documents is None
             and self.queries is self.keys
         )
 
 
-def only_around_or_back(view: View, kind: str) -> None:
+def require_full_or_causal(mask: AttentionMask, kind: str) -> None:
     """For kinds that have no pairs to mask, only sums: over all real words, or those up to one."""
-    if not isinstance(view.structure, (Everything, Causal)) or view.documents is not None:
+    if not isinstance(mask.pattern, (Full, Causal)) or mask.documents is not None:
         raise ConfigError(
             f"attention '{kind}' can look at all words or at the past, not by another mask; "
             f"choose another kind of attention (fused can)."
@@ -200,39 +237,9 @@ def _both(one: Tensor | None, other: Tensor) -> Tensor:
     return other if one is None else one & other
 
 
-def look_around(
-    length: int, device: torch.device, token_mask: Tensor | None = None, trees: Trees | None = None
-) -> View:
-    """A sequence that looks at itself, both ways."""
-    positions = torch.arange(length, device=device)
-    return View(Everything(), positions, positions, token_mask, trees=trees)
-
-
-def look_back(
-    past: int, length: int, device: torch.device, documents: Tensor | None = None
-) -> View:
-    """`length` new words that look at themselves and at `past` earlier ones, never ahead.
-
-    Where `documents` (B, T) numbers them, none looks out of its own; there is no past then.
-    """
-    keys = torch.arange(past + length, device=device)
-    return View(Causal(), keys[past:] if past else keys, keys, documents=documents)
-
-
-def places_within(documents: Tensor) -> Tensor:
+def positions_in_documents(documents: Tensor) -> Tensor:
     """Where each word stands in its document, from 0: (B, T), given the documents' numbers."""
     row = torch.arange(documents.size(1), device=documents.device)
     begins = torch.ones_like(documents, dtype=torch.bool)
     begins[:, 1:] = documents[:, 1:] != documents[:, :-1]
     return row - torch.where(begins, row, 0).cummax(1).values
-
-
-def look_across(queries: int, token_mask: Tensor) -> View:
-    """Words of one sequence that look at all real words of another; padding is (B, S)."""
-    device = token_mask.device
-    return View(
-        Everything(),
-        torch.arange(queries, device=device),
-        torch.arange(token_mask.size(1), device=device),
-        token_mask,
-    )

@@ -21,8 +21,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.base import Attention
-from regard.attention.kv_cache import KeyValues, Memory
-from regard.attention.masks import View
+from regard.attention.kv_cache import KVCache, LayerCache
+from regard.attention.masks import AttentionMask
 from regard.errors import ConfigError
 from regard.positions.base import InAttention, Sizes
 
@@ -42,37 +42,37 @@ class MultiHead(nn.Module):
         self.attention = attention
         self.position = position
 
-    def ask(self, x: Tensor, positions: Tensor) -> Tensor:
+    def project_queries(self, x: Tensor, positions: Tensor) -> Tensor:
         """Queries (B, H, T, K) of x (B, T, D)."""
         return self.position.rotate(self._split(self.w_q(x)), positions)
 
-    def remember(self, x: Tensor, positions: Tensor) -> KeyValues:
+    def project_keys_values(self, x: Tensor, positions: Tensor) -> KVCache:
         """Keys and values of x (B, S, D), for others to look at."""
         k, v = _together(x, self.w_k, self.w_v)
-        return KeyValues(self.position.rotate(self._split(k), positions), self._split(v))
+        return KVCache(self.position.rotate(self._split(k), positions), self._split(v))
 
-    def project(self, x: Tensor, positions: Tensor) -> tuple[Tensor, KeyValues]:
+    def project_qkv(self, x: Tensor, positions: Tensor) -> tuple[Tensor, KVCache]:
         """Queries, keys and values of the same x: what self-attention starts from."""
         q, k, v = _together(x, self.w_q, self.w_k, self.w_v)
         rotate = self.position.rotate
-        memory = KeyValues(rotate(self._split(k), positions), self._split(v))
-        return rotate(self._split(q), positions), memory
+        cache = KVCache(rotate(self._split(k), positions), self._split(v))
+        return rotate(self._split(q), positions), cache
 
-    def look_back(
-        self, q: Tensor, new: KeyValues, past: Memory | None, view: View
-    ) -> tuple[Tensor, Memory]:
+    def self_attend(
+        self, q: Tensor, new: KVCache, past: LayerCache | None, mask: AttentionMask
+    ) -> tuple[Tensor, LayerCache]:
         """What new words find in themselves and in the past, and the past of those to come."""
-        memory: Memory = self.attention.remember(past, new)
-        return self(q, memory, view), memory
+        cache: LayerCache = self.attention.update_cache(past, new)
+        return self(q, cache, mask), cache
 
-    def forward(self, q: Tensor, memory: Memory, view: View) -> Tensor:
+    def forward(self, q: Tensor, cache: LayerCache, mask: AttentionMask) -> Tensor:
         """What the queries find in the memory, heads merged: (B, T, D)."""
-        position = self.position.on(view.trees)
-        found = self.attention.look(q, memory, view, position)
+        position = self.position.on(mask.trees)
+        found = self.attention.attend(q, cache, mask, position)
         merged: Tensor = self.w_o(found.transpose(1, 2).flatten(2))  # (B, H, T, K) → (B, T, H·K)
         return merged
 
-    def keep(self, heads: Sequence[int]) -> None:
+    def retain_heads(self, heads: Sequence[int]) -> None:
         """Let the other heads go: their rows of W_Q, W_K and W_V, their columns of W_O."""
         if sorted(set(heads)) != list(heads) or not set(heads) <= set(range(self.heads)):
             raise ConfigError(
@@ -94,8 +94,8 @@ class MultiHead(nn.Module):
                 linear.bias = nn.Parameter(linear.bias.detach()[rows])
         self.w_o.in_features = len(queries)
         self.w_o.weight = nn.Parameter(self.w_o.weight.detach()[:, queries].contiguous())
-        self.attention.keep(heads)
-        self.position.keep(heads)
+        self.attention.retain_heads(heads)
+        self.position.retain_heads(heads)
         self.heads, self.kv_heads = len(heads), len(asked)
 
     def _split(self, x: Tensor) -> Tensor:

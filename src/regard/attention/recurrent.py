@@ -9,47 +9,49 @@ one head. No kind of its own for a Transformer: what a score compares, it has to
 from torch import Tensor, nn
 
 from regard.attention.base import Attention
-from regard.attention.kv_cache import KeyValues
-from regard.attention.masks import View
-from regard.attention.reference import average
+from regard.attention.kv_cache import KVCache
+from regard.attention.masks import AttentionMask
+from regard.attention.reference import weighted_average
 from regard.attention.scores.base import Score
 from regard.positions.base import InAttention
 
 
-class Looking(Attention):
+class RecurrentAttention(Attention):
     """Queries (B, 1, T, K) look at keys (B, 1, S, K) and find an average of values (B, 1, S, D)."""
 
     def __init__(self, score: Score) -> None:
         super().__init__()
         self.score = score
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
-        return self.explain(q, k, v, view, position)[0]
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
+    ) -> Tensor:
+        return self.attend_with_weights(q, k, v, mask, position)[0]
 
-    def explain(
-        self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
+    def attend_with_weights(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
     ) -> tuple[Tensor, Tensor]:
-        return average(self.score(q, k), v, view.visible)
+        return weighted_average(self.score(q, k), v, mask.dense)
 
-    def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
+    def scores(self, q: Tensor, k: Tensor, mask: AttentionMask, position: InAttention) -> Tensor:
         found: Tensor = self.score(q, k)
-        return found if view.visible is None else found.masked_fill(~view.visible, float("-inf"))
+        return found if mask.dense is None else found.masked_fill(~mask.dense, float("-inf"))
 
 
-class Across(nn.Module):
+class RecurrentCrossAttention(nn.Module):
     """The attention with what projects for it, as `MultiHead` is in a Transformer."""
 
     def __init__(self, score: Score) -> None:
         super().__init__()
-        self.attention = Looking(score)
+        self.attention = RecurrentAttention(score)
         self.position = InAttention()  # places in two different sequences have no distance
 
-    def remember(self, source: Tensor) -> KeyValues:
+    def project_keys_values(self, source: Tensor) -> KVCache:
         """The keys and values of a source's states (B, S, D), worked out once."""
-        return KeyValues(self.attention.score.keys(source)[:, None], source[:, None])
+        return KVCache(self.attention.score.keys(source)[:, None], source[:, None])
 
-    def forward(self, states: Tensor, source: KeyValues, view: View) -> Tensor:
+    def forward(self, states: Tensor, source: KVCache, mask: AttentionMask) -> Tensor:
         """What each of the decoder's states (B, T, D) finds: (B, T, D)."""
         q = self.attention.score.query(states)[:, None]
-        found: Tensor = self.attention(q, source.keys, source.values, view, self.position)
+        found: Tensor = self.attention(q, source.keys, source.values, mask, self.position)
         return found[:, 0]

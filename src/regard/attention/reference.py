@@ -15,12 +15,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from regard.attention.base import ALL, Attention, AttentionSpec
-from regard.attention.masks import View
+from regard.attention.base import ALL_CAPABILITIES, Attention, AttentionSpec
+from regard.attention.masks import AttentionMask
 from regard.positions.base import InAttention, Sizes
 
 
-def attend(
+def dot_product_attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -32,10 +32,12 @@ def attend(
     scores = q @ k.transpose(-2, -1) * (1 / math.sqrt(q.size(-1)) if scale is None else scale)
     if bias is not None:
         scores = scores + bias
-    return average(scores, v, visible)
+    return weighted_average(scores, v, visible)
 
 
-def average(scores: Tensor, v: Tensor, visible: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def weighted_average(
+    scores: Tensor, v: Tensor, visible: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """The values averaged by the softmax of scores (…, T, S), and those weights."""
     if visible is None:
         weights = scores.softmax(-1)
@@ -47,43 +49,45 @@ def average(scores: Tensor, v: Tensor, visible: Tensor | None = None) -> tuple[T
     return weights @ v, weights
 
 
-def explain(
-    q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
+def masked_attention(
+    q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
 ) -> tuple[Tensor, Tensor]:
     """The same in one view with one kind of position: what `Attention.explain` promises."""
-    bias = position.bias(q, view.queries, view.keys)
-    output, weights = attend(q, k, v, view.visible, bias)
-    moved = position.values(weights, view.queries, view.keys)
+    bias = position.bias(q, mask.queries, mask.keys)
+    output, weights = dot_product_attention(q, k, v, mask.dense, bias)
+    moved = position.values(weights, mask.queries, mask.keys)
     return output if moved is None else output + moved, weights
 
 
-def scores(q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
+def masked_scores(q: Tensor, k: Tensor, mask: AttentionMask, position: InAttention) -> Tensor:
     """What `Attention.scores` promises."""
     found = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
-    bias = position.bias(q, view.queries, view.keys)
+    bias = position.bias(q, mask.queries, mask.keys)
     found = found if bias is None else found + bias
-    return found if view.visible is None else found.masked_fill(~view.visible, float("-inf"))
+    return found if mask.dense is None else found.masked_fill(~mask.dense, float("-inf"))
 
 
 class Reference(Attention):
     """Full attention by the equation as it is written; slower than `fused`, and transparent."""
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
-        return explain(q, k, v, view, position)[0]
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
+    ) -> Tensor:
+        return masked_attention(q, k, v, mask, position)[0]
 
-    def explain(
-        self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
+    def attend_with_weights(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
     ) -> tuple[Tensor, Tensor]:
-        return explain(q, k, v, view, position)
+        return masked_attention(q, k, v, mask, position)
 
-    def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
-        return scores(q, k, view, position)
+    def scores(self, q: Tensor, k: Tensor, mask: AttentionMask, position: InAttention) -> Tensor:
+        return masked_scores(q, k, mask, position)
 
 
 class Spec(AttentionSpec):
     """attention: reference"""
 
-    honours: ClassVar[frozenset[str]] = ALL
+    supports: ClassVar[frozenset[str]] = ALL_CAPABILITIES
 
     def build(self, sizes: Sizes) -> Attention:
         return Reference()

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
-from regard.attention.masks import View
+from regard.attention.masks import AttentionMask
 from regard.native.library import POINTER, library
 from regard.positions.base import InAttention
 
@@ -34,34 +34,34 @@ class Plan:
     after: int = FAR
 
 
-def suits(q: Tensor, view: View, position: InAttention) -> bool:
+def is_supported(q: Tensor, mask: AttentionMask, position: InAttention) -> bool:
     """Other machines want all tiles at once. A bias is worked out for all pairs."""
     if q.device.type != "cpu" or q.dtype == torch.float64 or library() is None:
         return False
-    biased = position.bias(q[:1, :, :1], view.queries[:1], view.keys[:1]) is not None
+    biased = position.bias(q[:1, :, :1], mask.queries[:1], mask.keys[:1]) is not None
     return not (biased or position.weighs_values)
 
 
-def look(q: Tensor, k: Tensor, v: Tensor, view: View, plan: Plan) -> Tensor:
+def sparse_attention(q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, plan: Plan) -> Tensor:
     """What queries (B, H, T, K) find in keys and values (B, H, S, K): each is in one tile."""
     given = [_even(each.float()) for each in (q, k, v)]
     returns = torch.is_grad_enabled() and any(each.requires_grad for each in given)
-    who = [plan.queries, plan.keys, *_labels(view)]
+    who = [plan.queries, plan.keys, *_labels(mask)]
     found: Tensor
     found, _ = _sparse(*given, who, [plan.apart, plan.before, plan.after], returns)
     return found.to(q.dtype)
 
 
-def _labels(view: View) -> Sequence[Tensor]:
+def _labels(mask: AttentionMask) -> Sequence[Tensor]:
     """A number of each query and one of each key, of which only equals may see each other; none
     where all may."""
-    token_mask, documents = view.token_mask, view.documents
+    token_mask, documents = mask.token_mask, mask.documents
     if documents is None:
         if token_mask is None:
             return ()
         documents = torch.zeros_like(token_mask, dtype=torch.int32)
     keys = documents.int().contiguous()
-    queries = keys[:, -len(view.queries) :].contiguous()
+    queries = keys[:, -len(mask.queries) :].contiguous()
     if token_mask is not None:
         keys = keys.masked_fill(~token_mask, torch.iinfo(torch.int32).min)
     return queries, keys

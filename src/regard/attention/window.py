@@ -22,11 +22,11 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from regard.attention import reference
-from regard.attention.base import ALL, Attention, AttentionSpec
+from regard.attention.base import ALL_CAPABILITIES, Attention, AttentionSpec
 from regard.attention.fused import fused
-from regard.attention.kv_cache import SLACK, KeyValues
-from regard.attention.masks import Causal, Everything, View, Window
-from regard.attention.sparse_kernel import TILE, Plan, look, suits
+from regard.attention.kv_cache import ROLLBACK_TOKENS, KVCache
+from regard.attention.masks import AttentionMask, Causal, Full, Window
+from regard.attention.sparse_kernel import TILE, Plan, is_supported, sparse_attention
 from regard.positions.base import InAttention, Sizes
 
 BLOCK = 64  # queries at a time, at least
@@ -37,44 +37,48 @@ class Windowed(Attention):
         super().__init__()
         self.window = Window(size, dilation)
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention) -> Tensor:
-        words, cut = q.size(2), Blocks.of(self.window, view)
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
+    ) -> Tensor:
+        words, blocks = q.size(2), Blocks.of(self.window, mask)
         seen = min(k.size(2), words + self.window.size)
         if seen < k.size(2):  # what nobody sees any more goes
-            view, k, v = view.of_last(seen), k[:, :, -seen:], v[:, :, -seen:]
-        if seen <= (cut.before + BLOCK + cut.after) * cut.dilation:  # little would be hidden
-            return fused(q, k, v, self._narrowed(view), position)
-        if suits(q, view, position) and isinstance(view.structure, (Causal, Everything)):
-            plan = _plan(words, seen - words, cut.before, cut.after, cut.dilation)
-            return look(q, k, v, view, plan)
+            mask, k, v = mask.last(seen), k[:, :, -seen:], v[:, :, -seen:]
+        if (
+            seen <= (blocks.before + BLOCK + blocks.after) * blocks.dilation
+        ):  # little would be hidden
+            return fused(q, k, v, self._narrowed(mask), position)
+        if is_supported(q, mask, position) and isinstance(mask.pattern, (Causal, Full)):
+            plan = _plan(words, seen - words, blocks.before, blocks.after, blocks.dilation)
+            return sparse_attention(q, k, v, mask, plan)
         q = F.pad(q, (0, 0, seen - words, 0))  # the rest of the past asks too, to nobody's use
-        near = cut.view(self._narrowed(view), len(q))
-        found = fused(cut.queries(q), cut.keys(k), cut.keys(v), near, position)
-        return cut.joined(found, len(q))[:, :, seen - words : seen]
+        near = blocks.mask(self._narrowed(mask), len(q))
+        found = fused(blocks.queries(q), blocks.keys(k), blocks.keys(v), near, position)
+        return blocks.joined(found, len(q))[:, :, seen - words : seen]
 
-    def explain(
-        self, q: Tensor, k: Tensor, v: Tensor, view: View, position: InAttention
+    def attend_with_weights(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
     ) -> tuple[Tensor, Tensor]:
         """The weights are dense, with zeros outside the window."""
-        return reference.explain(q, k, v, self._narrowed(view), position)
+        return reference.masked_attention(q, k, v, self._narrowed(mask), position)
 
-    def scores(self, q: Tensor, k: Tensor, view: View, position: InAttention) -> Tensor:
-        return reference.scores(q, k, self._narrowed(view), position)
+    def scores(self, q: Tensor, k: Tensor, mask: AttentionMask, position: InAttention) -> Tensor:
+        return reference.masked_scores(q, k, self._narrowed(mask), position)
 
-    def visible(self, view: View) -> Tensor | None:
-        return self._narrowed(view).visible
+    def dense_mask(self, mask: AttentionMask) -> Tensor | None:
+        return self._narrowed(mask).dense
 
-    def remember(self, past: KeyValues | None, new: KeyValues) -> KeyValues:
+    def update_cache(self, past: KVCache | None, new: KVCache) -> KVCache:
         """The window before the new words, and some slack for words to be taken back."""
         if past is None:
             return new
-        needed = past.between(max(0, past.end - self.window.size), past.end)
-        return past.last(needed.keys.size(2) + SLACK).append(new)
+        needed = past.slice(max(0, past.end - self.window.size), past.end)
+        return past.last(needed.keys.size(2) + ROLLBACK_TOKENS).append(new)
 
-    def _narrowed(self, view: View) -> View:
-        if self.window.dilation == 1 and len(view.keys) <= self.window.size:
-            return view  # the window is larger than the sequence
-        return view.within(self.window)
+    def _narrowed(self, mask: AttentionMask) -> AttentionMask:
+        if self.window.dilation == 1 and len(mask.keys) <= self.window.size:
+            return mask  # the window is larger than the sequence
+        return mask.and_(self.window)
 
 
 @dataclass(frozen=True)
@@ -87,9 +91,9 @@ class Blocks:
     dilation: int
 
     @classmethod
-    def of(cls, window: Window, view: View) -> "Blocks":
+    def of(cls, window: Window, mask: AttentionMask) -> "Blocks":
         each_way = window.size // window.dilation
-        after = 0 if isinstance(view.structure, Causal) else each_way
+        after = 0 if isinstance(mask.pattern, Causal) else each_way
         # Small blocks copy the same keys more often, large ones look at more in vain.
         return cls(each_way, after, max(BLOCK, each_way), window.dilation)
 
@@ -113,20 +117,20 @@ class Blocks:
         rows = found.transpose(1, 2).reshape(batch, self.dilation, -1, heads, size)
         return rows.transpose(1, 2).flatten(1, 2).transpose(1, 2)
 
-    def view(self, view: View, batch: int) -> View:
+    def mask(self, mask: AttentionMask, batch: int) -> AttentionMask:
         """Who may look at whom within blocks: places count from the first key that one sees."""
-        token_mask = view.token_mask
+        token_mask = mask.token_mask
         if token_mask is None:
-            token_mask = torch.ones_like(view.keys, dtype=torch.bool).expand(batch, -1)
-        documents = None if view.documents is None else self._beside(view.documents, -1)
+            token_mask = torch.ones_like(mask.keys, dtype=torch.bool).expand(batch, -1)
+        documents = None if mask.documents is None else self._beside(mask.documents, -1)
         return replace(
-            self.alike(view), token_mask=self._beside(token_mask, False), documents=documents
+            self.alike(mask), token_mask=self._beside(token_mask, False), documents=documents
         )
 
-    def alike(self, view: View) -> View:
+    def alike(self, mask: AttentionMask) -> AttentionMask:
         """The same for all blocks, as far as structure goes."""
-        keys = torch.arange(self.reach, device=view.keys.device) * self.dilation
-        return View(view.structure, keys[self.before : self.before + self.block], keys)
+        keys = torch.arange(self.reach, device=mask.keys.device) * self.dilation
+        return AttentionMask(mask.pattern, keys[self.before : self.before + self.block], keys)
 
     def _beside(self, of_keys: Tensor, nothing: int) -> Tensor:
         """What is known of each key (B, S), block by block: (N, reach)."""
@@ -161,7 +165,7 @@ def _plan(words: int, past: int, before: int, after: int, apart: int) -> Plan:
 class Spec(AttentionSpec):
     """attention: {kind: window, size: 256, dilation: 1}"""
 
-    honours: ClassVar[frozenset[str]] = ALL - {"cross", "trees"}
+    supports: ClassVar[frozenset[str]] = ALL_CAPABILITIES - {"cross", "trees"}
 
     size: int = Field(256, gt=0, description="how far a word looks, back and (no decoder) ahead")
     dilation: int = Field(1, gt=0, description="of those, it sees every so many-th")

@@ -72,7 +72,7 @@ class DraftModel(Generic[R]):
         common, most = 0, min(len(self.encoded), len(generated) - 1)
         while common < most and self.encoded[common] == generated[common]:
             common += 1
-        state = self._current.cut(_length(self.state) + common)
+        state = self._current.truncate(_length(self.state) + common)
         new, ids, probs = list(generated[common:]), [], []
         for offset in range(count):
             logits, state = self.model.extend(torch.tensor([new]), state)
@@ -125,7 +125,9 @@ def speculate(
                 return
             generated.append(token)
             yield token
-        state = longer.cut(prompt + len(generated) - 1)  # the last token is not in the state yet
+        state = longer.truncate(
+            prompt + len(generated) - 1
+        )  # the last token is not in the state yet
 
 
 def _verify(

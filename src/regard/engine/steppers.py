@@ -54,7 +54,7 @@ class FastState:
             source=None if self.source is None else self.source.reorder(chosen),
         )
 
-    def cut(self, length: int) -> "FastState":
+    def truncate(self, length: int) -> "FastState":
         kept = None if self.ancestors is None else self.ancestors[:, :length]
         places = None if self.places is None else self.places[:length]
         return replace(self, length=length, places=places, ancestors=kept)

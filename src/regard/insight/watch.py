@@ -87,13 +87,13 @@ def _hooks(module: nn.Module, name: str, points: Collection[str], seen: Seen) ->
 
 def _explained(name: str, points: Collection[str], seen: Seen) -> Callable[..., Tensor]:
     def answer_by_weights(module: Attention, inputs: tuple[Any, ...], _: Tensor) -> Tensor:
-        q, k, v, view, position = inputs
-        found, weights = module.explain(*inputs)
+        q, k, v, mask, position = inputs
+        found, weights = module.attend_with_weights(*inputs)
         recorded = {"weights": weights, "queries": q, "keys": k, "values": v, "found": found}
         if "scores" in points:
-            recorded["scores"] = module.scores(q, k, view, position)
+            recorded["scores"] = module.scores(q, k, mask, position)
         if "visible" in points:
-            recorded["visible"] = _everywhere(module.visible(view), weights)
+            recorded["visible"] = _everywhere(module.dense_mask(mask), weights)
         for point, tensor in recorded.items():
             if point in points:
                 seen.record(name, point, tensor)

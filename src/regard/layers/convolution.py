@@ -16,9 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.masks import View
+from regard.attention.masks import AttentionMask
 from regard.layers.base import ResidualModule
-from regard.layers.decoder import Sight
+from regard.layers.decoder import CachedInput
 from regard.layers.residual import Residual
 
 
@@ -30,7 +30,7 @@ class Inputs(NamedTuple):
     def append(self, new: "Inputs") -> "Inputs":
         return Inputs(torch.cat([self.words, new.words], dim=1))
 
-    def cut(self, length: int) -> "Inputs":
+    def truncate(self, length: int) -> "Inputs":
         return Inputs(self.words[:, :length])
 
     def reorder(self, rows: Tensor) -> "Inputs":
@@ -64,22 +64,22 @@ class CausalWindow(ResidualModule):
         self.window = window
         self.around = residual
 
-    def forward(self, x: Tensor, past: Sight[Inputs], _: None) -> tuple[Tensor, Inputs]:
+    def forward(self, x: Tensor, past: CachedInput[Inputs], _: None) -> tuple[Tensor, Inputs]:
         """x (B, T, D) → (B, T, D), and the inputs of past and new words together."""
         new = Inputs(self.around.enter(x))
-        memory = new if past.memory is None else past.memory.append(new)
+        cache = new if past.cache is None else past.cache.append(new)
         before = self.window.width - 1
-        near = memory.words[:, -(x.size(1) + before) :]
+        near = cache.words[:, -(x.size(1) + before) :]
         near = F.pad(near, (0, 0, x.size(1) + before - near.size(1), 0))
-        seen = self.window(near, self._visible(past.view))
-        return self.around.leave(x, seen), memory
+        seen = self.window(near, self._visible(past.mask))
+        return self.around.leave(x, seen), cache
 
-    def _visible(self, view: View) -> Tensor | None:
+    def _visible(self, mask: AttentionMask) -> Tensor | None:
         """Which words of its window are of a word's own document."""
-        if view.documents is None:
+        if mask.documents is None:
             return None
-        before = F.pad(view.documents, (self.window.width - 1, 0), value=-1)
-        return before.unfold(1, self.window.width, 1) == view.documents.unsqueeze(-1)
+        before = F.pad(mask.documents, (self.window.width - 1, 0), value=-1)
+        return before.unfold(1, self.window.width, 1) == mask.documents.unsqueeze(-1)
 
 
 class CentredWindow(ResidualModule):
@@ -90,10 +90,10 @@ class CentredWindow(ResidualModule):
         self.window = window
         self.around = residual
 
-    def forward(self, x: Tensor, view: View) -> Tensor:
+    def forward(self, x: Tensor, mask: AttentionMask) -> Tensor:
         """x (B, T, D) → (B, T, D); padding is as nothing, as is what lies outside the text."""
         words = self.around.enter(x)
-        if view.token_mask is not None:
-            words = words * view.token_mask.unsqueeze(-1)
+        if mask.token_mask is not None:
+            words = words * mask.token_mask.unsqueeze(-1)
         side = self.window.width // 2
         return self.around.leave(x, self.window(F.pad(words, (0, 0, side, side))))

@@ -9,20 +9,20 @@ from typing import Generic, NamedTuple, TypeVar
 
 from torch import Tensor, nn
 
-from regard.attention.kv_cache import KeyValues, Memory
-from regard.attention.masks import View
+from regard.attention.kv_cache import KVCache, LayerCache
+from regard.attention.masks import AttentionMask
 from regard.attention.multi_head import MultiHead
 from regard.layers.base import ResidualModule
 from regard.layers.residual import Residual
 
-M = TypeVar("M", bound=Memory)
+M = TypeVar("M", bound=LayerCache)
 
 
-class Sight(NamedTuple, Generic[M]):
+class CachedInput(NamedTuple, Generic[M]):
     """What a block can look at: a memory, and who may look at what in it."""
 
-    memory: M | None
-    view: View
+    cache: M | None
+    mask: AttentionMask
 
 
 class DecoderBlock(ResidualModule):
@@ -42,22 +42,24 @@ class DecoderBlock(ResidualModule):
         self.around_feed_forward = residual()
 
     def forward(
-        self, x: Tensor, past: Sight[Memory], source: Sight[KeyValues] | None
-    ) -> tuple[Tensor, Memory]:
+        self, x: Tensor, past: CachedInput[LayerCache], source: CachedInput[KVCache] | None
+    ) -> tuple[Tensor, LayerCache]:
         """x (B, T, D) → (B, T, D), and what is kept of past and new words together."""
-        x, memory = self._look_back(x, past)
+        x, cache = self._self_attention(x, past)
         if source is not None:
-            x = self._look_across(x, source)
-        thought = self.feed_forward(self.around_feed_forward.enter(x), past.view.counted)
-        return self.around_feed_forward.leave(x, thought), memory
+            x = self._cross_attention(x, source)
+        thought = self.feed_forward(self.around_feed_forward.enter(x), past.mask.needed)
+        return self.around_feed_forward.leave(x, thought), cache
 
-    def _look_back(self, x: Tensor, past: Sight[Memory]) -> tuple[Tensor, Memory]:
-        q, new = self.attention.project(self.around_attention.enter(x), past.view.queries)
-        found, memory = self.attention.look_back(q, new, past.memory, past.view)
-        return self.around_attention.leave(x, found), memory
+    def _self_attention(
+        self, x: Tensor, past: CachedInput[LayerCache]
+    ) -> tuple[Tensor, LayerCache]:
+        q, new = self.attention.project_qkv(self.around_attention.enter(x), past.mask.queries)
+        found, cache = self.attention.self_attend(q, new, past.cache, past.mask)
+        return self.around_attention.leave(x, found), cache
 
-    def _look_across(self, x: Tensor, source: Sight[KeyValues]) -> Tensor:
+    def _cross_attention(self, x: Tensor, source: CachedInput[KVCache]) -> Tensor:
         assert self.cross is not None
         assert self.around_cross is not None
-        q = self.cross.ask(self.around_cross.enter(x), source.view.queries)
-        return self.around_cross.leave(x, self.cross(q, source.memory, source.view))
+        q = self.cross.project_queries(self.around_cross.enter(x), source.mask.queries)
+        return self.around_cross.leave(x, self.cross(q, source.cache, source.mask))

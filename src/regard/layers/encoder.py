@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from regard.attention.masks import View
+from regard.attention.masks import AttentionMask
 from regard.attention.multi_head import MultiHead
 from regard.layers.base import ResidualModule
 from regard.layers.residual import Residual
@@ -20,9 +20,9 @@ class EncoderBlock(ResidualModule):
         self.around_attention = residual()
         self.around_feed_forward = residual()
 
-    def forward(self, x: Tensor, view: View) -> Tensor:
+    def forward(self, x: Tensor, mask: AttentionMask) -> Tensor:
         """x (B, T, D) → (B, T, D)."""
-        q, memory = self.attention.project(self.around_attention.enter(x), view.queries)
-        x = self.around_attention.leave(x, self.attention(q, memory, view))
-        thought = self.feed_forward(self.around_feed_forward.enter(x), view.token_mask)
+        q, cache = self.attention.project_qkv(self.around_attention.enter(x), mask.queries)
+        x = self.around_attention.leave(x, self.attention(q, cache, mask))
+        thought = self.feed_forward(self.around_feed_forward.enter(x), mask.token_mask)
         return self.around_feed_forward.leave(x, thought)

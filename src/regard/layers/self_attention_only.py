@@ -5,11 +5,11 @@ Y = softmax(X Xᵀ) X          no W_Q, W_K, W_V or W_O, no feed-forward network,
 
 from torch import Tensor, nn
 
-from regard.attention.kv_cache import KeyValues
-from regard.attention.masks import View
+from regard.attention.kv_cache import KVCache
+from regard.attention.masks import AttentionMask
 from regard.attention.soft_lookup import Bare
 from regard.layers.base import ResidualModule
-from regard.layers.decoder import Sight
+from regard.layers.decoder import CachedInput
 from regard.positions.base import InAttention
 
 
@@ -21,9 +21,9 @@ class BareAttention(nn.Module):
         self.attention = Bare()
         self.position = InAttention()
 
-    def forward(self, q: Tensor, memory: KeyValues, view: View) -> Tensor:
+    def forward(self, q: Tensor, cache: KVCache, mask: AttentionMask) -> Tensor:
         """What each of q (B, 1, T, D) finds in the memory: (B, T, D)."""
-        found: Tensor = self.attention(q, memory.keys, memory.values, view, self.position)
+        found: Tensor = self.attention(q, cache.keys, cache.values, mask, self.position)
         return found.squeeze(1)
 
 
@@ -34,12 +34,12 @@ class BareLookBack(ResidualModule):
         super().__init__()
         self.attention = BareAttention()
 
-    def forward(self, x: Tensor, past: Sight[KeyValues], _: None) -> tuple[Tensor, KeyValues]:
+    def forward(self, x: Tensor, past: CachedInput[KVCache], _: None) -> tuple[Tensor, KVCache]:
         """x (B, T, D) → (B, T, D), and the past and new words together."""
         words = x.unsqueeze(1)
-        new = KeyValues(words, words)
-        memory = new if past.memory is None else past.memory.append(new)
-        return self.attention(words, memory, past.view), memory
+        new = KVCache(words, words)
+        cache = new if past.cache is None else past.cache.append(new)
+        return self.attention(words, cache, past.mask), cache
 
 
 class BareLookAround(ResidualModule):
@@ -49,8 +49,8 @@ class BareLookAround(ResidualModule):
         super().__init__()
         self.attention = BareAttention()
 
-    def forward(self, x: Tensor, view: View) -> Tensor:
+    def forward(self, x: Tensor, mask: AttentionMask) -> Tensor:
         """x (B, T, D) → (B, T, D)."""
         words = x.unsqueeze(1)
-        found: Tensor = self.attention(words, KeyValues(words, words), view)
+        found: Tensor = self.attention(words, KVCache(words, words), mask)
         return found

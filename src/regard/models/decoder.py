@@ -10,9 +10,9 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from regard.attention.kv_cache import KeyValues, Memory
-from regard.attention.masks import look_across, look_back, places_within
-from regard.layers.decoder import DecoderBlock, Sight
+from regard.attention.kv_cache import KVCache, LayerCache
+from regard.attention.masks import AttentionMask, positions_in_documents
+from regard.layers.decoder import CachedInput, DecoderBlock
 from regard.models.embedding import Embedding
 
 
@@ -21,8 +21,8 @@ class DecoderState:
     """What a decoder has said and sees: what each layer keeps of it, and how many words."""
 
     length: int = 0
-    past: tuple[Memory, ...] = ()  # one for each layer, once something has been said
-    source: tuple[KeyValues, ...] = ()  # one for each layer, where there is a source
+    past: tuple[LayerCache, ...] = ()  # one for each layer, once something has been said
+    source: tuple[KVCache, ...] = ()  # one for each layer, where there is a source
     source_mask: Tensor | None = None  # (B, S), True = a real word
 
     def reorder(self, rows: Tensor) -> "DecoderState":
@@ -35,9 +35,11 @@ class DecoderState:
             source_mask=None if source_mask is None else source_mask.index_select(0, rows),
         )
 
-    def cut(self, length: int) -> "DecoderState":
+    def truncate(self, length: int) -> "DecoderState":
         """The state when only the first `length` words had been said."""
-        return replace(self, length=length, past=tuple(memory.cut(length) for memory in self.past))
+        return replace(
+            self, length=length, past=tuple(memory.truncate(length) for memory in self.past)
+        )
 
 
 class Decoder(nn.Module):
@@ -62,7 +64,9 @@ class Decoder(nn.Module):
         """The same, given an encoder's states (B, S, D); each layer keeps its own of them."""
         positions = torch.arange(source.size(1), device=source.device)
         crosses = (cast("DecoderBlock", block).cross for block in self.blocks)
-        remembered = (each.remember(source, positions) for each in crosses if each is not None)
+        remembered = (
+            each.project_keys_values(source, positions) for each in crosses if each is not None
+        )
         return DecoderState(source=tuple(remembered), source_mask=source_mask)
 
     def forward(
@@ -70,7 +74,7 @@ class Decoder(nn.Module):
         ids: Tensor,
         state: DecoderState,
         documents: Tensor | None = None,
-        counted: Tensor | None = None,
+        needed: Tensor | None = None,
     ) -> tuple[Tensor, DecoderState]:
         """What the output layer is given for each of the new ids: (B, T, D), and the state after.
 
@@ -80,14 +84,18 @@ class Decoder(nn.Module):
         not count (B, T) need not be thought over; none that counts may come after them.
         """
         length = ids.size(1)
-        x = self.embedding(ids, state.length if documents is None else places_within(documents))
-        back = replace(look_back(state.length, length, ids.device, documents), counted=counted)
+        x = self.embedding(
+            ids, state.length if documents is None else positions_in_documents(documents)
+        )
+        back = replace(
+            AttentionMask.causal(state.length, length, ids.device, documents), needed=needed
+        )
         source_mask = state.source_mask
-        across = look_across(length, source_mask) if source_mask is not None else None
+        across = AttentionMask.cross(length, source_mask) if source_mask is not None else None
         memories = []
         for layer, block in enumerate(self.blocks):
-            past = Sight(state.past[layer] if state.past else None, back)
-            source = Sight(state.source[layer], across) if across is not None else None
+            past = CachedInput(state.past[layer] if state.past else None, back)
+            source = CachedInput(state.source[layer], across) if across is not None else None
             x, memory = block(x, past, source)
             memories.append(memory)
         return self.norm(x), replace(state, length=state.length + length, past=tuple(memories))

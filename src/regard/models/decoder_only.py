@@ -46,10 +46,12 @@ class GroupedState:
                 kept.append(replace(group, rows=places, state=group.state.reorder(which)))
         return GroupedState(tuple(kept))
 
-    def cut(self, length: int) -> "GroupedState":
+    def truncate(self, length: int) -> "GroupedState":
         """The state when only the first `length` words had been said."""
         return GroupedState(
-            tuple(replace(each, state=each.state.cut(each.read + length)) for each in self.groups)
+            tuple(
+                replace(each, state=each.state.truncate(each.read + length)) for each in self.groups
+            )
         )
 
 
@@ -73,15 +75,15 @@ class DecoderOnly(nn.Module):
         return self.decoder.output
 
     def states(
-        self, source: Tensor, source_mask: Tensor, target: Tensor, counted: Tensor | None = None
+        self, source: Tensor, source_mask: Tensor, target: Tensor, needed: Tensor | None = None
     ) -> Tensor:
         """What the output layer makes its logits of: (B, T, D), where it is counted (B, T)."""
-        wanted = torch.ones_like(target, dtype=torch.bool) if counted is None else counted
+        wanted = torch.ones_like(target, dtype=torch.bool) if needed is None else needed
         token_mask = torch.cat([source_mask, wanted], dim=1)
         order = (~token_mask).long().argsort(dim=1, stable=True)[:, : int(token_mask.sum(1).max())]
         ids = torch.cat([source, target], dim=1).gather(1, order)
         start = self.decoder.start()
-        states: Tensor = self.decoder(ids, start, counted=token_mask.gather(1, order))[0]
+        states: Tensor = self.decoder(ids, start, needed=token_mask.gather(1, order))[0]
         # A word that does not count may have found no place; what is told of it does not matter.
         places = source_mask.sum(1, keepdim=True) + torch.arange(
             target.size(1), device=target.device

@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from regard.attention.base import AttentionSpec
-from regard.attention.masks import look_around
+from regard.attention.masks import AttentionMask
 from regard.models.embedding import Embedding
 from regard.models.init_weights import initialise
 from regard.models.prune import keep_heads
@@ -23,9 +23,9 @@ class Encoder(nn.Module):
     ) -> Tensor:
         """States (B, T, D) of ids (B, T); padding (B, T) is True where a word is real."""
         x = self.embedding(ids, trees=trees)
-        view = look_around(ids.size(1), ids.device, token_mask, trees)
+        mask = AttentionMask.bidirectional(ids.size(1), ids.device, token_mask, trees)
         for block in self.blocks:
-            x = block(x, view)
+            x = block(x, mask)
         states: Tensor = self.norm(x)
         return states
 

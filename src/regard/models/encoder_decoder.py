@@ -38,10 +38,10 @@ class EncoderDecoder(nn.Module):
         return self.decoder.output
 
     def states(
-        self, source: Tensor, source_mask: Tensor, target: Tensor, counted: Tensor | None = None
+        self, source: Tensor, source_mask: Tensor, target: Tensor, needed: Tensor | None = None
     ) -> Tensor:
         """What the output layer makes its logits of: (B, T, D), where it is counted (B, T)."""
-        states: Tensor = self.decoder(target, self.start(source, source_mask), counted=counted)[0]
+        states: Tensor = self.decoder(target, self.start(source, source_mask), needed=needed)[0]
         return states
 
     def start(self, source: Tensor, source_mask: Tensor) -> Any:

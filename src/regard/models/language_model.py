@@ -31,10 +31,10 @@ class LanguageModel(nn.Module):
         return self.decoder.output
 
     def states(
-        self, ids: Tensor, documents: Tensor | None = None, counted: Tensor | None = None
+        self, ids: Tensor, documents: Tensor | None = None, needed: Tensor | None = None
     ) -> Tensor:
         """What the output layer makes its logits of: (B, T, D), where it is counted (B, T)."""
-        states: Tensor = self.decoder(ids, self.start(), documents, counted)[0]
+        states: Tensor = self.decoder(ids, self.start(), documents, needed)[0]
         return states
 
     def start(self) -> Any:

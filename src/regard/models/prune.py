@@ -17,6 +17,6 @@ def keep_heads(model: nn.Module, kept: Mapping[str, Sequence[int]] | None) -> No
                 f"retained_heads: this model has no attention '{name}', only: {', '.join(found)}."
             )
         try:
-            found[name].keep(heads)
+            found[name].retain_heads(heads)
         except ConfigError as error:
             raise ConfigError(f"retained_heads: {name}: {error}") from None

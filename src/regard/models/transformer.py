@@ -115,7 +115,7 @@ def embedding(spec: TransformerSpec, tokens: nn.Embedding) -> Embedding:
 
 
 def encoder_blocks(spec: TransformerSpec, attention: AttentionSpec) -> nn.ModuleList:
-    attention.require(spec.position.needs | {"padding"}, "an encoder")
+    attention.require(spec.position.requires | {"padding"}, "an encoder")
     return nn.ModuleList(
         EncoderBlock(_looking_at_itself(spec, each), _feed_forward(spec), lambda: _residual(spec))
         for each in attention.stack(spec.sizes, spec.layers)
@@ -131,7 +131,7 @@ def decoder_blocks(
             f"model.position: {spec.position.kind()} places words in the tree of their sentence, "
             f"and a decoder has no tree of what it has yet to write: choose another kind."
         )
-    spec.attention.require(spec.position.needs | {"causal", "cache"}, "a decoder")
+    spec.attention.require(spec.position.requires | {"causal", "cache"}, "a decoder")
     across: Sequence[Attention | None] = [None] * layers
     if cross is not None:
         cross.require(frozenset({"cross", "padding"}), "a decoder with a source")

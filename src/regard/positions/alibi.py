@@ -33,14 +33,14 @@ class Alibi(InAttention):
         distance = (keys[None, :] - queries[:, None]).abs()  # (T, S)
         return -self.slopes[:, None, None].to(q.dtype) * distance  # (H, T, S)
 
-    def keep(self, heads: Sequence[int]) -> None:
+    def retain_heads(self, heads: Sequence[int]) -> None:
         self.slopes = self.slopes[list(heads)]
 
 
 class Spec(PositionSpec):
     """position: alibi"""
 
-    needs: ClassVar[frozenset[str]] = frozenset({"bias"})
+    requires: ClassVar[frozenset[str]] = frozenset({"bias"})
 
     def in_attention(self, sizes: Sizes) -> InAttention:
         return Alibi(sizes.heads)

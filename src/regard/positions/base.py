@@ -62,14 +62,14 @@ class InAttention(nn.Module):
         """The same for words of these trees: what asks for none is the same for all."""
         return self
 
-    def keep(self, heads: Sequence[int]) -> None:
+    def retain_heads(self, heads: Sequence[int]) -> None:
         """Only these heads go on. What all heads share stays as it is."""
 
 
 class PositionSpec(Kind, package="regard.positions", default="sinusoidal"):
     """A kind of position representation. `needs` says what it asks of the attention it is in."""
 
-    needs: ClassVar[frozenset[str]] = frozenset()
+    requires: ClassVar[frozenset[str]] = frozenset()
     needs_trees: ClassVar[bool] = False  # must words come with their dependency trees?
 
     def at_embedding(self, sizes: Sizes) -> AtEmbedding:

@@ -26,14 +26,14 @@ class Distance(InAttention):
         index = distance.clamp(-self.clip, self.clip) + self.clip
         return self.table[:, index].to(q.dtype)  # (H, T, S)
 
-    def keep(self, heads: Sequence[int]) -> None:
+    def retain_heads(self, heads: Sequence[int]) -> None:
         self.table = nn.Parameter(self.table.detach()[list(heads)])
 
 
 class Spec(PositionSpec):
     """position: {kind: distance, clip: 128}"""
 
-    needs: ClassVar[frozenset[str]] = frozenset({"bias"})
+    requires: ClassVar[frozenset[str]] = frozenset({"bias"})
 
     clip: int = Field(128, gt=0, description="distances beyond this count as this")
 

@@ -54,7 +54,7 @@ class Relative(InAttention):
 class Spec(PositionSpec):
     """position: {kind: relative, clip: 16}"""
 
-    needs: ClassVar[frozenset[str]] = frozenset({"bias", "values"})
+    requires: ClassVar[frozenset[str]] = frozenset({"bias", "values"})
 
     clip: int = Field(16, gt=0, description="distances beyond this count as this")
     on_values: bool = Field(True, description="add to the values too, not to the keys alone")

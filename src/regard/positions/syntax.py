@@ -84,8 +84,8 @@ class Path(InAttention):
         index = index.masked_fill(distances == APART, len(self.to_keys) - 1)
         return scores_by(self.to_keys, q, index[:, None])
 
-    def keep(self, heads: Sequence[int]) -> None:
-        self.linear.keep(heads)
+    def retain_heads(self, heads: Sequence[int]) -> None:
+        self.linear.retain_heads(heads)
 
 
 class _Paths(InAttention):
@@ -122,7 +122,7 @@ def _given(trees: Trees | None) -> Trees:
 class Spec(PositionSpec):
     """position: {kind: syntax, linear: sinusoidal}"""
 
-    needs: ClassVar[frozenset[str]] = frozenset({"bias", "values", "trees"})
+    requires: ClassVar[frozenset[str]] = frozenset({"bias", "values", "trees"})
     needs_trees: ClassVar[bool] = True
 
     absolute: bool = Field(True, description="a vector for how deep in its tree a word stands")

@@ -27,7 +27,7 @@ class Answerer(Writer, Protocol):
     """A model that reads a source and writes after it."""
 
     def states(
-        self, source: Tensor, source_mask: Tensor, target: Tensor, counted: Tensor | None = None
+        self, source: Tensor, source_mask: Tensor, target: Tensor, needed: Tensor | None = None
     ) -> Tensor: ...
 
 

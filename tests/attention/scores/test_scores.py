@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from regard.attention.masks import look_across
-from regard.attention.recurrent import Across
+from regard.attention.masks import AttentionMask
+from regard.attention.recurrent import RecurrentCrossAttention
 from regard.attention.scores.base import ScoreSpec
 from regard.config import kinds
 
@@ -14,11 +14,11 @@ KINDS = [kind for kind in kinds("regard.attention.scores") if kind != "none"]
 B, T, S, D = 2, 3, 5, 4
 
 
-def across(kind: str) -> Across:
+def across(kind: str) -> RecurrentCrossAttention:
     torch.manual_seed(0)
     score = ScoreSpec.model_validate(kind).build(D)
     assert score is not None
-    return Across(score)
+    return RecurrentCrossAttention(score)
 
 
 def times(matrix: list[list[float]], vector: list[float]) -> list[float]:
@@ -50,7 +50,9 @@ def test_attention_equals_its_equation(kind):
     weights = {n: p.detach().tolist() for n, p in cross.attention.score.named_parameters()}
     queries, source = torch.randn(B, T, D), torch.randn(B, S, D)
     token_mask = torch.tensor([[True] * S, [True] * 3 + [False] * 2])
-    found = cross(queries, cross.remember(source), look_across(T, token_mask)).tolist()
+    found = cross(
+        queries, cross.project_keys_values(source), AttentionMask.cross(T, token_mask)
+    ).tolist()
     for row in range(B):
         length = int(token_mask[row].sum())
         states = source[row, :length].tolist()
@@ -66,14 +68,16 @@ def test_what_is_explained_is_what_is_found(kind):
     cross = across(kind)
     queries, source = torch.randn(B, T, D), torch.randn(B, S, D)
     token_mask = torch.tensor([[True] * S, [True] * 3 + [False] * 2])
-    memory, view = cross.remember(source), look_across(T, token_mask)
+    memory, mask = cross.project_keys_values(source), AttentionMask.cross(T, token_mask)
     q = cross.attention.score.query(queries)[:, None]
-    found, weights = cross.attention.explain(q, memory.keys, memory.values, view, cross.position)
-    torch.testing.assert_close(found[:, 0], cross(queries, memory, view))
+    found, weights = cross.attention.attend_with_weights(
+        q, memory.keys, memory.values, mask, cross.position
+    )
+    torch.testing.assert_close(found[:, 0], cross(queries, memory, mask))
     assert weights.shape == (B, 1, T, S)
     torch.testing.assert_close(weights.sum(-1), torch.ones(B, 1, T))
     assert not weights[1, ..., 3:].any()
-    scores = cross.attention.scores(q, memory.keys, view, cross.position)
+    scores = cross.attention.scores(q, memory.keys, mask, cross.position)
     torch.testing.assert_close(scores.softmax(-1), weights)
 
 

@@ -86,17 +86,17 @@ def written_out(words: list[Tensor], linear: nn.Linear, near: range) -> list[Ten
 
 @pytest.mark.parametrize("capability", [WRITES, LABELS])
 def test_a_layer_equals_the_sum_written_out_and_torchs_convolution(capability: str) -> None:
-    from regard.attention.masks import look_around, look_back
-    from regard.layers.decoder import Sight
+    from regard.attention.masks import AttentionMask
+    from regard.layers.decoder import CachedInput
 
     model, x = build(capability, window=5), torch.randn(2, 9, D)
     here = torch.device("cpu")
     if capability == WRITES:
         block, near, pad = model.decoder.blocks[0], range(-4, 1), (4, 0)
-        ours = block(x, Sight(None, look_back(0, 9, here)), None)[0]
+        ours = block(x, CachedInput(None, AttentionMask.causal(0, 9, here)), None)[0]
     else:
         block, near, pad = model.encoder.blocks[0], range(-2, 3), (2, 2)
-        ours = block(x, look_around(9, here))
+        ours = block(x, AttentionMask.bidirectional(9, here))
     normed, linear = F.layer_norm(x, (D,)), block.window.map
     plainly = [torch.stack(written_out(list(row), linear, near)) for row in normed]
     assert torch.allclose(ours, x + torch.stack(plainly), atol=1e-5)
@@ -123,7 +123,7 @@ def test_steps_extensions_cuts_and_new_orders_equal_the_whole(
             assert torch.allclose(logits, whole[:, begin : begin + new], atol=1e-5)
         kept = at.draw(st.integers(0, state.length - 1))
         order = torch.tensor(at.draw(st.lists(st.integers(0, 2), min_size=1, max_size=4)))
-        back = state.reorder(order).cut(kept)
+        back = state.reorder(order).truncate(kept)
         assert back.length == kept
         again, back = model.step(ids[order, kept], back)
         assert torch.allclose(again, whole[order, kept], atol=1e-5)

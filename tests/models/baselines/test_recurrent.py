@@ -61,13 +61,13 @@ def check_steps(model: nn.Module, start, whole: Tensor, words: Tensor) -> None:
     torch.testing.assert_close(torch.cat([first, rest], 1), whole, atol=1e-5, rtol=1e-5)
 
     for length in (0, 1, 3):
-        again, _ = model.extend(words[:, length:], late.cut(length))
+        again, _ = model.extend(words[:, length:], late.truncate(length))
         torch.testing.assert_close(again, whole[:, length:], atol=1e-5, rtol=1e-5)
 
     rows = torch.tensor([2, 0, 0])
     moved, state = model.extend(words[rows, 2:], early.reorder(rows))
     torch.testing.assert_close(moved, whole[rows, 2:], atol=1e-5, rtol=1e-5)
-    again, _ = model.extend(words[rows, 1:], state.cut(1))
+    again, _ = model.extend(words[rows, 1:], state.truncate(1))
     torch.testing.assert_close(again, whole[rows, 1:], atol=1e-5, rtol=1e-5)
 
 

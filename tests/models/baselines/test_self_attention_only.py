@@ -109,7 +109,7 @@ def test_steps_extensions_cuts_and_new_orders_equal_the_whole() -> None:
     logits, state = model.extend(ids[:, 1:6], state)
     assert torch.allclose(logits, whole[:, 1:6], atol=1e-5)
     order = torch.tensor([2, 0, 0, 1])
-    logits, _ = model.step(ids[order, 4], state.reorder(order).cut(4))
+    logits, _ = model.step(ids[order, 4], state.reorder(order).truncate(4))
     assert torch.allclose(logits, whole[order, 4], atol=1e-5)
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from regard.attention.base import Attention
-from regard.attention.kv_cache import KeyValues
-from regard.attention.masks import View
+from regard.attention.kv_cache import KVCache
+from regard.attention.masks import AttentionMask
 from regard.attention.multi_head import MultiHead
 from regard.data.batches.pairs import Example, PairBatch, collate
 from regard.data.batches.text import DocumentMaskedBatch
@@ -130,23 +130,27 @@ def failing(case: Case) -> set[str]:
 class Unmasked(Attention):
     """Looks at everything, whatever it is told."""
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, _: View, __: InAttention) -> Tensor:
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, _: AttentionMask, __: InAttention) -> Tensor:
         return F.scaled_dot_product_attention(q, k, v)
 
 
 class SeesPadding(Attention):
     """Heeds the structure of the mask and forgets the padding."""
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, _: InAttention) -> Tensor:
-        seen = replace(view, token_mask=None).visible
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, _: InAttention
+    ) -> Tensor:
+        seen = replace(mask, token_mask=None).dense
         return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
 
 
 class SeesOtherDocuments(Attention):
     """Heeds the structure of the mask and forgets the documents."""
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, view: View, _: InAttention) -> Tensor:
-        seen = replace(view, documents=None).visible
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, _: InAttention
+    ) -> Tensor:
+        seen = replace(mask, documents=None).dense
         return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
 
 
@@ -207,16 +211,16 @@ def test_a_model_that_looks_at_its_neighbours_is_caught(classification: Case) ->
 
 
 def test_a_cache_that_forgets_is_caught(translation: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = KeyValues.append
-    forgetting = lambda past, new: whole(KeyValues(past.keys, past.values * 0), new)  # noqa: E731
-    monkeypatch.setattr(KeyValues, "append", forgetting)
+    whole = KVCache.append
+    forgetting = lambda past, new: whole(KVCache(past.keys, past.values * 0), new)  # noqa: E731
+    monkeypatch.setattr(KVCache, "append", forgetting)
     assert failing(translation) == {"steps_equal_the_whole"}
 
 
 def test_a_cache_that_does_not_follow_its_rows_is_caught(
     language_model: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(KeyValues, "reorder", lambda memory, _: memory)
+    monkeypatch.setattr(KVCache, "reorder", lambda memory, _: memory)
     assert failing(language_model) == {"steps_equal_the_whole"}
 
 

@@ -7,8 +7,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.attention.kv_cache import KeyValues
-from regard.attention.masks import look_around
+from regard.attention.kv_cache import KVCache
+from regard.attention.masks import AttentionMask
 from regard.attention.multi_head import MultiHead
 from regard.attention.reference import Reference
 from regard.lab import tasks
@@ -188,18 +188,20 @@ class _Layer(nn.Module):
 
     def forward(self, x: Tensor, scored: Tensor) -> Tensor:
         """x (B, T, D) averaged, by the scores of `scored` (B, T, D), and mapped."""
-        view = look_around(x.size(1), x.device)
-        q, memory = self.attention.project(scored, view.queries)
-        values = self.attention.remember(x, view.keys).values
-        found: Tensor = self.feed_forward(self.attention(q, KeyValues(memory.keys, values), view))
+        mask = AttentionMask.bidirectional(x.size(1), x.device)
+        q, memory = self.attention.project_qkv(scored, mask.queries)
+        values = self.attention.project_keys_values(x, mask.keys).values
+        found: Tensor = self.feed_forward(self.attention(q, KVCache(memory.keys, values), mask))
         return found
 
     def weights(self, x: Tensor) -> Tensor:
         """By which it averages x (1, T, D): (T, T)."""
-        view = look_around(x.size(1), x.device)
-        q, memory = self.attention.project(x, view.queries)
+        mask = AttentionMask.bidirectional(x.size(1), x.device)
+        q, memory = self.attention.project_qkv(x, mask.queries)
         how = self.attention.attention
-        return how.explain(q, memory.keys, memory.values, view, self.attention.position)[1][0, 0]
+        return how.attend_with_weights(
+            q, memory.keys, memory.values, mask, self.attention.position
+        )[1][0, 0]
 
 
 class _Bits(nn.Module):

@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.attention.base import Attention
 from regard.attention.fused import Fused
-from regard.attention.masks import look_around
+from regard.attention.masks import AttentionMask
 from regard.attention.multi_head import MultiHead
 from regard.attention.reference import Reference
 from regard.insight.watch import watch
@@ -102,11 +102,11 @@ class Spec(Claim):
         layer = MultiHead(sizes, attention, InAttention(), bias=True).to(bench.device)
         shape = (TEXTS, self.cost_length, self.cost_dim)
         words = torch.randn(shape, generator=generator(heads)).to(bench.device).requires_grad_()
-        view = look_around(self.cost_length, bench.device)
+        mask = AttentionMask.bidirectional(self.cost_length, bench.device)
 
         def run() -> None:
-            q, memory = layer.project(words, view.queries)
-            layer(q, memory, view).sum().backward()
+            q, memory = layer.project_qkv(words, mask.queries)
+            layer(q, memory, mask).sum().backward()
 
         return run
 

@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.attention.masks import look_across
+from regard.attention.masks import AttentionMask
 from regard.attention.multi_head import MultiHead
 from regard.attention.reference import Reference
 from regard.insight.watch import watch
@@ -213,10 +213,10 @@ class _Lookup(nn.Module):
 
     def forward(self, keys: Tensor, values: Tensor, queries: Tensor) -> Tensor:
         """What is found for queries (B, T, size) in tables (B, S, size): (B, T, size)."""
-        view = look_across(queries.size(1), keys.new_ones(keys.shape[:2], dtype=torch.bool))
+        mask = AttentionMask.cross(queries.size(1), keys.new_ones(keys.shape[:2], dtype=torch.bool))
         asked = torch.cat([queries, torch.zeros_like(queries)], dim=-1)
-        memory = self.head.remember(torch.cat([keys, values], dim=-1), view.keys)
-        found: Tensor = self.head(self.head.ask(asked, view.queries), memory, view)
+        memory = self.head.project_keys_values(torch.cat([keys, values], dim=-1), mask.keys)
+        found: Tensor = self.head(self.head.project_queries(asked, mask.queries), memory, mask)
         return found[..., self.size :]
 
     @torch.no_grad()

@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention.base import Attention
-from regard.attention.masks import Everything
+from regard.attention.masks import Full
 from regard.lab import text
 from regard.lab.claim import Claim, Criterion, Evidence
 from regard.lab.experiment import Bench, generator
@@ -234,7 +234,7 @@ def _all_seen(model: nn.Module, unmasked: bool) -> Iterator[None]:
     """Where unmasked, each attention is given a view in which all may look at all."""
     hooks = [
         module.register_forward_pre_hook(
-            lambda _, given: (*given[:3], replace(given[3], structure=Everything()), given[4])
+            lambda _, given: (*given[:3], replace(given[3], pattern=Full()), given[4])
         )
         for module in model.modules()
         if isinstance(module, Attention) and unmasked

@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor
 
 from regard.attention.base import AttentionSpec
-from regard.attention.masks import Everything, View
+from regard.attention.masks import AttentionMask, Full
 from regard.lab.claim import Claim, Criterion, Evidence
 from regard.lab.experiment import Bench, generator
 from regard.lab.figures import Exhibit, Plot, Table
@@ -101,8 +101,8 @@ class Spec(Claim):
         attention = AttentionSpec.model_validate({"kind": kernel}).build(sizes)
         q, k, v = (drawn(1, 1, length, self.dim) for _ in range(3))
         places = torch.arange(length, device=device)
-        view, nowhere = View(Everything(), places, places), InAttention()
-        return Pass(lambda: attention(q, k, v, view, nowhere), [q, k, v])
+        mask, nowhere = AttentionMask(Full(), places, places), InAttention()
+        return Pass(lambda: attention(q, k, v, mask, nowhere), [q, k, v])
 
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
         times, memories = self._time_exponents(evidence), self._memory_exponents(evidence)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.fused import Fused
-from regard.attention.masks import look_across
+from regard.attention.masks import AttentionMask
 from regard.layers.pooling.base import PoolingSpec
 from regard.positions.base import InAttention
 
@@ -25,7 +25,7 @@ class Look(nn.Module):
         query = self.query.expand(len(states), 1, 1, -1)  # (B, H = 1, T = 1, D)
         words = states.unsqueeze(1)  # (B, 1, S, D)
         found: Tensor = self.attention(
-            query, words, words, look_across(1, token_mask), self.position
+            query, words, words, AttentionMask.cross(1, token_mask), self.position
         )
         return found[:, 0, 0]
 

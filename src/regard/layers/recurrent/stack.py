@@ -6,9 +6,9 @@ What a block says is of the size of what it is given, D, so that deep stacks can
 import torch
 from torch import Tensor, nn
 
-from regard.attention.kv_cache import KeyValues
-from regard.attention.masks import View
-from regard.attention.recurrent import Across
+from regard.attention.kv_cache import KVCache
+from regard.attention.masks import AttentionMask
+from regard.attention.recurrent import RecurrentCrossAttention
 from regard.layers.recurrent.base import Cell
 
 
@@ -74,7 +74,7 @@ class LookingBlock(nn.Module):
     Without attention the context is the same at each step.
     """
 
-    def __init__(self, cell: Cell, cross: Across | None) -> None:
+    def __init__(self, cell: Cell, cross: RecurrentCrossAttention | None) -> None:
         super().__init__()
         self.cell = cell
         self.cross = cross
@@ -83,10 +83,15 @@ class LookingBlock(nn.Module):
         )  # W [y; c] = W_y y + W_c c
 
     def forward(
-        self, given: Tensor, state: Tensor, summary: Tensor, source: KeyValues | None, view: View
+        self,
+        given: Tensor,
+        state: Tensor,
+        summary: Tensor,
+        source: KVCache | None,
+        mask: AttentionMask,
     ) -> tuple[Tensor, Tensor]:
         """The next state (B, N) and the context (B, D); `given` (B, gates · D) is W_y y."""
         context = summary
         if self.cross is not None:
-            context = self.cross(self.cell.said(state)[:, None], source, view)[:, 0]
+            context = self.cross(self.cell.said(state)[:, None], source, mask)[:, 0]
         return self.cell(given + self.w_c(context), state), context

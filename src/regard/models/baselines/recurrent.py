@@ -12,7 +12,7 @@ from typing import ClassVar, TypeVar
 
 from torch import nn
 
-from regard.attention.recurrent import Across
+from regard.attention.recurrent import RecurrentCrossAttention
 from regard.attention.scores.base import ScoreSpec
 from regard.config import kind_field
 from regard.layers.recurrent.base import Cell, CellSpec
@@ -47,7 +47,9 @@ class Spec(BaselineSpec):
     def build_seq2seq(self, vocabulary: int) -> EncoderDecoder:
         tokens = nn.Embedding(vocabulary, self.dim)
         score = self.score.build(self.dim)
-        looking = LookingBlock(self._cell(), None if score is None else Across(score))
+        looking = LookingBlock(
+            self._cell(), None if score is None else RecurrentCrossAttention(score)
+        )
         blocks = nn.ModuleList([looking, *self._forward_blocks(self.layers - 1)])
         decoder = RecurrentDecoder(
             self.embedding(tokens),

@@ -10,8 +10,8 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from regard.attention.kv_cache import KeyValues
-from regard.attention.masks import look_across, places_within
+from regard.attention.kv_cache import KVCache
+from regard.attention.masks import AttentionMask, positions_in_documents
 from regard.layers.base import PerTokenModule
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent.stack import LookingBlock
@@ -27,7 +27,7 @@ class RecurrentState:
 
     length: int = 0
     past: tuple[Tensor, ...] = ()  # of each layer (B, 1 + length, N): before all words, after each
-    source: KeyValues | None = None  # where a source is looked at
+    source: KVCache | None = None  # where a source is looked at
     source_mask: Tensor | None = None  # (B, S), True = a real word
     summary: Tensor | None = None  # (B, D), what the encoder ended with
 
@@ -42,7 +42,7 @@ class RecurrentState:
             summary=None if summary is None else summary.index_select(0, rows),
         )
 
-    def cut(self, length: int) -> "RecurrentState":
+    def truncate(self, length: int) -> "RecurrentState":
         """The state when only the first `length` words had been said."""
         past = tuple(states[:, : length + 1] for states in self.past)
         return replace(self, length=length, past=past)
@@ -111,7 +111,7 @@ class RecurrentDecoder(PerTokenModule):
         firsts = self.first(summary).tanh().chunk(len(self.blocks), dim=-1)
         return RecurrentState(
             past=tuple(each[:, None] for each in firsts),
-            source=None if cross is None else cross.remember(states),
+            source=None if cross is None else cross.project_keys_values(states),
             source_mask=token_mask,
             summary=summary,
         )
@@ -121,17 +121,17 @@ class RecurrentDecoder(PerTokenModule):
         ids: Tensor,
         state: RecurrentState,
         documents: None = None,
-        counted: Tensor | None = None,
+        needed: Tensor | None = None,
     ) -> tuple[Tensor, RecurrentState]:
         """What the output layer is given for each of the new ids (B, T): (B, T, D); and the state
         after them. All words are thought over, whether they count or not."""
         looking = cast("LookingBlock", self.blocks[0])
         words = self.embedding(ids)
         assert state.source_mask is not None
-        view = look_across(1, state.source_mask)
+        mask = AttentionMask.cross(1, state.source_mask)
         now, lived, contexts = state.last(0), [], []
         for given in looking.cell.w_x(words).unbind(1):
-            now, context = looking(given, now, state.summary, state.source, view)
+            now, context = looking(given, now, state.summary, state.source, mask)
             lived.append(now)
             contexts.append(context)
         new = [torch.stack(lived, dim=1)]
@@ -165,11 +165,11 @@ class RecurrentStack(nn.Module):
         ids: Tensor,
         state: RecurrentState,
         documents: Tensor | None = None,
-        counted: Tensor | None = None,
+        needed: Tensor | None = None,
     ) -> tuple[Tensor, RecurrentState]:
         """What the output layer is given for each of the new ids (B, T): (B, T, D); and the state
         after them. With documents, by number (B, T), each begins with nothing read."""
-        begins = None if documents is None else places_within(documents) == 0
+        begins = None if documents is None else positions_in_documents(documents) == 0
         x, states = self.blocks[0](self.embedding(ids), state.last(0), begins)
         new = [states]
         for layer, block in list(enumerate(self.blocks))[1:]:
