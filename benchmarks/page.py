@@ -16,7 +16,8 @@ from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
 from regard.insight.page import render
-from regard.insight.picture import Panel, Picture
+from regard.insight.panels.base import Panel
+from regard.insight.picture import Picture
 from report import keep, machine, table
 
 WORDS, HEADS = 2000, 8

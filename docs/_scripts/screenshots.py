@@ -12,23 +12,23 @@ from pathlib import Path
 
 from regard.insight.look import look
 from regard.insight.page import render
-from regard.insight.picture import film
+from regard.insight.picture import History
 from regard.loading import load
 
 TEXT = "The animal didn't cross the street because it was too tired."
 IMAGES = Path(__file__).parents[1] / "images"
 # What the page shows is in its address: file name → address, width and height
 VIEWS = {
-    "attention": ("view=both&panel=cross&layer=2&pin=query-11", 1280, 1080),
-    "all-heads": ("view=heads&panel=encoder", 1000, 800),
-    "in-depth": ("view=depth&panel=encoder&layer=1&heads=1&pin=query-9", 1000, 1100),
-    "follow": ("view=follow&panel=cross&pin=query-11", 1000, 800),
-    "alignment": ("view=align&words=merged", 900, 800),
-    "next-words": ("view=lens", 1280, 560),
+    "attention": ("view=overview&panel=cross&layer=2&pin=query-11", 1280, 1080),
+    "all-heads": ("view=all-heads&panel=encoder", 1000, 800),
+    "in-depth": ("view=one-head&panel=encoder&layer=1&heads=1&pin=query-9", 1000, 1100),
+    "rollout": ("view=rollout&panel=cross&pin=query-11", 1000, 800),
+    "alignment": ("view=alignment&words=merged", 900, 800),
+    "logit-lens": ("view=logit-lens", 1280, 560),
     "steps": ("view=steps&panel=encoder&step=5&pin=query-9", 1000, 900),
 }
 # Of two runs side by side, each with a text of its own.
-BESIDE = {"sparse": ("view=heads", 1280, 1040)}
+BESIDE = {"sparse": ("view=all-heads", 1280, 1040)}
 LONG = (
     "To be, or not to be: that is the question: Whether 'tis nobler",
     "a film that begins as a comedy, goes on as a tragedy and ends as neither, with a cast that "
@@ -43,7 +43,7 @@ def main(*runs: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "attention.html"
         looks = (look(load(run), text) for run, text in zip(runs, texts, strict=True))
-        render.write(film(*looks), target)
+        render.write(History.of(*looks), target)
         for name, (address, width, height) in views.items():
             picture = IMAGES / f"{name}.png"
             _shoot(f"file://{target}#{address}&theme=light", picture, width, height)

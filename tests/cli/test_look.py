@@ -22,7 +22,7 @@ def embedded(page: Path) -> dict:
     text = re.search(
         r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', page.read_text(), re.DOTALL
     )
-    return json.loads(text[1])["scenes"][0]["pictures"][0]
+    return json.loads(text[1])["snapshots"][0]["pictures"][0]
 
 
 def test_the_page_holds_the_models_own_weights(demo, call, tmp_path: Path) -> None:

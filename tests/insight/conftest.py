@@ -1,7 +1,8 @@
-"""Pictures with known numbers, and a real browser to look at them."""
+"""Pictures with known numbers, and a browser to open them."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlparse
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +22,12 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
 from regard.insight.page import render
-from regard.insight.picture import Film, Flow, Lens, Panel, Picture, Steps
+from regard.insight.panels.base import Panel
+from regard.insight.picture import History, Picture
+from regard.insight.views.entropy import Entropy, PanelEntropy, mean_entropy
+from regard.insight.views.logit_lens import LogitLens
+from regard.insight.views.rollout import Rollout, Rollouts
+from regard.insight.views.steps import Steps, StepVectors
 
 FLAGS = (
     "--headless=new",
@@ -95,20 +102,22 @@ def picture() -> Picture:
     )
 
 
-PIECES = ("The", "ani", "mal", "was", "tir", "ed")
-PIECE_WORDS = (0, 1, 1, 2, 3, 3)
-SAID = ("<s>", "L'", "ani", "mal", "fati", "gué")
-SAID_WORDS = (0, 1, 2, 2, 3, 3)
+SOURCE = ("The", "ani", "mal", "was", "tir", "ed")
+SOURCE_WORDS = (0, 1, 1, 2, 3, 3)
+TARGET = ("<s>", "L'", "ani", "mal", "fati", "gué")
+TARGET_WORDS = (0, 1, 2, 2, 3, 3)
 LAYERS, HEADS, SIZE, HEAD_SIZE = 2, 3, 12, 4
 
 
-def worked(seed: int, name: str, words: tuple[str, ...], causal: bool) -> tuple[Panel, Steps]:
-    """Self-attention worked out in numpy from vectors to output, so that every step is known.
+def worked(
+    seed: int, name: str, tokens: tuple[str, ...], causal: bool
+) -> tuple[Panel, StepVectors]:
+    """Compute self-attention in numpy from input to output, so that every step is known.
 
-    A causal one also has a bias for the positions, which the scores hold and the products do not.
+    Causal attention also has a position bias, which is part of the scores, not of q·k.
     """
     rng = np.random.default_rng(seed)
-    count = len(words)
+    count = len(tokens)
     x = rng.normal(0, 1, (LAYERS, count, SIZE))
     w_q, w_k, w_v = rng.normal(0, 0.5, (3, LAYERS, HEADS, SIZE, HEAD_SIZE))
     w_o = rng.normal(0, 0.5, (LAYERS, HEADS * HEAD_SIZE, SIZE))
@@ -119,61 +128,63 @@ def worked(seed: int, name: str, words: tuple[str, ...], causal: bool) -> tuple[
         scores = np.where(np.tril(np.ones((count, count), dtype=bool)), scores, -np.inf)
     grown = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights = grown / grown.sum(axis=-1, keepdims=True)
-    found = np.einsum("lhts,lhsk->lhtk", weights, values)
-    joined = found.transpose(0, 2, 1, 3).reshape(LAYERS, count, -1)
+    head_outputs = np.einsum("lhts,lhsk->lhtk", weights, values)
+    joined = head_outputs.transpose(0, 2, 1, 3).reshape(LAYERS, count, -1)
     output = np.einsum("ltj,ljd->ltd", joined, w_o)
-    steps = (x, x, queries, keys, values, found, output)
+    steps = (x, x, queries, keys, values, head_outputs, output)
     panel = Panel(
         name,
         f"{name.title()} self-attention",
-        words,
-        words,
+        tokens,
+        tokens,
         weights.astype(np.float32),
-        (*words[1:], "</s>") if causal else (),
+        (*tokens[1:], "</s>") if causal else (),
         causal=causal,
         scores=scores.astype(np.float32),
-        query_words=PIECE_WORDS if words == PIECES else SAID_WORDS,
-        key_words=PIECE_WORDS if words == PIECES else SAID_WORDS,
+        query_words=SOURCE_WORDS if tokens == SOURCE else TARGET_WORDS,
+        key_words=SOURCE_WORDS if tokens == SOURCE else TARGET_WORDS,
     )
-    return panel, Steps(name, *(step.astype(np.float32) for step in steps))
+    return panel, StepVectors(name, *(step.astype(np.float32) for step in steps))
 
 
 def rolled(panel: Panel) -> Weights:
-    """Attention multiplied up through the layers: (layers, words, words)."""
-    flows, so_far = [], np.eye(len(panel.queries))
+    """Return the attention rollout of a panel: (layers, tokens, tokens)."""
+    shares, so_far = [], np.eye(len(panel.queries))
     for layer in panel.weights.mean(axis=1):
         so_far = (0.5 * layer + 0.5 * np.eye(len(so_far))) @ so_far
-        flows.append(so_far)
-    weights: Weights = np.stack(flows).astype(np.float32)
+        shares.append(so_far)
+    weights: Weights = np.stack(shares).astype(np.float32)
     return weights
 
 
 @pytest.fixture(scope="session")
 def rich() -> Picture:
-    """A picture that has everything a page can show."""
-    encoder, encoder_steps = worked(1, "encoder", PIECES, causal=False)
-    decoder, decoder_steps = worked(2, "decoder", SAID, causal=True)
+    """Return a picture with data for every view."""
+    encoder, encoder_steps = worked(1, "encoder", SOURCE, causal=False)
+    decoder, decoder_steps = worked(2, "decoder", TARGET, causal=True)
     cross = replace(
         decoder,
         name="cross",
         title="Cross-attention",
-        keys=PIECES,
-        weights=attention(3, LAYERS, HEADS, len(SAID), len(PIECES)),
+        keys=SOURCE,
+        weights=attention(3, LAYERS, HEADS, len(TARGET), len(SOURCE)),
         scores=None,
         causal=False,
-        key_words=PIECE_WORDS,
+        key_words=SOURCE_WORDS,
     )
-    flow = rolled(encoder)
-    chances = np.sort(np.random.default_rng(4).dirichlet(np.ones(4), (LAYERS + 1, len(SAID))))
-    lens = Lens(
-        SAID,
+    shares = rolled(encoder)
+    probabilities = np.sort(
+        np.random.default_rng(4).dirichlet(np.ones(4), (LAYERS + 1, len(TARGET)))
+    )
+    lens = LogitLens(
+        TARGET,
         ("embedding", "layer 1", "layer 2"),
         tuple(
             tuple(
                 tuple((f"p{layer}{word}{n}", float(p)) for n, p in enumerate(row[::-1]))
                 for word, row in enumerate(rows)
             )
-            for layer, rows in enumerate(chances)
+            for layer, rows in enumerate(probabilities)
         ),
     )
     return Picture(
@@ -182,19 +193,33 @@ def rich() -> Picture:
         source="The animal was tired",
         output="L'animal fatigué",
         panels=(encoder, decoder, cross),
-        flows=(
-            Flow("rollout", "Rollout", "encoder", flow),
-            Flow("gradient", "Weighted by gradients", "encoder", flow[:, ::-1].copy()),
-        ),
-        lens=lens,
-        steps=(encoder_steps, decoder_steps),
-        notes=("Only the first words are shown.", "Nothing <else> is left out."),
+        views={
+            "rollout": Rollouts(
+                (
+                    Rollout("rollout", "Rollout", "encoder", shares),
+                    Rollout("gradient", "Weighted by gradients", "encoder", shares[:, ::-1].copy()),
+                )
+            ),
+            "logit-lens": lens,
+            "steps": Steps((encoder_steps, decoder_steps)),
+            "entropy": Entropy(
+                tuple(
+                    PanelEntropy(
+                        panel.name,
+                        mean_entropy(panel.weights),
+                        float(np.log2(len(panel.keys))),
+                    )
+                    for panel in (encoder, decoder, cross)
+                )
+            ),
+        },
+        notes=("Only the first tokens are shown.", "Nothing <else> is left out."),
     )
 
 
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    """One headless Chromium for all tests: starting it is what takes the time."""
+    """Start one headless Chromium for all tests of a worker: starting takes most of the time."""
     binary = next(filter(None, map(shutil.which, BROWSERS)), None)
     driver = shutil.which("chromedriver")
     if binary is None or driver is None:
@@ -216,10 +241,10 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
 
 @pytest.fixture
 def show(browser: webdriver.Chrome, picture: Picture, tmp_path: Path) -> Iterator[Show]:
-    """Open a picture (by default the shared one) as a file, in a wide and light window."""
+    """Return a function that opens a picture (by default the shared one) in a wide light window."""
     emulate(browser)
 
-    def open_page(shown: Picture | Film = picture, address: str = "") -> webdriver.Chrome:
+    def open_page(shown: Picture | History = picture, address: str = "") -> webdriver.Chrome:
         path = tmp_path / "page.html"
         render.write(shown, path)
         browser.get("about:blank")
@@ -227,29 +252,29 @@ def show(browser: webdriver.Chrome, picture: Picture, tmp_path: Path) -> Iterato
         return browser
 
     yield open_page
-    # Whatever a test looked at, the browser must have had nothing to complain about.
-    complaints = browser.get_log("browser")  # type: ignore[no-untyped-call]
+    # No page may log a warning or an error.
+    messages = browser.get_log("browser")  # type: ignore[no-untyped-call]
     emulate(browser)
-    assert complaints == []
+    assert messages == []
 
 
-Colour = tuple[float, ...]
+Color = tuple[float, ...]
 
 
-def rgba(text: str) -> Colour:
+def rgba(text: str) -> Color:
     numbers = [float(n) for n in re.findall(r"[\d.]+", text)]
     return (*numbers[:3], numbers[3] if len(numbers) > 3 else 1.0)
 
 
-def over(top: Colour, below: Colour) -> Colour:
+def over(top: Color, below: Color) -> Color:
     return (*(t * top[3] + b * (1 - top[3]) for t, b in zip(top[:3], below, strict=False)), 1.0)
 
 
-def contrast(one: Colour, other: Colour) -> float:
+def contrast(one: Color, other: Color) -> float:
     """Return the contrast ratio that accessibility guidelines define."""
 
-    def luminance(colour: Colour) -> float:
-        parts = [c / 255 for c in colour[:3]]
+    def luminance(color: Color) -> float:
+        parts = [c / 255 for c in color[:3]]
         linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
         return sum(f * p for f, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
@@ -258,7 +283,7 @@ def contrast(one: Colour, other: Colour) -> float:
 
 
 class Hands:
-    """What a person does with the page, and reads from it."""
+    """Mouse, keyboard and reading of the page."""
 
     def __init__(self, browser: webdriver.Chrome) -> None:
         self.browser = browser
@@ -273,20 +298,20 @@ class Hands:
         return self.browser.execute_script(text, *arguments)
 
     def texts(self, selector: str) -> list[str]:
-        """What is written in each element, whether it has been scrolled to or not."""
-        found: list[str] = self.script(
+        """Return the text of each element, visible or not."""
+        texts: list[str] = self.script(
             "return [...document.querySelectorAll(arguments[0])].map(e => e.textContent)", selector
         )
-        return found
+        return texts
 
     def numbers(self, selector: str, name: str) -> list[float]:
-        """The numbers in one data attribute of many elements."""
-        found = self.script(
+        """Return the numbers in one data attribute of many elements."""
+        texts = self.script(
             "return [...document.querySelectorAll(arguments[0])].map(e => e.dataset[arguments[1]])",
             selector,
             name,
         )
-        return [number(text) for text in found]
+        return [number(text) for text in texts]
 
     def status(self) -> str:
         return self.find("[data-status]").text
@@ -303,32 +328,109 @@ class Hands:
     def focus(self, selector: str) -> None:
         self.script("arguments[0].focus({focusVisible: true})", self.find(selector))
 
-    def colours(self, selector: str) -> tuple[Colour, Colour]:
-        """The text colour of an element and the background under its text."""
+    def colors(self, selector: str) -> tuple[Color, Color]:
+        """Return the text color of an element and the background under its text."""
         text, under = self.script(
             "let e = document.querySelector(arguments[0]); const text = getComputedStyle(e).color; "
             "const under = []; for (; e; e = e.parentElement) "
             "under.push(getComputedStyle(e).backgroundColor); return [text, under]",
             selector,
         )
-        background: Colour = (255.0, 255.0, 255.0, 1.0)
+        background: Color = (255.0, 255.0, 255.0, 1.0)
         for layer in reversed(under):
             background = over(rgba(layer), background)
         return rgba(text), background
 
     def contrast(self, selector: str) -> float:
-        return contrast(*self.colours(selector))
+        return contrast(*self.colors(selector))
+
+    def contrasts(self, area: str, selector: str) -> list[float]:
+        """Return the contrast of one visible element of each kind in an area."""
+        pairs = self.script(
+            "const kinds = new Map(); "
+            "for (const e of document.querySelector(arguments[0]).querySelectorAll(arguments[1])) "
+            "if (e.offsetParent && e.textContent.trim()) "
+            "kinds.set(`${e.tagName} ${e.className}`, e); "
+            "return [...kinds.values()].map(e => { const text = getComputedStyle(e).color; "
+            "const under = []; for (; e; e = e.parentElement) "
+            "under.push(getComputedStyle(e).backgroundColor); return [text, under] })",
+            area,
+            selector,
+        )
+        ratios = []
+        for text, under in pairs:
+            background: Color = (255.0, 255.0, 255.0, 1.0)
+            for layer in reversed(under):
+                background = over(rgba(layer), background)
+            ratios.append(contrast(rgba(text), background))
+        return ratios
+
+    def address(self) -> dict[str, str]:
+        """Return the choices that the address stores."""
+        fields = parse_qs(urlparse(self.browser.current_url).fragment)
+        return {name: values[0] for name, values in fields.items()}
+
+    def table(self, part: str) -> npt.NDArray[Any]:
+        """Return the numbers of a table whose cells have weights."""
+        rows = self.script(
+            "return [...document.getElementById(arguments[0]).tBodies[0].rows].map(row => "
+            "[...row.querySelectorAll('td[data-weight]')]"
+            ".map(cell => Number(cell.dataset.weight)))",
+            part,
+        )
+        return np.array(rows)
+
+    def vectors(self, part: str) -> dict[str, npt.NDArray[Any]]:
+        """Return the vectors in the table of numbers, opened where it was closed."""
+        self.script("document.getElementById(arguments[0]).open = true", part)
+        self.script("document.getElementById(arguments[0]).fill()", part)
+        rows = self.script(
+            "return [...document.querySelectorAll(`#${arguments[0]} tbody tr`)].map(row => "
+            "[row.cells[0].textContent, [...row.querySelectorAll('td')].map(c => c.textContent)])",
+            part,
+        )
+        return {name: np.array([number(v) for v in values]) for name, values in rows}
+
+    def exported(self) -> dict[str, Any]:
+        """Return the exports of the view without saving them: SVG text and JSON data."""
+        texts = self.browser.execute_async_script(
+            "const done = arguments[0], blobs = [], real = URL.createObjectURL; "
+            "URL.createObjectURL = (blob) => { blobs.push(blob); return 'data:,'; }; "
+            "const click = HTMLAnchorElement.prototype.click; "
+            "HTMLAnchorElement.prototype.click = () => {}; "
+            "document.querySelector('[data-save=svg]').click(); "
+            "document.querySelector('[data-save=json]').click(); "
+            "setTimeout(async () => { URL.createObjectURL = real; "
+            "HTMLAnchorElement.prototype.click = click; "
+            "done(await Promise.all(blobs.map(b => b.text()))); });"
+        )
+        return {"svg": texts[0], "data": json.loads(texts[1])}
 
     def views(self) -> list[str]:
-        found: list[str] = self.script(
+        names: list[str] = self.script(
             "return [...document.querySelectorAll('label[data-view]')].map(e => e.dataset.view)"
         )
-        return found
+        return names
 
 
 def number(text: str) -> float:
-    """A number as the page prints it."""
+    """Parse a number as the page prints it."""
     return float(text.replace("−", "-").replace("∞", "inf"))
+
+
+@pytest.fixture(scope="session")
+def merge_words() -> Callable[..., npt.NDArray[Any]]:
+    return merged
+
+
+def merged(
+    weights: npt.NDArray[Any], queries: tuple[int, ...], keys: tuple[int, ...]
+) -> npt.NDArray[Any]:
+    """Average weights over the query tokens of each word, and sum them over its key tokens."""
+    to_query = np.eye(max(queries) + 1)[list(queries)].T
+    to_key = np.eye(max(keys) + 1)[list(keys)]
+    by_word: npt.NDArray[Any] = (to_query / to_query.sum(axis=1, keepdims=True)) @ weights @ to_key
+    return by_word
 
 
 @pytest.fixture
@@ -348,11 +450,11 @@ def emulate(
     scheme: str = "light",
     motion: str = "no-preference",
 ) -> None:
-    """Make the window of that size, with those wishes of the person in front of it."""
+    """Set the size of the window and the preferences of the system."""
     browser.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride",
         {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600},
     )
-    wishes = {"prefers-color-scheme": scheme, "prefers-reduced-motion": motion}
-    features = [{"name": name, "value": value} for name, value in wishes.items()]
+    preferences = {"prefers-color-scheme": scheme, "prefers-reduced-motion": motion}
+    features = [{"name": name, "value": value} for name, value in preferences.items()]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})

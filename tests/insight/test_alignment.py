@@ -1,4 +1,4 @@
-"""Words are linked to where the cross-attention looked."""
+"""Word alignment by the cross-attention."""
 
 import numpy as np
 import pytest
@@ -25,21 +25,21 @@ def translator() -> Translator:
     return Translator(model, tokenizer, LanguageIdentifier({"en": {}, "fr": {}}), 12, ways)
 
 
-def test_a_word_is_linked_to_what_was_looked_at(
+def test_words_are_aligned_to_the_largest_weight(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Planted weights: pieces looked at, the tag before and the end after them left out."""
-    looked = np.zeros((6, 7), dtype=np.float32)  # 5 words and the end; tag, 5 words, end
-    for said, source in enumerate([0, 2, 1, 3, 4]):
-        looked[said, 1 + source] = 0.6
-        looked[said, 0] = 0.9  # the tag is not a word
-    monkeypatch.setattr(alignment, "_weights", lambda *_: looked)
+    """Set the weights: the language tag and the end of the source do not count."""
+    weights = np.zeros((6, 7), dtype=np.float32)  # 5 words and the end; tag, 5 words, end
+    for target, source in enumerate([0, 2, 1, 3, 4]):
+        weights[target, 1 + source] = 0.6
+        weights[target, 0] = 0.9  # the tag is not a word
+    monkeypatch.setattr(alignment, "_weights", lambda *_: weights)
     links = align(translator, *TEXT, to="fr")
     assert [str(link) for link in links] == ["0-0", "2-1", "1-2", "3-3", "4-4"]
     assert all(link.weight == pytest.approx(1) for link in links)
 
 
-def test_the_weights_are_those_of_the_model(translator: Translator) -> None:
+def test_alignment_uses_the_weights_of_the_model(translator: Translator) -> None:
     links = align(translator, *TEXT, to="fr")
     assert [link.target for link in links] == [0, 1, 2, 3, 4]
     assert all(0 <= link.source < 5 and 0.2 <= link.weight <= 1 for link in links)

@@ -1,4 +1,4 @@
-"""Every kind of model can be looked into, and what is drawn is what its tensors say."""
+"""Forward passes of every kind of model, and the data of the views computed from them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,8 +11,8 @@ from regard.data.config import Direction
 from regard.data.tokenizers import bpe
 from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.errors import DataError
-from regard.insight.downsample import bearable
-from regard.insight.forward_passes import reading
+from regard.insight.downsample import downsample
+from regard.insight.forward_passes import forward_pass
 from regard.insight.look import look
 from regard.insight.picture import Picture
 from regard.insight.watch import watch
@@ -62,25 +62,27 @@ def seen_by(kind: str, make: Callable[..., Any], **settings: object) -> tuple[An
 
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_steps_lead_to_the_weights_and_the_output(kind, make, norm_first) -> None:
+def test_step_vectors_reproduce_weights_and_output(kind, make, norm_first) -> None:
     loaded, picture = seen_by(kind, make, norm_first=norm_first)
-    assert [steps.panel for steps in picture.steps] == [panel.name for panel in picture.panels]
-    for steps, panel in zip(picture.steps, picture.panels, strict=True):
+    assert [steps.panel for steps in picture.views["steps"].panels] == [
+        panel.name for panel in picture.panels
+    ]
+    for steps, panel in zip(picture.views["steps"].panels, picture.panels, strict=True):
         scores = steps.queries @ steps.keys.swapaxes(-2, -1) / np.sqrt(8)
         if panel.causal:
             scores = np.where(np.tril(np.ones(scores.shape[-2:])), scores, -np.inf)
         assert np.allclose(scores, panel.scores, atol=1e-5)
         shares = np.exp(scores - scores.max(-1, keepdims=True))
         assert np.allclose(shares / shares.sum(-1, keepdims=True), panel.weights, atol=1e-5)
-        assert np.allclose(panel.weights @ steps.values, steps.found, atol=1e-5)
-        where = next(part for part in reading(loaded, TEXT).parts if part.name == panel.name)
+        assert np.allclose(panel.weights @ steps.values, steps.head_outputs, atol=1e-5)
+        where = next(site for site in forward_pass(loaded, TEXT).sites if site.name == panel.name)
         for layer, block in enumerate(loaded.model.get_submodule(where.blocks)):
             attention = getattr(block, where.attention)
-            x = torch.tensor(steps.entered[layer])
+            x = torch.tensor(steps.inputs[layer])
             with torch.no_grad():
                 q = attention.w_q(x).view(len(x), 4, 8).transpose(0, 1)
-                memory = attention.w_v(torch.tensor(steps.remembered[layer]))
-                joined = torch.tensor(steps.found[layer]).transpose(0, 1).flatten(1)
+                memory = attention.w_v(torch.tensor(steps.memory[layer]))
+                joined = torch.tensor(steps.head_outputs[layer]).transpose(0, 1).flatten(1)
                 assert torch.allclose(q, torch.tensor(steps.queries[layer]), atol=1e-4)
                 v = memory.view(len(memory), 4, 8).transpose(0, 1)
                 assert torch.allclose(v, torch.tensor(steps.values[layer]), atol=1e-4)
@@ -89,82 +91,85 @@ def test_the_steps_lead_to_the_weights_and_the_output(kind, make, norm_first) ->
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_flows_are_shares_of_the_input(kind, make) -> None:
+def test_rollouts_are_shares_of_the_input(kind, make) -> None:
     _, picture = seen_by(kind, make)
-    assert {flow.name for flow in picture.flows} == {"rollout", "gradient"}
-    for flow in picture.flows:
-        assert np.allclose(flow.weights.sum(-1), 1, atol=1e-4)
-        assert (flow.weights >= 0).all()
-        panel = picture.panel(flow.panel)
-        assert flow.weights.shape == panel.weights[:, 0].shape
-        if flow.name == "rollout" and flow.panel != "cross":
+    assert {rollout.method for rollout in picture.views["rollout"].rollouts} == {
+        "rollout",
+        "gradient",
+    }
+    for rollout in picture.views["rollout"].rollouts:
+        assert np.allclose(rollout.shares.sum(-1), 1, atol=1e-4)
+        assert (rollout.shares >= 0).all()
+        panel = picture.panel(rollout.panel)
+        assert rollout.shares.shape == panel.weights[:, 0].shape
+        if rollout.method == "rollout" and rollout.panel != "cross":
             first = (panel.weights[0].mean(0) + np.eye(len(panel.queries))) / 2
-            assert np.allclose(flow.weights[0], first, atol=1e-6)
+            assert np.allclose(rollout.shares[0], first, atol=1e-6)
             second = (panel.weights[1].mean(0) + np.eye(len(panel.queries))) / 2
-            assert np.allclose(flow.weights[1], second @ first, atol=1e-5)
+            assert np.allclose(rollout.shares[1], second @ first, atol=1e-5)
 
 
-def test_gradients_follow_what_the_answer_comes_from(make) -> None:
-    """A hand-made check: the derivative by finite differences of one weight, through the model."""
+def test_gradient_of_a_weight_equals_finite_differences(make) -> None:
+    """Nudge one attention weight and compare the change of the output with its gradient."""
     loaded = make("classifier")
-    read = reading(loaded, TEXT)
-    with watch(read.model, {"weights"}) as seen:
-        answer = read.run().sum()
+    run = forward_pass(loaded, TEXT)
+    with watch(run.model, {"weights"}) as seen:
+        log_prob = run.run().sum()
         weights = seen.weights("encoder.blocks.2.attention")
-        gradient = torch.autograd.grad(answer, weights)[0]
+        gradient = torch.autograd.grad(log_prob, weights)[0]
     module = loaded.model.get_submodule("encoder.blocks.2.attention.attention")
     attend_with_weights, step = module.attend_with_weights, 1e-2
 
     def nudged(*inputs: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        _, found = attend_with_weights(*inputs)
-        found = found.clone()
-        found[0, 1, 2, 3] += step
-        return found @ inputs[2], found
+        _, weights = attend_with_weights(*inputs)
+        weights = weights.clone()
+        weights[0, 1, 2, 3] += step
+        return weights @ inputs[2], weights
 
     module.attend_with_weights = nudged
-    with torch.no_grad(), watch(read.model, {"weights"}):
-        assert float(read.run().sum() - answer) / step == pytest.approx(
+    with torch.no_grad(), watch(run.model, {"weights"}):
+        assert float(run.run().sum() - log_prob) / step == pytest.approx(
             float(gradient[0, 1, 2, 3]), rel=0.05, abs=1e-4
         )
 
 
 @pytest.mark.parametrize("kind", ["encoder-decoder", "language-model"])
-def test_the_lens_ends_with_what_the_model_says(kind, make) -> None:
+def test_logit_lens_of_the_last_layer_is_the_prediction(kind, make) -> None:
     _loaded, picture = seen_by(kind, make, norm_first=True)
-    assert picture.lens is not None
-    assert picture.lens.layers == ("embedding", "layer 1", "layer 2", "layer 3")
+    lens = picture.views["logit-lens"]
+    assert lens.layers == ("embedding", "layer 1", "layer 2", "layer 3")
     panel = picture.panel("decoder")
-    said = [best[0][0] for best in picture.lens.likeliest[-1]]
+    predicted = [best[0][0] for best in lens.predictions[-1]]
     if kind == "language-model":
-        assert tuple(said) == panel.predicts
-    else:  # greedy: what was said is the likeliest, but for the end that a limit may put there
-        assert tuple(said[:-1]) == panel.predicts[:-1]
-    for layer in picture.lens.likeliest:
+        assert tuple(predicted) == panel.predicts
+    else:  # greedy output has the best tokens, but for an end forced by the length limit
+        assert tuple(predicted[:-1]) == panel.predicts[:-1]
+    for layer in lens.predictions:
         for best in layer:
             shares = [p for _, p in best]
             assert shares == sorted(shares, reverse=True)
             assert 0 < sum(shares) <= 1.0001
 
 
-def test_others_say_nothing_next(make) -> None:
-    assert seen_by("encoder", make)[1].lens is None
+def test_encoders_have_no_logit_lens(make) -> None:
+    assert "logit-lens" not in seen_by("encoder", make)[1].views
     loaded, picture = seen_by("classifier", make)
-    judged = loaded.classify([TEXT])[0]
-    assert picture.output == f"{judged.label} ({judged.probability:.0%})"
+    prediction = loaded.classify([TEXT])[0]
+    assert picture.output == f"{prediction.label} ({prediction.probability:.0%})"
 
 
-def test_pieces_know_their_words(make, tokenizer) -> None:
+def test_tokens_have_the_index_of_their_word(make, tokenizer) -> None:
     _, picture = seen_by("encoder-decoder", make)
     panel = picture.panel("encoder")
     words: dict[int, str] = {}
-    for piece, number in zip(panel.queries, panel.query_words, strict=True):
-        words[number] = words.get(number, "") + piece
+    for token, number in zip(panel.queries, panel.query_words, strict=True):
+        words[number] = words.get(number, "") + token
     assert list(words.values()) == ["<fr>", *TEXT.split(), "</s>"]
     assert list(words) == list(range(len(words)))
     assert len(tokenizer.encode("unknowable")) > 1
 
 
-def test_what_cannot_be_is_refused(make) -> None:
+def test_too_long_texts_and_languages_of_classifiers_are_refused(make) -> None:
     with pytest.raises(DataError, match=r"takes at most 40"):
         look(make("language-model"), TEXT * 20)
     with pytest.raises(DataError, match=r"takes 40"):
@@ -173,13 +178,14 @@ def test_what_cannot_be_is_refused(make) -> None:
         look(make("classifier"), TEXT, "fr")
 
 
-def test_a_picture_too_large_to_bear_is_summarised_and_says_so(make) -> None:
+def test_large_pictures_are_downsampled_with_a_note(make) -> None:
     _, picture = seen_by("encoder-decoder", make)
     numbers = sum(panel.weights.size for panel in picture.panels)
-    assert bearable(picture, numbers) is picture
-    smaller = bearable(picture, numbers // 3)
+    assert downsample(picture, numbers) is picture
+    smaller = downsample(picture, numbers // 3)
     assert sum(panel.weights.size for panel in smaller.panels) <= numbers // 3
-    assert "neighbouring words are shown as one" in smaller.notes[-1]
+    assert "neighboring tokens" in smaller.notes[-1]
+    assert list(smaller.views) == ["entropy"]
     for panel, whole in zip(smaller.panels, picture.panels, strict=True):
         assert np.allclose(panel.weights.sum(-1), 1, atol=1e-5)
         first = whole.weights[:, :, :2, :2].sum(-1).mean(-1)
@@ -187,7 +193,7 @@ def test_a_picture_too_large_to_bear_is_summarised_and_says_so(make) -> None:
         assert panel.queries[0] == " ".join(whole.queries[:2])
 
 
-def test_a_picture_goes_to_json_and_comes_back(make) -> None:
+def test_pictures_survive_json(make) -> None:
     _, picture = seen_by("encoder-decoder", make)
     again = Picture.from_json(picture.to_json())
     for one, other in zip(picture.panels, again.panels, strict=True):
@@ -199,6 +205,6 @@ def test_a_picture_goes_to_json_and_comes_back(make) -> None:
         )
 
 
-def test_a_notebook_shows_it(make) -> None:
+def test_notebooks_show_the_page(make) -> None:
     _, picture = seen_by("language-model", make)
     assert picture._repr_html_().startswith("<iframe srcdoc=")

@@ -1,4 +1,4 @@
-"""A film of training: what is kept is what the model looked at then, and it plays."""
+"""Attention history of a training run: recorded, read, written as a page and continued."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import pytest
 import regard
 from regard.api import resume
 from regard.errors import DataError
-from regard.insight.history import film
+from regard.insight.history import read_history
 from regard.insight.look import look
 from regard.training import checkpoint
 from regard.training.recipe import make_recipe
@@ -31,25 +31,25 @@ RECIPE = {
 }
 
 
-def test_a_film_is_kept_played_and_gone_on_with(tmp_path: Path, monkeypatch) -> None:
+def test_history_is_recorded_written_and_continued(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     run = tmp_path / "run"
     translator = regard.train(make_recipe(RECIPE, (), "a test"), run)
-    scenes = film(run).scenes
-    assert [scene.title for scene in scenes] == ["step 1", "step 2", "step 4", "step 6"]
-    now, last = look(translator, TEXT), scenes[-1].pictures[0]
+    snapshots = read_history(run).snapshots
+    assert [snapshot.title for snapshot in snapshots] == ["step 1", "step 2", "step 4", "step 6"]
+    now, last = look(translator, TEXT), snapshots[-1].pictures[0]
     for panel in now.panels:
-        kept = last.panel(panel.name)
-        if kept.queries == panel.queries:
-            assert np.allclose(kept.weights, panel.weights, atol=1e-4)
-    before = scenes[0].pictures[0].panel("encoder").weights
+        recorded = last.panel(panel.name)
+        if recorded.queries == panel.queries:
+            assert np.allclose(recorded.weights, panel.weights, atol=1e-4)
+    before = snapshots[0].pictures[0].panel("encoder").weights
     assert not np.allclose(before, last.panel("encoder").weights, atol=1e-4)
-    assert "step 4" in (run / "film.html").read_text(encoding="utf-8")
+    assert "step 4" in (run / "history.html").read_text(encoding="utf-8")
     assert checkpoint.newest_first(run)
     resume(run, ["training.steps=8"])
-    assert [scene.title for scene in film(run).scenes][-1] == "step 8"
+    assert [snapshot.title for snapshot in read_history(run).snapshots][-1] == "step 8"
 
 
-def test_without_a_film_the_way_to_one_is_said(tmp_path: Path) -> None:
+def test_error_without_a_history_names_the_recipe_key(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"attention_history: \{every: 200"):
-        film(tmp_path)
+        read_history(tmp_path)

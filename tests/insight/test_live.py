@@ -1,4 +1,4 @@
-"""The live page: a real server, asked as a browser asks and as a stranger would."""
+"""The live server: requests of a browser, of a client and of strangers."""
 
 import socket
 import subprocess
@@ -16,9 +16,9 @@ from regard import run_folder
 from regard.config import plain
 from regard.data.tokenizers import bpe
 from regard.data.tokenizers.language_id import LanguageIdentifier
-from regard.insight.live import LONGEST, application, is_loopback
+from regard.insight.live import MAX_CHARACTERS, application, is_loopback
 from regard.insight.look import look
-from regard.insight.picture import film
+from regard.insight.picture import History
 from regard.models.base import ModelSpec
 from regard.models.weights import weights_of
 from regard.predictors.translator import Translator
@@ -28,7 +28,7 @@ EN, FR = "the cat sleeps under the tree", "le chat dort sous l'arbre"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run folder of a translator that says anything at all."""
+    """Return the run folder of an untrained translator."""
     torch.manual_seed(4)
     tokenizer = bpe.Spec(vocabulary=400).train([EN, FR] * 3, ["fr", "en"])
     spec = ModelSpec.model_validate({"kind": "encoder-decoder", "size": "tiny"})
@@ -55,33 +55,33 @@ def translator(folder: Path) -> Translator:
     return loaded
 
 
-def test_a_text_is_answered_with_its_picture(translator) -> None:
+def test_text_is_answered_with_its_picture(translator) -> None:
     client = TestClient(application([("here", translator)]))
-    answer = client.post("/look", json={"text": EN, "beside": None, "to": "fr"})
+    answer = client.post("/look", json={"text": EN, "compare": None, "to": "fr"})
     assert answer.status_code == 200
-    assert answer.json() == film(look(translator, EN, "fr", "here")).to_json()
-    both = client.post("/look", json={"text": EN, "beside": "the cat", "to": "fr"}).json()
-    assert [each["source"] for each in both["scenes"][0]["pictures"]] == [EN, "the cat"]
+    assert answer.json() == History.of(look(translator, EN, "fr", "here")).to_json()
+    both = client.post("/look", json={"text": EN, "compare": "the cat", "to": "fr"}).json()
+    assert [picture["source"] for picture in both["snapshots"][0]["pictures"]] == [EN, "the cat"]
 
 
 def test_two_models_side_by_side(translator) -> None:
     client = TestClient(application([("one", translator), ("other", translator)]))
-    pictures = client.post("/look", json={"text": FR}).json()["scenes"][0]["pictures"]
-    assert [each["title"] for each in pictures] == ["one", "other"]
+    pictures = client.post("/look", json={"text": FR}).json()["snapshots"][0]["pictures"]
+    assert [picture["title"] for picture in pictures] == ["one", "other"]
 
 
-def test_what_it_cannot_take_is_one_sentence(translator) -> None:
+def test_invalid_requests_get_an_error_message(translator) -> None:
     client = TestClient(application([("here", translator)]))
-    for text, said in (("the cat " * 40, "at most 30"), ("  ", "no text")):
+    for text, message in (("the cat " * 40, "at most 30"), ("  ", "no text")):
         answer = client.post("/look", json={"text": text, "to": "fr"})
         assert answer.status_code == 422
-        assert said in answer.json()["detail"]
-    assert client.post("/look", json={"text": "a" * (LONGEST + 1)}).status_code == 422
+        assert message in answer.json()["detail"]
+    assert client.post("/look", json={"text": "a" * (MAX_CHARACTERS + 1)}).status_code == 422
     assert client.post("/look", content="text=a").status_code == 422
     assert client.get("/docs").status_code == 404
 
 
-def test_it_answers_to_its_own_name_only(translator) -> None:
+def test_server_accepts_its_own_host_names_only(translator) -> None:
     app = application([("here", translator)], hosts=("localhost", "127.0.0.1"))
     assert TestClient(app, base_url="http://localhost").get("/").status_code == 200
     assert TestClient(app, base_url="http://evil.example").get("/").status_code == 400
@@ -90,7 +90,7 @@ def test_it_answers_to_its_own_name_only(translator) -> None:
     assert not is_loopback("0.0.0.0")
 
 
-def test_a_real_server_and_a_real_browser(folder, browser) -> None:
+def test_server_process_and_browser(folder, browser) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -105,16 +105,16 @@ def test_a_real_server_and_a_real_browser(folder, browser) -> None:
                 except httpx.TransportError:
                     time.sleep(0.1)
             else:
-                pytest.fail("the server never answered")
+                pytest.fail("the server did not answer")
             browser.get(address)
             box = browser.find_element("css selector", "#text")
             box.send_keys("the cat sleeps\n")
             for _ in range(100):
-                found = browser.find_elements("css selector", "#queries .word")
-                words = [each.text for each in found]
-                if words:
+                buttons = browser.find_elements("css selector", "#queries .token")
+                tokens = [button.text for button in buttons]
+                if tokens:
                     break
                 time.sleep(0.1)
-            assert "cat" in words
+            assert "cat" in tokens
         finally:
             server.terminate()

@@ -1,4 +1,4 @@
-"""From a model's tensors to what a person sees: the page of a real translator in a real browser."""
+"""From a model's tensors to the page: a translator in a browser, and in the terminal."""
 
 from io import StringIO
 from pathlib import Path
@@ -29,7 +29,7 @@ def translator() -> Translator:
 
 
 def untrained(**changes: object) -> Translator:
-    """So that it says anything at all; its attention is as real as any."""
+    """Return a translator with random weights."""
     torch.manual_seed(4)
     tokenizer = bpe.Spec(vocabulary=400).train([EN, FR] * 3, ["fr", "en"])
     spec = ModelSpec.model_validate({"kind": "encoder-decoder", "size": "tiny", **changes})
@@ -39,7 +39,16 @@ def untrained(**changes: object) -> Translator:
     return Translator(model, tokenizer, guess, 30, [Direction("fr", "en"), Direction("en", "fr")])
 
 
-def test_every_weight_on_the_page_is_the_tensors(
+def shown_cells(browser) -> list[tuple[float, float, float]]:
+    """Return (query, key, weight) of every cell of the heat map."""
+    cells: list[tuple[float, float, float]] = browser.execute_script(
+        "return [...document.querySelectorAll('#heat-map td[data-weight]')].map(({dataset: d}) => "
+        "[d.query, d.key, d.weight].map(Number))"
+    )
+    return cells
+
+
+def test_weights_on_the_page_are_those_of_the_tensors(
     translator: Translator, browser, tmp_path: Path
 ) -> None:
     render.write(look(translator, EN, to="fr", title="a test"), tmp_path / "page.html")
@@ -61,16 +70,15 @@ def test_every_weight_on_the_page_is_the_tensors(
             browser.get("about:blank")
             address = f"#panel={panel}&layer=1&heads={head + 1}&map={head + 1}"
             browser.get((tmp_path / "page.html").as_uri() + address)
-            cells = browser.find_elements(By.CSS_SELECTOR, "#map td[data-weight]")
+            cells = shown_cells(browser)
             assert len(cells) == weights[head].numel()
             shown = torch.zeros_like(weights[head])
-            for cell in cells:
-                query, key = (int(cell.get_attribute(f"data-{side}")) for side in ("query", "key"))
-                shown[query, key] = float(cell.get_attribute("data-weight"))
+            for query, key, weight in cells:
+                shown[int(query), int(key)] = weight
             assert torch.allclose(shown, weights[head], atol=6e-5)
 
 
-def test_the_words_are_those_of_the_sentence(translator: Translator) -> None:
+def test_panels_have_the_tokens_of_the_text(translator: Translator) -> None:
     picture = look(translator, EN)
     assert picture.panel("encoder").queries == ("<fr>", *EN.split(), "</s>")
     assert picture.panel("decoder").queries[0] == "<s>"
@@ -78,7 +86,7 @@ def test_the_words_are_those_of_the_sentence(translator: Translator) -> None:
     assert picture.panel("decoder").causal
 
 
-def test_the_other_language_is_found_or_asked_for(translator: Translator) -> None:
+def test_target_language_is_inferred_or_required(translator: Translator) -> None:
     assert translator.other_language(EN) == "fr"
     assert translator.other_language(FR) == "en"
     three = LanguageIdentifier({"fr": {10: 1}, "en": {11: 1}, "de": {12: 1}})
@@ -88,12 +96,12 @@ def test_the_other_language_is_found_or_asked_for(translator: Translator) -> Non
         many.translate([EN])
 
 
-def test_a_sentence_too_long_for_the_model_is_refused(translator: Translator) -> None:
+def test_too_long_texts_are_refused(translator: Translator) -> None:
     with pytest.raises(DataError, match=r"the text has 3\d tokens .* at most 30"):
         look(translator, "the cat " * 16, "fr")
 
 
-def test_the_page_shows_which_expert_each_word_went_to(browser, tmp_path: Path) -> None:
+def test_page_shows_the_experts_of_each_token(browser, tmp_path: Path) -> None:
     mixture = untrained(feed_forward={"kind": "moe", "experts": 6})
     picture = look(mixture, EN, to="fr")
     assert [panel.name for panel in picture.panels] == [
@@ -111,22 +119,21 @@ def test_the_page_shows_which_expert_each_word_went_to(browser, tmp_path: Path) 
         assert torch.allclose(torch.from_numpy(panel.weights[layer, 0]), gates, atol=1e-5)
     render.write(picture, tmp_path / "page.html")
     browser.get((tmp_path / "page.html").as_uri() + "#panel=experts-encoder&layer=2&map=1")
-    cells = browser.find_elements(By.CSS_SELECTOR, "#map td[data-weight]")
+    cells = shown_cells(browser)
     assert len(cells) == len(panel.queries) * 6
-    for cell in cells:
-        query, key = (int(cell.get_attribute(f"data-{side}")) for side in ("query", "key"))
-        shown = float(cell.get_attribute("data-weight"))
-        assert shown == pytest.approx(float(panel.weights[1, 0, query, key]), abs=6e-5)
-    assert "expert 6" in browser.find_element(By.CSS_SELECTOR, "#map").text
+    for query, key, shown in cells:
+        weight = float(panel.weights[1, 0, int(query), int(key)])
+        assert shown == pytest.approx(weight, abs=6e-5)
+    assert "expert 6" in browser.find_element(By.CSS_SELECTOR, "#heat-map").text
 
 
-def test_the_terminal_names_all_experts_of_a_word() -> None:
+def test_terminal_names_all_experts_of_a_token() -> None:
     mixture = untrained(feed_forward={"kind": "moe", "experts": 6, "top": 3})
     picture = look(mixture, EN, to="fr")
     console = Console(width=100, file=StringIO())
     console.print(terminal.render(picture, "experts-decoder", 0))
-    said = console.file.getvalue()
+    printed = console.file.getvalue()
     row = picture.panel("experts-decoder").weights[0, 0, 0]
     best = row.argsort()[::-1][:3]
-    assert "   ".join(f"expert {key + 1} {row[key]:.2f}" for key in best) in said
-    assert "head" not in said
+    assert "   ".join(f"expert {key + 1} {row[key]:.2f}" for key in best) in printed
+    assert "head" not in printed

@@ -1,4 +1,4 @@
-"""The terminal view: the right words, in the width there is."""
+"""The terminal view: the keys with the largest weights, in the width of the console."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from regard.insight import terminal
-from regard.insight.picture import Panel, Picture
+from regard.insight.panels.base import Panel
+from regard.insight.picture import Picture
 
 MakeAttention = Callable[..., npt.NDArray[np.float32]]
 
@@ -22,14 +23,14 @@ def printed(
     panel: str | Panel,
     layer: int | None = None,
     width: int = 80,
-    colours: bool = False,
+    colors: bool = False,
 ) -> str:
     out = StringIO()
     console = Console(
         file=out,
         width=width,
-        force_terminal=colours,
-        color_system="truecolor" if colours else None,
+        force_terminal=colors,
+        color_system="truecolor" if colors else None,
     )
     console.print(terminal.render(picture, panel, layer))
     return out.getvalue()
@@ -38,7 +39,7 @@ def printed(
 def rows(text: str) -> list[str]:
     """Return the table's rows, one for each query, without title and heading."""
     lines = text.splitlines()
-    start = next(i for i, line in enumerate(lines) if line.split()[:2] == ["word", "mean"])
+    start = next(i for i, line in enumerate(lines) if line.split()[:2] == ["token", "mean"])
     return lines[start + 1 :]
 
 
@@ -46,7 +47,7 @@ def alone(panel: Panel) -> Picture:
     return Picture("t", "", "", "", (panel,))
 
 
-def test_each_row_names_the_strongest_word_of_the_mean_and_of_each_head(picture: Picture) -> None:
+def test_rows_have_the_largest_weight_of_the_mean_and_of_each_head(picture: Picture) -> None:
     panel = picture.panel("cross")
     weights = panel.weights[-1]
     for query, row in enumerate(rows(printed(picture, "cross"))):
@@ -57,7 +58,7 @@ def test_each_row_names_the_strongest_word_of_the_mean_and_of_each_head(picture:
         assert row.split() == expected
 
 
-def test_the_last_layer_is_shown_unless_one_is_asked_for(picture: Picture) -> None:
+def test_last_layer_is_shown_by_default(picture: Picture) -> None:
     assert "Encoder self-attention, layer 3 of 3" in printed(picture, "encoder")
     first = printed(picture, picture.panel("encoder"), layer=0)
     assert "layer 1 of 3" in first
@@ -65,7 +66,7 @@ def test_the_last_layer_is_shown_unless_one_is_asked_for(picture: Picture) -> No
     assert f"{strongest:.2f}" in rows(first)[0]
 
 
-def test_unknown_panels_and_layers_are_named(picture: Picture) -> None:
+def test_errors_name_unknown_panels_and_layers(picture: Picture) -> None:
     with pytest.raises(LookupError, match=r"'crossed'.*encoder, decoder, cross"):
         terminal.render(picture, "crossed")
     with pytest.raises(LookupError, match="no layer 4 of 3"):
@@ -73,7 +74,7 @@ def test_unknown_panels_and_layers_are_named(picture: Picture) -> None:
 
 
 @pytest.mark.parametrize("width", [24, 40, 60, 80, 120, 200])
-def test_nothing_is_wider_than_the_terminal(make_attention: MakeAttention, width: int) -> None:
+def test_lines_are_not_wider_than_the_terminal(make_attention: MakeAttention, width: int) -> None:
     words = ("incomprehensibilities", "日本語の単語", "a", "🙂🙂", "was")
     panel = Panel("p", "Panel", words, words, make_attention(4, 1, 12, 5, 5))
     text = printed(alone(panel), "p", width=width)
@@ -81,7 +82,7 @@ def test_nothing_is_wider_than_the_terminal(make_attention: MakeAttention, width
     assert len([line for line in text.splitlines() if "0." in line]) == len(words)
 
 
-def test_heads_that_do_not_fit_are_named(make_attention: MakeAttention) -> None:
+def test_heads_that_do_not_fit_are_listed(make_attention: MakeAttention) -> None:
     words = ("because", "animal", "street")
     picture = alone(Panel("p", "Panel", words, words, make_attention(5, 1, 8, 3, 3)))
     narrow = printed(picture, "p")
@@ -93,20 +94,20 @@ def test_heads_that_do_not_fit_are_named(make_attention: MakeAttention) -> None:
     assert "do not fit" not in wide
 
 
-def test_colours_only_where_the_console_has_them(picture: Picture) -> None:
+def test_colors_only_where_the_console_has_them(picture: Picture) -> None:
     assert "\x1b" not in printed(picture, "encoder")
     # Head 2 is orange, #ff7f0e.
-    assert "\x1b[38;2;255;127;14m" in printed(picture, "encoder", colours=True)
+    assert "\x1b[38;2;255;127;14m" in printed(picture, "encoder", colors=True)
 
 
-def test_a_word_that_sees_nothing_gets_a_dash(make_attention: MakeAttention) -> None:
+def test_tokens_with_all_keys_masked_get_a_dash(make_attention: MakeAttention) -> None:
     weights = make_attention(6, 1, 2, 2, 2)
     weights[:, :, 1] = 0
-    picture = alone(Panel("p", "Panel", ("seen", "blind"), ("a", "b"), weights))
-    assert rows(printed(picture, "p"))[1].split() == ["blind", "–", "–", "–"]
+    picture = alone(Panel("p", "Panel", ("attends", "masked"), ("a", "b"), weights))
+    assert rows(printed(picture, "p"))[1].split() == ["masked", "–", "–", "–"]
 
 
-def test_words_cannot_steer_the_terminal(make_attention: MakeAttention) -> None:
+def test_control_characters_of_tokens_are_replaced(make_attention: MakeAttention) -> None:
     words = ("\x1b[2Jgone", "[red]not markup[/red]")
     text = printed(
         alone(Panel("p", "\x07Panel", words, words, make_attention(7, 1, 1, 2, 2))), "p", width=120

@@ -1,4 +1,4 @@
-"""Watching changes nothing, records everything, and leaves nothing behind."""
+"""Recording of activations: outputs do not change, and hooks are removed."""
 
 from pathlib import Path
 
@@ -25,13 +25,13 @@ INPUTS = {
     "encoder-decoder": (SOURCE, REAL, SOURCE[:, :5]),
     "decoder-only": (SOURCE, REAL, SOURCE[:, :5]),
 }
-# What a kind of model asks of its attention, where that is more than to heed padding.
+# Capabilities that a kind of model needs of its attention, beside padding.
 NEEDS = {
     "language-model": {"causal", "cache"},
     "encoder-decoder": {"causal", "cache", "cross", "padding"},
     "decoder-only": {"causal", "cache"},
 }
-# Families by what they do: what they are called with, and how many attentions they have.
+# Baselines by task: their inputs and their number of attentions.
 FAMILIES = {
     ("self-attention-only", "causal-lm"): ((SOURCE,), 2),
     ("self-attention-only", "sequence-classification"): ((SOURCE, REAL), 2),
@@ -43,13 +43,13 @@ FAMILIES = {
 }
 
 
-def test_every_kind_of_model_is_watched_here() -> None:
+def test_every_kind_of_model_is_tested() -> None:
     watched = {*INPUTS, *(kind for kind, _ in FAMILIES)}
     assert watched == set(kinds("regard.models"))
 
 
 @pytest.mark.parametrize(("kind", "capability"), FAMILIES)
-def test_families_say_the_same_watched_and_not(kind: str, capability: str) -> None:
+def test_outputs_of_baselines_are_the_same_when_recorded(kind: str, capability: str) -> None:
     given = {"kind": kind, "capability": capability, "dim": 32, "layers": 2, "dropout": 0.0}
     model = ModelSpec.model_validate(given).build(20).eval()
     inputs, attentions = FAMILIES[kind, capability]
@@ -66,7 +66,7 @@ def test_families_say_the_same_watched_and_not(kind: str, capability: str) -> No
 @pytest.mark.parametrize("kind", INPUTS)
 @pytest.mark.parametrize("attention", kinds("regard.attention"))
 @pytest.mark.parametrize("position", POSITIONS)
-def test_outputs_are_the_same_watched_and_not(kind: str, attention: str, position: str) -> None:
+def test_outputs_are_the_same_when_recorded(kind: str, attention: str, position: str) -> None:
     spec = ModelSpec.model_validate(
         {"kind": kind, **SMALL, "attention": attention, "position": position}
     )
@@ -90,7 +90,7 @@ def test_outputs_are_the_same_watched_and_not(kind: str, attention: str, positio
         assert len(seen.calls(name)) == 1
 
 
-def test_every_point_is_recorded_at_its_shape() -> None:
+def test_points_have_their_shapes() -> None:
     model = ModelSpec.model_validate({"kind": "encoder-decoder", **SMALL}).build(20).eval()
     with watch(model) as seen:
         model(*INPUTS["encoder-decoder"])
@@ -100,11 +100,11 @@ def test_every_point_is_recorded_at_its_shape() -> None:
     assert seen.calls(cross, "keys")[0].shape == (2, 4, 6, 8)
     assert seen.calls(cross, "values")[0].shape == (2, 4, 6, 8)
     assert (seen.weights(cross)[1, :, :, 4:] == 0).all()
-    assert seen.stack("decoder.blocks", "cross").shape == (2, 4, 5, 6)
+    assert seen.by_layer("decoder.blocks", "cross").shape == (2, 4, 5, 6)
 
 
 @pytest.mark.parametrize("position", ["sinusoidal", "relative", "alibi", "rotary", "distance"])
-def test_scores_are_what_the_softmax_is_given(position: str) -> None:
+def test_softmax_of_the_scores_is_the_weights(position: str) -> None:
     spec = {"kind": "encoder-decoder", **SMALL, "position": position}
     model = ModelSpec.model_validate(spec).build(20).eval()
     with torch.no_grad(), watch(model, {"scores", "weights"}) as seen:
@@ -115,7 +115,7 @@ def test_scores_are_what_the_softmax_is_given(position: str) -> None:
 
 
 @pytest.mark.parametrize("gated", [False, True])
-def test_the_residual_stream_and_the_activations_add_up(gated: bool) -> None:
+def test_residual_stream_is_the_sum_of_attention_and_feed_forward(gated: bool) -> None:
     feed_forward = {"kind": "gated"} if gated else {"kind": "dense"}
     spec = {"kind": "encoder", **SMALL, "norm_first": True, "feed_forward": feed_forward}
     model = ModelSpec.model_validate(spec).build(20).eval()
@@ -123,17 +123,17 @@ def test_the_residual_stream_and_the_activations_add_up(gated: bool) -> None:
         states = model(*INPUTS["encoder"])
         for layer, block in enumerate(model.blocks):
             before = "embedding" if layer == 0 else f"blocks.{layer - 1}"
-            looked = seen.last(f"blocks.{layer}.attention", "output")
+            attended = seen.last(f"blocks.{layer}.attention", "output")
             inner = seen.last(f"blocks.{layer}.feed_forward", "activations")
-            wanted = seen.last(before, "residual") + looked + block.feed_forward.narrow(inner)
-            assert torch.allclose(seen.last(f"blocks.{layer}", "residual"), wanted, atol=1e-5)
-            found = seen.last(f"blocks.{layer}.attention", "found")
-            joined = block.attention.w_o(found.transpose(1, 2).flatten(2))
-            assert torch.allclose(looked, joined, atol=1e-6)
+            expected = seen.last(before, "residual") + attended + block.feed_forward.narrow(inner)
+            assert torch.allclose(seen.last(f"blocks.{layer}", "residual"), expected, atol=1e-5)
+            heads = seen.last(f"blocks.{layer}.attention", "head_outputs")
+            joined = block.attention.w_o(heads.transpose(1, 2).flatten(2))
+            assert torch.allclose(attended, joined, atol=1e-6)
         assert torch.equal(states, model.norm(seen.last("blocks.1", "residual")))
 
 
-def test_experts_are_seen_with_their_share_of_each_word() -> None:
+def test_gate_weights_of_experts_are_recorded() -> None:
     spec = {"kind": "encoder-decoder", **SMALL, "feed_forward": {"kind": "moe", "experts": 5}}
     model = ModelSpec.model_validate(spec).build(20).eval()
     unwatched = model(*INPUTS["encoder-decoder"])
@@ -145,13 +145,13 @@ def test_experts_are_seen_with_their_share_of_each_word() -> None:
     assert gates.shape == (*source.shape, 5)
     assert torch.equal((gates > 0).sum(-1), 2 * token_mask.long())
     assert seen.last("decoder.blocks.0.feed_forward", "experts").shape == (*target.shape, 5)
-    chosen = int((gates[..., 0] > 0).sum())
-    if chosen:
+    routed = int((gates[..., 0] > 0).sum())
+    if routed:
         inner = seen.last("encoder.blocks.1.feed_forward.experts.0", "activations")
-        assert len(inner) == chosen
+        assert len(inner) == routed
 
 
-def test_only_what_is_asked_for_is_recorded() -> None:
+def test_only_requested_points_are_recorded() -> None:
     model = ModelSpec.model_validate({"kind": "encoder", **SMALL}).build(20).eval()
     with watch(model, {"residual"}) as seen:
         model(*INPUTS["encoder"])
@@ -164,7 +164,7 @@ def test_only_what_is_asked_for_is_recorded() -> None:
         pass
 
 
-def test_what_was_seen_is_saved_and_loaded(tmp_path: Path) -> None:
+def test_records_are_saved_and_loaded(tmp_path: Path) -> None:
     model = ModelSpec.model_validate({"kind": "encoder-decoder", **SMALL}).build(20).eval()
     with watch(model) as seen:
         model(*INPUTS["encoder-decoder"])
@@ -178,11 +178,11 @@ def test_what_was_seen_is_saved_and_loaded(tmp_path: Path) -> None:
             for one, other in zip(seen.calls(name, point), again.calls(name, point), strict=True):
                 assert torch.equal(one, other)
     (tmp_path / "other").write_bytes(b"no such thing")
-    with pytest.raises(DataError, match="other: is not what"):
+    with pytest.raises(DataError, match="other: not a file written by"):
         Seen.load(tmp_path / "other")
 
 
-def test_numpy_and_a_table_hold_the_same_numbers() -> None:
+def test_numpy_and_table_have_the_same_numbers() -> None:
     model = ModelSpec.model_validate({"kind": "encoder", **SMALL}).build(20).eval()
     with watch(model) as seen:
         model(*INPUTS["encoder"])
@@ -192,11 +192,11 @@ def test_numpy_and_a_table_hold_the_same_numbers() -> None:
     table = seen.to_table()
     assert table.num_rows == 2 * weights.size
     last = table.slice(table.num_rows - 1).to_pylist()[0]
-    place = {"call": 0, "row": 1, "head": 3, "query": 5, "key": 5}
-    assert last == {"name": "blocks.1.attention", **place, "weight": weights[1, 3, 5, 5]}
+    index = {"call": 0, "row": 1, "head": 3, "query": 5, "key": 5}
+    assert last == {"name": "blocks.1.attention", **index, "weight": weights[1, 3, 5, 5]}
 
 
-def test_the_weights_recorded_are_those_the_output_came_from() -> None:
+def test_recorded_weights_are_part_of_the_graph() -> None:
     model = ModelSpec.model_validate({"kind": "encoder", **SMALL}).build(20).eval()
     with watch(model) as seen:
         model(*INPUTS["encoder"]).sum().backward()
@@ -204,16 +204,18 @@ def test_the_weights_recorded_are_those_the_output_came_from() -> None:
     assert weights.grad_fn is not None
 
 
-def test_nothing_is_left_behind_even_after_an_error() -> None:
+def test_hooks_are_removed_after_an_error() -> None:
     model = ModelSpec.model_validate({"kind": "encoder", **SMALL}).build(20)
     with pytest.raises(ZeroDivisionError), watch(model):
         raise ZeroDivisionError
     assert not any(module._forward_hooks for module in model.modules())
 
 
-def test_a_name_that_was_not_seen_is_said() -> None:
+def test_error_names_a_module_that_was_not_recorded() -> None:
     model = ModelSpec.model_validate({"kind": "encoder", **SMALL}).build(20)
     with watch(model) as seen:
         model(*INPUTS["encoder"])
-    with pytest.raises(RegardError, match=r"nothing was seen of 'nowhere'.*blocks\.0\.attention"):
+    with pytest.raises(
+        RegardError, match=r"nothing was recorded of 'nowhere'.*blocks\.0\.attention"
+    ):
         seen.weights("nowhere")

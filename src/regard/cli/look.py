@@ -113,7 +113,7 @@ def _write(pictures: "list[Picture]", target: Path, panel: str | None, layer: in
     from regard.errors import DataError
     from regard.insight import terminal
     from regard.insight.page import render
-    from regard.insight.picture import film
+    from regard.insight.picture import History
 
     try:
         views = [
@@ -122,7 +122,7 @@ def _write(pictures: "list[Picture]", target: Path, panel: str | None, layer: in
         ]
     except LookupError as error:
         raise DataError(f"{error.args[0]}.") from None
-    render.write(film(*pictures), target)
+    render.write(History.of(*pictures), target)
     console = Console()
     for view in views:
         console.print(view)
@@ -133,7 +133,7 @@ def _write(pictures: "list[Picture]", target: Path, panel: str | None, layer: in
 
 def _usual(picture: "Picture") -> str:
     """The last panel with attention in it: where there are experts, they come after."""
-    from regard.insight.picture import EXPERTS
+    from regard.insight.panels.base import EXPERTS
 
     return [each.name for each in picture.panels if not each.name.startswith(EXPERTS)][-1]
 
@@ -142,10 +142,12 @@ def _show_film(run: Path, output: Path | None) -> None:
     from regard.insight import history
     from regard.insight.page import render
 
-    scenes = history.film(run)
+    recorded = history.read_history(run)
     target = output or run / history.PAGE
-    render.write(scenes, target)
-    typer.echo(f"{len(scenes.scenes)} scenes: the page is {target}; it opens in any browser.")
+    render.write(recorded, target)
+    typer.echo(
+        f"{len(recorded.snapshots)} snapshots: the page is {target}; it opens in any browser."
+    )
 
 
 def _serve(folders: list[Path], host: str, port: int) -> None:

@@ -1,8 +1,8 @@
-"""Which source word each word of a translation came from, by the cross-attention.
+"""Word alignment of a translation with its source, by the cross-attention.
 
-When a decoder is about to say a word, its heads look at the source. The mean of the heads of one
-layer, summed over the pieces of each word, points at where the word comes from. It is a layer in
-the middle that points best, not the last (Garg et al. 2019, section 5).
+At each target position the decoder attends to the source tokens that the next token depends on. The
+mean of the heads of one layer, summed over the tokens of each word, gives the alignment. A middle
+layer aligns best, not the last one (Garg et al. 2019, section 5).
 """
 
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ Weights = npt.NDArray[np.float32]
 
 
 class Link(NamedTuple):
-    """Words are counted from 0, as they stand between spaces."""
+    """A target word and the source word it is aligned to; words between spaces, from 0."""
 
     source: int
     target: int
-    weight: float  # how much of the attention went there, 0 to 1
+    weight: float  # share of the attention, 0 to 1
 
     def __str__(self) -> str:
         return f"{self.source}-{self.target}"
@@ -33,23 +33,35 @@ class Link(NamedTuple):
 def align(
     translator: Translator, source: str, target: str, to: str | None = None, layer: int = -2
 ) -> list[Link]:
-    """A link for each word of the target: to the source word that was looked at most."""
+    """Align each target word with the source word that has the largest attention weight.
+
+    Args:
+        translator: an encoder-decoder translator.
+        source: the source text.
+        target: its translation.
+        to: the target language; by default the other one.
+        layer: the cross-attention layer, counted from the end if negative.
+
+    Raises:
+        DataError: where the translator has no cross-attention.
+    """
     to = to or translator.other_language(source)
-    asked = translator.source_ids(source, to, "the source")
-    said = translator.target_ids(target, "the translation")
-    weights = _weights(translator, asked, said, layer)
+    source_ids = translator.source_ids(source, to, "the source")
+    target_ids = translator.target_ids(target, "the translation")
+    weights = _weights(translator, source_ids, target_ids, layer)
     words = translator.tokenizer.words(source)
-    before = len(asked) - 1 - len(words)  # the tag, where there is one; the end is not looked at
-    weights = weights[: len(said), before : before + len(words)]
+    # Without the language tag, where there is one, and the end of the source.
+    start = len(source_ids) - 1 - len(words)
+    weights = weights[: len(target_ids), start : start + len(words)]
     by_word = _summed(_summed(weights, words).T, translator.tokenizer.words(target)).T
     by_word /= by_word.sum(1, keepdims=True)
-    return [Link(int(row.argmax()), place, float(row.max())) for place, row in enumerate(by_word)]
+    return [Link(int(row.argmax()), word, float(row.max())) for word, row in enumerate(by_word)]
 
 
 def align_parts(
     translator: Translator, translation: Translation, to: str | None = None
 ) -> list[Link]:
-    """Of a line that was translated in parts: words are counted through the whole line."""
+    """Align a line that was translated in parts; words are counted through the whole line."""
     links: list[Link] = []
     sources = targets = 0
     for source, target in translation.parts:
@@ -59,28 +71,30 @@ def align_parts(
     return links
 
 
-def _weights(translator: Translator, asked: list[int], said: list[int], layer: int) -> Weights:
-    """The mean over the heads of one cross-attention: (words to be said, source)."""
+def _weights(
+    translator: Translator, source_ids: list[int], target_ids: list[int], layer: int
+) -> Weights:
+    """Return the mean over the heads of one cross-attention layer: (target + 1, source)."""
     device = translator.device
     with torch.inference_mode(), watch(translator.model, {"weights"}) as seen:
         translator.model(
-            torch.tensor([asked], device=device),
-            torch.ones(1, len(asked), dtype=torch.bool, device=device),
-            torch.tensor([[translator.tokenizer.start, *said]], device=device),
+            torch.tensor([source_ids], device=device),
+            torch.ones(1, len(source_ids), dtype=torch.bool, device=device),
+            torch.tensor([[translator.tokenizer.start, *target_ids]], device=device),
         )
     if not seen.has("decoder.blocks", "cross"):
         raise DataError(
-            "this translator has no cross-attention, so there is nothing to align by: leave out "
-            "alignments, or train one that looks across at its source."
+            "this translator has no cross-attention to align words by: leave out alignments, or "
+            "train an encoder-decoder."
         )
-    layers = seen.stack("decoder.blocks", "cross")
-    chosen: Weights = layers[max(layer, -len(layers))].mean(0)
-    return chosen
+    layers = seen.by_layer("decoder.blocks", "cross")
+    mean: Weights = layers[max(layer, -len(layers))].mean(0)
+    return mean
 
 
 def _summed(weights: Weights, words: Sequence[int]) -> Weights:
-    """Columns of pieces (N, pieces) added up by the word they belong to: (N, words)."""
+    """Sum the columns (N, tokens) of the tokens of each word: (N, words)."""
     summed = np.zeros((len(weights), max(words) + 1), dtype=np.float32)
-    for piece, word in enumerate(words):
-        summed[:, word] += weights[:, piece]
+    for token, word in enumerate(words):
+        summed[:, word] += weights[:, token]
     return summed

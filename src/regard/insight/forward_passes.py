@@ -1,6 +1,7 @@
-"""What each kind of model does with a text: how it is run, and what then looks at what.
+"""Forward passes of each kind of model: how it is run on a text, and which attentions it has.
 
-A new kind of model is one more function here; all that is drawn follows from its `Reading`.
+A new kind of predictor is one more function here; everything that is drawn follows from its
+`ForwardPass`.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,108 +23,143 @@ from regard.predictors.summarizer import Summarizer
 from regard.predictors.translator import Translator
 
 
-class Words(NamedTuple):
-    """A row of pieces as a person reads them, and the number of the word that each is part of."""
+class Tokens(NamedTuple):
+    """A row of tokens as text, and the index of the word that each is part of."""
 
-    pieces: tuple[str, ...]
-    numbers: tuple[int, ...]
+    texts: tuple[str, ...]
+    words: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Part:
-    """One kind of attention: where in the model, and who looks at whom."""
+class AttentionSite:
+    """One attention of every block of a stack, and the tokens of its queries and keys."""
 
     name: str
     title: str
-    blocks: str  # the stack, by name
-    attention: str  # in each of its blocks
-    queries: Words
-    keys: Words
+    blocks: str  # name of the stack in the model
+    attention: str  # name of the attention in each of its blocks
+    queries: Tokens
+    keys: Tokens
     predicts: tuple[str, ...] = ()
     causal: bool = False
-    given: int = 0  # which of the texts that the model is given the keys are
+    input_index: int = 0  # which input text of the model the keys are
 
 
 @dataclass(frozen=True)
-class Reading:
-    """A model about to read a text."""
+class ForwardPass:
+    """A model and the inputs of one forward pass."""
 
     model: nn.Module
-    run: Callable[[], Tensor]  # the answer to be explained: log-probabilities of all it says (N,)
-    parts: tuple[Part, ...]
-    output: str  # what it said of the text, if anything
-    decoder: str = ""  # the stack that says what comes next, by name; "" where none does
-    tokenizer: Tokenizer | None = None  # of what comes next
+    run: Callable[[], Tensor]  # returns the log-probabilities of the output tokens (N,)
+    sites: tuple[AttentionSite, ...]
+    output: str  # the model's output as text, if any
+    decoder: str = ""  # name of the stack that predicts the next token; "" where none does
+    tokenizer: Tokenizer | None = None  # of the predicted tokens
 
 
-def reading(loaded: Any, text: str | Parsed, to: str | None = None) -> Reading:
-    """How what `regard.load` gave reads a text; a translator says it in the language `to`."""
+def forward_pass(loaded: Any, text: str | Parsed, to: str | None = None) -> ForwardPass:
+    """Return the forward pass of a loaded predictor on a text.
+
+    Args:
+        loaded: a predictor as returned by `regard.load`.
+        text: the text, or a parsed sentence for a classifier that needs trees.
+        to: the target language of a translator; by default the other one.
+
+    Raises:
+        DataError: where `to` is given for another predictor.
+    """
     if isinstance(loaded, Translator):
-        return _translating(loaded, _plain(text), to)
+        return _for_translator(loaded, _plain(text), to)
     if to is not None:
         raise DataError(
-            f"a {type(loaded).__name__.lower()} speaks as it was given: leave out 'to'."
+            f"a {type(loaded).__name__.lower()} has no target language: leave out 'to'."
         )
     if isinstance(loaded, Classifier):
-        return _judging(loaded, text)
-    ways: dict[type, Callable[[Any, str], Reading]] = {
-        Summarizer: _summarizing,
-        TextGenerator: _writing,
-        Embedder: _encoding,
-        MaskFiller: _filling,
-        SpanFiller: _spanning,
+        return _for_classifier(loaded, text)
+    functions: dict[type, Callable[[Any, str], ForwardPass]] = {
+        Summarizer: _for_summarizer,
+        TextGenerator: _for_generator,
+        Embedder: _for_embedder,
+        MaskFiller: _for_mask_filler,
+        SpanFiller: _for_span_filler,
     }
-    return ways[type(loaded)](loaded, _plain(text))
+    return functions[type(loaded)](loaded, _plain(text))
 
 
 def _plain(text: str | Parsed) -> str:
-    """Without its tree: only a labeller reads trees."""
+    """Return the text without its tree: only a classifier uses trees."""
     return text if isinstance(text, str) else text.text
 
 
-def _translating(loaded: Translator, text: str, to: str | None) -> Reading:
+def _for_translator(loaded: Translator, text: str, to: str | None) -> ForwardPass:
     to = to or loaded.other_language(text)
     source = loaded.source_ids(text, to, "the sentence")
-    return _reading_and_writing(loaded, source, loaded.say([source])[0])
+    return _for_seq2seq(loaded, source, loaded.say([source])[0])
 
 
-def _summarizing(loaded: Summarizer, text: str) -> Reading:
+def _for_summarizer(loaded: Summarizer, text: str) -> ForwardPass:
     source = loaded.source_ids(text, "the text")
-    return _reading_and_writing(loaded, source, loaded.say([source])[0])
+    return _for_seq2seq(loaded, source, loaded.say([source])[0])
 
 
-def _spanning(loaded: SpanFiller, text: str) -> Reading:
-    """What it says of the blanks, each between the marks of its own and the next."""
+def _for_span_filler(loaded: SpanFiller, text: str) -> ForwardPass:
+    """Predict the spans; in the target each follows its sentinel."""
     source, target = loaded.ids(text), []
-    for mark, (_, best) in zip(loaded.sentinels, loaded.spans(source, 1), strict=False):
-        target += [mark, *best]
-    return _reading_and_writing(loaded, source, target)
+    for sentinel, (_, best) in zip(loaded.sentinels, loaded.spans(source, 1), strict=False):
+        target += [sentinel, *best]
+    return _for_seq2seq(loaded, source, target)
 
 
-def _reading_and_writing(
+def _for_seq2seq(
     loaded: Translator | Summarizer | SpanFiller, source: Sequence[int], target: Sequence[int]
-) -> Reading:
-    """What is read, and what is then written."""
+) -> ForwardPass:
+    """Run an encoder-decoder with teacher forcing on its own output."""
     if loaded.model.single_sequence:
-        return _reading_on(loaded, source, target)
-    words = _words(loaded.tokenizer, source)
-    said = _words(loaded.tokenizer, target)
-    queries = Words((START, *said.pieces), (0, *(number + 1 for number in said.numbers)))
-    predicts = (*said.pieces, END)
+        return _for_single_sequence(loaded, source, target)
+    source_tokens = _tokens(loaded.tokenizer, source)
+    target_tokens = _tokens(loaded.tokenizer, target)
+    queries = Tokens(
+        (START, *target_tokens.texts), (0, *(word + 1 for word in target_tokens.words))
+    )
+    predicts = (*target_tokens.texts, END)
     inputs = (
         _row(loaded, source),
         _token_mask(loaded, source),
         _row(loaded, [loaded.tokenizer.start, *target]),
     )
-    wanted = [*target, loaded.tokenizer.end]
-    back = ("Decoder self-attention", "decoder.blocks", "attention")
-    return Reading(
+    labels = [*target, loaded.tokenizer.end]
+    return ForwardPass(
         loaded.model,
-        lambda: _log_p(loaded.model(*inputs)[0], wanted),
+        lambda: _log_probs(loaded.model(*inputs)[0], labels),
         (
-            Part("encoder", "Encoder self-attention", "encoder.blocks", "attention", words, words),
-            Part("decoder", *back, queries, queries, predicts, causal=True, given=1),
-            Part("cross", "Cross-attention", "decoder.blocks", "cross", queries, words, predicts),
+            AttentionSite(
+                "encoder",
+                "Encoder self-attention",
+                "encoder.blocks",
+                "attention",
+                source_tokens,
+                source_tokens,
+            ),
+            AttentionSite(
+                "decoder",
+                "Decoder self-attention",
+                "decoder.blocks",
+                "attention",
+                queries,
+                queries,
+                predicts,
+                causal=True,
+                input_index=1,
+            ),
+            AttentionSite(
+                "cross",
+                "Cross-attention",
+                "decoder.blocks",
+                "cross",
+                queries,
+                source_tokens,
+                predicts,
+            ),
         ),
         loaded.tokenizer.decode(target),
         "decoder",
@@ -131,87 +167,95 @@ def _reading_and_writing(
     )
 
 
-def _reading_on(
+def _for_single_sequence(
     loaded: Translator | Summarizer | SpanFiller, source: Sequence[int], target: Sequence[int]
-) -> Reading:
-    """The same in one sequence; what comes after a word of the source is its next one."""
-    said = [loaded.tokenizer.start, *target]
-    inputs = (_row(loaded, source), _token_mask(loaded, source), _row(loaded, said))
-    wanted = [*target, loaded.tokenizer.end]
-    words = _words(loaded.tokenizer, [*source, *said])
-    part = ("decoder", "Self-attention", "decoder.blocks", "attention", words, words)
-    return Reading(
+) -> ForwardPass:
+    """Run a decoder-only model on source and target in one sequence."""
+    target_inputs = [loaded.tokenizer.start, *target]
+    inputs = (_row(loaded, source), _token_mask(loaded, source), _row(loaded, target_inputs))
+    labels = [*target, loaded.tokenizer.end]
+    tokens = _tokens(loaded.tokenizer, [*source, *target_inputs])
+    # At a source position, the prediction shown is the next source token.
+    predicts = (*tokens.texts[1:], END)
+    return ForwardPass(
         loaded.model,
-        lambda: _log_p(loaded.model(*inputs)[0], wanted),
-        (Part(*part, (*words.pieces[1:], END), causal=True),),
+        lambda: _log_probs(loaded.model(*inputs)[0], labels),
+        (_self_attention("decoder", "decoder.blocks", tokens, predicts, causal=True),),
         loaded.tokenizer.decode(target),
         "decoder",
         loaded.tokenizer,
     )
 
 
-def _writing(loaded: TextGenerator, text: str) -> Reading:
+def _for_generator(loaded: TextGenerator, text: str) -> ForwardPass:
     ids = loaded.ids(text)
     row = _row(loaded, ids)
     with torch.inference_mode():
-        likeliest = loaded.model(row)[0].argmax(-1).tolist()
-    words = _words(loaded.tokenizer, ids)
-    predicts = tuple(loaded.tokenizer.pieces(likeliest))
-    title = "Self-attention"
-    return Reading(
+        predicted = loaded.model(row)[0].argmax(-1).tolist()
+    tokens = _tokens(loaded.tokenizer, ids)
+    predicts = tuple(loaded.tokenizer.pieces(predicted))
+    return ForwardPass(
         loaded.model,
-        lambda: _log_p(loaded.model(row)[0], likeliest),
-        (Part("decoder", title, "decoder.blocks", "attention", words, words, predicts, True),),
+        lambda: _log_probs(loaded.model(row)[0], predicted),
+        (_self_attention("decoder", "decoder.blocks", tokens, predicts, causal=True),),
         "",
         "decoder",
         loaded.tokenizer,
     )
 
 
-def _judging(loaded: Classifier, text: str | Parsed) -> Reading:
-    asked = loaded.split(text) if isinstance(text, str) else text
-    ids = loaded.ids(asked)
-    inputs = loaded.read([(ids, asked, "the text")])
-    judged = loaded.classify([asked])[0]
-    label = loaded.labels.index(judged.label)
-    words = _words(loaded.tokenizer, ids)
-    return Reading(
+def _for_classifier(loaded: Classifier, text: str | Parsed) -> ForwardPass:
+    example = loaded.split(text) if isinstance(text, str) else text
+    ids = loaded.ids(example)
+    inputs = loaded.read([(ids, example, "the text")])
+    prediction = loaded.classify([example])[0]
+    label = loaded.labels.index(prediction.label)
+    return ForwardPass(
         loaded.model,
         lambda: loaded.calibrated(loaded.model(*inputs))[0, [label]],
-        (Part("encoder", "Self-attention", "encoder.blocks", "attention", words, words),),
-        f"{judged.label} ({judged.probability:.0%})",
+        (_self_attention("encoder", "encoder.blocks", _tokens(loaded.tokenizer, ids)),),
+        f"{prediction.label} ({prediction.probability:.0%})",
     )
 
 
-def _filling(loaded: MaskFiller, text: str) -> Reading:
-    """What it says of the blanks; of a text without any, what it says of every word."""
+def _for_mask_filler(loaded: MaskFiller, text: str) -> ForwardPass:
+    """Predict the masked positions; of a text without masks, every position."""
     ids = loaded.ids(text)
     row, token_mask = _row(loaded, ids), _token_mask(loaded, ids)
-    asked = [place for place, each in enumerate(ids) if each == loaded.mask]
-    places = asked or list(range(len(ids)))
+    masked = [position for position, token in enumerate(ids) if token == loaded.mask]
+    positions = masked or list(range(len(ids)))
     with torch.inference_mode():
-        likeliest = loaded.model(row, token_mask)[0].argmax(-1).tolist()
-    said = [likeliest[place] if place in asked else each for place, each in enumerate(ids)]
-    words = _words(loaded.tokenizer, ids)
-    return Reading(
+        predicted = loaded.model(row, token_mask)[0].argmax(-1).tolist()
+    filled = [
+        predicted[position] if position in masked else token for position, token in enumerate(ids)
+    ]
+    labels = [filled[position] for position in positions]
+    return ForwardPass(
         loaded.model,
-        lambda: _log_p(loaded.model(row, token_mask)[0, places], [said[place] for place in places]),
-        (Part("encoder", "Self-attention", "encoder.blocks", "attention", words, words),),
-        loaded.tokenizer.decode(said) if asked else "",
+        lambda: _log_probs(loaded.model(row, token_mask)[0, positions], labels),
+        (_self_attention("encoder", "encoder.blocks", _tokens(loaded.tokenizer, ids)),),
+        loaded.tokenizer.decode(filled) if masked else "",
     )
 
 
-def _encoding(loaded: Embedder, text: str) -> Reading:
+def _for_embedder(loaded: Embedder, text: str) -> ForwardPass:
     ids = loaded.ids(text)
     row, token_mask = _row(loaded, ids), _token_mask(loaded, ids)
-    words = _words(loaded.tokenizer, ids)
-    return Reading(
+    return ForwardPass(
         loaded.model,
-        lambda: (
-            loaded.model(row, token_mask)[0].mean(0).norm()[None]
-        ),  # it says nothing: its vector
-        (Part("encoder", "Self-attention", "blocks", "attention", words, words),),
+        # An encoder predicts nothing: the norm of its mean vector stands for the output.
+        lambda: loaded.model(row, token_mask)[0].mean(0).norm()[None],
+        (_self_attention("encoder", "blocks", _tokens(loaded.tokenizer, ids)),),
         "",
+    )
+
+
+def _self_attention(
+    name: str, blocks: str, tokens: Tokens, predicts: tuple[str, ...] = (), causal: bool = False
+) -> AttentionSite:
+    """Return the only self-attention of a model."""
+    return AttentionSite(
+        name, "Self-attention", blocks, "attention", tokens, tokens, predicts, causal
     )
 
 
@@ -224,22 +268,22 @@ def _token_mask(loaded: Any, ids: Sequence[int]) -> Tensor:
     return torch.ones_like(_row(loaded, ids), dtype=torch.bool)
 
 
-def _log_p(logits: Tensor, wanted: Sequence[int]) -> Tensor:
-    """The log-probabilities of saying these, one at each place (T, V)."""
-    ids = torch.tensor(wanted, device=logits.device)
+def _log_probs(logits: Tensor, labels: Sequence[int]) -> Tensor:
+    """Return the log-probability of the label at each position of logits (T, V)."""
+    ids = torch.tensor(labels, device=logits.device)
     return logits.log_softmax(-1).gather(1, ids[:, None])[:, 0]
 
 
-def _words(tokenizer: Tokenizer, ids: Sequence[int]) -> Words:
-    """What a person reads; a special piece is a word of its own."""
-    numbers: list[int] = []
-    plain: list[int] = []
-    for each in ids:
-        special = each in tokenizer.special
-        begins = not plain or special
+def _tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> Tokens:
+    """Return tokens with the words they belong to; a special token is a word of its own."""
+    words: list[int] = []
+    current: list[int] = []  # the tokens of the word so far
+    for token in ids:
+        is_special = token in tokenizer.special
+        begins = not current or is_special
         if not begins:
-            before, after = (tokenizer.decode(some) for some in (plain, [*plain, each]))
+            before, after = (tokenizer.decode(some) for some in (current, [*current, token]))
             begins = len(after.split()) > len(before.split())
-        numbers.append((numbers[-1] if numbers else -1) + begins)
-        plain = [] if special else [each] if begins else [*plain, each]
-    return Words(tuple(tokenizer.pieces(ids)), tuple(numbers))
+        words.append((words[-1] if words else -1) + begins)
+        current = [] if is_special else [token] if begins else [*current, token]
+    return Tokens(tuple(tokenizer.pieces(ids)), tuple(words))

@@ -1,11 +1,10 @@
-"""How attention forms: a text's attention kept while a model is trained, to be played as a film.
+"""Attention history: the attention of one text, recorded every few steps of training.
 
 attention_history: {every: 200, text: "The animal didn't cross the street."}        in a recipe
 """
 
 import gzip
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,49 +12,43 @@ from regard.atomic import write_atomic
 from regard.errors import DataError
 from regard.insight.look import look
 from regard.insight.page import render
-from regard.insight.picture import Film, Picture, Scene
+from regard.insight.picture import History, Picture, Snapshot
 from regard.training.recipe import AttentionHistorySpec
 from regard.training.trainer import HISTORY, StepCallback
 
-PAGE = "film.html"
+PAGE = "history.html"
 
 
-def film(folder: Path) -> Film:
-    """What was kept while the model in this run folder was trained."""
-    kept = sorted((folder / HISTORY).glob("step-*.json.gz"))
-    if not kept:
+def read_history(folder: Path) -> History:
+    """Return the snapshots that were recorded while the model in this run folder was trained."""
+    files = sorted((folder / HISTORY).glob("step-*.json.gz"))
+    if not files:
         raise DataError(
-            f"{folder}: no film was made while it was trained; put "
+            f"{folder}: no attention history was recorded in training; put "
             f"`attention_history: {{every: 200, text: …}}` into its recipe and train again."
         )
-    return Film(tuple(Scene(_title(file), (_read(file),)) for file in kept))
+    return History(tuple(Snapshot(_title(file), (_read(file),)) for file in files))
 
 
 def recorder(spec: AttentionHistorySpec | None, folder: Path) -> StepCallback | None:
+    """Return a callback that writes a snapshot of the text into the run folder at each call."""
     if spec is None:
         return None
 
-    def keep(step: int, product: Any) -> None:
-        seen = look(product, spec.text, title=str(folder))
-        plain = replace(
-            seen,
-            panels=tuple(replace(panel, scores=None) for panel in seen.panels),
-            flows=(),
-            lens=None,
-            steps=(),
-        )
-        content = gzip.compress(json.dumps(plain.to_json()).encode())
+    def record(step: int, predictor: Any) -> None:
+        picture = look(predictor, spec.text, title=str(folder), views=())
+        content = gzip.compress(json.dumps(picture.to_json()).encode())
         target = folder / HISTORY / f"step-{step:07}.json.gz"
         target.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(target, content)
 
-    return keep
+    return record
 
 
 def write_page(spec: AttentionHistorySpec | None, folder: Path) -> None:
-    """Write the page of what was recorded, if anything was."""
+    """Write the page of the recorded history, if the recipe asks for one."""
     if spec is not None:
-        render.write(film(folder), folder / PAGE)
+        render.write(read_history(folder), folder / PAGE)
 
 
 def _title(file: Path) -> str:

@@ -1,5 +1,6 @@
-"""What a model looked at while it read one text, as a picture."""
+"""Run a model on one text with its activations recorded, and return a picture to draw."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -7,112 +8,122 @@ import torch
 
 from regard.data.sources.trees import Parsed
 from regard.errors import DataError
-from regard.insight.downsample import bearable
-from regard.insight.forward_passes import Part, Reading, reading
-from regard.insight.picture import Panel, Picture
+from regard.insight.downsample import downsample
+from regard.insight.forward_passes import ForwardPass, forward_pass
+from regard.insight.panels.attention import attention_panels
+from regard.insight.panels.expert_routing import expert_panels
+from regard.insight.panels.influence import CAPTION, influence_panels
+from regard.insight.picture import Picture
 from regard.insight.seen import Seen
-from regard.insight.views.expert_routing import experts
-from regard.insight.views.influence import CAPTION, influence
-from regard.insight.views.logit_lens import lens
-from regard.insight.views.rollout import flows
-from regard.insight.views.steps import steps
-from regard.insight.watch import USUAL, watch
+from regard.insight.views.base import View, ViewData, all_views
+from regard.insight.watch import watch
 from regard.layers.base import PerTokenModule
 from regard.models.base import parameter_count
 
-IN_DETAIL = 128  # words: up to here all vectors and scores are shown
-FOLLOWED = 512  # words: up to here they are followed through the layers
+MAX_TOKENS_OF_INFLUENCE = 512  # one backward pass for each output token
+ALWAYS = frozenset({"weights", "may_attend", "experts"})  # recorded for the panels
 
 
-def look(loaded: Any, text: str | Parsed, to: str | None = None, title: str = "") -> Picture:
-    """Run a text through what `regard.load` gave, watched: a translation, a text, a judgement."""
-    shown = text.text if isinstance(text, Parsed) else text
-    return bearable(picture(reading(loaded, text, to), shown, title))
+def look(
+    loaded: Any,
+    text: str | Parsed,
+    to: str | None = None,
+    title: str = "",
+    views: Collection[str] | None = None,
+) -> Picture:
+    """Run a text through a loaded model and return its attention as a picture.
+
+    Args:
+        loaded: a predictor as returned by `regard.load`.
+        text: the text, or a parsed sentence for a classifier that needs trees.
+        to: the target language of a translator; by default the other one.
+        title: the title of the page.
+        views: names of the page views whose data is computed; by default all.
+    """
+    source = text.text if isinstance(text, Parsed) else text
+    return downsample(picture_of(forward_pass(loaded, text, to), source, title, views))
 
 
-def picture(read: Reading, text: str, title: str = "") -> Picture:
-    """All that can be shown of a reading."""
-    longest = max(len(part.queries.pieces) for part in read.parts)
-    in_detail, followed = longest <= IN_DETAIL, longest <= FOLLOWED
-    points = USUAL | {"scores"} if in_detail else {"weights", "residual", "experts"}
-    points |= {"visible"}
-    with torch.inference_mode(), watch(read.model, points) as seen:
-        read.run()
-    looking = tuple(part for part in read.parts if seen.has(part.blocks, part.attention))
-    if not looking:
-        return _without_attention(read, seen, text, title)
-    read = replace(read, parts=looking)
-    notes = []
-    if not in_detail:
-        notes.append(f"Beyond {IN_DETAIL} words, scores and the steps behind them are left out.")
-    if not followed:
-        notes.append(f"Beyond {FOLLOWED} words, words are not followed through the layers.")
+def picture_of(
+    run: ForwardPass, text: str, title: str = "", views: Collection[str] | None = None
+) -> Picture:
+    """Return a picture of a forward pass, with the data of the views that its length allows."""
+    longest = max(len(site.queries.texts) for site in run.sites)
+    asked = [view for view in all_views() if views is None or view.kind() in views]
+    shown = [view for view in asked if view.max_tokens is None or longest <= view.max_tokens]
+    points = ALWAYS.union(*(view.points for view in shown))
+    with torch.inference_mode(), watch(run.model, points) as seen:
+        run.run()
+    sites = tuple(site for site in run.sites if seen.has(site.blocks, site.attention))
+    if not sites:
+        return _without_attention(run, seen, text, title, shown)
+    run = replace(run, sites=sites)
     return Picture(
         title=title,
-        caption=_caption(read, seen),
+        caption=_caption(run, seen),
         source=text,
-        output=read.output,
-        panels=tuple(_panel(part, seen, in_detail) for part in read.parts) + experts(read, seen),
-        flows=flows(read, seen) if followed else (),
-        lens=lens(read, seen) if followed else None,
-        steps=steps(read, seen) if in_detail else (),
-        notes=tuple(notes),
+        output=run.output,
+        panels=attention_panels(run, seen) + expert_panels(run, seen),
+        views=_data(shown, run, seen),
+        notes=_notes([view for view in asked if view not in shown]),
     )
 
 
-def _without_attention(read: Reading, seen: Seen, text: str, title: str) -> Picture:
-    """What moves what, where nothing looks at anything."""
-    longest = max(len(part.keys.pieces) for part in read.parts)
-    if longest > FOLLOWED:
+def _data(views: Collection[View], run: ForwardPass, seen: Seen) -> dict[str, ViewData]:
+    computed = {view.kind(): view.compute(run, seen) for view in views}
+    return {name: data for name, data in computed.items() if data is not None}
+
+
+def _notes(omitted: Collection[View]) -> tuple[str, ...]:
+    """Name the views that are omitted for a text of this length, one sentence for each limit."""
+    limits = sorted({view.max_tokens for view in omitted if view.max_tokens is not None})
+    return tuple(
+        f"Omitted beyond {limit} tokens: "
+        + ", ".join(view.title for view in omitted if view.max_tokens == limit)
+        + "."
+        for limit in limits
+    )
+
+
+def _without_attention(
+    run: ForwardPass, seen: Seen, text: str, title: str, views: Collection[View]
+) -> Picture:
+    """Return a picture of gradients, for a model without attention."""
+    longest = max(len(site.keys.texts) for site in run.sites)
+    if longest > MAX_TOKENS_OF_INFLUENCE:
         raise DataError(
-            f"this model has no attention to show, and what moves what is worked out for up to "
-            f"{FOLLOWED} tokens: give a text shorter than these {longest:,}."
+            f"this model has no attention to show, and gradients are computed for up to "
+            f"{MAX_TOKENS_OF_INFLUENCE} tokens: give a text shorter than these {longest:,}."
         )
     return Picture(
         title=title,
-        caption=f"{_kind(read)}, {_size(read)}; {CAPTION}",
+        caption=f"{_kind(run)}, {_size(run)}; {CAPTION}",
         source=text,
-        output=read.output,
-        panels=influence(read),
-        lens=lens(read, seen),
+        output=run.output,
+        panels=influence_panels(run),
+        views=_data([view for view in views if not view.needs_attention], run, seen),
     )
 
 
-def _panel(part: Part, seen: Seen, in_detail: bool) -> Panel:
-    return Panel(
-        part.name,
-        part.title,
-        part.queries.pieces,
-        part.keys.pieces,
-        seen.stack(part.blocks, part.attention),
-        part.predicts,
-        part.causal,
-        seen.stack(part.blocks, part.attention, "scores") if in_detail else None,
-        part.queries.numbers,
-        part.keys.numbers,
-        seen.stack(part.blocks, part.attention, "visible")[:, 0] > 0,
-    )
-
-
-def _caption(read: Reading, seen: Seen) -> str:
-    """Its kind, its layers and heads, its size."""
-    own = [part for part in read.parts if part.attention != "cross"] or read.parts
-    stacks = [seen.stack(part.blocks, part.attention) for part in own]
+def _caption(run: ForwardPass, seen: Seen) -> str:
+    """Return the model's kind, its numbers of layers and heads, and its size."""
+    own = [site for site in run.sites if site.attention != "cross"] or run.sites
+    stacks = [seen.by_layer(site.blocks, site.attention) for site in own]
     layers = " + ".join(str(len(stack)) for stack in stacks)
     heads = stacks[0].shape[1]
-    return f"{_kind(read)}, {_many(layers, 'layer')}, {_many(str(heads), 'head')}, {_size(read)}"
+    return f"{_kind(run)}, {_plural(layers, 'layer')}, {_plural(str(heads), 'head')}, {_size(run)}"
 
 
-def _many(count: str, what: str) -> str:
-    return f"{count} {what}{'s' * (count != '1')}"
+def _plural(count: str, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != '1')}"
 
 
-def _kind(read: Reading) -> str:
-    name = type(read.model).__name__
-    kind = "".join(f"-{sign.lower()}" if sign.isupper() else sign for sign in name)
-    steps = any(isinstance(part, PerTokenModule) for part in read.model.modules())
-    return f"recurrent{kind}" if steps else kind.strip("-")
+def _kind(run: ForwardPass) -> str:
+    name = type(run.model).__name__
+    kind = "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in name)
+    is_recurrent = any(isinstance(module, PerTokenModule) for module in run.model.modules())
+    return f"recurrent{kind}" if is_recurrent else kind.strip("-")
 
 
-def _size(read: Reading) -> str:
-    return f"{parameter_count(read.model) / 1e6:.1f} M parameters"
+def _size(run: ForwardPass) -> str:
+    return f"{parameter_count(run.model) / 1e6:.1f} M parameters"

@@ -1,4 +1,4 @@
-"""What was seen inside a model: tensors by the name of a part and a point in it."""
+"""Recorded activations: tensors by the name of a module and a point in it."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -17,84 +17,90 @@ from regard.errors import DataError, RegardError
 
 Numbers = npt.NDArray[np.float32]
 
-# Where a point has its words, to put pieces together by; keys and values are of other words.
-WORDS = {"weights": 2, "queries": 2, "found": 2, "scores": 2, "visible": 2}
-WORDS |= {"output": 1, "residual": 1, "activations": 1, "experts": 1}
+# Axis of the tokens at each point, to concatenate chunks by; keys and values are of other tokens.
+TOKEN_AXIS = {"weights": 2, "queries": 2, "head_outputs": 2, "scores": 2, "may_attend": 2}
+TOKEN_AXIS |= {"output": 1, "residual": 1, "activations": 1, "experts": 1}
 
 
 class Seen:
+    """Activations recorded by `watch`."""
+
     def __init__(self) -> None:
-        # Of each call the pieces it came in: one, or one a word.
+        # For each call its chunks: one tensor, or one a token inside a PerTokenModule.
         self._records: dict[tuple[str, str], list[list[Tensor]]] = {}
 
     def record(self, name: str, point: str, tensor: Tensor) -> None:
+        """Add the tensor of one more call of a module."""
         self._records.setdefault((name, point), []).append([tensor])
 
-    def so_far(self) -> dict[tuple[str, str], int]:
-        """How often each point was recorded."""
+    def call_counts(self) -> dict[tuple[str, str], int]:
+        """Return the number of calls recorded for each module and point."""
         return {key: len(calls) for key, calls in self._records.items()}
 
-    def join(self, part: str, since: Mapping[tuple[str, str], int]) -> None:
-        """What was recorded since then of all that is inside a part is one call, word by word."""
+    def join(self, module: str, since: Mapping[tuple[str, str], int]) -> None:
+        """Join the calls inside a module since these counts to one call, with a chunk a token."""
         for (name, point), calls in self._records.items():
-            if not part or name.startswith(f"{part}."):
+            if not module or name.startswith(f"{module}."):
                 first = since.get((name, point), 0)
-                pieces = [piece for call in calls[first:] for piece in call]
-                calls[first:] = [pieces] if pieces else []
+                chunks = [chunk for call in calls[first:] for chunk in call]
+                calls[first:] = [chunks] if chunks else []
 
     def names(self, point: str = "weights") -> list[str]:
-        """The parts of which this was seen, in the order in which they first ran."""
-        return [name for name, seen in self._records if seen == point]
+        """Return the names of the modules recorded at a point, in the order of their first call."""
+        return [name for name, recorded in self._records if recorded == point]
 
     def points(self, name: str) -> list[str]:
-        """What was seen of a part."""
-        return [point for each, point in self._records if each == name]
+        """Return the points recorded for a module."""
+        return [point for module, point in self._records if module == name]
 
     def calls(self, name: str, point: str = "weights") -> list[Tensor]:
-        """One tensor for each time the part ran while watched."""
-        return [_whole(pieces, point) for pieces in self._calls(name, point)]
+        """Return one tensor for each call of a module."""
+        return [_concatenated(chunks, point) for chunks in self._calls(name, point)]
 
-    def pieces(self, name: str, point: str = "weights") -> list[Tensor]:
-        """Of the last time the part ran, what the model itself went on with: one, or one a word."""
+    def chunks(self, name: str, point: str = "weights") -> list[Tensor]:
+        """Return the tensors of the last call as the model used them: one, or one a token."""
         return self._calls(name, point)[-1]
 
     def last(self, name: str, point: str) -> Tensor:
-        """Of the last time the part ran."""
-        return _whole(self.pieces(name, point), point)
+        """Return the tensor of the last call of a module."""
+        return _concatenated(self.chunks(name, point), point)
 
     def weights(self, name: str) -> Tensor:
-        """Attention weights (B, H, T, S) of the last time the attention ran."""
+        """Return the attention weights (B, H, T, S) of the last call of an attention."""
         return self.last(name, "weights")
 
     def has(self, blocks: str, attention: str) -> bool:
-        """Did this attention of some layer of a stack look at anything?"""
+        """Return whether weights were recorded for this attention in any block of a stack."""
         return any(_is_in(name, blocks, attention) for name in self.names())
 
-    def stack(self, blocks: str, attention: str, point: str = "weights") -> Numbers:
-        """Of the first row, what was seen in every layer of a stack: (layers, …).
+    def by_layer(self, blocks: str, attention: str, point: str = "weights") -> Numbers:
+        """Return the first row of the batch in every layer of a stack: (layers, …).
 
-        Where layers have fewer heads than others, those that are not there look at nothing.
+        Layers with fewer heads than others are padded with zeros.
         """
         names = [name for name in self.names(point) if _is_in(name, blocks, attention)]
         layers = [as_numpy(self.last(name, point)[0]) for name in names]
         most = max(map(len, layers))
         return np.stack(
-            [np.pad(each, [(0, most - len(each))] + [(0, 0)] * (each.ndim - 1)) for each in layers]
+            [
+                np.pad(layer, [(0, most - len(layer))] + [(0, 0)] * (layer.ndim - 1))
+                for layer in layers
+            ]
         )
 
     def to_numpy(self) -> dict[str, Numbers]:
-        """Everything of the last time each part ran, by "name point"."""
+        """Return the tensors of the last call of every module, by "name point"."""
         return {
             f"{name} {point}": as_numpy(self.last(name, point)) for name, point in self._records
         }
 
     def to_table(self) -> pa.Table:
-        """All attention weights, one a line: whose, in which row, from which word to which."""
+        """Return all attention weights as a table: name, call, row, head, query, key, weight."""
         tables = []
         for name in self.names():
             for call, tensor in enumerate(self.calls(name)):
                 weights = as_numpy(tensor)
-                row, head, query, key = (each.ravel() for each in np.indices(weights.shape))
+                row, head, query, key = (index.ravel() for index in np.indices(weights.shape))
                 columns = {"call": np.full(weights.size, call), "row": row, "head": head}
                 columns |= {"query": query, "key": key, "weight": weights.ravel()}
                 names = pa.array([name] * weights.size).dictionary_encode()
@@ -102,7 +108,7 @@ class Seen:
         return pa.concat_tables(tables).unify_dictionaries() if tables else pa.table({})
 
     def save(self, path: Path | str) -> None:
-        """Write everything to a file (safetensors), whole or not at all."""
+        """Write everything to a safetensors file, atomically."""
         keys, tensors = [], {}
         for (name, point), calls in self._records.items():
             keys.append([name, point, len(calls)])
@@ -112,6 +118,7 @@ class Seen:
 
     @classmethod
     def load(cls, path: Path | str) -> "Seen":
+        """Read what `save` wrote; raises DataError where the file is not of that form."""
         seen = cls()
         try:
             with safe_open(str(path), "pt") as file:
@@ -120,7 +127,7 @@ class Seen:
                         seen.record(name, point, file.get_tensor(f"{name} {point} {call}"))
         except (SafetensorError, OSError, KeyError, ValueError) as error:
             raise DataError(
-                f"{path}: is not what Seen.save writes, or damaged ({error})."
+                f"{path}: not a file written by Seen.save, or damaged ({error})."
             ) from None
         return seen
 
@@ -129,24 +136,25 @@ class Seen:
             return self._records[name, point]
         except KeyError:
             raise RegardError(
-                f"nothing was seen of '{name}' at '{point}'; seen: {', '.join(self.names(point))}."
+                f"nothing was recorded of '{name}' at '{point}'; recorded: "
+                f"{', '.join(self.names(point))}."
             ) from None
 
 
 def as_numpy(tensor: Tensor) -> Numbers:
+    """Return a tensor as a float32 array on the CPU."""
     numbers: Numbers = tensor.detach().float().cpu().numpy()
     return numbers
 
 
-def _whole(pieces: Sequence[Tensor], point: str) -> Tensor:
-    """Pieces of one call put together; what is not of the words that came one by one is the same
-    in all of them."""
-    if len(pieces) == 1 or point not in WORDS:
-        return pieces[-1]
-    return torch.cat(list(pieces), dim=WORDS[point])
+def _concatenated(chunks: Sequence[Tensor], point: str) -> Tensor:
+    """Concatenate the chunks of one call; points without a token axis are the same in all."""
+    if len(chunks) == 1 or point not in TOKEN_AXIS:
+        return chunks[-1]
+    return torch.cat(list(chunks), dim=TOKEN_AXIS[point])
 
 
 def _is_in(name: str, blocks: str, attention: str) -> bool:
-    """Is this the attention of that name in some block of that stack?"""
+    """Return whether this is the attention of that name in a block of that stack."""
     block, _, last = name.rpartition(".")
     return block.rpartition(".")[0] == blocks and last == attention

@@ -1,14 +1,14 @@
-"""Observe, do not switch: record what happens inside any model, by name, while it runs.
+"""Record activations of any model while it runs, by the names of its modules.
 
     with regard.watch(model) as seen:
-        model(source, padding, target)
+        model(source, source_mask, target)
     seen.weights("encoder.blocks.0.attention")                  # (B, H, T, S)
     seen.last("encoder.blocks.0.feed_forward", "activations")   # (B, T, ffn_dim)
     seen.last("encoder.blocks.0", "residual")                   # (B, T, D), after this block
 
-Models carry no flags for this. While somebody watches, each attention answers by way of its weights
-(`explain`), which are recorded; nothing is changed in the model and nothing is paid afterwards.
-Where a part calls those inside it once a word (`PerTokenModule`), its words are one record.
+Models need no flags for this. Forward hooks replace each attention's kernel by one that returns its
+weights; they are removed at the end of the context, and nothing in the model changes. Calls of
+the modules inside a `PerTokenModule`, one a token, are joined to one record.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -28,24 +28,35 @@ from regard.layers.feedforward.gated import Gated
 from regard.layers.feedforward.moe import Experts
 
 POINTS = {
-    "weights": "who looked at whom, (B, H, T, S)",
+    "weights": "attention weights, (B, H, T, S)",
     "queries": "(B, H, T, K)",
     "keys": "(B, H, S, K)",
     "values": "(B, H, S, K)",
-    "found": "what each head found, (B, H, T, K)",
-    "output": "the heads joined, times W_O: (B, T, D)",
-    "residual": "the stream after the embedding and after each block, (B, T, D)",
-    "activations": "hidden layer of a feed-forward network (B, T, ffn_dim) or expert (N, ffn_dim)",
-    "experts": "how much of each word's answer is each expert's, (B, T, E)",
-    "scores": "before the softmax, (B, H, T, S); recorded on request only",
-    "visible": "who may look at whom, (B, 1, T, S), True where one may; on request only",
+    "head_outputs": "weighted sums of the values of each head, (B, H, T, K)",
+    "output": "heads concatenated, times W_O: (B, T, D)",
+    "residual": "residual stream after the embedding and after each block, (B, T, D)",
+    "activations": "hidden units of a feed-forward network (B, T, ffn_dim) or expert (N, ffn_dim)",
+    "experts": "gate weights of a mixture of experts, (B, T, E)",
+    "scores": "attention scores before the softmax, (B, H, T, S); recorded on request only",
+    "may_attend": "attention mask, (B, 1, T, S), True where allowed; recorded on request only",
 }
-USUAL = frozenset(POINTS) - {"scores", "visible"}
+USUAL = frozenset(POINTS) - {"scores", "may_attend"}
 
 
 @contextmanager
 def watch(model: nn.Module, points: Collection[str] = USUAL) -> Iterator[Seen]:
-    """Record these points of a model's parts for as long as the context lasts."""
+    """Record activations of a model for as long as the context lasts.
+
+    Args:
+        model: any model; its modules are recorded by their names.
+        points: which activations, names of `POINTS`; by default all but scores and masks.
+
+    Yields:
+        the records, filled in whenever the model runs.
+
+    Raises:
+        ConfigError: where a point does not exist.
+    """
     unknown = sorted(set(points) - set(POINTS))
     if unknown:
         raise ConfigError(f"there is no point '{unknown[0]}'; there are: {', '.join(POINTS)}.")
@@ -63,58 +74,60 @@ def watch(model: nn.Module, points: Collection[str] = USUAL) -> Iterator[Seen]:
 
 
 def _hooks(module: nn.Module, name: str, points: Collection[str], seen: Seen) -> Iterator[Any]:
-    """The hooks that one part of a model needs."""
+    """Register the hooks of one module."""
     if isinstance(module, PerTokenModule):
-        began: list[dict[tuple[str, str], int]] = []
-        yield module.register_forward_pre_hook(lambda *_: began.append(seen.so_far()))
-        yield module.register_forward_hook(lambda *_: seen.join(name, began.pop()))
+        starts: list[dict[tuple[str, str], int]] = []
+        yield module.register_forward_pre_hook(lambda *_: starts.append(seen.call_counts()))
+        yield module.register_forward_hook(lambda *_: seen.join(name, starts.pop()))
     if isinstance(module, Attention):
-        # An attention and what projects for it are one thing to whoever watches.
+        # The attention kernel is recorded under the name of the projections around it.
         yield module.register_forward_hook(
-            _explained(name.removesuffix(".attention"), points, seen)
+            _with_weights(name.removesuffix(".attention"), points, seen)
         )
     elif isinstance(module, MultiHead) and "output" in points:
-        yield module.register_forward_hook(_recorded(name, "output", seen))
+        yield module.register_forward_hook(_record_output(name, "output", seen))
     elif isinstance(module, ResidualModule) and "residual" in points:
-        yield module.register_forward_hook(_recorded(name, "residual", seen))
+        yield module.register_forward_hook(_record_output(name, "residual", seen))
     elif isinstance(module, (Dense, Gated)) and "activations" in points:
-        yield module.narrow.register_forward_pre_hook(_entering(name, "activations", seen))
+        yield module.narrow.register_forward_pre_hook(_record_input(name, "activations", seen))
     elif isinstance(module, Experts) and "experts" in points:
         yield module.register_forward_pre_hook(
             lambda _, inputs: seen.record(name, "experts", module.gates(*inputs))
         )
 
 
-def _explained(name: str, points: Collection[str], seen: Seen) -> Callable[..., Tensor]:
-    def answer_by_weights(module: Attention, inputs: tuple[Any, ...], _: Tensor) -> Tensor:
+def _with_weights(name: str, points: Collection[str], seen: Seen) -> Callable[..., Tensor]:
+    """Return a hook that recomputes an attention's output by its weights, and records them."""
+
+    def attend(module: Attention, inputs: tuple[Any, ...], _: Tensor) -> Tensor:
         q, k, v, mask, position = inputs
-        found, weights = module.attend_with_weights(*inputs)
-        recorded = {"weights": weights, "queries": q, "keys": k, "values": v, "found": found}
+        output, weights = module.attend_with_weights(*inputs)
+        tensors = {"weights": weights, "queries": q, "keys": k, "values": v, "head_outputs": output}
         if "scores" in points:
-            recorded["scores"] = module.scores(q, k, mask, position)
-        if "visible" in points:
-            recorded["visible"] = _everywhere(module.dense_mask(mask), weights)
-        for point, tensor in recorded.items():
+            tensors["scores"] = module.scores(q, k, mask, position)
+        if "may_attend" in points:
+            tensors["may_attend"] = _expanded(module.dense_mask(mask), weights)
+        for point, tensor in tensors.items():
             if point in points:
                 seen.record(name, point, tensor)
-        return found
+        return output
 
-    return answer_by_weights
+    return attend
 
 
-def _everywhere(visible: Tensor | None, weights: Tensor) -> Tensor:
-    """Who may look at whom, told of every pair: (B, 1, T, S)."""
+def _expanded(may_attend: Tensor | None, weights: Tensor) -> Tensor:
+    """Return the attention mask for every pair: (B, 1, T, S); no mask allows all."""
     rows, _, queries, keys = weights.shape
-    told = weights.new_ones((), dtype=torch.bool) if visible is None else visible
-    return told.expand(rows, 1, queries, keys)
+    mask = weights.new_ones((), dtype=torch.bool) if may_attend is None else may_attend
+    return mask.expand(rows, 1, queries, keys)
 
 
-def _recorded(name: str, point: str, seen: Seen) -> Callable[..., None]:
+def _record_output(name: str, point: str, seen: Seen) -> Callable[..., None]:
     def record(_: nn.Module, _inputs: Any, output: Any) -> None:
         seen.record(name, point, output[0] if isinstance(output, tuple) else output)
 
     return record
 
 
-def _entering(name: str, point: str, seen: Seen) -> Callable[..., None]:
+def _record_input(name: str, point: str, seen: Seen) -> Callable[..., None]:
     return lambda _, inputs: seen.record(name, point, inputs[0])

@@ -1,4 +1,4 @@
-"""The attention page, as a person meets it: in a browser, with mouse and keyboard."""
+"""The attention page in a browser, with mouse and keyboard."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
 from regard.errors import OutputError
+from regard.insight.packing import WEIGHT_ONE
 from regard.insight.page import render
-from regard.insight.picture import HEAD_COLOURS, WEIGHT_ONE, Panel, Picture, film
+from regard.insight.panels.base import Panel
+from regard.insight.picture import HEAD_COLORS, History, Picture
 
 Show = Callable[..., Chrome]
 Emulate = Callable[..., None]
 Weights = npt.NDArray[np.float32]
 MakeAttention = Callable[..., Weights]
 
-# The page draws lines from this weight on, and says so.
-FAINTEST = 0.01
+# The page draws lines from this weight on.
+MIN_WEIGHT = 0.01
 
 
-# ------------------------------------------------------------ a person's eyes and hands
+# ------------------------------------------------------------ reading and clicking
 
 
 def find(browser: Chrome, selector: str) -> WebElement:
@@ -87,7 +89,7 @@ def tab_to(browser: Chrome, selector: str) -> None:
 
 def heat_map(browser: Chrome) -> npt.NDArray[np.float64]:
     rows = browser.execute_script(
-        "return [...document.querySelectorAll('#map tbody tr')].map("
+        "return [...document.querySelectorAll('#heat-map tbody tr')].map("
         "row => [...row.querySelectorAll('td')].map(cell => Number(cell.dataset.weight)))"
     )
     return np.array(rows)
@@ -103,7 +105,7 @@ def lines(browser: Chrome) -> dict[tuple[int, int, int], float]:
 
 
 def sent(weights: Weights) -> npt.NDArray[np.float64]:
-    """The weights as a page gets them: in 16 bits."""
+    """Return the weights as the page reads them: in 16 bits."""
     return np.round(weights.astype(np.float64) * WEIGHT_ONE) / WEIGHT_ONE
 
 
@@ -119,21 +121,21 @@ def expected_lines(
         for h in heads
         for q in (range(weights.shape[1]) if queries is None else queries)
         for k in (range(weights.shape[2]) if keys is None else keys)
-        if whole[h, q, k] >= FAINTEST
+        if whole[h, q, k] >= MIN_WEIGHT
     }
 
 
-def behind(browser: Chrome, word: WebElement) -> list[float]:
-    """Return what the coloured cells behind a word stand for, for each visible head."""
+def behind(browser: Chrome, token: WebElement) -> list[float]:
+    """Return the weights of the colored cells behind a token, for each visible head."""
     script = (
         "return [...arguments[0].querySelectorAll('i:not([hidden])')].map(i => i.dataset.weight)"
     )
-    return [float(value) for value in browser.execute_script(script, word)]
+    return [float(value) for value in browser.execute_script(script, token)]
 
 
 def lit(browser: Chrome, side: str, light: str) -> set[int]:
-    found = browser.find_elements(By.CSS_SELECTOR, f'button[data-{side}][data-light="{light}"]')
-    return {int(word.get_attribute(f"data-{side}") or -1) for word in found}
+    buttons = browser.find_elements(By.CSS_SELECTOR, f'button[data-{side}][data-light="{light}"]')
+    return {int(button.get_attribute(f"data-{side}") or -1) for button in buttons}
 
 
 def address(browser: Chrome) -> dict[str, str]:
@@ -142,16 +144,14 @@ def address(browser: Chrome) -> dict[str, str]:
     }
 
 
-# ------------------------------------------------------------ what is shown
+# ------------------------------------------------------------ heat map and status line
 
 
-def test_it_starts_with_the_encoders_last_layer_and_everything_in_sight(
-    show: Show, picture: Picture
-) -> None:
+def test_page_starts_with_the_last_layer_of_the_first_panel(show: Show, picture: Picture) -> None:
     browser = show()
     checked = browser.find_elements(By.CSS_SELECTOR, ".choice input:checked + span")
     assert [choice.text for choice in checked] == [
-        "Both",
+        "Overview",
         "Encoder self-attention",
         "3",
         "Mean of the selected heads",
@@ -159,7 +159,7 @@ def test_it_starts_with_the_encoders_last_layer_and_everything_in_sight(
     heads = browser.find_elements(By.CSS_SELECTOR, "#heads button")
     assert [button.get_attribute("aria-pressed") for button in heads] == ["true"] * 4
     assert find(browser, ".lines-card").is_displayed()
-    assert find(browser, ".map-card").is_displayed()
+    assert find(browser, ".heat-map-card").is_displayed()
     assert find(browser, "[data-source]").text == picture.source
     assert find(browser, "[data-output]").text == picture.output
     assert find(browser, "h1").text == "runs/demo"
@@ -169,7 +169,7 @@ def test_it_starts_with_the_encoders_last_layer_and_everything_in_sight(
 
 
 @pytest.mark.parametrize("name", ["encoder", "decoder", "cross"])
-def test_the_heat_map_holds_the_weights_of_every_layer_and_head(
+def test_heat_map_has_the_weights_of_every_layer_and_head(
     show: Show, picture: Picture, name: str
 ) -> None:
     browser = show()
@@ -196,7 +196,7 @@ def test_cells_show_two_decimals_and_the_mean_follows_the_selected_heads(
     assert re.fullmatch(r"[01]\.\d\d", cell(browser, 6, 1).text)
 
 
-def test_the_status_line_reads_the_exact_value_of_a_cell(show: Show, picture: Picture) -> None:
+def test_status_line_shows_the_exact_value_of_a_cell(show: Show, picture: Picture) -> None:
     browser = show()
     choose(browser, "layer", 1)
     choose(browser, "map", 2)
@@ -207,14 +207,14 @@ def test_the_status_line_reads_the_exact_value_of_a_cell(show: Show, picture: Pi
     head(browser, 0).click()
     hover(browser, cell(browser, 6, 1))
     value = picture.panels[0].weights[1, 1:, 6, 1].mean()
-    said = re.fullmatch(
+    match = re.fullmatch(
         r"layer 2, mean of heads 2, 3, 4: “it” → “animal” (\d\.\d{4})", status(browser)
     )
-    assert said is not None
-    assert float(said[1]) == pytest.approx(value, abs=1.1e-4)
+    assert match is not None
+    assert float(match[1]) == pytest.approx(value, abs=1.1e-4)
 
 
-def test_cells_that_could_not_be_seen_are_hatched_not_zero(show: Show) -> None:
+def test_masked_cells_are_hatched_not_zero(show: Show) -> None:
     browser = show(address="#panel=decoder")
     hatched, empty = (
         browser.execute_script(
@@ -227,45 +227,43 @@ def test_cells_that_could_not_be_seen_are_hatched_not_zero(show: Show) -> None:
     assert empty == later
     assert "gradient" in cell(browser, 0, 1).value_of_css_property("background-image")
     hover(browser, cell(browser, 0, 1))
-    assert status(browser).endswith("“<s>” → “L'” could not be seen")
+    assert status(browser).endswith("“<s>” → “L'” masked")
 
 
-# ------------------------------------------------------------ words and lines
+# ------------------------------------------------------------ tokens and lines
 
 
-def test_hovering_a_query_shows_its_lines_and_the_words_it_looks_at(
-    show: Show, picture: Picture
-) -> None:
+def test_hovering_a_query_shows_its_lines_and_keys(show: Show, picture: Picture) -> None:
     browser = show()
     weights = picture.panels[0].weights[2]
     hover(browser, query(browser, 6))
     assert lines(browser) == expected_lines(weights, [0, 1, 2, 3], queries=[6])
     assert lit(browser, "query", "active") == {6}
-    assert lit(browser, "key", "seen") == set(np.flatnonzero(weights[:, 6].max(axis=0) >= 0.1))
+    assert lit(browser, "key", "attended") == set(np.flatnonzero(weights[:, 6].max(axis=0) >= 0.1))
     for word in range(9):
         shown = behind(browser, key(browser, word))
         assert shown == pytest.approx(weights[:, 6, word].tolist(), abs=6e-5)
     mean = weights[:, 6].mean(axis=0)
     first = picture.panels[0].keys[int(mean.argmax())]
-    assert f"layer 3, mean of all 4 heads: “it” looks most at “{first}” 0." in status(browser)
+    assert f"layer 3, mean of all 4 heads: “it” attends most to “{first}” 0." in status(browser)
     hover(browser, find(browser, "h1"))
     assert lines(browser) == expected_lines(weights, [0, 1, 2, 3])
 
 
-def test_hovering_a_key_shows_who_looks_at_it(show: Show, picture: Picture) -> None:
+def test_hovering_a_key_shows_its_lines_and_queries(show: Show, picture: Picture) -> None:
     browser = show(address="#panel=cross&layer=1&heads=2,4")
     weights = picture.panel("cross").weights[0]
     hover(browser, key(browser, 1))
     assert lines(browser) == expected_lines(weights, [1, 3], keys=[1])
     assert lit(browser, "key", "active") == {1}
     looking = set(np.flatnonzero(weights[[1, 3], :, 1].max(axis=0) >= 0.1))
-    assert lit(browser, "query", "seen") == looking
+    assert lit(browser, "query", "attended") == looking
     assert behind(browser, query(browser, 2)) == pytest.approx(weights[[1, 3], 2, 1], abs=6e-5)
     first = picture.panel("cross").queries[int(weights[[1, 3], :, 1].mean(axis=0).argmax())]
-    assert f"“animal” is looked at most by “{first}” 0." in status(browser)
+    assert f"“animal” is attended to most by “{first}” 0." in status(browser)
 
 
-def test_without_a_chosen_word_the_colours_behind_words_are_means(
+def test_colors_behind_tokens_are_means_without_an_active_token(
     show: Show, picture: Picture
 ) -> None:
     browser = show()
@@ -280,7 +278,7 @@ def test_without_a_chosen_word_the_colours_behind_words_are_means(
     assert int(np.argmax(opacity)) == int(np.argmax(means.T))
 
 
-def test_lines_have_their_heads_colour_and_grow_with_the_weight(show: Show) -> None:
+def test_lines_have_the_color_of_their_head_and_grow_with_the_weight(show: Show) -> None:
     browser = show()
     drawn = browser.execute_script(
         "return [...document.querySelectorAll('#threads path')].map(path => { "
@@ -294,11 +292,11 @@ def test_lines_have_their_heads_colour_and_grow_with_the_weight(show: Show) -> N
     assert opacities == sorted(opacities)
     assert widths[-1] > 3 * widths[0]
     for number, _, stroke, *_ in drawn:
-        red, green, blue = bytes.fromhex(HEAD_COLOURS[number][1:])
+        red, green, blue = bytes.fromhex(HEAD_COLORS[number][1:])
         assert stroke == f"rgb({red}, {green}, {blue})"
 
 
-def test_lines_end_at_their_words(show: Show) -> None:
+def test_lines_end_at_their_tokens(show: Show) -> None:
     browser = show(address="#panel=cross&heads=1&pin=query-4")
     for (_, q, k), _weight in lines(browser).items():
         box = find(browser, f'path[data-query="{q}"][data-key="{k}"]').rect
@@ -311,7 +309,9 @@ def test_lines_end_at_their_words(show: Show) -> None:
         assert abs(box["y"] + box["height"] - max(middles)) < half_row
 
 
-def test_clicking_pins_a_word_and_the_other_side_makes_a_pair(show: Show, picture: Picture) -> None:
+def test_clicking_pins_a_token_and_the_other_side_makes_a_pair(
+    show: Show, picture: Picture
+) -> None:
     browser = show()
     weights = picture.panels[0].weights[2]
     query(browser, 6).click()
@@ -329,11 +329,11 @@ def test_clicking_pins_a_word_and_the_other_side_makes_a_pair(show: Show, pictur
     assert lines(browser) == expected_lines(weights, [0, 1, 2, 3])
 
 
-def test_what_the_model_says_after_each_word_is_shown(show: Show) -> None:
+def test_predicted_next_tokens_are_shown(show: Show) -> None:
     browser = show(address="#panel=decoder")
-    assert find(browser, 'button[data-query="1"] [data-predicts]').text == "says animal"
+    assert find(browser, 'button[data-query="1"] [data-predicts]').text == "next: animal"
     hover(browser, query(browser, 1))
-    assert status(browser).endswith("After “L'” the model says “animal”")
+    assert status(browser).endswith("Next token after “L'”: “animal”")
     choose(browser, "panel", "encoder")
     assert browser.find_elements(By.CSS_SELECTOR, "[data-predicts]") == []
 
@@ -341,7 +341,7 @@ def test_what_the_model_says_after_each_word_is_shown(show: Show) -> None:
 # ------------------------------------------------------------ heads
 
 
-def test_heads_are_switched_shown_alone_and_all_brought_back(show: Show, picture: Picture) -> None:
+def test_heads_are_toggled_shown_alone_and_all_selected_again(show: Show, picture: Picture) -> None:
     browser = show()
     weights = picture.panels[0].weights[2]
     head(browser, 1).click()
@@ -360,25 +360,25 @@ def test_heads_are_switched_shown_alone_and_all_brought_back(show: Show, picture
     assert lines(browser) == expected_lines(weights, [0, 1, 2, 3])
 
 
-def test_changing_the_panel_keeps_what_still_exists(
+def test_changing_the_panel_keeps_choices_that_still_exist(
     show: Show, make_attention: MakeAttention
 ) -> None:
-    words = ("a", "b", "c")
+    tokens = ("a", "b", "c")
     panels = (
-        Panel("big", "Big", words, words, make_attention(1, 4, 6, 3, 3)),
-        Panel("small", "Small", words, words, make_attention(2, 2, 2, 3, 3)),
+        Panel("big", "Big", tokens, tokens, make_attention(1, 4, 6, 3, 3)),
+        Panel("small", "Small", tokens, tokens, make_attention(2, 2, 2, 3, 3)),
     )
     browser = show(Picture("t", "", "abc", "", panels), "#panel=big&layer=4&heads=2,6&map=5")
     choose(browser, "panel", "small")
-    kept = {"panel": "small", "layer": "2", "heads": "2", "map": "mean", "view": "both"}
-    assert address(browser) == kept
+    expected = {"panel": "small", "layer": "2", "heads": "2", "map": "mean", "view": "overview"}
+    assert address(browser) == expected
     assert {line[0] for line in lines(browser)} == {1}
 
 
-# ------------------------------------------------------------ keyboard and screen reader
+# ------------------------------------------------------------ keyboard and screen readers
 
 
-def test_words_are_reached_and_pinned_by_keyboard(show: Show, picture: Picture) -> None:
+def test_tokens_are_reached_and_pinned_by_keyboard(show: Show, picture: Picture) -> None:
     browser = show()
     weights = picture.panels[0].weights[2]
     tab_to(browser, "button[data-query]")
@@ -402,7 +402,7 @@ def test_words_are_reached_and_pinned_by_keyboard(show: Show, picture: Picture) 
     assert lines(browser) == expected_lines(weights, [0, 1, 2, 3], keys=[strongest])
 
 
-def test_the_heat_map_is_a_grid_that_arrow_keys_walk(show: Show, picture: Picture) -> None:
+def test_arrow_keys_move_among_the_cells_of_the_heat_map(show: Show, picture: Picture) -> None:
     browser = show(address="#panel=cross&map=2")
     weights = sent(picture.panel("cross").weights[1, 1])
     tab_to(browser, "td")
@@ -431,17 +431,17 @@ def test_heads_and_layers_are_chosen_by_keyboard(show: Show) -> None:
     assert address(browser)["heads"] == "2"
 
 
-def test_a_screen_reader_is_told_what_things_are(show: Show) -> None:
+def test_elements_have_roles_and_accessible_names(show: Show) -> None:
     browser = show(address="#panel=decoder&pin=query-3")
-    assert find(browser, "#map").aria_role == "grid"
-    assert find(browser, "#map").accessible_name == "Heat map, layer 2, mean of all 4 heads"
+    assert find(browser, "#heat-map").aria_role == "grid"
+    assert find(browser, "#heat-map").accessible_name == "Heat map, layer 2, mean of all 4 heads"
     assert cell(browser, 2, 1).aria_role == "gridcell"
-    assert cell(browser, 0, 1).accessible_name == "could not be seen"
+    assert cell(browser, 0, 1).accessible_name == "masked"
     assert find(browser, 'th[scope="row"][data-query="2"]').aria_role == "rowheader"
     assert find(browser, 'th[scope="col"][data-key="1"]').aria_role == "columnheader"
     assert head(browser, 0).accessible_name == "Head 1"
     assert find(browser, 'label[data-layer="0"] input').aria_role == "radio"
-    assert query(browser, 2).accessible_name == "animal, word 3 of 7; then the model says n'"
+    assert query(browser, 2).accessible_name == "animal, token 3 of 7; predicted next token: n'"
     assert query(browser, 2).get_attribute("aria-pressed") == "true"
     assert find(browser, "[data-status]").get_attribute("aria-live") == "polite"
     assert find(browser, "#threads").get_attribute("aria-hidden") == "true"
@@ -450,7 +450,7 @@ def test_a_screen_reader_is_told_what_things_are(show: Show) -> None:
 # ------------------------------------------------------------ address
 
 
-def test_a_reload_keeps_what_is_seen(show: Show, picture: Picture) -> None:
+def test_reload_keeps_the_choices(show: Show, picture: Picture) -> None:
     browser = show()
     choose(browser, "panel", "cross")
     choose(browser, "layer", 0)
@@ -471,8 +471,8 @@ def test_a_reload_keeps_what_is_seen(show: Show, picture: Picture) -> None:
     assert address(browser) == before
     weights = picture.panel("cross").weights[0]
     assert lines(browser) == expected_lines(weights, [0, 1, 2], keys=[5])
-    assert not find(browser, ".map-card").is_displayed()
-    choose(browser, "view", "map")
+    assert not find(browser, ".heat-map-card").is_displayed()
+    choose(browser, "view", "heat-map")
     assert not find(browser, ".lines-card").is_displayed()
     np.testing.assert_allclose(heat_map(browser), weights[1], atol=6e-5)
 
@@ -481,7 +481,7 @@ def test_a_reload_keeps_what_is_seen(show: Show, picture: Picture) -> None:
     "nonsense",
     ["#panel=none&layer=99&heads=x,7&map=-1&view=toString&pin=query-900", "#%%%", "#pin=key-0"],
 )
-def test_an_address_with_nonsense_still_opens(show: Show, nonsense: str) -> None:
+def test_invalid_addresses_open_with_defaults(show: Show, nonsense: str) -> None:
     browser = show(address=nonsense)
     assert find(browser, 'label[data-panel="encoder"] input').is_selected()
     assert find(browser, 'label[data-layer="2"] input').is_selected()
@@ -489,7 +489,7 @@ def test_an_address_with_nonsense_still_opens(show: Show, nonsense: str) -> None
     assert lit(browser, "query", "active") == set()
 
 
-def test_an_edited_address_is_followed(show: Show, picture: Picture) -> None:
+def test_edited_addresses_are_followed(show: Show, picture: Picture) -> None:
     browser = show()
     browser.execute_script("location.hash = '#panel=decoder&layer=1&map=4'")
     weights = picture.panel("decoder").weights[0, 3]
@@ -499,7 +499,7 @@ def test_an_edited_address_is_followed(show: Show, picture: Picture) -> None:
 # ------------------------------------------------------------ hostile and unusual pictures
 
 
-def test_hostile_text_is_only_text(show: Show, make_attention: MakeAttention) -> None:
+def test_hostile_text_is_shown_as_text(show: Show, make_attention: MakeAttention) -> None:
     attack = "</script><img src=x onerror=\"document.title='owned'\">"
     words = (attack, "\"'><b>", "<!-- <script>", "🙂👩‍👩‍👧", "שלום", "{{script}}", "\u2028", "a\nb")
     weights = make_attention(8, 1, 2, len(words), len(words))
@@ -508,10 +508,10 @@ def test_hostile_text_is_only_text(show: Show, make_attention: MakeAttention) ->
     assert find(browser, "h1").text == attack
     assert find(browser, "[data-source]").text == attack + " {{picture}} 🙂"
     assert find(browser, "#panels .choice span").text == attack
-    shown = [word.text for word in browser.find_elements(By.CSS_SELECTOR, "#keys .word")]
+    shown = [word.text for word in browser.find_elements(By.CSS_SELECTOR, "#keys .token")]
     assert shown == [*words[:6], "␣", "a↵b"]
     hover(browser, query(browser, 0))
-    assert f"“{attack}” looks most at" in status(browser)
+    assert f"“{attack}” attends most to" in status(browser)
     assert browser.find_elements(By.TAG_NAME, "img") == []
     assert browser.title == f"{attack} · attention"
     query(browser, 0).click()
@@ -519,7 +519,9 @@ def test_hostile_text_is_only_text(show: Show, make_attention: MakeAttention) ->
     assert lit(browser, "query", "active") == {0}
 
 
-def test_a_word_that_sees_nothing_has_no_lines(show: Show, make_attention: MakeAttention) -> None:
+def test_tokens_with_all_keys_masked_have_no_lines(
+    show: Show, make_attention: MakeAttention
+) -> None:
     weights = make_attention(9, 2, 3, 4, 4)
     weights[:, :, 2] = 0
     words = ("a", "b", "padding", "d")
@@ -528,7 +530,7 @@ def test_a_word_that_sees_nothing_has_no_lines(show: Show, make_attention: MakeA
     assert {line[1] for line in lines(browser)} == {0, 1, 3}
     hover(browser, query(browser, 2))
     assert lines(browser) == {}
-    assert status(browser) == "layer 2, mean of all 3 heads: “padding” looks at nothing"
+    assert status(browser) == "layer 2, mean of all 3 heads: “padding” attends to nothing"
     assert [cell(browser, 2, k).text for k in range(4)] == [""] * 4
     tab_to(browser, "button[data-query]")
     press(browser, Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ARROW_RIGHT)
@@ -540,17 +542,15 @@ def test_the_smallest_pictures_open(show: Show, words: tuple[str, ...]) -> None:
     weights = np.ones((1, 1, len(words), len(words)), dtype=np.float32)
     browser = show(Picture("t", "", "", "", (Panel("p", "Panel", words, words, weights),)))
     assert len(lines(browser)) == len(words)
-    assert status(browser) == "layer 1, head 1. Point at a word or a cell."
+    assert status(browser) == "layer 1, head 1. Point at a token or a cell."
 
 
-def test_a_picture_without_panels_says_so(show: Show) -> None:
+def test_picture_without_panels_shows_a_message(show: Show) -> None:
     browser = show(Picture("t", "", "read", "", ()))
     assert "no attention to show" in find(browser, "main").text
 
 
-def test_of_long_sentences_it_is_said_what_is_left_out(
-    show: Show, make_attention: MakeAttention
-) -> None:
+def test_note_counts_the_lines_that_are_left_out(show: Show, make_attention: MakeAttention) -> None:
     words = tuple(f"word{i}" for i in range(40))
     weights = make_attention(10, 2, 8, 40, 40)
     browser = show(Picture("t", "", "", "", (Panel("p", "Panel", words, words, weights),)))
@@ -570,24 +570,24 @@ def test_of_long_sentences_it_is_said_what_is_left_out(
 # ------------------------------------------------------------ network and scripts
 
 
-def test_nothing_is_asked_of_any_network(show: Show) -> None:
+def test_page_makes_no_network_requests(show: Show) -> None:
     browser = show()
     assert browser.execute_script("return performance.getEntriesByType('resource').length") == 0
     refused = browser.execute_async_script(
-        "const done = arguments[0], seen = []; "
+        "const done = arguments[0], refused = []; "
         "addEventListener('securitypolicyviolation', ({effectiveDirective}) => { "
-        "  seen.push(effectiveDirective); if (seen.length === 3) done(seen.sort()); }); "
+        "  refused.push(effectiveDirective); if (refused.length === 3) done(refused.sort()); }); "
         "document.body.append(Object.assign(new Image(), {src: 'http://127.0.0.1:9/x.png'})); "
         "const code = document.createElement('script'); code.textContent = 'document.title = 1'; "
         "document.body.append(code); fetch('http://127.0.0.1:9/').catch(() => {});"
     )
     assert refused == ["connect-src", "img-src", "script-src-elem"]
     assert browser.title == "runs/demo · attention"
-    # These refusals are what the console had to complain about.
+    # The console has a message for each refusal.
     assert len(browser.get_log("browser")) >= 3  # type: ignore[no-untyped-call]
 
 
-def test_without_scripts_the_page_says_what_it_needs(show: Show) -> None:
+def test_page_without_scripts_asks_for_javascript(show: Show) -> None:
     browser = show()
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
@@ -597,18 +597,18 @@ def test_without_scripts_the_page_says_what_it_needs(show: Show) -> None:
             "DOM.querySelector", {"nodeId": shown["root"]["nodeId"], "selector": "#needs"}
         )
         text = browser.execute_cdp_cmd("DOM.getOuterHTML", {"nodeId": found["nodeId"]})
-        # Only something that is laid out has a box.
+        # Only a visible element has a box.
         assert browser.execute_cdp_cmd("DOM.getBoxModel", {"nodeId": found["nodeId"]})
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
     assert "Please allow JavaScript" in text["outerHTML"]
 
 
-# ------------------------------------------------------------ screens and colours
+# ------------------------------------------------------------ screens and colors
 
 
 @pytest.mark.parametrize("name", ["encoder", "decoder", "cross"])
-def test_at_phone_width_only_the_heat_map_scrolls(
+def test_only_the_heat_map_scrolls_at_phone_width(
     show: Show, browser: Chrome, emulated: Emulate, make_attention: MakeAttention, name: str
 ) -> None:
     words = tuple(["incomprehensibilities", "a", "because", "straßenbahnhaltestelle"] * 5)
@@ -631,14 +631,14 @@ def test_at_phone_width_only_the_heat_map_scrolls(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_is_readable_on_every_heads_strongest_colour(
+def test_text_is_readable_on_the_full_color_of_every_head(
     show: Show, hands: Any, browser: Chrome, emulated: Emulate, scheme: str
 ) -> None:
-    # Without transitions, a colour read at once is the final one.
+    # Without transitions, a color read at once is the final one.
     emulated(browser, scheme=scheme, motion="reduce")
     weights = np.ones((1, 10, 1, 1), dtype=np.float32)
     show(Picture("t", "c", "s", "o", (Panel("p", "P", ("a",), ("b",), weights),)))
-    _, behind_page = hands.colours("body")
+    _, behind_page = hands.colors("body")
     assert (sum(behind_page[:3]) < 200) == (scheme == "dark")
     chosen = ".choice input:checked + span"
     for selector in ("h1", ".caption", ".explain", ".status", "tbody th", chosen):
@@ -647,12 +647,10 @@ def test_text_is_readable_on_every_heads_strongest_colour(
         choose(browser, "map", one)
         square, cell_behind_word = f'button[data-head="{one}"]', f'#keys i[data-head="{one}"]'
         for selector in ("td", square, cell_behind_word):
-            assert hands.contrast(selector) >= 4.5, (selector, HEAD_COLOURS[one])
+            assert hands.contrast(selector) >= 4.5, (selector, HEAD_COLORS[one])
 
 
-def test_the_colours_follow_the_system_until_the_button_is_used(
-    show: Show, emulated: Emulate
-) -> None:
+def test_theme_follows_the_system_until_the_button_is_used(show: Show, emulated: Emulate) -> None:
     browser = show()
 
     def background() -> str:
@@ -660,7 +658,7 @@ def test_the_colours_follow_the_system_until_the_button_is_used(
 
     light = background()
     emulated(browser, scheme="dark")
-    # The browser tells the page with its next frame.
+    # The page is notified with the next frame.
     WebDriverWait(browser, 5).until(lambda _: background() != light)
     assert "theme" not in address(browser)
     find(browser, "[data-theme-toggle]").click()
@@ -669,7 +667,7 @@ def test_the_colours_follow_the_system_until_the_button_is_used(
     assert background() == light
 
 
-def test_nothing_moves_for_those_who_asked_for_that(show: Show, emulated: Emulate) -> None:
+def test_reduced_motion_disables_transitions(show: Show, emulated: Emulate) -> None:
     browser = show()
     duration = "return getComputedStyle(document.querySelector('.pill')).transitionDuration"
     assert browser.execute_script(duration) != "0s"
@@ -680,19 +678,21 @@ def test_nothing_moves_for_those_who_asked_for_that(show: Show, emulated: Emulat
 # ------------------------------------------------------------ data and file
 
 
-def test_the_embedded_picture_is_the_picture(picture: Picture) -> None:
+def test_embedded_json_is_the_picture(picture: Picture) -> None:
     html = render.render(picture)
-    block = re.search(r'<script type="application/json" id="film-data">(.*?)</script>', html, re.S)
+    block = re.search(
+        r'<script type="application/json" id="history-data">(.*?)</script>', html, re.S
+    )
     assert block is not None
     assert "<" not in block[1]
-    assert json.loads(block[1]) == film(picture).to_json()
+    assert json.loads(block[1]) == History.of(picture).to_json()
     weights = picture.to_json()["panels"][0]["weights"]
     assert (weights["type"], weights["shape"]) == ("u16", [3, 4, 9, 9])
     whole = np.frombuffer(base64.b64decode(weights["data"]), dtype="<u2").reshape(3, 4, 9, 9)
     np.testing.assert_allclose(whole / WEIGHT_ONE, picture.panels[0].weights, atol=8e-6)
 
 
-def test_wrong_pictures_are_refused_when_made() -> None:
+def test_inconsistent_pictures_are_refused() -> None:
     good = np.full((1, 1, 2, 2), 0.5, dtype=np.float32)
     words = ("a", "b")
     with pytest.raises(ValueError, match="3 keys"):
@@ -701,14 +701,14 @@ def test_wrong_pictures_are_refused_when_made() -> None:
         Panel("p", "P", words, words, good[:0])
     with pytest.raises(ValueError, match="finite"):
         Panel("p", "P", words, words, good * np.float32("nan"))
-    with pytest.raises(ValueError, match="1 entries for 2 words"):
+    with pytest.raises(ValueError, match="1 entries for 2 tokens"):
         Panel("p", "P", words, words, good, ("x",))
     panel = Panel("p", "P", words, words, good)
-    with pytest.raises(ValueError, match="names of their own"):
+    with pytest.raises(ValueError, match="names of panels must differ"):
         Picture("t", "", "", "", (panel, panel))
 
 
-def test_a_page_is_written_whole_or_not_at_all(picture: Picture, tmp_path: Path) -> None:
+def test_pages_are_written_atomically(picture: Picture, tmp_path: Path) -> None:
     target = tmp_path / "attention.html"
     target.write_text("the old page")
     render.write(picture, target)

@@ -1,8 +1,8 @@
-"""The attention page: one HTML file that opens in any browser, with no network.
+"""The attention page: one HTML file that opens in any browser, without a network.
 
-The page lives beside this file, in the folder `page`, as readable parts: the frame, the style, and
-scripts of one idea each. `render` puts them and a film together. A live page differs in one thing:
-it may ask the server that it came from for another film.
+The folder `assets` holds its frame, its style and its common scripts; each view brings its own
+script (`insight/views`). `render` puts them and a history together. A live page may also ask its
+server for another history.
 """
 
 from __future__ import annotations
@@ -15,79 +15,88 @@ import os
 import re
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from regard.atomic import write_atomic
-from regard.insight.picture import Film, Picture, film
+from regard.insight.picture import History, Picture
+from regard.insight.views.base import all_views
 
-# One module, in this order: what a file uses when it is read must come before it.
-SCRIPTS = (
-    "parts",
-    "data",
-    "state",
-    "column",
-    "controls",
-    "lines",
-    "wide",
-    "map",
-    "heads",
-    "strips",
-    "depth",
-    "follow",
-    "align",
-    "lens",
-    "steps",
-    "views",
-    "status",
-    "drawings",
-    "export",
-    "film",
-    "live",
-    "start",
-)
+# One module, in this order: a file comes after those that it uses while it is read. The scripts of
+# the views come between the two.
+COMMON = ("parts", "data", "state", "column", "controls", "wide", "strips", "drawings", "views")
+AFTER_VIEWS = ("status", "export", "history", "live", "start")
 
 
-def render(shown: Film | Picture, live: bool = False) -> str:
-    """Return the whole page; a `live` one has a box for texts, and asks its server about them."""
-    scenes = _film(shown).scenes
-    pictures = scenes[0].pictures if scenes else ()
-    style = _part("page.css")
-    script = "\n".join(_part(f"{name}.js") for name in SCRIPTS)
+def render(shown: History | Picture, live: bool = False) -> str:
+    """Return the page as HTML; a `live` one has a box for texts and sends them to its server."""
+    history = _history(shown)
+    pictures = history.snapshots[0].pictures if history.snapshots else ()
+    style, script = _asset("page.css"), _script()
     values = {
         "policy": _policy(style, script, live),
         "style": style,
         "script": script,
-        "film": _embedded(_film(shown)),
+        "views": _embedded(_menu()),
+        "help": _help(),
+        "history": _embedded(history.to_json()),
         "live": "data-live" if live else "",
         "title": html.escape(pictures[0].title if pictures else "Attention"),
         "caption": html.escape(pictures[0].caption if pictures else ""),
     }
-    # One pass over the template: a sentence that says "{{script}}" stays a sentence.
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: values[found[1]], _part("page.html"))
+    # One pass over the template, so that a text with "{{script}}" in it stays a text.
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], _asset("page.html"))
 
 
-def write(shown: Film | Picture, path: str | os.PathLike[str]) -> None:
-    """Write the page to `path`, whole or not at all."""
+def write(shown: History | Picture, path: str | os.PathLike[str]) -> None:
+    """Write the page to `path`, atomically."""
     # A lone surrogate cannot be written as UTF-8; it becomes "?" rather than an error.
     write_atomic(Path(path), render(shown).encode("utf-8", errors="replace"))
 
 
-def _film(shown: Film | Picture) -> Film:
-    return film(shown) if isinstance(shown, Picture) else shown
+def _history(shown: History | Picture) -> History:
+    return History.of(shown) if isinstance(shown, Picture) else shown
 
 
-def _part(name: str) -> str:
+def _script() -> str:
+    views = [view.script() for view in all_views()]
+    before, after = ([_asset(f"{name}.js") for name in names] for names in (COMMON, AFTER_VIEWS))
+    return "\n".join([*before, *views, *after])
+
+
+def _menu() -> list[dict[str, Any]]:
+    """Return the names, titles and cards of the views for the page's menu."""
+    return [
+        {
+            "name": view.kind(),
+            "title": view.title,
+            "cards": list(view.cards) or [view.kind()],
+        }
+        for view in all_views()
+    ]
+
+
+def _help() -> str:
+    """Return the mouse and keyboard help of the views as list items."""
+    return "".join(
+        f"<li><b>{html.escape(view.title)}:</b> {html.escape(view.keyboard)}</li>"
+        for view in all_views()
+        if view.keyboard
+    )
+
+
+def _asset(name: str) -> str:
     return files("regard.insight.page").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def _embedded(shown: Film) -> str:
-    """Return the film as JSON that no text in it can break out of."""
-    plain = json.dumps(shown.to_json(), allow_nan=False, separators=(",", ":"))
+def _embedded(content: Any) -> str:
+    """Return JSON that no text in it can break out of."""
+    plain = json.dumps(content, allow_nan=False, separators=(",", ":"))
     # Inside <script>, only "<" can end the block ("</script") or change how it is read ("<!--").
     return plain.replace("<", "\\u003c")
 
 
 def _policy(style: str, script: str, live: bool) -> str:
-    """Allow exactly this style and this script, and nothing else: no network, no injected code."""
+    """Return a policy that allows this style and this script only: no network, no injected code."""
     return (
         "default-src 'none'; "
         f"style-src {_hash(style)}; script-src {_hash(script)}; img-src data: blob:; "

@@ -1,1 +1,1 @@
-"""Quantities derived from recorded activations, one file a view."""
+"""Views of the attention page: each is a Python file and a script of the same name beside it."""

@@ -1,100 +1,138 @@
-"""Where each word's state comes from, layer by layer, in two ways.
+"""Attention rollout: shares of the input tokens in each token's state, layer by layer.
 
-Attention says what one layer looks at; by the second layer the words looked at are mixtures
-already. Both ways follow the mixing from the input on, a residual path carrying each word along.
+The weights of one layer say which states are mixed; from the second layer on, those states are
+mixtures already. Both methods follow the mixing from the input, with a residual path.
 
     rollout    R_l = ½ (A_l + I) R_{l-1}                 A: the mean of the heads
                (Abnar and Zuidema 2020)
     gradient   R_l = R_{l-1} + Ā_l R_{l-1}               Ā: the mean of (∇A ⊙ A)⁺, where ∇A is the
-               (Chefer et al. 2021)                      gradient of what the model said
+               (Chefer et al. 2021)                      gradient of the output's log-probability
 
-Rows are divided by their sums, to be read as shares. In cross-attention a word's share of the
-source is what it looks at there, each source word being the mixture that the encoder made of it;
-where no attention made it, itself.
+Rows are divided by their sums, to be read as shares. In cross-attention the weights are multiplied
+with the shares that the encoder computed for each source token, or with the identity where no
+attention computed any.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from regard.insight.forward_passes import Part, Reading
-from regard.insight.picture import Flow, Numbers
+from regard.insight.forward_passes import AttentionSite, ForwardPass
+from regard.insight.packing import Floats, pack_weights
 from regard.insight.seen import Seen, as_numpy
+from regard.insight.views.base import View, ViewData
 from regard.insight.watch import watch
 
 TITLES = {"rollout": "Attention rollout", "gradient": "Gradient-weighted attention"}
 
 
-def flows(reading: Reading, seen: Seen) -> tuple[Flow, ...]:
-    """Both ways, for each part of a reading; `seen` has its weights."""
-    mixed = {part.name: seen.stack(part.blocks, part.attention).mean(1) for part in reading.parts}
-    towards = _towards_the_answer(reading)
-    return tuple(
-        Flow(way, TITLES[way], part.name, shares)
-        for way, layers, keep, add in (
-            ("rollout", mixed, 0.5, 0.5),
-            ("gradient", towards, 1.0, 1.0),
-        )
-        for part, shares in zip(
-            reading.parts, _followed(reading.parts, layers, keep, add), strict=True
-        )
-    )
+@dataclass(frozen=True)
+class Rollout:
+    """Shares of the input tokens in each token's state after each layer, by one method."""
+
+    method: str  # rollout, gradient
+    title: str
+    panel: str  # name of the panel with the tokens
+    shares: Floats  # (layers, tokens, input tokens); rows sum to 1
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "method": self.method,
+            "title": self.title,
+            "panel": self.panel,
+            "weights": pack_weights(self.shares),
+        }
 
 
-def _followed(
-    parts: Sequence[Part], layers: dict[str, Numbers], keep: float, add: float
-) -> list[Numbers]:
-    """For each part the shares after each of its layers (L, T, S)."""
-    found: dict[str, Numbers] = {}
-    for part in parts:
-        weights = layers[part.name]
-        if part.attention == "cross":
-            source = found["encoder"][-1] if "encoder" in found else np.eye(weights.shape[2])
-            mixed = [_shares((layer @ source).astype(np.float32)) for layer in weights]
-            found[part.name] = np.stack(mixed)
+@dataclass(frozen=True)
+class Rollouts(ViewData):
+    """Rollouts by every method, for every panel."""
+
+    rollouts: tuple[Rollout, ...]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        return [rollout.to_json() for rollout in self.rollouts]
+
+
+class Spec(View):
+    title: ClassVar[str] = "Rollout"
+    order: ClassVar[int] = 50
+    max_tokens: ClassVar[int | None] = 512
+
+    def compute(self, run: ForwardPass, seen: Seen) -> Rollouts:
+        """Compute both methods for each attention; `seen` has its weights."""
+        sites = run.sites
+        means = {site.name: seen.by_layer(site.blocks, site.attention).mean(1) for site in sites}
+        weighted = _gradient_weighted(run)
+        return Rollouts(
+            tuple(
+                Rollout(method, TITLES[method], site.name, shares)
+                for method, layers, keep, add in (
+                    ("rollout", means, 0.5, 0.5),
+                    ("gradient", weighted, 1.0, 1.0),
+                )
+                for site, shares in zip(sites, _rollout(sites, layers, keep, add), strict=True)
+            )
+        )
+
+
+def _rollout(
+    sites: Sequence[AttentionSite], layers: dict[str, Floats], keep: float, add: float
+) -> list[Floats]:
+    """Return for each attention the shares after each of its layers (L, T, S)."""
+    shares: dict[str, Floats] = {}
+    for site in sites:
+        weights = layers[site.name]
+        if site.attention == "cross":
+            source = shares["encoder"][-1] if "encoder" in shares else np.eye(weights.shape[2])
+            mixed = [_normalized((layer @ source).astype(np.float32)) for layer in weights]
+            shares[site.name] = np.stack(mixed)
             continue
-        now: Numbers = np.eye(weights.shape[1], dtype=np.float32)
+        current: Floats = np.eye(weights.shape[1], dtype=np.float32)
         after = []
         for layer in weights:
-            now = keep * now + add * (layer @ now)
-            after.append(_shares(now))
-        found[part.name] = np.stack(after)
-    return [found[part.name] for part in parts]
+            current = keep * current + add * (layer @ current)
+            after.append(_normalized(current))
+        shares[site.name] = np.stack(after)
+    return [shares[site.name] for site in sites]
 
 
-def _shares(rows: Numbers) -> Numbers:
+def _normalized(rows: Floats) -> Floats:
     total = rows.sum(1, keepdims=True)
-    shares: Numbers = np.divide(rows, total, out=np.zeros_like(rows), where=total > 0)
+    shares: Floats = np.divide(rows, total, out=np.zeros_like(rows), where=total > 0)
     return shares
 
 
-def _towards_the_answer(reading: Reading) -> dict[str, Numbers]:
-    """Of each part the mean over heads of (∇A ⊙ A)⁺: (L, T, S)."""
-    with torch.enable_grad(), watch(reading.model, {"weights"}) as seen:
-        answer = reading.run().sum()
+def _gradient_weighted(run: ForwardPass) -> dict[str, Floats]:
+    """Return for each attention the mean over heads of (∇A ⊙ A)⁺: (L, T, S)."""
+    with torch.enable_grad(), watch(run.model, {"weights"}) as seen:
+        log_prob = run.run().sum()
         names = seen.names()
-        weights = [(name, piece) for name in names for piece in seen.pieces(name)]
-        pieces = [piece for _, piece in weights]
-        gradients = torch.autograd.grad(answer, pieces, allow_unused=True)
-    strength: dict[str, Numbers] = {}
+        weights = [(name, chunk) for name in names for chunk in seen.chunks(name)]
+        gradients = torch.autograd.grad(
+            log_prob, [chunk for _, chunk in weights], allow_unused=True
+        )
+    relevance: dict[str, Floats] = {}
     for (name, weight), gradient in zip(weights, gradients, strict=True):
-        here = as_numpy(_positive(weight, gradient)[0])
-        strength[name] = np.concatenate([strength[name], here]) if name in strength else here
+        rows = as_numpy(_positive(weight, gradient)[0])
+        relevance[name] = np.concatenate([relevance[name], rows]) if name in relevance else rows
     return {
-        part.name: np.stack(
+        site.name: np.stack(
             [
-                strength[name]
+                relevance[name]
                 for name in names
-                if name.startswith(f"{part.blocks}.") and name.endswith(f".{part.attention}")
+                if name.startswith(f"{site.blocks}.") and name.endswith(f".{site.attention}")
             ]
         )
-        for part in reading.parts
+        for site in run.sites
     }
 
 
 def _positive(weights: Tensor, gradient: Tensor | None) -> Tensor:
-    if gradient is None:  # nothing of this layer reached the answer
+    if gradient is None:  # the output does not depend on this layer
         return torch.zeros_like(weights).mean(1)
     return (weights * gradient).clamp(min=0).mean(1)

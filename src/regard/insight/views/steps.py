@@ -1,56 +1,102 @@
-"""The vectors behind an attention's weights, so that each step of the equation can be followed.
+"""Attention step by step, with the vectors of this model.
 
-x → q, k, v → q·k → ÷ √K → softmax → Σ α v → heads joined → W_O
+x → q, k, v → q·k → ÷ √K → softmax → Σ α v → heads concatenated → W_O
 """
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
 from regard.attention.multi_head import MultiHead
-from regard.insight.forward_passes import Part, Reading
-from regard.insight.picture import Steps
+from regard.insight.forward_passes import AttentionSite, ForwardPass
+from regard.insight.packing import Floats, pack_floats
 from regard.insight.seen import Seen, as_numpy
+from regard.insight.views.base import View, ViewData
+
+ARRAYS = ("inputs", "memory", "queries", "keys", "values", "head_outputs", "output")
 
 
-@torch.inference_mode()
-def steps(reading: Reading, seen: Seen) -> tuple[Steps, ...]:
-    """Of every part of a reading that takes these steps; `seen` has all the usual points."""
-    return tuple(_steps(reading, part, seen) for part in reading.parts if _takes(reading, part))
+@dataclass(frozen=True)
+class StepVectors:
+    """The vectors of one panel: L layers, H heads, T queries, S keys, K head size, D model size."""
+
+    panel: str
+    inputs: Floats  # (L, T, D): input of the queries
+    memory: Floats  # (L, S, D): input of the keys and values
+    queries: Floats  # (L, H, T, K)
+    keys: Floats  # (L, H, S, K)
+    values: Floats  # (L, H, S, K)
+    head_outputs: Floats  # (L, H, T, K): the weighted sums of the values
+    output: Floats  # (L, T, D): the heads concatenated, times W_O
+
+    def to_json(self) -> dict[str, Any]:
+        arrays = {name: pack_floats(getattr(self, name)) for name in ARRAYS}
+        return {"panel": self.panel, **arrays}
 
 
-def _takes(reading: Reading, part: Part) -> bool:
-    """Others have other scores, or vectors that are not projected."""
-    blocks = reading.model.get_submodule(part.blocks).children()
-    return all(isinstance(getattr(block, part.attention, None), MultiHead) for block in blocks)
+@dataclass(frozen=True)
+class Steps(ViewData):
+    """The vectors of every panel of scaled dot-product attention."""
+
+    panels: tuple[StepVectors, ...]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        return [vectors.to_json() for vectors in self.panels]
 
 
-def _steps(reading: Reading, part: Part, seen: Seen) -> Steps:
-    entered = np.stack([as_numpy(x) for x in _entered(reading, part, seen)])
-    stacks = {
-        point: seen.stack(part.blocks, part.attention, point)
-        for point in ("queries", "keys", "values", "found", "output")
-    }
-    remembered = entered
-    if part.attention == "cross":
-        encoder: Any = reading.model.get_submodule("encoder")
+class Spec(View):
+    title: ClassVar[str] = "Step by step"
+    order: ClassVar[int] = 80
+    keyboard: ClassVar[str] = (
+        "← and → on the buttons go from step to step. On a strip of colors, ← and → go along the "
+        "numbers of a vector, ↑ and ↓ from one vector to the next."
+    )
+    points: ClassVar[frozenset[str]] = frozenset(
+        {"queries", "keys", "values", "head_outputs", "output", "residual", "scores"}
+    )
+    max_tokens: ClassVar[int | None] = 128
+
+    @torch.inference_mode()
+    def compute(self, run: ForwardPass, seen: Seen) -> Steps:
+        """Collect the vectors of every multi-head attention of the forward pass."""
+        sites = (site for site in run.sites if _is_multi_head(run, site))
+        return Steps(tuple(_vectors(run, site, seen) for site in sites))
+
+
+def _is_multi_head(run: ForwardPass, site: AttentionSite) -> bool:
+    """Return False for attention with other scores, or without projections."""
+    blocks = run.model.get_submodule(site.blocks).children()
+    return all(isinstance(getattr(block, site.attention, None), MultiHead) for block in blocks)
+
+
+def _vectors(run: ForwardPass, site: AttentionSite, seen: Seen) -> StepVectors:
+    inputs = np.stack([as_numpy(x) for x in _inputs(run, site, seen)])
+    queries, keys, values, head_outputs, output = (
+        seen.by_layer(site.blocks, site.attention, point)
+        for point in ("queries", "keys", "values", "head_outputs", "output")
+    )
+    memory = inputs
+    if site.attention == "cross":
+        encoder: Any = run.model.get_submodule("encoder")
         last = seen.last(f"encoder.blocks.{len(encoder.blocks) - 1}", "residual")[0]
-        remembered = np.stack([as_numpy(encoder.norm(last))] * len(entered))
-    return Steps(part.name, entered, remembered, **stacks)
+        memory = np.stack([as_numpy(encoder.norm(last))] * len(inputs))
+    return StepVectors(site.name, inputs, memory, queries, keys, values, head_outputs, output)
 
 
-def _entered(reading: Reading, part: Part, seen: Seen) -> list[torch.Tensor]:
-    """What each layer's attention is given (T, D): the stream, normed where norms come first."""
-    stream = seen.last(part.blocks.removesuffix("blocks") + "embedding", "residual")[0]
-    entered = []
-    for number, block in enumerate(reading.model.get_submodule(part.blocks).children()):
-        own: Any = block
-        name = f"{part.blocks}.{number}"
-        if part.attention == "cross":
-            said = seen.last(f"{name}.attention", "output")[0]
-            entered.append(own.around_cross.enter(own.around_attention.leave(stream, said)))
+def _inputs(run: ForwardPass, site: AttentionSite, seen: Seen) -> list[torch.Tensor]:
+    """Return the input of each layer's attention (T, D), normalized where norms come first."""
+    stream = seen.last(site.blocks.removesuffix("blocks") + "embedding", "residual")[0]
+    inputs = []
+    for number, module in enumerate(run.model.get_submodule(site.blocks).children()):
+        block: Any = module
+        name = f"{site.blocks}.{number}"
+        if site.attention == "cross":
+            attended = seen.last(f"{name}.attention", "output")[0]
+            after = block.around_attention.leave(stream, attended)
+            inputs.append(block.around_cross.enter(after))
         else:
-            entered.append(own.around_attention.enter(stream))
+            inputs.append(block.around_attention.enter(stream))
         stream = seen.last(name, "residual")[0]
-    return entered
+    return inputs

@@ -1,24 +1,25 @@
-// One picture on the page. Two of them stand side by side, and follow the same choices.
+// One picture on the page. Two are shown side by side and follow the same choices.
 
 class Column {
   constructor(index) {
     this.index = index;
     this.picture = null;
-    this.built = new Map(); // for each card, the shape of what it was built for
-    this.stops = { query: 0, key: 0 }; // where the tab key stops among the words
+    this.built = new Map(); // for each card, the shape of the attention that it was built for
+    this.stops = { query: 0, key: 0 }; // the token of each side that the tab key reaches
     this.root = at("column").content.firstElementChild.cloneNode(true);
     this.story = at("story").content.firstElementChild.cloneNode(true);
     this.parts = {};
+    this.root.append(...VIEWS.filter(({ name }) => CARDS[name]).map(cardElement));
     for (const area of [this.root, this.story]) {
       for (const part of area.querySelectorAll("[data-part]")) this.#name(part);
     }
-    for (const labelled of this.root.querySelectorAll("[data-labelled]")) {
-      labelled.setAttribute("aria-labelledby", this.part(labelled.dataset.labelled).id);
+    for (const name of Object.keys(CARDS)) {
+      this.part(`${name}-card`).setAttribute("aria-labelledby", this.part(`${name}-title`).id);
     }
     for (const card of Object.values(CARDS)) card.listen?.(this);
   }
 
-  /** The first column's parts have plain names; no two elements may have the same. */
+  /** Give a part an id; the first column's ids are the plain names. */
   #name(part) {
     const { part: name } = part.dataset;
     part.id = this.index === 0 ? name : `${name}-${this.index + 1}`;
@@ -29,9 +30,9 @@ class Column {
     return this.parts[name];
   }
 
-  /** The panels that the view can show. */
+  /** Return the panels that the view can show. */
   panels() {
-    return cards()[0].panels?.(this.picture) ?? this.picture.panels;
+    return cards()[0]?.panels?.(this.picture) ?? this.picture.panels;
   }
 
   panel() {
@@ -39,7 +40,7 @@ class Column {
     return panels.find(({ name }) => name === state.panel) ?? panels[0] ?? null;
   }
 
-  /** The attention that the view shows, with pieces merged where asked. */
+  /** Return the attention that the view shows, with tokens merged into words where chosen. */
   attention() {
     const panel = this.panel();
     if (!panel) return NO_ATTENTION;
@@ -50,7 +51,7 @@ class Column {
     return state.words && uses("words") && knowsWords(this.panel());
   }
 
-  // The choices are the same for all columns; each shows what it has of them.
+  // The choices are the same for all columns; each column limits them to what it has.
 
   layer() {
     return clamp(chosenLayer(), this.attention().layers);
@@ -60,12 +61,12 @@ class Column {
     return chosenHeads().filter((head) => head < this.attention().heads);
   }
 
-  /** The heads that the heat map averages. */
+  /** Return the heads that the heat map averages. */
   mapHeads() {
     return state.map === "mean" ? this.heads() : [clamp(state.map, this.attention().heads)];
   }
 
-  /** The one head that is looked at in depth. */
+  /** Return the head that a view of one head shows. */
   head() {
     return (state.map === "mean" ? this.heads() : this.mapHeads())[0] ?? 0;
   }
@@ -78,18 +79,18 @@ class Column {
     };
   }
 
-  /** The pinned word and the one pointed at, together: two sides make a pair. */
+  /** Return the pinned token and the one pointed at; two sides make a pair. */
   active() {
     const [pin, here] = [this.pin(), pointed.column === this ? pointed : NOTHING];
     return { query: here.query ?? pin.query, key: here.key ?? pin.key };
   }
 
-  /** The word that is followed, or taken through the steps: the pinned one, or the last. */
-  word() {
+  /** Return the query that a view of one query shows: the pinned one, or the last. */
+  query() {
     return this.pin().query ?? this.attention().queries.length - 1;
   }
 
-  /** "layer 2, head 3", or "layer 2, mean of heads 1, 3". */
+  /** Return "layer 2, head 3", or "layer 2, mean of heads 1, 3". */
   place(heads) {
     const [layer, count] = [`layer ${this.layer() + 1}`, heads.length];
     if (count === 0) return `${layer}, no head`;
@@ -102,7 +103,7 @@ class Column {
     const { title, caption, source, output, notes } = this.picture;
     this.part("own-title").textContent = title;
     this.part("own-caption").textContent = caption;
-    // One title at the top is enough where there is one model.
+    // One title at the top is enough for one model.
     const titles = new Set(columns.map(({ picture }) => `${picture.title}\n${picture.caption}`));
     this.part("own").hidden = titles.size === 1;
     this.part("source").textContent = source;
@@ -116,9 +117,9 @@ class Column {
 
   paint() {
     for (const [name, card] of Object.entries(CARDS)) {
-      const shown = cards().includes(card) && card.has(this.picture);
-      this.part(`${name}-card`).hidden = !shown;
-      if (!shown) continue;
+      const isShown = cards().includes(card) && card.has(this.picture);
+      this.part(`${name}-card`).hidden = !isShown;
+      if (!isShown) continue;
       const { shape } = this.attention();
       if (this.built.get(card) !== shape) card.build?.(this);
       this.built.set(card, shape);
@@ -128,15 +129,24 @@ class Column {
     this.part("nothing").hidden = !empty;
   }
 
-  /** Only what changes when the mouse or the keyboard moves. */
+  /** Paint what changes when the mouse or the keyboard moves. */
   light() {
     for (const card of cards()) if (card.has(this.picture)) card.light?.(this);
   }
 }
 
-/** Show the pictures of the chosen scene, in as many columns as there are. */
-function takeScene() {
-  const pictures = scenes[state.scene]?.pictures ?? [];
+/** Make the section of a view: its heading and its markup. */
+function cardElement({ name, title }) {
+  const part = (suffix) => ({ "data-part": `${name}-${suffix}` });
+  const card = element("section", { class: `card ${name}-card`, ...part("card") });
+  card.innerHTML = CARDS[name].markup ?? "";
+  card.prepend(element("h2", part("title"), title));
+  return card;
+}
+
+/** Show the pictures of the chosen snapshot, one column each. */
+function takeSnapshot() {
+  const pictures = snapshots[state.snapshot]?.pictures ?? [];
   if (pictures.length !== columns.length) {
     columns = pictures.map((_, index) => new Column(index));
     at("stories").replaceChildren(...columns.map(({ story }) => story));
@@ -144,12 +154,12 @@ function takeScene() {
     at("main").dataset.columns = columns.length;
   }
   for (const [index, picture] of pictures.entries()) columns[index].picture = picture;
-  if (pictures.length) colours = pictures[0].colours;
-  if (!offeredViews().includes(state.view)) state.view = offeredViews()[0] ?? "both";
+  if (pictures.length) colors = pictures[0].colors;
+  if (!offeredViews().includes(state.view)) state.view = offeredViews()[0] ?? "";
 }
 
-function point(column, meant) {
-  pointed = { ...(meant ?? NOTHING), column };
+function point(column, target) {
+  pointed = { ...(target ?? NOTHING), column };
   light();
 }
 
@@ -164,7 +174,7 @@ function paint() {
   at("empty").hidden = !isEmpty || (isLive && columns.length === 0);
   for (const id of ["controls", "columns", "save", "help"]) at(id).hidden = isEmpty;
   paintTheme();
-  paintFilm();
+  paintHistory();
   if (columns.length) {
     at("title").textContent = columns[0].picture.title;
     at("caption").textContent = columns[0].picture.caption;
@@ -182,5 +192,5 @@ function paintTheme() {
   const other = theme === "dark" ? "Light" : "Dark";
   document.documentElement.dataset.theme = theme;
   at("theme").textContent = other;
-  at("theme").setAttribute("aria-label", `${other} colours`);
+  at("theme").setAttribute("aria-label", `${other} colors`);
 }

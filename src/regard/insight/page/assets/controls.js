@@ -1,15 +1,15 @@
-// The choices above the drawing: which are there depends on the view and on what there is to see.
+// The controls above the view; which of them are shown depends on the view.
 
-const offered = new WeakMap(); // for each box of choices, what it was built from
+const offered = new WeakMap(); // for each box of choices, the options that it was built from
 
-/** Fill `box` with radio buttons; options are [value, text, head whose colour it has]. */
+/** Fill `box` with radio buttons; options are [value, text, head for the color]. */
 function paintChoices(box, name, options, chosen, choose) {
   const built = JSON.stringify(options);
   if (offered.get(box) !== built) {
     const hadFocus = box.contains(document.activeElement);
     box.replaceChildren(...options.map((option) => choice(name, option, choose)));
     offered.set(box, built);
-    // What was rebuilt under somebody's hands gets the focus back.
+    // The keyboard focus survives rebuilding.
     if (hadFocus) box.querySelectorAll("input")[options.findIndex(([v]) => v === chosen)]?.focus();
   }
   for (const [index, radio] of box.querySelectorAll("input").entries()) {
@@ -22,7 +22,7 @@ function choice(name, [value, text, head], choose) {
   radio.addEventListener("change", () => choose(value));
   const label = element("span", { dir: "auto" }, text);
   if (head !== undefined) {
-    colour(label, head).classList.add("swatch");
+    color(label, head).classList.add("swatch");
     radio.setAttribute("aria-label", `Head ${head + 1}`);
   }
   return element("label", { class: "choice", [`data-${name}`]: value }, radio, label);
@@ -32,7 +32,7 @@ function paintControls() {
   for (const group of at("controls").querySelectorAll("[data-uses]")) {
     group.hidden = !uses(group.dataset.uses);
   }
-  const views = offeredViews().map((view) => [view, VIEWS[view].title]);
+  const views = offeredViews().map((view) => [view, viewNamed(view).title]);
   paintChoices(at("views"), "view", views, state.view, chooseView);
   const panels = new Map(
     columns.flatMap((column) => column.panels().map(({ name, title }) => [name, title])),
@@ -44,11 +44,10 @@ function paintControls() {
   const heads = range(headCount()).map((head) => [head, `${head + 1}`, head]);
   const maps = [["mean", "Mean of the selected heads"], ...heads];
   paintChoices(at("maps"), "map", maps, state.map, (map) => change({ map }));
-  if (uses("one")) {
-    paintChoices(at("ones"), "one", heads, columns[0].head(), (map) => change({ map }));
+  if (uses("head")) {
+    paintChoices(at("one-head-choices"), "head", heads, columns[0].head(), (map) => change({ map }));
   }
-  paintFlows();
-  paintWordChoice();
+  paintQueryChoice();
   paintMerge();
 }
 
@@ -60,23 +59,29 @@ function chooseView(view) {
 function choosePanel(panel) {
   const { heads } = state;
   pointed = { ...NOTHING, column: null };
-  Object.assign(state, { panel, pin: NOTHING, against: null });
-  // Another panel may have fewer layers and heads; what still exists stays chosen.
+  Object.assign(state, { panel, pin: NOTHING });
+  resetPerPanel();
+  // Another panel may have fewer layers and heads; choices that still exist stay.
   if (state.layer !== null) state.layer = clamp(state.layer, layerCount());
   if (heads) state.heads = heads.filter((head) => head < headCount());
   if (state.map !== "mean" && state.map >= headCount()) state.map = "mean";
   change({});
 }
 
+/** Forget the choices of views that refer to tokens of one panel. */
+function resetPerPanel() {
+  for (const [name, { read, perPanel }] of ownChoices()) if (perPanel) state.own[name] = read(null);
+}
+
 // ---------------------------------------------------------------- heads
 
 function paintHeads() {
-  const built = JSON.stringify([headCount(), colours]);
+  const built = JSON.stringify([headCount(), colors]);
   if (offered.get(at("heads")) !== built) {
     const buttons = range(headCount()).map((head) => {
       const label = `Head ${head + 1}`;
       const attributes = { type: "button", "data-head": head, "aria-label": label, title: label };
-      return colour(element("button", attributes, `${head + 1}`), head);
+      return color(element("button", attributes, `${head + 1}`), head);
     });
     at("heads").replaceChildren(...buttons);
     rove(buttons, buttons[0]);
@@ -87,7 +92,7 @@ function paintHeads() {
   }
 }
 
-/** Select these heads; all of them stay all of them in a panel that has more. */
+/** Select these heads; a selection of all heads stays one in a panel with more heads. */
 function selectHeads(heads) {
   change({ heads: heads.length === headCount() ? null : heads });
 }
@@ -117,30 +122,21 @@ function listenToHeads() {
   });
 }
 
-// ---------------------------------------------------------------- one word, a flow, whole words
+// ---------------------------------------------------------------- one query, whole words
 
-/** The word that is followed or taken through the steps, by its number and its text. */
-function paintWordChoice() {
-  if (!uses("word")) return;
+/** Offer the query tokens by number and text. */
+function paintQueryChoice() {
+  if (!uses("query")) return;
   const names = range(queryCount()).map((index) => {
-    const words = columns.map((column) => column.attention().queries[index] ?? "");
-    return `${index + 1}  ${[...new Set(words.map(visible))].join(" | ")}`;
+    const tokens = columns.map((column) => column.attention().queries[index] ?? "");
+    return `${index + 1}  ${[...new Set(tokens.map(printable))].join(" | ")}`;
   });
   const built = JSON.stringify(names);
-  if (offered.get(at("word")) !== built) {
-    at("word").replaceChildren(...names.map((name, value) => element("option", { value }, name)));
-    offered.set(at("word"), built);
+  if (offered.get(at("query")) !== built) {
+    at("query").replaceChildren(...names.map((name, value) => element("option", { value }, name)));
+    offered.set(at("query"), built);
   }
-  at("word").value = columns[0].word();
-}
-
-function paintFlows() {
-  if (!uses("flow")) return;
-  const flows = new Map(
-    columns.flatMap((column) => flowsOf(column).map(({ name, title }) => [name, title])),
-  );
-  const chosen = flowOf(columns[0])?.name;
-  paintChoices(at("flows"), "flow", [...flows], chosen, (flow) => change({ flow }));
+  at("query").value = columns[0].query();
 }
 
 function paintMerge() {
@@ -153,9 +149,10 @@ function paintMerge() {
 function listenToControls() {
   listenToHeads();
   at("all").addEventListener("click", () => change({ heads: null }));
-  at("word").addEventListener("change", ({ target }) => {
-    const query = columns[0].attention().piece("query", Number(target.value));
-    change({ pin: { query, key: null }, against: null });
+  at("query").addEventListener("change", ({ target }) => {
+    const query = columns[0].attention().token("query", Number(target.value));
+    resetPerPanel();
+    change({ pin: { query, key: null } });
   });
   at("merge").addEventListener("change", ({ target }) => change({ words: target.checked }));
   at("theme").addEventListener("click", () => {

@@ -1,4 +1,4 @@
-// What the page was given: packed arrays, unpacked when first looked at, and attention over them.
+// Packed arrays, unpacked when first used, and attention over them.
 
 const WEIGHT_ONE = 65535; // a weight of 1 in 16 bits
 
@@ -6,7 +6,7 @@ const ARRAYS = { u16: Uint16Array, f32: Float32Array, bits: Uint8Array };
 
 const unpacked = new WeakMap();
 
-/** The numbers of a packed array, flat. */
+/** Return the numbers of a packed array, flat. */
 function numbersOf(packed) {
   if (!unpacked.has(packed)) {
     const { buffer } = bytesOf(packed.data);
@@ -24,7 +24,7 @@ function bytesOf(text) {
   return bytes;
 }
 
-/** Part of a packed array: what is left of its shape once the first indices are chosen. */
+/** Return a part of a packed array: the rest of its shape after the first indices. */
 function slice(packed, ...indices) {
   const size = packed.shape.slice(indices.length).reduce((all, one) => all * one, 1);
   const start = indices.reduce((sum, index, axis) => sum * packed.shape[axis] + index, 0) * size;
@@ -32,9 +32,9 @@ function slice(packed, ...indices) {
 }
 
 /**
- * Who looks at whom, in some layers and heads: a panel as it came, or with its pieces merged.
- * `layerOf(layer)` gives the values of one layer, flat, which value is a weight of 1, and, where
- * that is known, which queries may look at which keys (`seen`, flat).
+ * Attention weights in several layers and heads, between tokens or between words merged from them.
+ * `layerOf(layer)` returns the values of one layer, flat, the value of a weight of 1, and, where it
+ * is known, the mask: 1 where a query may attend to a key (`allowed`, flat).
  */
 class Attention {
   #layers = new Map();
@@ -45,7 +45,7 @@ class Attention {
     const { name, title, queries, keys, predicts = [], causal = false } = about;
     Object.assign(this, { name, title, queries, keys, predicts, causal, layers, heads, groups });
     this.layerOf = layerOf;
-    // Two pictures with the same key look alike, but for their numbers.
+    // Views are built again only when this changes.
     this.shape = JSON.stringify([name, heads, queries, keys, predicts]);
   }
 
@@ -64,11 +64,11 @@ class Attention {
     return sum / heads.length;
   }
 
-  /** The mean of some heads, flat, and which rows see nothing at all. */
+  /** Return the mean of some heads, flat, and which rows attend to nothing (`empty`). */
   matrix(layer, heads) {
     const name = `${layer}:${heads}`;
     if (!this.#matrices.has(name)) {
-      // A few are kept, so that going back and forth is quick; all of them could fill the memory.
+      // A few are cached, so that going back and forth is fast; all of them could fill the memory.
       if (this.#matrices.size > 3) this.#matrices.delete(this.#matrices.keys().next().value);
       this.#matrices.set(name, this.#averaged(layer, heads));
     }
@@ -83,16 +83,16 @@ class Attention {
       const part = values.subarray(head * size, (head + 1) * size);
       for (let i = 0; i < size; i += 1) means[i] += part[i];
     }
-    const blind = new Uint8Array(this.queries.length).fill(1);
+    const empty = new Uint8Array(this.queries.length).fill(1);
     const full = one * Math.max(heads.length, 1);
     for (let i = 0; i < size; i += 1) {
-      if (means[i] > 0) blind[Math.floor(i / width)] = 0;
+      if (means[i] > 0) empty[Math.floor(i / width)] = 0;
       means[i] /= full;
     }
-    return { means, blind };
+    return { means, empty };
   }
 
-  /** For each head and key, the mean over the words that look. */
+  /** Return for each head and key the mean weight over the queries. */
   received(layer) {
     if (!this.#received.has(layer)) {
       const { values, one } = this.layer(layer);
@@ -107,38 +107,38 @@ class Attention {
     return this.#received.get(layer);
   }
 
-  /** Whether `query` could not see `key`: it may not look there, or the whole row is empty. */
+  /** Return whether a weight of 0 is shown as masked: by the mask, or because the row is empty. */
   masked(layer, heads, query, key) {
     if (heads.some((head) => this.weight(layer, head, query, key) > 0)) return false;
-    return this.isClosed(layer, query, key) || this.matrix(layer, heads).blind[query] === 1;
+    return this.isMasked(layer, query, key) || this.matrix(layer, heads).empty[query] === 1;
   }
 
-  isClosed(layer, query, key) {
-    const { seen } = this.layer(layer);
-    return seen ? seen[query * this.keys.length + key] === 0 : this.isLater(query, key);
+  isMasked(layer, query, key) {
+    const { allowed } = this.layer(layer);
+    return allowed ? allowed[query * this.keys.length + key] === 0 : this.isLater(query, key);
   }
 
-  /** How many of all pairs a layer may look at, from 0 to 1; null where that is not known. */
+  /** Return the share of pairs that the mask of a layer allows; null where it is unknown. */
   share(layer) {
-    const { seen } = this.layer(layer);
-    if (!seen?.length) return null;
-    return once(seen, "share", () => seen.reduce((sum, one) => sum + one, 0) / seen.length);
+    const { allowed } = this.layer(layer);
+    if (!allowed?.length) return null;
+    return once(allowed, "share", () => allowed.reduce((sum, one) => sum + one, 0) / allowed.length);
   }
 
   isLater(query, key) {
-    // With fewer queries than keys, the queries are the last ones of the sentence.
+    // With fewer queries than keys, the queries are the last tokens of the text.
     return this.causal && key > query + this.keys.length - this.queries.length;
   }
 
-  /** Where a piece is shown: itself, or the word it was merged into; null where there is none. */
-  shown(side, piece) {
-    const words = side === "query" ? this.queries : this.keys;
-    const index = piece === null || !this.groups[side] ? piece : this.groups[side][piece];
-    return index !== null && index < words.length ? index : null;
+  /** Return the index of a token, or of the word it is merged into; null where there is none. */
+  shown(side, token) {
+    const tokens = side === "query" ? this.queries : this.keys;
+    const index = token === null || !this.groups[side] ? token : this.groups[side][token];
+    return index !== null && index < tokens.length ? index : null;
   }
 
-  /** The first piece of what is shown at `index`. */
-  piece(side, index) {
+  /** Return the first token of the word at `index`, or the token itself. */
+  token(side, index) {
     return index === null || !this.groups[side] ? index : this.groups[side].indexOf(index);
   }
 }
@@ -150,7 +150,7 @@ const NO_ATTENTION = new Attention(
   () => ({ values: new Float32Array(0), one: 1 }),
 );
 
-/** Make each thing once: for one object (a panel, a flow) and a name. */
+/** Compute a value once for an object (a panel, a rollout) and a name. */
 const made = new WeakMap();
 function once(owner, name, make) {
   if (!made.has(owner)) made.set(owner, new Map());
@@ -160,44 +160,46 @@ function once(owner, name, make) {
 }
 
 function attentionOf(panel) {
-  return once(panel, "pieces", () => {
+  return once(panel, "tokens", () => {
     const [layers, heads] = panel.weights.shape;
     const layerOf = (layer) => ({ ...valuesOf(panel, layer), one: WEIGHT_ONE });
     return new Attention(panel, layers, heads, layerOf);
   });
 }
 
-/** The weights of a layer. Those of pairs that may not look are not written; they are 0. */
-function valuesOf({ weights, visible }, layer) {
-  if (!visible) return { values: slice(weights, layer), seen: null };
+/** Return the weights of a layer. Those of masked pairs are not written; they are 0. */
+function valuesOf({ weights, may_attend: mask }, layer) {
+  if (!mask) return { values: slice(weights, layer), allowed: null };
   const [, heads, queries, keys] = weights.shape;
   const size = queries * keys;
-  const bits = numbersOf(visible);
-  const isSeen = (place) => (bits[place >> 3] >> (place & 7)) & 1;
-  const seen = new Uint8Array(size);
-  for (let place = 0; place < size; place += 1) seen[place] = isSeen(layer * size + place);
-  let next = 0; // of the weights that are written, the first of this layer
-  for (let place = 0; place < layer * size; place += 1) next += heads * isSeen(place);
+  const bits = numbersOf(mask);
+  const isAllowed = (position) => (bits[position >> 3] >> (position & 7)) & 1;
+  const allowed = new Uint8Array(size);
+  for (let position = 0; position < size; position += 1) {
+    allowed[position] = isAllowed(layer * size + position);
+  }
+  let next = 0; // index of the first written weight of this layer
+  for (let position = 0; position < layer * size; position += 1) next += heads * isAllowed(position);
   const values = new Uint16Array(heads * size);
   const written = numbersOf(weights);
   for (let head = 0; head < heads; head += 1) {
-    for (let place = 0; place < size; place += 1) {
-      if (seen[place]) values[head * size + place] = written[next++];
+    for (let position = 0; position < size; position += 1) {
+      if (allowed[position]) values[head * size + position] = written[next++];
     }
   }
-  return { values, seen };
+  return { values, allowed };
 }
 
-/** The shares of a flow, as attention of one head. */
-function attentionOfFlow(flow, panel) {
-  return once(flow, "pieces", () => {
-    const layerOf = (layer) => ({ values: slice(flow.weights, layer), one: WEIGHT_ONE });
+/** Return the shares of a rollout as attention of one head. */
+function attentionOfRollout(rollout, panel) {
+  return once(rollout, "tokens", () => {
+    const layerOf = (layer) => ({ values: slice(rollout.weights, layer), one: WEIGHT_ONE });
     const about = { ...panel, keys: panel.queries, predicts: [] };
-    return new Attention(about, flow.weights.shape[0], 1, layerOf);
+    return new Attention(about, rollout.weights.shape[0], 1, layerOf);
   });
 }
 
-// ---------------------------------------------------------------- pieces merged to words
+// ---------------------------------------------------------------- tokens merged into words
 
 const knowsWords = (panel) => panel.query_words.length > 0 || panel.key_words.length > 0;
 
@@ -207,57 +209,57 @@ function mergedOf(panel) {
   );
 }
 
-function mergedFlow(flow, panel) {
-  return once(flow, "words", () =>
-    merge(attentionOfFlow(flow, panel), panel.query_words, panel.query_words),
+function mergedRollout(rollout, panel) {
+  return once(rollout, "words", () =>
+    merge(attentionOfRollout(rollout, panel), panel.query_words, panel.query_words),
   );
 }
 
-/** Attention between words: a word's queries look as its pieces do on average, its keys add up. */
-function merge(pieces, queryWords, keyWords) {
-  const queries = groupsOf(queryWords, pieces.queries.length);
-  const keys = groupsOf(keyWords, pieces.keys.length);
+/** Merge tokens into words: weights are averaged over query tokens and summed over key tokens. */
+function merge(tokens, queryWords, keyWords) {
+  const queries = groupsOf(queryWords, tokens.queries.length);
+  const keys = groupsOf(keyWords, tokens.keys.length);
   const about = {
-    name: pieces.name,
-    title: pieces.title,
-    causal: pieces.causal,
-    queries: joined(pieces.queries, queries),
-    keys: joined(pieces.keys, keys),
-    // After a word, the model says what it says after the last piece.
-    predicts: pieces.predicts.length ? lasts(pieces.predicts, queries) : [],
+    name: tokens.name,
+    title: tokens.title,
+    causal: tokens.causal,
+    queries: joined(tokens.queries, queries),
+    keys: joined(tokens.keys, keys),
+    // The prediction of a word is that of its last token.
+    predicts: tokens.predicts.length ? lasts(tokens.predicts, queries) : [],
   };
-  const layerOf = (layer) => ({ ...mergedLayer(pieces, layer, queries, keys), one: 1 });
+  const layerOf = (layer) => ({ ...mergedLayer(tokens, layer, queries, keys), one: 1 });
   const groups = { query: queries, key: keys };
-  return new Attention(about, pieces.layers, pieces.heads, layerOf, groups);
+  return new Attention(about, tokens.layers, tokens.heads, layerOf, groups);
 }
 
-/** For each piece the place of its word, counted from 0 in the order they come. */
+/** Return for each token the index of its word, from 0 in order. */
 function groupsOf(words, count) {
   if (!words.length) return range(count);
-  const places = new Map();
-  for (const word of words) if (!places.has(word)) places.set(word, places.size);
-  return words.map((word) => places.get(word));
+  const positions = new Map();
+  for (const word of words) if (!positions.has(word)) positions.set(word, positions.size);
+  return words.map((word) => positions.get(word));
 }
 
-function joined(pieces, groups) {
+function joined(tokens, groups) {
   const words = Array(groups.length ? Math.max(...groups) + 1 : 0).fill("");
-  for (const [piece, group] of groups.entries()) words[group] += pieces[piece];
+  for (const [token, group] of groups.entries()) words[group] += tokens[token];
   return words;
 }
 
-function lasts(pieces, groups) {
+function lasts(tokens, groups) {
   const words = [];
-  for (const [piece, group] of groups.entries()) words[group] = pieces[piece];
+  for (const [token, group] of groups.entries()) words[group] = tokens[token];
   return words;
 }
 
-function mergedLayer(pieces, layer, queries, keys) {
-  const { values, one, seen } = pieces.layer(layer);
+function mergedLayer(tokens, layer, queries, keys) {
+  const { values, one, allowed } = tokens.layer(layer);
   const [rows, columns] = [new Set(queries).size, new Set(keys).size];
   const members = new Float64Array(rows);
   for (const query of queries) members[query] += 1;
-  const sums = new Float32Array(pieces.heads * rows * columns);
-  for (let head = 0; head < pieces.heads; head += 1) {
+  const sums = new Float32Array(tokens.heads * rows * columns);
+  for (let head = 0; head < tokens.heads; head += 1) {
     for (let query = 0; query < queries.length; query += 1) {
       const from = (head * queries.length + query) * keys.length;
       const to = (head * rows + queries[query]) * columns;
@@ -267,15 +269,15 @@ function mergedLayer(pieces, layer, queries, keys) {
       }
     }
   }
-  return { values: sums, seen: seen && mergedPlaces(seen, queries, keys, rows, columns) };
+  return { values: sums, allowed: allowed && mergedMask(allowed, queries, keys, rows, columns) };
 }
 
-/** A word may look where one of its pieces may. */
-function mergedPlaces(seen, queries, keys, rows, columns) {
+/** Return the mask of words: allowed where any of their tokens is. */
+function mergedMask(allowed, queries, keys, rows, columns) {
   const any = new Uint8Array(rows * columns);
   for (const [query, row] of queries.entries()) {
-    for (const [key, place] of keys.entries()) {
-      any[row * columns + place] |= seen[query * keys.length + key];
+    for (const [key, position] of keys.entries()) {
+      any[row * columns + position] |= allowed[query * keys.length + key];
     }
   }
   return any;

@@ -1,19 +1,18 @@
-// Saving what is seen: a drawing (SVG, or PNG made from it) and the numbers behind it (JSON).
+// Export of the view: a drawing (SVG, or PNG made from it) and the numbers behind it (JSON).
 
 const rounded = (weight) => Number(weight.toFixed(5));
-// A canvas with more pixels than this is refused by some browsers.
-const MOST_CANVAS = 40e6;
+// Some browsers refuse a canvas with more pixels than this.
+const MAX_CANVAS_PIXELS = 40e6;
 
-/** The cards in sight, column by column. */
+/** Return the cards that are shown, column by column. */
 function shownCards() {
-  const names = VIEWS[state.view].cards;
   return columns.map((column) => ({
     column,
-    names: names.filter((name) => CARDS[name].has(column.picture)),
+    names: cardNames().filter((name) => CARDS[name].has(column.picture)),
   }));
 }
 
-/** The whole view as one SVG: columns side by side, the cards of each below one another. */
+/** Return the view as one SVG: columns side by side, the cards of each below one another. */
 function drawView() {
   const [gap, edge] = [40, 20];
   let [x, height] = [edge, 0];
@@ -41,39 +40,39 @@ function drawView() {
 
 function headline(line) {
   pen.font = "12px system-ui, sans-serif";
-  const text = cut(pen, visible(line), 900);
+  const text = truncated(pen, printable(line), 900);
   return { width: widthOf(text), height: 0, body: svgText(0, 12, text) };
 }
 
-/** "Cross-attention, layer 2, head 3": what the view shows of it. */
+/** Return "Cross-attention, layer 2, head 3". */
 function whereOf(column) {
-  const said = uses("panel") || state.view === "align" ? [column.attention().title] : [];
-  if (uses("layer")) said.push(column.place(uses("one") ? [column.head()] : headsShown(column)));
-  if (uses("word")) said.push(`“${visible(column.attention().queries[column.word()] ?? "")}”`);
-  return said.join(", ");
+  const parts = uses("panel") || uses("heads") ? [column.attention().title] : [];
+  if (uses("layer")) parts.push(column.place(uses("head") ? [column.head()] : headsShown(column)));
+  if (uses("query")) parts.push(`“${printable(column.attention().queries[column.query()] ?? "")}”`);
+  return parts.join(", ");
 }
 
 const headsShown = (column) => (uses("map") ? column.mapHeads() : column.heads());
 
-/** Everything the view shows, as plain data. */
+/** Return everything that the view shows, as plain data. */
 function dataOfView() {
-  const scene = scenes[state.scene].title;
+  const snapshot = snapshots[state.snapshot].title;
   const pictures = shownCards().map(({ column, names }) => {
     const { title, source, output } = column.picture;
     const shown = names.map((name) => [name, CARDS[name].shown(column)]);
     return { title, source, output, where: whereOf(column), ...Object.fromEntries(shown) };
   });
-  return { view: state.view, ...(scene ? { scene } : {}), pictures };
+  return { view: state.view, ...(snapshot ? { snapshot } : {}), pictures };
 }
 
-/** "lines-encoder-layer-2.svg": what is inside, in letters that every system can store. */
+/** Return a name such as "lines-encoder-layer-2.svg", of letters and digits only. */
 function fileName(ending) {
-  const parts = [state.view === "both" ? "attention" : state.view];
+  const parts = [state.view];
   if (uses("panel") || uses("heads")) parts.push(columns[0].attention().name);
   if (uses("layer")) parts.push(`layer-${columns[0].layer() + 1}`);
-  if (uses("one")) parts.push(`head-${columns[0].head() + 1}`);
-  if (uses("step")) parts.push(`step-${state.step + 1}`);
-  if (scenes.length > 1) parts.push(scenes[state.scene].title);
+  if (uses("head")) parts.push(`head-${columns[0].head() + 1}`);
+  for (const card of cards()) parts.push(...(card.fileParts?.(columns[0]) ?? []));
+  if (snapshots.length > 1) parts.push(snapshots[state.snapshot].title);
   const plain = parts.map((part) => part.match(/[\p{L}\p{N}]+/gu)?.join("-").slice(0, 40));
   return `${plain.filter(Boolean).join("-")}.${ending}`;
 }
@@ -81,8 +80,8 @@ function fileName(ending) {
 function download(blob, ending) {
   const address = URL.createObjectURL(blob);
   element("a", { href: address, download: fileName(ending) }).click();
-  say(`Saved as ${fileName(ending)}.`);
-  // Long enough for any browser to have begun.
+  showStatus(`Saved as ${fileName(ending)}.`);
+  // By then every browser has started the download.
   setTimeout(() => URL.revokeObjectURL(address), 60000);
 }
 
@@ -94,7 +93,7 @@ const saves = {
   },
   png: async () => {
     const { text, width, height } = drawView();
-    const scale = Math.min(2, Math.sqrt(MOST_CANVAS / (width * height)));
+    const scale = Math.min(2, Math.sqrt(MAX_CANVAS_PIXELS / (width * height)));
     const [across, down] = [Math.ceil(width * scale), Math.ceil(height * scale)];
     const canvas = element("canvas", { width: across, height: down });
     const image = new Image();
@@ -112,7 +111,7 @@ function listenToSaving() {
     try {
       await saves[kind]();
     } catch (error) {
-      say(`It could not be saved: ${error.message}`);
+      showStatus(`Saving failed: ${error.message}`);
     }
   });
 }

@@ -1,89 +1,92 @@
-// A live page: asks the server that it came from to look at what somebody types.
+// A live page: sends the typed text to its server and shows the attention.
 
 const isLive = "live" in document.body.dataset;
 
-let asking = null; // what would stop the request that is under way
+let request = null; // the controller that aborts the running request
 
-/** The typed words, as the address keeps them. */
-function liveWords() {
+/** Return the typed texts, as the address stores them. */
+function liveTexts() {
   if (!isLive) return {};
-  const words = {};
-  if (at("text").value) words.text = at("text").value;
-  if (besideText()) words.beside = besideText();
-  return words;
+  const texts = {};
+  if (at("text").value) texts.text = at("text").value;
+  if (compareText()) texts.compare = compareText();
+  return texts;
 }
 
-const besideText = () => (at("beside-box").hidden ? "" : at("beside").value);
+const compareText = () => (at("compare-box").hidden ? "" : at("compare").value);
 
-async function look() {
-  asking?.abort();
+async function submitText() {
+  request?.abort();
   const text = at("text").value;
-  if (!text.trim()) return say("There is no text yet.");
-  const mine = (asking = new AbortController());
-  say("Looking…");
+  if (!text.trim()) return showStatus("Type a text first.");
+  const mine = (request = new AbortController());
+  showStatus("Running the model…");
   try {
-    const film = await askFor({ text, beside: besideText() || null, to: null }, mine.signal);
+    const body = { text, compare: compareText() || null, to: null };
+    const history = await fetchHistory(body, mine.signal);
     const isFirst = columns.length === 0;
-    takeFilm(film);
-    // Until now there was nothing that the address could have chosen.
+    showHistory(history);
+    // The choices in the address need a first history.
     if (isFirst) readAddress();
     change({});
   } catch (error) {
-    if (error.name !== "AbortError") say(error.message);
+    if (error.name !== "AbortError") showStatus(error.message);
   }
-  if (asking === mine) asking = null;
+  if (request === mine) request = null;
 }
 
-/** The film that the server makes of a text; where it cannot, its own sentence is the error. */
-async function askFor(question, signal) {
-  let answer;
+/** Fetch the history of a text; an error has the server's message. */
+async function fetchHistory(body, signal) {
+  let response;
   try {
-    answer = await fetch("look", {
+    response = await fetch("look", {
       method: "POST",
       headers: { "Content-Type": "application/json" },
-      body: JSON.stringify(question),
+      body: JSON.stringify(body),
       signal,
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Error("The server does not answer.");
   }
-  if (answer.ok) return answer.json();
-  const { detail } = await answer.json().catch(() => ({}));
-  throw new Error(typeof detail === "string" ? detail : `The server answers ${answer.status}.`);
+  if (response.ok) return response.json();
+  const { detail } = await response.json().catch(() => ({}));
+  const status = `The server returned status ${response.status}.`;
+  throw new Error(typeof detail === "string" ? detail : status);
 }
 
-function openBeside(isOpen) {
-  at("beside-box").hidden = !isOpen;
-  at("compare").setAttribute("aria-expanded", isOpen);
-  at("compare").textContent = isOpen ? "Do not compare" : "Compare with…";
+function openCompare(isOpen) {
+  at("compare-box").hidden = !isOpen;
+  at("compare-toggle").setAttribute("aria-expanded", isOpen);
+  at("compare-toggle").textContent = isOpen ? "Do not compare" : "Compare with…";
 }
 
 function listenToLive() {
   at("live").hidden = !isLive;
   if (!isLive) return;
-  at("live").addEventListener("submit", look);
-  at("compare").addEventListener("click", () => {
-    openBeside(at("beside-box").hidden);
-    if (!at("beside-box").hidden) at("beside").focus();
+  at("live").addEventListener("submit", submitText);
+  at("compare-toggle").addEventListener("click", () => {
+    openCompare(at("compare-box").hidden);
+    if (!at("compare-box").hidden) at("compare").focus();
   });
-  for (const box of [at("text"), at("beside")]) {
-    // What is typed makes the answer under way an old one.
+  for (const box of [at("text"), at("compare")]) {
+    // The running request is for an older text.
     box.addEventListener("input", () => {
-      if (asking) say("");
-      asking?.abort();
+      if (request) showStatus("");
+      request?.abort();
     });
   }
 }
 
-/** Look at once at what the address asks for. */
+/** Show the text that the address names. */
 function readLiveAddress() {
   if (!isLive) return;
-  const asked = new URLSearchParams(location.hash.slice(1));
-  const text = asked.get("text") ?? "";
-  if (!text || (text === at("text").value && (asked.get("beside") ?? "") === besideText())) return;
+  const address = new URLSearchParams(location.hash.slice(1));
+  const text = address.get("text") ?? "";
+  const other = address.get("compare") ?? "";
+  if (!text || (text === at("text").value && other === compareText())) return;
   at("text").value = text;
-  at("beside").value = asked.get("beside") ?? "";
-  openBeside(at("beside").value !== "");
-  look();
+  at("compare").value = other;
+  openCompare(at("compare").value !== "");
+  submitText();
 }

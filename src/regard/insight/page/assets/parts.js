@@ -1,16 +1,13 @@
-// Which word looked at which, head by head.
+// Small helpers that all other files use.
 //
-// The page reads a film (plain data, written into the file or fetched while it is live), keeps one
-// small state, and paints from the two. These files are one module, put together in this order:
-// parts, data, state, column, controls, one file for each view, status, export, film, live, start.
-// Numbers inside the program count from 0, as in the arrays; whatever a person reads, the address
-// included, counts from 1.
-//
-// This file: the small parts that everything else is made of.
+// The page reads a history (JSON in the file, or fetched from the server of a live page), keeps one
+// small state, and paints from the two. All files form one module, in the order that
+// `insight/page/render.py` puts them together: common files, the views, and the rest. Indices count
+// from 0, as in the arrays; numbers that are shown, the address included, count from 1.
 
 const at = (id) => document.getElementById(id);
 
-/** An element with attributes and children; text is always text, never markup. */
+/** Make an element with attributes and children; strings become text, never markup. */
 function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
@@ -18,23 +15,23 @@ function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-/** A word as it can be seen: blanks and line ends get a sign of their own. */
-function visible(word) {
-  return word.trim() === "" ? "␣" : word.replace(/\s*[\r\n]\s*/g, "↵");
+/** Return a token with visible signs for blanks and line ends. */
+function printable(token) {
+  return token.trim() === "" ? "␣" : token.replace(/\s*[\r\n]\s*/g, "↵");
 }
 
-/** A word that keeps its direction (left to right or right to left) to itself. */
-function wordOf(word) {
-  return element("bdi", { class: "word", "data-word": visible(word) }, visible(word));
+/** Make an element for a token; its direction (left to right or not) does not affect others. */
+function tokenElement(token) {
+  return element("bdi", { class: "token", "data-token": printable(token) }, printable(token));
 }
 
-function quote(word) {
-  return element("span", {}, "“", element("bdi", {}, visible(word)), "”");
+function quote(token) {
+  return element("span", {}, "“", element("bdi", {}, printable(token)), "”");
 }
 
 const bold = (text) => element("b", {}, text);
 
-/** A number as it is printed: with a real minus, and a sign for what no number can hold. */
+/** Format a number, with a typographic minus and signs for infinity and NaN. */
 function figure(value, digits = 4) {
   if (!Number.isFinite(value)) return Number.isNaN(value) ? "?" : value > 0 ? "∞" : "−∞";
   return value.toFixed(digits).replace("-", "−");
@@ -44,30 +41,30 @@ const range = (count) => Array.from({ length: count }, (_, index) => index);
 const clamp = (value, count) => Math.max(Math.min(value, count - 1), 0);
 const isCalm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-/** The three indices with the largest values above 0, as [index, value]. */
+/** Return the three indices with the largest values above 0, as [index, value]. */
 function strongest(count, valueOf) {
   const pairs = range(count).map((index) => [index, valueOf(index)]);
   return pairs.filter(([, value]) => value > 0).sort((a, b) => b[1] - a[1]).slice(0, 3);
 }
 
-// ---------------------------------------------------------------- colours
+// ---------------------------------------------------------------- colors
 
 // Numbers above and below 0.
 const ABOVE = [31, 119, 180];
 const BELOW = [214, 39, 40];
 
-let colours = ["#1f77b4"]; // one for each head; the film brings them
+let colors = ["#1f77b4"]; // one for each head, from the history
 
-const rgb = (head) => channels(colours[head % colours.length]);
+const rgb = (head) => channels(colors[head % colors.length]);
 
-/** "#1f77b4" as red, green and blue. */
+/** Parse "#1f77b4" into red, green and blue. */
 function channels(hex) {
   const value = parseInt(hex.slice(1), 16);
   return [value >> 16, (value >> 8) & 255, value & 255];
 }
 
-/** Give `target` the head's colour, and black or white for text on it, whichever reads better. */
-function colour(target, head) {
+/** Give `target` the head's color, and black or white text, whichever has more contrast. */
+function color(target, head) {
   const [red, green, blue] = rgb(head).map((c) => (c / 255) ** 2.2);
   const luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue;
   target.style.setProperty("--head", rgb(head).join(" "));
@@ -76,28 +73,28 @@ function colour(target, head) {
 }
 
 const themed = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-/** What cells are drawn with: the colour of a mean, how strong it may be, what is closed. */
-const pageColours = () => ({
+/** Return the colors of cells: of a mean, its largest opacity, and of masked cells. */
+const pageColors = () => ({
   mean: themed("--mean").split(" ").map(Number),
   most: Number(themed("--most")),
   hatch: themed("--hatch"),
 });
 const PAPER = { mean: [52, 84, 159], most: 0.72, hatch: "#e3e0d8" };
-/** How strong a colour stands for a weight: small weights are favoured, most of them are small. */
+/** Return the opacity of a weight; small weights are raised, because most are small. */
 const heat = (weight) => weight ** 0.7;
 
 // ---------------------------------------------------------------- moving by keyboard
 
-/** Of many, the tab key stops at one; the arrow keys reach the others. */
+/** Let the tab key stop at one of many items; the arrow keys reach the others. */
 function rove(items, stop) {
   for (const item of items) item.tabIndex = item === stop ? 0 : -1;
 }
 
-/** Move the focus among `items` by the steps that keys stand for; Home and End go to the ends. */
+/** Move the focus among `items` by the steps of each key; Home and End go to the ends. */
 function step(event, items, steps) {
   const here = items.indexOf(document.activeElement);
-  const places = { Home: 0, End: items.length - 1 };
-  const there = places[event.key] ?? here + (steps[event.key] ?? NaN);
+  const ends = { Home: 0, End: items.length - 1 };
+  const there = ends[event.key] ?? here + (steps[event.key] ?? NaN);
   if (items[there]) goTo(event, items, items[there]);
 }
 
@@ -107,7 +104,7 @@ function goTo(event, items, item) {
   item.focus();
 }
 
-/** Where a key leads from a cell of a table of `rows` by `columns`, or null. */
+/** Return the cell that a key leads to in a table of `rows` by `columns`, or null. */
 function walk({ key, ctrlKey }, row, column, rows, columns) {
   const moves = {
     ArrowUp: [row - 1, column],
@@ -122,7 +119,7 @@ function walk({ key, ctrlKey }, row, column, rows, columns) {
   return [clamp(newRow, rows), clamp(newColumn, columns)];
 }
 
-// ---------------------------------------------------------------- tables whose cells are walked
+// ---------------------------------------------------------------- tables with keyboard focus
 
 /** Fill `table` with headings and cells; `cellOf(row, column)` makes one. */
 function buildGrid(table, corner, columnHeads, rowHeads, cellOf) {
@@ -141,12 +138,12 @@ function buildGrid(table, corner, columnHeads, rowHeads, cellOf) {
   if (first) first.tabIndex = 0;
 }
 
-/** A heading of a row or a column that shows a word. */
-function heading(scope, word, attributes = {}) {
-  return element("th", { scope, title: visible(word), ...attributes }, wordOf(word));
+/** Make the heading of a row or a column that shows a token. */
+function heading(scope, token, attributes = {}) {
+  return element("th", { scope, title: printable(token), ...attributes }, tokenElement(token));
 }
 
-/** Let the arrow keys walk the cells of a table that `buildGrid` filled. */
+/** Let the arrow keys move among the cells of a table that `buildGrid` filled. */
 function listenToGrid(table) {
   table.addEventListener("keydown", (event) => {
     const cell = event.target.closest("td");
@@ -164,14 +161,14 @@ function listenToGrid(table) {
   });
 }
 
-/** Read out what `sentenceOf(target)` says while the mouse or the keyboard is on it. */
-function listenToTelling(area, selector, sentenceOf) {
-  const tell = ({ target }) => {
-    const found = target.closest?.(selector);
-    if (found) say(...sentenceOf(found));
+/** Show `sentenceOf(target)` in the status line while the mouse or the keyboard is on it. */
+function listenToDescriptions(area, selector, sentenceOf) {
+  const describe = ({ target }) => {
+    const item = target.closest?.(selector);
+    if (item) showStatus(...sentenceOf(item));
   };
-  area.addEventListener("mouseover", tell);
-  area.addEventListener("focusin", tell);
+  area.addEventListener("mouseover", describe);
+  area.addEventListener("focusin", describe);
   area.addEventListener("mouseleave", () => paintStatus());
   area.addEventListener("focusout", () => paintStatus());
 }

@@ -1,22 +1,22 @@
-// The start: take the film, read the address, paint, listen.
+// The start: read the history and the address, add listeners, paint.
 
-/** Show another film; choices that it can follow stay. */
-function takeFilm(film) {
+/** Show another history; choices that exist in it stay. */
+function showHistory(history) {
   if (playing !== null) pause();
-  scenes = film.scenes;
-  state.scene = clamp(state.scene, scenes.length);
+  snapshots = history.snapshots;
+  state.snapshot = clamp(state.snapshot, snapshots.length);
   pointed = { ...NOTHING, column: null };
-  takeScene();
+  takeSnapshot();
 }
 
 at("needs").hidden = true;
 at("theme").hidden = false;
 at("main").hidden = false;
-takeFilm(JSON.parse(at("film-data").textContent));
+showHistory(JSON.parse(at("history-data").textContent));
 listenToLive();
 readAddress();
 listenToControls();
-listenToFilm();
+listenToHistory();
 listenToSaving();
 paint();
 readLiveAddress();

@@ -1,30 +1,30 @@
-// What is chosen, and the address that keeps it.
+// The choices of the user, and the address (the part after #) that stores them.
 
 const NOTHING = { query: null, key: null };
 
 const state = {
-  scene: 0,
-  view: "both",
-  panel: null, // its name; the first one that the view can show where there is no such
+  snapshot: 0,
+  view: "",
+  panel: null, // its name; otherwise the first one that the view can show
   layer: null, // the last one until chosen
   heads: null, // the selected heads, in order; all of them until chosen
   map: "mean", // what the heat map shows: "mean" of the selected heads, or one head
-  words: false, // whether pieces are merged to words
-  pin: NOTHING, // the pinned word, as the index of a piece
-  against: null, // in depth: the piece whose key is multiplied with the query
-  flow: null, // the name of the way to follow a word
-  step: 0, // of the lecture
+  words: false, // whether tokens are merged into words
+  pin: NOTHING, // the pinned token, by its index
+  own: {}, // the choices of single views, by name: see views.js
   theme: null, // "light" or "dark" once chosen; otherwise as the system is
 };
 
-let scenes = [];
-let columns = []; // one for each picture of the scene, side by side
+let snapshots = [];
+let columns = []; // one for each picture of the snapshot, side by side
 
-// What the mouse or the keyboard is on now, in which column: a word (one side) or a cell (both).
+// The token (one side) or cell (both) under the mouse or the keyboard, and its column.
 let pointed = { ...NOTHING, column: null };
 
-const cards = () => VIEWS[state.view].cards.map((name) => CARDS[name]);
-const uses = (what) => cards().some((card) => card.uses.includes(what));
+const viewNamed = (name) => VIEWS.find((view) => view.name === name);
+const cardNames = () => viewNamed(state.view)?.cards ?? [];
+const cards = () => cardNames().map((name) => CARDS[name]);
+const uses = (control) => cards().some((card) => card.uses.includes(control));
 const most = (countOf) => Math.max(1, ...columns.map(countOf));
 const layerCount = () => most((column) => column.attention().layers);
 const headCount = () => most((column) => column.attention().heads);
@@ -39,25 +39,29 @@ function change(changes) {
   writeAddress();
 }
 
-function readAddress() {
-  const asked = new URLSearchParams(location.hash.slice(1));
-  const view = asked.get("view") ?? "";
-  state.scene = numberIn(asked.get("scene"), scenes.length) ?? 0;
-  takeScene();
-  state.view = offeredViews().includes(view) ? view : (offeredViews()[0] ?? "both");
-  state.words = asked.get("words") === "merged";
-  state.panel = asked.get("panel");
-  state.layer = numberIn(asked.get("layer"), layerCount());
-  state.heads = readHeads(asked.get("heads"));
-  state.map = numberIn(asked.get("map"), headCount()) ?? "mean";
-  state.pin = readPin(asked.get("pin") ?? "");
-  state.against = numberIn(asked.get("against"), Infinity);
-  state.flow = asked.get("flow");
-  state.step = numberIn(asked.get("step"), STEPS.length) ?? 0;
-  state.theme = ["light", "dark"].find((theme) => theme === asked.get("theme")) ?? null;
+/** Change the choices that views declare for themselves. */
+function changeOwn(changes) {
+  Object.assign(state.own, changes);
+  change({});
 }
 
-/** "3" as the index 2, or null where there are not so many. */
+function readAddress() {
+  const address = new URLSearchParams(location.hash.slice(1));
+  const view = address.get("view") ?? "";
+  state.snapshot = numberIn(address.get("snapshot"), snapshots.length) ?? 0;
+  takeSnapshot();
+  state.view = offeredViews().includes(view) ? view : (offeredViews()[0] ?? "");
+  state.words = address.get("words") === "merged";
+  state.panel = address.get("panel");
+  state.layer = numberIn(address.get("layer"), layerCount());
+  state.heads = readHeads(address.get("heads"));
+  state.map = numberIn(address.get("map"), headCount()) ?? "mean";
+  state.pin = readPin(address.get("pin") ?? "");
+  for (const [name, { read }] of ownChoices()) state.own[name] = read(address.get(name));
+  state.theme = ["light", "dark"].find((theme) => theme === address.get("theme")) ?? null;
+}
+
+/** Return "3" as the index 2, or null where there are fewer. */
 function numberIn(text, count) {
   const index = Number(text ?? NaN) - 1;
   return Number.isInteger(index) && index >= 0 && index < count ? index : null;
@@ -65,8 +69,8 @@ function numberIn(text, count) {
 
 function readHeads(text) {
   if (text === null || text === "all") return null;
-  const asked = text.split(",").map((one) => numberIn(one, headCount()));
-  return range(headCount()).filter((head) => asked.includes(head));
+  const heads = text.split(",").map((one) => numberIn(one, headCount()));
+  return range(headCount()).filter((head) => heads.includes(head));
 }
 
 function readPin(text) {
@@ -78,26 +82,27 @@ function readPin(text) {
 
 function writeAddress() {
   const { map, pin } = state;
-  const said = new URLSearchParams(liveWords());
+  const address = new URLSearchParams(liveTexts());
   if (columns.length) {
-    said.set("panel", columns[0].attention().name);
-    said.set("layer", chosenLayer() + 1);
+    address.set("panel", columns[0].attention().name);
+    address.set("layer", chosenLayer() + 1);
     const all = chosenHeads().length === headCount();
-    said.set("heads", all ? "all" : chosenHeads().map((head) => head + 1).join());
-    said.set("map", map === "mean" ? "mean" : map + 1);
-    said.set("view", state.view);
+    address.set("heads", all ? "all" : chosenHeads().map((head) => head + 1).join());
+    address.set("map", map === "mean" ? "mean" : map + 1);
+    address.set("view", state.view);
   }
-  if (pin.query !== null) said.set("pin", `query-${pin.query + 1}`);
-  if (pin.key !== null) said.set("pin", `key-${pin.key + 1}`);
-  if (state.words) said.set("words", "merged");
-  if (scenes.length > 1) said.set("scene", state.scene + 1);
-  if (uses("flow") && state.flow) said.set("flow", state.flow);
-  if (uses("against") && state.against !== null) said.set("against", state.against + 1);
-  if (uses("step")) said.set("step", state.step + 1);
-  if (state.theme) said.set("theme", state.theme);
+  if (pin.query !== null) address.set("pin", `query-${pin.query + 1}`);
+  if (pin.key !== null) address.set("pin", `key-${pin.key + 1}`);
+  if (state.words) address.set("words", "merged");
+  if (snapshots.length > 1) address.set("snapshot", state.snapshot + 1);
+  for (const [name, { write, card }] of ownChoices()) {
+    const text = cards().includes(card) ? write(state.own[name]) : null;
+    if (text !== null) address.set(name, text);
+  }
+  if (state.theme) address.set("theme", state.theme);
   try {
-    history.replaceState(null, "", `#${said}`);
+    history.replaceState(null, "", `#${address}`);
   } catch {
-    // Inside another page (a notebook's frame) there is no address to keep; all else works.
+    // Inside another page (a notebook's frame) there is no address to store choices in.
   }
 }

@@ -1,7 +1,7 @@
-// Vectors as strips of colour: blue above 0, red below. A strip has the focus as one thing; the
-// arrow keys walk along it, and the status line reads the number.
+// Vectors as strips of color: blue above 0, red below. A strip takes the focus as a whole; the arrow
+// keys move along it, and the status line shows the number.
 
-/** A strip is { name, of, values }; `scale` is the size that gets the full colour. */
+/** Make a strip of a vector { name, of, values }; `scale` is the value of full color. */
 function stripOf(vector, scale) {
   const { name, of, values } = vector;
   const canvas = element("canvas", { width: Math.max(values.length, 1), height: 1 });
@@ -12,7 +12,7 @@ function stripOf(vector, scale) {
     image.data.set([...(value < 0 ? BELOW : ABOVE), alpha], 4 * place);
   }
   context.putImageData(image, 0, 0);
-  const label = `${name}${of ? ` of ${visible(of)}` : ""}: ${values.length} numbers`;
+  const label = `${name}${of ? ` of ${printable(of)}` : ""}: ${values.length} numbers`;
   const marker = element("i", { class: "marker", hidden: "" });
   const attributes = { class: "strip", role: "img", tabindex: -1, "aria-label": label };
   const strip = element("span", attributes, canvas, marker);
@@ -21,7 +21,7 @@ function stripOf(vector, scale) {
   return strip;
 }
 
-/** A strip with its name before it. */
+/** Make a strip with its name before it. */
 function named(vector, scale) {
   const { name, of } = vector;
   const title = element("span", { class: "vector-name" }, name, ...(of ? [" of ", quote(of)] : []));
@@ -38,7 +38,7 @@ function largestOf(vectors) {
   return largest;
 }
 
-/** The first strip of an area is where the tab key stops. */
+/** Let the tab key stop at the first strip of an area. */
 function readyStrips(area) {
   const strips = [...area.querySelectorAll(".strip")];
   rove(strips, strips[0]);
@@ -89,10 +89,10 @@ function readStrip(area, strip, place) {
   marker.style.left = `${(100 * place) / values.length}%`;
   marker.style.width = `${100 / values.length}%`;
   const whose = of ? [" of ", quote(of)] : [];
-  say(name, ...whose, `, number ${place + 1} of ${values.length}: `, bold(figure(values[place])));
+  showStatus(name, ...whose, `, number ${place + 1} of ${values.length}: `, bold(figure(values[place])));
 }
 
-/** The same vectors as a table of numbers, made when somebody opens it. */
+/** Show the same vectors as a table of numbers, made when it is opened. */
 function paintNumbers(details, vectors) {
   details.fill = () => {
     const count = Math.max(...vectors.map(({ values }) => values.length), 0);
@@ -117,7 +117,7 @@ function listenToNumbers(details) {
   details.addEventListener("toggle", () => details.open && details.fill?.());
 }
 
-/** A number with a bar; `share` is how long the bar is, from −1 to 1. */
+/** Make a cell with a number and a bar; `share` is the length of the bar, from −1 to 1. */
 function barred(value, share, attributes = {}) {
   const bar = element("i", { class: share < 0 ? "bar below" : "bar" });
   bar.style.setProperty("--share", Math.abs(share).toFixed(4));

@@ -1,10 +1,10 @@
-// A heat map of very many words: drawn on a canvas that shows what is scrolled to.
+// The heat map of a long text, drawn on a canvas that shows the visible part.
 //
-// Each cell is one pixel of a hidden picture; what is in sight of it is copied enlarged. One real
-// element, the cursor, stands where the mouse or the keyboard is, for eyes and screen readers.
+// Each cell is one pixel of a hidden image, whose visible part is copied enlarged. One element, the
+// cursor, marks the cell under the mouse or the keyboard, also for screen readers.
 
 const CELL_SIZES = [1, 2, 4, 8, 16]; // in pixels on the screen
-const READABLE = 8; // from this size on, all words in sight are written, not only the chosen one
+const READABLE = 8; // from this size on, all visible tokens are written, not only the active one
 const LABELS = { left: 104, top: 96 };
 
 function buildWide(column) {
@@ -17,45 +17,45 @@ function buildWide(column) {
   grid.scrollTo(0, 0);
 }
 
-/** Draw the hidden picture, then what is in sight of it. */
+/** Draw the hidden image. */
 function paintWide(column) {
   const attention = column.attention();
   const heads = column.mapHeads();
   const label = `Heat map, ${column.place(heads)}`;
   column.part("wide-scroll").setAttribute("aria-label", label);
   column.wide.cells = pixelsOf(column, heads);
-  const { blind } = attention.matrix(column.layer(), heads);
+  const { empty } = attention.matrix(column.layer(), heads);
   const share = attention.share(column.layer());
   const isSome = share === null ? attention.causal : share < 1;
-  sayWhatIsHidden(column, "Grey", heads.length > 0 && (isSome || blind.includes(1)));
+  describeMask(column, "Gray", heads.length > 0 && (isSome || empty.includes(1)));
   const { size } = column.wide;
   const room = column.part("wide-room");
   room.style.width = `${LABELS.left + attention.keys.length * size}px`;
   room.style.height = `${LABELS.top + attention.queries.length * size}px`;
 }
 
-/** One pixel for each cell: the head's colour, as strong as the weight. */
-function pixelsOf(column, heads, paper = pageColours()) {
+/** Return an image of one pixel a cell: the head's color, with the weight as its opacity. */
+function pixelsOf(column, heads, paper = pageColors()) {
   const attention = column.attention();
   const { queries, keys } = attention;
   const canvas = element("canvas", { width: keys.length, height: queries.length });
   const context = canvas.getContext("2d");
   const image = context.createImageData(keys.length, queries.length);
-  const { means, blind } = attention.matrix(column.layer(), heads);
+  const { means, empty } = attention.matrix(column.layer(), heads);
   const [red, green, blue] = heads.length === 1 ? rgb(heads[0]) : paper.mean;
   const fullAlpha = 255 * paper.most;
   const [closedRed, closedGreen, closedBlue] = channels(paper.hatch);
   const pixels = new Uint32Array(image.data.buffer);
   const paint = (blue << 16) | (green << 8) | red;
   const closed = 0xff000000 | (closedBlue << 16) | (closedGreen << 8) | closedRed;
-  // The same few thousand strengths over and over: a table is quicker than a power each time.
+  // A table of opacities is faster than a power for each cell.
   const strengths = Uint8Array.from(range(4097), (i) => Math.round(fullAlpha * heat(i / 4096)));
   const isAny = heads.length > 0;
-  const { seen } = attention.layer(column.layer());
+  const { allowed } = attention.layer(column.layer());
   for (let query = 0, i = 0; query < queries.length; query += 1) {
     for (let key = 0; key < keys.length; key += 1, i += 1) {
-      const isClosed = seen ? seen[i] === 0 : attention.isLater(query, key);
-      const hidden = isAny && means[i] === 0 && (isClosed || blind[query] === 1);
+      const isOutside = allowed ? allowed[i] === 0 : attention.isLater(query, key);
+      const hidden = isAny && means[i] === 0 && (isOutside || empty[query] === 1);
       pixels[i] = hidden ? closed : (strengths[Math.round(means[i] * 4096)] << 24) | paint;
     }
   }
@@ -63,7 +63,7 @@ function pixelsOf(column, heads, paper = pageColours()) {
   return canvas;
 }
 
-/** What is in sight: cells, the words beside them, and the cursor. */
+/** Draw the visible part: cells, the tokens beside them, and the cursor. */
 function lightWide(column) {
   const scroll = column.part("wide-scroll");
   const canvas = column.part("wide-canvas");
@@ -88,20 +88,20 @@ function lightWide(column) {
   const down = Math.min(Math.ceil(height / size) + 1, cells.height - y);
   context.drawImage(cells, x, y, across, down, x * size, y * size, across * size, down * size);
   context.restore();
-  writeWords(column, context, { x, y, across, down, left, top });
+  writeTokens(column, context, { x, y, across, down, left, top });
   placeCursor(column);
 }
 
-function writeWords(column, context, { x, y, across, down, left, top }) {
+function writeTokens(column, context, { x, y, across, down, left, top }) {
   const { queries, keys } = column.attention();
   const { size } = column.wide;
   const { query, key } = column.active();
   context.textBaseline = "middle";
   const [ink, accent, font] = [themed("--ink"), themed("--accent"), themed("--sans")];
-  const write = (word, isActive, room) => {
+  const write = (token, isActive, room) => {
     context.fillStyle = isActive ? accent : ink;
     context.font = `${isActive ? 700 : 400} 11px ${font}`;
-    context.fillText(cut(context, visible(word), room - 8), 0, 0);
+    context.fillText(truncated(context, printable(token), room - 8), 0, 0);
   };
   const isWritten = (index, active) => size >= READABLE || index === active;
   context.textAlign = "right";
@@ -125,15 +125,15 @@ function writeWords(column, context, { x, y, across, down, left, top }) {
   }
 }
 
-/** A word as long as there is room for. */
-function cut(context, word, room) {
-  if (context.measureText(word).width <= room) return word;
-  let length = word.length;
-  while (length > 1 && context.measureText(`${word.slice(0, length)}…`).width > room) length -= 1;
-  return `${word.slice(0, length)}…`;
+/** Truncate a token to a width in pixels. */
+function truncated(context, token, room) {
+  if (context.measureText(token).width <= room) return token;
+  let length = token.length;
+  while (length > 1 && context.measureText(`${token.slice(0, length)}…`).width > room) length -= 1;
+  return `${token.slice(0, length)}…`;
 }
 
-/** Put the cursor on the active cell, or where the keyboard would start. */
+/** Put the cursor on the active cell, or on the cell where the keyboard starts. */
 function placeCursor(column) {
   const { size } = column.wide;
   const attention = column.attention();
@@ -154,7 +154,7 @@ function placeCursor(column) {
   cursor.parentElement.setAttribute("aria-rowindex", row + 1);
   const value = heads.length ? attention.mean(column.layer(), heads, row, place) : 0;
   cursor.dataset.weight = heads.length ? value.toFixed(4) : "";
-  const [from, to] = [visible(attention.queries[row]), visible(attention.keys[place])];
+  const [from, to] = [printable(attention.queries[row]), printable(attention.keys[place])];
   cursor.setAttribute("aria-label", `${from} → ${to} ${cursor.dataset.weight}`);
 }
 
@@ -185,7 +185,7 @@ function listenToWide(column) {
 }
 
 function redrawWide(column) {
-  if (column.wide?.cells && !column.part("wide").hidden && cards().includes(mapCard)) {
+  if (column.wide?.cells && !column.part("wide").hidden && cardNames().includes("heat-map")) {
     lightWide(column);
   }
 }
@@ -202,7 +202,7 @@ function cellUnder(column, { clientX, clientY }) {
   return query < queries.length && key < keys.length ? { query, key, cell: true } : null;
 }
 
-/** Scroll to a cell as little as needed, and read it out. */
+/** Scroll to a cell as little as needed, and point at it. */
 function goToCell(column, query, key) {
   Object.assign(column.wide, { query, key });
   const scroll = column.part("wide-scroll");
@@ -214,7 +214,7 @@ function goToCell(column, query, key) {
   point(column, { query, key, cell: true });
 }
 
-/** Larger or smaller cells, around the same middle. */
+/** Make the cells larger or smaller, with the same center. */
 function zoom(column, by) {
   const scroll = column.part("wide-scroll");
   const before = column.wide.size;

@@ -1,4 +1,4 @@
-"""Thousands of words: few of them exist at a time, and what is shown are still the numbers."""
+"""Long texts: few tokens are in the document at a time, and their numbers are the weights."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ import numpy.typing as npt
 import pytest
 from selenium.webdriver import ActionChains, Chrome, Keys
 
+from regard.insight.packing import WEIGHT_ONE
 from regard.insight.page import render
-from regard.insight.picture import WEIGHT_ONE, Panel, Picture
+from regard.insight.panels.base import Panel
+from regard.insight.picture import Picture
 
-WORDS = 2000
-HEADS = 8
+TOKENS = 800
+HEADS = 4
 
 
 @pytest.fixture(scope="module")
 def weights() -> npt.NDArray[np.float32]:
     rng = np.random.default_rng(5)
-    drawn = rng.random((1, HEADS, WORDS, WORDS), dtype=np.float32) ** 300
+    drawn = rng.random((1, HEADS, TOKENS, TOKENS), dtype=np.float32) ** 300
     drawn /= drawn.sum(axis=-1, keepdims=True)
     return drawn
 
@@ -32,8 +34,8 @@ def large(
     weights: npt.NDArray[np.float32],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Chrome:
-    words = tuple(f"w{i}" for i in range(WORDS))
-    picture = Picture("large", "", "", "", (Panel("p", "Panel", words, words, weights),))
+    tokens = tuple(f"w{i}" for i in range(TOKENS))
+    picture = Picture("large", "", "", "", (Panel("p", "Panel", tokens, tokens, weights),))
     path = tmp_path_factory.mktemp("large") / "page.html"
     render.write(picture, path)
     emulated(browser)
@@ -42,7 +44,7 @@ def large(
     return browser
 
 
-def test_few_of_the_words_exist(large: Chrome, hands: Any) -> None:
+def test_few_tokens_are_in_the_document(large: Chrome, hands: Any) -> None:
     large.execute_script(
         "const box = document.getElementById('wide-scroll').getBoundingClientRect(); "
         "document.getElementById('wide-scroll').dispatchEvent(new MouseEvent('mousemove', "
@@ -50,10 +52,10 @@ def test_few_of_the_words_exist(large: Chrome, hands: Any) -> None:
     )
     assert "“w7” → “w5”" in hands.status()
     assert len(hands.all("#queries button")) < 100
-    assert len(hands.all("#map td")) == 0
+    assert len(hands.all("#heat-map td")) == 0
 
 
-def test_cells_of_a_large_map_hold_the_weights(
+def test_cells_of_a_large_heat_map_have_the_weights(
     large: Chrome, hands: Any, weights: npt.NDArray[np.float32]
 ) -> None:
     hands.choose("map", 3)
@@ -65,16 +67,16 @@ def test_cells_of_a_large_map_hold_the_weights(
         shown = (cursor.get_attribute("data-query"), cursor.get_attribute("data-key"))
         assert shown == (str(query), str(key))
         assert cursor.get_attribute("data-weight") == f"{sent[query, key]:.4f}"
-        said = f"layer 1, head 4: “w{query}” → “w{key}” {sent[query, key]:.4f}"
-        assert hands.status() == said
+        expected = f"layer 1, head 4: “w{query}” → “w{key}” {sent[query, key]:.4f}"
+        assert hands.status() == expected
 
     hands.press(Keys.HOME, Keys.ARROW_DOWN, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
     check(1, 2)
     hands.press(Keys.END)
-    check(1, WORDS - 1)
+    check(1, TOKENS - 1)
     ActionChains(large).key_down(Keys.CONTROL).send_keys(Keys.END).key_up(Keys.CONTROL).perform()
-    check(WORDS - 1, WORDS - 1)
-    # What is drawn there is as strong as the weight: the last cell ends at the lower right corner.
+    check(TOKENS - 1, TOKENS - 1)
+    # The opacity of a cell follows its weight; the last cell ends at the lower right corner.
     alphas = large.execute_async_script(
         "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => { "
         "const c = document.getElementById('wide-canvas'); const { data } = c.getContext('2d')"
@@ -88,12 +90,12 @@ def test_cells_of_a_large_map_hold_the_weights(
 
 
 @pytest.mark.usefixtures("large")
-def test_the_mouse_reads_cells_after_scrolling_and_zooming(
+def test_mouse_reads_cells_after_scrolling_and_zooming(
     hands: Any, weights: npt.NDArray[np.float32]
 ) -> None:
     hands.choose("map", 3)
     sent = np.round(weights[0, 3].astype(np.float64) * WEIGHT_ONE) / WEIGHT_ONE
-    for size, (query, key) in ((16, (900, 1200)), (8, (901, 1203)), (4, (333, 1777))):
+    for size, (query, key) in ((16, (300, 500)), (8, (301, 503)), (4, (133, 677))):
         if size < 16:
             hands.find("#wide-out").click()
         hands.script(
@@ -111,23 +113,23 @@ def test_the_mouse_reads_cells_after_scrolling_and_zooming(
 
 
 @pytest.mark.usefixtures("large")
-def test_words_are_walked_through_a_window(hands: Any, weights: npt.NDArray[np.float32]) -> None:
+def test_arrow_keys_scroll_through_the_tokens(hands: Any, weights: npt.NDArray[np.float32]) -> None:
     hands.find("[data-all-heads]").click()
     hands.focus('button[data-query="0"]')
     hands.press(Keys.END)
-    assert hands.script("return document.activeElement.dataset.query") == str(WORDS - 1)
-    mean = weights[0, :, WORDS - 1].mean(axis=0)
+    assert hands.script("return document.activeElement.dataset.query") == str(TOKENS - 1)
+    mean = weights[0, :, TOKENS - 1].mean(axis=0)
     best = int(mean.argmax())
     assert hands.status().startswith(
-        f"layer 1, mean of all 8 heads: “w{WORDS - 1}” looks most at “w{best}”"
+        f"layer 1, mean of all 4 heads: “w{TOKENS - 1}” attends most to “w{best}”"
     )
     hands.press(Keys.ARROW_RIGHT)
     assert hands.script("return document.activeElement.dataset.key") == str(best)
     assert hands.find(f'button[data-key="{best}"]').is_displayed()
     assert hands.find(f'button[data-key="{best}"]').accessible_name == (
-        f"w{best}, word {best + 1} of {WORDS}"
+        f"w{best}, token {best + 1} of {TOKENS}"
     )
-    # Lines go between the words in sight.
+    # Lines join the visible tokens.
     hands.script("document.activeElement.blur()")
     drawn = hands.script(
         "return [...document.querySelectorAll('#threads path')].map(({dataset: d}) => "
@@ -136,5 +138,5 @@ def test_words_are_walked_through_a_window(hands: Any, weights: npt.NDArray[np.f
     assert drawn
     for head, query, key, weight in drawn:
         assert weight == pytest.approx(weights[0, int(head), int(query), int(key)], abs=6e-5)
-        assert query > WORDS - 60
+        assert query > TOKENS - 60
     assert "each side scrolls by itself" in hands.find("[data-note]").text

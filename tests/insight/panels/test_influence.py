@@ -1,4 +1,4 @@
-"""What came before the Transformer is seen as it is: alignments, and what moves what."""
+"""Pictures of baselines: attention of recurrent models, and gradients of models without it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,12 +11,12 @@ from regard.data.config import Direction
 from regard.data.tokenizers import word
 from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.errors import DataError
-from regard.insight import look as looking
+from regard.insight import look as look_module
 from regard.insight.alignment import align
-from regard.insight.forward_passes import reading
+from regard.insight.forward_passes import forward_pass
 from regard.insight.look import look
+from regard.insight.panels.influence import CAPTION
 from regard.insight.picture import Picture
-from regard.insight.views.influence import CAPTION
 from regard.insight.watch import watch
 from regard.models.base import ModelSpec
 from regard.predictors.classifier import Classifier
@@ -46,7 +46,7 @@ def build(kind: str, capability: str, **settings: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def translator() -> Translator:
-    """One that looks at some words more than at others."""
+    """Return a translator whose attention is not uniform."""
     loaded = build("recurrent", "seq2seq", layers=2)
     with torch.no_grad():
         loaded.model.decoder.blocks[0].cross.attention.score.v.mul_(20)
@@ -55,12 +55,12 @@ def translator() -> Translator:
 
 def drawn(loaded: Translator) -> Picture:
     with pytest.MonkeyPatch.context() as patch:
-        # Untrained, it would babble: this is what it is to say.
+        # The output of an untrained model is random: set it.
         patch.setattr(loaded, "say", lambda _: [loaded.target_ids(FRENCH, "a test")])
         return look(loaded, TEXT, "fr")
 
 
-def test_words_looked_for_one_by_one_are_one_record(translator: Translator) -> None:
+def test_calls_of_a_per_token_module_are_one_record(translator: Translator) -> None:
     model: Any = translator.model
     source, target = torch.randint(4, 20, (2, 6)), torch.randint(4, 20, (2, 5))
     source_mask = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
@@ -84,34 +84,35 @@ def test_words_looked_for_one_by_one_are_one_record(translator: Translator) -> N
     assert torch.allclose(torch.cat(steps.calls(name), dim=2), weights, atol=1e-6)
 
 
-def test_a_recurrent_translator_shows_its_alignment_and_what_follows(
+def test_recurrent_translator_has_cross_attention_and_rollout(
     translator: Translator,
 ) -> None:
     picture = drawn(translator)
     assert [panel.name for panel in picture.panels] == ["cross"]
     assert picture.caption.startswith("recurrent-encoder-decoder, 1 layer, 1 head, ")
-    assert (picture.steps, picture.lens) == ((), None)
+    assert picture.views["steps"].panels == ()
+    assert "logit-lens" not in picture.views
     panel = picture.panel("cross")
     assert panel.weights.std() > 0.01
-    asked = translator.source_ids(TEXT, "fr", "a test")
-    said = [translator.tokenizer.start, *translator.target_ids(FRENCH, "a test")]
+    source = translator.source_ids(TEXT, "fr", "a test")
+    target = [translator.tokenizer.start, *translator.target_ids(FRENCH, "a test")]
     with torch.no_grad(), watch(translator.model) as seen:
-        source_mask = torch.ones(1, len(asked), dtype=torch.bool)
-        translator.model(torch.tensor([asked]), source_mask, torch.tensor([said]))
-    wanted = seen.weights("decoder.blocks.0.cross")[0]
-    assert np.allclose(panel.weights[0], wanted, atol=1e-6)
-    rollout, gradient = picture.flows
-    assert np.allclose(rollout.weights, panel.weights[:, 0], atol=1e-6)  # source words as they are
-    assert gradient.weights.any()
-    assert gradient.weights.shape == rollout.weights.shape
+        source_mask = torch.ones(1, len(source), dtype=torch.bool)
+        translator.model(torch.tensor([source]), source_mask, torch.tensor([target]))
+    expected = seen.weights("decoder.blocks.0.cross")[0]
+    assert np.allclose(panel.weights[0], expected, atol=1e-6)
+    rollout, gradient = picture.views["rollout"].rollouts
+    assert np.allclose(rollout.shares, panel.weights[:, 0], atol=1e-6)  # no encoder attention
+    assert gradient.shares.any()
+    assert gradient.shares.shape == rollout.shares.shape
 
 
-def test_words_are_aligned_by_it_where_it_looks(translator: Translator) -> None:
+def test_alignment_needs_cross_attention(translator: Translator) -> None:
     links = align(translator, TEXT, FRENCH, "fr")
     assert [link.target for link in links] == [0, 1, 2, 3, 4]
-    blind = build("recurrent", "seq2seq", score="none")
+    without = build("recurrent", "seq2seq", score="none")
     with pytest.raises(DataError, match="has no cross-attention"):
-        align(blind, TEXT, FRENCH, "fr")
+        align(without, TEXT, FRENCH, "fr")
 
 
 def test_influence_has_the_receptive_field_as_its_support() -> None:
@@ -124,13 +125,12 @@ def test_influence_has_the_receptive_field_as_its_support() -> None:
     back = np.arange(count)[:, None] - np.arange(count)
     assert np.array_equal(shares > 0, (back >= 0) & (back <= 4))
     assert np.allclose(shares.sum(1), 1, atol=1e-5)
-    assert picture.lens is not None
-    said = [best[0][0] for best in picture.lens.likeliest[-1]]
-    assert tuple(said) == panel.predicts
+    predictions = picture.views["logit-lens"].predictions[-1]
+    assert tuple(best[0][0] for best in predictions) == panel.predicts
 
 
-def test_influence_is_the_size_of_the_gradient() -> None:
-    """Against the whole Jacobian, worked out by torch from a function of the embeddings."""
+def test_influence_is_the_norm_of_the_gradient() -> None:
+    """Compare with the Jacobian that torch computes by a function of the embeddings."""
     loaded = build("recurrent", "causal-lm", layers=2)
     model, ids = loaded.model, torch.tensor([loaded.ids(TEXT)])
     (panel,) = look(loaded, TEXT).panels
@@ -149,7 +149,7 @@ def test_influence_is_the_size_of_the_gradient() -> None:
 
 @pytest.mark.parametrize("kind", ["convolutional", "recurrent"])
 @pytest.mark.parametrize("pooling", ["mean", "attention"])
-def test_a_judgement_is_moved_by_every_word(kind: str, pooling: str) -> None:
+def test_classification_depends_on_every_token(kind: str, pooling: str) -> None:
     loaded = build(kind, "sequence-classification", pooling=pooling)
     picture = look(loaded, TEXT)
     (panel,) = picture.panels
@@ -158,32 +158,32 @@ def test_a_judgement_is_moved_by_every_word(kind: str, pooling: str) -> None:
     assert (panel.weights > 0).all()
 
 
-def test_a_translator_without_attention_shows_what_moves_it() -> None:
+def test_translator_without_attention_has_influence_of_both_texts() -> None:
     picture = drawn(build("recurrent", "seq2seq", score="none"))
-    said, source = picture.panels
-    assert [said.name, source.name] == ["influence-decoder", "influence-cross"]
-    assert not np.triu(said.weights[0, 0], 1).any()
+    target, source = picture.panels
+    assert [target.name, source.name] == ["influence-decoder", "influence-cross"]
+    assert not np.triu(target.weights[0, 0], 1).any()
     assert (source.weights > 0).all()
-    assert source.queries == said.queries == said.keys
+    assert source.queries == target.queries == target.keys
 
 
-def test_a_text_that_would_take_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "FOLLOWED", 5)
+def test_too_long_texts_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(look_module, "MAX_TOKENS_OF_INFLUENCE", 5)
     loaded = build("convolutional", "causal-lm")
     with pytest.raises(DataError, match="for up to 5 tokens: give a text shorter than these 13"):
         look(loaded, TEXT)
-    assert not any(each._forward_hooks for each in loaded.model.modules())
+    assert not any(module._forward_hooks for module in loaded.model.modules())
 
 
-def test_bare_attention_is_seen_without_steps_it_does_not_take() -> None:
+def test_self_attention_only_models_have_no_step_vectors() -> None:
     for capability, name in (("causal-lm", "decoder"), ("sequence-classification", "encoder")):
         loaded = build("self-attention-only", capability, layers=2)
         picture = look(loaded, TEXT)
         assert [panel.name for panel in picture.panels] == [name]
         assert picture.panels[0].weights.shape[:2] == (2, 1)
-        assert picture.steps == ()
-        assert len(picture.flows) == 2
-        assert reading(loaded, TEXT).run().ndim == 1
+        assert picture.views["steps"].panels == ()
+        assert len(picture.views["rollout"].rollouts) == 2
+        assert forward_pass(loaded, TEXT).run().ndim == 1
 
 
 def cells(hands: Any, table: str) -> Any:
@@ -195,30 +195,30 @@ def cells(hands: Any, table: str) -> Any:
     )
 
 
-def test_the_page_of_a_recurrent_translator_is_its_alignment(
+def test_page_of_a_recurrent_translator_shows_its_alignment(
     show: Show, hands: Any, translator: Translator
 ) -> None:
     picture = drawn(translator)
-    show(picture, "#view=align")
-    assert "align" in hands.views()
-    assert not {"lens", "steps"} & set(hands.views())
+    show(picture, "#view=alignment")
+    assert "alignment" in hands.views()
+    assert not {"logit-lens", "steps"} & set(hands.views())
     weights = picture.panel("cross").weights[0, 0]
-    assert np.allclose(cells(hands, "align"), weights, atol=1e-4)
-    assert hands.texts("#align tbody th") == [*FRENCH.split(), "</s>"]
-    colour = hands.script(
+    assert np.allclose(cells(hands, "alignment"), weights, atol=1e-4)
+    assert hands.texts("#alignment tbody th") == [*FRENCH.split(), "</s>"]
+    color = hands.script(
         'return getComputedStyle(document.querySelector(\'[data-target="2"][data-from="3"]\'))'
         ".backgroundColor"
     )
-    grey = int(colour.removeprefix("rgb(").split(",")[0])
-    assert grey == pytest.approx(255 * weights[2, 3], abs=1)
+    gray = int(color.removeprefix("rgb(").split(",")[0])
+    assert gray == pytest.approx(255 * weights[2, 3], abs=1)
 
 
-def test_the_page_of_a_word_window_is_its_receptive_field(show: Show, hands: Any) -> None:
+def test_page_of_a_convolutional_model_shows_its_receptive_field(show: Show, hands: Any) -> None:
     picture = look(build("convolutional", "causal-lm", layers=2, window=3), TEXT)
-    show(picture, "#view=map")
+    show(picture, "#view=heat-map")
     weights = picture.panel("influence").weights[0, 0]
-    shown = cells(hands, "map")
+    shown = cells(hands, "heat-map")
     assert np.allclose(shown, weights, atol=1e-4)
     back = np.subtract.outer(np.arange(len(shown)), np.arange(len(shown)))
     assert (shown[(back < 0) | (back > 4)] == 0).all()
-    assert "size of the gradient" in hands.find("#caption").text
+    assert "norm of the gradient" in hands.find("#caption").text

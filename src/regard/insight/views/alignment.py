@@ -1,0 +1,10 @@
+"""Word alignment by the cross-attention: target words against source words."""
+
+from typing import ClassVar
+
+from regard.insight.views.base import View
+
+
+class Spec(View):
+    title: ClassVar[str] = "Alignment"
+    order: ClassVar[int] = 60

@@ -1,0 +1,10 @@
+"""Heat map of the attention weights: rows are queries, columns are keys."""
+
+from typing import ClassVar
+
+from regard.insight.views.base import View
+
+
+class Spec(View):
+    title: ClassVar[str] = "Heat map"
+    order: ClassVar[int] = 20

@@ -1,0 +1,12 @@
+"""One query of one head: the scores of its keys before the softmax, and their weights."""
+
+from typing import ClassVar
+
+from regard.insight.views.base import View
+
+
+class Spec(View):
+    title: ClassVar[str] = "Scores of one head"
+    order: ClassVar[int] = 40
+    points: ClassVar[frozenset[str]] = frozenset({"scores"})
+    max_tokens: ClassVar[int | None] = 128
