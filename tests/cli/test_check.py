@@ -66,7 +66,7 @@ def test_what_fails_is_named_with_what_to_do(
     ("override", "complaint"),
     [
         ("model.hedas=4", "unknown key 'hedas', did you mean 'heads'?"),
-        ("model.kind=language-model", "a language-model cannot be trained to translate"),
+        ("model.kind=language-model", "capability seq2seq, and a language-model does not have it"),
         ("task=language-model", "the task language-model needs sources of"),
     ],
 )

@@ -168,7 +168,10 @@ def test_a_recipe_is_proven(tmp_path: Path) -> None:
         ),
         ("task=span-corruption", "data: the task span-corruption needs sources of type text"),
         ("data.directions=[text-summary]", "leave directions out"),
-        ("model={kind: language-model}", "cannot be trained to translate; use .*decoder-only"),
+        (
+            "model={kind: language-model}",
+            "requires the capability seq2seq, and .* use .*decoder-only",
+        ),
         ("data.train.split={column: 0, key: '('}", "no regular expression"),
         ("data.train.split={column: 0, from: 0.5, to: 0.5}", "there is nothing"),
     ],

@@ -90,7 +90,7 @@ def test_pretrained_vectors(call, recipe: Path, tmp_path: Path, frozen: str) -> 
         ("model.heads=0", "model.heads: input should be greater than 0 (given: 0)"),
         ("model.position=rotery", "did you mean 'rotary'?"),
         ("training.batch_tokens=5", "tokens and a batch holds 5"),
-        ("model.kind=language-model", "a language-model cannot be trained to translate"),
+        ("model.kind=language-model", "capability seq2seq, and a language-model does not have it"),
         ("model.max_length=4", "none of the 30 lines for train is left"),
         ("data.train.path=nowhere.tsv", "nowhere.tsv: cannot be read"),
         ("data.directions=[de-en]", "no source offers the direction de-en"),

@@ -232,8 +232,16 @@ def test_a_sound_recipe_passes_every_proof_that_applies(
 @pytest.mark.parametrize(
     ("kind", "change", "complaint"),
     [
-        ("masked-lm", "model.kind=encoder-decoder", "cannot be trained to fill; use masked"),
-        ("span-corruption", "model.kind=masked-lm", "a masked cannot be trained to translate"),
+        (
+            "masked-lm",
+            "model.kind=encoder-decoder",
+            "capability masked-lm, and a encoder-decoder does not have it; use masked-lm",
+        ),
+        (
+            "span-corruption",
+            "model.kind=masked-lm",
+            "requires the capability seq2seq, and a masked-lm does not",
+        ),
         (
             "masked-lm",
             "task.mask_token_rate=0.95",
