@@ -103,7 +103,8 @@ def trained(recipe: str, run: Path, changes: Sequence[str]) -> dict[str, Any]:
         "steps": training["step"],
         "seconds": training["seconds"],
         "words": training["tokens"],
-        **{key: scores[key] for key in ("perplexity", "rouge1", "rouge2", "rouge_l", "signature")},
+        **{key: scores[key] for key in ("perplexity", "rouge1", "rouge2", "rouge_l")},
+        "signature": scores["signatures"]["rouge_l"],
         "texts": scores["texts"],
     }
 
@@ -136,10 +137,9 @@ def by_beam(run: Path, test: Any) -> dict[str, float]:
 
 
 def _rouge(summaries: Sequence[str], test: Any) -> dict[str, float]:
-    from regard.evaluation.rouge import score_summaries
+    from regard.evaluation.texts import score_summaries
 
-    found = score_summaries(summaries, list(test.references()))
-    return {"rouge1": found.rouge1, "rouge2": found.rouge2, "rouge_l": found.rouge_l}
+    return score_summaries(summaries, list(test.references())).values
 
 
 def say(what: str) -> None:

@@ -109,6 +109,6 @@ def test_what_cannot_be_is_refused(call, folder: Path, tmp_path: Path) -> None:
     refused = call("train", recipe)
     assert refused.code == 1
     assert (
-        "requires the capability seq2seq, and a convolutional does not have it; use decoder-only or "
-        "encoder-decoder" in refused.err
+        "requires the capability seq2seq, and a convolutional does not have it; use decoder-only "
+        "or encoder-decoder" in refused.err
     )

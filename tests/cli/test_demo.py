@@ -9,7 +9,8 @@ import pytest
 from regard.cli.demo import TIRED, WIDE, _check
 from regard.data.bundled import Corpus, corpus
 from regard.errors import TrainingError
-from regard.evaluation.bleu import pronouns_right, score_translations
+from regard.evaluation.pronouns import pronoun_accuracy
+from regard.evaluation.texts import score_translations
 from regard.loading import load
 
 
@@ -41,7 +42,7 @@ def test_the_scores_it_says_are_true(demo, drawn: Corpus) -> None:
         scored = score_translations(outputs, [getattr(pair, target) for pair in held_out])
         assert scored.bleu >= 88
     outputs = translator.translate([pair.english for pair in drawn.pronouns], "fr")
-    assert pronouns_right(outputs, [pair.pronoun for pair in drawn.pronouns]) >= 0.95
+    assert pronoun_accuracy(outputs, [pair.pronoun for pair in drawn.pronouns]) >= 0.95
 
 
 def test_the_language_of_each_line_is_noticed(demo) -> None:

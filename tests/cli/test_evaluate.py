@@ -2,7 +2,6 @@
 
 import gzip
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from regard import run_folder
 from regard.config import plain
 from regard.data.tokenizers import bpe
 from regard.data.tokenizers.language_id import LanguageIdentifier
-from regard.evaluation.bleu import score_translations
+from regard.evaluation.texts import score_translations
 from regard.models.base import ModelSpec
 from regard.models.weights import weights_of
 
@@ -127,10 +126,11 @@ def test_a_translator_on_pairs(translator: Path, call, tmp_path: Path) -> None:
     told = json.loads(
         call("evaluate", translator, tmp_path / "pairs.tsv", "--json", "--lowercase").out
     )
-    found = score_translations(said, references, lowercased=True)
-    assert told == pytest.approx({**asdict(found), "beam": 1})
-    assert told["exact"] == 0.5
-    assert "case:lc" in told["signature"]
+    found = score_translations(said, references, lowercase=True)
+    assert told.pop("signatures") == found.signatures
+    assert told == pytest.approx({**found.values, "pairs": 2, "beam": 1})
+    assert told["exact_match"] == 0.5
+    assert "case:lc" in found.signatures["bleu"]
     wrong = call("evaluate", translator, tmp_path / "pairs.tsv", "--stride", "3")
     assert "--stride does nothing for a translator" in wrong.err
     (tmp_path / "pairs.tsv").write_text("no columns\nhere\n")

@@ -6,8 +6,8 @@ import random
 import pytest
 
 from regard.errors import ConfigError, DataError
-from regard.evaluation.bleu import score_translations
 from regard.evaluation.bootstrap import Comparison, Confidence, confidence, paired_bootstrap
+from regard.evaluation.texts import score_translations
 
 WORDS = "abcdefghijklmno"
 
@@ -36,8 +36,8 @@ def compare(ours: list[str], theirs: list[str]) -> Comparison:
 def test_a_real_difference_is_told_from_chance() -> None:
     good, bad = worsened(REFERENCES, 0.1, seed=1), worsened(REFERENCES, 0.4, seed=2)
     real = compare(good, bad)
-    assert real.ours.bleu == pytest.approx(score_translations(good, REFERENCES).bleu)
-    assert real.theirs.bleu == pytest.approx(score_translations(bad, REFERENCES).bleu)
+    assert real.ours.bleu == pytest.approx(score_translations(good, REFERENCES)["bleu"])
+    assert real.theirs.bleu == pytest.approx(score_translations(bad, REFERENCES)["bleu"])
     assert real.ours.mean - real.ours.margin > real.theirs.mean + real.theirs.margin
     assert real.p_value < 0.01
     assert compare(good, worsened(REFERENCES, 0.1, seed=3)).p_value > 0.05
@@ -72,7 +72,9 @@ def test_the_seed_decides_and_is_kept_in_the_signature(monkeypatch: pytest.Monke
 
 
 def test_what_cannot_be_compared_is_refused() -> None:
-    with pytest.raises(DataError, match="199 translations cannot be scored against 200 references"):
+    with pytest.raises(
+        DataError, match="199 outputs cannot be scored against the references of 200 texts"
+    ):
         compare(REFERENCES, REFERENCES[:-1])
     with pytest.raises(ConfigError, match="seed is 0"):
         confidence(references=REFERENCES, outputs=REFERENCES, seed=0)

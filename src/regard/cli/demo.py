@@ -68,11 +68,11 @@ def demo(
 
 def _resolve_pronouns(translator: "Translator", corpus: "Corpus", report: "Reporter") -> float:
     """English *it* is *il* or *elle*: what it refers to decides, and the adjective tells."""
-    from regard.evaluation.bleu import pronouns_right
+    from regard.evaluation.pronouns import pronoun_accuracy
 
     with report.bar("Resolving pronouns", len(corpus.pronouns), "sentences") as advance:
         outputs = translator.translate([pair.english for pair in corpus.pronouns], "fr", advance)
-    return pronouns_right(outputs, [pair.pronoun or "" for pair in corpus.pronouns])
+    return pronoun_accuracy(outputs, [pair.pronoun or "" for pair in corpus.pronouns])
 
 
 def _show_translations(translator: "Translator", corpus: "Corpus", report: "Reporter") -> None:

@@ -12,6 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from regard.data.records import Line, Record
+    from regard.evaluation.texts import TextScores
     from regard.predictors.classifier import Classifier
     from regard.predictors.generator import TextGenerator
     from regard.predictors.summarizer import Summarizer
@@ -125,7 +126,7 @@ def _judges() -> "dict[type, Callable[[Any, Asked, Reporter], Verdict]]":
 def _foretelling(writer: "TextGenerator", asked: Asked, report: "Reporter") -> Verdict:
     from regard.data.sources.text import Spec as Text
     from regard.errors import DataError
-    from regard.evaluation.perplexity import Piece, perplexity
+    from regard.evaluation.language_model import Piece, perplexity
 
     asked.only("a language model", "context", "stride", "documents")
     text = Text(path=tuple(asked.data), documents=(asked.documents or Ends.file).value)
@@ -161,7 +162,7 @@ def _foretelling(writer: "TextGenerator", asked: Asked, report: "Reporter") -> V
 
 
 def _translating(translator: "Translator", asked: Asked, report: "Reporter") -> Verdict:
-    from regard.evaluation.bleu import score_translations
+    from regard.evaluation.texts import score_translations
 
     asked.only("a translator", "to", "beam", "lowercase")
     pairs = _pairs(asked.data)
@@ -171,38 +172,45 @@ def _translating(translator: "Translator", asked: Asked, report: "Reporter") -> 
         outputs = translator.translate(sources, asked.to, advance, beam=beam)
     found = score_translations(outputs, references, bool(asked.lowercase))
     figures = [
-        ("BLEU", f"{found.bleu:.2f}  ({found.signature})"),
-        ("chrF", f"{found.chrf:.2f}  ({found.chrf_signature})"),
-        ("exactly the reference", f"{found.exact:.2%}"),
-        ("counted", f"{found.pairs:,} pairs, a beam of {beam}"),
+        *_text_scores(found),
+        ("counted", f"{found.count:,} pairs, a beam of {beam}"),
     ]
-    return Verdict({**asdict(found), "beam": beam}, figures)
+    return Verdict({**found.to_plain("pairs"), "beam": beam}, figures)
 
 
 def _summarizing(summarizer: "Summarizer", asked: Asked, report: "Reporter") -> Verdict:
-    from math import exp
-
-    from regard.evaluation.rouge import score_summaries
+    from regard.evaluation.texts import score_summaries
+    from regard.evaluation.tokens import loss_scores
 
     asked.only("a summarizer", "beam")
     texts, references = zip(*_pairs(asked.data), strict=True)
     beam = asked.beam or 1
     with report.busy("Scoring …"):
         scores = summarizer.score(texts, references)
-    loss = -sum(each.total for each in scores) / sum(len(each.token_log_probs) for each in scores)
+    losses = loss_scores(
+        -sum(each.total for each in scores) / sum(len(each.token_log_probs) for each in scores)
+    )
     with report.bar("Summarizing", len(texts), "texts") as advance:
         outputs = summarizer.summarize(texts, advance, beam=beam)
     found = score_summaries(outputs, [[reference] for reference in references])
     figures = [
-        ("ROUGE-1", f"{found.rouge1:.2f}  ({found.signature})"),
-        ("ROUGE-2", f"{found.rouge2:.2f}"),
-        ("ROUGE-L", f"{found.rouge_l:.2f}"),
-        ("perplexity of a token", f"{exp(loss):,.4f}"),
-        ("counted", f"{found.texts:,} texts, a beam of {beam}"),
+        *_text_scores(found),
+        ("perplexity of a token", f"{losses['perplexity']:,.4f}"),
+        ("counted", f"{found.count:,} texts, a beam of {beam}"),
     ]
     if summarizer.source is not None:
         figures.append(("read", f"the first {summarizer.source:,} tokens of each text"))
-    return Verdict({**asdict(found), "loss": loss, "perplexity": exp(loss), "beam": beam}, figures)
+    return Verdict({**found.to_plain("texts"), **losses, "beam": beam}, figures)
+
+
+def _text_scores(scores: "TextScores") -> Iterator[tuple[str, str]]:
+    """A row for each metric, with its signature if it has one."""
+    from regard.evaluation.base import metric_named
+
+    for name, value in scores.values.items():
+        metric, signature = metric_named(name), scores.signatures.get(name)
+        shown = metric.show(value, digits=2)
+        yield metric.label, f"{shown}  ({signature})" if signature else shown
 
 
 def _pairs(data: Sequence[Path]) -> list[tuple[str, ...]]:
@@ -226,6 +234,8 @@ def _pairs(data: Sequence[Path]) -> list[tuple[str, ...]]:
 
 
 def _labelling(labeller: "Classifier", asked: Asked, report: "Reporter") -> Verdict:
+    from regard.evaluation.base import metrics_of
+    from regard.evaluation.classification import LabelMetric
     from regard.predictors.labeled import evaluate_classifier, labeled_lines
 
     asked.only("a classifier", "source")
@@ -234,11 +244,11 @@ def _labelling(labeller: "Classifier", asked: Asked, report: "Reporter") -> Verd
     with report.busy("Classifying …"):
         found = evaluate_classifier(labeller, lines)
     figures = [
-        ("accuracy", f"{found.accuracy:.2%}  (95 %: {found.low:.1%} to {found.high:.1%})"),
-        ("macro F1", f"{found.macro_f1:.2%}"),
-        ("micro F1", f"{found.micro_f1:.2%}"),
-        ("loss", f"{found.loss:.4f}"),
-        ("calibration error", f"{found.calibration_error:.2%}"),
+        *(
+            (metric.label, metric.show(metric.of_report(found), max(metric.digits, 2)))
+            for metric in metrics_of(LabelMetric)
+        ),
+        ("95 % interval of the accuracy", f"{found.low:.1%} to {found.high:.1%}"),
         *((f"F1 of {each.label}", f"{each.f1:.2%}  ({each.texts:,})") for each in found.labels),
         *(
             (f"{had}, taken for {given}", f"{texts:,}")

@@ -1,1 +1,1 @@
-"""Scores, by thin calls to the libraries the field knows."""
+"""Metrics and what they are computed from. A metric is a kind: one file, found by its name."""

@@ -13,7 +13,7 @@ import sacrebleu
 from sacrebleu.significance import PairedTest, Result
 
 from regard.errors import ConfigError
-from regard.evaluation.bleu import check_alignment
+from regard.evaluation.texts import check_alignment
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def _resample(
     if samples < 1 or seed < 1:  # sacrebleu takes 0 for its own number of draws and for no seed
         raise ConfigError(f"samples is {samples} and seed is {seed}: give both as at least 1.")
     for outputs in systems:
-        check_alignment(outputs, references)
+        check_alignment(outputs, [[reference] for reference in references])
     named: list[tuple[str, Sequence[str]]] = [
         (str(i), list(each)) for i, each in enumerate(systems)
     ]

@@ -13,12 +13,14 @@ probabilities need fit in memory.
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+
+from regard.evaluation.base import Metric, metrics_of
 
 BINS = 15  # of confidence, as in Guo et al.
 NORMAL = 1.959964  # 95 % of a normal distribution lie within so many standard deviations
@@ -39,6 +41,15 @@ def interval(right: int, of: int) -> tuple[float, float]:
     middle = (share + z**2 / (2 * of)) / (1 + z**2 / of)
     half = z / (1 + z**2 / of) * (share * (1 - share) / of + z**2 / (4 * of**2)) ** 0.5
     return max(0.0, middle - half), min(1.0, middle + half)
+
+
+class LabelMetric(Metric):
+    """A metric of a classifier."""
+
+    multi_label_only: ClassVar[bool] = False  # undefined or redundant where a text has one label
+
+    def of_report(self, report: "Report") -> float:
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -80,12 +91,14 @@ class Report:
 
     @property
     def scores(self) -> dict[str, Any]:
-        """The numbers, as plain data."""
-        content = asdict(self)
-        for left_out in ("labels", "bins", "confusion", "several"):
-            del content[left_out]
-        content["labels"] = {each.pop("label"): each for each in map(asdict, self.labels)}
-        return content
+        """Plain data for model.json: every label metric by name, and each label's scores."""
+        labels = {content.pop("label"): content for content in map(asdict, self.labels)}
+        interval = {"low": self.low, "high": self.high}
+        return {"texts": self.texts, **self.metrics(), **interval, "labels": labels}
+
+    def metrics(self) -> dict[str, float]:
+        """Value of every label metric, by name."""
+        return {metric.name: metric.of_report(self) for metric in metrics_of(LabelMetric)}
 
     @property
     def names(self) -> tuple[str, ...]:

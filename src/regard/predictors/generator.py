@@ -19,7 +19,7 @@ from regard.decoding.sliding_window import SlidingWindow, retained_tokens
 from regard.decoding.speculative import Drafter, DraftModel, PromptLookup, speculate
 from regard.engine.select import Decodable
 from regard.errors import ConfigError, DataError
-from regard.evaluation.perplexity import Perplexity, Piece, perplexity
+from regard.evaluation.language_model import Perplexity, Piece, perplexity
 from regard.models.language_model import LanguageModel
 from regard.predictors.stream_text import growing
 

@@ -4,7 +4,6 @@ It yields what happens, and whoever iterates reports it. Decisions that end trai
 numbers that all processes share, so that all of them end at the same step.
 """
 
-import math
 import time
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.errors import TrainingError
+from regard.evaluation.base import metric_named
 from regard.training import checkpoint
 from regard.training.checkpoint import TrainState
 from regard.training.config import TrainingSpec
@@ -21,7 +21,6 @@ from regard.training.signals import Interruption
 from regard.training.tasks.base import BoundTask
 
 PATIENCE_WITH_NAN = 5  # updates in a row without a finite loss; then the weights are beyond saving
-LOWER_IS_BETTER = {"loss", "perplexity"}
 
 
 def fit(
@@ -110,8 +109,7 @@ def _evaluate(learner: Learner, task: BoundTask, state: TrainState, seconds: flo
         # The same in every process, but for what rounding may do: the leading one decides.
         scores = learner.world.broadcast(task.evaluate(model, learner.world))
     score = scores[task.metric]
-    sign = -1 if task.metric in LOWER_IS_BETTER else 1
-    better = math.isfinite(score) and (state.best is None or sign * score > sign * state.best)
+    better = metric_named(task.metric).is_better(score, state.best)
     if better:
         state.best, state.best_step, state.evals_since_best = score, state.step, 0
     else:

@@ -1,11 +1,9 @@
 """How good guesses are: loss without smoothing, how often the likeliest is right, perplexity."""
 
-import math
-
 import torch.nn.functional as F
 from torch import Tensor
 
-METRICS = ("loss", "accuracy", "perplexity")
+from regard.evaluation.tokens import TokenCounts
 
 
 class TokenMetrics:
@@ -21,5 +19,4 @@ class TokenMetrics:
         self.count += len(words)
 
     def scores(self) -> dict[str, float]:
-        loss = self.total / self.count
-        return {"loss": loss, "accuracy": self.right / self.count, "perplexity": math.exp(loss)}
+        return TokenCounts(self.total, self.right, self.count).scores()

@@ -42,7 +42,7 @@ def shown(terminal: bool, events: list[Event] = EVENTS) -> str:
 
 def test_a_terminal_sees_loss_rate_load_score_and_share() -> None:
     text = shown(terminal=True)
-    assert "step 4  loss 2.000  1,000 tokens/s (50% of peak)  dev loss 1.25 bleu 34.57" in text
+    assert "step 4  loss 2.000  1,000 tokens/s (50% of peak)  dev loss 1.2500 BLEU 34.6" in text
     assert "100%" in text
     assert "10/10" in text
     assert "pairs/s" in text

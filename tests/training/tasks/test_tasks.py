@@ -186,7 +186,7 @@ def test_a_translator_learns_something(tiny: Made, tmp_path: Path) -> None:
     losses = [each["loss"] for each in told if "loss" in each]
     assert losses[-1] < losses[0] - 1
     looks = [each["scores"] for each in told if "scores" in each]
-    assert [sorted(scores) for scores in looks] == [["bleu", "chrf", "loss"]] * 2
+    assert [sorted(scores) for scores in looks] == [["bleu", "chrf", "loss", "perplexity"]] * 2
     assert looks[1]["loss"] < looks[0]["loss"]
     translator = regard.load(tmp_path / "run")
     assert len(translator.translate(["le chat dort"], to="en")) == 1
@@ -197,7 +197,7 @@ def test_dev_loss_alone_costs_no_decoding(tiny: Made, tmp_path: Path) -> None:
         tiny("training.steps=2", "training.evaluation={every: 1, metric: loss}"), tmp_path / "run"
     )
     looks = [each for each in metrics.read(tmp_path / "run") if "scores" in each]
-    assert [list(look["scores"]) for look in looks] == [["loss"]] * 2
+    assert [list(look["scores"]) for look in looks] == [["loss", "perplexity"]] * 2
 
 
 def test_the_dev_loss_is_the_loss_without_smoothing_however_it_is_batched(
@@ -219,10 +219,14 @@ def test_the_dev_loss_is_the_loss_without_smoothing_however_it_is_batched(
         (
             "labelling",
             "training.evaluation.metric=chrf",
-            "one of accuracy, macro_f1",
+            "one of accuracy, calibration_error, loss, macro_f1, micro_f1",
         ),
         ("tiny", "training.evaluation.metric=rouge", "evaluation.metric: rouge is not measured"),
-        ("tiny", "training.evaluation.metric=accuracy", "choose one of bleu, chrf, loss"),
+        (
+            "tiny",
+            "training.evaluation.metric=accuracy",
+            "choose one of bleu, chrf, exact_match, loss, perplexity",
+        ),
         ("writing", "task=translation", "needs sources of type pair, and these are of type text"),
         ("labelling", "task=language-model", "type text, and these are of type labeled"),
         ("tiny", "task=classification", "type labeled, and these are of type pair"),
@@ -266,7 +270,7 @@ def test_the_run_ends_with_the_weights_asked_for(
 ) -> None:
     scores = iter([3.0, 1.0, 2.0])
     monkeypatch.setattr(
-        LanguageModelling, "measure", lambda *_: {"loss": next(scores), "accuracy": 0.0}
+        LanguageModelling, "evaluate", lambda *_: {"loss": next(scores), "accuracy": 0.0}
     )
     looks = f"training.evaluation={{every: 2, patience: 1, select: {keep}}}"
     train(writing("training.steps=100", looks), tmp_path / "run")

@@ -27,15 +27,16 @@ def show_scores(run: Path, report: Reporter) -> None:
 
 
 def score_table(scores: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Table of a translator's scores: a row for each direction, a column for each metric."""
+    from regard.evaluation.base import metrics_of
+    from regard.evaluation.texts import TranslationMetric
+
+    first = next(iter(scores.values()))
+    metrics = [metric for metric in metrics_of(TranslationMetric) if metric.name in first]
     table = Table("direction", box=None, header_style="bold", pad_edge=False)
-    for column in ("BLEU", "chrF", "exact", "pairs"):
+    for column in (*(metric.label for metric in metrics), "pairs"):
         table.add_column(column, justify="right")
     for direction, score in scores.items():
-        table.add_row(
-            direction,
-            f"{score['bleu']:.1f}",
-            f"{score['chrf']:.1f}",
-            f"{score['exact']:.1%}",
-            f"{score['pairs']:,}",
-        )
+        shown = [metric.show(score[metric.name]) for metric in metrics]
+        table.add_row(direction, *shown, f"{score['pairs']:,}")
     return table

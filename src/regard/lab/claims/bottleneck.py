@@ -18,7 +18,7 @@ from regard.data.tokenizers.base import TokenizerSpec
 from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import ConfigError, DataError
-from regard.evaluation.bleu import score_translations
+from regard.evaluation.bleu import Spec as Bleu
 from regard.lab.claim import Claim, Criterion, Evidence
 from regard.lab.experiment import Bench
 from regard.lab.figures import Exhibit, Plot, Table
@@ -287,10 +287,12 @@ def _scores(bench: Bench, model: Any, task: Task) -> list[float]:
         model, task.tokenizer, LanguageIdentifier({}), room, [Direction("source", "target")]
     )
     return [
-        score_translations(
+        Bleu()
+        .score(
             translator.translate([line[0] for line in group], on_progress=bench.advance),
-            [line[1] for line in group],
-        ).bleu
+            [[line[1]] for line in group],
+        )
+        .value
         for group in task.groups
     ]
 

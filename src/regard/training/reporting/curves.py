@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from regard.evaluation.base import metric_named
 from regard.plotting import figure_of
 
 Line = tuple[Sequence[float], Sequence[float]]  # where, and what
@@ -27,7 +28,9 @@ def curves(events: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         drawn["loss"] = draw(lines, "step", "loss per token", pointed={"dev"})
     for name in looks[0]["scores"] if looks else ():
         if name != "loss":
-            drawn[name] = draw({"dev": _scores(looks, name)}, "step", name, pointed={"dev"})
+            drawn[name] = draw(
+                {"dev": _scores(looks, name)}, "step", metric_named(name).label, pointed={"dev"}
+            )
     return drawn
 
 

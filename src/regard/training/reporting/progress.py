@@ -15,6 +15,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from regard.evaluation.base import metric_named
 from regard.training.events import Evaluated, Event, Step
 
 SMOOTHING = 0.98  # of the loss shown: one batch is noise
@@ -78,7 +79,7 @@ class Reporter:
         def advance(event: Event) -> None:
             nonlocal dev
             if isinstance(event, Evaluated):
-                dev = "  dev " + " ".join(f"{k} {v:.4g}" for k, v in event.scores.items())
+                dev = "  dev " + " ".join(_score(*each) for each in event.scores.items())
             if isinstance(event, Step):
                 pace.take(event)
                 busy = utilisation(pace.rate)
@@ -129,6 +130,11 @@ def _smoothed(mean: float, value: float, seen: int) -> float:
     """The mean of the first ones, then an exponential one."""
     weight = min(SMOOTHING, seen / (seen + 1))
     return weight * mean + (1 - weight) * value
+
+
+def _score(name: str, value: float) -> str:
+    metric = metric_named(name)
+    return f"{metric.label} {metric.show(value)}"
 
 
 def _overflow(step: Step) -> str:

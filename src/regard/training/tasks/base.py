@@ -11,6 +11,7 @@ from regard.data.records import LengthLimits
 from regard.data.sampling.sampler import DataCursor
 from regard.data.sources.base import RecordType
 from regard.errors import ConfigError
+from regard.evaluation.base import Metric, metrics_of
 from regard.models.base import Capability, ModelSpec
 from regard.training.distributed.world import World
 from regard.training.learner import Batch
@@ -70,7 +71,8 @@ class TaskSpec(Kind, package="regard.training.tasks", default="translation"):
 
     record_type: ClassVar[RecordType]  # of the data it needs
     requires: ClassVar[Capability]  # of the model
-    metrics: ClassVar[tuple[str, ...]]  # on dev data; the first decides what is best, unless said
+    metric_types: ClassVar[tuple[type[Metric], ...]]  # it computes all metrics of these types
+    default_metric: ClassVar[str]  # selects the best checkpoint, unless the recipe names another
 
     @property
     def special_tokens(self) -> tuple[str, ...]:
@@ -98,15 +100,20 @@ class TaskSpec(Kind, package="regard.training.tasks", default="translation"):
             model.for_capability(self.requires)
         except ConfigError as error:
             raise ValueError(str(error)) from None
-        if metric is not None and metric not in self.metrics:
+        if metric is not None and metric not in self.metrics():
             raise ValueError(
                 f"training.evaluation.metric: {metric} is not measured in {self.kind()}; choose "
-                f"one of {', '.join(self.metrics)}"
+                f"one of {', '.join(self.metrics())}"
             )
 
     def metric(self, recipe: "Recipe") -> str:
-        """The one that decides which weights are best."""
-        return recipe.training.evaluation.metric or self.metrics[0]
+        """Name of the metric that selects the best checkpoint."""
+        return recipe.training.evaluation.metric or self.default_metric
+
+    @classmethod
+    def metrics(cls) -> list[str]:
+        """Names of the metrics that the task can compute on the dev data."""
+        return sorted({metric.name for base in cls.metric_types for metric in metrics_of(base)})
 
     def bind(self, recipe: "Recipe", prepared: "Prepared") -> BoundTask:
         raise NotImplementedError

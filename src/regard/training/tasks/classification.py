@@ -19,8 +19,9 @@ from regard.data.sources.base import RecordType
 from regard.data.store.prepare import Prepared
 from regard.data.store.store import Store
 from regard.errors import ConfigError, DataError
+from regard.evaluation.base import Metric, evaluation_metrics, metrics_of
 from regard.evaluation.calibration import fit_temperature
-from regard.evaluation.classification import Report, Tally
+from regard.evaluation.classification import LabelMetric, Report, Tally
 from regard.evaluation.pictures import pictures
 from regard.models.base import Capability, ModelSpec
 from regard.predictors.classifier import Classifier
@@ -50,10 +51,10 @@ class Classification:
                 f"data.train: there is only one label, {self.labels[0]!r}; "
                 f"a classifier needs at least two."
             )
-        if self.metric == "micro_f1" and not self.written.several:
+        if self.metric not in [metric.name for metric in self._metrics()]:
             raise ConfigError(
-                "training.evaluation.metric: micro_f1 is for texts with several labels; where "
-                "each has one it equals accuracy: choose that."
+                f"training.evaluation.metric: {self.metric} is for texts with several labels, and "
+                f"here each has one; choose accuracy."
             )
         training = recipe.training
         self._training = self._batches(prepared.train, training.batch_tokens, training.seed)
@@ -75,10 +76,13 @@ class Classification:
 
     def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
         (report,) = self._judge((self.predictor(model),), self.prepared.dev, world.device)
-        scores = {name: getattr(report, name) for name in Spec.metrics}
-        if not self.written.several:
-            del scores["micro_f1"]  # it is the accuracy
-        return scores
+        return {metric.name: metric.of_report(report) for metric in self._metrics()}
+
+    def _metrics(self) -> list[LabelMetric]:
+        """The metrics to compute at an evaluation on the dev data."""
+        several = self.written.several
+        metrics = evaluation_metrics(LabelMetric, self.metric)
+        return [metric for metric in metrics if several or not metric.multi_label_only]
 
     def predictor(self, model: nn.Module) -> Classifier:
         return self._labeller(model, temperature=1.0)
@@ -185,11 +189,15 @@ class Classification:
             for each in rows[:SHOWN]
         )
         more = f"\nThe {SHOWN} commonest of {len(rows):,} labels.\n" * (len(rows) > SHOWN)
-        exact = "all labels right" if found.several else "accuracy"
-        return f"""| {part} texts | {exact} | 95 % interval | macro-F1 | micro-F1 | loss |
-|---|---|---|---|---|---|
-| {found.texts:,} | {found.accuracy:.1%} | {found.low:.1%} – {found.high:.1%} | \
-{found.macro_f1:.1%} | {found.micro_f1:.1%} | {found.loss:.4f} |
+        metrics = metrics_of(LabelMetric)
+        shown = " | ".join(metric.show(metric.of_report(found)) for metric in metrics)
+        headings = " | ".join(metric.label for metric in metrics)
+        exact = " Accuracy counts texts with all labels right." * found.several
+        return f"""| {part} texts | {headings} |
+|---|{"---|" * len(metrics)}
+| {found.texts:,} | {shown} |
+
+The 95 % interval of the accuracy is {found.low:.1%} – {found.high:.1%}.{exact}
 
 | label | texts | precision | recall | F1 |
 |---|---|---|---|---|
@@ -236,7 +244,8 @@ class Spec(TaskSpec):
 
     record_type: ClassVar[RecordType] = "labeled"
     requires: ClassVar[Capability] = "sequence-classification"
-    metrics: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "micro_f1", "loss")
+    metric_types: ClassVar[tuple[type[Metric], ...]] = (LabelMetric,)
+    default_metric: ClassVar[str] = "accuracy"
 
     balance: bool = Field(False, description="count rare labels for more, common ones for less")
     calibrate: bool = Field(True, description="fit a temperature on dev, so that p is honest")

@@ -18,7 +18,9 @@ from regard.data.sources.base import RecordType
 from regard.data.store.prepare import Prepared
 from regard.data.store.store import Store
 from regard.errors import ConfigError
-from regard.evaluation.perplexity import Perplexity, Piece, perplexity
+from regard.evaluation.base import Metric
+from regard.evaluation.language_model import Perplexity, Piece, perplexity
+from regard.evaluation.tokens import TokenCounts, TokenMetric
 from regard.models.base import Capability, ModelSpec
 from regard.models.language_model import LanguageModel
 from regard.models.transformer import TransformerSpec
@@ -106,7 +108,7 @@ class LanguageModelling:
             total += float(nn.functional.cross_entropy(logits, words, reduction="sum"))
             right += int((logits.argmax(-1) == words).sum())
             tokens += batch.num_targets
-        return {"loss": total / tokens, "accuracy": right / tokens}
+        return TokenCounts(total, right, tokens).scores()
 
 
 def _states(model: LanguageModel, batch: AnyTextBatch) -> Tensor:
@@ -147,7 +149,8 @@ class Spec(TaskSpec):
 
     record_type: ClassVar[RecordType] = "text"
     requires: ClassVar[Capability] = "causal-lm"
-    metrics: ClassVar[tuple[str, ...]] = ("loss", "accuracy")
+    metric_types: ClassVar[tuple[type[Metric], ...]] = (TokenMetric,)
+    default_metric: ClassVar[str] = "loss"
 
     document_mask: bool = Field(
         False, description="let tokens attend only to tokens of their own document"

@@ -18,6 +18,8 @@ from regard.data.sources.base import RecordType
 from regard.data.store.prepare import Prepared
 from regard.data.store.store import Store
 from regard.errors import ConfigError
+from regard.evaluation.base import Metric
+from regard.evaluation.tokens import TokenMetric
 from regard.models.base import Capability, ModelSpec
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.predictors.span_filler import SpanFiller
@@ -25,7 +27,7 @@ from regard.training.distributed.world import World
 from regard.training.loss import seq2seq_loss
 from regard.training.reporting.progress import Reporter
 from regard.training.tasks.base import TaskResult, TaskSpec
-from regard.training.token_metrics import METRICS, TokenMetrics
+from regard.training.token_metrics import TokenMetrics
 
 if TYPE_CHECKING:
     from regard.training.recipe import Recipe
@@ -127,7 +129,8 @@ class Spec(TaskSpec):
 
     record_type: ClassVar[RecordType] = "text"
     requires: ClassVar[Capability] = "seq2seq"
-    metrics: ClassVar[tuple[str, ...]] = METRICS
+    metric_types: ClassVar[tuple[type[Metric], ...]] = (TokenMetric,)
+    default_metric: ClassVar[str] = "loss"
 
     corruption_rate: float = Field(
         0.15, gt=0, le=0.5, description="fraction of the tokens of a text to cut out"

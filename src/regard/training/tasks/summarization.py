@@ -5,10 +5,8 @@ each text, in training and ever after; without it, a text that is too long for t
 and the ledger says so.
 """
 
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from math import exp
 from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
@@ -24,7 +22,9 @@ from regard.data.sources.base import RecordType
 from regard.data.store.prepare import Prepared
 from regard.data.store.store import Store
 from regard.errors import ConfigError
-from regard.evaluation.rouge import SummaryScore, score_summaries
+from regard.evaluation.base import Metric, evaluation_metrics, metric_named, metrics_of
+from regard.evaluation.texts import SummaryMetric, TextMetric, TextScores, score_texts
+from regard.evaluation.tokens import LossMetric, loss_scores
 from regard.models.base import Capability, ModelSpec
 from regard.predictors.seq2seq import Model
 from regard.predictors.summarizer import Summarizer
@@ -59,12 +59,12 @@ class Summarization:
         return seq2seq_loss(cast("Model", model), batch, self.recipe.training.label_smoothing)
 
     def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
-        """Loss without smoothing on all dev pairs; ROUGE-L on what is said of the first."""
-        loss = self._loss_on(model, self.prepared.dev)
-        scores = {"loss": loss, "perplexity": exp(loss)}
-        if self.metric == "rouge_l":
+        """Loss without smoothing on all dev pairs; a text metric, if it is selected, on the first,
+        decoded greedily."""
+        scores = loss_scores(self._loss_on(model, self.prepared.dev))
+        if metrics := evaluation_metrics(SummaryMetric, self.metric):
             limit = self.recipe.training.evaluation.limit
-            scores["rouge_l"] = self._judge(model, self.prepared.dev, limit, silent).rouge_l
+            scores |= self._judge(model, metrics, self.prepared.dev, limit, silent).values
         return scores
 
     def predictor(self, model: nn.Module) -> Summarizer:
@@ -75,17 +75,17 @@ class Summarization:
     def final_evaluation(self, model: nn.Module, report: Reporter) -> TaskResult:
         part, store = self.prepared.final_split
         with report.busy(f"Scoring on {part} …"):
-            loss = self._loss_on(model, store)
-        rouge = self._judge(model, store, len(store), report)
+            losses = loss_scores(self._loss_on(model, store))
+        judged = self._judge(model, metrics_of(SummaryMetric), store, len(store), report)
         return TaskResult(
             predictor=self.predictor(model),
             title="A summarizer",
-            card=_card(loss, rouge, part, self.source),
+            card=_card(losses, judged, part, self.source),
             details={
                 "max_length": self.recipe.model.max_length,
                 "says": self._says,
                 "source": self.source,
-                "scores": {"loss": loss, "perplexity": exp(loss), **asdict(rouge)},
+                "scores": {**losses, **judged.to_plain("texts")},
                 "scored_on": part,
             },
         )
@@ -98,12 +98,19 @@ class Summarization:
     def _batches(self, store: Store, budget: int, seed: int) -> Batches[Rows, PairBatch]:
         return pair_batches(store, self.prepared.tokenizer, [self._way], budget, seed)
 
-    def _judge(self, model: nn.Module, store: Store, limit: int, report: Reporter) -> SummaryScore:
+    def _judge(
+        self,
+        model: nn.Module,
+        metrics: Sequence[TextMetric],
+        store: Store,
+        limit: int,
+        report: Reporter,
+    ) -> TextScores:
         """Of the first texts of a part, greedily summarized, against all their references."""
         texts = list(islice(store.texts(0), limit))
         with report.bar("Summarizing", len(texts), "texts") as advance:
             outputs = self.predictor(model).summarize(texts, advance)
-        return score_summaries(outputs, list(islice(store.references(), limit)))
+        return score_texts(metrics, outputs, list(islice(store.references(), limit)))
 
 
 def _one_way(recipe: "Recipe") -> Direction:
@@ -124,19 +131,23 @@ def _longest_summary(store: Store) -> int:
     return max(int(store.lengths(some)[:, 1].max()) for some in rows)
 
 
-def _card(loss: float, rouge: SummaryScore, part: str, source: int | None) -> str:
+def _card(losses: Mapping[str, float], judged: TextScores, part: str, source: int | None) -> str:
+    values = {**losses, **judged.values}
+    metrics = [metric_named(name) for name in values]
+    labels = " | ".join(metric.label for metric in metrics)
+    row = " | ".join(metric.show(values[metric.name]) for metric in metrics)
+    signatures = ", ".join(dict.fromkeys(judged.signatures.values()))
     read = (
         "It reads whole texts."
         if source is None
         else f"It reads the first {source:,} tokens of a text, no more."
     )
-    return f"""| {part} texts | perplexity | ROUGE-1 | ROUGE-2 | ROUGE-L |
-|---|---|---|---|---|
-| {rouge.texts:,} | {exp(loss):,.2f} | {rouge.rouge1:.1f} | {rouge.rouge2:.1f} \
-| {rouge.rouge_l:.1f} |
+    return f"""| {part} texts | {labels} |
+|---|{"---|" * len(metrics)}
+| {judged.count:,} | {row} |
 
-{read} Perplexity is of a token of the (first) reference; ROUGE of greedy summaries
-({rouge.signature}).
+{read} Loss and perplexity are of a token of the (first) reference; ROUGE of summaries decoded
+greedily ({signatures}).
 
     regard summarize THIS-FOLDER texts.txt
 
@@ -153,7 +164,8 @@ class Spec(TaskSpec):
 
     record_type: ClassVar[RecordType] = "pair"
     requires: ClassVar[Capability] = "seq2seq"
-    metrics: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "rouge_l")
+    metric_types: ClassVar[tuple[type[Metric], ...]] = (SummaryMetric, LossMetric)
+    default_metric: ClassVar[str] = "loss"
 
     source: int | None = Field(
         None, gt=0, description="read the first so many tokens of each text; all, unless given"

@@ -1,7 +1,6 @@
 """Translation: pairs in, cross-entropy over the target words, BLEU and chrF on what it says."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -13,7 +12,9 @@ from regard.data.sampling.sampler import DataCursor, Rows
 from regard.data.sources.base import RecordType
 from regard.data.store.prepare import Prepared
 from regard.data.store.store import Store
-from regard.evaluation.bleu import TranslationScore, score_translations
+from regard.evaluation.base import Metric, evaluation_metrics, metric_named, metrics_of
+from regard.evaluation.texts import TextMetric, TextScores, TranslationMetric, score_texts
+from regard.evaluation.tokens import LossMetric, loss_scores
 from regard.models.base import Capability, ModelSpec
 from regard.predictors.seq2seq import Model
 from regard.predictors.translator import Translator
@@ -43,16 +44,17 @@ class Translation:
         return seq2seq_loss(cast("Model", model), batch, self.recipe.training.label_smoothing)
 
     def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
-        """Loss without smoothing on all dev pairs; BLEU and chrF on what is said of the first."""
+        """Loss without smoothing on all dev pairs; text metrics on the first, decoded greedily."""
         dev = self.prepared.dev
         budget = max(self.recipe.training.batch_tokens, dev.longest + 8)
         batches = self._batches(dev, budget, seed=0).epoch()
-        scores = {"loss": mean_loss(cast("Model", model), batches, world.device)}
-        if self.metric != "loss":
+        scores = loss_scores(mean_loss(cast("Model", model), batches, world.device))
+        if metrics := evaluation_metrics(TranslationMetric, self.metric):
             limit = self.recipe.training.evaluation.limit
-            judged = self._judge(self.predictor(model), dev, limit, silent, beam=1)
-            scores["bleu"] = sum(each.bleu for each in judged.values()) / len(judged)
-            scores["chrf"] = sum(each.chrf for each in judged.values()) / len(judged)
+            translator = self.predictor(model)
+            judged = self._judge(translator, metrics, dev, limit, silent, beam=1).values()
+            for metric in metrics:
+                scores[metric.name] = sum(each[metric.name] for each in judged) / len(judged)
         return scores
 
     def predictor(self, model: nn.Module) -> Translator:
@@ -67,13 +69,14 @@ class Translation:
     def final_evaluation(self, model: nn.Module, report: Reporter) -> TaskResult:
         translator = self.predictor(model)
         part, store = self.prepared.final_split
-        scores = self._judge(translator, store, len(store), report, beam=1)
+        metrics = metrics_of(TranslationMetric)
+        scores = self._judge(translator, metrics, store, len(store), report, beam=1)
         details = {
             "directions": [
                 f"{way.source} → {way.target}" for way in self.recipe.data.translation_directions
             ],
             "max_length": self.recipe.model.max_length,
-            "scores": {direction: asdict(score) for direction, score in scores.items()},
+            "scores": {direction: score.to_plain("pairs") for direction, score in scores.items()},
             "scored_on": part,
         }
         return TaskResult(
@@ -90,8 +93,14 @@ class Translation:
         )
 
     def _judge(
-        self, translator: Translator, store: Store, limit: int, report: Reporter, beam: int
-    ) -> dict[str, TranslationScore]:
+        self,
+        translator: Translator,
+        metrics: Sequence[TextMetric],
+        store: Store,
+        limit: int,
+        report: Reporter,
+        beam: int,
+    ) -> dict[str, TextScores]:
         """Scores of each direction on the pairs that offer it: {"fr → en": …}."""
         scores = {}
         for way in self.recipe.data.translation_directions:
@@ -103,8 +112,8 @@ class Translation:
                 outputs = translator.translate(
                     [source for source, _ in pairs], way.target, advance, beam=beam
                 )
-            references = [target for _, target in pairs]
-            scores[f"{way.source} → {way.target}"] = score_translations(outputs, references)
+            references = [[target] for _, target in pairs]
+            scores[f"{way.source} → {way.target}"] = score_texts(metrics, outputs, references)
         return scores
 
 
@@ -119,18 +128,24 @@ def _pairs(store: Store, source: str, target: str) -> Iterator[tuple[str, str]]:
             yield from ((second, first) for first, second in rows)
 
 
-def _card(scores: Mapping[str, TranslationScore], part: str) -> str:
+def _card(scores: Mapping[str, TextScores], part: str) -> str:
+    first = next(iter(scores.values()))
+    metrics = [metric_named(name) for name in first.values]
     rows = "\n".join(
-        f"| {direction} | {each.bleu:.1f} | {each.chrf:.1f} | {each.exact:.1%} | {each.pairs:,} |"
+        f"| {direction} | {' | '.join(metric.show(each[metric.name]) for metric in metrics)} "
+        f"| {each.count:,} |"
         for direction, each in scores.items()
     )
-    signature = next(iter(scores.values())).signature
+    labels = " | ".join(metric.label for metric in metrics)
+    signatures = "; ".join(
+        f"{metric_named(name).label} {signature}" for name, signature in first.signatures.items()
+    )
     target = next(iter(scores)).rpartition(" ")[2]
-    return f"""| direction | BLEU | chrF | exact | {part} pairs |
-|---|---|---|---|---|
+    return f"""| direction | {labels} | {part} pairs |
+|---|{"---|" * len(metrics)}---|
 {rows}
 
-BLEU and chrF by sacrebleu on detokenised text, greedy decoding ({signature}).
+On detokenized text, greedy decoding ({signatures}).
 
     echo "…" | regard translate THIS-FOLDER --to {target}
 
@@ -147,7 +162,8 @@ class Spec(TaskSpec):
 
     record_type: ClassVar[RecordType] = "pair"
     requires: ClassVar[Capability] = "seq2seq"
-    metrics: ClassVar[tuple[str, ...]] = ("bleu", "chrf", "loss")
+    metric_types: ClassVar[tuple[type[Metric], ...]] = (TranslationMetric, LossMetric)
+    default_metric: ClassVar[str] = "bleu"
 
     def bind(self, recipe: "Recipe", prepared: Prepared) -> Translation:
         return Translation(recipe, prepared)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from regard.data.tokenizers import bpe, character
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import ConfigError, DataError
-from regard.evaluation.perplexity import Perplexity, Piece, perplexity, windows
+from regard.evaluation.language_model import Perplexity, Piece, perplexity, windows
 from regard.models.base import ModelSpec
 from regard.predictors.generator import TextGenerator
 

@@ -1,0 +1,18 @@
+"""Accuracy: the share of predictions that are right."""
+
+from typing import ClassVar
+
+from regard.evaluation.classification import LabelMetric, Report
+from regard.evaluation.tokens import TokenCounts, TokenMetric
+
+
+class Spec(TokenMetric, LabelMetric):
+    label: ClassVar[str] = "accuracy"
+    higher_is_better: ClassVar[bool] = True
+    percent: ClassVar[bool] = True
+
+    def of_tokens(self, counts: TokenCounts) -> float:
+        return counts.right / counts.tokens
+
+    def of_report(self, report: Report) -> float:
+        return report.accuracy
