@@ -61,6 +61,8 @@ def main() -> None:
 def record(file: Path, names: list[str], digest: bool) -> None:
     recorded = {}
     for name, result, seconds in results(names):
+        if result is None:
+            sys.exit(f"{name}: failed; nothing is recorded")
         recorded[name] = {**result, "outputs": digests(result["outputs"])} if digest else result
         print(f"{name}: {len(result['losses'])} steps, {seconds:.1f} s", flush=True)
     content = {"note": NOTE, **environment(), "runs": recorded}
@@ -83,7 +85,9 @@ def compare(recording: Mapping[str, Any], names: list[str]) -> bool:
             print(f"{key}: recorded on {recording[key]}, this is {now[key]}; numbers may differ")
     same = True
     for name, result, seconds in results(names):
-        if name not in recording["runs"]:
+        if result is None:
+            verdict = "failed"
+        elif name not in recording["runs"]:
             verdict = "not in the recording"
         else:
             verdict = difference(recording["runs"][name], result)
@@ -124,8 +128,11 @@ def digests(content: Any) -> Any:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
-def results(names: list[str]) -> Iterator[tuple[str, Record, float]]:
-    """Train the named runs, and those they need, each in its own process; yield the named ones."""
+def results(names: list[str]) -> Iterator[tuple[str, Record | None, float]]:
+    """Train the named runs, and those they need, each in its own process; yield the named ones.
+
+    Each with its record, None if it failed, and the seconds that it took.
+    """
     context = multiprocessing.get_context("fork")
     _import_all()
     with tempfile.TemporaryDirectory(prefix="reference-runs-") as work:
@@ -135,11 +142,11 @@ def results(names: list[str]) -> Iterator[tuple[str, Record, float]]:
             process = context.Process(target=run_one, args=(name, RUNS[name], Path(work)))
             process.start()
             process.join()
-            if process.exitcode != 0:
-                sys.exit(f"{name}: failed")
             if name in names:
-                content = (Path(work) / f"{name}.json").read_text(encoding="utf-8")
-                yield name, json.loads(content), time.perf_counter() - began
+                file = Path(work) / f"{name}.json"
+                done = process.exitcode == 0
+                result = json.loads(file.read_text(encoding="utf-8")) if done else None
+                yield name, result, time.perf_counter() - began
 
 
 def _import_all() -> None:

@@ -420,10 +420,10 @@ DRAFTS = {"language-model": "language-model-draft"}
 # Settings of decoding, by name.
 BEAMS: dict[str, Settings] = {
     "beam": {"beam": 4, "n_best": 3},
-    "length penalty, early stopping": {"beam": 3, "length_penalty": 0.5, "quick": True},
-    "diverse": {"beam": 4, "n_best": 4, "groups": 2, "diversity": 0.7},
-    "rules": {"beam": 3, "repetition_penalty": 1.3, "no_repeat": 2},
-    "scored": {"scored": True},
+    "length penalty, early stopping": {"beam": 3, "length_penalty": 0.5, "early_stopping": True},
+    "diverse": {"beam": 4, "n_best": 4, "beam_groups": 2, "diversity": 0.7},
+    "rules": {"beam": 3, "repetition_penalty": 1.3, "no_repeat_ngram": 2},
+    "scored": {"return_scores": True},
 }
 SAMPLINGS: dict[str, Settings] = {
     "top-k": {"temperature": 0.8, "top_k": 20, "seed": 5},
