@@ -14,8 +14,8 @@ from regard.decoding.config import DecodingConfig
 from regard.decoding.sampling import Sampling
 from regard.errors import ConfigError, DataError
 from regard.predictors.summarizer import Summarizer
-from regard.training.checks.properties import prove
-from regard.training.checks.setup import make_case
+from regard.training.checks.run import run_checks
+from regard.training.checks.setup import make_context
 from regard.training.distributed.world import World
 from regard.training.recipe import Recipe, make_recipe
 from regard.training.reporting.progress import silent
@@ -153,10 +153,10 @@ def test_what_is_too_long_for_both_together_is_told(tmp_path: Path) -> None:
 
 
 def test_a_recipe_is_proven(tmp_path: Path) -> None:
-    case = make_case(recipe_in(tmp_path, "model.attention=compressed"), silent)
-    proofs = list(prove(case, silent))
-    assert [proof.name for proof in proofs if proof.failed] == []
-    assert len(proofs) > 5
+    context = make_context(recipe_in(tmp_path, "model.attention=compressed"), silent)
+    checks = list(run_checks(context, silent))
+    assert [check.name for check in checks if check.failed] == []
+    assert len(checks) > 5
 
 
 @pytest.mark.parametrize(

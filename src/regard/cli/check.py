@@ -1,4 +1,4 @@
-"""regard check: prove that a recipe is sound, on its own model and data, before training it."""
+"""regard check: test that a recipe is sound, on its own model and data, before training it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from regard.training.checks.properties import Proof
+    from regard.training.checks.properties.base import Check
 
 
 def check(
@@ -18,40 +18,41 @@ def check(
         list[str] | None, typer.Argument(help="key.path=value, as many as you like.")
     ] = None,
 ) -> None:
-    """Prove that nothing leaks, nothing depends on the batch and the model can learn."""
+    """Check that no token sees the future, outputs ignore the batch, and the model can learn."""
     from rich.console import Console
 
     from regard.cli._shared.console import reporter
     from regard.errors import TrainingError
-    from regard.training.checks.properties import prove
-    from regard.training.checks.setup import make_case
+    from regard.training.checks.run import run_checks
+    from regard.training.checks.setup import make_context
     from regard.training.recipe import read_recipe
 
     report = reporter()
-    proofs = list(prove(make_case(read_recipe(recipe, overrides or ()), report), report))
-    Console().print(_table(proofs))
-    failed = [proof for proof in proofs if proof.failed]
-    for proof in failed:
-        typer.echo(f"✗ {proof.name}: {proof.hint}")
+    context = make_context(read_recipe(recipe, overrides or ()), report)
+    checks = list(run_checks(context, report))
+    Console().print(_table(checks))
+    failed = [check for check in checks if check.failed]
+    for check in failed:
+        typer.echo(f"✗ {check.name}: {check.hint}")
     if failed:
         raise TrainingError(
-            f"{recipe}: {len(failed)} of {len(proofs)} proofs failed: mend what is named above "
+            f"{recipe}: {len(failed)} of {len(checks)} checks failed: fix what is named above "
             f"before training it."
         )
 
 
-def _table(proofs: Sequence["Proof"]) -> "Table":
+def _table(checks: Sequence["Check"]) -> "Table":
     from rich.table import Table
 
-    table = Table("", "proven", box=None, header_style="bold", pad_edge=False)
-    for column in ("found", "at most"):
+    table = Table("", "property", box=None, header_style="bold", pad_edge=False)
+    for column in ("value", "limit"):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("what was measured")
-    for proof in proofs:
-        if proof.found is None:
-            table.add_row("–", proof.name, "", "", f"does not apply: {proof.unless}")
+    table.add_column("measured")
+    for check in checks:
+        if check.value is None:
+            table.add_row("–", check.name, "", "", f"does not apply: {check.unless}")
         else:
-            mark = "[bold red]✗[/bold red]" if proof.failed else "[green]✓[/green]"
-            numbers = f"{proof.found:.3g}", f"{proof.limit:g}"
-            table.add_row(mark, proof.name, *numbers, proof.measured)
+            mark = "[bold red]✗[/bold red]" if check.failed else "[green]✓[/green]"
+            numbers = f"{check.value:.3g}", f"{check.limit:g}"
+            table.add_row(mark, check.name, *numbers, check.measured)
     return table

@@ -49,7 +49,7 @@ from regard.training.tasks.base import BoundTask
 RECIPE, LEDGER, BEGINNING = "recipe.yaml", "ledger.json", "training.json"
 INIT_REPORT = "init_report"  # what became of the weights of init
 HISTORY = "history"  # folder of what a step callback records
-UNKNOWN_ALARM = 0.05  # of the training tokens
+MAX_UNKNOWN = 0.05  # of the training tokens
 
 
 # Called with the step and what `regard.load` would give, as often as the recipe's `look` says
@@ -165,7 +165,7 @@ def prepare_data(recipe: Recipe, where: World, report: Reporter) -> Prepared:
         f"vocabulary of {len(prepared.tokenizer):,} pieces; {prepared.unknown:.2%} of the tokens "
         f"unknown or spelt in bytes."
     )
-    if prepared.unknown > UNKNOWN_ALARM:
+    if prepared.unknown > MAX_UNKNOWN:
         report.say(
             f"[bold red]Alarm:[/bold red] the tokenizer does not know {prepared.unknown:.1%} of "
             f"this text: is it the right one, and trained on such text?"

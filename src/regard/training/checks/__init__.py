@@ -1,1 +1,1 @@
-"""Property checks of a recipe, run by `regard check`."""
+"""Checks of a recipe before training: properties that its model and data must have."""

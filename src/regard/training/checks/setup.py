@@ -1,9 +1,9 @@
-"""A recipe made ready to be examined: its job, a fresh model without dropout, a few real examples.
+"""Setup of the checks: the recipe's task, a new model without dropout, and a few real examples.
 
-Every job is asked the same, so here examples are taken apart into what a model reads whole and what
-it then writes, and put together again into batches of any make-up. Long ones are cut, each at a
-place of its own: an examination is to be quick, and running text, whose windows are all of one
-length, is to meet padding too.
+Every task is checked in the same way, so batches are taken apart into rows, as the model's inputs
+and the tokens that it generates, and rows are joined to batches of any composition. Long rows are
+cut, each at another length: checks must be quick, and windows of running text, which are all of one
+length, must be padded in a batch as well.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,55 +34,58 @@ from regard.training.tasks.base import BoundTask
 from regard.training.trainer import build_learner, prepare_data
 
 EXAMPLES = 64
-A_BATCH = 8  # examples from each batch: a batch's own are all of like length
-WIDEST = 32  # tokens
+EXAMPLES_PER_BATCH = 8  # examples of one batch are all of similar length
+MAX_TOKENS = 32  # of an example
 
 B = TypeVar("B", bound=Batch)
 
 
 @dataclass(frozen=True)
-class Call:
-    """What a model is called with: what it reads whole, and the words it writes, if it does."""
+class ModelInputs:
+    """Arguments of a model's forward pass: a source, and target tokens if it generates any."""
 
-    read: tuple[Any, ...]  # ids, where they are real, their trees
-    written: Tensor | None = None  # (B, T)
-    documents: Tensor | None = None  # (B, T) by number, where none looks out of its own
+    source: tuple[Any, ...]  # ids, token mask, trees
+    target: Tensor | None = None  # (B, T)
+    documents: Tensor | None = None  # (B, T) number of the document of each token
 
     def logits(self, model: nn.Module) -> Tensor:
-        """(B, T, V) of the word after each that is written; (B, classes) where none is."""
-        rest = (each for each in (self.written, self.documents) if each is not None)
-        logits: Tensor = model(*self.read, *rest)
+        """Return logits (B, T, V) of the token after each target token, or (B, classes)."""
+        rest = (tensor for tensor in (self.target, self.documents) if tensor is not None)
+        logits: Tensor = model(*self.source, *rest)
         return logits
 
     def start(self, model: nn.Module) -> Any:
-        """The state of decoding before the first word."""
-        return model.start(*self.read)  # type: ignore[operator]
+        """Return the decoding state before the first token."""
+        return model.start(*self.source)  # type: ignore[operator]
 
-    def writing(self, words: Tensor) -> "Call":
-        """The first row, reading as before, with each of `words` (N, T) written instead."""
-        read = tuple(each[:1].expand(len(words), -1) for each in self.read)
-        numbers = self.documents
-        return Call(read, words, None if numbers is None else numbers[:1].expand(len(words), -1))
+    def with_target(self, target: Tensor) -> "ModelInputs":
+        """Return the first row's source with each row of `target` (N, T)."""
+        source = tuple(tensor[:1].expand(len(target), -1) for tensor in self.source)
+        documents = self.documents
+        if documents is not None:
+            documents = documents[:1].expand(len(target), -1)
+        return ModelInputs(source, target, documents)
 
 
-def call_of(batch: Batch) -> Call:
+def model_inputs(batch: Batch) -> ModelInputs:
+    """Return the arguments that a model is called with for a batch."""
     match batch:
         case PairBatch():
-            return Call((batch.source, batch.source_mask), batch.target[:, :-1])
+            return ModelInputs((batch.source, batch.source_mask), batch.target[:, :-1])
         case TextBatch():
-            return Call((), batch.ids[:, :-1])
+            return ModelInputs((), batch.ids[:, :-1])
         case DocumentMaskedBatch():
-            return Call((), batch.ids[:, :-1], batch.documents[:, :-1])
+            return ModelInputs((), batch.ids[:, :-1], batch.documents[:, :-1])
         case LabeledBatch() | ParsedBatch():
-            return Call(batch.read)
+            return ModelInputs(batch.read)
         case MaskedBatch():
-            return Call((batch.ids, batch.token_mask))
+            return ModelInputs((batch.ids, batch.token_mask))
     raise NotImplementedError(f"how is a model called with a {type(batch).__name__}?")
 
 
 @dataclass(frozen=True)
-class Case:
-    """What is examined. Nothing that is done to it may change it."""
+class CheckContext:
+    """A recipe's task, model and examples. Checks must not change them."""
 
     task: BoundTask
     training: TrainingSpec
@@ -90,21 +93,21 @@ class Case:
     model: nn.Module
     examples: Sequence[Batch]  # one row each, without padding
     pad_id: int
-    unknown: float  # share of the training tokens
-    frozen: frozenset[str]  # parameters that are not to learn
+    unknown: float  # fraction of the training tokens
+    frozen: frozenset[str]  # names of parameters that the recipe freezes
 
     def batch(self, examples: Sequence[Batch]) -> Batch:
-        """Examples put together, padded on the right to the longest."""
+        """Return the examples as one batch, padded on the right to the longest."""
         return join(examples, self.pad_id)
 
     def learner(self, training: TrainingSpec | None = None) -> Learner:
-        """One that trains a copy of the model."""
+        """Return a learner that trains a copy of the model."""
         spec = training or self.training
         return Learner(deepcopy(self.model), self.task.loss, spec, self.world)
 
 
-def make_case(recipe: Recipe, report: Reporter) -> Case:
-    """Data and model just as training would have them, less all that is random or smoothed."""
+def make_context(recipe: Recipe, report: Reporter) -> CheckContext:
+    """Prepare data and model as training does, without dropout, smoothing and other noise."""
     world = World(device=best_device())
     prepared = prepare_data(recipe, world, report)
     training = recipe.training.model_copy(
@@ -118,53 +121,61 @@ def make_case(recipe: Recipe, report: Reporter) -> Case:
             module.p = 0.0
         if isinstance(module, Experts):
             module.capacity, module.balance, module.jitter = None, 0.0, 0.0
-    drawn = islice(_examples(task), EXAMPLES)
-    return Case(
+    examples = islice(_examples(task), EXAMPLES)
+    return CheckContext(
         task=task,
         training=training,
         world=world,
         model=model.eval(),
-        examples=[example.to(world.device) for example in drawn],
+        examples=[example.to(world.device) for example in examples],
         pad_id=prepared.tokenizer.pad,
         unknown=prepared.unknown,
-        frozen=frozenset(n for n, each in model.named_parameters() if not each.requires_grad),
+        frozen=frozenset(name for name, p in model.named_parameters() if not p.requires_grad),
     )
 
 
+def longest_repeated(context: CheckContext) -> ModelInputs:
+    """Return the longest example, repeated as many times as it has target tokens."""
+    inputs = model_inputs(max(context.examples, key=lambda example: example.num_targets))
+    if inputs.target is None:
+        return inputs
+    return inputs.with_target(inputs.target.expand(inputs.target.size(1), -1))
+
+
 def _examples(task: BoundTask) -> Iterator[Batch]:
-    """A few from each batch in turn, without end."""
+    """Yield a few examples of each batch in turn, without end."""
     number = 0
     for batch, _ in task.batches(DataCursor()):
         assert isinstance(batch, Batch)
         rows = len(_tensors(batch)[0])
-        for row in range(0, rows, -(-rows // A_BATCH)):
-            yield alone(batch, row, WIDEST - number % (WIDEST // 2))
+        for row in range(0, rows, -(-rows // EXAMPLES_PER_BATCH)):
+            yield single_row(batch, row, MAX_TOKENS - number % (MAX_TOKENS // 2))
             number += 1
 
 
-def alone(batch: B, row: int, widest: int) -> B:
-    """One row of a batch without its padding, `widest` tokens of each side at most."""
+def single_row(batch: B, row: int, max_tokens: int) -> B:
+    """Return one row of a batch without its padding, cut to `max_tokens` of each sequence."""
     tensors, first = [tensor[row : row + 1] for tensor in _tensors(batch)], 0
-    for at, token_mask in enumerate(tensors):
-        if token_mask.dtype == torch.bool:  # it tells where those before it are real
-            length = min(widest, int(token_mask.sum()))
-            tensors[first : at + 1] = [each[:, :length] for each in tensors[first : at + 1]]
-            first = at + 1
+    for index, token_mask in enumerate(tensors):
+        if token_mask.dtype == torch.bool:  # the mask of the tensors before it
+            length = min(max_tokens, int(token_mask.sum()))
+            tensors[first : index + 1] = [t[:, :length] for t in tensors[first : index + 1]]
+            first = index + 1
     return type(batch)(*tensors)
 
 
 def join(batches: Sequence[B], pad_id: int) -> B:
-    """The rows of all these batches as one."""
+    """Return the rows of all batches as one batch."""
     columns = zip(*map(_tensors, batches), strict=True)
-    return type(batches[0])(*(_stacked(column, pad_id) for column in columns))
+    return type(batches[0])(*(_padded(column, pad_id) for column in columns))
 
 
-def _stacked(tensors: Sequence[Tensor], pad_id: int) -> Tensor:
+def _padded(tensors: Sequence[Tensor], pad_id: int) -> Tensor:
     if tensors[0].dim() == 1:
         return torch.cat(list(tensors))
-    widest = max(tensor.size(1) for tensor in tensors)
+    width = max(tensor.size(1) for tensor in tensors)
     value = 0 if tensors[0].dtype == torch.bool else pad_id
-    return torch.cat([F.pad(each, (0, widest - each.size(1)), value=value) for each in tensors])
+    return torch.cat([F.pad(t, (0, width - t.size(1)), value=value) for t in tensors])
 
 
 def _tensors(batch: Batch) -> list[Tensor]:

@@ -1,0 +1,1 @@
+"""Properties that a recipe must have before it is worth training, one file a kind."""
