@@ -32,11 +32,11 @@ TEST = HERE.parent.parent / "shared" / "data" / "multi30k" / "test_2016_flickr"
 SURE = "Regard, sure of its best"  # no beam ends while a better sentence could come
 # The script, the form of the model, and the bits of its weights.
 ENGINES: dict[str, tuple[str, str, int]] = {
-    "Regard": ("ours.py", "regard", 32),
+    "Regard": ("regard_engine.py", "regard", 32),
     "CTranslate2": ("ctranslate.py", "ctranslate2", 32),
     "Hugging Face": ("hugging_face.py", "huggingface", 32),
-    SURE: ("ours.py", "regard", 32),
-    "Regard int8": ("ours.py", "regard", 8),
+    SURE: ("regard_engine.py", "regard", 32),
+    "Regard int8": ("regard_engine.py", "regard", 8),
     "CTranslate2 int8": ("ctranslate.py", "ctranslate2", 8),
 }
 RECIPES = ("small", "base", "writer")  # in recipes/ beside this file

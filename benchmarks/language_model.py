@@ -95,7 +95,14 @@ def _run(name: str, command: Sequence[str], store: Path) -> dict[str, Any]:
 
 
 def _ours(recipe: Path, data: Path, threads: int, *changes: str) -> list[str]:
-    return [str(HERE / "writing.py"), str(recipe), str(data), "--threads", str(threads), *changes]
+    return [
+        str(HERE / "regard_language_model.py"),
+        str(recipe),
+        str(data),
+        "--threads",
+        str(threads),
+        *changes,
+    ]
 
 
 def _compare(data: Path, store: Path, options: argparse.Namespace) -> dict[str, Any]:

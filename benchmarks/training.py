@@ -25,7 +25,7 @@ PEERS = HERE / "peers"
 # Model FLOPs of a forward and a backward pass, from the sizes: per source and per target token.
 SOURCE_WORK, TARGET_WORK = 14.3e6, 31.5e6
 ENGINES: dict[str, list[str]] = {
-    "Regard": [str(HERE / "ours.py")],
+    "Regard": [str(HERE / "regard_training.py")],
     "torch.nn.Transformer": [str(PEERS / "torch_nn.py")],
     "torch.nn.Transformer, compiled": [str(PEERS / "torch_nn.py"), "--compile"],
     "Hugging Face Marian": [str(PEERS / "marian.py")],

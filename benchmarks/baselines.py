@@ -1,6 +1,6 @@
 """What came before the Transformer, and the Transformer, with the same recipes in the same time.
 
-    python benchmarks/before.py --keep results/ --write
+    python benchmarks/baselines.py --keep results/ --write
 
 On SST-2 (is a sentence about a film kind to it?) and on the characters of Shakespeare, each kind of
 model is trained with the recipe of the Transformer, of which the model is the only change, for so
@@ -85,7 +85,7 @@ def main() -> None:
     section = describe(result)
     print(section)
     if options.write:
-        keep("before", result, section)
+        keep("baselines", result, section)
 
 
 def measure(home: Path, minutes: float) -> dict[str, Any]:
@@ -130,8 +130,8 @@ def _summary(run: Path) -> dict[str, Any]:
         "parameters": details["parameters"],
         "steps": training["step"],
         "best_step": training["best_step"],
-        "tokens": training["tokens"],
-        "minutes": training["seconds"] / 60,
+        "tokens": training["target_tokens"],
+        "minutes": training["elapsed_seconds"] / 60,
         "best": training["best"],
         "scores": details["scores"],
         "scored_on": details.get("scored_on"),
@@ -148,7 +148,7 @@ def describe(result: dict[str, Any]) -> str:
     ]
     head = ["", "SST-2, test accuracy", "parameters", "steps"]
     head += ["Shakespeare, dev loss a character", "parameters", "steps"]
-    return f"""## What came before
+    return f"""## Baselines
 
 The recipes `sst2.yaml` and `shakespeare-char.yaml`, with the model as the only change
 ([how](../how-to/baselines.md)): one run each of {result["minutes"]:g} min on one thread, two at a

@@ -1,6 +1,6 @@
 """Regard as an engine of the language-model benchmark: a recipe, trained as a user would.
 
-    python benchmarks/writing.py RECIPE DATA --threads 2 --out result.json training.steps=500
+    python benchmarks/regard_language_model.py RECIPE DATA --threads 2 --out result.json training.steps=500
 
 DATA holds train.txt and dev.txt. The loss at the end is worked out by the peer's own function, on
 the same windows of the same characters.
@@ -46,7 +46,7 @@ def train(options: argparse.Namespace) -> dict[str, Any]:
             for each in looks
         ],
         # When updates began; the last look begins when the last update is done.
-        "starts": [each["seconds"] for each in events if "norm" in each],
+        "starts": [each["seconds"] for each in events if "grad_norm" in each],
         "seconds": looks[-1]["seconds"],
         "steps": looks[-1]["step"],
         "kept_step": standing["best_step"],

@@ -1,6 +1,6 @@
 """What does a word cost as experts grow in number, beside a network that has no choice?
 
-    python benchmarks/experts.py --write
+    python benchmarks/moe.py --write
 
 One feed-forward network, forward and backward, on one thread, by turns in one process: dense, and
 mixtures of more and more experts of the same size, each word given to two. Work is counted by
@@ -54,7 +54,7 @@ def main() -> None:
     torch.set_num_threads(1)
     keep_freed_memory()  # as training does
     found = measured(sorted(options.experts), sorted(options.tokens), options.rounds)
-    section = f"""## Experts
+    section = f"""## Mixture of experts
 
 A feed-forward network of {DIM} → {INNER} → {DIM}, forward and backward on one thread, median of
 {options.rounds} rounds by turns. A word goes to {TOP} experts of that size. Work is counted in
@@ -65,7 +65,7 @@ operations of matrix products; × is beside the dense network, and beside the fe
 {_verdict(found)}"""
     print(section)
     if options.write:
-        keep("experts", {"machine": machine(), "networks": [asdict(e) for e in found]}, section)
+        keep("moe", {"machine": machine(), "networks": [asdict(e) for e in found]}, section)
 
 
 def measured(experts: Sequence[int], tokens: Sequence[int], rounds: int) -> list[Measured]:

@@ -1,6 +1,6 @@
 """What does it cost to be able to watch: while nobody does, and while somebody does?
 
-    python benchmarks/watching.py --write
+    python benchmarks/watch.py --write
 
 The same model three times: never watched, watched before, and watched now; forward passes by turns,
 in one process, on one thread.
@@ -39,7 +39,7 @@ of {options.rounds} rounds by turns. Nothing is switched in a model, so nothing 
 {table(["", "a pass", "of the first"], rows)}"""
     print(section)
     if options.write:
-        keep("watching", {"machine": machine(), "seconds": times, "ratios": ratios}, section)
+        keep("watch", {"machine": machine(), "seconds": times, "ratios": ratios}, section)
 
 
 @torch.inference_mode()
