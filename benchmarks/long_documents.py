@@ -97,7 +97,7 @@ def work(way: str, folder: Path, steps: int) -> None:
     recipe = make_recipe(recipe_of(way, folder, steps), (), "benchmark")
     train(recipe, place)
     lines = [json.loads(line) for line in (place / "metrics.jsonl").read_text().splitlines()]
-    updates = [line for line in lines if "norm" in line]
+    updates = [line for line in lines if "grad_norm" in line]
     losses = [line["loss"] for line in updates]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     result = {

@@ -1,6 +1,6 @@
 """Regard as an engine of the language-model benchmark: a recipe, trained as a user would.
 
-    python benchmarks/regard_language_model.py RECIPE DATA --threads 2 --out result.json training.steps=500
+    python benchmarks/regard_language_model.py RECIPE DATA --out result.json training.steps=500
 
 DATA holds train.txt and dev.txt. The loss at the end is worked out by the peer's own function, on
 the same windows of the same characters.
