@@ -59,7 +59,7 @@ def test_a_text_is_gone_on_with_in_every_way(call, folder: Path, tmp_path: Path,
     assert ("Influence (gradients)" if kind == "convolutional" else "Self-attention") in shown.out
     refused = call("heads", run, folder / "dev.txt")
     assert refused.code == 1
-    assert "this model has no heads" in refused.err
+    assert "this model has no attention heads" in refused.err
     with pytest.raises(
         ConfigError, match="encoder-decoder or a language model, and this model is another kind"
     ):

@@ -132,7 +132,7 @@ def test_pairs_with_several_labels(pairs: Path, call) -> None:
         ("single", [], b"", "there is no text to label"),
         ("single", ["file", "--text", "a"], b"", "give --text or a FILE, not both"),
         ("single", ["nowhere.txt"], b"", "nowhere.txt: cannot be read"),
-        ("single", ["--template", "{text} It"], b"a", "a classifier has labels of its own"),
+        ("single", ["--template", "{text} It"], b"a", "a classifier has its own labels"),
     ],
 )
 def test_bad_input_is_one_sentence(

@@ -68,7 +68,7 @@ def test_a_second_demo_uses_the_model_that_is_there(demo, call) -> None:
     before = (demo.folder / "model.safetensors").stat().st_mtime_ns
     answer = call("demo", "--run", demo.folder)
     assert answer.code == 0
-    assert "A trained model is there" in answer.err
+    assert "Using the trained model in" in answer.err
     assert (demo.folder / "model.safetensors").stat().st_mtime_ns == before
 
 

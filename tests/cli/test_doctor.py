@@ -63,6 +63,6 @@ def test_what_a_machine_does_not_tell_is_said(call, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(hardware, "compiler", lambda: None)
     monkeypatch.setattr(hardware, "keep_freed_memory", lambda: False)
     found = json.loads(call("doctor", "--json").out)
-    assert found["memory"]["offered"] == "not told"
+    assert found["memory"]["offered"] == "unknown"
     assert found["C++ compiler"]["offered"] == "none"
-    assert found["allocator"]["used"] == "left as it is"
+    assert found["allocator"]["used"] == "default settings"

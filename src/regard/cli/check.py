@@ -1,4 +1,4 @@
-"""regard check: test that a recipe is sound, on its own model and data, before training it."""
+"""regard check: test properties of a recipe on its own model and data before training."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def check(
-    recipe: Annotated[Path, typer.Argument(help="A YAML recipe.")],
+    recipe: Annotated[Path, typer.Argument(help="Recipe (YAML).")],
     overrides: Annotated[
-        list[str] | None, typer.Argument(help="key.path=value, as many as you like.")
+        list[str] | None, typer.Argument(help="Overrides of the recipe: key.path=value …")
     ] = None,
 ) -> None:
     """Check that no token sees the future, outputs ignore the batch, and the model can learn."""

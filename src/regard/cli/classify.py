@@ -1,4 +1,4 @@
-"""regard classify: lines in, labels out."""
+"""regard classify: label texts with a classifier or, zero-shot, with a language model."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -11,42 +11,48 @@ if TYPE_CHECKING:
     from regard.data.sources.labels import LabelsSpec
     from regard.predictors.classifier import Prediction
 
-# Of lines, or sentences with their trees, and what each is called.
-Judge = Callable[[list[Any], list[str]], "list[Prediction]"]
+# (lines, or sentences with their trees; their names in errors) → predictions
+Predict = Callable[[list[Any], list[str]], "list[Prediction]"]
 
 
 def classify(
-    run: Annotated[Path, typer.Argument(help="A run folder with a classifier.")],
+    run: Annotated[Path, typer.Argument(help="Run folder of a classifier or a language model.")],
     file: Annotated[
         Path,
         typer.Argument(
-            help="A text a line (a pair: a tab between), or sentences with their trees (.conllu); "
-            "- is standard input."
+            help="Text file, one text a line (pairs: a tab between), or sentences with dependency "
+            "trees (.conllu); - is standard input."
         ),
     ] = Path("-"),
     text: Annotated[
-        list[str] | None, typer.Option(help="A text itself, instead of a file; may be repeated.")
+        list[str] | None, typer.Option(help="A text, instead of a file; may be repeated.")
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="Every label with its probability, likeliest first.")
+        bool,
+        typer.Option("--all", help="Print every label with its probability, most likely first."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
     threshold: Annotated[
-        float, typer.Option(min=0, max=1, help="Of several labels, those at least so likely.")
+        float,
+        typer.Option(
+            min=0, max=1, help="Multi-label: print labels with at least this probability."
+        ),
     ] = 0.5,
     template: Annotated[
         str | None,
-        typer.Option(help="For a language model: what it reads, as in '{text} It was'."),
+        typer.Option(help="Zero-shot: the prompt of the language model: '{text} It was'."),
     ] = None,
     label: Annotated[
         list[str] | None,
-        typer.Option(help="For a language model: a label and how it goes on, as in good=' great'."),
+        typer.Option(
+            help="Zero-shot: a label and its continuation: good=' great'; may be repeated."
+        ),
     ] = None,
 ) -> None:
     """Label texts: as many lines out as in, each a label, a tab and its probability.
 
-    An empty line has no label, and gives an empty line. A language model labels by the continuation
-    that it finds likeliest: give it a --template and two --label or more.
+    An empty line gives an empty line. A language model chooses the label whose continuation is most
+    likely (zero-shot): give a --template and at least two --label.
     """
     from regard.data.sources._conllu import is_conllu, parsed_sentences
     from regard.data.sources.lines import stream_text
@@ -55,19 +61,19 @@ def classify(
 
     if text and str(file) != "-":
         raise ConfigError("give --text or a FILE, not both.")
-    judge, written = _judge(load(run), run, template, label or [])
-    shown = _Shown(written, every, as_json, threshold)
+    predict, written = _predictor(load(run), run, template, label or [])
+    format_prediction = _Formatter(written, every, as_json, threshold)
     if not text and str(file) == "-" and sys.stdin.isatty():
-        _converse(judge, shown)
+        _interactive(predict, format_prediction)
     else:
         read = parsed_sentences if is_conllu(file) else stream_text
-        _answer(iter(text) if text else read(file), judge, shown)
+        _label_lines(iter(text) if text else read(file), predict, format_prediction)
 
 
-def _judge(
+def _predictor(
     loaded: Any, run: Path, template: str | None, label: Sequence[str]
-) -> "tuple[Judge, LabelsSpec]":
-    """How lines are judged, and how labels are written."""
+) -> "tuple[Predict, LabelsSpec]":
+    """Return the function that classifies lines, and the format of the labels."""
     from regard.data.sources.labels import LabelsSpec
     from regard.errors import ConfigError, RunError
     from regard.loading import noun_of
@@ -75,91 +81,91 @@ def _judge(
     from regard.predictors.generator import TextGenerator
 
     if isinstance(loaded, TextGenerator):
-        return _by_continuation(loaded, template, label), LabelsSpec()
+        return _zero_shot(loaded, template, label), LabelsSpec()
     if not isinstance(loaded, Classifier):
         raise RunError(
-            f"{run}: holds {noun_of(loaded)}, which gives no labels; choose a run "
+            f"{run}: holds {noun_of(loaded)}, which predicts no labels; choose a run "
             f"folder made by `regard train` for classification, or one of a language model."
         )
     if template is not None or label:
         raise ConfigError(
-            "--template and --label are for a language model; a classifier has labels of its own."
+            "--template and --label are for a language model; a classifier has its own labels."
         )
 
-    def judge(lines: list[Any], places: list[str]) -> "list[Prediction]":
-        asked = [
-            loaded.split(line, place) if isinstance(line, str) else line
-            for line, place in zip(lines, places, strict=True)
+    def predict(lines: list[Any], names: list[str]) -> "list[Prediction]":
+        texts = [
+            loaded.split(line, name) if isinstance(line, str) else line
+            for line, name in zip(lines, names, strict=True)
         ]
-        return loaded.classify(asked, places)
+        return loaded.classify(texts, names)
 
-    return judge, loaded.written
+    return predict, loaded.written
 
 
-def _by_continuation(writer: Any, template: str | None, label: Sequence[str]) -> Judge:
+def _zero_shot(generator: Any, template: str | None, label: Sequence[str]) -> Predict:
     from regard.errors import ConfigError
     from regard.predictors.zero_shot import ZeroShotClassifier
 
     if template is None or len(label) < 2:
         raise ConfigError(
-            "this is a language model: say how it is to label, as in --template '{text} It was' "
+            "this is a language model: zero-shot classification needs --template '{text} It was' "
             "--label good=' great' --label bad=' terrible'."
         )
     continuations = {}
-    for each in label:
-        name, equals, continuation = each.partition("=")
+    for option in label:
+        name, equals, continuation = option.partition("=")
         if not (name and equals and continuation):
-            raise ConfigError(f"--label {each!r}: write LABEL=CONTINUATION, as in good=' great'.")
+            raise ConfigError(f"--label {option!r}: write LABEL=CONTINUATION, as in good=' great'.")
         if name in continuations:
             raise ConfigError(f"--label {name} is given twice.")
         continuations[name] = continuation
-    chooser = ZeroShotClassifier(writer, template, continuations)
-    return lambda lines, _: list(chooser.classify(list(map(_text, lines))))
+    classifier = ZeroShotClassifier(generator, template, continuations)
+    return lambda lines, _: list(classifier.classify(list(map(_text, lines))))
 
 
 def _text(line: Any) -> str:
-    """What it says, with or without a tree."""
+    """Return the text of a line or of a parsed sentence."""
     text: str = line if isinstance(line, str) else line.text
     return text
 
 
-class _Shown:
-    """How a judgement is printed."""
+class _Formatter:
+    """Formats predictions for printing."""
 
     def __init__(self, written: "LabelsSpec", every: bool, as_json: bool, threshold: float) -> None:
         self.written, self.every, self.as_json = written, every, as_json
         self.threshold = threshold
 
-    def __call__(self, judged: "Prediction | None") -> str:
+    def __call__(self, prediction: "Prediction | None") -> str:
         if self.as_json:
-            return self._json(judged)
-        if judged is None:
+            return self._json(prediction)
+        if prediction is None:
             return ""
-        given = judged.probabilities or {judged.label: judged.probability}
+        probabilities = prediction.probabilities or {prediction.label: prediction.probability}
         if self.every:
-            order = sorted(given, key=given.__getitem__, reverse=True)
-            return "\t".join(f"{label}\t{given[label]:.4f}" for label in order)
+            order = sorted(probabilities, key=probabilities.__getitem__, reverse=True)
+            return "\t".join(f"{label}\t{probabilities[label]:.4f}" for label in order)
         if not self.written.several:
-            return f"{judged.label}\t{judged.probability:.4f}"
-        labels = judged.at_least(self.threshold)
-        shares = " ".join(f"{given[label]:.4f}" for label in labels)
-        return f"{self.written.write(labels)}\t{shares}"
+            return f"{prediction.label}\t{prediction.probability:.4f}"
+        labels = prediction.at_least(self.threshold)
+        columns = " ".join(f"{probabilities[label]:.4f}" for label in labels)
+        return f"{self.written.write(labels)}\t{columns}"
 
-    def _json(self, judged: "Prediction | None") -> str:
+    def _json(self, prediction: "Prediction | None") -> str:
         import json
 
-        content: dict[str, Any] = {"label": judged and judged.label}
-        if judged is not None:
-            content["probability"] = round(judged.probability, 6)
+        content: dict[str, Any] = {"label": prediction and prediction.label}
+        if prediction is not None:
+            content["probability"] = round(prediction.probability, 6)
             if self.written.several:
-                content = {"labels": list(judged.at_least(self.threshold))}
+                content = {"labels": list(prediction.at_least(self.threshold))}
             if self.every or self.written.several:
-                shares = judged.probabilities.items()
-                content["probabilities"] = {label: round(p, 6) for label, p in shares}
+                probabilities = prediction.probabilities.items()
+                content["probabilities"] = {label: round(p, 6) for label, p in probabilities}
         return json.dumps(content, ensure_ascii=False)
 
 
-def _answer(lines: Iterator[Any], judge: Judge, shown: _Shown) -> None:
+def _label_lines(lines: Iterator[Any], predict: Predict, format_prediction: _Formatter) -> None:
     from itertools import islice
 
     from regard.cli._shared.console import reporter
@@ -169,31 +175,31 @@ def _answer(lines: Iterator[Any], judge: Judge, shown: _Shown) -> None:
     done = 0
     with reporter().bar("Classifying", None, "lines") as show:
         while chunk := list(islice(lines, CHUNK)):
-            for answer in _judged(chunk, done + 1, judge):
-                typer.echo(shown(answer))
+            for prediction in _predictions(chunk, done + 1, predict):
+                typer.echo(format_prediction(prediction))
             done += len(chunk)
             show(len(chunk))
     if not done:
         raise DataError("there is no text to label.")
 
 
-def _judged(lines: list[Any], first: int, judge: Judge) -> "Iterator[Prediction | None]":
-    """The judgement of each line; an empty one has none."""
-    asked = {at: line for at, line in enumerate(lines) if _text(line).strip()}
+def _predictions(lines: list[Any], first: int, predict: Predict) -> "Iterator[Prediction | None]":
+    """Return the prediction of each line; None for an empty one."""
+    texts = {index: line for index, line in enumerate(lines) if _text(line).strip()}
     unit = "line" if all(isinstance(line, str) for line in lines) else "sentence"
-    found = judge(list(asked.values()), [f"{unit} {first + at}" for at in asked])
-    answers = dict(zip(asked, found, strict=True))
-    return map(answers.get, range(len(lines)))
+    predicted = predict(list(texts.values()), [f"{unit} {first + index}" for index in texts])
+    predictions = dict(zip(texts, predicted, strict=True))
+    return map(predictions.get, range(len(lines)))
 
 
-def _converse(judge: Judge, shown: _Shown) -> None:
-    """A person types: each line is answered at once, and a line that cannot be is not the end."""
+def _interactive(predict: Predict, format_prediction: _Formatter) -> None:
+    """Label lines as a person types them; a line with an error does not end the session."""
     from regard.errors import DataError
 
     typer.echo("Type a text and press Enter; Ctrl-D ends.", err=True)
     for number, line in enumerate(sys.stdin, start=1):
         try:
-            for answer in _judged([line.rstrip("\n")], number, judge):
-                typer.echo(shown(answer))
+            for prediction in _predictions([line.rstrip("\n")], number, predict):
+                typer.echo(format_prediction(prediction))
         except DataError as error:
             typer.echo(f"regard: {error}", err=True)

@@ -17,7 +17,7 @@ RECIPE: dict[str, Any] = {
     },
     "tokenizer": {"vocabulary": 2056},
     "model": {"kind": "encoder-decoder", "size": "tiny", "max_length": 128},
-    # Many small steps: the rule behind a pronoun is learned from updates more than from tokens.
+    # Many small steps: the rule for pronouns needs many updates more than many tokens.
     "training": {
         "steps": 2000,
         "batch_tokens": 1024,
@@ -48,7 +48,7 @@ def demo(
     report = reporter()
     recipe = make_recipe(RECIPE, (), "the demo's recipe")
     if run_folder.exists(run) and not overwrite:
-        report.say(f"A trained model is there: {run}. Using it (--overwrite trains again).")
+        report.say(f"Using the trained model in {run} (--overwrite trains again).")
         translator = load_translator(run)
     else:
         translator = train(recipe, run, report, overwrite)
@@ -62,12 +62,12 @@ def demo(
     )
     _show_translations(translator, corpus, report)
     render.write(look(translator, TIRED, title=str(run)), run / "attention.html")
-    report.say(f"Which word looked at which: open {run / 'attention.html'} in a browser.")
+    report.say(f"Attention page: open {run / 'attention.html'} in a browser.")
     _check(scores, pronouns)
 
 
 def _resolve_pronouns(translator: "Translator", corpus: "Corpus", report: "Reporter") -> float:
-    """English *it* is *il* or *elle*: what it refers to decides, and the adjective tells."""
+    """Measure how often English *it* becomes the right *il* or *elle*."""
     from regard.evaluation.pronouns import pronoun_accuracy
 
     with report.bar("Resolving pronouns", len(corpus.pronouns), "sentences") as advance:
@@ -76,7 +76,7 @@ def _resolve_pronouns(translator: "Translator", corpus: "Corpus", report: "Repor
 
 
 def _show_translations(translator: "Translator", corpus: "Corpus", report: "Reporter") -> None:
-    """The two sentences of the lecture, then held-out ones, both ways."""
+    """Print translations of the lecture's two sentences and of held-out ones, both directions."""
     by_construction = {pair.construction: pair for pair in corpus.dev}
     english = [TIRED, WIDE, *(pair.english for pair in list(by_construction.values())[:3])]
     french = [pair.french for pair in list(by_construction.values())[3:6]]
@@ -86,12 +86,12 @@ def _show_translations(translator: "Translator", corpus: "Corpus", report: "Repo
 
 
 def _check(scores: dict[str, Any], pronouns: float) -> None:
-    """A demo that did not work must not look like one that did."""
+    """Raise an error if the scores are below those of a working model."""
     from regard.errors import TrainingError
 
     worst = min(score["bleu"] for score in scores.values())
     if worst < BLEU_BAR or pronouns < PRONOUN_BAR:
         raise TrainingError(
-            f"training did not work: BLEU {worst:.1f} (at least {BLEU_BAR:.0f} expected), pronouns "
+            f"training failed: BLEU {worst:.1f} (at least {BLEU_BAR:.0f} expected), pronouns "
             f"{pronouns:.1%} (at least {PRONOUN_BAR:.0%} expected); try `regard demo --overwrite`."
         )

@@ -1,4 +1,4 @@
-"""regard doctor: what the machine offers, and what Regard makes of it."""
+"""regard doctor: report the hardware and software of this machine and what Regard uses of it."""
 
 import json
 import platform
@@ -10,37 +10,37 @@ from typing import Annotated, NamedTuple
 import typer
 
 
-class Finding(NamedTuple):
-    what: str
+class Row(NamedTuple):
+    """One line of the report."""
+
+    name: str
     offered: str  # by the machine
     used: str  # by Regard
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Report what this machine offers and what Regard will use of it."""
+    """Report the hardware of this machine and what Regard uses of it."""
     from rich.console import Console
     from rich.table import Table
 
-    found = [*_versions(), *_processor(), *_room()]
+    rows = [*_versions(), *_processor(), *_memory_and_disk()]
     if as_json:
-        report = {each.what: {"offered": each.offered, "used": each.used} for each in found}
+        report = {row.name: {"offered": row.offered, "used": row.used} for row in rows}
         return typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
     table = Table("", "this machine", "Regard", box=None, header_style="bold", pad_edge=False)
-    for each in found:
-        table.add_row(*each)
+    for row in rows:
+        table.add_row(*row)
     return Console().print(table)
 
 
-def _versions() -> list[Finding]:
+def _versions() -> list[Row]:
     installed = ", ".join(f"{name} {version(name)}" for name in ("torch", "tokenizers"))
-    return [
-        Finding("versions", f"Python {platform.python_version()}, {installed}", version("regard"))
-    ]
+    return [Row("versions", f"Python {platform.python_version()}, {installed}", version("regard"))]
 
 
-def _processor() -> list[Finding]:
+def _processor() -> list[Row]:
     import torch
 
     from regard import hardware
@@ -51,43 +51,43 @@ def _processor() -> list[Finding]:
     advice = f": too many, set OMP_NUM_THREADS={cores}" * (threads > cores)
     name = torch.cuda.get_device_name() if device.type == "cuda" else device.type
     fast = hardware.computes_bfloat16(device)
-    int8 = ", ".join(hardware.int8_instructions()) or "no instructions of its own"
+    int8 = ", ".join(hardware.int8_instructions()) or "no special instructions"
     capability = torch.backends.cpu.get_cpu_capability()
     peak = hardware.matrix_peak(device)
     return [
-        Finding("device", name, f"trains on {device.type}"),
-        Finding("cores", f"{cores}, {capability}", f"threads: {threads}{advice}"),
-        Finding("float32", f"{peak / 1e9:,.0f} GFLOP/s", "the peak that training is held against"),
-        Finding(
+        Row("device", name, f"trains on {device.type}"),
+        Row("cores", f"{cores}, {capability}", f"threads: {threads}{advice}"),
+        Row("float32", f"{peak / 1e9:,.0f} GFLOP/s", "the peak for the utilization of training"),
+        Row(
             "bfloat16",
             "faster than float32" if fast else "not faster than float32",
             f"training.precision=auto is {'bfloat16' if fast else 'float32'}",
         ),
-        Finding("int8", int8, "decodes with it when asked: --int8" if library() else "not used"),
-        Finding(
+        Row("int8", int8, "used with --int8" if library() else "not used"),
+        Row(
             "C++ compiler",
             hardware.compiler() or "none",
-            "decodes, and looks around in long texts, with what it compiled"
+            "compiled decoding engine and sparse attention kernels"
             if library()
             else "decodes with torch: nothing was compiled",
         ),
     ]
 
 
-def _room() -> list[Finding]:
+def _memory_and_disk() -> list[Row]:
     from regard import hardware
 
     memory, disk = hardware.memory(), shutil.disk_usage(Path.cwd())
-    told = f"{_gb(memory.available)} of {_gb(memory.total)} available" if memory else "not told"
-    kept = hardware.keep_freed_memory()
+    available = f"{_gb(memory.available)} of {_gb(memory.total)} available" if memory else "unknown"
+    keeps_freed_memory = hardware.keep_freed_memory()
     return [
-        Finding("memory", told, "model, gradients and one batch; data stay on the disk"),
-        Finding(
+        Row("memory", available, "model, gradients and one batch; data stay on the disk"),
+        Row(
             "allocator",
             " ".join(platform.libc_ver()) or platform.system(),
-            "keeps freed memory for the next tensor" if kept else "left as it is",
+            "keeps freed memory for the next tensor" if keeps_freed_memory else "default settings",
         ),
-        Finding(
+        Row(
             "disk",
             f"{_gb(disk.free)} free in {Path.cwd()}",
             "prepared data and run folders",

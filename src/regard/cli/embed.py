@@ -1,4 +1,4 @@
-"""regard embed: texts to vectors, and how alike they are."""
+"""regard embed: sentence embeddings and their cosine similarities."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,38 +10,39 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SUFFIXES = (".npy", ".safetensors")
-TABLE = 12  # lines whose similarities fit in a table
-PAIRS = 20  # the nearest of more lines
+MAX_TABLE_LINES = 12  # more lines do not fit in a table
+NEAREST_PAIRS = 20  # printed for more lines
 
 
 def embed(
-    run: Annotated[Path, typer.Argument(help="A run folder with an encoder.")],
-    file: Annotated[Path, typer.Argument(help="Texts, one a line; - is standard input.")] = Path(
-        "-"
-    ),
+    run: Annotated[Path, typer.Argument(help="Run folder of an encoder.")],
+    file: Annotated[
+        Path, typer.Argument(help="Text file, one text a line; - is standard input.")
+    ] = Path("-"),
     as_json: Annotated[
-        bool, typer.Option("--json", help="Each line's text and vector as JSON.")
+        bool, typer.Option("--json", help="Print each text and its vector as JSON.")
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="A file instead: vectors.npy or vectors.safetensors."),
+        typer.Option("--output", "-o", help="Write a file: vectors.npy or vectors.safetensors."),
     ] = None,
     compare: Annotated[
         bool,
         typer.Option(
             "--compare",
-            help=f"How alike the lines are: a table up to {TABLE}, of more the nearest pairs.",
+            help=f"Print cosine similarities: a table for up to {MAX_TABLE_LINES} lines, else the "
+            f"{NEAREST_PAIRS} nearest pairs.",
         ),
     ] = False,
 ) -> None:
-    """A vector for each line; nothing is cut, what is too long is refused."""
+    """Print an embedding vector for each line; a text that is too long is refused."""
     from regard.cli._shared.console import reporter
     from regard.data.sources.lines import read_lines
     from regard.errors import ConfigError, DataError
     from regard.loading import load_embedder
 
     if as_json + compare + (output is not None) > 1:
-        raise ConfigError("--json, --output and --compare are three ways to show it: give one.")
+        raise ConfigError("--json, --output and --compare exclude each other: give one.")
     if output is not None and output.suffix not in SUFFIXES:
         raise ConfigError(f"--output {output}: the name must end with {' or '.join(SUFFIXES)}.")
     reader = load_embedder(run)
@@ -53,7 +54,7 @@ def embed(
             if lines
             else f"{where}: there is no text in it."
         )
-    with reporter().bar("Reading", len(lines), "lines") as show:
+    with reporter().bar("Embedding", len(lines), "lines") as show:
         vectors = reader.embed(lines, show)
     if output is not None:
         _write(vectors, output)
@@ -94,8 +95,8 @@ def _write(vectors: "Tensor", output: Path) -> None:
 def _compare(lines: Sequence[str], vectors: "Tensor") -> None:
     from regard.predictors.embedder import cosines, nearest
 
-    if len(lines) > TABLE:
-        for cosine, one, other in nearest(vectors, PAIRS):
+    if len(lines) > MAX_TABLE_LINES:
+        for cosine, one, other in nearest(vectors, NEAREST_PAIRS):
             typer.echo(f"{cosine:.4f}\t{one + 1}\t{other + 1}\t{lines[one]}\t{lines[other]}")
         return
     for number, (row, line) in enumerate(

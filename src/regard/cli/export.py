@@ -1,4 +1,4 @@
-"""regard export: a run folder's model for another library."""
+"""regard export: convert the model of a run folder for another library."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,14 +9,14 @@ TO = ("ctranslate2", "huggingface", "onnx")
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="A run folder.")],
-    to: Annotated[str, typer.Option(help=f"The library: {', '.join(TO)}.")],
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    to: Annotated[str, typer.Option(help=f"Target library: {', '.join(TO)}.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The folder; RUN/LIBRARY unless given."),
+        typer.Option("--output", "-o", help="Output folder (default: RUN/LIBRARY)."),
     ] = None,
 ) -> None:
-    """Export the model: the same words in another library."""
+    """Export a model to another library, with the same outputs."""
     from importlib import import_module
 
     from regard.errors import ConfigError

@@ -1,4 +1,4 @@
-"""regard fill: the words that may stand in the blanks of a text."""
+"""regard fill: fill the blanks of a text with a masked or span-corruption model."""
 
 import sys
 from pathlib import Path
@@ -8,15 +8,17 @@ import typer
 
 
 def fill(
-    run: Annotated[Path, typer.Argument(help="A run folder of a masked or span model.")],
+    run: Annotated[
+        Path, typer.Argument(help="Run folder of a masked-lm or span-corruption model.")
+    ],
     text: Annotated[
         str | None,
-        typer.Argument(help="With blanks: [MASK], <mask> or ___; standard input if not given."),
+        typer.Argument(help="Text with blanks: [MASK], <mask> or ___ (default: standard input)."),
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="So many words for each blank.")] = 5,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a text.")] = False,
+    top: Annotated[int, typer.Option(min=1, help="Number of candidates for each blank.")] = 5,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a text.")] = False,
 ) -> None:
-    """Fill the blanks of a text, or of each line: the likeliest words, with probabilities."""
+    """Print the most likely fillings of each blank, with probabilities."""
     import json
     from dataclasses import asdict
 
@@ -27,12 +29,12 @@ def fill(
     for number, line in enumerate(lines, start=1):
         blanks = filler.fill(line, top, number)
         if as_json:
-            plain = [[asdict(each) for each in blank] for blank in blanks]
+            plain = [[asdict(candidate) for candidate in blank] for blank in blanks]
             typer.echo(json.dumps({"text": line, "blanks": plain}, ensure_ascii=False))
             continue
         if text is None:
             typer.echo(line)
-        for place, blank in enumerate(blanks, start=1):
-            which = f"{place}\t" if len(blanks) > 1 else ""
-            for each in blank:
-                typer.echo(f"{which}{each.probability:7.2%}\t{each.text}")
+        for index, blank in enumerate(blanks, start=1):
+            column = f"{index}\t" if len(blanks) > 1 else ""
+            for candidate in blank:
+                typer.echo(f"{column}{candidate.probability:7.2%}\t{candidate.text}")

@@ -1,4 +1,4 @@
-"""regard heads: how far heads differ, and how many are needed."""
+"""regard heads: study attention heads, and prune them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,38 +10,41 @@ if TYPE_CHECKING:
 
 
 def heads(
-    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
     data: Annotated[
         Path,
-        typer.Argument(help="Text it was not trained on: pairs or labels after a tab; plain text."),
+        typer.Argument(help="Held-out data: pairs or labels after a tab, or plain text."),
     ],
     target: Annotated[
-        Path | None, typer.Option(help="The translations, where DATA has the sources alone.")
+        Path | None, typer.Option(help="File of translations, where DATA has only the sources.")
     ] = None,
-    to: Annotated[str | None, typer.Option(help="The language of the translations.")] = None,
+    to: Annotated[str | None, typer.Option(help="Language of the translations.")] = None,
     max_lines: Annotated[int, typer.Option(min=1, help="Maximum lines of DATA to read.")] = 1000,
     bleu: Annotated[
-        bool, typer.Option("--bleu", help="Translate at each step of the removal, too.")
+        bool, typer.Option("--bleu", help="Also compute BLEU at each step of the ablation.")
     ] = False,
     tolerance: Annotated[
         float | None,
-        typer.Option(min=0, help="What heads may cost: 1 % of loss; with --bleu, 0.5 BLEU."),
+        typer.Option(
+            min=0, help="Tolerated cost (default: 1 % of the loss; with --bleu, 0.5 BLEU)."
+        ),
     ] = None,
     prune: Annotated[
-        float | None, typer.Option(help="Write a run without this share of its heads: 0.5.")
+        float | None, typer.Option(help="Write a run without this fraction of its heads: 0.5.")
     ] = None,
     remove: Annotated[
-        list[str] | None, typer.Option(help="Write a run without this head: encoder.1.3.")
+        list[str] | None,
+        typer.Option(help="Write a run without this head: encoder.1.3; may be repeated."),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The folder; RUN/heads, or RUN/pruned, if not given."),
+        typer.Option("--output", "-o", help="Output folder (default: RUN/heads or RUN/pruned)."),
     ] = None,
 ) -> None:
-    """Say what each head looks at, how heads differ, and which can go.
+    """Report what each head attends to, how heads differ and which can be pruned.
 
     Writes heads.json, heads.html and figures. With --prune or --remove, writes a smaller run
-    instead, whose heads are really gone.
+    instead.
     """
     from regard.errors import ConfigError
     from regard.insight.heads import read_examples
@@ -54,12 +57,14 @@ def heads(
         raise ConfigError(f"--prune {prune:g}: give the share of heads to remove, between 0 and 1.")
     loaded = load(run)
     if not heads_of(loaded.model):
-        raise ConfigError(f"{run}: this model has no heads: heads are what a Transformer looks by.")
+        raise ConfigError(
+            f"{run}: this model has no attention heads; choose the run of a Transformer."
+        )
     examples = read_examples(loaded, data, target, to, max_lines)
     if prune is None and not remove:
         return _study(loaded, examples, run, bleu, tolerance, output or run / "heads")
     if bleu or tolerance is not None:
-        raise ConfigError("--bleu and --tolerance are for looking: leave them out when pruning.")
+        raise ConfigError("--bleu and --tolerance have no effect on pruning: leave them out.")
     return _prune(loaded, examples, run, prune, remove or [], output or run / "pruned")
 
 
@@ -82,16 +87,16 @@ def _study(
     from regard.insight.heads.figures import figures
 
     run_folder.check_writable(folder)
-    found = study(loaded, examples, run, bleu, tolerance, reporter())
-    drawn = figures(found)
+    results = study(loaded, examples, run, bleu, tolerance, reporter())
+    drawn = figures(results)
     files = {f"{name}.svg": svg for name, svg in drawn.items()}
-    files["heads.json"] = json.dumps(found.to_json(), indent=1, ensure_ascii=False)
-    files["heads.html"] = page.render(found, str(run), drawn)
+    files["heads.json"] = json.dumps(results.to_json(), indent=1, ensure_ascii=False)
+    files["heads.html"] = page.render(results, str(run), drawn)
     run_folder.ensure_writable(folder)
     write_all_atomic(folder, {name: text.encode(errors="replace") for name, text in files.items()})
     console = Console()
-    console.print(terminal.table(found))
-    for sentence in found.sentences():
+    console.print(terminal.table(results))
+    for sentence in results.sentences():
         console.print(sentence, highlight=False)
     page_at = folder / "heads.html"
     console.print(f"The page is {page_at}; it opens in any browser.", highlight=False)
@@ -117,12 +122,12 @@ def _prune(
         chosen = pruning.named(loaded.model, names)
     else:
         chosen = choose(loaded.model, examples, share, report)
-    found = pruning.prune(run, folder, chosen)
+    pruned = pruning.prune(run, folder, chosen)
     with report.busy("Comparing …"):
         costs = pruning.compared(loaded.model, load(folder).model, examples)
     console = Console()
-    console.print(_table(found.heads, found.parameters, costs))
-    console.print(f"Gone: {', '.join(map(str, chosen))}.", highlight=False)
+    console.print(_table(pruned.heads, pruned.parameters, costs))
+    console.print(f"Removed heads: {', '.join(map(str, chosen))}.", highlight=False)
     console.print(f"The smaller model is in {folder}.", highlight=False)
 
 

@@ -1,4 +1,4 @@
-"""regard import: a model of Hugging Face or llama2.c becomes a run folder."""
+"""regard import: convert a model of Hugging Face or llama2.c to a run folder."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,28 +10,26 @@ def import_(
     folder: Annotated[
         Path,
         typer.Argument(
-            help="A model folder as Hugging Face or sentence-transformers saves it; or llama2.c's "
-            "MODEL.bin with tok*.bin beside it, or their folder."
+            help="Model folder of Hugging Face or sentence-transformers; or llama2.c's MODEL.bin "
+            "with tok*.bin in the same folder, or that folder."
         ),
     ],
     run: Annotated[
-        Path | None, typer.Option(help="The run folder; runs/NAME unless given.")
+        Path | None, typer.Option(help="Run folder to write (default: runs/NAME).")
     ] = None,
-    languages: Annotated[
-        str | None, typer.Option(help="What a translator translates, as fr-en.")
-    ] = None,
+    languages: Annotated[str | None, typer.Option(help="Languages of a translator: fr-en.")] = None,
 ) -> None:
-    """Import a model: GPT-2, Llama, BERT, RoBERTa, Marian, Pegasus, T5; llama2.c. No pickles."""
+    """Import a model: GPT-2, Llama, BERT, RoBERTa, Marian, Pegasus, T5, llama2.c; no pickle."""
     from regard.data.config import Direction
     from regard.errors import ConfigError
     from regard.interchange.importing import import_model
 
-    way = None
+    direction = None
     if languages is not None:
         source, dash, target = languages.partition("-")
         if not source or not dash or not target:
-            raise ConfigError(f"--languages {languages}: give two, as fr-en.")
-        way = Direction(source, target)
+            raise ConfigError(f"--languages {languages}: give two languages, as in fr-en.")
+        direction = Direction(source, target)
     run = run or Path("runs") / folder.resolve().name.removesuffix(".bin")
-    import_model(folder, run, way)
+    import_model(folder, run, direction)
     typer.echo(f"The model is in {run}.")

@@ -1,4 +1,4 @@
-"""regard merge: an adapter and its base become one ordinary run folder."""
+"""regard merge: merge an adapter into its base model."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,10 +7,10 @@ import typer
 
 
 def merge(
-    run: Annotated[Path, typer.Argument(help="The run folder of an adapter.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder of the merged run.")],
+    run: Annotated[Path, typer.Argument(help="Run folder of an adapter.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Run folder to write.")],
 ) -> None:
-    """Merge an adapter into the weights of its base: an ordinary model, as fast as any."""
+    """Merge an adapter into the weights of its base model and write an ordinary run folder."""
     from regard.training.init.merge_adapter import merge as merge_run
 
     merge_run(run, output)

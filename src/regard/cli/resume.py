@@ -1,4 +1,4 @@
-"""regard resume: go on with a run that was cut off, or train a finished one longer."""
+"""regard resume: resume an interrupted run, or train a finished one longer."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,15 +7,15 @@ import typer
 
 
 def resume(
-    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
     overrides: Annotated[
-        list[str] | None, typer.Argument(help="key.path=value: changes to its recipe.")
+        list[str] | None, typer.Argument(help="Overrides of its recipe: key.path=value …")
     ] = None,
 ) -> None:
-    """Go on from the last whole checkpoint, exactly as if nothing had happened."""
-    from regard.api import resume as go_on
+    """Resume training from the last complete checkpoint, with exactly the same result."""
+    from regard.api import resume as resume_run
     from regard.cli._shared.console import reporter, show_scores
 
     report = reporter()
-    go_on(run, overrides or (), report)
+    resume_run(run, overrides or (), report)
     show_scores(run, report)

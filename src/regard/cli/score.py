@@ -1,4 +1,4 @@
-"""regard score: how likely a model finds given text."""
+"""regard score: log-probability of text under a model."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,17 +7,17 @@ import typer
 
 
 def score(
-    run: Annotated[Path, typer.Argument(help="A run folder.")],
-    file: Annotated[Path, typer.Argument(help="Text, or sources, one a line.")],
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    file: Annotated[Path, typer.Argument(help="Text file, or sources, one a line.")],
     target: Annotated[
-        Path | None, typer.Argument(help="Their translations or summaries, one a line.")
+        Path | None, typer.Argument(help="Translations or summaries of the sources, one a line.")
     ] = None,
-    to: Annotated[str | None, typer.Option(help="The language of the translations.")] = None,
+    to: Annotated[str | None, typer.Option(help="Language of the translations.")] = None,
     per_token: Annotated[
         bool, typer.Option("--per-token", help="Append the log probability of each token.")
     ] = False,
 ) -> None:
-    """For each line: log p, log p by word, perplexity."""
+    """Print log p, log p per token and perplexity of each line."""
     from regard.data.sources.lines import read_lines
     from regard.errors import DataError
     from regard.loading import load
@@ -39,8 +39,16 @@ def score(
     elif isinstance(loaded, TextGenerator | MaskFiller):
         scores = loaded.score(lines)
     else:
-        raise DataError(f"{run}: holds a model that says nothing, so nothing can be scored.")
-    for each in scores:
-        fields = [f"{each.total:.4f}", f"{each.mean:.4f}", f"{each.perplexity:.4f}"]
-        fields += [" ".join(f"{word:.4f}" for word in each.token_log_probs)] if per_token else []
+        raise DataError(f"{run}: holds a model that generates no text, so it cannot score any.")
+    for line_score in scores:
+        fields = [
+            f"{line_score.total:.4f}",
+            f"{line_score.mean:.4f}",
+            f"{line_score.perplexity:.4f}",
+        ]
+        fields += (
+            [" ".join(f"{log_prob:.4f}" for log_prob in line_score.token_log_probs)]
+            if per_token
+            else []
+        )
         typer.echo("\t".join(fields))

@@ -1,4 +1,4 @@
-"""regard train: from a recipe to a run folder."""
+"""regard train: train a recipe and write a run folder."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,18 +7,18 @@ import typer
 
 
 def train(
-    recipe: Annotated[Path, typer.Argument(help="A YAML recipe.")],
+    recipe: Annotated[Path, typer.Argument(help="Recipe (YAML).")],
     overrides: Annotated[
-        list[str] | None, typer.Argument(help="key.path=value, as many as you like.")
+        list[str] | None, typer.Argument(help="Overrides of the recipe: key.path=value …")
     ] = None,
     run: Annotated[
-        Path | None, typer.Option(help="The run folder; runs/NAME-OF-RECIPE unless given.")
+        Path | None, typer.Option(help="Run folder to write (default: runs/NAME-OF-RECIPE).")
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an existing model.")
     ] = False,
 ) -> None:
-    """Train what a recipe says and write a run folder."""
+    """Train a model as a recipe describes and write a run folder."""
     from regard.api import train as train_recipe
     from regard.cli._shared.console import reporter, show_scores
     from regard.training.recipe import read_recipe

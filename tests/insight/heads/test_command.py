@@ -111,7 +111,7 @@ def test_a_smaller_run(make, command, tmp_path: Path) -> None:
     assert command(tmp_path / "small", home.data, "--max-lines", "2").code == 0
     named = command(home.run, home.data, "--remove", "cross.1.2", "--remove", "cross.1.3")
     assert named.code == 0, named.err
-    assert "Gone: cross.1.2, cross.1.3." in named.out
+    assert "Removed heads: cross.1.2, cross.1.3." in named.out
     assert regard.load(home.run / "pruned").translate(["Un chien."])
 
 

@@ -1,4 +1,4 @@
-"""What the commands print with: messages and bars on standard error, results on standard output."""
+"""Console output: messages and progress bars on standard error, results on standard output."""
 
 import os
 from collections.abc import Mapping
@@ -12,16 +12,17 @@ from regard.training.reporting.progress import Reporter
 
 
 def reporter() -> Reporter:
+    """Return a reporter that writes to standard error."""
     return Reporter(Console(stderr=True))
 
 
 def show_scores(run: Path, report: Reporter) -> None:
-    """What a finished run is worth, and where it is; of several processes, one says it."""
+    """Print the scores of a finished run and its folder, from the main process only."""
     from regard import run_folder
 
     if os.environ.get("RANK", "0") == "0":
         scores = run_folder.read(run).details.get("scores", {})
-        if scores and all(isinstance(each, Mapping) for each in scores.values()):
+        if scores and all(isinstance(score, Mapping) for score in scores.values()):
             report.console.print(score_table(scores))
         report.say(f"The model is in {run}.")
 
