@@ -99,7 +99,7 @@ def trained(recipe: str, run: Path, changes: Sequence[str]) -> dict[str, Any]:
     training, scores = details["training"], details["scores"]
     return {
         "parameters": details["parameters"],
-        "read": details["source"],
+        "read": details["truncate_source"],
         "steps": training["step"],
         "seconds": training["elapsed_seconds"],
         "words": training["target_tokens"],
@@ -133,7 +133,7 @@ def by_beam(run: Path, test: Any) -> dict[str, float]:
     from regard.loading import load_summarizer
 
     search = DecodingConfig(beam=BEAM, no_repeat_ngram=NO_REPEAT)
-    return _rouge(load_summarizer(run).summarize(list(test.texts(0)), search=search), test)
+    return _rouge(load_summarizer(run).summarize(list(test.texts(0)), decoding=search), test)
 
 
 def _rouge(summaries: Sequence[str], test: Any) -> dict[str, float]:

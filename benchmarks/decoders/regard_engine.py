@@ -15,7 +15,7 @@ def load(work: Work) -> Answer:
         DecodingConfig(beam=work.beam, early_stopping=work.quick),
     )
     if not work.tokens:
-        return lambda lines: model.translate(lines, search=search, tokens=LONGEST)
+        return lambda lines: model.translate(lines, decoding=search, max_tokens=LONGEST)
     return lambda lines: [found[0] for found in model.candidates(lines, work.tokens, search)]
 
 

@@ -84,19 +84,23 @@ def _engine_and_torch(folder: Path, outputs_of: Callable[[Any], Outputs]) -> Out
 def _translations(translator: Any) -> Outputs:
     lines = list(ENGLISH)
     computed: Outputs = {
-        "greedy": translator.translate(lines, to="fr", tokens=NEW_TOKENS),
+        "greedy": translator.translate(lines, to="fr", max_tokens=NEW_TOKENS),
         "stream": "".join(translator.stream(lines[0], to="fr")),
-        "prefix": translator.translate(lines[:2], to="fr", beam=3, prefix="Le", tokens=9),
+        "prefix": translator.translate(lines[:2], to="fr", beam=3, prefix="Le", max_tokens=9),
         "scores": _scores(translator.score(lines, list(FRENCH), to="fr")),
     }
     for name, settings in BEAMS.items():
         search = DecodingConfig(**settings)
-        candidates = translator.candidates(lines, to="fr", search=search, tokens=NEW_TOKENS)
+        candidates = translator.candidates(lines, to="fr", decoding=search, max_tokens=NEW_TOKENS)
         computed[name] = [_scored(ranked) for ranked in candidates]
     for name, settings in SAMPLINGS.items():
         search = DecodingConfig(sampling=Sampling(**settings))
-        computed[name] = translator.translate(lines, to="fr", search=search, tokens=NEW_TOKENS)
-    constrained = translator.candidates(lines[:2], to="fr", force=["vieux"], tokens=NEW_TOKENS)
+        computed[name] = translator.translate(
+            lines, to="fr", decoding=search, max_tokens=NEW_TOKENS
+        )
+    constrained = translator.candidates(
+        lines[:2], to="fr", require_phrases=["vieux"], max_tokens=NEW_TOKENS
+    )
     computed["forced phrase"] = [_scored(ranked) for ranked in constrained]
     return computed
 
@@ -108,7 +112,7 @@ def _summaries(summarizer: Any) -> Outputs:
         "scores": _scores(summarizer.score(texts, [ENGLISH[0], ENGLISH[-1]])),
     }
     for name, settings in BEAMS.items():
-        candidates = summarizer.candidates(texts, search=DecodingConfig(**settings))
+        candidates = summarizer.candidates(texts, decoding=DecodingConfig(**settings))
         computed[name] = [_scored(ranked) for ranked in candidates]
     return computed
 
@@ -119,7 +123,7 @@ def _texts(generator: Any) -> Outputs:
     computed: Outputs = {
         "greedy": generator.candidates(prompts, NEW_TOKENS),
         "stream": "".join(generator.stream(prompts[0], NEW_TOKENS)),
-        "sliding window": generator.generate(prompts[0], 80, window=True),
+        "sliding window": generator.generate(prompts[0], 80, sliding_window=True),
         "scores": _scores(generator.score(list(ENGLISH))),
         "perplexity": [hexadecimal(perplexity.loss), hexadecimal(perplexity.bits_per_byte)],
     }
@@ -144,10 +148,10 @@ def _speculations(generator: Any, draft: Any) -> Outputs:
 
 
 def _probabilities(classifier: Any) -> Outputs:
-    if getattr(classifier, "trees", None) is not None:
+    if getattr(classifier, "tree_source", None) is not None:
         return {}  # texts would need trees; the dev scores cover the forward pass
     texts: Sequence[Any] = ENGLISH
-    if classifier.sides == 2:
+    if classifier.num_texts == 2:
         texts = list(zip(FRENCH, ENGLISH, strict=True))
     return {
         "probabilities": [

@@ -143,28 +143,38 @@ def _checked(folder: Path | str, predictor: Predictor, expected: type[T]) -> T:
 
 
 def _translator(run: Run, model: Any, tokenizer: Tokenizer, bits: int) -> Translator:
-    ways = [Direction(*way.split(" → ")) for way in run.details["directions"]]
-    guess = LanguageIdentifier.from_json(run.extra_files["languages.json"])
-    length = run.details["max_length"]
-    never = run.details.get("never", ())
-    return Translator(cast("Model", model), tokenizer, guess, length, ways, bits, never)
+    directions = [Direction(*direction.split(" → ")) for direction in run.details["directions"]]
+    return Translator(
+        cast("Model", model),
+        tokenizer,
+        LanguageIdentifier.from_json(run.extra_files["languages.json"]),
+        run.details["max_length"],
+        directions,
+        bits,
+        run.details.get("suppressed_tokens", ()),
+    )
 
 
 def _summarizer(run: Run, model: Any, tokenizer: Tokenizer, bits: int) -> Summarizer:
-    length, says, source = (run.details[key] for key in ("max_length", "says", "source"))
-    return Summarizer(cast("Model", model), tokenizer, length, says, source, bits)
+    return Summarizer(
+        cast("Model", model),
+        tokenizer,
+        run.details["max_length"],
+        run.details["max_summary_tokens"],
+        run.details["truncate_source"],
+        bits,
+    )
 
 
 def _text_generator(run: Run, model: Any, tokenizer: Tokenizer, bits: int) -> TextGenerator:
-    begin = run.details.get("begin", ())
-    length = run.details["max_length"]
-    return TextGenerator(cast("LanguageModel", model), tokenizer, length, begin, bits)
+    bos, max_length = run.details.get("bos", ()), run.details["max_length"]
+    return TextGenerator(cast("LanguageModel", model), tokenizer, max_length, bos, bits)
 
 
 def _embedder(run: Run, model: Any, tokenizer: Tokenizer) -> Embedder:
-    length = run.details["max_length"]
-    pooling, normalise = run.details.get("pooling", "mean"), run.details.get("normalise", True)
-    return Embedder(cast("Encoder", model), tokenizer, length, pooling, normalise)
+    max_length = run.details["max_length"]
+    pooling, normalize = run.details.get("pooling", "mean"), run.details.get("normalize", True)
+    return Embedder(cast("Encoder", model), tokenizer, max_length, pooling, normalize)
 
 
 def _mask_filler(run: Run, model: Any, tokenizer: Tokenizer) -> MaskFiller:
@@ -172,13 +182,19 @@ def _mask_filler(run: Run, model: Any, tokenizer: Tokenizer) -> MaskFiller:
 
 
 def _span_filler(run: Run, model: Any, tokenizer: Tokenizer) -> SpanFiller:
-    length, sentinels = run.details["max_length"], run.details["sentinels"]
-    return SpanFiller(cast("EncoderDecoder", model), tokenizer, length, sentinels)
+    max_length, sentinels = run.details["max_length"], run.details["sentinels"]
+    return SpanFiller(cast("EncoderDecoder", model), tokenizer, max_length, sentinels)
 
 
 def _classifier(run: Run, model: Any, tokenizer: Tokenizer) -> Classifier:
-    written = validate(LabelsSpec, run.details.get("written", {}), "details.written")
-    sides, temperature = run.details.get("sides", 1), run.details.get("temperature", 1.0)
-    labels, length = run.details["labels"], run.details["max_length"]
-    trees = run.details.get("trees")
-    return Classifier(model, tokenizer, labels, length, sides, written, temperature, trees)
+    label_format = run.details.get("label_format", {})
+    return Classifier(
+        model,
+        tokenizer,
+        run.details["labels"],
+        run.details["max_length"],
+        run.details.get("num_texts", 1),
+        validate(LabelsSpec, label_format, "details.label_format"),
+        run.details.get("temperature", 1.0),
+        run.details.get("tree_source"),
+    )

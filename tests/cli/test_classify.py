@@ -126,7 +126,7 @@ def test_pairs_with_several_labels(pairs: Path, call) -> None:
             "pairs",
             [],
             b"a ball\tb\na ball\n",
-            "line 2: this model judges pairs of texts",
+            "line 2: this model classifies pairs of texts",
         ),
         ("single", [], b"fine\n" + b"word " * 60, "line 2: there are .* takes 48: shorten it"),
         ("single", [], b"", "there is no text to label"),

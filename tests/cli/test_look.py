@@ -31,7 +31,7 @@ def test_the_page_holds_the_models_own_weights(demo, call, tmp_path: Path) -> No
     translator = load(demo.folder)
     tokenizer = translator.tokenizer
     source = [tokenizer.special_id("fr"), *tokenizer.encode(TIRED), tokenizer.end]
-    target = [tokenizer.start, *translator.say([source])[0]]
+    target = [tokenizer.start, *translator.translate_ids([source])[0]]
     with torch.no_grad(), watch(translator.model) as seen:
         translator.model(
             torch.tensor([source]),

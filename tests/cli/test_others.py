@@ -66,7 +66,7 @@ def scores(translator, rows: list[list[int]], said: list[list[int]]) -> torch.Te
 def test_greedy_says_the_same_on_a_thousand_sentences(
     demo, translator, rows, name: str, tmp_path: Path
 ) -> None:
-    said = translator.say(rows)
+    said = translator.translate_ids(rows)
     theirs = elsewhere(name, demo, tmp_path / "theirs", rows, beam=1)
     different = [i for i in range(len(rows)) if said[i][:TOKENS] != theirs[i]]
     # Where they differ, two words were equally likely within rounding.
@@ -80,7 +80,7 @@ def test_greedy_says_the_same_on_a_thousand_sentences(
 def test_a_beam_finds_what_is_at_least_as_likely(
     demo, translator, rows, name: str, tmp_path: Path
 ) -> None:
-    said = translator.say(rows, beam=5)
+    said = translator.translate_ids(rows, beam=5)
     theirs = elsewhere(name, demo, tmp_path / "theirs", rows, beam=5)
     ours, others = scores(translator, rows, said), scores(translator, rows, theirs)
     assert ours.mean() >= others.mean() - 1e-5

@@ -56,7 +56,7 @@ def test_plain_lines_are_read_by_the_parser_it_was_trained_with(tmp_path: Path, 
         Parsed(text, Tree(tree.spans, (0,) * len(tree.heads)))
         for text, tree in zip(asked, trees, strict=True)
     ]
-    assert not torch.allclose(labeller.judge(flat), labeller.judge(asked))
+    assert not torch.allclose(labeller.log_probs(flat), labeller.log_probs(asked))
     shown = call("look", tmp_path / "run", asked[0], "--output", tmp_path / "page.html")
     assert shown.code == 0, shown.err
     assert (tmp_path / "page.html").exists()

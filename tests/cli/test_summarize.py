@@ -90,11 +90,11 @@ def test_a_text_is_summarized_alike_in_any_company(
     summarizer: Summarizer, search: DecodingConfig
 ) -> None:
     texts = [text for text, _ in pairs(12, seed=9)]
-    together = summarizer.summarize(texts, search=search)
+    together = summarizer.summarize(texts, decoding=search)
     if search.sampling is None:
-        assert together == [summarizer.summarize([text], search=search)[0] for text in texts]
+        assert together == [summarizer.summarize([text], decoding=search)[0] for text in texts]
     else:  # chance belongs to the number of a text
-        assert together[:5] == summarizer.summarize(texts[:5], search=search)
+        assert together[:5] == summarizer.summarize(texts[:5], decoding=search)
 
 
 def test_scores_on_the_card_are_those_of_the_model(trained: Path, summarizer: Summarizer) -> None:
@@ -113,8 +113,8 @@ def test_whole_texts_only(summarizer: Summarizer) -> None:
     assert summarizer.summarize(["", "red old red"])[0] == ""
     with pytest.raises(DataError, match="there is no text"):
         summarizer.source_ids(" ", "here")
-    with pytest.raises(ConfigError, match="give 1 or more"):
-        summarizer.summarize(["red"], tokens=0)
+    with pytest.raises(ConfigError, match="it must be 1 or more"):
+        summarizer.summarize(["red"], max_tokens=0)
     with pytest.raises(DataError, match="2 texts and 1 summaries"):
         summarizer.score(["red", "old"], ["red"])
 
@@ -229,5 +229,5 @@ def test_a_decoder_only_translates_too(tmp_path: Path) -> None:
     few = "training={steps: 4, batch_tokens: 512}"
     translator = train(recipe_in(tmp_path, *changes, few), tmp_path / "run")
     assert len(translator.translate(["red green. " * 20, "", "old"])) == 3
-    assert len(translator.candidates(["red green. " * 20])[0][0].parts) > 1
+    assert len(translator.candidates(["red green. " * 20])[0][0].segments) > 1
     assert len(translator.score(["red green"], ["red"])) == 1

@@ -112,7 +112,7 @@ def test_text_without_trees_is_refused(folder: Path, call) -> None:
     for arguments in (("classify", "--text", "cat which dogs"), ("look", "cat which dogs")):
         answer = call(arguments[0], folder / "run", *arguments[1:])
         assert answer.code == 1
-        assert "this model places words in dependency trees, and this text has none" in answer.err
+        assert "this model needs dependency trees, and this text has none" in answer.err
         assert answer.out == ""
     labeller, parsed = regard.load(folder / "run"), next(parsed_sentences(folder / "other.conllu"))
     with pytest.raises(DataError, match="text 2: this model places"):

@@ -57,9 +57,9 @@ def in_hugging_face(writer: TextGenerator, tmp_path_factory: pytest.TempPathFact
     return log_p
 
 
-@pytest.mark.parametrize("normalise", ["total", "mean", "calibrated"])
+@pytest.mark.parametrize("normalize", ["total", "mean", "calibrated"])
 def test_equal_to_an_independent_computation(
-    normalise, writer: TextGenerator, in_hugging_face
+    normalize, writer: TextGenerator, in_hugging_face
 ) -> None:
     def score(text: str, continuation: str, how: str) -> float:
         before = [writer.tokenizer.end, *writer.tokenizer.encode(f"{text} It was")]
@@ -72,9 +72,9 @@ def test_equal_to_an_independent_computation(
 
     texts = [*TEXT[:4], "Two"]  # of different lengths, in one batch
     wanted = torch.tensor(
-        [[score(text, each, normalise) for each in LABELS.values()] for text in texts]
+        [[score(text, each, normalize) for each in LABELS.values()] for text in texts]
     )
-    chooser = ZeroShotClassifier(writer, TEMPLATE, LABELS, normalise)
+    chooser = ZeroShotClassifier(writer, TEMPLATE, LABELS, normalize)
     torch.testing.assert_close(chooser.scores(texts).float(), wanted, atol=1e-4, rtol=1e-4)
     for row, judged in zip(wanted.softmax(-1), chooser.classify(texts), strict=True):
         assert judged.label == list(LABELS)[int(row.argmax())]
@@ -129,7 +129,7 @@ def test_calibration_takes_away_what_is_likely_anyway() -> None:
 
 
 def test_bad_questions_are_refused(writer: TextGenerator) -> None:
-    for template, labels, normalise, said in (
+    for template, labels, normalize, said in (
         ("It was", LABELS, "total", r"no \{text\} in it"),
         (TEMPLATE, {"good": " great"}, "total", "two labels or more.*is one"),
         (TEMPLATE, {}, "total", "there are none"),
@@ -138,7 +138,7 @@ def test_bad_questions_are_refused(writer: TextGenerator) -> None:
         (TEMPLATE, LABELS, "sum", "total, mean, calibrated"),
     ):
         with pytest.raises(ConfigError, match=said):
-            ZeroShotClassifier(writer, template, labels, normalise)
+            ZeroShotClassifier(writer, template, labels, normalize)
     with pytest.raises(DataError, match="text 2 is empty"):
         ZeroShotClassifier(writer, TEMPLATE, LABELS).classify(["A dog", " "])
     with pytest.raises(DataError, match=r"text 2 .* 'good' has \d+ tokens and this model takes 48"):

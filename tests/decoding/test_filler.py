@@ -13,8 +13,7 @@ from regard.data.tokenizers.base import TokenizerSpec
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.data.tokenizers.word_boundaries import WordBoundaries
 from regard.errors import DataError
-from regard.predictors.blanks import around_blanks
-from regard.predictors.mask_filler import MaskFiller
+from regard.predictors.mask_filler import MaskFiller, around_blanks
 from regard.predictors.span_filler import SpanFiller
 
 from .conftest import TEXT, random_model
@@ -126,7 +125,7 @@ def spans(tokenizer: Tokenizer) -> SpanFiller:
 
 def test_probabilities_are_the_models(filler: MaskFiller, tokenizer: Tokenizer) -> None:
     found = filler.fill("The ___ crossed the ___.", top=7)
-    ids = filler.ids("The ___ crossed the ___.")
+    ids = filler.encode("The ___ crossed the ___.")
     with torch.inference_mode():
         likely = filler.model(torch.tensor([ids]))[0].softmax(-1)
     places = [place for place, each in enumerate(ids) if each == filler.mask]
@@ -158,7 +157,7 @@ def test_spans_are_ranked_by_what_the_model_says_of_them(
     spans: SpanFiller, tokenizer: Tokenizer
 ) -> None:
     text = "The ___ crossed the ___."
-    source = spans.ids(text)
+    source = spans.encode(text)
     marks = spans.sentinels
     assert [each for each in source if each in marks] == marks[:2]
     found = spans.spans(source, 3)

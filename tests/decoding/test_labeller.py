@@ -11,7 +11,7 @@ from regard.data.tokenizers.base import TokenizerSpec
 from regard.errors import DataError
 from regard.models.base import ModelSpec
 from regard.predictors.classifier import Classifier, Prediction
-from regard.predictors.labeled import evaluate_classifier, labeled_lines
+from regard.predictors.classifier_evaluation import evaluate_classifier, labeled_lines
 
 LABELS = ("good", "bad", "odd")
 SEVERAL = LabelsSpec(separator=";", none="-")
@@ -68,8 +68,8 @@ def test_a_pair_is_one_row() -> None:
     model = labeller(sides=2)
     tokenizer = model.tokenizer
     expected = [tokenizer.start, *tokenizer.encode("ab"), tokenizer.end]
-    assert model.ids(("ab", "c")) == [*expected, *tokenizer.encode("c"), tokenizer.end]
-    assert model.split("ab\tc") == ("ab", "c")
+    assert model.encode(("ab", "c")) == [*expected, *tokenizer.encode("c"), tokenizer.end]
+    assert model.parse_line("ab\tc") == ("ab", "c")
     one, other = model.classify([("ab", "c"), ("c", "ab")])
     assert one.probabilities != other.probabilities
 
@@ -78,10 +78,10 @@ def test_a_pair_is_one_row() -> None:
     ("sides", "text", "complaint"),
     [
         (1, "x" * 29, "text 2: there are 31 tokens and this model takes 30: shorten it"),
-        (1, "", "text 2: there is nothing in it to judge"),
-        (1, ("a", "b"), "text 2: this model judges one text at a time, not 2 texts"),
-        (2, "a", "text 2: this model judges pairs of texts, not 1 texts"),
-        (2, ("a", ""), "text 2: there is nothing in it to judge"),
+        (1, "", "text 2: there is no text to classify"),
+        (1, ("a", "b"), "text 2: this model classifies one text at a time, not 2 texts"),
+        (2, "a", "text 2: this model classifies pairs of texts, not 1 texts"),
+        (2, ("a", ""), "text 2: there is no text to classify"),
         (2, ("a" * 20, "b" * 20), "text 2: there are 43 tokens"),
     ],
 )
@@ -94,12 +94,12 @@ def test_what_cannot_be_judged_is_refused(sides: int, text: object, complaint: s
 @pytest.mark.parametrize("line", ["one", "one\ttwo\tthree"])
 def test_a_line_that_is_no_pair_is_refused(line: str) -> None:
     with pytest.raises(DataError, match=r"line 3: .* one tab between them"):
-        labeller(sides=2).split(line, "line 3")
+        labeller(sides=2).parse_line(line, "line 3")
 
 
 def test_a_line_with_a_label_behind_the_text_is_refused() -> None:
     with pytest.raises(DataError, match=r"line 3: .* there is a tab in this"):
-        labeller(sides=1).split("a fine film\t1", "line 3")
+        labeller(sides=1).parse_line("a fine film\t1", "line 3")
 
 
 def test_it_is_worth_what_its_labels_are(tmp_path: Path) -> None:
@@ -119,10 +119,10 @@ def test_what_it_was_never_taught_is_named(tmp_path: Path) -> None:
     model = labeller(written=SEVERAL)
     path = tmp_path / "data.tsv"
     path.write_text("fine\tgood;odd\nbad\t-\nugly\tbad;ugly\n")
-    with pytest.raises(DataError, match=r"data.tsv, line 3: .*never taught the label 'ugly'"):
+    with pytest.raises(DataError, match=r"data.tsv, line 3: .*not trained with the label 'ugly'"):
         evaluate_classifier(model, labeled_lines(model, path))
     path.write_text("fine\tgood\nbad\n")
-    with pytest.raises(DataError, match=r"line 2: wrong columns \(1 instead of 2\); mend"):
+    with pytest.raises(DataError, match=r"line 2: wrong columns \(1 instead of 2\); fix"):
         evaluate_classifier(model, labeled_lines(model, path))
     with pytest.raises(DataError, match="no labelled text"):
         evaluate_classifier(model, iter(()))

@@ -23,7 +23,7 @@ ALIKE = settings(
 
 def searched(translator, line: str, search: DecodingConfig) -> list[Hypothesis]:
     source = translator.source_ids(line, "en", "here")
-    return translator.answering.find([Request(source, 2 * len(source) + 10)], search, [])[0]
+    return translator.runner.decode([Request(source, 2 * len(source) + 10)], search, [])[0]
 
 
 def test_as_many_lines_out_as_in(translator) -> None:
@@ -37,10 +37,10 @@ def test_as_many_lines_out_as_in(translator) -> None:
 @ALIKE
 def test_a_line_is_translated_alike_in_any_company(translator, chosen, beam) -> None:
     alone = {
-        i: translator.candidates([LINES[i]], search=DecodingConfig(beam=beam))[0]
+        i: translator.candidates([LINES[i]], decoding=DecodingConfig(beam=beam))[0]
         for i in set(chosen)
     }
-    together = translator.candidates([LINES[i] for i in chosen], search=DecodingConfig(beam=beam))
+    together = translator.candidates([LINES[i] for i in chosen], decoding=DecodingConfig(beam=beam))
     for i, found in zip(chosen, together, strict=True):
         assert [each.text for each in found] == [each.text for each in alone[i]]
 
@@ -74,7 +74,7 @@ def test_new_weights_are_packed_anew(translator) -> None:
 def test_long_text_is_cut_and_nothing_is_left_out(translator) -> None:
     text = " ".join(TEXT)
     (found,) = translator.candidates([text])
-    parts = found[0].parts
+    parts = found[0].segments
     assert len(parts) > 1
     assert "".join(source for source, _ in parts).replace(" ", "") == text.replace(" ", "")
     alone = translator.translate([source for source, _ in parts])
@@ -82,7 +82,7 @@ def test_long_text_is_cut_and_nothing_is_left_out(translator) -> None:
 
 
 def test_the_best_of_several_come_first_with_their_scores(translator) -> None:
-    (found,) = translator.candidates([TEXT[0]], search=DecodingConfig(beam=5, n_best=4))
+    (found,) = translator.candidates([TEXT[0]], decoding=DecodingConfig(beam=5, n_best=4))
     assert len(found) == 4
     assert len({each.text for each in found}) > 1
     scores = [each.score for each in found]
@@ -94,7 +94,7 @@ def test_the_best_of_several_come_first_with_their_scores(translator) -> None:
 def test_scores_are_those_of_scoring(translator) -> None:
     found = searched(translator, TEXT[0], DecodingConfig(beam=4, n_best=3))
     source = translator.source_ids(TEXT[0], "en", "here")
-    scored = translator.answering.score([source] * 3, [each.ids for each in found])
+    scored = translator.runner.score([source] * 3, [each.ids for each in found])
     assert [each.mean for each in scored] == pytest.approx([each.score for each in found], abs=1e-4)
 
 
@@ -109,11 +109,11 @@ def test_a_translation_is_as_long_as_is_asked_for(translator) -> None:
     for beam in (1, 3):
         for tokens, least, most in ((30, 3, 30), (2, 0, 2)):
             asked = [Request(source, tokens) for source in sources]
-            found = translator.answering.find(asked, DecodingConfig(beam=beam), [])
+            found = translator.runner.decode(asked, DecodingConfig(beam=beam), [])
             assert least <= max(len(each[0].ids) for each in found) <= most
-        assert translator.translate(TEXT, beam=beam, tokens=2) != translator.translate(TEXT)
-    with pytest.raises(ConfigError, match="give 1 or more"):
-        translator.translate(TEXT, tokens=0)
+        assert translator.translate(TEXT, beam=beam, max_tokens=2) != translator.translate(TEXT)
+    with pytest.raises(ConfigError, match="it must be 1 or more"):
+        translator.translate(TEXT, max_tokens=0)
 
 
 def test_whoever_steps_in_before_a_part_has_the_model_itself(translator) -> None:
@@ -122,7 +122,7 @@ def test_whoever_steps_in_before_a_part_has_the_model_itself(translator) -> None
 
 
 def test_forced_and_forbidden_phrases(translator) -> None:
-    for line in translator.translate(TEXT, beam=3, force=["red ball"]):
+    for line in translator.translate(TEXT, beam=3, require_phrases=["red ball"]):
         assert "red ball" in line
     said = searched(translator, TEXT[0], DecodingConfig(beam=3))[0].ids
     for phrase in (said[:1], said[:2]):
@@ -135,7 +135,7 @@ def test_forced_and_forbidden_phrases(translator) -> None:
 
 def test_numbers_and_variables_are_kept(translator) -> None:
     asked = ["Il y a 1,234 chiens sur {place}.", "Voir https://a.org/x pour %s."]
-    first, second = translator.translate(asked, keep=True)
+    first, second = translator.translate(asked, keep_placeholders=True)
     assert "1,234" in first
     assert "{place}" in first
     assert "https://a.org/x" in second
@@ -152,7 +152,7 @@ def test_sampling_is_repeatable_and_a_matter_of_the_seed(translator) -> None:
     from regard.decoding.sampling import Sampling
 
     def drawn(seed: int, lines: list[str]) -> list[str]:
-        return translator.translate(lines, search=DecodingConfig(sampling=Sampling(seed=seed)))
+        return translator.translate(lines, decoding=DecodingConfig(sampling=Sampling(seed=seed)))
 
     assert drawn(1, TEXT) == drawn(1, TEXT)
     assert drawn(1, TEXT) != drawn(2, TEXT)

@@ -86,8 +86,8 @@ def slid(writer: TextGenerator, ids: list[int], tokens: int) -> list[int]:
     with torch.inference_mode():
         for _ in range(tokens):
             if len(given) > writer.max_length:
-                last = retained_tokens(writer.max_length, len(writer.begin)) + 1 - len(writer.begin)
-                given = [*writer.begin, *given[len(given) - last :]]
+                last = retained_tokens(writer.max_length, len(writer.bos)) + 1 - len(writer.bos)
+                given = [*writer.bos, *given[len(given) - last :]]
             logits: Tensor = writer.model(torch.tensor([given]))[0, -1]
             said.append(int(logits.argmax()))
             if said[-1] == writer.tokenizer.end:
@@ -102,47 +102,49 @@ def test_a_window_goes_on_past_the_context(tokenizer, position: str, begun: bool
     begin = [tokenizer.start] if begun else []
     writer = short_writer(tokenizer, begin, position=position)
     for prompt in ("A dog", LONG):
-        ids = writer.ids(prompt, window=True)
+        ids = writer.encode(prompt, sliding_window=True)
         assert len(ids) <= 24
         assert ids[: len(begin)] == begin
         wanted = tokenizer.decode_after(tokenizer.encode(prompt))(slid(writer, ids, 60))
-        assert writer.generate(prompt, 60, window=True) == wanted
-        assert "".join(writer.stream(prompt, 60, window=True)) == wanted
+        assert writer.generate(prompt, 60, sliding_window=True) == wanted
+        assert "".join(writer.stream(prompt, 60, sliding_window=True)) == wanted
 
 
 def test_of_a_prompt_too_long_the_last_is_kept_and_that_is_said(tokenizer) -> None:
     writer = short_writer(tokenizer, [tokenizer.start])
-    ids = writer.ids(LONG, window=True)
+    ids = writer.encode(LONG, sliding_window=True)
     whole = tokenizer.encode(LONG)
     assert ids == [tokenizer.start, *whole[-23:]]
-    said = writer.forgotten(LONG, 1)
-    assert f"the last 24 of the prompt's {len(whole) + 1:,} tokens are kept" in said
-    assert "slides, and each new one is found from the last 18 at least" in said
-    assert writer.forgotten("A dog", 3) == ""
-    with pytest.raises(DataError, match=r"--sliding-window; in Python, window=True"):
+    said = writer.dropped_context(LONG, 1)
+    assert f"the last 24 of the prompt's {len(whole) + 1:,} tokens are used" in said
+    assert "slides, and each new token is predicted from at least the last 18" in said
+    assert writer.dropped_context("A dog", 3) == ""
+    with pytest.raises(DataError, match=r"--sliding-window; in Python, sliding_window=True"):
         writer.generate(LONG, 5)
-    with pytest.raises(DataError, match=r"or let the beginning be forgotten"):
+    with pytest.raises(DataError, match=r"or drop the beginning"):
         writer.generate("A dog", 50)
 
 
 def test_a_window_changes_nothing_where_all_fits(writer) -> None:
     for prompt in PROMPTS:
-        assert writer.generate(prompt, 20, window=True) == writer.generate(prompt, 20)
+        assert writer.generate(prompt, 20, sliding_window=True) == writer.generate(prompt, 20)
 
 
 @pytest.mark.parametrize("search", WAYS.values(), ids=WAYS.keys())
 def test_every_search_goes_on_past_the_context(tokenizer, search: DecodingConfig) -> None:
     writer = short_writer(tokenizer)
-    together = writer.candidates(["A dog", LONG, "A"], 40, search, window=True)
-    again = writer.candidates(["A dog", LONG, "A"], 40, search, window=True)
+    together = writer.candidates(["A dog", LONG, "A"], 40, search, sliding_window=True)
+    again = writer.candidates(["A dog", LONG, "A"], 40, search, sliding_window=True)
     assert together == again
     assert all(each[0] for each in together)
 
 
 def test_guesses_do_not_slide(tokenizer) -> None:
     writer = short_writer(tokenizer)
-    with pytest.raises(ConfigError, match="guesses cannot go on past the context of 24 tokens"):
-        next(writer.speculate("A dog", 50, window=True))
+    with pytest.raises(
+        ConfigError, match="speculative decoding cannot pass the context of 24 tokens"
+    ):
+        next(writer.speculate("A dog", 50, sliding_window=True))
 
 
 @pytest.mark.parametrize("begin", ["", "start", "end"])
@@ -151,7 +153,7 @@ def test_an_empty_prompt_begins_a_text(tokenizer, begin: str) -> None:
     expected = [getattr(tokenizer, begin)] if begin else []
     writer = short_writer(tokenizer, expected, context=60)
     first = expected or [tokenizer.end]
-    assert writer.ids("") == first
+    assert writer.encode("") == first
     wanted = tokenizer.decode(slid(writer, first, 12))
     assert writer.generate("", 12) == wanted
     assert "".join(writer.stream("", 12)) == wanted

@@ -48,7 +48,7 @@ def test_alignment_uses_the_weights_of_the_model(translator: Translator) -> None
 
 def test_words_are_counted_through_a_line_in_parts(translator: Translator) -> None:
     (found,) = translator.candidates([" ".join(TEXT[0] for _ in range(4))], to="fr")
-    assert len(found[0].parts) > 1
+    assert len(found[0].segments) > 1
     links = align_parts(translator, found[0], to="fr")
     assert [link.target for link in links] == list(range(len(found[0].text.split())))
     assert all(link.source < 20 for link in links)

@@ -53,7 +53,7 @@ def test_weights_on_the_page_are_those_of_the_tensors(
 ) -> None:
     render.write(look(translator, EN, to="fr", title="a test"), tmp_path / "page.html")
     source = translator.source_ids(EN, "fr", "here")
-    target = [translator.tokenizer.start, *translator.say([source])[0]]
+    target = [translator.tokenizer.start, *translator.translate_ids([source])[0]]
     with torch.no_grad(), watch(translator.model) as seen:
         translator.model(
             torch.tensor([source]),
@@ -87,12 +87,12 @@ def test_panels_have_the_tokens_of_the_text(translator: Translator) -> None:
 
 
 def test_target_language_is_inferred_or_required(translator: Translator) -> None:
-    assert translator.other_language(EN) == "fr"
-    assert translator.other_language(FR) == "en"
+    assert translator.target_language(EN) == "fr"
+    assert translator.target_language(FR) == "en"
     three = LanguageIdentifier({"fr": {10: 1}, "en": {11: 1}, "de": {12: 1}})
     ways = [Direction(one, other) for one in three.counts for other in three.counts if one != other]
     many = Translator(translator.model, translator.tokenizer, three, 30, ways)
-    with pytest.raises(DataError, match="say which language to produce, one of: en, de, fr"):
+    with pytest.raises(DataError, match="the target language is not clear: give one of en, de, fr"):
         many.translate([EN])
 
 

@@ -104,7 +104,7 @@ def compare(export: Any, program: str, kind: str, settings: dict[str, Any], home
     tokens = 20
     if kind == "encoder-decoder":
         rows = [[*ours.tokenizer.encode(line), ours.tokenizer.end] for line in TEXT[:4]]
-        said = [ids[:tokens] for ids in ours.say(rows)]
+        said = [ids[:tokens] for ids in ours.translate_ids(rows)]
     else:
         rows = [ours.tokenizer.encode(line)[:6] for line in TEXT[:4]]
         found = [ours._find([row], tokens, regard_search(), [0])[0][0] for row in rows]

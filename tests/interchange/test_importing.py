@@ -80,7 +80,7 @@ def test_language_models(which: str, folder: Path, tmp_path: Path) -> None:
     with torch.inference_mode():
         torch.testing.assert_close(ours.model(ids), theirs(ids).logits, atol=1e-4, rtol=1e-4)
     for prompt in TEXT[:3]:
-        given = [*ours.begin, *tokenizer.encode(prompt).ids]
+        given = [*ours.bos, *tokenizer.encode(prompt).ids]
         said = theirs.generate(
             torch.tensor([given]), max_new_tokens=12, do_sample=False, pad_token_id=0
         )[0, len(given) :].tolist()
@@ -130,7 +130,7 @@ def test_translators(which: str, folder: Path, tmp_path: Path) -> None:
         found = ours.model(source, token_mask, target)
     torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-4)
     rows = [[*tokenizer.encode(line).ids, 3] for line in TEXT[:4]]
-    for row, said in zip(rows, ours.say(rows), strict=True):
+    for row, said in zip(rows, ours.translate_ids(rows), strict=True):
         limit = min(2 * len(row) + 10, ours.max_length - 1)
         given = torch.tensor([row])
         mine = theirs.generate(given, max_new_tokens=limit, do_sample=False, num_beams=1)[0, 1:]
@@ -183,12 +183,14 @@ def test_what_a_model_must_be_kept_from_saying(folder: Path, tmp_path: Path) -> 
     saved(marian(tokenizer.get_vocab_size(), False), tokenizer, folder)
     import_model(folder, tmp_path / "free", WAY)
     rows = [[*tokenizer.encode(line).ids, 3] for line in TEXT[:4]]
-    word = regard.load(tmp_path / "free").say(rows)[0][0]
+    word = regard.load(tmp_path / "free").translate_ids(rows)[0][0]
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "bad_words_ids": [[word]]}))
     import_model(folder, tmp_path / "kept", WAY)
     for beam in (1, 3):
-        assert all(word not in ids for ids in regard.load(tmp_path / "kept").say(rows, beam))
+        assert all(
+            word not in ids for ids in regard.load(tmp_path / "kept").translate_ids(rows, beam)
+        )
 
 
 def test_a_translator_must_say_its_languages(folder: Path, tmp_path: Path) -> None:

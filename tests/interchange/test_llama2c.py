@@ -67,7 +67,7 @@ def test_a_story_ends_where_the_next_would_begin(stories: Path) -> None:
     writer = regard.load(stories)
     story = writer.generate("", 500)
     assert story.startswith(PUBLISHED)
-    assert len(writer.ids(story)) < 500  # by itself
+    assert len(writer.encode(story)) < 500  # by itself
     assert writer.score([story])[0].token_log_probs[-1] > -2  # which was to be expected
 
 
@@ -118,7 +118,7 @@ def test_hugging_face_finds_the_same_in_it(stories: Path, tmp_path: Path) -> Non
     theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path).eval()
     assert isinstance(theirs, transformers.LlamaForCausalLM)
     writer = regard.load(stories)
-    ids = torch.tensor([writer.ids(PUBLISHED)])
+    ids = torch.tensor([writer.encode(PUBLISHED)])
     with torch.inference_mode():
         torch.testing.assert_close(writer.model(ids), theirs(ids).logits, atol=1e-4, rtol=1e-4)
     assert theirs.config.eos_token_id == theirs.config.bos_token_id == 1
@@ -188,7 +188,7 @@ def test_every_tensor_is_where_it_belongs(version: int, tied: bool, tmp_path: Pa
     assert ("lm_head.weight" in found) != tied
     import_model(file, tmp_path / "run")
     writer = regard.load(tmp_path / "run")
-    assert writer.tokenizer.end == writer.begin[0] == 1
+    assert writer.tokenizer.end == writer.bos[0] == 1
     last = writer.model.output.weight.detach().numpy()
     assert np.array_equal(last, made["tokens" if tied else "output"])
 

@@ -48,7 +48,7 @@ def with_head(vocabulary: int, kind: str, **more: Any) -> Any:
 
 def theirs_of(model: Any, filler: Any, text: str) -> torch.Tensor:
     """Their probabilities at each blank."""
-    ids = torch.tensor([filler.ids(text)])
+    ids = torch.tensor([filler.encode(text)])
     with torch.inference_mode():
         found = model(ids)
     logits = getattr(found, "logits", None)

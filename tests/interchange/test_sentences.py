@@ -119,7 +119,7 @@ def test_pooling_is_as_the_folder_says(
     found = reader.embed([TEXT[0], TEXT[1], "A dog"])  # of different lengths
     for vector, text in zip(found, [TEXT[0], TEXT[1], "A dog"], strict=True):
         with torch.inference_mode():
-            states = reader.model(torch.tensor([reader.ids(text)]))[0]
+            states = reader.model(torch.tensor([reader.encode(text)]))[0]
         wanted = {"first": states[0], "max": states.amax(0), "mean": states.mean(0)}[ours]
         torch.testing.assert_close(vector, wanted, atol=1e-5, rtol=1e-5)  # not of length 1
     assert -1 <= reader.similarity(TEXT[0], TEXT[1]) <= 1

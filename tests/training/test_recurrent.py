@@ -101,13 +101,18 @@ def test_a_translator_is_trained_loaded_and_decoded_every_way(tmp_path: Path) ->
 def test_a_writer_is_trained_loaded_and_guesses_change_nothing(tmp_path: Path) -> None:
     run = trained("language-model", tmp_path, "task={kind: language-model, document_mask: true}")
     writer = regard.load(run)
-    text = writer.generate("the quick brown", tokens=6)
+    text = writer.generate("the quick brown", max_tokens=6)
     assert text.strip().startswith("fox jumps over")
-    assert "".join(writer.speculate("the quick brown", tokens=6)) == text
-    assert "".join(writer.speculate("the quick brown", tokens=6, draft=regard.load(run))) == text
+    assert "".join(writer.speculate("the quick brown", max_tokens=6)) == text
+    assert (
+        "".join(writer.speculate("the quick brown", max_tokens=6, draft_model=regard.load(run)))
+        == text
+    )
     drawn = DecodingConfig(sampling=Sampling(temperature=0.1, seed=1))
     assert writer.generate("the quick brown", 6, drawn) == text
-    assert writer.generate("the quick brown", 60, window=True).strip().startswith(text.strip())
+    assert (
+        writer.generate("the quick brown", 60, sliding_window=True).strip().startswith(text.strip())
+    )
 
 
 def test_a_classifier_is_trained_and_loaded(tmp_path: Path) -> None:

@@ -94,12 +94,12 @@ def _predictor(
 
     def predict(lines: list[Any], names: list[str]) -> "list[Prediction]":
         texts = [
-            loaded.split(line, name) if isinstance(line, str) else line
+            loaded.parse_line(line, name) if isinstance(line, str) else line
             for line, name in zip(lines, names, strict=True)
         ]
         return loaded.classify(texts, names)
 
-    return predict, loaded.written
+    return predict, loaded.label_format
 
 
 def _zero_shot(generator: Any, template: str | None, label: Sequence[str]) -> Predict:

@@ -198,8 +198,8 @@ def _summarizing(summarizer: "Summarizer", asked: Asked, report: "Reporter") -> 
         ("perplexity of a token", f"{losses['perplexity']:,.4f}"),
         ("counted", f"{found.count:,} texts, a beam of {beam}"),
     ]
-    if summarizer.source is not None:
-        figures.append(("read", f"the first {summarizer.source:,} tokens of each text"))
+    if summarizer.truncate_source is not None:
+        figures.append(("read", f"the first {summarizer.truncate_source:,} tokens of each text"))
     return Verdict({**found.to_plain("texts"), **losses, "beam": beam}, figures)
 
 
@@ -236,7 +236,7 @@ def _pairs(data: Sequence[Path]) -> list[tuple[str, ...]]:
 def _labelling(labeller: "Classifier", asked: Asked, report: "Reporter") -> Verdict:
     from regard.evaluation.base import metrics_of
     from regard.evaluation.classification import LabelMetric
-    from regard.predictors.labeled import evaluate_classifier, labeled_lines
+    from regard.predictors.classifier_evaluation import evaluate_classifier, labeled_lines
 
     asked.only("a classifier", "source")
     changes = asked.source or ()

@@ -70,12 +70,14 @@ def generate(
             "--repetition-penalty and --no-repeat-ngram."
         )
     writer = load_language_model(run)
-    if sliding_window and (sentence := writer.forgotten(prompt, max_tokens)):
+    if sliding_window and (sentence := writer.dropped_context(prompt, max_tokens)):
         typer.echo(f"regard: {sentence}.", err=True)
     sampling = Sampling(temperature, top_k, top_p, min_p, seed) if temperature > 0 else None
     if draft_model is not None or prompt_lookup:
         guesser = None if draft_model is None else load_language_model(draft_model)
-        words = writer.speculate(prompt, max_tokens, guesser, sampling, window=sliding_window)
+        words = writer.speculate(
+            prompt, max_tokens, guesser, sampling, sliding_window=sliding_window
+        )
     elif searching:
         search = DecodingConfig(
             beam=beam,

@@ -87,7 +87,7 @@ def _picture(run: Path, text: str, to: str | None, sentence: int | None) -> "Pic
     from regard.loading import load
 
     loaded = load(run)
-    if getattr(loaded, "trees", None) is not None and is_conllu(Path(text)):
+    if getattr(loaded, "tree_source", None) is not None and is_conllu(Path(text)):
         return look_into(loaded, _sentence(Path(text), sentence or 1), to, title=str(run))
     if sentence is not None:
         raise ConfigError("--sentence is for a .conllu file and a model that reads trees.")

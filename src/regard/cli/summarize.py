@@ -103,9 +103,9 @@ class _Job:
     def __call__(self, texts: list[str]) -> list[str]:
         found = self.summarizer.candidates(
             texts,
-            search=self.search,
+            decoding=self.search,
             prefix=self.prefix,
-            tokens=self.tokens,
+            max_tokens=self.tokens,
             notice=lambda said: typer.echo(said, err=True),
             names=[f"text {self.done + number}" for number in range(1, len(texts) + 1)],
         )

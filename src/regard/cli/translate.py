@@ -98,10 +98,10 @@ def translate(
         suppress_phrases=[translator.tokenizer.encode(phrase) for phrase in suppress_phrase or []],
     )
     wishes = {
-        "force": require_phrase or [],
+        "require_phrases": require_phrase or [],
         "prefix": prefix,
-        "keep": keep_placeholders,
-        "tokens": max_tokens,
+        "keep_placeholders": keep_placeholders,
+        "max_tokens": max_tokens,
     }
     job = _Job(translator, to, search, wishes, scores, align)
     if file.suffix == ".po":
@@ -140,7 +140,7 @@ class _Job:
 
     def __call__(self, lines: list[str]) -> list[str]:
         """What to print for each line: one text, of several lines where several are asked for."""
-        found = self.translator.candidates(lines, self.to, search=self.search, **self.wishes)
+        found = self.translator.candidates(lines, self.to, decoding=self.search, **self.wishes)
         texts = []
         for number, candidates in enumerate(found, start=self.done + 1):
             texts.append("\n".join(self._shown(number, each) for each in candidates))
@@ -171,12 +171,12 @@ def _to_catalogue(job: _Job, file: Path, output: Path | None) -> None:
     from regard.data.sources.gettext import Catalogue
     from regard.predictors.gettext import fill
 
-    job.wishes["keep"] = True
+    job.wishes["keep_placeholders"] = True
     with reporter().bar("Translating", None, "lines") as show:
 
         def translate(lines: Sequence[str]) -> list[str]:
             return job.translator.translate(
-                lines, job.to, on_progress=show, search=job.search, **job.wishes
+                lines, job.to, on_progress=show, decoding=job.search, **job.wishes
             )
 
         text, lost = fill(Catalogue(file), translate)

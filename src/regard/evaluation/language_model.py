@@ -12,7 +12,7 @@ tokens before it (from all there are, near the beginning of the text).
     … of words or lines  exp(−Σ log p / (words + lines))   a line's end is a word, as in WikiText
 
 Documents of a text stand one after the other with the end token between them, which is foretold as
-well. A model that expects something before every text (`begin`) has each document for itself.
+well. A model that expects something before every text (`bos`) has each document for itself.
 """
 
 import math
@@ -42,7 +42,7 @@ class Foreteller(Protocol):
     model: LanguageModel
     tokenizer: Tokenizer
     max_length: int
-    begin: list[int]  # what comes before every text
+    bos: list[int]  # token ids before every text
 
 
 class Piece(NamedTuple):
@@ -186,7 +186,7 @@ class _Tally:
 
 def _ids(writer: Foreteller, pieces: Iterable[Piece], tally: _Tally) -> Iterator[Ids | None]:
     """All that the model is given, and None wherever it begins with something new."""
-    tokenizer, begin = writer.tokenizer, list(writer.begin)
+    tokenizer, begin = writer.tokenizer, list(writer.bos)
     running, ended, unseen = StreamingEncoder(tokenizer), True, not begin
     for text, ends in pieces:
         if ended:

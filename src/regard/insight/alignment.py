@@ -45,7 +45,7 @@ def align(
     Raises:
         DataError: where the translator has no cross-attention.
     """
-    to = to or translator.other_language(source)
+    to = to or translator.target_language(source)
     source_ids = translator.source_ids(source, to, "the source")
     target_ids = translator.target_ids(target, "the translation")
     weights = _weights(translator, source_ids, target_ids, layer)
@@ -64,7 +64,7 @@ def align_parts(
     """Align a line that was translated in parts; words are counted through the whole line."""
     links: list[Link] = []
     sources = targets = 0
-    for source, target in translation.parts:
+    for source, target in translation.segments:
         for link in align(translator, source, target, to) if target.strip() else []:
             links.append(Link(link.source + sources, link.target + targets, link.weight))
         sources, targets = sources + len(source.split()), targets + len(target.split())

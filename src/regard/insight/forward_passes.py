@@ -92,19 +92,19 @@ def _plain(text: str | Parsed) -> str:
 
 
 def _for_translator(loaded: Translator, text: str, to: str | None) -> ForwardPass:
-    to = to or loaded.other_language(text)
+    to = to or loaded.target_language(text)
     source = loaded.source_ids(text, to, "the sentence")
-    return _for_seq2seq(loaded, source, loaded.say([source])[0])
+    return _for_seq2seq(loaded, source, loaded.translate_ids([source])[0])
 
 
 def _for_summarizer(loaded: Summarizer, text: str) -> ForwardPass:
     source = loaded.source_ids(text, "the text")
-    return _for_seq2seq(loaded, source, loaded.say([source])[0])
+    return _for_seq2seq(loaded, source, loaded.summarize_ids([source])[0])
 
 
 def _for_span_filler(loaded: SpanFiller, text: str) -> ForwardPass:
     """Predict the spans; in the target each follows its sentinel."""
-    source, target = loaded.ids(text), []
+    source, target = loaded.encode(text), []
     for sentinel, (_, best) in zip(loaded.sentinels, loaded.spans(source, 1), strict=False):
         target += [sentinel, *best]
     return _for_seq2seq(loaded, source, target)
@@ -188,7 +188,7 @@ def _for_single_sequence(
 
 
 def _for_generator(loaded: TextGenerator, text: str) -> ForwardPass:
-    ids = loaded.ids(text)
+    ids = loaded.encode(text)
     row = _row(loaded, ids)
     with torch.inference_mode():
         predicted = loaded.model(row)[0].argmax(-1).tolist()
@@ -205,14 +205,14 @@ def _for_generator(loaded: TextGenerator, text: str) -> ForwardPass:
 
 
 def _for_classifier(loaded: Classifier, text: str | Parsed) -> ForwardPass:
-    example = loaded.split(text) if isinstance(text, str) else text
-    ids = loaded.ids(example)
-    inputs = loaded.read([(ids, example, "the text")])
+    example = loaded.parse_line(text) if isinstance(text, str) else text
+    ids = loaded.encode(example)
+    inputs = loaded.model_inputs([(ids, example, "the text")])
     prediction = loaded.classify([example])[0]
     label = loaded.labels.index(prediction.label)
     return ForwardPass(
         loaded.model,
-        lambda: loaded.calibrated(loaded.model(*inputs))[0, [label]],
+        lambda: loaded.calibrate(loaded.model(*inputs))[0, [label]],
         (_self_attention("encoder", "encoder.blocks", _tokens(loaded.tokenizer, ids)),),
         f"{prediction.label} ({prediction.probability:.0%})",
     )
@@ -220,7 +220,7 @@ def _for_classifier(loaded: Classifier, text: str | Parsed) -> ForwardPass:
 
 def _for_mask_filler(loaded: MaskFiller, text: str) -> ForwardPass:
     """Predict the masked positions; of a text without masks, every position."""
-    ids = loaded.ids(text)
+    ids = loaded.encode(text)
     row, token_mask = _row(loaded, ids), _token_mask(loaded, ids)
     masked = [position for position, token in enumerate(ids) if token == loaded.mask]
     positions = masked or list(range(len(ids)))
@@ -239,7 +239,7 @@ def _for_mask_filler(loaded: MaskFiller, text: str) -> ForwardPass:
 
 
 def _for_embedder(loaded: Embedder, text: str) -> ForwardPass:
-    ids = loaded.ids(text)
+    ids = loaded.encode(text)
     row, token_mask = _row(loaded, ids), _token_mask(loaded, ids)
     return ForwardPass(
         loaded.model,

@@ -45,14 +45,14 @@ def import_model(source: Path, run: Path, languages: Direction | None = None) ->
         details["pad"] = tokenizer.end  # this model never had any; what is masked may be anything
     parts: dict[str, str] = {}
     if family.begins_with_start:
-        details["begin"] = [folder.config.get("bos_token_id", tokenizer.start)]
+        details["bos"] = [folder.config.get("bos_token_id", tokenizer.start)]
     if isinstance(folder, Checkpoint):
         details["end"] = BETWEEN
     elif family.task == "encoder":
         details |= reading_of(folder, spec.max_length)
     elif family.task == "translation":
         details["start"] = folder.config.get("decoder_start_token_id", tokenizer.start)
-        details["never"] = _never(folder)
+        details["suppressed_tokens"] = _never(folder)
         way = languages or _direction(folder)
         details["directions"] = [f"{way.source} → {way.target}"]
         parts["languages.json"] = LanguageIdentifier({way.source: {}, way.target: {}}).to_json()

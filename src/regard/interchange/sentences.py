@@ -29,7 +29,7 @@ def reading_of(folder: ModelFolder, positions: int) -> dict[str, Any]:
             f"encoder alone can be imported."
         )
     found = {"pooling": _pooling(folder, str(modules[1].get("path", "")))}
-    return found | {"normalise": len(names) == 3, "max_length": _length(folder, positions)}
+    return found | {"normalize": len(names) == 3, "max_length": _length(folder, positions)}
 
 
 def _pooling(folder: ModelFolder, path: str) -> str:

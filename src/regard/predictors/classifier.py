@@ -1,4 +1,4 @@
-"""A labeller: texts, or pairs of texts, to labels with probabilities."""
+"""Classify texts or pairs of texts: labels with probabilities."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,27 +16,52 @@ from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import DataError
 from regard.evaluation.classification import THRESHOLD
 from regard.positions.trees import OUTSIDE, Trees
+from regard.predictors.base import BasePredictor
 
 BATCH = 64
 
-# A pair where the model was trained on pairs; a tree beside it where the model reads trees.
+# A pair for a model of pairs; a text with its dependency tree for a model that needs trees.
 Text = str | tuple[str, str] | Parsed
 
 
 @dataclass(frozen=True)
 class Prediction:
-    label: str  # the likeliest
+    """Label of a text, and the probability of every label."""
+
+    label: str  # the most likely
     probability: float
-    probabilities: Mapping[str, float] = field(default_factory=dict)  # of every label
+    probabilities: Mapping[str, float] = field(default_factory=dict)  # by label
 
     def at_least(self, threshold: float = THRESHOLD) -> tuple[str, ...]:
-        """The labels that are so likely, likeliest first; of a text with several labels, its own"""
-        likely = [each for each in self.probabilities.items() if each[1] >= threshold]
-        return tuple(label for label, _ in sorted(likely, key=lambda each: -each[1]))
+        """Return the labels with at least this probability, the most likely first.
+
+        For a multi-label model these are the predicted labels.
+
+        Args:
+            threshold: Least probability (default: 0.5).
+
+        Example:
+            >>> from regard.predictors.classifier import Prediction
+            >>> Prediction("a", 0.9, {"a": 0.9, "b": 0.6, "c": 0.1}).at_least(0.5)
+            ('a', 'b')
+        """
+        likely = [item for item in self.probabilities.items() if item[1] >= threshold]
+        return tuple(label for label, _ in sorted(likely, key=lambda item: -item[1]))
 
 
-class Classifier:
-    """What `regard.load` gives for a run of the classification job."""
+class Classifier(BasePredictor[nn.Module]):
+    """Predictor of a classification run.
+
+    Args:
+        model: The trained model.
+        tokenizer: The tokenizer it was trained with.
+        labels: Labels in the order of the model's outputs.
+        max_length: Maximum number of tokens of an input.
+        num_texts: Number of texts of an input: 1, or 2 for pairs (default: 1).
+        label_format: Format of labels in the training data.
+        temperature: Divides the logits for calibrated probabilities (default: 1.0).
+        tree_source: Source of the training data, without its path, for a model that needs trees.
+    """
 
     def __init__(
         self,
@@ -44,153 +69,236 @@ class Classifier:
         tokenizer: Tokenizer,
         labels: Sequence[str],
         max_length: int,
-        sides: int = 1,
-        written: LabelsSpec | None = None,
+        num_texts: int = 1,
+        label_format: LabelsSpec | None = None,
         temperature: float = 1.0,
-        trees: Mapping[str, Any] | None = None,
+        tree_source: Mapping[str, Any] | None = None,
     ) -> None:
-        self.model = model.eval()
-        self.tokenizer = tokenizer
+        super().__init__(model, tokenizer, max_length)
         self.labels = tuple(labels)
-        self.max_length = max_length
-        self.sides = sides  # texts that are judged together: 1, or 2 for pairs
-        self.written = written or LabelsSpec()  # how the labels of its training text were
-        self.temperature = temperature  # what the logits are divided by, so that they are honest
-        # Where it reads trees: the source its training text came from, but for the path.
-        self.trees = trees
+        self.num_texts = num_texts
+        self.label_format = label_format or LabelsSpec()
+        self.temperature = temperature
+        self.tree_source = tree_source
 
     @property
-    def several(self) -> bool:
-        """May a text have several labels, or none?"""
-        return self.written.several
-
-    @property
-    def device(self) -> torch.device:
-        return next(self.model.parameters()).device
+    def multi_label(self) -> bool:
+        """True if a text may have several labels or none."""
+        return self.label_format.several
 
     def classify(
-        self, texts: Sequence[Text], places: Sequence[str] | None = None
+        self, texts: Sequence[Text], names: Sequence[str] | None = None
     ) -> list[Prediction]:
-        """The likeliest label of each text, and how likely every label is.
+        """Return the most likely label of each text and the probability of every label.
 
-        `places` is what each text is called where it has to be refused.
+        Args:
+            texts: Texts, pairs of texts, or texts with dependency trees, as the model needs.
+            names: Names of the texts in error messages (default: text 1, text 2 …).
+
+        Returns:
+            One prediction for each text, in the same order.
+
+        Raises:
+            DataError: A text is empty, too long, or not of the form that the model needs.
+
+        Example:
+            >>> import regard
+            >>> classifier = regard.load_classifier("runs/reviews")
+            >>> [prediction.label for prediction in classifier.classify(["a good film"])]
+            ['positive']
         """
-        judged = []
-        for row in self.judge(texts, places).exp().tolist():
+        predictions = []
+        for row in self.log_probs(texts, names).exp().tolist():
             by_label = dict(zip(self.labels, row, strict=True))
             label = max(by_label, key=by_label.__getitem__)
-            judged.append(Prediction(label, by_label[label], by_label))
-        return judged
+            predictions.append(Prediction(label, by_label[label], by_label))
+        return predictions
 
     @torch.inference_mode()
-    def judge(self, texts: Sequence[Text], places: Sequence[str] | None = None) -> Tensor:
-        """log p of each label for each text (N, labels)."""
-        places = places or [f"text {number}" for number, _ in enumerate(texts, start=1)]
-        rows = list(map(self.ids, texts, places))
-        order = sorted(range(len(rows)), key=lambda row: len(rows[row]))  # little padding
-        found = torch.empty(len(rows), len(self.labels))
-        for start in range(0, len(rows), BATCH):
-            some = order[start : start + BATCH]
-            asked = [(rows[row], texts[row], places[row]) for row in some]
-            logits = self.model(*self.read(asked))
-            found[some] = self.calibrated(logits).float().cpu()
-        return found
+    def log_probs(self, texts: Sequence[Text], names: Sequence[str] | None = None) -> Tensor:
+        """Return the log-probability of each label for each text (texts, labels).
 
-    def read(self, asked: Sequence[tuple[Sequence[int], Text, str]]) -> tuple[Any, ...]:
-        """What the model is called with for texts, each with its ids and what it is called.
+        Args:
+            texts: As for `classify`.
+            names: Names of the texts in error messages (default: text 1, text 2 …).
 
-        Those are ids, which of them are real, and the trees, if it reads trees.
+        Raises:
+            DataError: A text is empty, too long, or not of the form that the model needs.
+
+        Example:
+            >>> import regard
+            >>> classifier = regard.load_classifier("runs/reviews")
+            >>> tuple(classifier.log_probs(["a good film", "a bad film"]).shape)
+            (2, 2)
         """
-        ids, token_mask = pad([ids for ids, _, _ in asked], self.tokenizer.pad)
-        read = ids.to(self.device), token_mask.to(self.device)
-        if self.trees is None:
-            return read
-        return *read, self._trees([(text, place) for _, text, place in asked])
+        names = names or [f"text {number}" for number, _ in enumerate(texts, start=1)]
+        rows = list(map(self.encode, texts, names))
+        order = sorted(range(len(rows)), key=lambda row: len(rows[row]))  # little padding
+        log_probs = torch.empty(len(rows), len(self.labels))
+        for start in range(0, len(rows), BATCH):
+            batch = order[start : start + BATCH]
+            encoded = [(rows[row], texts[row], names[row]) for row in batch]
+            logits = self.model(*self.model_inputs(encoded))
+            log_probs[batch] = self.calibrate(logits).float().cpu()
+        return log_probs
 
-    def _trees(self, asked: Sequence[tuple[Text, str]]) -> Trees:
-        """Where the pieces of texts stand in their trees, start and end outside of them."""
+    def model_inputs(self, encoded: Sequence[tuple[Sequence[int], Text, str]]) -> tuple[Any, ...]:
+        """Return the model's arguments: ids, token mask, and trees if the model needs them.
+
+        Args:
+            encoded: Ids of `encode`, text and name of each row.
+
+        Raises:
+            DataError: The model needs trees and a text has none.
+
+        Example:
+            >>> import regard
+            >>> classifier = regard.load_classifier("runs/reviews")
+            >>> ids, token_mask = classifier.model_inputs(
+            ...     [(classifier.encode("a good film"), "a good film", "text 1")]
+            ... )
+            >>> bool(token_mask.all())
+            True
+        """
+        ids, token_mask = pad([ids for ids, _, _ in encoded], self.tokenizer.pad)
+        inputs = ids.to(self.device), token_mask.to(self.device)
+        if self.tree_source is None:
+            return inputs
+        return *inputs, self._trees([(text, name) for _, text, name in encoded])
+
+    def _trees(self, texts: Sequence[tuple[Text, str]]) -> Trees:
+        """Return the tree positions of the tokens; start and end token are outside the tree."""
         words, heads = [], []
-        for text, place in asked:
-            parsed = self._parsed(text, place)
+        for text, name in texts:
+            parsed = self._parsed(text, name)
             spans = [(first, end) for _, first, end in self.tokenizer.spans(parsed.text)]
             words.append([OUTSIDE, *words_of(spans, parsed.tree), OUTSIDE])
             heads.append(parsed.tree.heads)
-        numbers, _ = pad(words, OUTSIDE)
-        return Trees(numbers.to(self.device), pad(heads, 0)[0].to(self.device))
+        word_ids, _ = pad(words, OUTSIDE)
+        return Trees(word_ids.to(self.device), pad(heads, 0)[0].to(self.device))
 
-    def _parsed(self, text: Text, place: str) -> Parsed:
-        """With its tree: its own, or one made as those of the training text were."""
+    def _parsed(self, text: Text, name: str) -> Parsed:
+        """Return the text with its own tree, or with one built as in the training data."""
         if isinstance(text, Parsed):
             return text
-        source = validate(SourceSpec, {**(self.trees or {}), "path": "-"}, "the run's source")
+        source = validate(SourceSpec, {**(self.tree_source or {}), "path": "-"}, "the run's source")
         tree = source.tree(text) if isinstance(text, str) else None
         if tree is None:
             raise DataError(
-                f"{place}: this model places words in dependency trees, and this text has none: "
-                f"give sentences with their trees, in a file that ends in .conllu."
+                f"{name}: this model needs dependency trees, and this text has none: give "
+                f"sentences with their trees, in a file that ends in .conllu."
             )
         return Parsed(str(text), tree)
 
-    def calibrated(self, logits: Tensor) -> Tensor:
-        """log p by the model's logits (B, labels): they sum to 1 where a text has one label."""
-        tempered = logits / self.temperature
-        if self.several:
-            return torch.nn.functional.logsigmoid(tempered)
-        return tempered.log_softmax(-1)
+    def calibrate(self, logits: Tensor) -> Tensor:
+        """Return calibrated log-probabilities of logits (B, labels).
 
-    def ids(self, text: Text, where: str = "the text") -> list[int]:
-        """What this model is given for a text or a pair; refuses what it cannot take.
+        They sum to 1 over the labels unless the model is multi-label.
 
-        A pair is read as one sequence: <s> first </s> second </s>.
+        Args:
+            logits: Outputs of the model.
+
+        Example:
+            >>> import regard, torch
+            >>> classifier = regard.load_classifier("runs/reviews")
+            >>> round(float(classifier.calibrate(torch.zeros(1, 2)).exp().sum()), 4)
+            1.0
+        """
+        logits = logits / self.temperature
+        if self.multi_label:
+            return torch.nn.functional.logsigmoid(logits)
+        return logits.log_softmax(-1)
+
+    def encode(self, text: Text, name: str = "the text") -> list[int]:
+        """Return the model's input ids for a text or a pair: <s> first </s> second </s>.
+
+        Args:
+            text: A text, a pair, or a text with its tree.
+            name: Name of the text in error messages (default: the text).
+
+        Raises:
+            DataError: The text is empty, too long, or not of the form that the model needs.
+
+        Example:
+            >>> import regard
+            >>> classifier = regard.load_classifier("runs/reviews")
+            >>> classifier.encode("a good film")[0] == classifier.tokenizer.start
+            True
         """
         if isinstance(text, Parsed):
             text = text.text
         texts = (text,) if isinstance(text, str) else text
-        if len(texts) != self.sides:
-            raise DataError(f"{where}: this model judges {self._wanted}, not {len(texts)} texts.")
+        if len(texts) != self.num_texts:
+            raise DataError(f"{name}: this model classifies {self._form}, not {len(texts)} texts.")
         start, end = self.tokenizer.start, self.tokenizer.end
         ids = [start]
-        for each in texts:
-            encoded = self.tokenizer.encode(each)
+        for part in texts:
+            encoded = self.tokenizer.encode(part)
             if not encoded:
-                raise DataError(f"{where}: there is nothing in it to judge.")
+                raise DataError(f"{name}: there is no text to classify.")
             ids += [*encoded, end]
         if len(ids) > self.max_length:
             raise DataError(
-                f"{where}: there are {len(ids):,} tokens and this model takes "
+                f"{name}: there are {len(ids):,} tokens and this model takes "
                 f"{self.max_length:,}: shorten it."
             )
         return ids
 
-    def numbers(self, labels: Sequence[str], where: str) -> list[int]:
-        """Labels as the model counts them; one that it was never taught is refused."""
+    def label_ids(self, labels: Sequence[str], name: str) -> list[int]:
+        """Return the indices of labels in the model's outputs.
+
+        Args:
+            labels: Names of labels.
+            name: Name of their text in error messages.
+
+        Raises:
+            DataError: The model was not trained with a label.
+
+        Example:
+            >>> import regard
+            >>> regard.load_classifier("runs/reviews").label_ids(["positive"], "text 1")
+            [1]
+        """
         for label in labels:
             if label not in self.labels:
                 known = ", ".join(self.labels[:10])
                 more = ", …" if len(self.labels) > 10 else ""
                 raise DataError(
-                    f"{where}: this model was never taught the label {label!r}; it knows: {known}"
-                    f"{more}."
+                    f"{name}: this model was not trained with the label {label!r}; its labels: "
+                    f"{known}{more}."
                 )
         return [self.labels.index(label) for label in labels]
 
-    def split(self, line: str, where: str = "the text") -> Text:
-        """A line as this model takes it: the texts of a pair have a tab between them."""
+    def parse_line(self, line: str, name: str = "the text") -> Text:
+        """Return a line as the text that the model needs: a pair is separated by a tab.
+
+        Args:
+            line: One line of a file.
+            name: Name of the line in error messages (default: the text).
+
+        Raises:
+            DataError: The number of tabs does not fit the model.
+
+        Example:
+            >>> import regard
+            >>> regard.load_classifier("runs/reviews").parse_line("a good film")
+            'a good film'
+        """
         first, *others = line.split("\t")
-        if self.sides == 1 and others:
+        if self.num_texts == 1 and others:
             raise DataError(
-                f"{where}: this model judges {self._wanted}, and there is a tab in this: give the "
+                f"{name}: this model classifies {self._form}, and there is a tab in this: give the "
                 f"text alone (`regard evaluate` takes texts with their labels)."
             )
-        if self.sides == 1:
+        if self.num_texts == 1:
             return line
         if len(others) != 1:
             raise DataError(
-                f"{where}: this model judges {self._wanted}: give both with one tab between them "
+                f"{name}: this model classifies {self._form}: give both with one tab between them "
                 f"(there are {len(others)})."
             )
         return first, others[0]
 
     @property
-    def _wanted(self) -> str:
-        return "pairs of texts" if self.sides == 2 else "one text at a time"
+    def _form(self) -> str:
+        return "pairs of texts" if self.num_texts == 2 else "one text at a time"

@@ -1,8 +1,8 @@
-"""A writer: continues a text word by word with a language model.
+"""Generate text with a language model.
 
-What has no room in the model's context is refused. Where a `window` on it is asked for, the last
-tokens of a prompt that fit are kept, and a continuation that would pass the end of the context goes
-on with the beginning forgotten.
+A prompt and continuation that exceed the model's context are refused. With `sliding_window`, the
+last tokens of the prompt that fit are used, and the oldest tokens are dropped when the context is
+full.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,148 +21,251 @@ from regard.engine.select import Decodable
 from regard.errors import ConfigError, DataError
 from regard.evaluation.language_model import Perplexity, Piece, perplexity
 from regard.models.language_model import LanguageModel
-from regard.predictors.stream_text import growing
+from regard.predictors.base import BasePredictor
+from regard.predictors.stream_text import incremental_decode
 
-ROWS = 16  # prompts continued at a time
+BATCH = 16  # prompts
 
 
-class TextGenerator:
-    """What `regard.load` gives for a run of the language-model job."""
+class TextGenerator(BasePredictor[LanguageModel]):
+    """Predictor of a language-model run.
+
+    Args:
+        model: The trained model.
+        tokenizer: The tokenizer it was trained with.
+        max_length: Maximum number of tokens of prompt and continuation together.
+        bos: Token ids that the model expects before every text.
+        bits: 32, or 8 for int8 weights (default: 32).
+    """
 
     def __init__(
         self,
         model: LanguageModel,
         tokenizer: Tokenizer,
         max_length: int,
-        begin: Sequence[int] = (),
+        bos: Sequence[int] = (),
         bits: int = 32,
     ) -> None:
-        self.model = model.eval()
-        self.tokenizer = tokenizer
-        self.max_length = max_length
-        self.begin = list(begin)  # what this model expects before every text
+        super().__init__(model, tokenizer, max_length)
+        self.bos = list(bos)
         self.decodable = Decodable(self.model, max_length, bits)
 
     def generate(
         self,
         prompt: str = "",
-        tokens: int = 100,
-        search: DecodingConfig | None = None,
-        window: bool = False,
+        max_tokens: int = 100,
+        decoding: DecodingConfig | None = None,
+        sliding_window: bool = False,
     ) -> str:
-        """A continuation of a prompt, at most so many tokens long: the likeliest unless drawn."""
-        return self.candidates([prompt], tokens, search or DecodingConfig(), window)[0][0]
+        """Return a continuation of a prompt.
+
+        Args:
+            prompt: Text to continue; may be empty.
+            max_tokens: Maximum number of new tokens (default: 100).
+            decoding: Settings of decoding (default: greedy).
+            sliding_window: Drop the oldest tokens beyond the model's context (default: False).
+
+        Returns:
+            The new text, without the prompt.
+
+        Raises:
+            DataError: Prompt and continuation exceed the model's context.
+
+        Example:
+            >>> import regard
+            >>> model = regard.load_language_model("runs/proverbs")
+            >>> model.generate("a stitch in time", max_tokens=11)
+            ' saves nine'
+        """
+        return self.candidates([prompt], max_tokens, decoding, sliding_window)[0][0]
 
     def candidates(
         self,
         prompts: Sequence[str],
-        tokens: int = 100,
-        search: DecodingConfig | None = None,
-        window: bool = False,
+        max_tokens: int = 100,
+        decoding: DecodingConfig | None = None,
+        sliding_window: bool = False,
     ) -> list[list[str]]:
-        """Continuations of each prompt, best first."""
-        search = search or DecodingConfig()
-        asked = [self.ids(prompt, window) for prompt in prompts]
-        for ids in asked:
-            self._check_room(len(ids), tokens, window)
-        written: list[list[str]] = [[] for _ in prompts]
-        for group in _alike(asked, search):
-            found = self._find([asked[i] for i in group], tokens, search, group)
-            for number, hypotheses in zip(group, found, strict=True):
-                text = self._after(prompts[number])
-                written[number] = [text(ids) for ids in hypotheses]
-        return written
+        """Return continuations of each prompt, best first.
 
-    def _find(
+        Args:
+            prompts: Texts to continue.
+            max_tokens: Maximum number of new tokens (default: 100).
+            decoding: Settings of decoding; `n_best` is the number of continuations (default:
+                greedy).
+            sliding_window: Drop the oldest tokens beyond the model's context (default: False).
+
+        Returns:
+            One to `decoding.n_best` texts for each prompt.
+
+        Raises:
+            DataError: A prompt and its continuation exceed the model's context.
+
+        Example:
+            >>> import regard
+            >>> model = regard.load_language_model("runs/proverbs")
+            >>> decoding = regard.DecodingConfig(beam=4, n_best=2)
+            >>> [len(texts) for texts in model.candidates(["a stitch", "a"], 5, decoding)]
+            [2, 2]
+        """
+        decoding = decoding or DecodingConfig()
+        encoded = [self.encode(prompt, sliding_window) for prompt in prompts]
+        for ids in encoded:
+            self._check_context(len(ids), max_tokens, sliding_window)
+        texts: list[list[str]] = [[] for _ in prompts]
+        for batch in _by_length(encoded, decoding):
+            generated = self._decode([encoded[i] for i in batch], max_tokens, decoding, batch)
+            for number, hypotheses in zip(batch, generated, strict=True):
+                decode_ids = self._decoder_after(prompts[number])
+                texts[number] = [decode_ids(ids) for ids in hypotheses]
+        return texts
+
+    def _decode(
         self,
-        asked: Sequence[list[int]],
-        tokens: int,
-        search: DecodingConfig,
-        numbers: Sequence[int],
+        prompts: Sequence[list[int]],
+        max_tokens: int,
+        decoding: DecodingConfig,
+        sample_ids: Sequence[int],
     ) -> list[list[list[int]]]:
-        """Read together what all prompts have, and let the longer ones say the rest first."""
-        device = next(self.model.parameters()).device
-        model = self._stepper(max(map(len, asked)), tokens)
-        read = min(map(len, asked)) - 1
-        together = torch.tensor([ids[: read + 1] for ids in asked], device=device)
-        rest = {row: ids[read + 1 :] for row, ids in enumerate(asked) if len(ids) > read + 1}
+        """Prefill the length of the shortest prompt; force the rest of the longer ones."""
+        model = self._stepper(max(map(len, prompts)), max_tokens)
+        shortest = min(map(len, prompts))
+        shared = torch.tensor([ids[:shortest] for ids in prompts], device=self.device)
+        rest = {row: ids[shortest:] for row, ids in enumerate(prompts) if len(ids) > shortest}
         with torch.inference_mode():
             state = model.start()
-            if read:
-                _, state = model.extend(together[:, :-1], state)
-        limits = [tokens + len(rest.get(row, ())) for row in range(len(asked))]
-        found = decode(
+            if shortest > 1:
+                _, state = model.extend(shared[:, :-1], state)
+        limits = [max_tokens + len(rest.get(row, ())) for row in range(len(prompts))]
+        hypotheses = decode(
             model,
             state,
-            together[:, -1],
+            shared[:, -1],
             self.tokenizer.end,
             limits,
-            search,
+            decoding,
             Constraints(prefixes=rest),
-            numbers,
-            together.tolist(),
+            sample_ids,
+            shared.tolist(),
         )
         return [
-            [each.ids[len(rest.get(row, ())) :] for each in hypotheses]
-            for row, hypotheses in enumerate(found)
+            [hypothesis.ids[len(rest.get(row, ())) :] for hypothesis in own]
+            for row, own in enumerate(hypotheses)
         ]
 
     def stream(
         self,
         prompt: str = "",
-        tokens: int = 100,
+        max_tokens: int = 100,
         sampling: Sampling | None = None,
-        window: bool = False,
+        sliding_window: bool = False,
     ) -> Iterator[str]:
-        """The continuation as it grows."""
-        ids = self.ids(prompt, window)
-        self._check_room(len(ids), tokens, window)
-        model = self._stepper(len(ids), tokens)
-        state, first = self._read(model, ids)
-        words = stream_tokens(model, state, first, self.tokenizer.end, [tokens], sampling or argmax)
-        yield from growing((step[0][1] for step in words), self._after(prompt))
+        """Yield the continuation of a prompt as it is generated.
+
+        Args:
+            prompt: Text to continue; may be empty.
+            max_tokens: Maximum number of new tokens (default: 100).
+            sampling: Settings of sampling (default: greedy decoding).
+            sliding_window: Drop the oldest tokens beyond the model's context (default: False).
+
+        Raises:
+            DataError: Prompt and continuation exceed the model's context.
+
+        Example:
+            >>> import regard
+            >>> model = regard.load_language_model("runs/proverbs")
+            >>> "".join(model.stream("a stitch in time", max_tokens=11))
+            ' saves nine'
+        """
+        ids = self.encode(prompt, sliding_window)
+        self._check_context(len(ids), max_tokens, sliding_window)
+        model = self._stepper(len(ids), max_tokens)
+        state, first = self._prefill(model, ids)
+        choose, end = sampling or argmax, self.tokenizer.end
+        steps = stream_tokens(model, state, first, end, [max_tokens], choose)
+        yield from incremental_decode((step[0][1] for step in steps), self._decoder_after(prompt))
 
     def speculate(
         self,
         prompt: str = "",
-        tokens: int = 100,
-        draft: "TextGenerator | None" = None,
+        max_tokens: int = 100,
+        draft_model: "TextGenerator | None" = None,
         sampling: Sampling | None = None,
-        count: int = 5,
-        window: bool = False,
+        draft_tokens: int = 5,
+        sliding_window: bool = False,
     ) -> Iterator[str]:
-        """The same continuation, guessed at by a smaller model, or by what the prompt repeats."""
-        ids = self.ids(prompt, window)
-        if window and len(ids) + tokens > self.max_length:
+        """Yield the continuation of a prompt by speculative decoding.
+
+        Greedy decoding gives the text of `stream`; sampling, the same distribution.
+
+        Args:
+            prompt: Text to continue; may be empty.
+            max_tokens: Maximum number of new tokens (default: 100).
+            draft_model: A smaller model with the same tokenizer; without one, tokens are drafted
+                from repetitions in the text (prompt lookup).
+            sampling: Settings of sampling (default: greedy decoding).
+            draft_tokens: Maximum number of draft tokens at each step (default: 5).
+            sliding_window: Use the last tokens of a prompt that is too long (default: False).
+
+        Raises:
+            DataError: Prompt and continuation exceed the context, or the tokenizers differ.
+            ConfigError: With `sliding_window`, the continuation would exceed the context.
+
+        Example:
+            >>> import regard
+            >>> model = regard.load_language_model("runs/proverbs")
+            >>> "".join(model.speculate("a stitch in time", max_tokens=11))
+            ' saves nine'
+        """
+        ids = self.encode(prompt, sliding_window)
+        if sliding_window and len(ids) + max_tokens > self.max_length:
             raise ConfigError(
-                f"guesses cannot go on past the context of {self.max_length:,} tokens: ask for at "
-                f"most {self.max_length - len(ids):,} more, or do without guessing."
+                f"speculative decoding cannot pass the context of {self.max_length:,} tokens: ask "
+                f"for at most {self.max_length - len(ids):,} more, or decode without a draft."
             )
-        self._check_room(len(ids), tokens)
+        self._check_context(len(ids), max_tokens)
         model = self.decodable.now
-        state, first = self._read(model, ids)
-        guesser: Drafter = PromptLookup(prompt=ids[:-1])
-        if draft is not None:
-            self._check_same_words(draft)
-            small, same = draft.decodable.now, draft.ids(prompt, window)
-            draft._check_room(len(same), tokens)
-            guesser = DraftModel(small, draft._read(small, same)[0])
-        words = speculate(
-            model, state, int(first), self.tokenizer.end, tokens, guesser, count, sampling
+        state, first = self._prefill(model, ids)
+        drafter: Drafter = PromptLookup(prompt=ids[:-1])
+        if draft_model is not None:
+            self._check_same_tokenizer(draft_model)
+            small, draft_ids = draft_model.decodable.now, draft_model.encode(prompt, sliding_window)
+            draft_model._check_context(len(draft_ids), max_tokens)
+            drafter = DraftModel(small, draft_model._prefill(small, draft_ids)[0])
+        end = self.tokenizer.end
+        tokens = speculate(
+            model, state, int(first), end, max_tokens, drafter, draft_tokens, sampling
         )
-        yield from growing(words, self._after(prompt))
+        yield from incremental_decode(tokens, self._decoder_after(prompt))
 
     def score(self, texts: Sequence[str]) -> list[Score]:
-        """How likely the model finds each text, and that it ends there."""
+        """Return the log-likelihood of texts, each with its end token.
+
+        Args:
+            texts: Texts that fit the model's context.
+
+        Returns:
+            The log-probabilities of each text's tokens.
+
+        Raises:
+            DataError: A text is too long.
+
+        Example:
+            >>> import regard
+            >>> model = regard.load_language_model("runs/proverbs")
+            >>> right, wrong = model.score(["a stitch in time", "in time a stitch"])
+            >>> right.perplexity < wrong.perplexity
+            True
+        """
         model = self.decodable.now
         scores = []
         for text in texts:
-            ids = self._whole(text)
+            ids = self._encode(text)
             if len(ids) >= self.max_length:
                 raise DataError(
                     f"the text has {len(ids):,} tokens and this model takes at most "
-                    f"{self.max_length:,}, its end among them: shorten it, or have it judged in "
-                    f"windows (`regard evaluate`)."
+                    f"{self.max_length:,}, the end token among them: shorten it, or evaluate it "
+                    f"in windows (`regard evaluate`)."
                 )
             first = torch.tensor([ids[0]])
             scores += score(model, model.start(), first, self.tokenizer.end, [ids[1:]])
@@ -171,85 +274,125 @@ class TextGenerator:
     def perplexity(
         self, text: str, context: int | None = None, stride: int | None = None
     ) -> Perplexity:
-        """How well it foretells a text of any length: see `evaluation/perplexity.py`."""
+        """Return the perplexity of a text of any length, in overlapping windows.
+
+        Args:
+            text: A text of any length.
+            context: Number of tokens of a window (default: the model's context).
+            stride: Number of tokens between windows (default: that of `regard evaluate`).
+
+        Raises:
+            DataError: The text has no tokens to predict.
+            ConfigError: The context or the stride does not fit the model.
+
+        Example:
+            >>> import regard
+            >>> model = regard.load_language_model("runs/proverbs")
+            >>> model.perplexity("a stitch in time saves nine").perplexity > 1
+            True
+        """
         return perplexity(self, [Piece(text)], context, stride)
 
-    def ids(self, text: str, window: bool = False) -> list[int]:
-        """What this model is given for a text: refuses what it cannot take, or keeps the last of
-        it that fits."""
-        ids = self._whole(text)
+    def encode(self, text: str, sliding_window: bool = False) -> list[int]:
+        """Return the model's input ids for a text.
+
+        Args:
+            text: A prompt; may be empty.
+            sliding_window: Return the last ids that fit instead of refusing (default: False).
+
+        Raises:
+            DataError: The text has too many tokens for the model's context.
+
+        Example:
+            >>> import regard
+            >>> model = regard.load_language_model("runs/proverbs")
+            >>> model.tokenizer.decode(model.encode("a stitch in time"))
+            'a stitch in time'
+        """
+        ids = self._encode(text)
         if len(ids) <= self.max_length:
             return ids
-        if not window:
+        if not sliding_window:
             raise DataError(
                 f"the text has {len(ids):,} tokens and this model takes at most "
-                f"{self.max_length:,}: shorten it, or let its beginning be forgotten "
-                f"(--sliding-window; in Python, window=True)."
+                f"{self.max_length:,}: shorten it, or drop its beginning (--sliding-window; in "
+                f"Python, sliding_window=True)."
             )
-        return [*self.begin, *ids[len(ids) - self.max_length + len(self.begin) :]]
+        return [*self.bos, *ids[len(ids) - self.max_length + len(self.bos) :]]
 
-    def forgotten(self, prompt: str, tokens: int) -> str:
-        """What a window on this prompt and so many tokens leaves out, in a sentence; "" if all is
-        seen."""
-        given, most = len(self._whole(prompt)), self.max_length
-        cut = f"the last {most:,} of the prompt's {given:,} tokens are kept" if given > most else ""
+    def dropped_context(self, prompt: str, max_tokens: int) -> str:
+        """Return a sentence about what a sliding window drops, or "" if nothing is dropped.
+
+        Args:
+            prompt: Text to continue.
+            max_tokens: Maximum number of new tokens.
+
+        Example:
+            >>> import regard
+            >>> model = regard.load_language_model("runs/proverbs")
+            >>> model.dropped_context("a stitch", 5)
+            ''
+        """
+        tokens, most = len(self._encode(prompt)), self.max_length
+        truncated = (
+            f"the last {most:,} of the prompt's {tokens:,} tokens are used" if tokens > most else ""
+        )
         slides = (
-            f"the window of {most:,} tokens slides, and each new one is found from the last "
-            f"{retained_tokens(most, len(self.begin)):,} at least"
-            if min(given, most) + tokens > most
+            f"the window of {most:,} tokens slides, and each new token is predicted from at least "
+            f"the last {retained_tokens(most, len(self.bos)):,}"
+            if min(tokens, most) + max_tokens > most
             else ""
         )
-        return "; ".join(each for each in (cut, slides) if each)
+        return "; ".join(part for part in (truncated, slides) if part)
 
-    def _whole(self, text: str) -> list[int]:
-        ids = [*self.begin, *self.tokenizer.encode(text)]
-        return ids or [self.tokenizer.end]  # a new text begins where another has ended
+    def _encode(self, text: str) -> list[int]:
+        ids = [*self.bos, *self.tokenizer.encode(text)]
+        return ids or [self.tokenizer.end]  # a new text begins after the end of another
 
-    def _stepper(self, given: int, tokens: int) -> Any:
-        """The model, or one that slides where that many more would not fit."""
-        if given + tokens <= self.max_length:
+    def _stepper(self, prompt: int, max_tokens: int) -> Any:
+        """Return the model, wrapped in a sliding window where the continuation would not fit."""
+        if prompt + max_tokens <= self.max_length:
             return self.decodable.now
-        return SlidingWindow(self.decodable.now, self.max_length, self.begin)
+        return SlidingWindow(self.decodable.now, self.max_length, self.bos)
 
-    def _read(self, model: Any, ids: list[int]) -> tuple[Any, torch.Tensor]:
-        """The state after all of the prompt but its last word, and that word."""
-        *said, last = ids
-        device = next(self.model.parameters()).device
+    def _prefill(self, model: Any, ids: list[int]) -> tuple[Any, torch.Tensor]:
+        """Return the state after all of the prompt but its last id, and that id."""
+        *prompt, last = ids
         with torch.inference_mode():
             state = model.start()
-            if said:
-                _, state = model.extend(torch.tensor([said], device=device), state)
-        return state, torch.tensor([last], device=device)
+            if prompt:
+                _, state = model.extend(torch.tensor([prompt], device=self.device), state)
+        return state, torch.tensor([last], device=self.device)
 
-    def _check_room(self, given: int, tokens: int, window: bool = False) -> None:
-        if given + tokens > self.max_length and not window:
+    def _check_context(self, prompt: int, max_tokens: int, sliding_window: bool = False) -> None:
+        if prompt + max_tokens > self.max_length and not sliding_window:
             raise DataError(
-                f"the prompt has {given:,} tokens, {tokens:,} more are asked for, and this "
-                f"model takes {self.max_length:,} in all: shorten the prompt, ask for less, or let "
-                f"the beginning be forgotten (--sliding-window; in Python, window=True)."
+                f"the prompt has {prompt:,} tokens, {max_tokens:,} more are asked for, and this "
+                f"model takes {self.max_length:,} in all: shorten the prompt, ask for fewer, or "
+                f"drop the beginning (--sliding-window; in Python, sliding_window=True)."
             )
 
-    def _after(self, prompt: str) -> Callable[[Sequence[int]], str]:
-        """How ids that follow a prompt are written down."""
+    def _decoder_after(self, prompt: str) -> Callable[[Sequence[int]], str]:
+        """Return the function that decodes ids that follow a prompt."""
         return self.tokenizer.decode_after(self.tokenizer.encode(prompt))
 
-    def _check_same_words(self, draft: "TextGenerator") -> None:
-        if draft.tokenizer.fingerprint != self.tokenizer.fingerprint:
+    def _check_same_tokenizer(self, draft_model: "TextGenerator") -> None:
+        if draft_model.tokenizer.fingerprint != self.tokenizer.fingerprint:
             raise DataError(
                 "the draft model has another vocabulary: both models must be trained with the same "
                 "tokenizer."
             )
 
 
-def _alike(asked: Sequence[list[int]], search: DecodingConfig) -> list[list[int]]:
-    """Which prompts to continue together: of like length, and of one length where beams search."""
-    order = sorted(range(len(asked)), key=lambda i: len(asked[i]))
-    groups: list[list[int]] = []
+def _by_length(prompts: Sequence[list[int]], decoding: DecodingConfig) -> list[list[int]]:
+    """Batch prompts of similar length, and of equal length for beam search."""
+    order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
+    batches: list[list[int]] = []
     for number in order:
-        fits = bool(groups) and len(groups[-1]) < ROWS
-        if fits and (search.beam > 1 or search.return_scores):
-            fits = len(asked[groups[-1][0]]) == len(asked[number])
+        fits = bool(batches) and len(batches[-1]) < BATCH
+        if fits and (decoding.beam > 1 or decoding.return_scores):
+            fits = len(prompts[batches[-1][0]]) == len(prompts[number])
         if not fits:
-            groups.append([])
-        groups[-1].append(number)
-    return groups
+            batches.append([])
+        batches[-1].append(number)
+    return batches

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from regard.data.sources.gettext import Catalogue
-from regard.predictors.placeholders import lost_parts
+from regard.predictors.placeholders import missing_placeholders
 
 LINE = re.compile(r"(?P<before>\s*)(?P<text>.*?)(?P<after>\s*)", re.DOTALL)
 
@@ -21,7 +21,7 @@ def fill(catalogue: Catalogue, translate: Translate) -> tuple[str, list[str]]:
     lines = list(dict.fromkeys(line for text in texts for line in _lines(text)))
     known = dict(zip(lines, translate(lines), strict=True))
     done = {text: _with(text, known) for text in texts}
-    lost = [text for text in texts if lost_parts(text, done[text])]
+    lost = [text for text in texts if missing_placeholders(text, done[text])]
     return catalogue.filled({text: done[text] for text in texts if text not in lost}), lost
 
 

@@ -1,77 +1,179 @@
-"""A filler: a text with blanks to the words that may stand in them, by a masked model.
+"""Fill blanks with a masked language model: the most likely tokens for each blank of a text.
 
-Each blank is one piece of the vocabulary, and is guessed without knowing the other blanks.
+Each blank is one token of the vocabulary, predicted without knowing the other blanks. A blank is
+written [MASK], <mask> or ___.
 """
+
+import re
+from dataclasses import dataclass
 
 import torch
 
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.data.tokenizers.word_boundaries import WordBoundaries
 from regard.decoding.scoring import Score
+from regard.errors import DataError
 from regard.models.masked_lm import MaskedLM
-from regard.predictors.blanks import Filling, around_blanks, require_blank
-from regard.predictors.encode_text import refuse_long, whole_text
+from regard.predictors.base import BasePredictor
 
 BATCH = 64
-GOES_ON = "…"  # before a piece that goes on with the word before it
+CONTINUES = "…"  # before a piece that continues a word
+
+BLANK = re.compile(r"\[MASK\]|<mask>|_{3,}", re.IGNORECASE)
+SPACES = {" ", "▁", "Ġ", "<0x20>"}
+
+# Punctuation, which every tokenizer separates from words; the first that is not in a text is used.
+_SIGNS = "‖‗⁂⁌⁍⁜⁕⁘⁙⁛"
 
 
-class MaskFiller:
-    """What `regard.load` gives for a run of the masked job."""
+@dataclass(frozen=True)
+class Filling:
+    """Text for a blank, and its probability."""
+
+    text: str
+    probability: float
+
+
+class MaskFiller(BasePredictor[MaskedLM]):
+    """Predictor of a masked-lm run: fill blanks, score texts by pseudo-likelihood."""
 
     def __init__(self, model: MaskedLM, tokenizer: Tokenizer, max_length: int) -> None:
-        self.model = model.eval()
-        self.tokenizer = tokenizer
-        self.max_length = max_length
+        super().__init__(model, tokenizer, max_length)
         self.mask = tokenizer.special_id("mask")
-        self._borders = WordBoundaries(tokenizer)
+        self._boundaries = WordBoundaries(tokenizer)
 
     @torch.inference_mode()
     def fill(self, text: str, top: int = 5, number: int = 1) -> list[list[Filling]]:
-        """For each blank ([MASK], <mask> or ___) the likeliest words, best first.
+        """Return the most likely tokens for each blank, best first.
 
-        `number` is what errors call the text.
+        Args:
+            text: A text with at least one blank: [MASK], <mask> or ___.
+            top: Number of candidates for each blank (default: 5).
+            number: Number of the text in error messages (default: 1).
+
+        Returns:
+            One list for each blank, with `top` candidates or as many as the vocabulary has.
+
+        Raises:
+            DataError: The text has no blank, or too many tokens for the model.
+
+        Example:
+            >>> import regard
+            >>> filler = regard.load_mask_filler("runs/masked")
+            >>> for filling in filler.fill("the cat ___ on the mat", top=1)[0]:
+            ...     print(filling.text)
+            sits
         """
         require_blank(text, number)
-        ids = torch.tensor([self.ids(text, number)], device=next(self.model.parameters()).device)
+        ids = torch.tensor([self.encode(text, number)], device=self.device)
         logits = self.model(ids)[0][ids[0] == self.mask].float()
-        likely = logits.softmax(-1)[:, : len(self.tokenizer)]
-        likely[:, sorted(self.tokenizer.special)] = -1.0  # no words
-        best = likely.topk(min(top, likely.size(-1) - len(self.tokenizer.special)))
+        probs = logits.softmax(-1)[:, : len(self.tokenizer)]
+        probs[:, sorted(self.tokenizer.special)] = -1.0  # special tokens are never the answer
+        best = probs.topk(min(top, probs.size(-1) - len(self.tokenizer.special)))
         return [
-            [Filling(self._readable(each), p) for p, each in zip(*blank, strict=True)]
+            [Filling(self._readable(token), p) for p, token in zip(*blank, strict=True)]
             for blank in zip(best.values.tolist(), best.indices.tolist(), strict=True)
         ]
 
-    def ids(self, text: str, number: int = 1) -> list[int]:
-        """What this model is given for a text; refuses what it cannot take."""
-        first, *rest = around_blanks(text, number, self.tokenizer, self._borders)
+    def encode(self, text: str, number: int = 1) -> list[int]:
+        """Return the model's input ids for a text, with the mask token in each blank.
+
+        Args:
+            text: A text with or without blanks.
+            number: Number of the text in error messages (default: 1).
+
+        Raises:
+            DataError: The text has too many tokens for the model.
+
+        Example:
+            >>> import regard
+            >>> filler = regard.load_mask_filler("runs/masked")
+            >>> filler.mask in filler.encode("the cat ___ on the mat")
+            True
+        """
+        first, *rest = around_blanks(text, number, self.tokenizer, self._boundaries)
         ids = [self.tokenizer.start, *first]
         for part in rest:
             ids += [self.mask, *part]
-        return refuse_long([*ids, self.tokenizer.end], number, self.max_length)
+        return self._check_length([*ids, self.tokenizer.end], number)
 
     @torch.inference_mode()
     def score(self, texts: list[str]) -> list[Score]:
-        """The pseudo-likelihood of texts (Salazar et al. 2020): log p of each piece, given all
-        others."""
+        """Return the pseudo-log-likelihood of texts (Salazar et al. 2020).
+
+        Each token is masked in turn and predicted from all others.
+
+        Args:
+            texts: Texts without blanks.
+
+        Returns:
+            The log-probabilities of each text's tokens.
+
+        Raises:
+            DataError: A text has too many tokens for the model.
+
+        Example:
+            >>> import regard
+            >>> filler = regard.load_mask_filler("runs/masked")
+            >>> right, wrong = filler.score(["the cat sits", "sits the cat"])
+            >>> right.mean > wrong.mean
+            True
+        """
         return [
-            self._score(whole_text(text, number, self.tokenizer, self.max_length))
+            self._score(self._encode_text(text, number))
             for number, text in enumerate(texts, start=1)
         ]
 
     def _score(self, ids: list[int]) -> Score:
-        device = next(self.model.parameters()).device
-        whole = torch.tensor(ids, device=device)
-        places = torch.arange(1, len(ids) - 1, device=device)
-        found: list[float] = []
-        for some in torch.split(places, BATCH):
-            rows = whole.expand(len(some), -1).scatter(1, some[:, None], self.mask)
-            logits = self.model(rows)[torch.arange(len(some)), some].float()
-            found += logits.log_softmax(-1).gather(1, whole[some, None])[:, 0].double().tolist()
-        return Score(tuple(found))
+        tokens = torch.tensor(ids, device=self.device)
+        positions = torch.arange(1, len(ids) - 1, device=self.device)
+        log_probs: list[float] = []
+        for batch in torch.split(positions, BATCH):
+            rows = tokens.expand(len(batch), -1).scatter(1, batch[:, None], self.mask)
+            logits = self.model(rows)[torch.arange(len(batch)), batch].float()
+            log_p = logits.log_softmax(-1).gather(1, tokens[batch, None])[:, 0]
+            log_probs += log_p.double().tolist()
+        return Score(tuple(log_probs))
 
-    def _readable(self, each: int) -> str:
-        (word,) = self.tokenizer.pieces([each])
-        goes_on = self._borders.hold_spaces and not self._borders.spaced[each]
-        return GOES_ON + word.removeprefix("##") if goes_on and word[-1:].isalnum() else word
+    def _readable(self, token: int) -> str:
+        (piece,) = self.tokenizer.pieces([token])
+        continues = self._boundaries.hold_spaces and not self._boundaries.spaced[token]
+        if continues and piece[-1:].isalnum():
+            return CONTINUES + piece.removeprefix("##")
+        return piece
+
+
+def around_blanks(
+    text: str, number: int, tokenizer: Tokenizer, boundaries: WordBoundaries
+) -> list[list[int]]:
+    """Return the ids before the first blank, between it and the next … and after the last.
+
+    Without a blank they are one list. A tokenizer splits a word by its neighbors and its space, so
+    the parts around a blank cannot be encoded by themselves: the whole text is, with a sign in each
+    blank; then the signs are removed, with the space that belongs to the missing word.
+    """
+    blanks = len(BLANK.findall(text))
+    if not blanks:
+        return [tokenizer.encode(text)]
+    sign = next((sign for sign in _SIGNS if sign not in text), "")
+    marked = BLANK.sub(sign, text)
+    pieces = tokenizer.vocabulary()
+    parts: list[list[int]] = [[]]
+    for token, start, end in tokenizer.located(marked):
+        if sign not in marked[start:end]:
+            parts[-1].append(token)
+        elif (passed := marked.count(sign, 0, end)) >= len(parts):  # the first of the sign's pieces
+            if boundaries.hold_spaces and parts[-1] and pieces[parts[-1][-1]] in SPACES:
+                parts[-1].pop()
+            parts += [[] for _ in range(passed - len(parts) + 1)]
+    if not sign or len(parts) != blanks + 1:
+        raise DataError(f"text {number}: this model's tokenizer cannot locate its blanks.")
+    return parts
+
+
+def require_blank(text: str, number: int) -> None:
+    """Refuse a text without a blank."""
+    if not BLANK.search(text):
+        raise DataError(
+            f"text {number} has no blank: write [MASK], <mask> or ___ where something is missing."
+        )

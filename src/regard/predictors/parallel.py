@@ -1,4 +1,4 @@
-"""Independent batches on several threads, a core each: no thread waits for another."""
+"""Independent batches on several threads, each with one core of its own."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -11,32 +11,36 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def spread(work: Callable[[T], R], jobs: Sequence[T]) -> Iterator[tuple[int, R]]:
-    """The number and the answer of each job, as they are done."""
+def map_threads(function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:
+    """Yield the index and the result of each item, in order of completion.
+
+    One thread for each of torch's; within them torch uses one thread. With one thread, or one
+    item, the items are computed in order in the calling thread.
+    """
     threads = torch.get_num_threads()
-    if threads == 1 or len(jobs) < 2:
-        yield from ((number, work(job)) for number, job in enumerate(jobs))
+    if threads == 1 or len(items) < 2:
+        yield from ((index, function(item)) for index, item in enumerate(items))
         return
 
-    def settle() -> None:
-        torch.get_num_threads()  # a thread takes over the number set last when first asked
+    def limit_to_one_thread() -> None:
+        torch.get_num_threads()  # a thread adopts the number set last when it first reads it
         torch.set_num_threads(1)
-        all_there.wait()
+        all_ready.wait()
 
-    all_there = threading.Barrier(threads + 1)
+    all_ready = threading.Barrier(threads + 1)
     with ThreadPoolExecutor(threads) as pool:
         for _ in range(threads):
-            pool.submit(settle)
-        all_there.wait()
+            pool.submit(limit_to_one_thread)
+        all_ready.wait()
         torch.set_num_threads(threads)
-        waiting: dict[Future[R], int] = {}
+        pending: dict[Future[R], int] = {}
         try:
-            for number, job in enumerate(jobs):
-                waiting[pool.submit(work, job)] = number
-            while waiting:
-                done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+            for index, item in enumerate(items):
+                pending[pool.submit(function, item)] = index
+            while pending:
+                done, _ = wait(pending, return_when=FIRST_COMPLETED)
                 for future in done:
-                    yield waiting.pop(future), future.result()
+                    yield pending.pop(future), future.result()
         finally:
-            for future in waiting:
+            for future in pending:
                 future.cancel()

@@ -1,14 +1,15 @@
-"""Parts of a text that must come through a translation unchanged: numbers, links, variables.
+"""Placeholders: parts of a text that a translation must keep, such as numbers, links, variables.
 
     {name}  {0:.2f}  %s  %(count)d  ${HOME}  <b>  &amp;  https://…  me@example.org  1,234.5
 
-A model that has never seen them would spell them anew. They are forced: the search must say each of
-them, as often as the source does (`forced.py`).
+A model that was not trained on them may change them. Lexical constraints
+(`decoding/lexical_constraints.py`) make the search generate each of them as often as it occurs in
+the source.
 """
 
 import re
 
-KEPT = re.compile(
+PLACEHOLDER = re.compile(
     r"""
       https?://[^\s<>"')\]]*[^\s<>"')\].,;:!?]      # links, without the full stop after them
     | [\w.+-]+@[\w-]+\.[\w.-]*\w                    # addresses
@@ -22,19 +23,19 @@ KEPT = re.compile(
 )
 
 
-def kept_parts(text: str) -> list[str]:
-    """What of a text must be in its translation, in order, each as often as it occurs."""
-    return [found[0] for found in KEPT.finditer(text)]
+def placeholders(text: str) -> list[str]:
+    """Return the placeholders of a text, in order, each as often as it occurs."""
+    return [match[0] for match in PLACEHOLDER.finditer(text)]
 
 
-def lost_parts(source: str, translation: str) -> list[str]:
-    """Those of the source that the translation has not, or not as often."""
-    left = translation
-    lost = []
-    for part in sorted(kept_parts(source), key=len, reverse=True):
-        before, found, after = left.partition(part)
-        if found:
-            left = before + "\0" + after
+def missing_placeholders(source: str, translation: str) -> list[str]:
+    """Return the placeholders of the source that the translation lacks, or has less often."""
+    rest = translation
+    missing = []
+    for part in sorted(placeholders(source), key=len, reverse=True):
+        head, match, tail = rest.partition(part)
+        if match:
+            rest = head + "\0" + tail
         else:
-            lost.append(part)
-    return lost
+            missing.append(part)
+    return missing

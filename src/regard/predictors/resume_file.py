@@ -1,7 +1,7 @@
-"""A file translated part by part: constant memory, the order of lines kept, and never twice.
+"""Output files that resume: constant memory, lines in order, no line computed twice.
 
-What is done stands in OUTPUT.part; beside it OUTPUT.part.json says of what. Stopped half-way, the
-same command goes on where it was; at the end the part becomes the output.
+Finished lines are in OUTPUT.part; OUTPUT.part.json identifies the request that they answer. After
+an interruption the same command continues there; at the end OUTPUT.part becomes OUTPUT.
 """
 
 import hashlib
@@ -15,58 +15,63 @@ from typing import Any
 
 from regard.errors import OutputError
 
-CHUNK = 1000  # lines at a time: enough to put those of like length together
+CHUNK = 1000  # lines at a time: enough to batch those of similar length
 
-Answer = Callable[[list[str]], list[str]]  # as many texts as lines
+Answer = Callable[[list[str]], list[str]]  # as many lines out as in
 
 
 def in_chunks(lines: Iterable[str], answer: Answer) -> Iterator[str]:
-    """The answers, in the order of the lines, of which few are in memory at a time."""
-    waiting = iter(lines)
-    while chunk := list(islice(waiting, CHUNK)):
+    """Yield the answers in the order of the lines, with at most CHUNK lines in memory."""
+    remaining = iter(lines)
+    while chunk := list(islice(remaining, CHUNK)):
         yield from answer(chunk)
 
 
 @dataclass(frozen=True)
 class ResumableOutput:
-    """The part of an output that is done, for a certain question."""
+    """An output file that can be continued after an interruption."""
 
     output: Path
-    question: Any  # what the answers depend on, as plain data
+    request: Any  # everything the lines depend on, as plain data
 
     @property
     def path(self) -> Path:
+        """The file with the finished lines."""
         return self.output.with_name(self.output.name + ".part")
 
     @property
-    def _note(self) -> Path:
+    def _metadata(self) -> Path:
         return self.output.with_name(self.output.name + ".part.json")
 
     @property
-    def _mark(self) -> str:
-        return hashlib.sha256(json.dumps(self.question, sort_keys=True).encode()).hexdigest()
+    def _fingerprint(self) -> str:
+        return hashlib.sha256(json.dumps(self.request, sort_keys=True).encode()).hexdigest()
 
     def done(self) -> int:
-        """How many lines are; a line that was cut off while it was written does not count."""
+        """Return the number of finished lines; drop a line that was not written to its end."""
         try:
-            if json.loads(self._note.read_text(encoding="utf-8"))["of"] != self._mark:
+            if json.loads(self._metadata.read_text(encoding="utf-8"))["of"] != self._fingerprint:
                 return 0
             with self.path.open("r+b") as file:
-                whole = count = 0
+                size = count = 0
                 for line in file:
                     if line.endswith(b"\n"):
-                        whole, count = whole + len(line), count + 1
-                file.truncate(whole)
+                        size, count = size + len(line), count + 1
+                file.truncate(size)
             return count
         except (OSError, ValueError, KeyError):
             return 0
 
     def write(self, lines: Iterable[str], done: int) -> None:
-        """Add the lines after those that are done, and finish."""
+        """Append the lines after the first `done` ones, and rename the file to the output.
+
+        Raises:
+            OutputError: The file cannot be written; what was written stays.
+        """
         try:
             if not done:
                 self.path.write_bytes(b"")
-                self._note.write_text(json.dumps({"of": self._mark}), encoding="utf-8")
+                self._metadata.write_text(json.dumps({"of": self._fingerprint}), encoding="utf-8")
             with self.path.open("ab") as file:
                 for number, line in enumerate(lines, start=1):
                     file.write(line.encode() + b"\n")
@@ -75,9 +80,9 @@ class ResumableOutput:
                 file.flush()
                 os.fsync(file.fileno())
             self.path.replace(self.output)
-            self._note.unlink(missing_ok=True)
+            self._metadata.unlink(missing_ok=True)
         except OSError as error:
             raise OutputError(
-                f"{self.output}: cannot be written ({error.strerror}); what is done is in "
-                f"{self.path}, and the same command goes on from there."
+                f"{self.output}: cannot be written ({error.strerror}); finished lines are in "
+                f"{self.path}, and the same command continues from there."
             ) from None

@@ -1,8 +1,8 @@
-"""A text that is too long for a model, cut where a reader would pause, so that nothing is lost.
+"""Split a text that is too long for a model into segments that fit, without losing a character.
 
-At the ends of sentences; a sentence that is still too long at commas and the like; then between
-words; and what has no spaces between any two characters. Pieces and the gaps between them, in
-order, are the text.
+First between sentences; a sentence that is still too long at commas and similar punctuation; then
+between words; a text without spaces between any two characters. Segments and the gaps between them,
+concatenated, are the text.
 """
 
 import re
@@ -12,65 +12,73 @@ from typing import NamedTuple
 
 Fits = Callable[[str], bool]
 
-# Where the text may be cut, the best places first: at white space after what is named.
-SHORT = ("M", "MM", "Mr", "Dr", "Mrs", "Mme", "Mlle", "St", "Nr", "No", "etc", "z.B", "p.ex", "e.g")
-NOT_SHORT = "".join(rf"(?<!\b{re.escape(each)}\.)" for each in SHORT)
+ABBREVIATIONS = (
+    "M", "MM", "Mr", "Dr", "Mrs", "Mme", "Mlle", "St", "Nr", "No", "etc", "z.B", "p.ex", "e.g",
+)  # fmt: skip
+NO_ABBREVIATION = "".join(rf"(?<!\b{re.escape(word)}\.)" for word in ABBREVIATIONS)
 CLOSING = r"(?:\s?[»”]|[\"'’)\]])*"
-OPENING = r"[^\W\d_a-zß-ÿ]|[\d¿¡«“\"'(\[—–-]"  # a capital letter, or what a sentence may begin with
-PAUSES = (
-    re.compile(rf"(?<=[.!?…]){NOT_SHORT}{CLOSING}(?P<gap>\s+)(?={OPENING})"),
+OPENING = r"[^\W\d_a-zß-ÿ]|[\d¿¡«“\"'(\[—–-]"  # capital letters, and signs that begin a sentence
+# Split points, the best first: white space after sentences, after punctuation, anywhere; any place.
+SPLIT_POINTS = (
+    re.compile(rf"(?<=[.!?…]){NO_ABBREVIATION}{CLOSING}(?P<gap>\s+)(?={OPENING})"),
     re.compile(r"(?<=[.!?…,;:)\]»”])(?P<gap>\s+)|(?P<dash>\s+)(?=[—–(\[«“])"),
     re.compile(r"(?P<gap>\s+)"),
     re.compile(r"(?P<gap>)(?<=.)(?=.)", re.DOTALL),
 )
 
 
-class Piece(NamedTuple):
+class Segment(NamedTuple):
+    """A part of a text, and the white space between it and the next."""
+
     text: str
-    gap: str  # what stands between it and the next
+    gap: str
 
 
-def cut(text: str, fits: Fits) -> list[Piece]:
-    """The text as pieces that fit: sentence by sentence, where all of it does not."""
+def split_to_fit(text: str, fits: Fits) -> list[Segment]:
+    """Split a text into segments that fit: one if it fits, else at least one for each sentence."""
     if fits(text):
-        return [Piece(text, "")]
-    return [piece for sentence in _at(PAUSES[0], text) for piece in _smaller(sentence, fits, 1)]
+        return [Segment(text, "")]
+    sentences = _split(SPLIT_POINTS[0], text)
+    return [segment for sentence in sentences for segment in _refine(sentence, fits, 1)]
 
 
-def _smaller(piece: Piece, fits: Fits, level: int) -> list[Piece]:
-    """A piece cut further where it does not fit, into parts as large as possible."""
-    if fits(piece.text) or level == len(PAUSES):
-        return [piece]
+def _refine(segment: Segment, fits: Fits, level: int) -> list[Segment]:
+    """Split a segment that does not fit further, into parts as large as possible."""
+    if fits(segment.text) or level == len(SPLIT_POINTS):
+        return [segment]
     smaller = [
-        each for part in _at(PAUSES[level], piece.text) for each in _smaller(part, fits, level + 1)
+        part
+        for piece in _split(SPLIT_POINTS[level], segment.text)
+        for part in _refine(piece, fits, level + 1)
     ]
-    smaller[-1] = smaller[-1]._replace(gap=piece.gap)
-    return _packed(smaller, fits)
+    smaller[-1] = smaller[-1]._replace(gap=segment.gap)
+    return _merge(smaller, fits)
 
 
-def _packed(parts: list[Piece], fits: Fits) -> list[Piece]:
-    packed = parts[:1]
-    for part in parts[1:]:
-        longer = packed[-1].text + packed[-1].gap + part.text
-        if fits(longer):
-            packed[-1] = Piece(longer, part.gap)
+def _merge(segments: list[Segment], fits: Fits) -> list[Segment]:
+    """Join neighbors for as long as they fit together."""
+    merged = segments[:1]
+    for segment in segments[1:]:
+        joined = merged[-1].text + merged[-1].gap + segment.text
+        if fits(joined):
+            merged[-1] = Segment(joined, segment.gap)
         else:
-            packed.append(part)
-    return packed
+            merged.append(segment)
+    return merged
 
 
-def _at(pause: re.Pattern[str], text: str) -> list[Piece]:
-    """Cut at every pause that leaves something on both sides."""
-    spans = [_gap(found) for found in pause.finditer(text)]
-    spans = [span for span in spans if text[: span[0]].strip() and text[span[1] :].strip()]
-    borders = [(0, 0), *spans, (len(text), len(text))]
+def _split(split_point: re.Pattern[str], text: str) -> list[Segment]:
+    """Split at every match that leaves text on both sides."""
+    gaps = [_gap(match) for match in split_point.finditer(text)]
+    gaps = [gap for gap in gaps if text[: gap[0]].strip() and text[gap[1] :].strip()]
+    edges = [(0, 0), *gaps, (len(text), len(text))]
     return [
-        Piece(text[before[1] : after[0]], text[after[0] : after[1]])
-        for before, after in pairwise(borders)
+        Segment(text[left[1] : right[0]], text[right[0] : right[1]])
+        for left, right in pairwise(edges)
     ]
 
 
-def _gap(found: re.Match[str]) -> tuple[int, int]:
-    """Where white space begins and ends: closing quotes stay with what they close."""
-    name = next(name for name, part in found.groupdict().items() if part is not None)
-    return found.span(name)
+def _gap(match: re.Match[str]) -> tuple[int, int]:
+    """Return the span of the white space: closing quotes stay with what they close."""
+    name = next(name for name, part in match.groupdict().items() if part is not None)
+    return match.span(name)

@@ -1,7 +1,6 @@
-"""From what is read to what is said: sources as ids to answers as ids, many at a time.
+"""Batched decoding of sequence-to-sequence models: source ids in, target ids out.
 
-The machinery of everything that reads one text and writes another. What a text is, and what is made
-of the answer, is the affair of whoever asks: a translator, a summarizer.
+Shared by the translator and the summarizer, which convert between texts and ids.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,12 +18,13 @@ from regard.decoding.scoring import Score, score
 from regard.engine.select import Decodable
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.predictors.parallel import spread
-from regard.predictors.stream_text import growing
+from regard.predictors.base import BasePredictor
+from regard.predictors.parallel import map_threads
+from regard.predictors.stream_text import incremental_decode
 
-BATCH_TOKENS = 4096  # of sources, over all beams, at most: weights are read once for many rows
-FEW_TOKENS = 256
-SCORED = 32  # rows that are scored together
+MAX_BATCH_TOKENS = 4096  # source tokens times beams: weights are read once for many rows
+MIN_BATCH_TOKENS = 256
+SCORING_ROWS = 32
 
 Ids = list[int]
 Model = EncoderDecoder | DecoderOnly
@@ -32,115 +32,135 @@ Model = EncoderDecoder | DecoderOnly
 
 @dataclass(frozen=True)
 class Request:
-    """What is read, how much may be said of it at most, and phrases that must be."""
+    """A source, the maximum number of target tokens, and phrases that the target must contain."""
 
     source: Ids
-    tokens: int
-    forced: tuple[Ids, ...] = ()
+    max_tokens: int
+    phrases: tuple[Ids, ...] = ()
 
 
-class Seq2SeqRunner:
+class Seq2SeqRunner(BasePredictor[Model]):
+    """Decode, stream and score with a sequence-to-sequence model.
+
+    Args:
+        model: An encoder-decoder, or a decoder-only model of source and target in one sequence.
+        tokenizer: The tokenizer it was trained with.
+        max_length: Maximum number of tokens of a source or target.
+        bits: 32, or 8 for int8 weights.
+        suppressed: Phrases, as ids, that the model must not generate.
+    """
+
     def __init__(
-        self, model: Model, tokenizer: Tokenizer, max_length: int, bits: int, never: Sequence[Ids]
+        self,
+        model: Model,
+        tokenizer: Tokenizer,
+        max_length: int,
+        bits: int,
+        suppressed: Sequence[Ids],
     ) -> None:
-        self.model = model.eval()
-        self.tokenizer = tokenizer
-        self.max_length = max_length
-        self.never = never  # pieces that it was not trained not to say
+        super().__init__(model, tokenizer, max_length)
+        self.suppressed = suppressed
         self.decodable = Decodable(self.model, max_length, bits)
 
-    @property
-    def device(self) -> torch.device:
-        return next(self.model.parameters()).device
-
-    def room(self, source: Ids) -> int:
-        """How many tokens can be said of a source."""
+    def max_output(self, source: Ids) -> int:
+        """Maximum number of target tokens for a source."""
         return self.max_length - 1 - (len(source) if self.model.single_sequence else 0)
 
-    def find(
+    def decode(
         self,
-        questions: Sequence[Request],
-        search: DecodingConfig,
-        begun: Ids,
+        requests: Sequence[Request],
+        decoding: DecodingConfig,
+        prefix: Ids,
         on_done: Callable[[Sequence[int]], None] = lambda _: None,
     ) -> list[list[Hypothesis]]:
-        """The best answers to each, which begin with `begun`; `on_done` hears which are found."""
+        """Return the best targets of each request, all beginning with `prefix`.
+
+        `on_done` is called with the indices of the requests of each finished batch.
+        """
         model = self.decodable.now
-        order = sorted(range(len(questions)), key=lambda i: -len(questions[i].source))
-        groups = _by_tokens(order, questions, search.beam)
+        order = sorted(range(len(requests)), key=lambda i: -len(requests[i].source))
+        batches = _by_tokens(order, requests, decoding.beam)
 
-        def work(group: Sequence[int]) -> list[list[Hypothesis]]:
-            return self._find(model, [questions[i] for i in group], group, search, begun)
+        def decode_batch(batch: Sequence[int]) -> list[list[Hypothesis]]:
+            return self._decode(model, [requests[i] for i in batch], batch, decoding, prefix)
 
-        found: dict[int, list[Hypothesis]] = {}
+        results: dict[int, list[Hypothesis]] = {}
         if model is self.model:
-            answers: Iterator[tuple[int, list[list[Hypothesis]]]] = enumerate(map(work, groups))
+            decoded: Iterator[tuple[int, list[list[Hypothesis]]]] = enumerate(
+                map(decode_batch, batches)
+            )
         else:
-            answers = spread(work, groups)
-        for number, hypotheses in answers:
-            found.update(zip(groups[number], hypotheses, strict=True))
-            on_done(groups[number])
-        return [found[number] for number in range(len(questions))]
+            decoded = map_threads(decode_batch, batches)
+        for number, hypotheses in decoded:
+            results.update(zip(batches[number], hypotheses, strict=True))
+            on_done(batches[number])
+        return [results[number] for number in range(len(requests))]
 
-    def stream(self, question: Request) -> Iterator[str]:
-        """One answer as it grows, by greedy decoding."""
+    def stream(self, request: Request) -> Iterator[str]:
+        """Yield the target's text as it is generated, by greedy decoding."""
         model = self.decodable.now
-        state, first, limits = self._start(model, [question])
-        words = stream_tokens(model, state, first, self.tokenizer.end, limits)
-        yield from growing((step[0][1] for step in words), self.tokenizer.decode)
+        state, first, limits = self._start(model, [request])
+        steps = stream_tokens(model, state, first, self.tokenizer.end, limits)
+        yield from incremental_decode((step[0][1] for step in steps), self.tokenizer.decode)
 
     def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Score]:
-        """How likely the model finds given answers."""
+        """Return the log-likelihood of each target given its source."""
         model, scores = self.decodable.now, []
-        # Where both are one sequence, a long answer beside a long source would be past its end.
-        rows = 1 if self.model.single_sequence else SCORED
+        # In a single sequence, a long target would not fit after another row's long source.
+        rows = 1 if self.model.single_sequence else SCORING_ROWS
         for start in range(0, len(sources), rows):
-            asked = [Request(source, 1) for source in sources[start : start + rows]]
-            state, first, _ = self._start(model, asked)
+            requests = [Request(source, 1) for source in sources[start : start + rows]]
+            state, first, _ = self._start(model, requests)
             scores += score(model, state, first, self.tokenizer.end, targets[start : start + rows])
         return scores
 
     def _start(
-        self, model: Any, questions: Sequence[Request]
+        self, model: Any, requests: Sequence[Request]
     ) -> tuple[Any, torch.Tensor, list[int]]:
-        sources = [each.source for each in questions]
+        """Encode the sources; return the state, the start tokens and the limits."""
+        sources = [request.source for request in requests]
         ids, source_mask = (tensor.to(self.device) for tensor in pad(sources, self.tokenizer.pad))
         with torch.inference_mode():
             state = model.start(ids, source_mask)
         first = torch.full((len(sources),), self.tokenizer.start, device=self.device)
         limits = [
-            min(each.tokens + sum(map(len, each.forced)), self.room(each.source))
-            for each in questions
+            min(
+                request.max_tokens + sum(map(len, request.phrases)),
+                self.max_output(request.source),
+            )
+            for request in requests
         ]
         return state, first, limits
 
-    def _find(
+    def _decode(
         self,
         model: Any,
-        questions: Sequence[Request],
-        numbers: Sequence[int],
-        search: DecodingConfig,
-        begun: Ids,
+        requests: Sequence[Request],
+        sample_ids: Sequence[int],
+        decoding: DecodingConfig,
+        prefix: Ids,
     ) -> list[list[Hypothesis]]:
-        state, first, limits = self._start(model, questions)
-        forced: Mapping[int, tuple[Ids, ...]] = {
-            row: each.forced for row, each in enumerate(questions) if each.forced
+        state, first, limits = self._start(model, requests)
+        phrases: Mapping[int, tuple[Ids, ...]] = {
+            row: request.phrases for row, request in enumerate(requests) if request.phrases
         }
-        wishes = Constraints(dict.fromkeys(range(len(questions)), begun) if begun else {}, forced)
-        if self.never:
-            search = replace(search, suppress_phrases=[*search.suppress_phrases, *self.never])
-        end = self.tokenizer.end
-        return decode(model, state, first, end, limits, search, wishes, numbers)
+        prefixes = dict.fromkeys(range(len(requests)), prefix) if prefix else {}
+        if self.suppressed:
+            suppressed = [*decoding.suppress_phrases, *self.suppressed]
+            decoding = replace(decoding, suppress_phrases=suppressed)
+        end, constraints = self.tokenizer.end, Constraints(prefixes, phrases)
+        return decode(model, state, first, end, limits, decoding, constraints, sample_ids)
 
 
-def _by_tokens(order: Sequence[int], asked: Sequence[Request], beam: int) -> list[list[int]]:
-    """Rows of like length together; two batches for each thread, where there is so much to do."""
-    total = sum(len(each.source) for each in asked) * beam
-    room = min(BATCH_TOKENS, max(FEW_TOKENS, total // (2 * torch.get_num_threads())))
-    groups: list[list[int]] = []
+def _by_tokens(order: Sequence[int], requests: Sequence[Request], beam: int) -> list[list[int]]:
+    """Batch rows of similar length; two batches for each thread where there are enough tokens."""
+    total = sum(len(request.source) for request in requests) * beam
+    per_thread = total // (2 * torch.get_num_threads())
+    most = min(MAX_BATCH_TOKENS, max(MIN_BATCH_TOKENS, per_thread))
+    batches: list[list[int]] = []
     for row in order:
-        longest = len(asked[groups[-1][0]].source) if groups else 0
-        if not groups or longest * (len(groups[-1]) + 1) * beam > room:
-            groups.append([])
-        groups[-1].append(row)
-    return groups
+        longest = len(requests[batches[-1][0]].source) if batches else 0
+        if not batches or longest * (len(batches[-1]) + 1) * beam > most:
+            batches.append([])
+        batches[-1].append(row)
+    return batches

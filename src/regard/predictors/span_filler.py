@@ -1,10 +1,10 @@
-"""A filler of blanks that may be several words, by a model that writes what was cut out.
+"""Fill blanks of several tokens with a span-corruption model (T5), which generates the spans.
 
-    source   Thank you <extra_0> me to your party <extra_1> week </s>
-    said     <s> <extra_0> for inviting <extra_1> last <extra_2>
+    source      Thank you <extra_0> me to your party <extra_1> week </s>
+    generated   <s> <extra_0> for inviting <extra_1> last <extra_2>
 
-A blank ends where the next one's mark is said. Blanks are filled one after the other: what is said
-of each is given the best that was said of those before it.
+A span ends at the sentinel of the next one. Blanks are filled from left to right: each is generated
+after the best filling of those before it.
 """
 
 import math
@@ -19,84 +19,134 @@ from regard.decoding.beam import beam_search
 from regard.decoding.logits_processors import SuppressPhrases
 from regard.errors import DataError
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.predictors.blanks import Filling, around_blanks, require_blank
-from regard.predictors.encode_text import refuse_long
+from regard.predictors.base import BasePredictor
+from regard.predictors.mask_filler import Filling, around_blanks, require_blank
 
-LONGEST = 16  # pieces in a blank, at most
-WIDTH = 5  # beginnings followed at a time, or as many as are asked for
+MAX_SPAN = 16  # tokens of a blank
+WIDTH = 5  # of the beam, or the number of candidates if that is more
 
 
-class SpanFiller:
-    """What `regard.load` gives for a run of the span job."""
+class SpanFiller(BasePredictor[EncoderDecoder]):
+    """Predictor of a span-corruption run: fill blanks of one or more words.
+
+    Args:
+        model: The trained model.
+        tokenizer: The tokenizer it was trained with.
+        max_length: Maximum number of tokens of a source or target.
+        sentinels: Number of sentinel tokens: one more than the blanks of a text.
+    """
 
     def __init__(
         self, model: EncoderDecoder, tokenizer: Tokenizer, max_length: int, sentinels: int
     ) -> None:
-        self.model = model.eval()
-        self.tokenizer = tokenizer
-        self.max_length = max_length
+        super().__init__(model, tokenizer, max_length)
         self.sentinels = [tokenizer.special_id(sentinel(number)) for number in range(sentinels)]
-        self._borders = WordBoundaries(tokenizer)
+        self._boundaries = WordBoundaries(tokenizer)
 
     @torch.inference_mode()
     def fill(self, text: str, top: int = 5, number: int = 1) -> list[list[Filling]]:
-        """For each blank ([MASK], <mask> or ___) what may stand there, best first.
+        """Return the most likely spans for each blank, best first.
 
-        `number` is what errors call the text.
+        Args:
+            text: A text with at least one blank: [MASK], <mask> or ___.
+            top: Number of candidates for each blank (default: 5).
+            number: Number of the text in error messages (default: 1).
+
+        Returns:
+            One list for each blank, with at most `top` candidates.
+
+        Raises:
+            DataError: The text has no blank, more blanks than the model has sentinels, or too many
+                tokens for the model.
+
+        Example:
+            >>> import regard
+            >>> filler = regard.load_span_filler("runs/spans")
+            >>> blanks = filler.fill("the cat ___ the mat", top=3)
+            >>> len(blanks), len(blanks[0]) <= 3
+            (1, True)
         """
         require_blank(text, number)
-        source = self.ids(text, number)
-        return [found for found, _ in self.spans(source, top)]
+        return [fillings for fillings, _ in self.spans(self.encode(text, number), top)]
 
     def spans(self, source: Sequence[int], top: int) -> list[tuple[list[Filling], list[int]]]:
-        """What may stand in each blank of a source, and the ids of the best."""
-        blanks = sum(each in set(self.sentinels) for each in source)
-        said, found = [self.tokenizer.start], []
-        for blank in range(blanks):
-            said.append(self.sentinels[blank])
-            fillings, best = self._search(source, said, self.sentinels[blank + 1], top)
-            found.append((fillings, best))
-            said += best
-        return found
+        """Return the candidates for each blank of a source, and the ids of the best.
 
-    def ids(self, text: str, number: int = 1) -> list[int]:
-        """What this model is given for a text; refuses what it cannot take."""
-        first, *rest = around_blanks(text, number, self.tokenizer, self._borders)
+        Args:
+            source: Ids of `encode`.
+            top: Number of candidates for each blank.
+
+        Raises:
+            DataError: The spans together are longer than the model's maximum.
+
+        Example:
+            >>> import regard
+            >>> filler = regard.load_span_filler("runs/spans")
+            >>> [(fillings, ids)] = filler.spans(filler.encode("the cat ___ the mat"), top=1)
+            >>> all(0 <= token < len(filler.tokenizer) for token in ids)
+            True
+        """
+        blanks = sum(token in set(self.sentinels) for token in source)
+        generated, spans = [self.tokenizer.start], []
+        for blank in range(blanks):
+            generated.append(self.sentinels[blank])
+            fillings, best = self._search(source, generated, self.sentinels[blank + 1], top)
+            spans.append((fillings, best))
+            generated += best
+        return spans
+
+    def encode(self, text: str, number: int = 1) -> list[int]:
+        """Return the model's input ids for a text, with a sentinel in each blank.
+
+        Args:
+            text: A text with or without blanks.
+            number: Number of the text in error messages (default: 1).
+
+        Raises:
+            DataError: The text has more blanks than the model has sentinels, or too many tokens.
+
+        Example:
+            >>> import regard
+            >>> filler = regard.load_span_filler("runs/spans")
+            >>> filler.sentinels[0] in filler.encode("the cat ___ the mat")
+            True
+        """
+        first, *rest = around_blanks(text, number, self.tokenizer, self._boundaries)
         if len(rest) >= len(self.sentinels):
             raise DataError(
                 f"text {number} has {len(rest)} blanks and this model takes "
                 f"{len(self.sentinels) - 1}: leave fewer."
             )
         ids = list(first)
-        for mark, part in zip(self.sentinels, rest, strict=False):
-            ids += [mark, *part]
-        return refuse_long([*ids, self.tokenizer.end], number, self.max_length)
+        for token, part in zip(self.sentinels, rest, strict=False):
+            ids += [token, *part]
+        return self._check_length([*ids, self.tokenizer.end], number)
 
     @torch.inference_mode()
     def _search(
-        self, source: Sequence[int], said: Sequence[int], end: int, top: int
+        self, source: Sequence[int], generated: Sequence[int], end: int, top: int
     ) -> tuple[list[Filling], list[int]]:
-        """What follows `said` up to the mark `end`, and the ids of the likeliest."""
-        device = next(self.model.parameters()).device
-        row = torch.tensor([source], device=device)
+        """Return candidates from `generated` up to the sentinel `end`, and the best one's ids."""
+        row = torch.tensor([source], device=self.device)
         state = self.model.start(row, torch.ones_like(row, dtype=torch.bool))
-        before = torch.tensor([said], device=device)
-        _, state = self.model.extend(before[:, :-1], state)
-        room = min(LONGEST, self.max_length - len(said) - 1)
-        if room < 1:
+        prompt = torch.tensor([generated], device=self.device)
+        _, state = self.model.extend(prompt[:, :-1], state)
+        limit = min(MAX_SPAN, self.max_length - len(generated) - 1)
+        if limit < 1:
             raise DataError(
-                f"this model says {self.max_length:,} tokens at most, which the first blanks "
+                f"this model generates at most {self.max_length:,} tokens, which the first blanks "
                 f"have used up: leave fewer."
             )
-        never = [[each] for each in sorted(self.tokenizer.special) if each != end]
-        width = max(WIDTH, top) + 1  # one of them may be to say nothing
+        suppressed = [[token] for token in sorted(self.tokenizer.special) if token != end]
+        width = max(WIDTH, top) + 1  # one of them may be the empty span
+        processors = [SuppressPhrases(suppressed)]
         (hypotheses,) = beam_search(
-            self.model, state, before[0, -1:], end, [room], width, 0.0, [SuppressPhrases(never)]
+            self.model, state, prompt[0, -1:], end, [limit], width, 0.0, processors
         )
-        some = [each for each in hypotheses if each.ids]
-        likely: dict[str, float] = {}
-        for each in some:  # one text may be cut into pieces in several ways
-            words = self.tokenizer.decode(each.ids).strip()
-            likely[words] = likely.get(words, 0.0) + math.exp(each.score)
-        ranked = sorted(likely.items(), key=lambda item: -item[1])[:top]
-        return [Filling(*each) for each in ranked], some[0].ids if some else []
+        spans = [hypothesis for hypothesis in hypotheses if hypothesis.ids]
+        probs: dict[str, float] = {}
+        for span in spans:  # several sequences of ids may be the same text
+            text = self.tokenizer.decode(span.ids).strip()
+            probs[text] = probs.get(text, 0.0) + math.exp(span.score)
+        ranked = sorted(probs.items(), key=lambda item: -item[1])[:top]
+        return [Filling(*item) for item in ranked], spans[0].ids if spans else []

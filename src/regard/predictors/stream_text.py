@@ -1,20 +1,20 @@
-"""Text as it grows: what can be shown of a sentence while its words are still coming."""
+"""Incremental decoding: text from token ids while they are still being generated."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-UNFINISHED = "\ufffd"  # how the beginning of a character of several bytes is shown
+INCOMPLETE = "\ufffd"  # decoded from the first bytes of a character of several bytes
 
 
-def growing(ids: Iterable[int], decode: Callable[[Sequence[int]], str]) -> Iterator[str]:
-    """What each id adds to the text; nothing is shown that a later one might change."""
-    said: list[int] = []
+def incremental_decode(ids: Iterable[int], decode: Callable[[Sequence[int]], str]) -> Iterator[str]:
+    """Yield the text that each id adds; text that a later id might change is held back."""
+    generated: list[int] = []
     shown = ""
-    for word in ids:
-        said.append(word)
-        text = decode(said)
-        if not text.endswith(UNFINISHED) and text.startswith(shown) and len(text) > len(shown):
+    for token in ids:
+        generated.append(token)
+        text = decode(generated)
+        if not text.endswith(INCOMPLETE) and text.startswith(shown) and len(text) > len(shown):
             yield text[len(shown) :]
             shown = text
-    text = decode(said)
+    text = decode(generated)
     if text.startswith(shown) and len(text) > len(shown):
         yield text[len(shown) :]

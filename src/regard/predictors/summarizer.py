@@ -1,13 +1,11 @@
-"""A summarizer: a long text in, a short one out.
+"""Summarize texts with a sequence-to-sequence model.
 
-A text is read whole: nothing is cut into sentences. A model may have been trained on the beginnings
-of texts (`task.source`); then that is all it reads, and it tells of which texts.
+A text is encoded whole, not split into sentences. A model trained with `task.source` sees only the
+first tokens of each text; a notice says which texts were truncated.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-
-import torch
 
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.decoding.beam import Hypothesis
@@ -15,6 +13,7 @@ from regard.decoding.config import DecodingConfig
 from regard.decoding.scoring import Score
 from regard.engine.select import Decodable
 from regard.errors import ConfigError, DataError
+from regard.predictors.base import BasePredictor
 from regard.predictors.seq2seq import Ids, Model, Request, Seq2SeqRunner
 
 Notice = Callable[[str], None]
@@ -22,157 +21,289 @@ Notice = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Summary:
+    """A summary of one text."""
+
     text: str
-    score: float  # log p / length^α; not a number where greedy decoding did without
+    score: float  # log p / length^α; NaN for greedy decoding without `return_scores`
 
 
-class Summarizer:
-    """What `regard.load` gives for a run of the summarization job."""
+class Summarizer(BasePredictor[Model]):
+    """Predictor of a summarization run.
+
+    Args:
+        model: The trained model.
+        tokenizer: The tokenizer it was trained with.
+        max_length: Maximum number of tokens of a source or target.
+        max_summary_tokens: Default length limit: the longest summary of the training data.
+        truncate_source: Number of tokens that the model sees of a text; None means all.
+        bits: 32, or 8 for int8 weights (default: 32).
+    """
 
     def __init__(
         self,
         model: Model,
         tokenizer: Tokenizer,
         max_length: int,
-        says: int,
-        source: int | None = None,
+        max_summary_tokens: int,
+        truncate_source: int | None = None,
         bits: int = 32,
     ) -> None:
-        self.model = model.eval()
-        self.tokenizer = tokenizer
-        self.max_length = max_length
-        self.says = says  # tokens of a summary, at most: as many as the longest it learned from
-        self.source = source  # tokens of a text that are read, where not all of them
-        self.answering = Seq2SeqRunner(model, tokenizer, max_length, bits, ())
+        super().__init__(model, tokenizer, max_length)
+        self.max_summary_tokens = max_summary_tokens
+        self.truncate_source = truncate_source
+        self.runner = Seq2SeqRunner(model, tokenizer, max_length, bits, ())
 
     @property
     def decodable(self) -> Decodable:
-        return self.answering.decodable
+        """The model for decoding: compiled where the engine supports it."""
+        return self.runner.decodable
 
     @property
-    def device(self) -> torch.device:
-        return self.answering.device
+    def max_source_tokens(self) -> int:
+        """Maximum number of tokens of a text.
 
-    @property
-    def longest(self) -> int:
-        """Tokens of a text, at most. Where text and summary are one sequence there is room left for
-        the longest summary, unless that is half of it, or the recipe said how much is read."""
+        In a single sequence the longest summary must fit after it, unless that is half of the
+        sequence, or the recipe sets the length of sources.
+        """
         if not self.model.single_sequence:
             return self.max_length - 1
-        return max(self.source or 0, self.max_length - 2 - self.says, self.max_length // 2)
+        beside_summary = self.max_length - 2 - self.max_summary_tokens
+        return max(self.truncate_source or 0, beside_summary, self.max_length // 2)
 
     def summarize(
         self,
         texts: Sequence[str],
         on_progress: Callable[[int], None] | None = None,
         beam: int = 1,
-        search: DecodingConfig | None = None,
+        decoding: DecodingConfig | None = None,
         prefix: str = "",
-        tokens: int | None = None,
+        max_tokens: int | None = None,
         notice: Notice | None = None,
     ) -> list[str]:
-        """As many summaries out as texts in; of a blank text, none.
+        """Summarize texts; a blank text gives an empty summary.
 
-        `beam` is how many beginnings are followed at a time: 1 is greedy; 5 is slower and usually
-        better; `search` says more. Each summary begins with `prefix` and has at most `tokens`
-        tokens: unless given, as many as the longest that the model learned from. `on_progress`
-        hears how many texts were done each time some are, `notice` which texts are read in part.
+        Args:
+            texts: Texts that fit the model.
+            on_progress: Called with the number of texts of each finished batch.
+            beam: Beam width; 1 is greedy decoding, 5 is slower and usually better (default: 1).
+            decoding: All settings of decoding, instead of `beam`.
+            prefix: Text that every summary begins with.
+            max_tokens: Maximum number of tokens of a summary (default: those of the longest
+                summary in the training data).
+            notice: Called with a sentence for each text of which only the beginning is used.
+
+        Returns:
+            One summary for each text, in the same order.
+
+        Raises:
+            DataError: A text is too long for the model.
+            ConfigError: `max_tokens` is below 1.
+
+        Example:
+            >>> import regard
+            >>> summarizer = regard.load_summarizer("runs/summaries")
+            >>> len(summarizer.summarize(["the cat sits on the mat", ""], beam=3))
+            2
         """
-        found = self.candidates(
-            texts, on_progress, search or DecodingConfig(beam=beam), prefix, tokens, notice
+        candidates = self.candidates(
+            texts, on_progress, decoding or DecodingConfig(beam=beam), prefix, max_tokens, notice
         )
-        return [candidates[0].text for candidates in found]
+        return [summaries[0].text for summaries in candidates]
 
     def candidates(
         self,
         texts: Sequence[str],
         on_progress: Callable[[int], None] | None = None,
-        search: DecodingConfig | None = None,
+        decoding: DecodingConfig | None = None,
         prefix: str = "",
-        tokens: int | None = None,
+        max_tokens: int | None = None,
         notice: Notice | None = None,
         names: Sequence[str] | None = None,
     ) -> list[list[Summary]]:
-        """The best summaries of each text, best first: `search.n_best` at most.
+        """Return the best summaries of each text, best first, with their scores.
 
-        `names` are what texts are called where something is said of them: text 1 and so on.
+        Args:
+            texts: Texts that fit the model.
+            on_progress: Called with the number of texts of each finished batch.
+            decoding: Settings of decoding; `n_best` is the number of summaries (default: greedy).
+            prefix: Text that every summary begins with.
+            max_tokens: Maximum number of tokens of a summary (default: those of the longest
+                summary in the training data).
+            notice: Called with a sentence for each text of which only the beginning is used.
+            names: Names of the texts in notices and error messages (default: text 1, text 2 …).
+
+        Returns:
+            One to `decoding.n_best` summaries for each text.
+
+        Raises:
+            DataError: A text is too long for the model.
+            ConfigError: `max_tokens` is below 1.
+
+        Example:
+            >>> import regard
+            >>> summarizer = regard.load_summarizer("runs/summaries")
+            >>> decoding = regard.DecodingConfig(beam=3, n_best=2)
+            >>> (summaries,) = summarizer.candidates(["the cat sits on the mat"], decoding=decoding)
+            >>> len(summaries)
+            2
         """
-        if tokens is not None and tokens < 1:
-            raise ConfigError(f"a summary of {tokens} tokens is none: give 1 or more.")
+        if max_tokens is not None and max_tokens < 1:
+            raise ConfigError(f"max_tokens is {max_tokens}; it must be 1 or more.")
         full = [number for number, text in enumerate(texts) if text.strip()]
-        called = names or [f"text {number}" for number in range(1, len(texts) + 1)]
-        asked = [
-            Request(self.source_ids(texts[at], called[at], notice), tokens or self.says)
-            for at in full
-        ]
-        begun = self.tokenizer.encode(prefix) if prefix else []
-
-        def done(which: Sequence[int]) -> None:
-            if on_progress is not None:
-                on_progress(len(which))
-
-        found = dict(
-            zip(
-                full,
-                self.answering.find(asked, search or DecodingConfig(), begun, done),
-                strict=True,
+        names = names or [f"text {number}" for number in range(1, len(texts) + 1)]
+        requests = [
+            Request(
+                self.source_ids(texts[number], names[number], notice),
+                max_tokens or self.max_summary_tokens,
             )
-        )
+            for number in full
+        ]
+        prefix_ids = self.tokenizer.encode(prefix) if prefix else []
+
+        def report(finished: Sequence[int]) -> None:
+            if on_progress is not None:
+                on_progress(len(finished))
+
+        decoded = self.runner.decode(requests, decoding or DecodingConfig(), prefix_ids, report)
+        hypotheses = dict(zip(full, decoded, strict=True))
         if on_progress is not None:
             on_progress(len(texts) - len(full))
-        blank = [Hypothesis([], 0.0)]
+        empty = [Hypothesis([], 0.0)]
         return [
-            [Summary(self.tokenizer.decode(each.ids), each.score) for each in found.get(at, blank)]
-            for at in range(len(texts))
+            [
+                Summary(self.tokenizer.decode(hypothesis.ids), hypothesis.score)
+                for hypothesis in hypotheses.get(number, empty)
+            ]
+            for number in range(len(texts))
         ]
 
     def stream(self, text: str) -> Iterator[str]:
-        """A text's summary as it grows, by greedy decoding."""
-        yield from self.answering.stream(Request(self.source_ids(text, "the text"), self.says))
+        """Yield a text's summary as it is generated, by greedy decoding.
+
+        Args:
+            text: A text that fits the model.
+
+        Raises:
+            DataError: The text is empty or too long for the model.
+
+        Example:
+            >>> import regard
+            >>> summarizer = regard.load_summarizer("runs/summaries")
+            >>> text = "the cat sits on the mat"
+            >>> "".join(summarizer.stream(text)) == summarizer.summarize([text])[0]
+            True
+        """
+        request = Request(self.source_ids(text, "the text"), self.max_summary_tokens)
+        yield from self.runner.stream(request)
 
     def score(self, texts: Sequence[str], summaries: Sequence[str]) -> list[Score]:
-        """How likely the model finds given summaries."""
+        """Return the log-likelihood of given summaries.
+
+        Args:
+            texts: Texts that fit the model.
+            summaries: One summary for each text.
+
+        Returns:
+            The log-probabilities of each summary's tokens.
+
+        Raises:
+            DataError: The numbers of texts and summaries differ, or one of them is too long.
+
+        Example:
+            >>> import regard
+            >>> summarizer = regard.load_summarizer("runs/summaries")
+            >>> (score,) = summarizer.score(["the cat sits on the mat"], ["the cat"])
+            >>> score.total < 0
+            True
+        """
         if len(texts) != len(summaries):
             raise DataError(
                 f"there are {len(texts):,} texts and {len(summaries):,} summaries: give one "
                 f"summary for each."
             )
-        asked = [self.source_ids(text, f"text {n}") for n, text in enumerate(texts, start=1)]
-        said = [
-            self.target_ids(line, self.answering.room(source), f"summary {n}")
-            for n, (line, source) in enumerate(zip(summaries, asked, strict=True), start=1)
+        sources = [
+            self.source_ids(text, f"text {number}") for number, text in enumerate(texts, start=1)
         ]
-        return self.answering.score(asked, said)
+        targets = [
+            self.target_ids(summary, self.runner.max_output(source), f"summary {number}")
+            for number, (summary, source) in enumerate(
+                zip(summaries, sources, strict=True), start=1
+            )
+        ]
+        return self.runner.score(sources, targets)
 
-    def say(self, sources: Sequence[Ids]) -> list[Ids]:
-        """The summary of each source, as ids, by greedy decoding."""
-        asked = [Request(source, self.says) for source in sources]
-        return [found[0].ids for found in self.answering.find(asked, DecodingConfig(), [])]
+    def summarize_ids(self, sources: Sequence[Ids]) -> list[Ids]:
+        """Return the summary ids of each source, by greedy decoding.
 
-    def source_ids(self, text: str, where: str, notice: Notice | None = None) -> Ids:
-        """A text and its end as ids; one that this model cannot take is refused, not cut."""
+        Args:
+            sources: Ids of `source_ids`.
+
+        Example:
+            >>> import regard
+            >>> summarizer = regard.load_summarizer("runs/summaries")
+            >>> ids = summarizer.source_ids("the cat sits on the mat", "text 1")
+            >>> len(summarizer.summarize_ids([ids]))
+            1
+        """
+        requests = [Request(source, self.max_summary_tokens) for source in sources]
+        return [best.ids for best, *_ in self.runner.decode(requests, DecodingConfig(), [])]
+
+    def source_ids(self, text: str, name: str, notice: Notice | None = None) -> Ids:
+        """Return the model's input ids for a text, with the end token.
+
+        Args:
+            text: A text; one that is too long is refused, not truncated.
+            name: Name of the text in notices and error messages.
+            notice: Called with a sentence if only the beginning of the text is used.
+
+        Raises:
+            DataError: The text is empty or too long for the model.
+
+        Example:
+            >>> import regard
+            >>> summarizer = regard.load_summarizer("runs/summaries")
+            >>> ids = summarizer.source_ids("the cat sits on the mat", "text 1")
+            >>> ids[-1] == summarizer.tokenizer.end
+            True
+        """
         if not text.strip():
-            raise DataError(f"{where}: there is no text to summarize.")
+            raise DataError(f"{name}: there is no text to summarize.")
         ids = self.tokenizer.encode(text)
-        if self.source is not None and len(ids) > self.source:
+        if self.truncate_source is not None and len(ids) > self.truncate_source:
             if notice is not None:
                 notice(
-                    f"{where}: has {len(ids):,} tokens, of which the first {self.source:,} are "
-                    f"read, as in training."
+                    f"{name}: has {len(ids):,} tokens, of which the first "
+                    f"{self.truncate_source:,} are read, as in training."
                 )
-            ids = ids[: self.source]
-        if len(ids) > self.longest:
+            ids = ids[: self.truncate_source]
+        if len(ids) > self.max_source_tokens:
             raise DataError(
-                f"{where}: the text has {len(ids):,} tokens ({len(text.split()):,} words) and this "
-                f"model takes at most {self.longest:,}: shorten it, or train a model with a larger "
-                f"model.max_length, or one that reads only beginnings (task.source)."
+                f"{name}: the text has {len(ids):,} tokens ({len(text.split()):,} words) and this "
+                f"model takes at most {self.max_source_tokens:,}: shorten it, or train a model "
+                f"with a larger model.max_length, or one that reads only beginnings (task.source)."
             )
         return [*ids, self.tokenizer.end]
 
-    def target_ids(self, text: str, room: int, where: str) -> Ids:
+    def target_ids(self, text: str, limit: int, name: str) -> Ids:
+        """Return the ids of a summary, without start and end token.
+
+        Args:
+            text: A summary.
+            limit: Maximum number of tokens.
+            name: Name of the summary in error messages.
+
+        Raises:
+            DataError: The summary has more tokens.
+
+        Example:
+            >>> import regard
+            >>> summarizer = regard.load_summarizer("runs/summaries")
+            >>> summarizer.tokenizer.decode(summarizer.target_ids("the cat", 20, "summary 1"))
+            'the cat'
+        """
         ids = self.tokenizer.encode(text)
-        if len(ids) > room:
+        if len(ids) > limit:
             raise DataError(
-                f"{where}: has {len(ids):,} tokens and there is room for {room:,}: shorten it."
+                f"{name}: has {len(ids):,} tokens and there is room for {limit:,}: shorten it."
             )
         return ids

@@ -1,15 +1,13 @@
-"""A translator: text in one language to text in another.
+"""Translate texts with a sequence-to-sequence model.
 
-One model serves every direction it was trained for; a tag before the source says which language to
-produce. Text that is too long for the model is cut where a reader would pause and put together
-again; nothing is left out.
+One model serves every direction it was trained for; a tag before the source selects the target
+language. A text that is too long for the model is split between sentences, translated in segments
+and joined again; nothing is left out.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-
-import torch
 
 from regard.data.config import Direction
 from regard.data.tokenizers.language_id import LanguageIdentifier
@@ -19,65 +17,73 @@ from regard.decoding.config import DecodingConfig
 from regard.decoding.scoring import Score
 from regard.engine.select import Decodable
 from regard.errors import ConfigError, DataError
-from regard.predictors.placeholders import kept_parts
-from regard.predictors.segment import cut
+from regard.predictors.base import BasePredictor
+from regard.predictors.placeholders import placeholders
+from regard.predictors.segment import split_to_fit
 from regard.predictors.seq2seq import Ids, Model, Request, Seq2SeqRunner
 
 
 @dataclass(frozen=True)
 class Translation:
+    """A translation of one line."""
+
     text: str
-    score: float  # log p / length^α; not a number where greedy decoding did without
-    parts: tuple[tuple[str, str], ...] = ()  # source and translation of what was taken at once
+    score: float  # log p / length^α; NaN for greedy decoding without `return_scores`
+    segments: tuple[tuple[str, str], ...] = ()  # source and translation of each segment
 
 
 @dataclass(frozen=True)
-class _Piece:
-    """A part of a line that the model takes at once."""
+class _Segment:
+    """A part of a line that fits the model."""
 
     line: int
     text: str
-    gap: str  # between its translation and the next piece's
-    question: Request
+    gap: str  # between its translation and that of the next segment
+    request: Request
 
 
-class Translator:
-    """What `regard.load` gives for a translation run."""
+class Translator(BasePredictor[Model]):
+    """Predictor of a translation run.
+
+    Args:
+        model: The trained model.
+        tokenizer: The tokenizer it was trained with.
+        language_identifier: Identifies the language of a source.
+        max_length: Maximum number of tokens of a source or target.
+        directions: Pairs of source and target language that the model was trained for.
+        bits: 32, or 8 for int8 weights (default: 32).
+        suppressed: Token ids that the model must not generate.
+    """
 
     def __init__(
         self,
         model: Model,
         tokenizer: Tokenizer,
-        guess: LanguageIdentifier,
+        language_identifier: LanguageIdentifier,
         max_length: int,
-        ways: Sequence[Direction],
+        directions: Sequence[Direction],
         bits: int = 32,
-        never: Sequence[int] = (),
+        suppressed: Sequence[int] = (),
     ) -> None:
-        self.model = model.eval()
-        self.tokenizer = tokenizer
-        self.guess = guess
-        self.max_length = max_length
-        self.ways = tuple(ways)
-        self.never = [[each] for each in never]  # pieces that it was not trained not to say
-        self.answering = Seq2SeqRunner(model, tokenizer, max_length, bits, self.never)
+        super().__init__(model, tokenizer, max_length)
+        self.language_identifier = language_identifier
+        self.directions = tuple(directions)
+        self.suppressed = [[token] for token in suppressed]
+        self.runner = Seq2SeqRunner(model, tokenizer, max_length, bits, self.suppressed)
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """Those that it can produce."""
-        return tuple(dict.fromkeys(way.target for way in self.ways))
+        """Target languages of the model."""
+        return tuple(dict.fromkeys(direction.target for direction in self.directions))
 
     @property
     def decodable(self) -> Decodable:
-        return self.answering.decodable
+        """The model for decoding: compiled where the engine supports it."""
+        return self.runner.decodable
 
     @property
-    def device(self) -> torch.device:
-        return self.answering.device
-
-    @property
-    def longest(self) -> int:
-        """Tokens of a source, at most: where both are one sequence, as much is left to say."""
+    def max_source_tokens(self) -> int:
+        """Maximum number of source tokens; in a single sequence, half is left for the target."""
         return self.max_length // 2 if self.model.single_sequence else self.max_length
 
     def translate(
@@ -86,182 +92,339 @@ class Translator:
         to: str | None = None,
         on_progress: Callable[[int], None] | None = None,
         beam: int = 1,
-        search: DecodingConfig | None = None,
-        force: Sequence[str] = (),
+        decoding: DecodingConfig | None = None,
+        require_phrases: Sequence[str] = (),
         prefix: str = "",
-        keep: bool = False,
-        tokens: int | None = None,
+        keep_placeholders: bool = False,
+        max_tokens: int | None = None,
     ) -> list[str]:
-        """As many lines out as in; a blank line stays blank.
+        """Translate lines; a blank line stays blank.
 
-        Without `to`, a line goes to the one language that the model knows for it. `on_progress`
-        hears how many lines were done each time some are. `beam` is how many beginnings are
-        followed at a time: 1 is greedy; 5 is slower and usually better; `search` says more. Each
-        line's translation begins with `prefix` and has the phrases of `force` in it; `keep` forces
-        numbers, links and variables of the source. It has at most `tokens` tokens: unless given,
-        twice as many as the source and ten.
+        Args:
+            lines: Texts to translate, of any length.
+            to: Target language; may be omitted when the model knows one target for a line.
+            on_progress: Called with the number of lines of each finished batch.
+            beam: Beam width; 1 is greedy decoding, 5 is slower and usually better (default: 1).
+            decoding: All settings of decoding, instead of `beam`.
+            require_phrases: Phrases that every translation must contain.
+            prefix: Text that every translation begins with.
+            keep_placeholders: Keep numbers, links and variables of the source (default: False).
+            max_tokens: Maximum number of tokens of a translation (default: twice the source's,
+                plus 10).
+
+        Returns:
+            One translation for each line, in the same order.
+
+        Raises:
+            DataError: The target language is unknown, or cannot be inferred.
+            ConfigError: `max_tokens` is below 1.
+
+        Example:
+            >>> import regard
+            >>> translator = regard.load_translator("runs/demo")
+            >>> translator.translate(["The cat sleeps.", ""], to="fr", beam=5)
+            ['Le chat dort.', '']
         """
-        found = self.candidates(
-            lines, to, on_progress, search or DecodingConfig(beam=beam), force, prefix, keep, tokens
+        candidates = self.candidates(
+            lines,
+            to,
+            on_progress,
+            decoding or DecodingConfig(beam=beam),
+            require_phrases,
+            prefix,
+            keep_placeholders,
+            max_tokens,
         )
-        return [candidates[0].text for candidates in found]
+        return [translations[0].text for translations in candidates]
 
     def candidates(
         self,
         lines: Sequence[str],
         to: str | None = None,
         on_progress: Callable[[int], None] | None = None,
-        search: DecodingConfig | None = None,
-        force: Sequence[str] = (),
+        decoding: DecodingConfig | None = None,
+        require_phrases: Sequence[str] = (),
         prefix: str = "",
-        keep: bool = False,
-        tokens: int | None = None,
+        keep_placeholders: bool = False,
+        max_tokens: int | None = None,
     ) -> list[list[Translation]]:
-        """The best translations of each line, best first: `search.n_best` at most."""
-        search = search or DecodingConfig()
-        if tokens is not None and tokens < 1:
-            raise ConfigError(f"a translation of {tokens} tokens is none: give 1 or more.")
-        pieces = self._pieces(lines, to, force, keep, tokens)
-        if (keep or force) and search.beam == 1:
-            search = replace(search, beam=5)  # forced words need room to find their place
-        begun = self.tokenizer.encode(prefix) if prefix else []
+        """Return the best translations of each line, best first, with their scores.
 
-        def done(which: Sequence[int]) -> None:
+        Args:
+            lines: Texts to translate, of any length.
+            to: Target language; may be omitted when the model knows one target for a line.
+            on_progress: Called with the number of lines of each finished batch.
+            decoding: Settings of decoding; `n_best` is the number of translations (default:
+                greedy).
+            require_phrases: Phrases that every translation must contain.
+            prefix: Text that every translation begins with.
+            keep_placeholders: Keep numbers, links and variables of the source (default: False).
+            max_tokens: Maximum number of tokens of a translation (default: twice the source's,
+                plus 10).
+
+        Returns:
+            One to `decoding.n_best` translations for each line.
+
+        Raises:
+            DataError: The target language is unknown, or cannot be inferred.
+            ConfigError: `max_tokens` is below 1.
+
+        Example:
+            >>> import regard
+            >>> translator = regard.load_translator("runs/demo")
+            >>> decoding = regard.DecodingConfig(beam=4, n_best=2)
+            >>> ((best, second),) = translator.candidates(["A cat."], "fr", decoding=decoding)
+            >>> best.score > second.score
+            True
+        """
+        decoding = decoding or DecodingConfig()
+        if max_tokens is not None and max_tokens < 1:
+            raise ConfigError(f"max_tokens is {max_tokens}; it must be 1 or more.")
+        segments = self._segments(lines, to, require_phrases, keep_placeholders, max_tokens)
+        if (keep_placeholders or require_phrases) and decoding.beam == 1:
+            decoding = replace(decoding, beam=5)  # greedy decoding cannot place the phrases well
+        prefix_ids = self.tokenizer.encode(prefix) if prefix else []
+
+        def report(finished: Sequence[int]) -> None:
             if on_progress is not None:
-                on_progress(sum(not pieces[i].gap for i in which))
+                on_progress(sum(not segments[i].gap for i in finished))
 
-        found = self.answering.find([piece.question for piece in pieces], search, begun, done)
-        return self._joined(len(lines), pieces, found)
+        requests = [segment.request for segment in segments]
+        hypotheses = self.runner.decode(requests, decoding, prefix_ids, report)
+        return self._join(len(lines), segments, hypotheses)
 
     def stream(self, text: str, to: str | None = None) -> Iterator[str]:
-        """A line's translation as it grows, by greedy decoding."""
-        for piece in self._pieces([text], to, (), False):
-            yield from self.answering.stream(piece.question)
-            if piece.gap:
-                yield piece.gap
+        """Yield a text's translation as it is generated, by greedy decoding.
+
+        Args:
+            text: A text of any length.
+            to: Target language; may be omitted when the model knows one target for the text.
+
+        Raises:
+            DataError: The target language is unknown, or cannot be inferred.
+
+        Example:
+            >>> import regard
+            >>> translator = regard.load_translator("runs/demo")
+            >>> "".join(translator.stream("The cat sleeps.", to="fr"))
+            'Le chat dort.'
+        """
+        for segment in self._segments([text], to, (), False):
+            yield from self.runner.stream(segment.request)
+            if segment.gap:
+                yield segment.gap
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], to: str | None = None
     ) -> list[Score]:
-        """How likely the model finds given translations."""
+        """Return the log-likelihood of given translations.
+
+        Args:
+            sources: Texts that fit the model.
+            targets: One translation for each source.
+            to: Target language; may be omitted when the model knows one target for a line.
+
+        Returns:
+            The log-probabilities of each translation's tokens.
+
+        Raises:
+            DataError: The numbers of sources and targets differ, or a text is too long.
+
+        Example:
+            >>> import regard
+            >>> translator = regard.load_translator("runs/demo")
+            >>> good, bad = translator.score(
+            ...     ["The cat sleeps."] * 2, ["Le chat dort.", "Le chien dort."], to="fr"
+            ... )
+            >>> good.perplexity < bad.perplexity
+            True
+        """
         if len(sources) != len(targets):
             raise DataError(
                 f"there are {len(sources):,} sources and {len(targets):,} translations: "
                 f"give one translation for each."
             )
-        asked = [
-            self.source_ids(source, to or self.other_language(source), f"line {number}")
+        source_ids = [
+            self.source_ids(source, to or self.target_language(source), f"line {number}")
             for number, source in enumerate(sources, start=1)
         ]
-        said = [self.target_ids(line, f"line {n}") for n, line in enumerate(targets, start=1)]
-        return self.answering.score(asked, said)
+        target_ids = [
+            self.target_ids(line, f"line {number}") for number, line in enumerate(targets, start=1)
+        ]
+        return self.runner.score(source_ids, target_ids)
 
-    def target_ids(self, text: str, where: str) -> Ids:
+    def target_ids(self, text: str, name: str) -> Ids:
+        """Return the ids of a translation, without start and end token.
+
+        Args:
+            text: A translation.
+            name: Name of the text in error messages.
+
+        Raises:
+            DataError: The translation is too long for the model.
+
+        Example:
+            >>> import regard
+            >>> translator = regard.load_translator("runs/demo")
+            >>> translator.tokenizer.decode(translator.target_ids("Le chat dort.", "line 1"))
+            'Le chat dort.'
+        """
         ids = self.tokenizer.encode(text)
-        # Where both are one sequence, a source may take half of it.
-        most = self.max_length - 1 - (self.longest if self.model.single_sequence else 0)
+        # In a single sequence, the source may take half.
+        source = self.max_source_tokens if self.model.single_sequence else 0
+        most = self.max_length - 1 - source
         if len(ids) > most:
             raise DataError(
-                f"{where}: the translation has {len(ids):,} tokens and this model says at most "
+                f"{name}: the translation has {len(ids):,} tokens and this model generates at most "
                 f"{most}: split it into sentences, one a line."
             )
         return ids
 
-    def other_language(self, text: str) -> str:
-        """The language to go to from this text, where there is just one."""
+    def target_language(self, text: str) -> str:
+        """Return the target language for a text when there is only one.
+
+        Args:
+            text: A source; its language is identified if the model has several targets.
+
+        Raises:
+            DataError: The model knows several target languages for this source.
+
+        Example:
+            >>> import regard
+            >>> regard.load_translator("runs/demo").target_language("The cat sleeps.")
+            'fr'
+        """
         if len(self.languages) == 1:
             return self.languages[0]
-        own = self.guess.of(self.tokenizer.encode(text))
-        others = [way.target for way in self.ways if way.source == own]
-        if len(others) != 1:
-            raise DataError(f"say which language to produce, one of: {', '.join(self.languages)}.")
-        return others[0]
-
-    def source_ids(self, text: str, to: str, where: str) -> Ids:
-        """The tag, if any, the text and the end as ids; refuses what this model cannot take."""
-        if not text.strip():
-            raise DataError(f"{where}: there is no text to translate.")
-        ids = self._ids(text, to)
-        if len(ids) > self.longest:
+        source = self.language_identifier.of(self.tokenizer.encode(text))
+        targets = [way.target for way in self.directions if way.source == source]
+        if len(targets) != 1:
             raise DataError(
-                f"{where}: the text has {len(ids):,} tokens ({len(text.split()):,} words) and this "
-                f"model takes at most {self.longest}: split it into sentences, one a line."
+                f"the target language is not clear: give one of {', '.join(self.languages)}."
+            )
+        return targets[0]
+
+    def source_ids(self, text: str, to: str, name: str) -> Ids:
+        """Return the model's input ids for a text: language tag, if any, tokens and end token.
+
+        Args:
+            text: A source.
+            to: Target language.
+            name: Name of the text in error messages.
+
+        Raises:
+            DataError: The text is empty or too long, or the language is unknown.
+
+        Example:
+            >>> import regard
+            >>> translator = regard.load_translator("runs/demo")
+            >>> ids = translator.source_ids("The cat sleeps.", "fr", "line 1")
+            >>> ids[-1] == translator.tokenizer.end
+            True
+        """
+        if not text.strip():
+            raise DataError(f"{name}: there is no text to translate.")
+        ids = self._source_ids(text, to)
+        if len(ids) > self.max_source_tokens:
+            raise DataError(
+                f"{name}: the text has {len(ids):,} tokens ({len(text.split()):,} words) and this "
+                f"model takes at most {self.max_source_tokens}: split it into sentences, one a "
+                f"line."
             )
         return ids
 
-    def say(self, sources: Sequence[Ids], beam: int = 1) -> list[Ids]:
-        """The target ids of each source, without start and end."""
-        asked = [Request(source, _most(source)) for source in sources]
-        found = self.answering.find(asked, DecodingConfig(beam=beam), [])
-        return [hypotheses[0].ids for hypotheses in found]
+    def translate_ids(self, sources: Sequence[Ids], beam: int = 1) -> list[Ids]:
+        """Return the target ids of each source, without start and end token.
 
-    def _ids(self, text: str, to: str) -> Ids:
+        Args:
+            sources: Ids of `source_ids`.
+            beam: Beam width; 1 is greedy decoding (default: 1).
+
+        Example:
+            >>> import regard
+            >>> translator = regard.load_translator("runs/demo")
+            >>> ids = translator.source_ids("The cat sleeps.", "fr", "line 1")
+            >>> translator.tokenizer.decode(translator.translate_ids([ids])[0])
+            'Le chat dort.'
+        """
+        requests = [Request(source, _max_tokens(source)) for source in sources]
+        hypotheses = self.runner.decode(requests, DecodingConfig(beam=beam), [])
+        return [best.ids for best, *_ in hypotheses]
+
+    def _source_ids(self, text: str, to: str) -> Ids:
         if to not in self.languages:
             raise DataError(f"this model cannot produce '{to}', only: {', '.join(self.languages)}.")
         tag = [self.tokenizer.special_id(to)] if len(self.languages) > 1 else []
         return [*tag, *self.tokenizer.encode(text), self.tokenizer.end]
 
-    def _pieces(
+    def _segments(
         self,
         lines: Sequence[str],
         to: str | None,
-        force: Sequence[str],
-        keep: bool,
-        tokens: int | None = None,
-    ) -> list[_Piece]:
-        """All lines in parts that the model takes; blank ones have none."""
-        phrases = tuple(self.tokenizer.encode(phrase) for phrase in force)
-        pieces = []
+        require_phrases: Sequence[str],
+        keep_placeholders: bool,
+        max_tokens: int | None = None,
+    ) -> list[_Segment]:
+        """Split all lines into segments that fit the model; a blank line has none."""
+        phrases = tuple(self.tokenizer.encode(phrase) for phrase in require_phrases)
+        segments = []
         for number, line in enumerate(lines):
             if not line.strip():
                 continue
-            ids = partial(self._ids, to=to or self.other_language(line))
-            for place, part in enumerate(cut(line, partial(self._fits, ids))):
-                kept = kept_parts(part.text) if keep else []
-                forced = (*map(self.tokenizer.encode, kept), *(phrases if place == 0 else ()))
-                source = ids(part.text)
-                question = Request(source, tokens or _most(source), forced)
-                pieces.append(_Piece(number, part.text, part.gap, question))
-        return pieces
+            source_ids = partial(self._source_ids, to=to or self.target_language(line))
+            for index, part in enumerate(split_to_fit(line, partial(self._fits, source_ids))):
+                kept = placeholders(part.text) if keep_placeholders else []
+                own = (*map(self.tokenizer.encode, kept), *(phrases if index == 0 else ()))
+                source = source_ids(part.text)
+                request = Request(source, max_tokens or _max_tokens(source), own)
+                segments.append(_Segment(number, part.text, part.gap, request))
+        return segments
 
-    def _fits(self, ids: Callable[[str], Ids], text: str) -> bool:
-        return len(ids(text)) <= self.longest
+    def _fits(self, source_ids: Callable[[str], Ids], text: str) -> bool:
+        return len(source_ids(text)) <= self.max_source_tokens
 
-    def _joined(
+    def _join(
         self,
         count: int,
-        pieces: Sequence[_Piece],
-        found: Sequence[list[Hypothesis]],
+        segments: Sequence[_Segment],
+        hypotheses: Sequence[list[Hypothesis]],
     ) -> list[list[Translation]]:
-        """The pieces of each line put together: their best with their best, and so on."""
-        lines: list[list[int]] = [[] for _ in range(count)]
-        for number, piece in enumerate(pieces):
-            lines[piece.line].append(number)
-        joined = []
-        for own in lines:
-            if not own:
-                joined.append([Translation("", 0.0)])
+        """Join the segments of each line: the best of each, then the second best, and so on."""
+        by_line: list[list[int]] = [[] for _ in range(count)]
+        for number, segment in enumerate(segments):
+            by_line[segment.line].append(number)
+        translations = []
+        for numbers in by_line:
+            if not numbers:
+                translations.append([Translation("", 0.0)])
                 continue
-            ranks = max(len(found[number]) for number in own)
-            joined.append([self._ranked(own, pieces, found, rank) for rank in range(ranks)])
-        return joined
+            ranks = max(len(hypotheses[number]) for number in numbers)
+            translations.append(
+                [self._join_rank(numbers, segments, hypotheses, rank) for rank in range(ranks)]
+            )
+        return translations
 
-    def _ranked(
+    def _join_rank(
         self,
-        own: Sequence[int],
-        pieces: Sequence[_Piece],
-        found: Sequence[list[Hypothesis]],
+        numbers: Sequence[int],
+        segments: Sequence[_Segment],
+        hypotheses: Sequence[list[Hypothesis]],
         rank: int,
     ) -> Translation:
-        chosen = [found[number][min(rank, len(found[number]) - 1)] for number in own]
-        said = [self.tokenizer.decode(each.ids) for each in chosen]
-        text = "".join(part + pieces[number].gap for part, number in zip(said, own, strict=True))
-        words = [len(each.ids) + 1 for each in chosen]
-        total = sum(each.score * size for each, size in zip(chosen, words, strict=True))
-        parts = tuple((pieces[n].text, part) for n, part in zip(own, said, strict=True))
-        return Translation(text, total / sum(words), parts)
+        """Join the segments of one line, each with its hypothesis of this rank or its last."""
+        ranked = [hypotheses[number][min(rank, len(hypotheses[number]) - 1)] for number in numbers]
+        texts = [self.tokenizer.decode(hypothesis.ids) for hypothesis in ranked]
+        line = "".join(
+            text + segments[number].gap for text, number in zip(texts, numbers, strict=True)
+        )
+        lengths = [len(hypothesis.ids) + 1 for hypothesis in ranked]
+        total = sum(
+            hypothesis.score * length for hypothesis, length in zip(ranked, lengths, strict=True)
+        )
+        pairs = tuple((segments[n].text, text) for n, text in zip(numbers, texts, strict=True))
+        return Translation(line, total / sum(lengths), pairs)
 
 
-def _most(source: Ids) -> int:
-    """How many tokens a translation may have, unless said."""
+def _max_tokens(source: Ids) -> int:
+    """Default of the maximum number of tokens of a translation."""
     return 2 * len(source) + 10

@@ -1,15 +1,13 @@
-"""A chooser: labels by likelihood.
-
-A language model that never saw a label is asked which continuation of a text it finds likeliest.
+"""Zero-shot classification: choose the label whose continuation a language model finds most likely.
 
     score(label) = log p(continuation | text in its template)     "total"
-                   the same, by token                              "mean"
-                   the same, less that after an empty text         "calibrated"
+                   the same, per token                             "mean"
+                   the same, minus that after an empty text        "calibrated"
 
-A model finds some words likelier than others whatever they follow, and long continuations less
-likely than short ones. What is compared is then better how much likelier the text makes each: the
-domain-conditional PMI of Holtzman et al. (2021), which chooses as the contextual calibration of
-Zhao et al. (2021) does where nothing is their content-free text.
+A model prefers some tokens whatever they follow, and short continuations to long ones. "calibrated"
+compares how much more likely the text makes each continuation: the domain-conditional PMI of
+Holtzman et al. (2021), which chooses as the contextual calibration of Zhao et al. (2021) with an
+empty content-free text.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,115 +21,187 @@ from regard.predictors.classifier import Prediction
 from regard.predictors.generator import TextGenerator
 
 TEXT = "{text}"
-ROWS = 32  # texts with a continuation, read at a time
+BATCH = 32  # texts with a continuation
 
-Normalise = Literal["total", "mean", "calibrated"]
+Normalize = Literal["total", "mean", "calibrated"]
 
 
-class Option(NamedTuple):
-    """A text with one continuation, as ids, and how many of them are given."""
+class _Option(NamedTuple):
+    """Ids of a text with one continuation, and how many of them are context."""
 
     ids: list[int]
-    given: int
+    context: int
 
 
 class ZeroShotClassifier:
-    """ZeroShotClassifier(writer, "{text} It was", {"good": " great.", "bad": " terrible."})"""
+    """Classify with a language model that was not trained on labels.
+
+    Args:
+        generator: The language model.
+        template: Text around each input, with {text} in it.
+        continuations: Continuation of the template for each label.
+        normalize: "calibrated" (default), "mean" or "total".
+
+    Raises:
+        ConfigError: The template has no {text}, or the continuations do not differ.
+
+    Example:
+        >>> import regard
+        >>> model = regard.load_language_model("runs/proverbs")
+        >>> continuations = {"sewing": " saves nine", "cooking": " spoils the broth"}
+        >>> classifier = regard.ZeroShotClassifier(model, "{text}", continuations)
+        >>> classifier.classify(["a stitch in time"])[0].label
+        'sewing'
+    """
 
     def __init__(
         self,
-        writer: TextGenerator,
+        generator: TextGenerator,
         template: str,
         continuations: Mapping[str, str],
-        normalise: Normalise = "calibrated",
+        normalize: Normalize = "calibrated",
     ) -> None:
-        _check(template, continuations, normalise)
-        self.writer, self.template = writer, template
+        _check(template, continuations, normalize)
+        self.generator, self.template = generator, template
         self.labels = tuple(continuations)
         self.continuations = dict(continuations)
-        self.normalise = normalise
+        self.normalize = normalize
 
     def classify(self, texts: Sequence[str]) -> list[Prediction]:
-        """The likeliest label of each text, and how likely it is beside the others."""
-        judged = []
+        """Return the most likely label of each text and the probability of every label.
+
+        Args:
+            texts: Texts that fit the model with their template and continuations.
+
+        Returns:
+            One prediction for each text, in the same order.
+
+        Raises:
+            DataError: A text is empty or too long.
+
+        Example:
+            >>> import regard
+            >>> model = regard.load_language_model("runs/proverbs")
+            >>> continuations = {"sewing": " saves nine", "cooking": " spoils the broth"}
+            >>> classifier = regard.ZeroShotClassifier(model, "{text}", continuations)
+            >>> sorted(classifier.classify(["a stitch in time"])[0].probabilities)
+            ['cooking', 'sewing']
+        """
+        predictions = []
         for row in self.probabilities(texts).tolist():
             label = self.labels[row.index(max(row))]
-            judged.append(Prediction(label, max(row), dict(zip(self.labels, row, strict=True))))
-        return judged
+            by_label = dict(zip(self.labels, row, strict=True))
+            predictions.append(Prediction(label, max(row), by_label))
+        return predictions
 
     def probabilities(self, texts: Sequence[str]) -> torch.Tensor:
-        """Of each label (N, L), adding up to 1."""
+        """Return the probability of each label for each text (texts, labels); rows sum to 1.
+
+        Args:
+            texts: As for `classify`.
+
+        Raises:
+            DataError: A text is empty or too long.
+
+        Example:
+            >>> import regard
+            >>> model = regard.load_language_model("runs/proverbs")
+            >>> continuations = {"sewing": " saves nine", "cooking": " spoils the broth"}
+            >>> classifier = regard.ZeroShotClassifier(model, "{text}", continuations)
+            >>> tuple(classifier.probabilities(["a stitch in time"]).shape)
+            (1, 2)
+        """
         for number, text in enumerate(texts, start=1):
             if not text.strip():
-                raise DataError(f"text {number} is empty: there is nothing in it to judge.")
+                raise DataError(f"text {number} is empty: there is no text to classify.")
         return self.scores(texts).softmax(-1)
 
     def scores(self, texts: Sequence[str]) -> torch.Tensor:
-        """Of each label (N, L), by what `normalise` asks for."""
-        if self.normalise == "calibrated":
-            *found, empty = self._log_p([*texts, ""], "total")
-            return torch.stack(found) - empty if found else torch.empty(0, len(self.labels))
-        return self._log_p(texts, self.normalise)
+        """Return the score of each label for each text (texts, labels), as `normalize` says.
+
+        Args:
+            texts: As for `classify`; may be empty.
+
+        Raises:
+            DataError: A text is too long.
+
+        Example:
+            >>> import regard
+            >>> model = regard.load_language_model("runs/proverbs")
+            >>> continuations = {"sewing": " saves nine", "cooking": " spoils the broth"}
+            >>> classifier = regard.ZeroShotClassifier(model, "{text}", continuations, "total")
+            >>> bool((classifier.scores(["a stitch in time"]) < 0).all())
+            True
+        """
+        if self.normalize == "calibrated":
+            *log_p, empty = self._log_p([*texts, ""], "total")
+            return torch.stack(log_p) - empty if log_p else torch.empty(0, len(self.labels))
+        return self._log_p(texts, self.normalize)
 
     @torch.inference_mode()
-    def _log_p(self, texts: Sequence[str], normalise: Normalise) -> torch.Tensor:
-        """Of each continuation of each text (N, L), in double precision."""
-        options = [each for i, text in enumerate(texts, 1) for each in self._options(text, i)]
-        found = torch.empty(len(options), dtype=torch.float64)
+    def _log_p(self, texts: Sequence[str], normalize: Normalize) -> torch.Tensor:
+        """Return log p of each continuation of each text (texts, labels), in double precision."""
+        options = [
+            option for number, text in enumerate(texts, 1) for option in self._options(text, number)
+        ]
+        log_p = torch.empty(len(options), dtype=torch.float64)
         order = sorted(range(len(options)), key=lambda i: len(options[i].ids))
-        for start in range(0, len(options), ROWS):
-            several = order[start : start + ROWS]
-            for i, words in zip(several, self._words([options[i] for i in several]), strict=True):
-                found[i] = words.mean() if normalise == "mean" else words.sum()
-        return found.view(len(texts), len(self.labels))
+        for start in range(0, len(options), BATCH):
+            batch = order[start : start + BATCH]
+            by_token = self._token_log_p([options[i] for i in batch])
+            for i, token_log_p in zip(batch, by_token, strict=True):
+                log_p[i] = token_log_p.mean() if normalize == "mean" else token_log_p.sum()
+        return log_p.view(len(texts), len(self.labels))
 
-    def _words(self, options: Sequence[Option]) -> list[torch.Tensor]:
-        """log p of each token that is not given."""
-        model = self.writer.model
-        ids, token_mask = pad([each.ids for each in options], self.writer.tokenizer.end)
-        given = torch.tensor([each.given for each in options])
-        asked = token_mask & (torch.arange(ids.size(1)) >= given[:, None])
-        device = next(model.parameters()).device
-        ids, asked = ids.to(device), asked[:, 1:].to(device)
-        # Logits are the larger part of the work: of what is asked only.
-        logits = model.output(model.states(ids[:, :-1])[asked]).float()
-        log_p = logits.log_softmax(-1).gather(1, ids[:, 1:][asked][:, None])[:, 0]
-        return list(log_p.double().cpu().split(asked.sum(1).tolist()))
+    def _token_log_p(self, options: Sequence[_Option]) -> list[torch.Tensor]:
+        """Return log p of each token after the context."""
+        model = self.generator.model
+        ids, token_mask = pad([option.ids for option in options], self.generator.tokenizer.end)
+        context = torch.tensor([option.context for option in options])
+        is_scored = token_mask & (torch.arange(ids.size(1)) >= context[:, None])
+        device = self.generator.device
+        ids, is_scored = ids.to(device), is_scored[:, 1:].to(device)
+        # Logits are the larger part of the work: only of the tokens that are scored.
+        logits = model.output(model.states(ids[:, :-1])[is_scored]).float()
+        log_p = logits.log_softmax(-1).gather(1, ids[:, 1:][is_scored][:, None])[:, 0]
+        return list(log_p.double().cpu().split(is_scored.sum(1).tolist()))
 
-    def _options(self, text: str, number: int) -> list[Option]:
-        """All continuations of a text. What is given is what all have in common with the text
-        before them: where letters on both sides of the border make one piece, that piece is part of
-        what is compared, for all alike."""
-        before = self.template.replace(TEXT, text)
-        wholes = [self._ids(before + each) for each in self.continuations.values()]
-        given = min(_common(self._ids(before), whole) for whole in wholes)
-        for label, whole in zip(self.labels, wholes, strict=True):
-            if len(whole) > self.writer.max_length:
+    def _options(self, text: str, number: int) -> list[_Option]:
+        """Encode all continuations of a text.
+
+        The context is the longest common prefix with the text alone: where letters on both sides of
+        the border are one token, that token is scored, for all continuations.
+        """
+        prompt = self.template.replace(TEXT, text)
+        rows = [self._encode(prompt + continuation) for continuation in self.continuations.values()]
+        context = min(_common_prefix(self._encode(prompt), ids) for ids in rows)
+        for label, ids in zip(self.labels, rows, strict=True):
+            if len(ids) > self.generator.max_length:
                 raise DataError(
                     f"text {number} with its template and the continuation of '{label}' has "
-                    f"{len(whole):,} tokens and this model takes {self.writer.max_length:,}: "
+                    f"{len(ids):,} tokens and this model takes {self.generator.max_length:,}: "
                     f"shorten it."
                 )
-            if len(whole) == given:
+            if len(ids) == context:
                 raise ConfigError(
-                    f"the continuation of '{label}' is nothing to this model: its tokeniser gives "
-                    f"no piece for it."
+                    f"the continuation of '{label}' has no token in this model's vocabulary: "
+                    f"choose another."
                 )
-        return [Option(whole, given) for whole in wholes]
+        return [_Option(ids, context) for ids in rows]
 
-    def _ids(self, text: str) -> list[int]:
-        """A text begins where another has ended."""
-        begin = self.writer.begin or [self.writer.tokenizer.end]
-        return [*begin, *self.writer.tokenizer.encode(text)]
+    def _encode(self, text: str) -> list[int]:
+        """Return the ids of a text after the model's BOS tokens or the end of another text."""
+        bos = self.generator.bos or [self.generator.tokenizer.end]
+        return [*bos, *self.generator.tokenizer.encode(text)]
 
 
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many ids two rows begin with alike."""
+def _common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
+    """Return the length of the longest common prefix."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-def _check(template: str, continuations: Mapping[str, str], normalise: str) -> None:
+def _check(template: str, continuations: Mapping[str, str], normalize: str) -> None:
     if TEXT not in template:
         raise ConfigError(f"the template {template!r} has no {TEXT} in it, where the text goes.")
     if len(continuations) < 2:
@@ -141,10 +211,10 @@ def _check(template: str, continuations: Mapping[str, str], normalise: str) -> N
         )
     for label, continuation in continuations.items():
         if not continuation.strip():
-            raise ConfigError(f"the continuation of '{label}' is empty: say how a text goes on.")
+            raise ConfigError(f"the continuation of '{label}' is empty: give it some text.")
     if len(set(continuations.values())) < len(continuations):
-        raise ConfigError("two labels have the same continuation: nothing could tell them apart.")
-    if normalise not in get_args(Normalise):
+        raise ConfigError("two labels have the same continuation: give each its own.")
+    if normalize not in get_args(Normalize):
         raise ConfigError(
-            f"normalise is '{normalise}'; it may be {', '.join(get_args(Normalise))}."
+            f"normalize is '{normalize}'; it may be {', '.join(get_args(Normalize))}."
         )

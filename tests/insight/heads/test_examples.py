@@ -63,7 +63,7 @@ LONG = "court " * 100
         (
             "classifier",
             "chien\tde\n",
-            "line 1: .* never taught the label 'de'; it knows: fr, en",
+            "line 1: .* not trained with the label 'de'; its labels: fr, en",
         ),
         ("classifier", f"chien\tfr\n{LONG}\tfr\n", "line 2: there are .* takes 48"),
         ("encoder", f"chien\n{LONG}\n", "line 2: the text has .* takes 48"),

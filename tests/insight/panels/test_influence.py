@@ -132,7 +132,7 @@ def test_influence_has_the_receptive_field_as_its_support() -> None:
 def test_influence_is_the_norm_of_the_gradient() -> None:
     """Compare with the Jacobian that torch computes by a function of the embeddings."""
     loaded = build("recurrent", "causal-lm", layers=2)
-    model, ids = loaded.model, torch.tensor([loaded.ids(TEXT)])
+    model, ids = loaded.model, torch.tensor([loaded.encode(TEXT)])
     (panel,) = look(loaded, TEXT).panels
     embed = model.decoder.embedding
 
@@ -154,7 +154,7 @@ def test_classification_depends_on_every_token(kind: str, pooling: str) -> None:
     picture = look(loaded, TEXT)
     (panel,) = picture.panels
     assert panel.queries == (picture.output,)
-    assert panel.weights.shape == (1, 1, 1, len(loaded.ids((TEXT,))))
+    assert panel.weights.shape == (1, 1, 1, len(loaded.encode((TEXT,))))
     assert (panel.weights > 0).all()
 
 

@@ -37,7 +37,7 @@ def test_entropy_of_a_model_is_that_of_its_recorded_weights() -> None:
     model = ModelSpec.model_validate(spec).build(len(tokenizer)).eval()
     writer = TextGenerator(model, tokenizer, 40)
     with torch.no_grad(), watch(model, {"weights"}) as seen:
-        model(torch.tensor([writer.ids(TEXT)]))
+        model(torch.tensor([writer.encode(TEXT)]))
     picture = look(writer, TEXT)
     (entropy,) = picture.views["entropy"].panels
     for layer in range(2):

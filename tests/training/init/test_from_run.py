@@ -434,8 +434,10 @@ def test_an_adapted_language_model_writes_as_when_merged(
     recipe = writing(model=None, tokenizer=None, init=str(base), adapter=LORA)
     writer = train(recipe, tmp_path / "run")
     merge(tmp_path / "run", tmp_path / "merged")
-    said = [each.generate("the film", tokens=8) for each in (writer, regard.load(tmp_path / "run"))]
-    assert said == [regard.load(tmp_path / "merged").generate("the film", tokens=8)] * 2
+    said = [
+        each.generate("the film", max_tokens=8) for each in (writer, regard.load(tmp_path / "run"))
+    ]
+    assert said == [regard.load(tmp_path / "merged").generate("the film", max_tokens=8)] * 2
     assert regard.load(tmp_path / "run").model.decoder.blocks[0].attention.w_q.weight.is_leaf
 
 

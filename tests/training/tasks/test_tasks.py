@@ -108,8 +108,8 @@ def test_a_language_model_learns_to_go_on(writing: Made, tmp_path: Path) -> None
     assert len(losses) == 80
     assert sum(losses[-5:]) < sum(losses[:5]) / 2
     writer = regard.load(tmp_path / "run")
-    assert writer.generate("the quick brown", tokens=8).startswith(" fox jumps over the lazy")
-    assert writer.generate("the quick", tokens=8) == made.generate("the quick", tokens=8)
+    assert writer.generate("the quick brown", max_tokens=8).startswith(" fox jumps over the lazy")
+    assert writer.generate("the quick", max_tokens=8) == made.generate("the quick", max_tokens=8)
     run = run_folder.read(tmp_path / "run")
     assert run.kind == "language-model"
     scores = run.details["scores"]
@@ -141,11 +141,11 @@ def test_documents_apart(writing: Made, tmp_path: Path) -> None:
     run = run_folder.read(tmp_path / "run")
     writer = regard.load(tmp_path / "run")
     end = writer.tokenizer.end
-    assert run.details["begin"] == writer.begin == [end]
-    assert writer.ids("the quick")[0] == end
+    assert run.details["bos"] == writer.bos == [end]
+    assert writer.encode("the quick")[0] == end
     line = SAYING.rstrip()
-    assert writer.generate("", tokens=30) == line
-    assert writer.generate("the quick brown", tokens=30) == line.removeprefix("the quick brown")
+    assert writer.generate("", max_tokens=30) == line
+    assert writer.generate("the quick brown", max_tokens=30) == line.removeprefix("the quick brown")
     scores = run.details["scores"]
     assert scores["documents"] == 20
     assert scores["windows"] == 20
@@ -160,8 +160,8 @@ def test_documents_apart(writing: Made, tmp_path: Path) -> None:
 def test_a_prompt_that_leaves_no_room_is_refused(writing: Made, tmp_path: Path) -> None:
     writer = train(writing("training.steps=1"), tmp_path / "run")
     with pytest.raises(DataError, match="this model takes 48 in all"):
-        writer.generate("the quick", tokens=47)
-    assert isinstance(writer.generate("", tokens=3), str)
+        writer.generate("the quick", max_tokens=47)
+    assert isinstance(writer.generate("", max_tokens=3), str)
 
 
 def test_a_classifier_learns_to_tell_apart(labelling: Made, tmp_path: Path) -> None:

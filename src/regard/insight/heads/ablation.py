@@ -181,9 +181,9 @@ def translate(translator: Translator, model: nn.Module, examples: Examples) -> l
     other = Translator(
         model,
         translator.tokenizer,
-        translator.guess,
+        translator.language_identifier,
         translator.max_length,
-        translator.ways,
-        never=[each[0] for each in translator.never],
+        translator.directions,
+        suppressed=[each[0] for each in translator.suppressed],
     )
     return other.translate([row.texts[0] for row in examples.rows], examples.to)

@@ -30,9 +30,9 @@ from regard.data.sources.text import Spec as RunningText
 from regard.data.sources.tsv import read_columns
 from regard.errors import ConfigError, DataError
 from regard.predictors.classifier import Classifier
+from regard.predictors.classifier_evaluation import labeled_lines, labeled_text
 from regard.predictors.embedder import Embedder
 from regard.predictors.generator import TextGenerator
-from regard.predictors.labeled import labeled_lines, labeled_text
 from regard.predictors.mask_filler import MaskFiller
 from regard.predictors.span_filler import SpanFiller
 from regard.predictors.summarizer import Summarizer
@@ -99,7 +99,7 @@ def read_examples(
             f"the heads of a {type(loaded).__name__.lower()} of this kind cannot be compared yet; "
             f"`regard look` shows them for a text."
         )
-    if isinstance(loaded, Classifier) and loaded.trees is not None:
+    if isinstance(loaded, Classifier) and loaded.tree_source is not None:
         raise ConfigError(
             "the heads of a model that reads trees cannot be compared yet; `regard look` shows "
             "them, sentence by sentence."
@@ -143,7 +143,7 @@ def _pairs(
     for record in _records(lines):
         source, said = record.texts
         asked = translator.source_ids(
-            source, to or translator.other_language(source), str(record.place)
+            source, to or translator.target_language(source), str(record.place)
         )
         ids = translator.target_ids(said, str(record.place))
         yield Row((asked, [start, *ids, end]), texts=(source, said))
@@ -158,7 +158,7 @@ def _pair_batch(translator: Translator, rows: Sequence[Row]) -> PairBatch:
 def _windows(writer: TextGenerator, path: Path, lines: int) -> Iterator[Row]:
     """Running text cut into windows; each begins as this model expects a text to."""
     most = -(-lines // LINES_OF_A_WINDOW)
-    begin = writer.begin
+    begin = writer.bos
     room = min(WINDOW, writer.max_length) - len(begin)
     ids: Ids = []
     for record in _records(RunningText(path=path).records()):
@@ -178,13 +178,13 @@ def _window_batch(writer: TextGenerator, rows: Sequence[Row]) -> TextBatch:
 def _labelled(labeller: Classifier, path: Path) -> Iterator[Row]:
     for record in labeled_lines(labeller, path):
         where = str(record.place)
-        ids = labeller.ids(labeled_text(record), where)
-        yield Row((ids,), tuple(labeller.numbers(record.labels or (), where)), record.texts)
+        ids = labeller.encode(labeled_text(record), where)
+        yield Row((ids,), tuple(labeller.label_ids(record.labels or (), where)), record.texts)
 
 
 def _labelled_batch(labeller: Classifier, rows: Sequence[Row]) -> LabeledBatch:
     ids, token_mask = pad([row.ids[0] for row in rows], labeller.tokenizer.pad)
-    classes = len(labeller.labels) if labeller.several else None
+    classes = len(labeller.labels) if labeller.multi_label else None
     return LabeledBatch(ids, token_mask, label_tensor([row.labels for row in rows], classes))
 
 

@@ -102,10 +102,10 @@ class Classification:
             details={
                 "labels": list(self.labels),
                 "max_length": self.recipe.model.max_length,
-                "sides": predictor.sides,
-                "written": plain(self.written),
+                "num_texts": predictor.num_texts,
+                "label_format": plain(self.written),
                 "temperature": temperature,
-                **({} if predictor.trees is None else {"trees": predictor.trees}),
+                **({} if predictor.tree_source is None else {"tree_source": predictor.tree_source}),
                 "scores": found.scores,
                 "scored_on": part,
             },
@@ -167,7 +167,7 @@ class Classification:
         tallies = [Tally(self.labels, self.written.several) for _ in labellers]
         for logits, actual in self._logits(labellers[0].model, store, device):
             for tally, labeller in zip(tallies, labellers, strict=True):
-                tally.add(labeller.calibrated(logits), actual)
+                tally.add(labeller.calibrate(logits), actual)
         return [tally.report() for tally in tallies]
 
     def _temperature(self, model: nn.Module, device: torch.device) -> float:

@@ -77,7 +77,7 @@ class LanguageModelling:
             card=_card(scores, part),
             details={
                 "max_length": self._context,
-                "begin": self._begin,
+                "bos": self._begin,
                 "scores": scores.to_plain(),
                 "scored_on": part,
             },

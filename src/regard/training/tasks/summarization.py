@@ -83,8 +83,8 @@ class Summarization:
             card=_card(losses, judged, part, self.source),
             details={
                 "max_length": self.recipe.model.max_length,
-                "says": self._says,
-                "source": self.source,
+                "max_summary_tokens": self._says,
+                "truncate_source": self.source,
                 "scores": {**losses, **judged.to_plain("texts")},
                 "scored_on": part,
             },

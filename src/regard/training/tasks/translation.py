@@ -84,7 +84,7 @@ class Translation:
             title=f"A translator, {', '.join(scores)}",
             card=_card(scores, part),
             details=details,
-            extra_files={"languages.json": translator.guess.to_json()},
+            extra_files={"languages.json": translator.language_identifier.to_json()},
         )
 
     def _batches(self, store: Store, budget: int, seed: int) -> Batches[Rows, PairBatch]:

@@ -1,0 +1,76 @@
+"""Evaluate a classifier on labeled texts from a file."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from regard.config import override, plain, validate
+from regard.data.batches.labeled import label_tensor
+from regard.data.records import Record, Rejected
+from regard.data.sources.base import SourceSpec
+from regard.data.sources.trees import Parsed
+from regard.errors import ConfigError, DataError
+from regard.evaluation.classification import Report, Tally
+from regard.predictors.classifier import Classifier, Text
+
+CHUNK = 512  # texts in memory
+
+
+def labeled_lines(
+    classifier: Classifier, path: Path, changes: Sequence[str] = ()
+) -> Iterator[Record]:
+    """Yield the texts of a file with their labels, in the format of the training data.
+
+    Args:
+        classifier: Its number of texts and label format, or its tree source, define the format.
+        path: The file: a table with the texts and the label in columns, unless trees are needed.
+        changes: Overrides of the source, each key=value; with `kind=…` they are the whole source.
+
+    Raises:
+        DataError: A line cannot be read.
+        ConfigError: A change is not valid.
+    """
+    columns = list(range(classifier.num_texts + 1))
+    table = {"kind": "labeled", "columns": columns, "labels": plain(classifier.label_format)}
+    is_new = any(change.startswith("kind=") for change in changes)
+    content = override({} if is_new else classifier.tree_source or table, changes)
+    if "path" in content:
+        raise ConfigError("source: path is the file that is given; leave it out.")
+    source = validate(SourceSpec, {**content, "path": path}, "source")
+    for record in source.records():
+        if isinstance(record, Rejected):
+            raise DataError(f"{record.place}: {record.why} ({record.found}); fix the line.")
+        yield record
+
+
+def labeled_text(record: Record) -> Text:
+    """Return a record's text as a classifier takes it."""
+    if record.tree is not None:
+        return Parsed(record.texts[0], record.tree)
+    first, *others = record.texts
+    return (first, others[0]) if others else first
+
+
+def evaluate_classifier(classifier: Classifier, records: Iterable[Record]) -> Report:
+    """Return accuracy, F1 and the other metrics of a classifier on labeled records.
+
+    Args:
+        classifier: The classifier to evaluate.
+        records: Labeled records, such as those of `labeled_lines`.
+
+    Raises:
+        DataError: There is no record, or the classifier was not trained with a label.
+    """
+    tally, remaining = Tally(classifier.labels, classifier.multi_label), iter(records)
+    classes = len(classifier.labels) if classifier.multi_label else None
+    while chunk := list(islice(remaining, CHUNK)):
+        names = [str(record.place) for record in chunk]
+        labels = [
+            classifier.label_ids(record.labels or (), name)
+            for record, name in zip(chunk, names, strict=True)
+        ]
+        log_probs = classifier.log_probs(list(map(labeled_text, chunk)), names)
+        tally.add(log_probs, label_tensor(labels, classes))
+    if not tally.texts:
+        raise DataError("there is no labeled text to score on.")
+    return tally.report()
