@@ -124,7 +124,7 @@ def test_what_it_was_never_taught_is_named(tmp_path: Path) -> None:
     path.write_text("fine\tgood\nbad\n")
     with pytest.raises(DataError, match=r"line 2: wrong columns \(1 instead of 2\); fix"):
         evaluate_classifier(model, labeled_lines(model, path))
-    with pytest.raises(DataError, match="no labelled text"):
+    with pytest.raises(DataError, match="no labeled text"):
         evaluate_classifier(model, iter(()))
     record = Record(Place("here", 1), ("x" * 40,), labels=("good",))
     with pytest.raises(DataError, match="here, line 1: there are 42 tokens"):
