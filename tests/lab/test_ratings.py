@@ -1,4 +1,4 @@
-"""Ratings are read as they stand, or refused with the line that is wrong."""
+"""Ratings are read from both formats; errors name the line."""
 
 import gzip
 from pathlib import Path
@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from regard.errors import DataError
-from regard.lab.ratings import Ratings, planted, read
+from regard.lab.ratings import Ratings, generated, read
 
 LINES = [
     f"{person}\t{film}\t{1 + (person + film) % 5}" for person in range(10) for film in range(12)
 ]
 
 
-def test_both_ways_of_writing_say_the_same(tmp_path: Path) -> None:
+def test_both_formats_give_the_same_ratings(tmp_path: Path) -> None:
     tabs, commas = tmp_path / "u.data.gz", tmp_path / "ratings.csv"
     tabs.write_bytes(gzip.compress("\n".join(f"{line}\t881250949" for line in LINES).encode()))
     below = [line.replace("\t", ",") + ".0,7" for line in LINES]
@@ -26,39 +26,39 @@ def test_both_ways_of_writing_say_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
-        ("1\t2", "line 3: is no rating"),
-        ("1,2,3", "line 3: is no rating"),
-        ("", "line 3: is no rating"),
-        ("a\tb\tgood", "line 3: 'good' is no number"),
-        ("a\tb\tnan", "line 3: 'nan' is no number"),
+        ("1\t2", "line 3: not a rating"),
+        ("1,2,3", "line 3: not a rating"),
+        ("", "line 3: not a rating"),
+        ("a\tb\tgood", "line 3: 'good' is not a number"),
+        ("a\tb\tnan", "line 3: 'nan' is not a number"),
         ("0\t1\t3", "line 3: 0 has rated 1 before"),
     ],
 )
-def test_what_is_no_rating_is_refused_by_its_line(tmp_path: Path, line: str, said: str) -> None:
+def test_errors_name_the_invalid_line(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "ratings"
     path.write_text("\n".join([*LINES[:2], line, *LINES[2:]]), "utf-8")
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         read(path)
 
 
-def test_too_few_and_none_are_refused(tmp_path: Path) -> None:
+def test_missing_files_and_too_few_ratings_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "ratings"
     with pytest.raises(DataError, match="cannot be read"):
         read(path)
     path.write_text("1\t2\t3\n", "utf-8")
-    with pytest.raises(DataError, match="has 1 ratings, too few"):
+    with pytest.raises(DataError, match="1 ratings are too few"):
         read(path)
 
 
-def test_what_is_held_out_is_not_learned_from() -> None:
-    rated = planted(1)
+def test_training_and_held_out_ratings_are_disjoint() -> None:
+    rated = generated(1)
     assert set(rated.stars.tolist()) <= {1.0, 2.0, 3.0, 4.0, 5.0}
     known, held_out = rated.split(3)
     pairs = [set(zip(r.persons.tolist(), r.films.tolist(), strict=True)) for r in (known, held_out)]
     assert not pairs[0] & pairs[1]
     assert len(pairs[0] | pairs[1]) == len(rated.stars)
-    again = planted(1)
+    again = generated(1)
     assert isinstance(again, Ratings)
     assert torch.equal(again.stars, rated.stars)

@@ -1,4 +1,4 @@
-"""regard lab: the claims of the lecture, tested on this machine."""
+"""regard lab: experiments that test the claims of the lecture on this machine."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,20 +14,26 @@ if TYPE_CHECKING:
 
 
 def lab(
-    name: Annotated[str | None, typer.Argument(help="A claim, or all; none lists them.")] = None,
-    overrides: Annotated[
-        list[str] | None, typer.Argument(help="setting=value, as many as you like.")
+    name: Annotated[
+        str | None, typer.Argument(help="A claim, or `all`; by default, list the claims.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A look of seconds.")] = False,
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="Changes to its settings, as setting=value.")
+    ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Small settings that take seconds: figures, but no verdict."),
+    ] = False,
     report: Annotated[
-        Path | None, typer.Option(help="A folder for pages, plots and evidence.")
+        Path | None, typer.Option(help="Write pages, plots and evidence to this folder.")
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Test again the claims that the report has.")
+        bool,
+        typer.Option("--overwrite", help="Repeat the experiments that the report already has."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")] = False,
 ) -> None:
-    """Test claims of the lecture, each by an experiment and a rule that stands before it."""
+    """Test claims of the lecture by experiments, with criteria fixed in advance."""
     from regard.config import override
     from regard.errors import ConfigError
     from regard.lab import all_claims, claim_named
@@ -37,9 +43,10 @@ def lab(
     changes = override({}, overrides or [])
     if name == "all" and changes:
         raise ConfigError("settings are a claim's own: change them with `regard lab NAME`.")
-    asked = [name] if name != "all" else [each.kind() for each in all_claims()]
-    findings = [_found(claim_named(each, changes, quick), report, overwrite) for each in asked]
-    _tell(findings, as_json)
+    names = [name] if name != "all" else [claim.kind() for claim in all_claims()]
+    claims = [claim_named(kind, changes, quick) for kind in names]
+    findings = [_finding(claim, quick, report, overwrite) for claim in claims]
+    _show(findings, as_json)
     if report is not None and not as_json:
         typer.echo(f"The report is {report / 'README.md'}.")
     return None
@@ -55,38 +62,38 @@ def _list(as_json: bool) -> None:
 
     if as_json:
         rows = [
-            {"number": each.number, "name": each.kind(), "statement": each.statement}
-            for each in all_claims()
+            {"number": claim.number, "name": claim.kind(), "statement": claim.statement}
+            for claim in all_claims()
         ]
         typer.echo(json.dumps(rows, ensure_ascii=False, indent=1))
         return
     table = Table("", "name", "claim", box=None, header_style="bold", pad_edge=False)
-    for each in all_claims():
-        table.add_row(str(each.number), each.kind(), each.title)
+    for claim in all_claims():
+        table.add_row(str(claim.number), claim.kind(), claim.title)
     Console().print(table)
-    typer.echo("`regard lab NAME` tests one; `regard lab all --report DIR` tests all.")
+    typer.echo("`regard lab NAME` tests one claim; `regard lab all --report DIR` tests all.")
 
 
-def _found(claim: "Claim", folder: Path | None, overwrite: bool) -> "Finding":
-    """Tested now, unless the report has it with the same settings."""
+def _finding(claim: "Claim", quick: bool, folder: Path | None, overwrite: bool) -> "Finding":
+    """Run an experiment, unless the report has it with the same settings."""
     from regard import run_folder
     from regard.cli._shared.console import reporter
     from regard.lab import report, run
 
     path = None if folder is None else folder / f"{claim.kind()}.json"
     if path is not None and path.exists() and not overwrite:
-        kept = report.read(path)
-        if kept.claim == claim:
-            return kept
+        previous = report.read(path)
+        if previous.claim == claim and previous.quick == quick:
+            return previous
     if folder is not None:
         run_folder.check_writable(folder)
-    finding = run(claim, report=reporter())
+    finding = run(claim, quick=quick, report=reporter())
     if folder is not None:
         report.write(finding, folder)
     return finding
 
 
-def _tell(findings: "list[Finding]", as_json: bool) -> None:
+def _show(findings: "list[Finding]", as_json: bool) -> None:
     import json
 
     if as_json:
@@ -105,21 +112,27 @@ def _print(finding: "Finding") -> None:
 
     console, claim = Console(), finding.claim
     console.print(f"[bold]{claim.number}. {claim.title}[/bold]\n{claim.statement}\n")
-    for exhibit in finding.show():
-        if isinstance(exhibit, figures.Table):
-            console.print(_rich(exhibit))
-    table = Table("must be so", "line", "found", "", box=None, header_style="bold", pad_edge=False)
-    intervals, outcomes = finding.figures, finding.outcomes
-    for name, each in claim.criteria.items():
-        table.add_row(each.says, each.line, str(intervals[name]), outcomes[name])
+    for figure in finding.show():
+        if isinstance(figure, figures.Table):
+            console.print(_rich(figure))
+    table = Table(
+        *("criterion", "threshold", "measured", ""),
+        box=None,
+        header_style="bold",
+        pad_edge=False,
+    )
+    intervals, outcomes = finding.intervals, finding.outcomes
+    for name, criterion in claim.criteria.items():
+        measured = str(intervals[name])
+        table.add_row(criterion.description, criterion.threshold, measured, outcomes.get(name, ""))
     console.print(table)
-    console.print(f"\nVerdict: [bold]{finding.verdict}[/bold] ({finding.seconds:,.0f} s)\n")
+    console.print(f"\n[bold]{finding.conclusion}[/bold] ({finding.seconds:,.0f} s)\n")
 
 
-def _rich(exhibit: "figures.Table") -> "Table":
+def _rich(figure: "figures.Table") -> "Table":
     from rich.table import Table
 
-    table = Table(*exhibit.head, title=exhibit.title, box=None, header_style="bold", pad_edge=False)
-    for row in exhibit.rows:
+    table = Table(*figure.head, title=figure.title, box=None, header_style="bold", pad_edge=False)
+    for row in figure.rows:
         table.add_row(*row)
     return table

@@ -1,4 +1,4 @@
-"""Every claim of the lecture, tested on the reader's machine; each claim is a file in `claims/`.
+"""Experiments that test the claims of the lecture on this machine; a claim is a file in `claims/`.
 
 from regard import lab
 

@@ -1,14 +1,14 @@
-"""What a claim is: what is said, how it is tested, and the rule that turns evidence into a verdict.
+"""The base class of claims: a statement, an experiment, and criteria that decide on the verdict.
 
-The rule stands before the evidence: `criteria` belong to the class, and name what is weighed and
-where the line is. `gather` measures and returns plain data; `weigh` computes from it one interval
-for each criterion, and nothing else; the verdict follows.
+The criteria are fixed before the experiment: they are attributes of the class, each with a quantity
+and a threshold. `gather` measures and returns plain data, `weigh` computes one interval for each
+criterion from it, and the verdict follows.
 
-    a criterion   holds      where its whole interval is on the right side of the line
-                  fails      where its whole interval is on the wrong side
-                  is unclear where the line goes through it
-    a claim       is supported where all criteria hold, not supported here where one fails, and
-                  unclear otherwise
+    a criterion   holds      if its whole interval satisfies the threshold
+                  fails      if no part of its interval does
+                  is unclear if the threshold lies inside the interval
+    a claim       is supported if all criteria hold, not supported here if one fails, and unclear
+                  otherwise
 """
 
 from collections.abc import Mapping
@@ -18,8 +18,8 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from regard.config import Kind
-from regard.lab.experiment import Bench
-from regard.lab.figures import Exhibit
+from regard.lab.experiment import Experiment
+from regard.lab.figures import Figure
 from regard.lab.intervals import Interval
 
 Evidence = Mapping[str, Any]  # plain data, as JSON holds it
@@ -29,55 +29,59 @@ Verdict = Literal["supported", "not supported here", "unclear"]
 
 @dataclass(frozen=True)
 class Criterion:
-    """What must be so, and the line: the figure is at least, or at most, this."""
+    """A quantity and its threshold: at least, or at most, this value."""
 
-    says: str
+    description: str
     at_least: float | None = None
     at_most: float | None = None
 
-    def outcome(self, found: Interval) -> Outcome:
+    def outcome(self, measured: Interval) -> Outcome:
+        """Return whether the whole interval, part of it or none of it satisfies the threshold."""
         low = float("-inf") if self.at_least is None else self.at_least
         high = float("inf") if self.at_most is None else self.at_most
-        if low <= found.low and found.high <= high:
+        if low <= measured.low and measured.high <= high:
             return "holds"
-        return "fails" if found.high < low or found.low > high else "unclear"
+        return "fails" if measured.high < low or measured.low > high else "unclear"
 
     @property
-    def line(self) -> str:
+    def threshold(self) -> str:
+        """Return the threshold as text, such as "≥ 0.1"."""
         ends = (("≥", self.at_least), ("≤", self.at_most))
         return " and ".join(f"{sign} {end:g}" for sign, end in ends if end is not None)
 
 
 class Claim(Kind, package="regard.lab.claims"):
-    """A kind is a claim; its fields are the settings of its experiment, in full by default."""
+    """A claim of the lecture; its fields are the settings of the experiment, by default in full."""
 
-    number: ClassVar[int]  # in the order of the lecture
+    number: ClassVar[int]  # order in the lecture
     title: ClassVar[str]
-    statement: ClassVar[str]  # the claim, as the lecture has it
-    experiment: ClassVar[str]  # how it is tested
+    statement: ClassVar[str]  # the claim, as the lecture states it
+    experiment: ClassVar[str]  # description of the experiment
     criteria: ClassVar[Mapping[str, Criterion]]
-    quick: ClassVar[Mapping[str, Any]]  # settings for a look of seconds
+    quick: ClassVar[Mapping[str, Any]]  # settings for a trial of seconds, without a verdict
 
-    seeds: int = Field(3, gt=0, description="how often everything drawn is drawn anew")
+    seeds: int = Field(3, gt=0, description="number of repetitions with different random seeds")
 
-    def gather(self, bench: Bench) -> Evidence:
-        """Measure, and return plain data: figures by seed, nothing judged."""
+    def gather(self, bench: Experiment) -> Evidence:
+        """Run the experiment and return its measurements as plain data, by seed."""
         raise NotImplementedError
 
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
-        """The figure of each criterion, from the evidence alone."""
+        """Compute the interval of each criterion from the evidence."""
         raise NotImplementedError
 
-    def show(self, evidence: Evidence) -> list[Exhibit]:
-        """Tables and plots, from the evidence alone."""
+    def show(self, evidence: Evidence) -> list[Figure]:
+        """Return tables and plots of the evidence."""
         raise NotImplementedError
 
 
 def judge(
-    claim: type[Claim], figures: Mapping[str, Interval]
+    claim: type[Claim], intervals: Mapping[str, Interval]
 ) -> tuple[dict[str, Outcome], Verdict]:
-    """What becomes of each criterion, and of the claim."""
-    outcomes = {name: each.outcome(figures[name]) for name, each in claim.criteria.items()}
+    """Return the outcome of each criterion, and the verdict on the claim."""
+    outcomes = {
+        name: criterion.outcome(intervals[name]) for name, criterion in claim.criteria.items()
+    }
     if "fails" in outcomes.values():
         return outcomes, "not supported here"
     return outcomes, "unclear" if "unclear" in outcomes.values() else "supported"

@@ -1,4 +1,4 @@
-"""Going on from an opening: word by word, all at once, with guesses; the calls are counted."""
+"""Decoding strategies with counted model calls: autoregressive, parallel and speculative."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,84 +11,91 @@ from regard.decoding.greedy import greedy
 from regard.decoding.sampling import Sampling
 from regard.decoding.speculative import Drafter, DraftModel, DraftTokens, speculate
 
-MOST = 24  # tokens said after an opening
+MAX_TOKENS = 24  # generated after a prompt
 
 
 @dataclass
 class Counted:
-    """A model that is decoded, and how often it was called."""
+    """A model that counts its calls."""
 
     model: Any
     calls: int = 0
 
     def step(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
         self.calls += 1
-        said: tuple[Tensor, Any] = self.model.step(ids, state)
-        return said
+        output: tuple[Tensor, Any] = self.model.step(ids, state)
+        return output
 
     def extend(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
         self.calls += 1
-        said: tuple[Tensor, Any] = self.model.extend(ids, state)
-        return said
+        output: tuple[Tensor, Any] = self.model.extend(ids, state)
+        return output
 
 
 @dataclass
-class CountedGuesses:
-    guesser: Drafter
-    guesses: int = 0
+class CountedDrafter:
+    """A drafter that counts its draft tokens."""
+
+    drafter: Drafter
+    drafted: int = 0
 
     def __call__(
         self, generated: Sequence[int], count: int, sampling: Sampling | None
     ) -> DraftTokens:
-        guess = self.guesser(generated, count, sampling)
-        self.guesses += len(guess.ids)
-        return guess
+        draft = self.drafter(generated, count, sampling)
+        self.drafted += len(draft.ids)
+        return draft
 
 
 @dataclass(frozen=True)
-class Said:
-    words: list[int]  # with the end, where it was reached
+class Decoded:
+    """Generated tokens and the number of model calls."""
+
+    tokens: list[int]  # with the end, where it was reached
     calls: int
-    guesses: int = 0
+    drafted: int = 0
 
 
 @dataclass(frozen=True)
-class Telling:
-    """Ways to go on from an opening; all say the same. Reading the opening is not counted."""
+class Strategies:
+    """Decoding strategies with the same greedy output; calls for the prompt are not counted."""
 
     large: Any
     small: Any
     end: int
 
-    def one_by_one(self, begun: list[int]) -> Said:
+    def autoregressive(self, prompt: list[int]) -> Decoded:
         model = Counted(self.large)
-        state, first = self._read(self.large, begun)
-        (words,) = greedy(model, state, first, self.end, [MOST])
-        return Said(self._ended(words), model.calls)
+        state, first = self._prefill(self.large, prompt)
+        (tokens,) = greedy(model, state, first, self.end, [MAX_TOKENS])
+        return Decoded(self._with_end(tokens), model.calls)
 
-    def with_guesses(self, begun: list[int], ahead: int) -> Said:
+    def speculative(self, prompt: list[int], draft_length: int) -> Decoded:
         model = Counted(self.large)
-        guesser = CountedGuesses(DraftModel(self.small, self._read(self.small, begun)[0]))
-        state, first = self._read(self.large, begun)
-        words = list(speculate(model, state, int(first), self.end, MOST, guesser, ahead))
-        return Said(self._ended(words), model.calls, guesser.guesses)
+        drafter = CountedDrafter(DraftModel(self.small, self._prefill(self.small, prompt)[0]))
+        state, first = self._prefill(self.large, prompt)
+        tokens = list(
+            speculate(model, state, int(first), self.end, MAX_TOKENS, drafter, draft_length)
+        )
+        return Decoded(self._with_end(tokens), model.calls, drafter.drafted)
 
     @torch.inference_mode()
-    def at_once(self, begun: list[int], wanted: Said) -> int:
-        """Calls until all words are right, where each is guessed anew from guesses before it.
+    def parallel(self, prompt: list[int], expected: Decoded) -> int:
+        """Count the calls until all positions, predicted in parallel, are correct.
 
-        With each call one more word at least has all of its predecessors right, so it ends.
+        Each call predicts every position from the previous predictions (Jacobi decoding). At least
+        one more position is correct after each call, so it ends.
         """
-        guess = [begun[-1]] * len(wanted.words)
+        guess = [prompt[-1]] * len(expected.tokens)
         for calls in range(1, len(guess) + 1):
-            ids = torch.tensor([[*begun, *guess[:-1]]], device=self._device)
-            guess = self.large(ids)[0, len(begun) - 1 :].argmax(-1).tolist()
-            if guess == wanted.words:
+            ids = torch.tensor([[*prompt, *guess[:-1]]], device=self._device)
+            guess = self.large(ids)[0, len(prompt) - 1 :].argmax(-1).tolist()
+            if guess == expected.tokens:
                 return calls
         return len(guess)
 
-    def _ended(self, words: list[int]) -> list[int]:
-        return words if len(words) == MOST else [*words, self.end]
+    def _with_end(self, tokens: list[int]) -> list[int]:
+        return tokens if len(tokens) == MAX_TOKENS else [*tokens, self.end]
 
     @property
     def _device(self) -> torch.device:
@@ -96,7 +103,7 @@ class Telling:
         return device
 
     @torch.inference_mode()
-    def _read(self, model: Any, begun: list[int]) -> tuple[Any, Tensor]:
-        """The state after all but the last word, and that word."""
-        ids = torch.tensor([begun], device=self._device)
+    def _prefill(self, model: Any, prompt: list[int]) -> tuple[Any, Tensor]:
+        """Return the state after all but the last token, and that token."""
+        ids = torch.tensor([prompt], device=self._device)
         return model.extend(ids[:, :-1], model.start())[1], ids[:, -1]

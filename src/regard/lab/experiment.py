@@ -1,6 +1,6 @@
-"""What an experiment works with: a bar, a clock, and a small training loop, the same for all.
+"""The tools of an experiment: a progress bar, a clock and a small training loop.
 
-A bar counts the planned units of a whole experiment; `fit` counts its steps on it.
+The progress bar counts the planned units of a whole experiment; `fit` advances it by its steps.
 """
 
 import statistics
@@ -14,10 +14,12 @@ from torch import Tensor, nn
 from regard.hardware import best_device
 from regard.training.reporting.progress import Reporter
 
-WARMING = 0.1  # of the steps, until the learning rate is whole
+WARMUP = 0.1  # share of the steps
 
 
-class Bench:
+class Experiment:
+    """A running experiment: its device and its progress bar."""
+
     def __init__(self, report: Reporter, title: str = "") -> None:
         self.report, self.title = report, title
         self.device = best_device()
@@ -25,7 +27,7 @@ class Bench:
 
     @contextmanager
     def plan(self, units: int, unit: str = "steps") -> Iterator[None]:
-        """A bar of so many units for what happens inside."""
+        """Show a progress bar of so many units while the context lasts."""
         with self.report.bar(self.title, units, unit) as self.advance:
             yield
         self.advance = lambda more: None  # noqa: ARG005
@@ -38,53 +40,55 @@ class Bench:
         rate: float = 3e-3,
         every: int | None = None,
     ) -> list[float]:
-        """Train by AdamW, warmed up and cooled down; the losses, each the mean of `every` steps.
+        """Train with AdamW, warmup and linear decay; return losses, each the mean of `every` steps.
 
-        `loss` gives the mean loss of the batch of a step, counted from 0.
+        `loss` returns the mean loss of the batch of a step, counted from 0.
         """
         optimizer = torch.optim.AdamW(model.parameters(), rate, (0.9, 0.98), weight_decay=0.01)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _pace(step, steps))
+        schedule = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: _lr_factor(step, steps)
+        )
         model.train()
         losses = []
         for step in range(steps):
-            now = loss(model, step)
+            step_loss = loss(model, step)
             optimizer.zero_grad(set_to_none=True)
-            now.backward()
+            step_loss.backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             schedule.step()
-            losses.append(float(now.detach()))
+            losses.append(float(step_loss.detach()))
             self.advance(1)
         model.eval()
         every = every or max(1, steps // 20)
         return [statistics.fmean(losses[i : i + every]) for i in range(0, steps, every)]
 
     def seconds(
-        self, ways: Mapping[str, Callable[[], object]], rounds: int = 5
+        self, functions: Mapping[str, Callable[[], object]], rounds: int = 5
     ) -> dict[str, list[float]]:
-        """How long each takes, in turns, so that what slows the machine slows all alike."""
-        for run in ways.values():
-            run()  # the first time is dearer
-        taken: dict[str, list[float]] = {name: [] for name in ways}
+        """Time functions in turns, so that load on the machine affects all of them alike."""
+        for run in functions.values():
+            run()  # the first call is slower
+        taken: dict[str, list[float]] = {name: [] for name in functions}
         for _ in range(rounds):
-            for name, run in ways.items():
-                began = time.perf_counter()
+            for name, run in functions.items():
+                start = time.perf_counter()
                 run()
                 if self.device.type == "cuda":
                     torch.cuda.synchronize(self.device)
-                taken[name].append(time.perf_counter() - began)
+                taken[name].append(time.perf_counter() - start)
                 self.advance(1)
         return taken
 
 
 def generator(*numbers: int) -> torch.Generator:
-    """Chance that is a function of a seed, a step …"""
+    """Return a random generator that is a function of a seed, a step and so on."""
     state = 0
     for number in numbers:
         state = (state * 1_000_003 + number + 1) % 2**63
     return torch.Generator().manual_seed(state)
 
 
-def _pace(step: int, steps: int) -> float:
-    warm = max(1, round(WARMING * steps))
+def _lr_factor(step: int, steps: int) -> float:
+    warm = max(1, round(WARMUP * steps))
     return min((step + 1) / warm, 1.0) * max(0.0, 1 - max(0, step - warm) / max(1, steps - warm))

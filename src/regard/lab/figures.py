@@ -1,4 +1,4 @@
-"""What the evidence looks like: tables and plots, as data; and a plot drawn."""
+"""Tables and plots of the evidence, as data; and plots as SVG."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,24 +9,26 @@ from regard.plotting import figure_of
 
 @dataclass(frozen=True)
 class Table:
+    """A table; its first column names the rows."""
+
     title: str
     head: Sequence[str]
-    rows: Sequence[Sequence[str]]  # the first column names what the others tell of
+    rows: Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A line for each series: at each x a figure, with its interval as a band."""
+    """A line for each series: at each x a value, with its interval as a band."""
 
     title: str
-    x: str  # what the axes tell
+    x: str  # labels of the axes
     y: str
     series: Mapping[str, Mapping[float, Interval]]
     log_x: bool = False
     log_y: bool = False
 
 
-Exhibit = Table | Plot
+Figure = Table | Plot
 
 
 def draw(plot: Plot) -> str:

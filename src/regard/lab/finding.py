@@ -1,4 +1,4 @@
-"""What came out: the evidence, the figures weighed, the verdict; as plain data and back."""
+"""The result of an experiment: evidence, intervals and verdict, to plain data and back."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -6,47 +6,62 @@ from typing import Any
 
 from regard.config import plain
 from regard.lab.claim import Claim, Evidence, Outcome, Verdict, judge
-from regard.lab.figures import Exhibit
+from regard.lab.figures import Figure
 from regard.lab.intervals import Interval
+
+NO_VERDICT = "no verdict: quick setting"
 
 
 @dataclass(frozen=True)
 class Finding:
+    """The evidence for a claim and the verdict that follows; a quick setting has no verdict."""
+
     claim: Claim  # with the settings that were used
     evidence: Evidence
     seconds: float
     machine: Mapping[str, Any]
+    quick: bool = False
 
     @property
-    def figures(self) -> Mapping[str, Interval]:
+    def intervals(self) -> Mapping[str, Interval]:
+        """The interval of each criterion."""
         return self.claim.weigh(self.evidence)
 
     @property
     def outcomes(self) -> dict[str, Outcome]:
-        return judge(type(self.claim), self.figures)[0]
+        """The outcome of each criterion; empty for a quick setting, which decides nothing."""
+        return {} if self.quick else judge(type(self.claim), self.intervals)[0]
 
     @property
-    def verdict(self) -> Verdict:
-        return judge(type(self.claim), self.figures)[1]
+    def verdict(self) -> Verdict | None:
+        """The verdict on the claim; None for a quick setting."""
+        return None if self.quick else judge(type(self.claim), self.intervals)[1]
 
-    def show(self) -> list[Exhibit]:
+    @property
+    def conclusion(self) -> str:
+        """The verdict as text, such as "Verdict: supported"."""
+        return NO_VERDICT if self.verdict is None else f"Verdict: {self.verdict}"
+
+    def show(self) -> list[Figure]:
+        """Return tables and plots of the evidence."""
         return self.claim.show(self.evidence)
 
     def to_plain(self) -> dict[str, Any]:
-        """For JSON: the verdict and all it rests on."""
-        figures, outcomes = self.figures, self.outcomes
+        """Return the verdict and its evidence for JSON."""
+        intervals, outcomes = self.intervals, self.outcomes
         return {
             "claim": self.claim.kind(),
             "statement": self.claim.statement,
             "verdict": self.verdict,
+            "quick": self.quick,
             "criteria": {
                 name: {
-                    "says": each.says,
-                    "line": each.line,
-                    "found": _finite(figures[name]),
-                    "outcome": outcomes[name],
+                    "description": criterion.description,
+                    "threshold": criterion.threshold,
+                    "interval": _finite(intervals[name]),
+                    "outcome": outcomes.get(name),
                 }
-                for name, each in self.claim.criteria.items()
+                for name, criterion in self.claim.criteria.items()
             },
             "settings": plain(self.claim),
             "evidence": self.evidence,
@@ -56,11 +71,13 @@ class Finding:
 
     @classmethod
     def from_plain(cls, content: Mapping[str, Any]) -> "Finding":
-        """The verdict is not read but computed again."""
+        """Read what `to_plain` wrote; intervals and verdict are computed again."""
         claim = Claim.model_validate(content["settings"])
-        return cls(claim, content["evidence"], content["seconds"], content["machine"])
+        quick = content.get("quick", False)
+        return cls(claim, content["evidence"], content["seconds"], content["machine"], quick)
 
 
-def _finite(found: Interval) -> dict[str, float | None]:
-    """JSON knows no infinity: an end that is not known is none."""
-    return {name: end if abs(end) < float("inf") else None for name, end in asdict(found).items()}
+def _finite(measured: Interval) -> dict[str, float | None]:
+    """Return an interval for JSON, with None for an infinite end."""
+    ends = asdict(measured).items()
+    return {name: end if abs(end) < float("inf") else None for name, end in ends}

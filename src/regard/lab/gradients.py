@@ -1,4 +1,4 @@
-"""How much each word of a text matters to what is said of it: the gradient at its embedding."""
+"""Gradient norms at the embedding of each token."""
 
 from collections.abc import Callable
 
@@ -6,20 +6,22 @@ import torch
 from torch import Tensor, nn
 
 
-def by_place(model: nn.Module, ids: Tensor, said: Callable[[Tensor], Tensor]) -> Tensor:
-    """The size (B, T) of the gradient of what is `said`, a number made of a language model's
-    logits (B, T, V), at what the embedding gives for each of ids (B, T)."""
-    given: list[Tensor] = []
+def by_position(model: nn.Module, ids: Tensor, output: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return the gradient norms (B, T) of `output` at the embeddings of ids (B, T).
 
-    def watch(_: nn.Module, __: object, embedded: Tensor) -> Tensor:
-        given.append(embedded.detach().requires_grad_())
-        return given[0]
+    `output` maps the logits (B, T, V) of a language model to a number.
+    """
+    embeddings: list[Tensor] = []
 
-    hook = model.get_submodule("decoder.embedding").register_forward_hook(watch)
+    def detach(_: nn.Module, __: object, embedded: Tensor) -> Tensor:
+        embeddings.append(embedded.detach().requires_grad_())
+        return embeddings[0]
+
+    hook = model.get_submodule("decoder.embedding").register_forward_hook(detach)
     try:
-        number = said(model(ids))
+        number = output(model(ids))
     finally:
         hook.remove()
-    (gradient,) = torch.autograd.grad(number, given)
-    sizes: Tensor = gradient.norm(dim=-1)
-    return sizes
+    (gradient,) = torch.autograd.grad(number, embeddings)
+    norms: Tensor = gradient.norm(dim=-1)
+    return norms

@@ -1,7 +1,6 @@
-"""How sure a figure is: a mean over seeds, or a fitted slope, with its 95 % interval.
+"""95 % confidence intervals of means over seeds, ratios and fitted exponents.
 
-By Student's t with as many degrees of freedom as are left: with three seeds an interval is wide,
-as it should be.
+By Student's t distribution: with three seeds an interval is wide.
 """
 
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ NORMAL = 1.960
 
 @dataclass(frozen=True)
 class Interval:
-    """A figure, and where it lies with 95 % confidence."""
+    """An estimate and its 95 % confidence interval."""
 
     mean: float
     low: float
@@ -28,18 +27,18 @@ class Interval:
 
     def __str__(self) -> str:
         half = (self.high - self.low) / 2
-        if abs(self.high + self.low - 2 * self.mean) > half / 10:  # as of a ratio
+        if abs(self.high + self.low - 2 * self.mean) > half / 10:  # asymmetric, as of a ratio
             return f"{self.mean:.3g} ({self.low:.2g} to {self.high:.2g})"
         return f"{self.mean:.3g} ± {half:.2g}" if half else f"{self.mean:.3g}"
 
 
 def exactly(value: float) -> Interval:
-    """What was counted or computed, not sampled."""
+    """Return the interval of a value that was counted or computed, not sampled."""
     return Interval(value, value, value)
 
 
 def interval(values: Sequence[float]) -> Interval:
-    """The mean of what several seeds gave. One seed says nothing of how sure it is."""
+    """Return the mean over seeds; the interval of one seed is infinite."""
     mean = float(np.mean(values))
     if len(values) < 2:
         return Interval(mean, -np.inf, np.inf)
@@ -48,18 +47,18 @@ def interval(values: Sequence[float]) -> Interval:
 
 
 def difference(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
-    """The mean of ours − theirs, paired: seed by seed."""
+    """Return the mean of ours − theirs, paired by seed."""
     return interval([a - b for a, b in zip(ours, theirs, strict=True)])
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
-    """The geometric mean of ours / theirs, paired; all are above zero."""
+    """Return the geometric mean of ours / theirs, paired; all values are positive."""
     logs = interval([float(np.log(a / b)) for a, b in zip(ours, theirs, strict=True)])
-    return Interval(*(float(np.exp(each)) for each in (logs.mean, logs.low, logs.high)))
+    return Interval(*(float(np.exp(log)) for log in (logs.mean, logs.low, logs.high)))
 
 
 def exponent(sizes: Sequence[float], values: Sequence[float]) -> Interval:
-    """The p of value ≈ c · sizeᵖ, by least squares on logarithms."""
+    """Fit p in value ≈ c · sizeᵖ by least squares on logarithms."""
     x, y = np.log(np.asarray(sizes, float)), np.log(np.asarray(values, float))
     x = x - x.mean()
     slope = float((x * y).sum() / (x * x).sum())

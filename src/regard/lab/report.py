@@ -1,9 +1,9 @@
-"""The report: a page for each claim and one for all, in Markdown, with plots and the evidence.
+"""The report in Markdown: a page for each claim, an overview, plots and the evidence.
 
-DIR/README.md          the claims, and what became of each
-DIR/scaling.md         the claim, the experiment, the rule, what was found
+DIR/README.md          the claims and their verdicts
+DIR/scaling.md         the claim, the experiment, the criteria and the results
 DIR/scaling-1.svg …    its plots
-DIR/scaling.json       its evidence, by which the verdict can be computed again
+DIR/scaling.json       its evidence, from which the verdict can be computed again
 """
 
 import json
@@ -14,102 +14,109 @@ from pathlib import Path
 from regard.atomic import write_all_atomic, write_atomic
 from regard.config import plain
 from regard.errors import DataError
-from regard.lab.claim import Claim
 from regard.lab.figures import Plot, Table, draw
-from regard.lab.finding import Finding
+from regard.lab.finding import NO_VERDICT, Finding
 from regard.lab.run import all_claims
 
 
 def write(finding: Finding, folder: Path) -> None:
-    """The page of one claim, and the page of all with it."""
+    """Write the page of one claim, and the overview again."""
     folder.mkdir(parents=True, exist_ok=True)
-    name, plots = finding.claim.kind(), [x for x in finding.show() if isinstance(x, Plot)]
+    name, plots = finding.claim.kind(), [f for f in finding.show() if isinstance(f, Plot)]
     files = {f"{name}-{number}.svg": draw(plot) for number, plot in enumerate(plots, start=1)}
     files[f"{name}.md"] = page(finding)
     files[f"{name}.json"] = json.dumps(finding.to_plain(), ensure_ascii=False, indent=1) + "\n"
     write_all_atomic(folder, {path: text.encode() for path, text in files.items()})
-    write_atomic(folder / "README.md", overview(kept(folder)).encode())
+    write_atomic(folder / "README.md", overview(read_all(folder)).encode())
 
 
-def kept(folder: Path) -> list[Finding]:
-    """What is in a report already, in the order of the lecture."""
+def read_all(folder: Path) -> list[Finding]:
+    """Read the findings of a report, in the order of the lecture."""
     paths = [folder / f"{claim.kind()}.json" for claim in all_claims()]
     return [read(path) for path in paths if path.exists()]
 
 
 def read(path: Path) -> Finding:
+    """Read one finding; raises DataError where the file is not of the right form."""
     try:
         return Finding.from_plain(json.loads(path.read_text("utf-8")))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path}: is not what `regard lab` writes, or damaged ({error}).") from None
+        raise DataError(
+            f"{path}: not a file written by `regard lab`, or damaged ({error})."
+        ) from None
 
 
 def overview(findings: Sequence[Finding]) -> str:
+    """Return the page with the verdicts on all claims."""
     rows = [
         [
-            str(each.claim.number),
-            f"[{each.claim.title}]({each.claim.kind()}.md)",
-            f"**{each.verdict}**",
-            f"`{command(each.claim)}`",
+            str(finding.claim.number),
+            f"[{finding.claim.title}]({finding.claim.kind()}.md)",
+            f"**{finding.verdict or NO_VERDICT}**",
+            f"`{command(finding)}`",
         ]
-        for each in findings
+        for finding in findings
     ]
-    return f"""# The lecture, tested
+    return f"""# Claims of the lecture, tested
 
-Each claim was tested by an experiment on one machine. Its verdict is computed from the evidence by
-a rule that stands before it: every criterion is a figure and a line; it holds where the figure's
-95 % interval is on the right side, fails where it is on the wrong side, and is unclear where the
-line goes through it. A claim is supported where all hold, not supported here where one fails.
+Each claim of the lecture was tested by an experiment on one machine. The criteria were fixed
+before the experiment. A criterion is a quantity and a threshold: it holds if the whole 95 %
+interval of the quantity satisfies the threshold, fails if no part of it does, and is unclear if
+the threshold lies inside the interval. A claim is supported if all criteria hold, and not supported
+here if one fails.
 
-{_table(["", "claim", "verdict", "run it"], rows)}
+{_table(["", "claim", "verdict", "command"], rows)}
 
 Written by `regard lab all --report DIR`.
 """
 
 
-def command(claim: Claim) -> str:
-    """What tests it so: all settings that are not as they are unless said."""
-    usual, settings = plain(type(claim)()), plain(claim)
+def command(finding: Finding) -> str:
+    """Return the command of an experiment, with all settings that differ from their defaults."""
+    claim = finding.claim
+    base = {**plain(type(claim)()), **(plain(claim.quick) if finding.quick else {})}
+    settings = plain(claim)
     changed = [
         f"{key}={value if isinstance(value, str) else json.dumps(value)}"
         for key, value in settings.items()
-        if value != usual[key]
+        if value != base[key]
     ]
-    return shlex.join(["regard", "lab", claim.kind(), *changed])
+    quick = ["--quick"] if finding.quick else []
+    return shlex.join(["regard", "lab", claim.kind(), *changed, *quick])
 
 
 def page(finding: Finding) -> str:
-    """All there is to say of a claim."""
-    claim, figures, outcomes = finding.claim, finding.figures, finding.outcomes
+    """Return the page of one claim."""
+    claim, intervals, outcomes = finding.claim, finding.intervals, finding.outcomes
     rows = [
-        [each.says, each.line, str(figures[name]), outcomes[name]]
-        for name, each in claim.criteria.items()
+        [criterion.description, criterion.threshold, str(intervals[name]), outcomes.get(name, "–")]
+        for name, criterion in claim.criteria.items()
     ]
-    how = ", ".join(f"{key} {value}" for key, value in finding.machine.items())
+    machine = ", ".join(f"{key} {value}" for key, value in finding.machine.items())
     return f"""# {claim.title}
 
 > {claim.statement}
 
-**Verdict: {finding.verdict}.**
+**{finding.conclusion[:1].upper()}{finding.conclusion[1:]}.**
 
 {claim.experiment}
 
-{_table(["must be so", "line", "found", ""], rows)}
+{_table(["criterion", "threshold", "measured", "outcome"], rows)}
 
-{_exhibits(finding)}
-`{command(claim)}` took {finding.seconds:,.0f} s ({how}); the evidence is in
+{_figures(finding)}
+`{command(finding)}` took {finding.seconds:,.0f} s ({machine}); the evidence is in
 [{claim.kind()}.json]({claim.kind()}.json).
 """
 
 
-def _exhibits(finding: Finding) -> str:
+def _figures(finding: Finding) -> str:
     parts, plots = [], 0
-    for exhibit in finding.show():
-        if isinstance(exhibit, Table):
-            parts.append(f"{exhibit.title}\n\n{_table(exhibit.head, exhibit.rows)}\n")
+    for figure in finding.show():
+        if isinstance(figure, Table):
+            parts.append(f"{figure.title}\n\n{_table(figure.head, figure.rows)}\n")
         else:
             plots += 1
-            parts.append(f"![{exhibit.title}]({finding.claim.kind()}-{plots}.svg)\n")
+            parts.append(f"![{figure.title}]({finding.claim.kind()}-{plots}.svg)\n")
     return "\n".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""Language models of different kinds are compared at as many parameters: sizes that give them."""
+"""Model sizes with equal parameter counts, to compare kinds of language models."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,25 +6,28 @@ from typing import Any
 from regard.errors import ConfigError
 from regard.models.base import ModelSpec, parameter_count
 
-WITHIN = 0.025  # of the number asked for, either way: any two differ by 5 % at most
+TOLERANCE = 0.025  # relative; any two models differ by 5 % at most
 FFN_RATIO = 2  # a feed-forward network's hidden size, over D
 
 
 def sized(
     settings: Mapping[str, Any], parameters: int, vocabulary: int, multiple: int = 1
 ) -> ModelSpec:
-    """The spec of these settings whose D, so many times a whole number, comes nearest to so many
-    parameters. A Transformer's feed-forward networks grow with D."""
-    low, high = 1, 2  # in multiples; more parameters with each
+    """Return the spec whose D, a multiple of `multiple`, comes nearest to a parameter count.
+
+    The feed-forward size of a Transformer grows with D. Raises ConfigError where no D is within
+    the tolerance.
+    """
+    low, high = 1, 2  # in multiples
     while _count(settings, high * multiple, vocabulary) < parameters:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
         fewer = _count(settings, middle * multiple, vocabulary) < parameters
         low, high = (middle, high) if fewer else (low, middle)
-    counts = {each: _count(settings, each * multiple, vocabulary) for each in (low, high)}
-    best = min(counts, key=lambda each: abs(counts[each] - parameters))
-    if abs(counts[best] / parameters - 1) > WITHIN:
+    counts = {size: _count(settings, size * multiple, vocabulary) for size in (low, high)}
+    best = min(counts, key=lambda size: abs(counts[size] - parameters))
+    if abs(counts[best] / parameters - 1) > TOLERANCE:
         raise ConfigError(
             f"no size of a {settings['kind']} has about {parameters:,} parameters: the nearest "
             f"has {counts[best]:,}; choose another number of parameters."

@@ -1,6 +1,6 @@
-"""Small tasks whose answers are known: tokens are drawn, what is to be said follows from them.
+"""Small synthetic tasks with known answers, on random tokens.
 
-A row is read by a language model; `asked` marks the places whose next token counts.
+A language model reads a row; `is_target` marks the positions whose next token is the answer.
 """
 
 from typing import NamedTuple
@@ -15,33 +15,35 @@ ROWS = 32
 
 class Rows(NamedTuple):
     ids: Tensor  # (B, T)
-    asked: Tensor  # (B, T − 1): is the token after this place to be said?
+    is_target: Tensor  # (B, T − 1): True where the next token is part of the answer
 
 
 def reverse(length: int, symbols: int, *chance: int, rows: int = ROWS) -> Rows:
-    """Symbols, a mark (0), and the same symbols backwards, which are asked for."""
+    """Generate symbols, a separator (0), and the same symbols reversed as the answer."""
     drawn = torch.randint(1, symbols, (rows, length), generator=generator(*chance))
     ids = torch.cat([drawn, torch.zeros(rows, 1, dtype=torch.long), drawn.flip(1)], dim=1)
-    asked = torch.zeros(rows, 2 * length, dtype=torch.bool)
-    asked[:, length:] = True
-    return Rows(ids, asked)
+    is_target = torch.zeros(rows, 2 * length, dtype=torch.bool)
+    is_target[:, length:] = True
+    return Rows(ids, is_target)
 
 
 def recall(distance: int, symbols: int, *chance: int, rows: int = ROWS) -> Rows:
-    """A symbol (2 … symbols + 1), silence (1), a mark (0) at the distance from the symbol, and the
-    symbol again, which is asked for."""
+    """Generate a symbol (2 … symbols + 1), blanks (1), a cue (0) at a distance, and the answer.
+
+    The answer is the symbol again.
+    """
     symbol = torch.randint(2, symbols + 2, (rows, 1), generator=generator(*chance))
-    silence = torch.ones(rows, distance - 1, dtype=torch.long)
-    ids = torch.cat([symbol, silence, torch.zeros(rows, 1, dtype=torch.long), symbol], dim=1)
-    asked = torch.zeros(rows, distance + 1, dtype=torch.bool)
-    asked[:, -1] = True
-    return Rows(ids, asked)
+    blanks = torch.ones(rows, distance - 1, dtype=torch.long)
+    ids = torch.cat([symbol, blanks, torch.zeros(rows, 1, dtype=torch.long), symbol], dim=1)
+    is_target = torch.zeros(rows, distance + 1, dtype=torch.bool)
+    is_target[:, -1] = True
+    return Rows(ids, is_target)
 
 
 def several(names: int, things: int, places: int, *chance: int, rows: int = ROWS) -> Rows:
-    """A list of all names, each with a thing; some names; their things in that order, asked for.
+    """Generate key-value pairs, some of the keys, and their values in that order as the answer.
 
-    A named thing, a question and an answer are one symbol each; `several_symbols` in all.
+    A pair, a question and an answer are one symbol each, out of `several_symbols`.
     """
     drawing = generator(*chance)
     named = torch.rand(rows, names, generator=drawing).argsort(1)
@@ -50,9 +52,9 @@ def several(names: int, things: int, places: int, *chance: int, rows: int = ROWS
     question = names * things + _as_one(named.gather(1, at), names)
     answer = names * things + names**places + _as_one(own.gather(1, at), things)
     ids = torch.cat([named * things + own, question[:, None], answer[:, None]], dim=1)
-    asked = torch.zeros(rows, names + 1, dtype=torch.bool)
-    asked[:, -1] = True
-    return Rows(ids, asked)
+    is_target = torch.zeros(rows, names + 1, dtype=torch.bool)
+    is_target[:, -1] = True
+    return Rows(ids, is_target)
 
 
 def several_symbols(names: int, things: int, places: int) -> int:
@@ -60,32 +62,32 @@ def several_symbols(names: int, things: int, places: int) -> int:
 
 
 def _as_one(digits: Tensor, base: int) -> Tensor:
-    """Digits (B, N) as one number each, (B,)."""
+    """Return digits (B, N) as one number each, (B,)."""
     return (digits * base ** torch.arange(digits.size(1)).flip(0)).sum(1)
 
 
 def loss(model: nn.Module, rows: Rows) -> Tensor:
-    """The mean cross-entropy of what is asked for."""
-    logits = model(rows.ids[:, :-1])[rows.asked]
-    return nn.functional.cross_entropy(logits, rows.ids[:, 1:][rows.asked])
+    """Return the mean cross-entropy of the answers."""
+    logits = model(rows.ids[:, :-1])[rows.is_target]
+    return nn.functional.cross_entropy(logits, rows.ids[:, 1:][rows.is_target])
 
 
 @torch.no_grad()
 def accuracy(model: nn.Module, rows: Rows) -> float:
-    """How much of what is asked for is the likeliest to be said."""
-    said = model(rows.ids[:, :-1])[rows.asked].argmax(-1)
-    return float((said == rows.ids[:, 1:][rows.asked]).float().mean())
+    """Return the share of answer tokens that are predicted correctly."""
+    predicted = model(rows.ids[:, :-1])[rows.is_target].argmax(-1)
+    return float((predicted == rows.ids[:, 1:][rows.is_target]).float().mean())
 
 
-class Labelled(NamedTuple):
+class LabeledRows(NamedTuple):
     ids: Tensor  # (B, T)
     labels: Tensor  # (B,)
 
 
-def which_first(length: int, symbols: int, *chance: int, rows: int = ROWS) -> Labelled:
-    """After a mark (0), symbols of no account, and among them a 1 and a 2: is the 1 before the 2?
+def which_first(length: int, symbols: int, *chance: int, rows: int = ROWS) -> LabeledRows:
+    """Generate a start symbol (0) and random symbols with a 1 and a 2; label: is the 1 first?
 
-    Half of the rows are the other half with the 1 and the 2 exchanged: nothing but order tells.
+    Half of the rows are the other half with 1 and 2 exchanged: only their order decides.
     """
     drawn = generator(*chance)
     ids = torch.randint(3, symbols, (rows // 2, length), generator=drawn)
@@ -95,4 +97,4 @@ def which_first(length: int, symbols: int, *chance: int, rows: int = ROWS) -> La
     ids.scatter_(1, places, torch.tensor([[1, 2]]).expand(rows // 2, 2))
     other.scatter_(1, places, torch.tensor([[2, 1]]).expand(rows // 2, 2))
     first = (places[:, 0] < places[:, 1]).long()
-    return Labelled(torch.cat([ids, other]), torch.cat([first, 1 - first]))
+    return LabeledRows(torch.cat([ids, other]), torch.cat([first, 1 - first]))

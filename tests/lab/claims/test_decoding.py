@@ -7,7 +7,7 @@ import torch
 
 from regard.lab.claim import judge
 from regard.lab.claims.decoding import WAYS, Spec, _one_call_or_many
-from regard.lab.decoding_strategies import MOST, Telling
+from regard.lab.decoding_strategies import MAX_TOKENS, Strategies
 from regard.models.base import ModelSpec
 
 SPEC = Spec(ahead=(2, 4))
@@ -82,20 +82,20 @@ def models() -> list[Any]:
 @pytest.mark.parametrize("begun", [[1, 2], [1, 5, 7], [3, 3, 3, 9]])
 def test_all_ways_say_the_same_in_as_many_calls_as_they_need(begun: list[int]) -> None:
     large, small = models()
-    told = Telling(large, small, end=0)
-    plainly, guessed = told.one_by_one(begun), told.with_guesses(begun, 3)
-    assert plainly.words == guessed.words
-    assert plainly.calls == len(plainly.words) <= MOST
-    assert len(guessed.words) / (3 + 1) <= guessed.calls <= len(guessed.words)
-    assert 1 <= told.at_once(begun, plainly) <= len(plainly.words)
+    told = Strategies(large, small, end=0)
+    plainly, guessed = told.autoregressive(begun), told.speculative(begun, 3)
+    assert plainly.tokens == guessed.tokens
+    assert plainly.calls == len(plainly.tokens) <= MAX_TOKENS
+    assert len(guessed.tokens) / (3 + 1) <= guessed.calls <= len(guessed.tokens)
+    assert 1 <= told.parallel(begun, plainly) <= len(plainly.tokens)
 
 
 def test_a_model_as_its_own_draft_is_always_right() -> None:
     large, _ = models()
-    told = Telling(large, large, end=11)
-    said = told.with_guesses([1, 2], 3)
-    assert said.words == told.one_by_one([1, 2]).words
-    assert said.calls == -(-len(said.words) // 4)
+    told = Strategies(large, large, end=11)
+    said = told.speculative([1, 2], 3)
+    assert said.tokens == told.autoregressive([1, 2]).tokens
+    assert said.calls == -(-len(said.tokens) // 4)
 
 
 def test_a_given_text_needs_one_call() -> None:

@@ -48,5 +48,5 @@ def test_the_answer_is_what_stands_beside_the_names_in_question() -> None:
             answer // things,
             answer % things,
         ]
-    assert rows.asked.sum(1).tolist() == [1] * 50
+    assert rows.is_target.sum(1).tolist() == [1] * 50
     assert torch.equal(rows.ids, tasks.several(names, things, places, 7, rows=50).ids)

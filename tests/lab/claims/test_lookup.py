@@ -70,4 +70,4 @@ def test_ratings_of_a_file_are_used(tmp_path: Any) -> None:
     path.write_text("".join(f"{i % 20}\t{i // 20}\t{1 + i % 5}\t0\n" for i in range(200)), "utf-8")
     finding = run("lookup", {"ratings": path, "steps": 2, "rating_steps": 2, "seeds": 2})
     assert finding.evidence["ratings"] == 200
-    assert any("u.data" in exhibit.title for exhibit in finding.show())
+    assert any("u.data" in figure.title for figure in finding.show())

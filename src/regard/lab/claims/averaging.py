@@ -13,8 +13,8 @@ from regard.attention.multi_head import MultiHead
 from regard.attention.reference import Reference
 from regard.lab import tasks
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.experiment import Bench, generator
-from regard.lab.figures import Exhibit, Plot, Table
+from regard.lab.experiment import Experiment, generator
+from regard.lab.figures import Figure, Plot, Table
 from regard.lab.intervals import Interval, interval
 from regard.layers.feedforward.dense import Dense
 from regard.models.base import parameter_count
@@ -73,16 +73,16 @@ class Spec(Claim):
     dim: int = Field(64, gt=0, description="D")
     steps: int = Field(500, gt=0, description="of training on the two bits")
 
-    def gather(self, bench: Bench) -> Evidence:
+    def gather(self, experiment: Experiment) -> Evidence:
         stacks: list[dict[str, Any]] = []
         right: dict[str, list[float]] = {arm: [] for arm in ARMS}
         sizes: dict[str, int] = {}
-        with bench.plan(self.seeds * (1 + self.steps * len(ARMS))):
+        with experiment.plan(self.seeds * (1 + self.steps * len(ARMS))):
             for seed in range(self.seeds):
                 stacks.append({name: self._by_depth(seed, name) for name in STACKS})
-                bench.advance(1)
+                experiment.advance(1)
                 for arm in ARMS:
-                    accuracy, sizes[arm] = self._right(bench, arm, seed)
+                    accuracy, sizes[arm] = self._right(experiment, arm, seed)
                     right[arm].append(accuracy)
         return {"stacks": stacks, "right": right, "parameters": sizes}
 
@@ -115,19 +115,21 @@ class Spec(Claim):
                 )
         return found
 
-    def _right(self, bench: Bench, arm: str, seed: int) -> tuple[float, int]:
+    def _right(self, experiment: Experiment, arm: str, seed: int) -> tuple[float, int]:
         torch.manual_seed(seed)
-        model = _Bits(self.dim, *ARMS[arm]).to(bench.device)
+        model = _Bits(self.dim, *ARMS[arm]).to(experiment.device)
 
         def asked(rows: int, *chance: int) -> tuple[Tensor, Tensor]:
-            bits = torch.randint(2, (rows, BITS), generator=generator(*chance)).to(bench.device)
+            bits = torch.randint(2, (rows, BITS), generator=generator(*chance)).to(
+                experiment.device
+            )
             return bits, bits[:, 0] ^ bits[:, 1]
 
         def loss(_: nn.Module, step: int) -> Tensor:
             bits, differ = asked(tasks.ROWS, seed, step)
             return nn.functional.cross_entropy(model(bits), differ)
 
-        bench.fit(model, loss, self.steps)
+        experiment.fit(model, loss, self.steps)
         bits, differ = asked(JUDGED, seed, self.steps)
         with torch.no_grad():
             right = float((model(bits).argmax(-1) == differ).float().mean())
@@ -146,7 +148,7 @@ class Spec(Claim):
             "able": helped,
         }
 
-    def show(self, evidence: Evidence) -> list[Exhibit]:
+    def show(self, evidence: Evidence) -> list[Figure]:
         def line(of: str, what: str) -> dict[float, Interval]:
             by_depth = zip(*(stack[of] for stack in evidence["stacks"]), strict=True)
             return {float(s[0]["depth"]): interval([each[what] for each in s]) for s in by_depth}

@@ -20,8 +20,8 @@ from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import ConfigError, DataError
 from regard.evaluation.bleu import Spec as Bleu
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.experiment import Bench
-from regard.lab.figures import Exhibit, Plot, Table
+from regard.lab.experiment import Experiment
+from regard.lab.figures import Figure, Plot, Table
 from regard.lab.intervals import Interval, difference, interval
 from regard.models.base import ModelSpec, parameter_count
 from regard.predictors.translator import Translator
@@ -89,23 +89,23 @@ class Spec(Claim):
             raise ValueError("edges must be whole numbers above 0 that grow, one or more")
         return self
 
-    def gather(self, bench: Bench) -> Evidence:
+    def gather(self, experiment: Experiment) -> Evidence:
         found: dict[str, Any] = {
             arm: {"parameters": [], "bleu": [], "losses": [], "steps": self.steps} for arm in ARMS
         }
         lengths: list[list[float]] = []
-        with bench.plan(self.seeds * len(ARMS) * (self.steps + self.tested * self.sentences)):
+        with experiment.plan(self.seeds * len(ARMS) * (self.steps + self.tested * self.sentences)):
             for seed in range(self.seeds):
                 task = self._task(seed)
                 lengths.append([_mean_length(group) for group in task.groups])
                 for arm, spec in _sized(len(task.tokenizer), self.parameters).items():
                     torch.manual_seed(seed)
-                    model = spec.build(len(task.tokenizer)).to(bench.device)
-                    losses = self._fit(bench, model, task, seed)
+                    model = spec.build(len(task.tokenizer)).to(experiment.device)
+                    losses = self._fit(experiment, model, task, seed)
                     kept = found[arm]
                     kept["parameters"].append(parameter_count(model))
                     kept["losses"].append(losses)
-                    kept["bleu"].append(_scores(bench, model, task))
+                    kept["bleu"].append(_scores(experiment, model, task))
         return {"arms": found, "lengths": lengths}
 
     def _task(self, seed: int) -> "Task":
@@ -145,11 +145,13 @@ class Spec(Claim):
         ends = zip((0, *self.edges), self.edges, strict=False)
         return [*(f"{low + 1}–{high}" for low, high in ends), f"{self.edges[-1] + 1} or more"]
 
-    def _fit(self, bench: Bench, model: nn.Module, task: "Task", seed: int) -> list[float]:
+    def _fit(
+        self, experiment: Experiment, model: nn.Module, task: "Task", seed: int
+    ) -> list[float]:
         def loss(model: nn.Module, step: int) -> Tensor:
             return self._loss(model, task, seed, step)
 
-        return bench.fit(model, loss, self.steps)
+        return experiment.fit(model, loss, self.steps)
 
     def _loss(self, model: Any, task: "Task", seed: int, step: int) -> Tensor:
         """Of lines that all have the same number of sentences: little of a batch is padding."""
@@ -178,7 +180,7 @@ class Spec(Claim):
             "transformer": difference(kept[TRANSFORMER], kept[WITHOUT]),
         }
 
-    def show(self, evidence: Evidence) -> list[Exhibit]:
+    def show(self, evidence: Evidence) -> list[Figure]:
         arms = evidence["arms"]
         lengths = np.mean(evidence["lengths"], axis=0)
         bleu = {arm: _across(arms[arm]["bleu"]) for arm in ARMS}
@@ -279,7 +281,7 @@ def _spec(arm: str, dim: int) -> ModelSpec:
     return ModelSpec.model_validate({**ARMS[arm], **ffn_dim, "dim": dim, "dropout": 0.0})
 
 
-def _scores(bench: Bench, model: Any, task: Task) -> list[float]:
+def _scores(experiment: Experiment, model: Any, task: Task) -> list[float]:
     """BLEU of each group, by greedy decoding."""
     longest = max(len(task.example(line).source) for group in task.groups for line in group)
     room = 2 * longest + 12  # so that no line is cut, and none runs out of words
@@ -289,7 +291,7 @@ def _scores(bench: Bench, model: Any, task: Task) -> list[float]:
     return [
         Bleu()
         .score(
-            translator.translate([line[0] for line in group], on_progress=bench.advance),
+            translator.translate([line[0] for line in group], on_progress=experiment.advance),
             [[line[1]] for line in group],
         )
         .value

@@ -15,9 +15,9 @@ from regard.data.bundled import corpus
 from regard.data.tokenizers.base import TokenizerSpec
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.decoding_strategies import MOST, Telling
-from regard.lab.experiment import Bench, generator
-from regard.lab.figures import Exhibit, Plot, Table
+from regard.lab.decoding_strategies import MAX_TOKENS, Strategies
+from regard.lab.experiment import Experiment, generator
+from regard.lab.figures import Figure, Plot, Table
 from regard.lab.intervals import Interval, exponent, interval, ratio
 from regard.models.base import ModelSpec, parameter_count
 
@@ -98,65 +98,63 @@ class Spec(Claim):
             raise ValueError("give two lengths or more, each 2 or more")
         return given
 
-    def gather(self, bench: Bench) -> Evidence:
+    def gather(self, experiment: Experiment) -> Evidence:
         timed = len(self.lengths) * len(WAYS) * self.rounds
         ways = 1 + len(self.ahead)
-        with bench.plan(timed + self.seeds * (2 * self.steps + ways * self.rounds)):
-            times = self._times(bench)
-            said = [self._said(bench, seed) for seed in range(self.seeds)]
+        with experiment.plan(timed + self.seeds * (2 * self.steps + ways * self.rounds)):
+            times = self._times(experiment)
+            said = [self._said(experiment, seed) for seed in range(self.seeds)]
         return {"times": times, "said": said}
 
     def _spec(self, dim: int, layers: int) -> ModelSpec:
-        room = max(*self.lengths, 64) + MOST
+        room = max(*self.lengths, 64) + MAX_TOKENS
         settings = {"kind": "language-model", "heads": HEADS, "dropout": 0.0, "max_length": room}
         return ModelSpec.model_validate(
             {**settings, "dim": dim, "ffn_dim": 2 * dim, "layers": layers}
         )
 
-    def _times(self, bench: Bench) -> dict[str, list[list[float]]]:
+    def _times(self, experiment: Experiment) -> dict[str, list[list[float]]]:
         """Of a word after so many: for each way, for each length, round by round."""
         torch.manual_seed(0)  # what the weights are costs no time
-        model: Any = self._spec(self.dim, self.layers).build(self.vocabulary).to(bench.device)
+        model: Any = self._spec(self.dim, self.layers).build(self.vocabulary).to(experiment.device)
         model.eval()
         calls = {}
         for length in self.lengths:
             ids = torch.randint(self.vocabulary, (1, length), generator=generator(0, length))
-            ids = ids.to(bench.device)
+            ids = ids.to(experiment.device)
             with torch.inference_mode():
                 _, state = model.extend(ids[:, :-1], model.start())
             calls[f"{WAYS[0]} {length}"] = _repeated(_last_logits, model, ids)
             calls[f"{WAYS[1]} {length}"] = _repeated(model.step, ids[:, -1], state)
-        taken = bench.seconds(calls, self.rounds)
+        taken = experiment.seconds(calls, self.rounds)
         return {
             way: [[each / TIMED for each in taken[f"{way} {length}"]] for length in self.lengths]
             for way in WAYS
         }
 
-    def _said(self, bench: Bench, seed: int) -> dict[str, Any]:
+    def _said(self, experiment: Experiment, seed: int) -> dict[str, Any]:
         """What two models learn, and how many calls it takes to say it, this way and that."""
         drawn = corpus(seed + 1, self.trained, max(40, self.openings), 0)
         maker = TokenizerSpec.model_validate({"vocabulary": self.vocabulary})
         tokenizer = maker.train(pair.english for pair in drawn.train)
         rows = [_row(tokenizer, pair.english) for pair in drawn.train]
         large, small = (
-            self._learned(bench, self._spec(*size), len(tokenizer), rows, tokenizer.pad, seed)
+            self._learned(experiment, self._spec(*size), len(tokenizer), rows, tokenizer.pad, seed)
             for size in ((self.dim, self.layers), (self.draft_dim, self.draft_layers))
         )
         begun = [
             [tokenizer.start, *tokenizer.encode(" ".join(pair.english.split()[:OPENING]))]
             for pair in drawn.dev[: self.openings]
         ]
-        told = Telling(large, small, tokenizer.end)
-        plainly = [told.one_by_one(words) for words in begun]
-        guessed = {
-            ahead: [told.with_guesses(each, ahead) for each in begun] for ahead in self.ahead
-        }
-        at_once = [told.at_once(*each) for each in zip(begun, plainly, strict=True)]
-        words = sum(len(each.words) for each in plainly)
-        ways: dict[str, Any] = {"plainly": lambda: [told.one_by_one(each) for each in begun]}
+        told = Strategies(large, small, tokenizer.end)
+        plainly = [told.autoregressive(words) for words in begun]
+        guessed = {ahead: [told.speculative(each, ahead) for each in begun] for ahead in self.ahead}
+        at_once = [told.parallel(*each) for each in zip(begun, plainly, strict=True)]
+        words = sum(len(each.tokens) for each in plainly)
+        ways: dict[str, Any] = {"plainly": lambda: [told.autoregressive(each) for each in begun]}
         for ahead in self.ahead:
             ways[str(ahead)] = partial(_all_told, told, begun, ahead)
-        taken = bench.seconds(ways, self.rounds)
+        taken = experiment.seconds(ways, self.rounds)
         return {
             "parameters": [parameter_count(large), parameter_count(small)],
             "words": words,
@@ -165,19 +163,19 @@ class Spec(Claim):
             "guessed": {
                 str(ahead): {
                     "calls": sum(each.calls for each in found),
-                    "guesses": sum(each.guesses for each in found),
-                    "same": [a.words == b.words for a, b in zip(plainly, found, strict=True)],
+                    "guesses": sum(each.drafted for each in found),
+                    "same": [a.tokens == b.tokens for a, b in zip(plainly, found, strict=True)],
                 }
                 for ahead, found in guessed.items()
             },
             "given": max(_one_call_or_many(large, row) for row in rows[: self.openings]),
             "seconds": taken,
-            "example": tokenizer.decode([*begun[0], *plainly[0].words]),
+            "example": tokenizer.decode([*begun[0], *plainly[0].tokens]),
         }
 
     def _learned(
         self,
-        bench: Bench,
+        experiment: Experiment,
         spec: ModelSpec,
         vocabulary: int,
         rows: Sequence[list[int]],
@@ -185,18 +183,18 @@ class Spec(Claim):
         seed: int,
     ) -> nn.Module:
         torch.manual_seed(seed)
-        model = spec.build(vocabulary).to(bench.device)
+        model = spec.build(vocabulary).to(experiment.device)
 
         def loss(model: nn.Module, step: int) -> Tensor:
             picked = np.random.default_rng([seed, step]).integers(len(rows), size=ROWS)
             ids, token_mask = (
-                each.to(bench.device) for each in pad([rows[i] for i in picked], pad_id)
+                each.to(experiment.device) for each in pad([rows[i] for i in picked], pad_id)
             )
             wanted = ids[:, 1:].masked_fill(~token_mask[:, 1:], IGNORE_INDEX)
             logits = model(ids[:, :-1])
             return nn.functional.cross_entropy(logits.flatten(0, 1), wanted.flatten())
 
-        bench.fit(model, loss, self.steps)
+        experiment.fit(model, loss, self.steps)
         return model
 
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
@@ -233,7 +231,7 @@ class Spec(Claim):
         seconds = said[0]["seconds"]
         return sorted(map(str, self.ahead), key=lambda each: median(seconds[each]))
 
-    def show(self, evidence: Evidence) -> list[Exhibit]:
+    def show(self, evidence: Evidence) -> list[Figure]:
         said, times = evidence["said"], evidence["times"]
         by_length = {
             way: {
@@ -272,9 +270,9 @@ class Spec(Claim):
         ]
 
 
-def _all_told(told: Telling, begun: Sequence[list[int]], ahead: int) -> None:
+def _all_told(told: Strategies, begun: Sequence[list[int]], ahead: int) -> None:
     for each in begun:
-        told.with_guesses(each, ahead)
+        told.speculative(each, ahead)
 
 
 def _share(said: Any, ahead: str) -> float:

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from regard.lab import text
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.experiment import Bench, generator
-from regard.lab.figures import Exhibit, Plot, Table
+from regard.lab.experiment import Experiment, generator
+from regard.lab.figures import Figure, Plot, Table
 from regard.lab.intervals import Interval, difference, interval, ratio
 from regard.layers.decoder import DecoderBlock
 from regard.layers.residual import Residual
@@ -76,26 +76,26 @@ class Spec(Claim):
     directions: int = Field(6, gt=0, description="in which it is followed, for each model")
     sentences: int = Field(8000, gt=0, description="of the bundled text to learn from")
 
-    def gather(self, bench: Bench) -> Evidence:
+    def gather(self, experiment: Experiment) -> Evidence:
         runs: list[dict[str, Any]] = []
         walks: list[dict[str, Any]] = []
         depths = sorted({*self.depths, self.walked})
         layers = sum(depths) * self.steps * len(self.rates)
-        with bench.plan(self.seeds * len(WAYS) * layers, "layers trained"):
+        with experiment.plan(self.seeds * len(WAYS) * layers, "layers trained"):
             for seed in range(self.seeds):
                 for way in WAYS:
                     for depth in depths:
                         for rate in self.rates:
-                            model, curve = self._learn(bench, way, depth, rate, seed)
+                            model, curve = self._learn(experiment, way, depth, rate, seed)
                             told = {"seed": seed, "way": way, "depth": depth, "rate": rate}
                             runs.append({**told, "curve": curve})
                             if depth == self.walked:
-                                lines = self._walk(bench, model, seed)
+                                lines = self._walk(experiment, model, seed)
                                 walks.append({**told, "losses": lines})
         return {"runs": runs, "walks": walks}
 
     def _learn(
-        self, bench: Bench, way: str, depth: int, rate: float, seed: int
+        self, experiment: Experiment, way: str, depth: int, rate: float, seed: int
     ) -> tuple[LanguageModel, list[float]]:
         torch.manual_seed(seed)
         read = text.sentences(self.sentences)
@@ -104,24 +104,26 @@ class Spec(Claim):
         model = ModelSpec.model_validate(settings).build(len(read.words))
         assert isinstance(model, LanguageModel)
         without(model, *WAYS[way])
-        model.to(bench.device)
+        model.to(experiment.device)
 
         def loss(_: nn.Module, step: int) -> Tensor:
-            rows = text.windows(read.learned, LENGTH + 1, ROWS, seed, step).to(bench.device)
+            rows = text.windows(read.train, LENGTH + 1, ROWS, seed, step).to(experiment.device)
             return _loss(model, rows)
 
-        advance = bench.advance
-        bench.advance = lambda steps: advance(steps * depth)
+        advance = experiment.advance
+        experiment.advance = lambda steps: advance(steps * depth)
         try:
-            return model, [_finite(each) for each in bench.fit(model, loss, self.steps, rate)]
+            return model, [_finite(each) for each in experiment.fit(model, loss, self.steps, rate)]
         finally:
-            bench.advance = advance
+            experiment.advance = advance
 
     @torch.no_grad()
-    def _walk(self, bench: Bench, model: LanguageModel, seed: int) -> list[list[float]]:
+    def _walk(self, experiment: Experiment, model: LanguageModel, seed: int) -> list[list[float]]:
         """The loss of one batch along each direction, through the weights as they are."""
         read = text.sentences(self.sentences)
-        rows = text.windows(read.learned, LENGTH + 1, 2 * ROWS, seed, self.steps).to(bench.device)
+        rows = text.windows(read.train, LENGTH + 1, 2 * ROWS, seed, self.steps).to(
+            experiment.device
+        )
         weights = [parameter.detach().clone() for parameter in model.parameters()]
         lines = []
         for number in range(self.directions):
@@ -164,7 +166,7 @@ class Spec(Claim):
         best = (way, self._best(evidence, way, self.walked)[0])
         return [w["losses"] for w in evidence["walks"] if (w["way"], w["rate"]) == best]
 
-    def show(self, evidence: Evidence) -> list[Exhibit]:
+    def show(self, evidence: Evidence) -> list[Figure]:
         depths = sorted({*self.depths, self.walked})
         found = {way: {d: self._best(evidence, way, d) for d in depths} for way in WAYS}
         losses = [

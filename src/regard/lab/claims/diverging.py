@@ -16,8 +16,8 @@ from regard.data.sources.grammar import Spec as Grammar
 from regard.insight.heads.similarity import divergences
 from regard.insight.watch import watch
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.experiment import Bench, generator
-from regard.lab.figures import Exhibit, Plot, Table
+from regard.lab.experiment import Experiment, generator
+from regard.lab.figures import Figure, Plot, Table
 from regard.lab.intervals import Interval, difference, interval
 from regard.models.base import ModelSpec
 
@@ -69,20 +69,20 @@ class Spec(Claim):
     held_out: int = Field(1000, gt=0, description="sentences to score on")
     steps: int = Field(500, gt=0, description="of training")
 
-    def gather(self, bench: Bench) -> Evidence:
+    def gather(self, experiment: Experiment) -> Evidence:
         corpus = Grammar(train_size=self.pairs, dev_size=self.held_out, pronouns_size=1).corpus()
         known = sorted({word for pair in corpus.train for word in words(pair.english)})
         numbers = {word: MARK + 1 + at for at, word in enumerate(known)}
         learned, kept = (_rows(part, numbers) for part in (corpus.train, corpus.dev))
         trained = []
         arms = [(heads, False) for heads in self.heads] + [(self._middle, True)]
-        with bench.plan(self.seeds * len(arms) * self.steps):
+        with experiment.plan(self.seeds * len(arms) * self.steps):
             for seed in range(self.seeds):
                 for heads, copies in arms:
-                    model = self._model(len(known) + MARK + 1, seed, heads).to(bench.device)
+                    model = self._model(len(known) + MARK + 1, seed, heads).to(experiment.device)
                     if copies:
                         _copy_first_head(model)
-                    found = self._trained(bench, model, seed, learned, kept)
+                    found = self._trained(experiment, model, seed, learned, kept)
                     trained.append({"seed": seed, "heads": heads, "copies": copies, **found})
         return {"trained": trained}
 
@@ -97,18 +97,18 @@ class Spec(Claim):
         return ModelSpec.model_validate({"kind": "language-model", **settings}).build(vocabulary)
 
     def _trained(
-        self, bench: Bench, model: nn.Module, seed: int, learned: Tensor, kept: Tensor
+        self, experiment: Experiment, model: nn.Module, seed: int, learned: Tensor, kept: Tensor
     ) -> dict[str, Any]:
         def loss(model: nn.Module, step: int) -> Tensor:
             drawn = torch.randint(len(learned), (ROWS,), generator=generator(seed, step))
-            return _loss(model, learned[drawn].to(bench.device))
+            return _loss(model, learned[drawn].to(experiment.device))
 
-        looked_at = kept[:: max(1, len(kept) // LOOKED_AT)].to(bench.device)
+        looked_at = kept[:: max(1, len(kept) // LOOKED_AT)].to(experiment.device)
         before = _likeness(model, looked_at)
-        bench.fit(model, loss, self.steps, RATE)
+        experiment.fit(model, loss, self.steps, RATE)
         after = _likeness(model, looked_at)
         with torch.no_grad():
-            found = float(_loss(model, kept.to(bench.device)))
+            found = float(_loss(model, kept.to(experiment.device)))
         return {"loss": found, "before": before, "after": after}
 
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
@@ -131,7 +131,7 @@ class Spec(Claim):
         ]
         return interval([statistics.fmean(by_seed) for by_seed in zip(*moved, strict=True)])
 
-    def show(self, evidence: Evidence) -> list[Exhibit]:
+    def show(self, evidence: Evidence) -> list[Figure]:
         arms = [(str(heads), self._those(evidence, heads)) for heads in self.heads]
         arms.append((f"{self._middle}, begun as copies", self._those(evidence, self._middle, True)))
         rows = [

@@ -16,8 +16,8 @@ from regard.attention.reference import Reference
 from regard.insight.watch import watch
 from regard.lab import tasks
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.experiment import Bench, generator
-from regard.lab.figures import Exhibit, Plot, Table
+from regard.lab.experiment import Experiment, generator
+from regard.lab.figures import Figure, Plot, Table
 from regard.lab.intervals import Interval, difference, exactly, interval, ratio
 from regard.models.base import ModelSpec, parameter_count
 from regard.positions.base import InAttention, Sizes
@@ -73,19 +73,19 @@ class Spec(Claim):
     cost_length: int = Field(128, gt=0, description="words that it looks through")
     rounds: int = Field(20, gt=1, description="of timing")
 
-    def gather(self, bench: Bench) -> Evidence:
+    def gather(self, experiment: Experiment) -> Evidence:
         units = 2 * self.rounds + self.seeds * len(self.places) * len(self.heads) * self.steps
-        with bench.plan(units):
-            ways = {str(heads): self._pass(bench, heads, Fused()) for heads in self._compared}
+        with experiment.plan(units):
+            ways = {str(heads): self._pass(experiment, heads, Fused()) for heads in self._compared}
             return {
                 "operations": {
-                    str(heads): _operations(self._pass(bench, heads, Reference()))
+                    str(heads): _operations(self._pass(experiment, heads, Reference()))
                     for heads in self._compared
                 },
-                "seconds": bench.seconds(ways, self.rounds),
+                "seconds": experiment.seconds(ways, self.rounds),
                 "trained": [
                     {"seed": seed, "places": places, "heads": heads}
-                    | self._trained(bench, seed, places, heads)
+                    | self._trained(experiment, seed, places, heads)
                     for seed in range(self.seeds)
                     for places in self.places
                     for heads in self.heads
@@ -96,13 +96,15 @@ class Spec(Claim):
     def _compared(self) -> tuple[int, int]:
         return 1, self.cost_heads
 
-    def _pass(self, bench: Bench, heads: int, attention: Attention) -> Callable[[], None]:
+    def _pass(self, experiment: Experiment, heads: int, attention: Attention) -> Callable[[], None]:
         """Forward and back through attention with so many heads."""
         sizes = Sizes(self.cost_dim, heads, self.cost_dim // heads, self.cost_length)
-        layer = MultiHead(sizes, attention, InAttention(), bias=True).to(bench.device)
+        layer = MultiHead(sizes, attention, InAttention(), bias=True).to(experiment.device)
         shape = (TEXTS, self.cost_length, self.cost_dim)
-        words = torch.randn(shape, generator=generator(heads)).to(bench.device).requires_grad_()
-        mask = AttentionMask.bidirectional(self.cost_length, bench.device)
+        words = (
+            torch.randn(shape, generator=generator(heads)).to(experiment.device).requires_grad_()
+        )
+        mask = AttentionMask.bidirectional(self.cost_length, experiment.device)
 
         def run() -> None:
             q, memory = layer.project_qkv(words, mask.queries)
@@ -110,21 +112,23 @@ class Spec(Claim):
 
         return run
 
-    def _trained(self, bench: Bench, seed: int, places: int, heads: int) -> dict[str, Any]:
+    def _trained(
+        self, experiment: Experiment, seed: int, places: int, heads: int
+    ) -> dict[str, Any]:
         torch.manual_seed(seed)
         settings: dict[str, Any] = {"heads": heads, "dim": self.dim, "ffn_dim": 2 * self.dim}
         settings |= {"layers": 1, "dropout": 0.0, "position": "none", "max_length": NAMES + 2}
         spec = ModelSpec.model_validate({"kind": "language-model", **settings})
-        model = spec.build(tasks.several_symbols(NAMES, THINGS, places)).to(bench.device)
+        model = spec.build(tasks.several_symbols(NAMES, THINGS, places)).to(experiment.device)
 
         def rows(step: int, count: int) -> tasks.Rows:
             drawn = tasks.several(NAMES, THINGS, places, seed, step, rows=count)
-            return tasks.Rows(*(each.to(bench.device) for each in drawn))
+            return tasks.Rows(*(each.to(experiment.device) for each in drawn))
 
         def loss(model: nn.Module, step: int) -> Tensor:
             return tasks.loss(model, rows(step, ROWS))
 
-        curve = bench.fit(model, loss, self.steps, RATE)
+        curve = experiment.fit(model, loss, self.steps, RATE)
         tested = rows(self.steps, TESTED)
         return {
             "parameters": parameter_count(model),
@@ -148,7 +152,7 @@ class Spec(Claim):
             "better": difference(*right),
         }
 
-    def show(self, evidence: Evidence) -> list[Exhibit]:
+    def show(self, evidence: Evidence) -> list[Figure]:
         cost = [
             [
                 heads,

@@ -7,9 +7,9 @@ import torch
 from pydantic import Field
 
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.experiment import Bench, generator
-from regard.lab.figures import Exhibit, Plot, Table
-from regard.lab.gradients import by_place
+from regard.lab.experiment import Experiment, generator
+from regard.lab.figures import Figure, Plot, Table
+from regard.lab.gradients import by_position
 from regard.lab.intervals import Interval, exactly
 from regard.models.base import ModelSpec
 
@@ -59,18 +59,18 @@ class Spec(Claim):
     )
     length: int = Field(65, gt=1, description="words of the text")
 
-    def gather(self, bench: Bench) -> Evidence:
+    def gather(self, experiment: Experiment) -> Evidence:
         stacks: list[dict[str, int]] = []
         attention: list[dict[str, int]] = []
-        with bench.plan(self.seeds * (len(self.windows) * len(self.layers) + 1), "models"):
+        with experiment.plan(self.seeds * (len(self.windows) * len(self.layers) + 1), "models"):
             for seed in range(self.seeds):
                 attention.append({"seed": seed, **self._reached("language-model", 1, seed)})
-                bench.advance(1)
+                experiment.advance(1)
                 for window in self.windows:
                     for layers in self.layers:
                         found = self._reached("convolutional", layers, seed, window)
                         stacks.append({"seed": seed, "window": window, "layers": layers, **found})
-                        bench.advance(1)
+                        experiment.advance(1)
         return {"windows": stacks, "attention": attention}
 
     def _reached(self, kind: str, layers: int, seed: int, window: int = 0) -> dict[str, int]:
@@ -86,7 +86,7 @@ class Spec(Claim):
         ids = torch.randint(SYMBOLS, (1, self.length), generator=chance)
         # Not all logits alike: a norm keeps some sums the same whatever comes in.
         weights = torch.randn(SYMBOLS, generator=chance, dtype=torch.double)
-        sizes = by_place(model, ids, lambda logits: (logits[0, -1] * weights).sum())[0]
+        sizes = by_position(model, ids, lambda logits: (logits[0, -1] * weights).sum())[0]
         distances = [self.length - 1 - int(place) for place in sizes.nonzero()]
         return {"distance": max(distances), "words": len(distances) - 1}
 
@@ -100,7 +100,7 @@ class Spec(Claim):
             "depth": _layers_to_cross(stacks, min(self.windows), most),
         }
 
-    def show(self, evidence: Evidence) -> list[Exhibit]:
+    def show(self, evidence: Evidence) -> list[Figure]:
         most = self.length - 1
         rows = [
             [

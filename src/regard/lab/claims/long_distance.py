@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from regard.lab import tasks
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.experiment import Bench
-from regard.lab.figures import Exhibit, Plot, Table
-from regard.lab.gradients import by_place
+from regard.lab.experiment import Experiment
+from regard.lab.figures import Figure, Plot, Table
+from regard.lab.gradients import by_position
 from regard.lab.intervals import Interval, interval, ratio
 from regard.lab.sizing import sized
 from regard.models.base import parameter_count
@@ -86,11 +86,11 @@ class Spec(Claim):
         (0.003, 0.01), min_length=1, description="learning rates to choose from"
     )
 
-    def gather(self, bench: Bench) -> Evidence:
+    def gather(self, experiment: Experiment) -> Evidence:
         rows: list[dict[str, Any]] = []
         counts: dict[str, int] = {}
         runs = self.seeds * len(ARMS) * len(self.distances) * len(self.rates)
-        with bench.plan(runs * self.steps):
+        with experiment.plan(runs * self.steps):
             for name, arm in ARMS.items():
                 common = {"dropout": 0.0, "max_length": max(self.distances) + 1}
                 settings = {**arm.settings, **common}
@@ -98,25 +98,25 @@ class Spec(Claim):
                 asked = product(range(FRESH, FRESH + self.seeds), self.distances, self.rates)
                 for seed, distance, rate in asked:
                     torch.manual_seed(seed)
-                    model = spec.build(VOCABULARY).to(bench.device)
+                    model = spec.build(VOCABULARY).to(experiment.device)
                     counts[name] = parameter_count(model)
                     told = {"arm": name, "seed": seed, "distance": distance, "rate": rate}
-                    rows.append(told | self._learned(bench, model, distance, seed, rate))
+                    rows.append(told | self._learned(experiment, model, distance, seed, rate))
         return {"parameters": counts, "learned": rows}
 
     def _learned(
-        self, bench: Bench, model: nn.Module, distance: int, seed: int, rate: float
+        self, experiment: Experiment, model: nn.Module, distance: int, seed: int, rate: float
     ) -> dict[str, Any]:
         def drawn(step: int, rows: int) -> tasks.Rows:
             ids, asked = tasks.recall(distance, SYMBOLS, seed, step, rows=rows)
-            return tasks.Rows(ids.to(bench.device), asked.to(bench.device))
+            return tasks.Rows(ids.to(experiment.device), asked.to(experiment.device))
 
         def loss(model: nn.Module, step: int) -> Tensor:
             return tasks.loss(model, drawn(step, TRAINED))
 
         unseen = self.steps  # a step that is never trained on
         before = far_over_near(model.eval(), drawn(unseen, TRAINED))
-        losses = bench.fit(model, loss, self.steps, rate)
+        losses = experiment.fit(model, loss, self.steps, rate)
         return {
             "losses": losses,
             "recalled": tasks.accuracy(model, drawn(unseen, TESTED)),
@@ -135,7 +135,7 @@ class Spec(Claim):
             "attention_gradient": _left(_column(rows, "attention", far, "gradient_before")),
         }
 
-    def show(self, evidence: Evidence) -> list[Exhibit]:
+    def show(self, evidence: Evidence) -> list[Figure]:
         rows, counts = evidence["learned"], evidence["parameters"]
 
         def found(how: Callable[[list[float]], Interval], name: str) -> Found:
@@ -164,7 +164,7 @@ def far_over_near(model: nn.Module, rows: tasks.Rows) -> float:
     def right(logits: Tensor) -> Tensor:
         return logits[:, -1].gather(1, answer[:, None]).sum()
 
-    far, near = by_place(model, ids, right)[:, [0, -2]].mean(0).tolist()
+    far, near = by_position(model, ids, right)[:, [0, -2]].mean(0).tolist()
     return float(far / near)
 
 

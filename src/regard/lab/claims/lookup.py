@@ -14,8 +14,8 @@ from regard.attention.reference import Reference
 from regard.insight.watch import watch
 from regard.lab import ratings as films
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.experiment import Bench, generator
-from regard.lab.figures import Exhibit, Plot, Table
+from regard.lab.experiment import Experiment, generator
+from regard.lab.figures import Figure, Plot, Table
 from regard.lab.intervals import Interval, exactly, interval, ratio
 from regard.lab.ratings import Ratings
 from regard.positions.base import InAttention, Sizes
@@ -83,17 +83,17 @@ class Spec(Claim):
     rank: int = Field(6, gt=0, description="how many tastes a person has")
     rating_steps: int = Field(1500, gt=0, description="of training tastes and traits")
 
-    def gather(self, bench: Bench) -> Evidence:
+    def gather(self, experiment: Experiment) -> Evidence:
         given = None
         if self.ratings is not None:
-            with bench.report.busy(f"Reading {self.ratings}"):
+            with experiment.report.busy(f"Reading {self.ratings}"):
                 given = films.read(self.ratings)
         tables, errors = [], []
-        with bench.plan(self.seeds * (self.steps + self.rating_steps)):
+        with experiment.plan(self.seeds * (self.steps + self.rating_steps)):
             for seed in range(self.seeds):
-                tables.append(self._table(bench, seed))
-                rated = films.planted(seed) if given is None else given
-                errors.append(self._errors(bench, rated, seed))
+                tables.append(self._table(experiment, seed))
+                rated = films.generated(seed) if given is None else given
+                errors.append(self._errors(experiment, rated, seed))
         return {
             "tables": tables,
             "added": {name: _added(taste, trait) for name, (taste, trait, _) in CASES.items()},
@@ -101,19 +101,19 @@ class Spec(Claim):
             "ratings": len(rated.stars),
         }
 
-    def _table(self, bench: Bench, seed: int) -> dict[str, Any]:
+    def _table(self, experiment: Experiment, seed: int) -> dict[str, Any]:
         """A head trained to look up, and what it does with tables that it never saw."""
         torch.manual_seed(seed)
-        head = _Lookup(self.size, self.entries).to(bench.device)
+        head = _Lookup(self.size, self.entries).to(experiment.device)
 
         def loss(model: nn.Module, step: int) -> Tensor:
             keys, values, queries = self._drawn(ROWS, seed, step)
-            found = model(*(each.to(bench.device) for each in (keys, values, queries)))
-            return nn.functional.mse_loss(found, values.to(bench.device))
+            found = model(*(each.to(experiment.device) for each in (keys, values, queries)))
+            return nn.functional.mse_loss(found, values.to(experiment.device))
 
-        bench.fit(head, loss, self.steps)
+        experiment.fit(head, loss, self.steps)
         keys, values, queries = (
-            each.to(bench.device) for each in self._drawn(TESTED, seed, self.steps)
+            each.to(experiment.device) for each in self._drawn(TESTED, seed, self.steps)
         )
         found, weights = head.explained(keys, values, queries)
         asked = torch.stack([torch.lerp(keys[:, 0], keys[:, 1], way) for way in BETWEEN], dim=1)
@@ -135,7 +135,7 @@ class Spec(Claim):
         keys = nn.functional.normalize(keys, dim=-1) * self.size**0.5
         return keys, values, keys + self.noise * noise
 
-    def _errors(self, bench: Bench, rated: Ratings, seed: int) -> dict[str, float]:
+    def _errors(self, experiment: Experiment, rated: Ratings, seed: int) -> dict[str, float]:
         """On what is held out: of the means, and of dot products trained on the rest."""
         known, held_out = rated.split(seed)
         sizes = int(rated.persons.max()) + 1, int(rated.films.max()) + 1
@@ -149,7 +149,7 @@ class Spec(Claim):
             wrong: Tensor = (model(batch.persons, batch.films) - batch.stars).square().mean()
             return wrong + SMALL * model.sizes(batch)
 
-        bench.fit(model, loss, self.rating_steps, rate=0.02)
+        experiment.fit(model, loss, self.rating_steps, rate=0.02)
         with torch.no_grad():
             guesses = _means(known, held_out, sizes)
             guesses["dot products"] = model(held_out.persons, held_out.films)
@@ -170,7 +170,7 @@ class Spec(Claim):
             "predicts": ratio([each["dot products"] for each in errors], best),
         }
 
-    def show(self, evidence: Evidence) -> list[Exhibit]:
+    def show(self, evidence: Evidence) -> list[Figure]:
         errors, tables = evidence["errors"], evidence["tables"]
         cases = [
             [name, f"{taste:+g}", f"{trait:+g}", f"{evidence['added'][name]:+g}"]

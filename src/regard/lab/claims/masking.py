@@ -14,8 +14,8 @@ from regard.attention.base import Attention
 from regard.attention.masks import Full
 from regard.lab import text
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.experiment import Bench, generator
-from regard.lab.figures import Exhibit, Plot, Table
+from regard.lab.experiment import Experiment, generator
+from regard.lab.figures import Figure, Plot, Table
 from regard.lab.intervals import Interval, difference, interval, ratio
 from regard.models.base import ModelSpec
 from regard.models.language_model import LanguageModel
@@ -69,71 +69,75 @@ class Spec(Claim):
     sentences: int = Field(8000, gt=0, description="of the bundled text to learn from")
     rounds: int = Field(7, gt=0, description="of timing")
 
-    def gather(self, bench: Bench) -> Evidence:
+    def gather(self, experiment: Experiment) -> Evidence:
         read = text.sentences(self.sentences)
-        known = set(pairwise(read.learned.tolist()))
+        known = set(pairwise(read.train.tolist()))
         seeds: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
         units = self.seeds * 2 * (self.steps + 2 * self.length) + 3 * self.rounds
-        with bench.plan(units):
+        with experiment.plan(units):
             for seed in range(self.seeds):
                 for way in WAYS:
-                    model = self._model(bench, len(read.words), seed)
+                    model = self._model(experiment, len(read.words), seed)
                     with _all_seen(model, way == "unmasked"):
-                        curve = self._learn(bench, model, read.learned, seed)
-                        loss = self._read(bench, model, read.held_out)
-                        written = self._write(bench, model, read.held_out, seed)
+                        curve = self._learn(experiment, model, read.train, seed)
+                        loss = self._read(experiment, model, read.held_out)
+                        written = self._write(experiment, model, read.held_out, seed)
                     pairs = [pair for row in written for pair in pairwise(row)]
                     exist = sum(pair in known for pair in pairs) / len(pairs)
                     found = {"curve": curve, "loss": loss, "exist": exist, "changed": None}
                     if way == "masked":
-                        found["changed"] = _changed(model, self._page(bench, read.held_out))
+                        found["changed"] = _changed(model, self._page(experiment, read.held_out))
                     seeds[way].append(found)
-            model = self._model(bench, len(read.words), 0)
-            ways = {name: _Pass(model, self._page(bench, read.learned), name) for name in _PASSES}
+            model = self._model(experiment, len(read.words), 0)
+            ways = {
+                name: _Pass(model, self._page(experiment, read.train), name) for name in _PASSES
+            }
             gradients = {name: way() for name, way in ways.items()}
-            seconds = bench.seconds(ways, self.rounds)
+            seconds = experiment.seconds(ways, self.rounds)
         once = gradients[AT_ONCE]
         apart = {name: float((g - once).norm() / once.norm()) for name, g in gradients.items()}
         return {"seeds": seeds, "seconds": seconds, "apart": apart}
 
-    def _model(self, bench: Bench, words: int, seed: int) -> LanguageModel:
+    def _model(self, experiment: Experiment, words: int, seed: int) -> LanguageModel:
         torch.manual_seed(seed)
         sizes = {"dim": self.dim, "heads": 4, "ffn_dim": 4 * self.dim, "layers": 2, "dropout": 0.0}
         settings = {"kind": "language-model", "max_length": self.length, **sizes}
-        model = ModelSpec.model_validate(settings).build(words).to(bench.device)
+        model = ModelSpec.model_validate(settings).build(words).to(experiment.device)
         assert isinstance(model, LanguageModel)
         return model
 
-    def _page(self, bench: Bench, words: Tensor) -> Tensor:
+    def _page(self, experiment: Experiment, words: Tensor) -> Tensor:
         rows = min(JUDGED, len(words) // (self.length + 1))
-        return text.pages(words, self.length + 1, rows).to(bench.device)
+        return text.pages(words, self.length + 1, rows).to(experiment.device)
 
-    def _learn(self, bench: Bench, model: LanguageModel, words: Tensor, seed: int) -> list[float]:
+    def _learn(
+        self, experiment: Experiment, model: LanguageModel, words: Tensor, seed: int
+    ) -> list[float]:
         def loss(_: nn.Module, step: int) -> Tensor:
-            rows = text.windows(words, self.length + 1, ROWS, seed, step).to(bench.device)
+            rows = text.windows(words, self.length + 1, ROWS, seed, step).to(experiment.device)
             return _loss(model(rows[:, :-1]), rows[:, 1:])
 
-        return bench.fit(model, loss, self.steps)
+        return experiment.fit(model, loss, self.steps)
 
     @torch.no_grad()
-    def _read(self, bench: Bench, model: LanguageModel, words: Tensor) -> float:
+    def _read(self, experiment: Experiment, model: LanguageModel, words: Tensor) -> float:
         """The mean loss of each word, given those before it and no other in the pass."""
-        page, losses = self._page(bench, words), []
+        page, losses = self._page(experiment, words), []
         for end in range(1, page.size(1)):
             losses.append(_loss(model(page[:, :end])[:, -1], page[:, end]))
-            bench.advance(1)
+            experiment.advance(1)
         return float(torch.stack(losses).mean())
 
     @torch.no_grad()
     def _write(
-        self, bench: Bench, model: LanguageModel, words: Tensor, seed: int
+        self, experiment: Experiment, model: LanguageModel, words: Tensor, seed: int
     ) -> list[list[int]]:
         """Text that goes on from one word of a page each, drawn word by word."""
-        said, chance = self._page(bench, words)[:, :1], generator(seed)
+        said, chance = self._page(experiment, words)[:, :1], generator(seed)
         for _ in range(self.length):
             chances = model(said[:, -self.length :])[:, -1].softmax(-1).cpu()
             said = torch.cat([said, chances.multinomial(1, generator=chance).to(said)], 1)
-            bench.advance(1)
+            experiment.advance(1)
         rows: list[list[int]] = said.tolist()
         return rows
 
@@ -151,7 +155,7 @@ class Spec(Claim):
             "faster_than_cached": ratio(seconds[CACHED], seconds[AT_ONCE]),
         }
 
-    def show(self, evidence: Evidence) -> list[Exhibit]:
+    def show(self, evidence: Evidence) -> list[Figure]:
         seeds, seconds = evidence["seeds"], evidence["seconds"]
         learned = [
             [

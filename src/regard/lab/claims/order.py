@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from regard.attention.soft_lookup import self_attention
 from regard.lab import tasks, text
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.experiment import Bench, generator
-from regard.lab.figures import Exhibit, Plot, Table
+from regard.lab.experiment import Experiment, generator
+from regard.lab.figures import Figure, Plot, Table
 from regard.lab.intervals import Interval, difference, interval
 from regard.models.base import ModelSpec
 
@@ -68,15 +68,15 @@ class Spec(Claim):
     judged: int = Field(400, gt=1, description="rows of the task that are scored")
     sentences: int = Field(8000, gt=0, description="of the bundled text to learn from")
 
-    def gather(self, bench: Bench) -> Evidence:
+    def gather(self, experiment: Experiment) -> Evidence:
         moved = [_moved(seed, self._settings()) for seed in range(self.seeds)]
         first: dict[str, list[dict[str, float]]] = {kind: [] for kind in KINDS}
         texts: dict[str, list[dict[str, float]]] = {kind: [] for kind in KINDS}
-        with bench.plan(self.seeds * len(KINDS) * (self.task_steps + self.text_steps)):
+        with experiment.plan(self.seeds * len(KINDS) * (self.task_steps + self.text_steps)):
             for seed in range(self.seeds):
                 for kind in KINDS:
-                    first[kind].append(self._first(bench, kind, seed))
-                    texts[kind].append(self._text(bench, kind, seed))
+                    first[kind].append(self._first(experiment, kind, seed))
+                    texts[kind].append(self._text(experiment, kind, seed))
         return {"moved": moved, "first": first, "text": texts}
 
     def _settings(self) -> dict[str, Any]:
@@ -84,14 +84,14 @@ class Spec(Claim):
         sizes = {"dim": self.dim, "heads": 4, "ffn_dim": 4 * self.dim, "layers": 2, "dropout": 0.0}
         return {**sizes, "max_length": max(TIMES) * self.length}
 
-    def _first(self, bench: Bench, kind: str, seed: int) -> dict[str, float]:
+    def _first(self, experiment: Experiment, kind: str, seed: int) -> dict[str, float]:
         """How often the encoder is right, by length over the trained length."""
         torch.manual_seed(seed)
         settings = {"kind": "classifier", "position": kind, **self._settings()}
-        model = ModelSpec.model_validate(settings).build(SYMBOLS).to(bench.device)
+        model = ModelSpec.model_validate(settings).build(SYMBOLS).to(experiment.device)
 
-        def logits(rows: tasks.Labelled) -> Tensor:
-            ids = rows.ids.to(bench.device)
+        def logits(rows: tasks.LabeledRows) -> Tensor:
+            ids = rows.ids.to(experiment.device)
             scores: Tensor = model(ids, torch.ones_like(ids, dtype=torch.bool))
             return scores.cpu()
 
@@ -99,7 +99,7 @@ class Spec(Claim):
             rows = tasks.which_first(self.length, SYMBOLS, seed, step)
             return nn.functional.cross_entropy(logits(rows), rows.labels)
 
-        bench.fit(model, loss, self.task_steps)
+        experiment.fit(model, loss, self.task_steps)
         right = {}
         for times in TIMES:
             rows = tasks.which_first(times * self.length, SYMBOLS, seed, -1, rows=self.judged)
@@ -107,24 +107,24 @@ class Spec(Claim):
                 right[str(times)] = float((logits(rows).argmax(-1) == rows.labels).float().mean())
         return right
 
-    def _text(self, bench: Bench, kind: str, seed: int) -> dict[str, float]:
+    def _text(self, experiment: Experiment, kind: str, seed: int) -> dict[str, float]:
         """The loss on held-out text, by length of what is read over the trained length."""
         torch.manual_seed(seed)
         read = text.sentences(self.sentences)
         settings = {"kind": "language-model", "position": kind, **self._settings()}
-        model = ModelSpec.model_validate(settings).build(len(read.words)).to(bench.device)
+        model = ModelSpec.model_validate(settings).build(len(read.words)).to(experiment.device)
 
         def loss(_: nn.Module, step: int) -> Tensor:
-            rows = text.windows(read.learned, self.length + 1, tasks.ROWS, seed, step)
-            return _loss(model, rows.to(bench.device))
+            rows = text.windows(read.train, self.length + 1, tasks.ROWS, seed, step)
+            return _loss(model, rows.to(experiment.device))
 
-        bench.fit(model, loss, self.text_steps)
+        experiment.fit(model, loss, self.text_steps)
         longest = max(TIMES) * self.length
         page = read.held_out[: len(read.held_out) // longest * longest][: PAGES * longest]
         losses = {}
         for times in TIMES:
             with torch.no_grad():
-                rows = page.view(-1, times * self.length).to(bench.device)
+                rows = page.view(-1, times * self.length).to(experiment.device)
                 losses[str(times)] = float(_loss(model, rows))
         return losses
 
@@ -142,7 +142,7 @@ class Spec(Claim):
             "learned_end": difference(*(_at(losses["learned"], n) for n in (4, 1))),
         }
 
-    def show(self, evidence: Evidence) -> list[Exhibit]:
+    def show(self, evidence: Evidence) -> list[Figure]:
         by_length = [f"at {times * self.length}" for times in TIMES]
         moved = [
             [name, str(interval([each[key] for each in evidence["moved"]]))]

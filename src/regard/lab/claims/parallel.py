@@ -10,8 +10,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.experiment import Bench, generator
-from regard.lab.figures import Exhibit, Plot, Table
+from regard.lab.experiment import Experiment, generator
+from regard.lab.figures import Figure, Plot, Table
 from regard.lab.intervals import Interval, difference, exactly, exponent, interval, ratio
 from regard.lab.sizing import sized
 from regard.models.base import parameter_count
@@ -66,7 +66,7 @@ class Spec(Claim):
     parameters: int = Field(100_000, gt=0, description="of each model, about")
     rounds: int = Field(7, gt=1, description="in which all are timed, of each seed")
 
-    def gather(self, bench: Bench) -> Evidence:
+    def gather(self, experiment: Experiment) -> Evidence:
         common = {"layers": 1, "dropout": 0.0, "max_length": max(self.lengths)}
         specs = {
             arm: sized({**given, **common}, self.parameters, SYMBOLS, MULTIPLE)
@@ -74,16 +74,18 @@ class Spec(Claim):
         }
         rows: list[dict[str, Any]] = []
         counts: dict[str, int] = {}
-        with bench.plan(self.seeds * self.rounds * len(ARMS) * len(self.lengths), "passes"):
+        with experiment.plan(self.seeds * self.rounds * len(ARMS) * len(self.lengths), "passes"):
             for seed in range(self.seeds):
                 passes: dict[str, Callable[[], Tensor]] = {}
                 for arm, spec in specs.items():
                     torch.manual_seed(seed)
-                    model = spec.build(SYMBOLS).to(bench.device)
+                    model = spec.build(SYMBOLS).to(experiment.device)
                     counts[arm] = parameter_count(model)
                     for length in self.lengths:
-                        passes[f"{arm} {length}"] = _pass(model, _text(seed, length, bench.device))
-                taken = bench.seconds(passes, self.rounds)
+                        passes[f"{arm} {length}"] = _pass(
+                            model, _text(seed, length, experiment.device)
+                        )
+                taken = experiment.seconds(passes, self.rounds)
                 for arm, length in product(ARMS, self.lengths):
                     there = f"{arm} {length}"
                     found = {"chain": longest_chain(passes[there]()), "seconds": taken[there]}
@@ -116,7 +118,7 @@ class Spec(Claim):
             for each in rounds
         ]
 
-    def show(self, evidence: Evidence) -> list[Exhibit]:
+    def show(self, evidence: Evidence) -> list[Figure]:
         rows, counts = evidence["passes"], evidence["parameters"]
         table = [
             [

@@ -24,8 +24,8 @@ from regard.insight.heads.head_masks import gated, without
 from regard.insight.heads.head_names import CROSS, DECODER, ENCODER, Head, heads_of
 from regard.insight.watch import watch
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.experiment import Bench
-from regard.lab.figures import Exhibit, Plot, Table
+from regard.lab.experiment import Experiment
+from regard.lab.figures import Figure, Plot, Table
 from regard.lab.intervals import Interval, interval
 from regard.loading import load_translator
 from regard.predictors.seq2seq import Model
@@ -84,19 +84,19 @@ class Spec(Claim):
         None, description="a translator into French that is trained already, as runs/demo"
     )
 
-    def gather(self, bench: Bench) -> Evidence:
+    def gather(self, experiment: Experiment) -> Evidence:
         source = Grammar(train_size=self.pairs, dev_size=HELD_OUT, pronouns_size=self.sentences)
         if self.run is not None:
-            return {"models": [self._study(load_translator(self.run), source, 0, bench)]}
+            return {"models": [self._study(load_translator(self.run), source, 0, experiment)]}
         models = []
         with TemporaryDirectory() as folder:  # one for all: the text is prepared once
             for seed in range(self.seeds):
-                translator = self._translator(bench, source, seed, Path(folder))
-                models.append(self._study(translator, source, seed, bench))
+                translator = self._translator(experiment, source, seed, Path(folder))
+                models.append(self._study(translator, source, seed, experiment))
         return {"models": models}
 
     def _study(
-        self, translator: Translator, source: Grammar, seed: int, bench: Bench
+        self, translator: Translator, source: Grammar, seed: int, experiment: Experiment
     ) -> dict[str, Any]:
         """Heads go by what a quarter of the sentences lose; the others judge."""
         heads = heads_of(translator.model)
@@ -114,17 +114,17 @@ class Spec(Claim):
 
         def beyond(head: Head) -> float:
             told = _told(translator.model, choosing, [*gone, head])
-            bench.advance(1)
+            experiment.advance(1)
             return statistics.fmean(told.pronoun_losses) - statistics.fmean(told.other_losses)
 
-        with bench.plan(sum(len(heads) - each + self.draws for each in range(most)), "masks"):
+        with experiment.plan(sum(len(heads) - each + self.draws for each in range(most)), "masks"):
             for count in range(1, most + 1):
                 gone.append(max((head for head in heads if head not in gone), key=beyond))
                 found = _told(translator.model, judging, gone)
                 drawn = []
                 for _ in range(self.draws):
                     drawn.append(_told(translator.model, judging, chance.sample(heads, count)))
-                    bench.advance(1)
+                    experiment.advance(1)
                 steps.append(
                     {
                         "head": str(gone[-1]),
@@ -138,7 +138,9 @@ class Spec(Claim):
                 )
         return {"heads": len(heads), "right": whole.pronouns, "steps": steps}
 
-    def _translator(self, bench: Bench, source: Grammar, seed: int, folder: Path) -> Translator:
+    def _translator(
+        self, experiment: Experiment, source: Grammar, seed: int, folder: Path
+    ) -> Translator:
         grammar = plain(source)
         recipe: dict[str, Any] = {
             "data": {
@@ -159,7 +161,7 @@ class Spec(Claim):
             },
         }
         made = make_recipe(recipe, (), "the recipe of the lab")
-        translator = train(made, folder / f"run-{seed}", bench.report)
+        translator = train(made, folder / f"run-{seed}", experiment.report)
         assert isinstance(translator, Translator)
         return translator
 
@@ -181,7 +183,7 @@ class Spec(Claim):
             "specific": _over(models, beyond),
         }
 
-    def show(self, evidence: Evidence) -> list[Exhibit]:
+    def show(self, evidence: Evidence) -> list[Figure]:
         models = evidence["models"]
         rows = [
             [

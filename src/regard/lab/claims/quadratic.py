@@ -12,8 +12,8 @@ from torch import Tensor
 from regard.attention.base import AttentionSpec
 from regard.attention.masks import AttentionMask, Full
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.experiment import Bench, generator
-from regard.lab.figures import Exhibit, Plot, Table
+from regard.lab.experiment import Experiment, generator
+from regard.lab.figures import Figure, Plot, Table
 from regard.lab.intervals import Interval, exactly, exponent, interval
 from regard.layers.recurrent.base import CellSpec
 from regard.positions.base import InAttention, Sizes
@@ -68,17 +68,17 @@ class Spec(Claim):
     dim: int = Field(64, gt=0, description="of the keys and values, and of the recurrent state")
     rounds: int = Field(5, gt=1, description="in which all are timed, of each seed")
 
-    def gather(self, bench: Bench) -> Evidence:
+    def gather(self, experiment: Experiment) -> Evidence:
         rows: list[dict[str, Any]] = []
-        with bench.plan(self.seeds * self.rounds * len(WAYS) * len(self.lengths), "passes"):
+        with experiment.plan(self.seeds * self.rounds * len(WAYS) * len(self.lengths), "passes"):
             for seed in range(self.seeds):
                 passes = {
-                    f"{way} {length}": self._pass(way, length, seed, bench.device)
+                    f"{way} {length}": self._pass(way, length, seed, experiment.device)
                     for way, length in product(WAYS, self.lengths)
                 }
                 kept = {there: bytes_kept(*each) for there, each in passes.items()}
                 ways = {there: each.forward_and_back for there, each in passes.items()}
-                taken = bench.seconds(ways, self.rounds)
+                taken = experiment.seconds(ways, self.rounds)
                 for way, length in product(WAYS, self.lengths):
                     there = f"{way} {length}"
                     found = {"bytes": kept[there], "seconds": taken[there]}
@@ -131,7 +131,7 @@ class Spec(Claim):
             for way in WAYS
         }
 
-    def show(self, evidence: Evidence) -> list[Exhibit]:
+    def show(self, evidence: Evidence) -> list[Figure]:
         times, memories = self._time_exponents(evidence), self._memory_exponents(evidence)
         table = [
             [

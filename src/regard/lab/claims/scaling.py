@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from regard.attention.base import Attention
 from regard.lab import tasks
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.experiment import Bench, generator
-from regard.lab.figures import Exhibit, Plot, Table
+from regard.lab.experiment import Experiment, generator
+from regard.lab.figures import Figure, Plot, Table
 from regard.lab.intervals import Interval, difference, interval
 from regard.models.base import ModelSpec
 
@@ -56,34 +56,34 @@ class Spec(Claim):
     key_size: int = Field(256, gt=0, description="K of the model that is trained")
     length: int = Field(8, gt=0, description="symbols to be said backwards")
 
-    def gather(self, bench: Bench) -> Evidence:
+    def gather(self, experiment: Experiment) -> Evidence:
         units = self.seeds * (len(self.sizes) + 2 * self.steps)
         products: list[dict[str, Any]] = []
         curves: dict[str, list[list[float]]] = {way: [] for way in WAYS}
-        with bench.plan(units):
+        with experiment.plan(units):
             for seed in range(self.seeds):
                 for size in self.sizes:
                     products.append({"seed": seed, "size": size, **_products(size, seed)})
-                    bench.advance(1)
+                    experiment.advance(1)
                 for way in WAYS:
-                    curves[way].append(self._curve(bench, seed, divided=way == WAYS[0]))
+                    curves[way].append(self._curve(experiment, seed, divided=way == WAYS[0]))
         return {"products": products, "curves": curves}
 
-    def _curve(self, bench: Bench, seed: int, divided: bool) -> list[float]:
+    def _curve(self, experiment: Experiment, seed: int, divided: bool) -> list[float]:
         torch.manual_seed(seed)
         settings: dict[str, Any] = {"heads": 1, "layers": 1, "dropout": 0.0, "position": "learned"}
         settings |= {"dim": self.key_size, "ffn_dim": 2 * self.key_size}
         settings |= {"max_length": 2 * self.length + 1}
         spec = ModelSpec.model_validate({"kind": "language-model", **settings})
-        model = spec.build(SYMBOLS).to(bench.device)
+        model = spec.build(SYMBOLS).to(experiment.device)
 
         def loss(model: nn.Module, step: int) -> Tensor:
             return tasks.loss(model, tasks.reverse(self.length, SYMBOLS, seed, step))
 
         if divided:
-            return bench.fit(model, loss, self.steps)
+            return experiment.fit(model, loss, self.steps)
         with _undivided(model):
-            return bench.fit(model, loss, self.steps)
+            return experiment.fit(model, loss, self.steps)
 
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
         rows, largest = evidence["products"], max(self.sizes)
@@ -98,7 +98,7 @@ class Spec(Claim):
             "slower": difference(mean[WAYS[1]], mean[WAYS[0]]),
         }
 
-    def show(self, evidence: Evidence) -> list[Exhibit]:
+    def show(self, evidence: Evidence) -> list[Figure]:
         by_size = {
             size: [row for row in evidence["products"] if row["size"] == size]
             for size in self.sizes

@@ -15,8 +15,8 @@ from regard.data.records import Record
 from regard.data.sources.agreement import Spec as Agreement
 from regard.errors import DataError
 from regard.lab.claim import Claim, Criterion, Evidence
-from regard.lab.experiment import Bench, generator
-from regard.lab.figures import Exhibit, Table
+from regard.lab.experiment import Experiment, generator
+from regard.lab.figures import Figure, Table
 from regard.lab.intervals import Interval, difference, interval
 from regard.models.base import ModelSpec, parameter_count
 from regard.positions.trees import Trees
@@ -94,19 +94,19 @@ class Spec(Claim):
             raise ValueError("train and test: give both treebanks, or none")
         return self
 
-    def gather(self, bench: Bench) -> Evidence:
+    def gather(self, experiment: Experiment) -> Evidence:
         if self.train is None or self.test is None:
             vocabulary, pick = WORDS + OTHERS, _making(self.length)
             judged = pick(FRESH, self.judged)
         else:
-            with bench.report.busy("Reading the treebanks …"):
+            with experiment.report.busy("Reading the treebanks …"):
                 learned, judged, vocabulary = _treebanks(self.train, self.test)
             pick = _picking(learned)
         found: list[dict[str, Any]] = []
-        with bench.plan(self.seeds * len(ARMS) * self.steps):
+        with experiment.plan(self.seeds * len(ARMS) * self.steps):
             for seed in range(self.seeds):
                 for arm in ARMS:
-                    told = self._learned(bench, arm, seed, vocabulary, pick, judged)
+                    told = self._learned(experiment, arm, seed, vocabulary, pick, judged)
                     found.append({"arm": arm, "seed": seed, **told})
         misled = [row.attracted for row in judged]
         plural = sum(row.plural for row in judged) / len(judged)
@@ -115,7 +115,7 @@ class Spec(Claim):
 
     def _learned(
         self,
-        bench: Bench,
+        experiment: Experiment,
         arm: str,
         seed: int,
         vocabulary: int,
@@ -127,24 +127,24 @@ class Spec(Claim):
         settings: dict[str, Any] = {"kind": "classifier", "pooling": "attention", "layers": 2}
         settings |= {"dim": self.dim, "heads": 4, "ffn_dim": 2 * self.dim, "dropout": self.dropout}
         spec = ModelSpec.model_validate({**settings, "position": position})
-        model = spec.build(vocabulary).to(bench.device)
+        model = spec.build(vocabulary).to(experiment.device)
 
         def logits(rows: Sequence[Row]) -> Tensor:
             ids, token_mask = pad([row.ids for row in rows], 0)
-            read: list[Any] = [ids.to(bench.device), token_mask.to(bench.device)]
+            read: list[Any] = [ids.to(experiment.device), token_mask.to(experiment.device)]
             if spec.needs_trees:
                 trees, _ = pad([row.heads if true else _drawn_tree(row) for row in rows], 0)
                 words = torch.arange(ids.size(1)).expand_as(ids)
-                read.append(Trees(words.to(bench.device), trees.to(bench.device)))
+                read.append(Trees(words.to(experiment.device), trees.to(experiment.device)))
             told: Tensor = model(*read)
             return told
 
         def loss(_: nn.Module, step: int) -> Tensor:
             rows = pick((seed + 1) * 10_000 + step, ROWS)
-            wanted = torch.tensor([row.plural for row in rows], device=bench.device)
+            wanted = torch.tensor([row.plural for row in rows], device=experiment.device)
             return nn.functional.cross_entropy(logits(rows), wanted)
 
-        losses = bench.fit(model, loss, self.steps, self.rate)
+        losses = experiment.fit(model, loss, self.steps, self.rate)
         with torch.no_grad():
             parts = [logits(judged[at : at + 100]).argmax(-1) for at in range(0, len(judged), 100)]
         right = torch.cat(parts).cpu() == torch.tensor([row.plural for row in judged])
@@ -166,7 +166,7 @@ class Spec(Claim):
             "drawn": less_the_line(DRAWN, "right"),
         }
 
-    def show(self, evidence: Evidence) -> list[Exhibit]:
+    def show(self, evidence: Evidence) -> list[Figure]:
         judged, misled, plural = (evidence[name] for name in ("judged", "attracted", "plural"))
         columns = ("right", "right_attracted", "loss", "parameters")
         rows = [
