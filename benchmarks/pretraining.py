@@ -117,7 +117,7 @@ def _pretrain(folder: Path, options: argparse.Namespace, home: Path) -> dict[str
             "evaluation": {"every": 200},
         },
     }
-    train(make_recipe(content, (), "pretraining"), folder, fresh=True)
+    train(make_recipe(content, (), "pretraining"), folder, overwrite=True)
     details = json.loads((folder / "model.json").read_text("utf-8"))["details"]
     return {"steps": details["training"]["step"], "scores": details["scores"]}
 
@@ -169,7 +169,7 @@ def _recipe(bench: Bench, labels: int, steps: int, seed: int, rate: float) -> di
 
 def _classifier(bench: Bench, content: dict[str, Any]) -> dict[str, Any]:
     folder = bench.home / "classifier"
-    train(make_recipe(content, (), "classifier"), folder, fresh=True)
+    train(make_recipe(content, (), "classifier"), folder, overwrite=True)
     details = json.loads((folder / "model.json").read_text("utf-8"))["details"]
     return {"dev": details["training"]["best"], "test": details["scores"]["accuracy"]}
 

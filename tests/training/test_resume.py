@@ -156,7 +156,7 @@ def test_an_unfinished_run_is_not_begun_anew_by_mistake(tiny: MakeRecipe, tmp_pa
     with pytest.raises(OutputError, match=f"unfinished run.*`regard resume {run}`.*--overwrite"):
         train(recipe, run)
     assert sorted(run.rglob("*")) == before
-    train(recipe, run, fresh=True)
+    train(recipe, run, overwrite=True)
     train(recipe, tmp_path / "whole")
     assert made_of(run) == made_of(tmp_path / "whole")
     assert told(run) == told(tmp_path / "whole")
@@ -259,7 +259,7 @@ def test_batches_of_another_size_may_follow(tiny: MakeRecipe, tmp_path: Path) ->
 def test_where_nothing_began_nothing_can_go_on(
     tiny: MakeRecipe, tmp_path: Path, missing: str
 ) -> None:
-    with pytest.raises(RunError, match="nothing to go on with"):
+    with pytest.raises(RunError, match="nothing to resume"):
         resume(tmp_path / "nowhere")
     cut_off(tiny(), tmp_path / "run")
     (tmp_path / "run" / missing).unlink()

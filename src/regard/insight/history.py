@@ -14,7 +14,8 @@ from regard.insight.look import look
 from regard.insight.page import render
 from regard.insight.picture import History, Picture, Snapshot
 from regard.training.recipe import AttentionHistorySpec
-from regard.training.trainer import HISTORY, StepCallback
+from regard.training.run_files import HISTORY
+from regard.training.trainer import StepCallback
 
 PAGE = "history.html"
 

@@ -1,58 +1,34 @@
-"""From a recipe to a run folder: prepare, build, fit, judge, write; and going on where it stopped.
+"""Train a recipe into a run folder: prepare the data, build, fit, evaluate, write; and resume."""
 
-recipe.yaml, ledger.json, training.json     from the beginning: enough to go on
-metrics.jsonl, tensorboard/, checkpoints/   as training goes
-model.json and all that it vouches for      at the end
-"""
-
-import json
-import re
-import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard import hardware, run_folder
-from regard.atomic import write_all_atomic
-from regard.config import plain, write_yaml
+from regard import hardware
 from regard.data.store.prepare import Prepared, prepare
 from regard.data.tokenizers.tokenizer import SPECIAL
-from regard.errors import ConfigError, Interrupted, OutputError, RunError
+from regard.errors import ConfigError, Interrupted, RunError
 from regard.models.base import parameter_count, trainable_count
-from regard.training import checkpoint
+from regard.training import checkpoint, run_files
 from regard.training.checkpoint import TrainState
-from regard.training.distributed.world import World, world
+from regard.training.distributed.world import World, distributed_world
 from regard.training.events import Ended, Event, Step
-from regard.training.init.config import InitSpec
-from regard.training.init.from_run import (
-    InitReport,
-    adapter_metadata,
-    initial_model,
-    load_trained,
-    trained_weights,
-)
+from regard.training.init.from_run import initial_model, load_trained
 from regard.training.init.word_vectors import load_pretrained_embeddings
 from regard.training.learner import Learner
 from regard.training.loop import fit, stop_reason
-from regard.training.recipe import Recipe, read_recipe
+from regard.training.recipe import Recipe
 from regard.training.reporting import metrics
-from regard.training.reporting.card import card
-from regard.training.reporting.curves import curves
 from regard.training.reporting.progress import Reporter, silent
 from regard.training.signals import catch_interrupts
 from regard.training.tasks.base import BoundTask
 
-RECIPE, LEDGER, BEGINNING = "recipe.yaml", "ledger.json", "training.json"
-INIT_REPORT = "init_report"  # what became of the weights of init
-HISTORY = "history"  # folder of what a step callback records
-MAX_UNKNOWN = 0.05  # of the training tokens
+MAX_UNKNOWN = 0.05  # fraction of the training tokens; more is reported as an alarm
 
-
-# Called with the step and what `regard.load` would give, as often as the recipe's `look` says
+# Called with the step and the predictor, as often as the recipe's `attention_history` says
 StepCallback = Callable[[int, Any], None]
 
 
@@ -60,17 +36,22 @@ def train(
     recipe: Recipe,
     folder: Path | str,
     report: Reporter = silent,
-    fresh: bool = False,
+    overwrite: bool = False,
     callback: StepCallback | None = None,
 ) -> Any:
-    """Train what the recipe says and write the run folder; gives what `regard.load` would."""
+    """Train a recipe and write the run folder; return the predictor, as `regard.load` would.
+
+    Raises OutputError where the folder holds a run already, unless `overwrite`, and Interrupted
+    after Ctrl-C or SIGTERM, when a checkpoint has been written. With several processes, all but
+    the main one return None.
+    """
     folder = Path(folder)
-    with world() as where:
-        with where.fail_together():
-            if where.is_main:
-                _refuse_to_overwrite(folder, fresh, recipe.init)
-        report = report if where.is_main else silent
-        return _train(recipe, folder, where, report, callback, resuming=False)
+    with distributed_world() as world:
+        with world.fail_together():
+            if world.is_main:
+                run_files.refuse_to_overwrite(folder, overwrite, recipe.init)
+        report = report if world.is_main else silent
+        return _train(recipe, folder, world, report, callback, resuming=False)
 
 
 def resume(
@@ -79,77 +60,49 @@ def resume(
     report: Reporter = silent,
     callback: StepCallback | None = None,
 ) -> Any:
-    """Go on from the last whole checkpoint; `changes` are overrides of the recipe."""
+    """Resume from the newest intact checkpoint; `changes` are overrides of the recipe."""
     folder = Path(folder)
-    with world() as where:
-        with where.fail_together():
-            recipe = read_run_recipe(folder, changes)
-        report = report if where.is_main else silent
-        return _train(recipe, folder, where, report, callback, resuming=True)
-
-
-def read_run_recipe(folder: Path, changes: Sequence[str]) -> Recipe:
-    for name in (RECIPE, BEGINNING):
-        if not (folder / name).is_file():
-            raise RunError(
-                f"{folder}: there is no {name} in it, so there is nothing to go on with."
-            )
-    for change in changes:
-        if re.match(r"(init|adapter)\b", change):
-            raise ConfigError(
-                f"{change}: what a run began with cannot be changed while it goes on; begin anew "
-                f"with `regard train … --overwrite`."
-            )
-    return read_recipe(folder / RECIPE, changes)
-
-
-def _refuse_to_overwrite(folder: Path, fresh: bool, init: InitSpec | None) -> None:
-    if init is not None and init.run.resolve() == folder.resolve():
-        raise OutputError(f"{folder}: is what this run begins with; choose another folder.")
-    if run_folder.exists(folder) and not fresh:
-        raise OutputError(f"{folder}: a trained model is there; --overwrite replaces it.")
-    if checkpoint.newest_first(folder) and not fresh:
-        raise OutputError(
-            f"{folder}: an unfinished run is there; `regard resume {folder}` goes on with it, "
-            f"--overwrite begins anew."
-        )
-    run_folder.check_writable(folder)
+    with distributed_world() as world:
+        with world.fail_together():
+            recipe = run_files.read_run_recipe(folder, changes)
+        report = report if world.is_main else silent
+        return _train(recipe, folder, world, report, callback, resuming=True)
 
 
 def _train(
     recipe: Recipe,
     folder: Path,
-    where: World,
+    world: World,
     report: Reporter,
     callback: StepCallback | None,
     resuming: bool,
 ) -> Any:
     hardware.keep_freed_memory()
-    prepared = prepare_data(recipe, where, report)
+    prepared = prepare_data(recipe, world, report)
     task = recipe.task.bind(recipe, prepared)
-    learner, init_report = build_learner(recipe, prepared, task, where, report, resuming)
+    learner, init_report = build_learner(recipe, prepared, task, world, report, resuming)
     state = TrainState()
     if resuming:
-        init_report = _begun(folder).get(INIT_REPORT)
-        state = _restored(learner, recipe, folder, prepared, report)
-    with where.fail_together():
-        if where.is_main and not resuming:
-            _clear(folder)
-        if where.is_main:
-            _begin(recipe, folder, prepared, init_report)
-    look = _looking(recipe, learner, task, callback)
-    ended = _fit(learner, task, state, folder, report, look)
+        init_report = run_files.read_start(folder).get(run_files.INIT_REPORT)
+        state = _restore(learner, recipe, folder, prepared, report)
+    with world.fail_together():
+        if world.is_main and not resuming:
+            run_files.clear(folder)
+        if world.is_main:
+            run_files.write_start(recipe, folder, prepared, init_report)
+    ended = _fit(learner, task, state, folder, report, _step_hook(recipe, learner, task, callback))
     if not ended.finished:
         raise Interrupted(f"stopped at step {state.step:,}, saved: `regard resume {folder}`.")
-    with where.fail_together():
-        if not where.is_main:
+    with world.fail_together():
+        if not world.is_main:
             return None
         return _finish(recipe, learner, task, prepared, state, folder, report)
 
 
-def prepare_data(recipe: Recipe, where: World, report: Reporter) -> Prepared:
-    _refuse_what_cannot_be_built(recipe)
-    with where.main_first(), report.counting("records") as progress:
+def prepare_data(recipe: Recipe, world: World, report: Reporter) -> Prepared:
+    """Prepare the recipe's data, or find them prepared, and report what became of them."""
+    _check_model_builds(recipe)
+    with world.main_first(), report.counting("records") as progress:
         prepared = prepare(
             recipe.data,
             recipe.tokenizer,
@@ -163,7 +116,7 @@ def prepare_data(recipe: Recipe, where: World, report: Reporter) -> Prepared:
     report.say(
         f"{sum(prepared.train.tokens):,} training tokens{', prepared before' * prepared.reused}; "
         f"vocabulary of {len(prepared.tokenizer):,} pieces; {prepared.unknown:.2%} of the tokens "
-        f"unknown or spelt in bytes."
+        f"unknown or spelled in bytes."
     )
     if prepared.unknown > MAX_UNKNOWN:
         report.say(
@@ -173,8 +126,8 @@ def prepare_data(recipe: Recipe, where: World, report: Reporter) -> Prepared:
     return prepared
 
 
-def _refuse_what_cannot_be_built(recipe: Recipe) -> None:
-    """Parts that do not go together are told before hours of preparing, not after."""
+def _check_model_builds(recipe: Recipe) -> None:
+    """Refuse incompatible parts of a model before hours of preparing data, not after."""
     with torch.device("meta"):
         recipe.model.for_capability(recipe.task.requires).build(vocabulary=len(SPECIAL))
 
@@ -183,11 +136,11 @@ def build_learner(
     recipe: Recipe,
     prepared: Prepared,
     task: BoundTask,
-    where: World,
+    world: World,
     report: Reporter,
     resuming: bool = False,
 ) -> tuple[Learner, dict[str, Any] | None]:
-    """The model and what moves it; and, in plain words, what became of the weights of init."""
+    """Build the model and its learner; return them with the report on init, plain."""
     torch.manual_seed(recipe.training.seed)
     initial = initial_model(recipe, prepared, task, resuming)
     model = initial.model
@@ -203,79 +156,48 @@ def build_learner(
             model, recipe.pretrained_embeddings, prepared.tokenizer, report.say
         )
     learner = Learner(
-        model.to(where.device), task.loss, recipe.training, where, initial.base_parameters
+        model.to(world.device), task.loss, recipe.training, world, initial.base_parameters
     )
     total, trained = parameter_count(model), trainable_count(model)
     some = f", of which {trained:,} ({trained / total:.1%}) are trained" if trained < total else ""
-    report.say(f"{total / 1e6:.1f} M parameters on {where.device}{some}.")
+    report.say(f"{total / 1e6:.1f} M parameters on {world.device}{some}.")
     return learner, None if initial.report is None else initial.report.plain()
 
 
-def _restored(
+def _restore(
     learner: Learner, recipe: Recipe, folder: Path, prepared: Prepared, report: Reporter
 ) -> TrainState:
-    if _begun(folder)["prepared"] != prepared.folder.name:
+    """Load the newest checkpoint; refuse other data, and a run that is finished."""
+    if run_files.read_start(folder)["prepared"] != prepared.folder.name:
         raise RunError(
-            f"{folder}: its data or their preparation have changed since it began, so it cannot go "
-            f"on exactly; bring them back, or begin anew with `regard train … --overwrite`."
+            f"{folder}: its data or their preparation have changed since it began, so it cannot be "
+            f"resumed exactly; restore them, or start over with `regard train … --overwrite`."
         )
     state = checkpoint.restore(learner, folder, report.say) or TrainState()
-    report.say(f"Going on from step {state.step:,}.")
-    over = stop_reason(recipe.training, state)
-    # A model of an earlier step is there where a run that was made longer was cut off at its end.
-    if (
-        over
-        and run_folder.exists(folder)
-        and run_folder.read(folder).details["training"] == asdict(state)
-    ):
+    report.say(f"Resuming from step {state.step:,}.")
+    stop = stop_reason(recipe.training, state)
+    if stop and run_files.is_written(folder, state):
         raise RunError(
-            f"{folder}: finished at step {state.step:,} ({over.reason}); to train longer, "
-            f"`regard resume {folder} training.{over.key}=…`."
+            f"{folder}: finished at step {state.step:,} ({stop.reason}); to train longer, "
+            f"`regard resume {folder} training.{stop.key}=…`."
         )
     return state
 
 
-def _begun(folder: Path) -> dict[str, Any]:
-    return dict(json.loads((folder / BEGINNING).read_text(encoding="utf-8")))
-
-
-def _clear(folder: Path) -> None:
-    """What an earlier run left, once everything is ready to replace it."""
-    run_folder.ensure_writable(folder)
-    for name in (metrics.NAME, run_folder.MANIFEST):
-        (folder / name).unlink(missing_ok=True)
-    for old in (checkpoint.FOLDER, "tensorboard", HISTORY):
-        shutil.rmtree(folder / old, ignore_errors=True)
-
-
-def _begin(
-    recipe: Recipe, folder: Path, prepared: Prepared, init_report: dict[str, Any] | None
-) -> None:
-    beginning = {"prepared": prepared.folder.name, INIT_REPORT: init_report}
-    write_all_atomic(
-        folder,
-        {
-            LEDGER: prepared.ledger.to_json().encode(),
-            BEGINNING: json.dumps(beginning).encode(),
-            RECIPE: write_yaml(recipe).encode(),  # last: with it, the run can be resumed
-        },
-    )
-
-
-def _looking(
+def _step_hook(
     recipe: Recipe, learner: Learner, task: BoundTask, callback: StepCallback | None
 ) -> Callable[[Event], None]:
-    """What lets the onlooker see the model when it is time."""
+    """Return a function of events that calls the callback with the predictor when it is due."""
 
-    def look(event: Event) -> None:
+    def hook(event: Event) -> None:
         if callback is None or recipe.attention_history is None or not isinstance(event, Step):
             return
         if event.step == 1 or event.step % recipe.attention_history.every == 0:
-            with learner.for_evaluation() as model:  # all processes: weights may be in parts
+            with learner.for_evaluation() as model:  # all processes: weights may be sharded
                 if learner.world.is_main:
                     callback(event.step, task.predictor(model))
 
-    return look
+    return hook
 
 
 def _fit(
@@ -284,22 +206,23 @@ def _fit(
     state: TrainState,
     folder: Path,
     report: Reporter,
-    look: Callable[[Event], None],
+    hook: Callable[[Event], None],
 ) -> Ended:
+    """Run the training loop; write and show its events."""
     peak = hardware.matrix_peak(learner.world.device)
 
-    def utilisation(rate: float) -> float | None:
+    def utilization(rate: float) -> float | None:
         return learner.flops_per_token * rate / peak if learner.flops_per_token else None
 
     with (
         catch_interrupts() as interruption,
-        metrics.metrics_writer(folder if learner.world.is_main else None, state.step) as keep,
-        report.training(utilisation) as show,
+        metrics.metrics_writer(folder if learner.world.is_main else None, state.step) as write,
+        report.training(utilization) as show,
     ):
         for event in fit(learner, task, state, folder, interruption):
-            keep(event)
+            write(event)
             show(event)
-            look(event)
+            hook(event)
     assert isinstance(event, Ended)
     report.say(f"Step {state.step:,}: {event.reason}.")
     return event
@@ -314,52 +237,18 @@ def _finish(
     folder: Path,
     report: Reporter,
 ) -> Any:
-    """Judge the best weights, or the last, and write the run folder."""
-    initial = initial_model(recipe, prepared, task, resuming=True)
-    load_trained(initial, _chosen(learner, state, folder), str(folder / checkpoint.FOLDER))
-    model = initial.model.to(learner.world.device).eval()
-    finished = task.final_evaluation(model, report)
-    parameters = parameter_count(model)
-    events = metrics.read(folder)
-    init_report = _begun(folder).get(INIT_REPORT)
-    details = {
-        "parameters": parameters,
-        "trained": trainable_count(learner.model),
-        "tokenizer": prepared.tokenizer.fingerprint,
-        **prepared.tokenizer.renamed,
-        "training": asdict(state),
-        **({INIT_REPORT: init_report} if init_report else {}),
-        **adapter_metadata(recipe, folder),
-        **finished.details,
-    }
-    run = run_folder.Run(
-        task=recipe.task.kind(),
-        model=plain(task.model()),
-        vocabulary=len(prepared.tokenizer),
-        details=details,
-        weights=trained_weights(initial),
-        tokenizer=prepared.tokenizer.to_json(),
-        extra_files=finished.extra_files,
-        documents={
-            "README.md": card(
-                recipe,
-                finished,
-                prepared.ledger,
-                state,
-                parameters,
-                metrics.counted(events),
-                InitReport.from_plain(init_report) if init_report else None,
-            ),
-            **{f"{name}.svg": drawn for name, drawn in curves(events).items()},
-            **finished.documents,
-        },
-    )
-    run_folder.write(run, folder)
-    return finished.predictor
+    """Evaluate the best weights, or the last, and write the run folder."""
+    final = initial_model(recipe, prepared, task, resuming=True)
+    load_trained(final, _final_weights(learner, state, folder), str(folder / checkpoint.FOLDER))
+    model = final.model.to(learner.world.device).eval()
+    result = task.final_evaluation(model, report)
+    trainable = trainable_count(learner.model)
+    run_files.write_run(recipe, prepared, task, final, result, state, folder, trainable)
+    return result.predictor
 
 
-def _chosen(learner: Learner, state: TrainState, folder: Path) -> dict[str, Tensor]:
-    """The weights that the run ends with, averaged where that was asked for."""
+def _final_weights(learner: Learner, state: TrainState, folder: Path) -> dict[str, Tensor]:
+    """Return the weights that the run ends with, averaged if the recipe has an EMA."""
     best = learner.spec.evaluation.select == "best"
     step = state.best_step if best and state.best_step else state.step
     return checkpoint.weights_at(folder, step)

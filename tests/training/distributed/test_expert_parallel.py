@@ -20,7 +20,7 @@ from regard.layers.feedforward.moe import Experts
 from regard.models.base import ModelSpec
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.training.config import TrainingSpec
-from regard.training.distributed.world import World, world
+from regard.training.distributed.world import World, distributed_world
 from regard.training.learner import Learner
 from regard.training.loss import lm_head_loss
 from regard.training.recipe import Recipe
@@ -148,6 +148,6 @@ def test_not_both_in_parts_and_spread() -> None:
 
 
 if __name__ == "__main__":
-    with world() as here:
+    with distributed_world() as here:
         for each in CASES:
             save_file(learned(each, here), Path(sys.argv[1]) / f"{each}-{here.rank}.safetensors")

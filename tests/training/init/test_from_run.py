@@ -21,8 +21,8 @@ from regard.merged_run import read_merged
 from regard.models.base import ModelSpec
 from regard.run_folder import Run
 from regard.training import trainer as module
-from regard.training.checks.properties import every_parameter_learns
-from regard.training.checks.setup import make_case
+from regard.training.checks.properties import parameter_gradients
+from regard.training.checks.setup import make_context
 from regard.training.init.merge_adapter import merge
 from regard.training.recipe import Recipe, make_recipe, read_recipe
 from regard.training.reporting.progress import silent
@@ -132,7 +132,7 @@ def cut_off(recipe: Recipe, run: Path, step: int) -> None:
 
             return see
 
-        patch.setattr(module, "_looking", look)
+        patch.setattr(module, "_step_hook", look)
         patch.setattr(
             module, "catch_interrupts", lambda: __import__("contextlib").nullcontext(stopped)
         )
@@ -306,8 +306,8 @@ def test_it_goes_on_without_the_run_it_began_with(
 
 def test_a_run_does_not_replace_what_it_begins_with(base: Path, labelling: Make) -> None:
     before = (base / run_folder.MANIFEST).read_bytes()
-    with pytest.raises(OutputError, match="is what this run begins with"):
-        train(labelling(base), base.parent / "nowhere" / ".." / base.name, fresh=True)
+    with pytest.raises(OutputError, match="is the run that init names"):
+        train(labelling(base), base.parent / "nowhere" / ".." / base.name, overwrite=True)
     assert (base / run_folder.MANIFEST).read_bytes() == before
 
 
@@ -316,7 +316,7 @@ def test_what_a_run_began_with_cannot_be_changed_later(
 ) -> None:
     cut_off(labelling(base), tmp_path / "run", 2)
     for change in ("init=elsewhere", "adapter.rank=2"):
-        with pytest.raises(ConfigError, match="cannot be changed while it goes on"):
+        with pytest.raises(ConfigError, match="cannot be changed when it is resumed"):
             resume(tmp_path / "run", [change])
 
 
@@ -400,7 +400,7 @@ def test_another_base_is_refused(
     recipe = labelling(mine, adapter=LORA)
     train(recipe, tmp_path / "run")
     cut_off(recipe, tmp_path / "unfinished", 2)
-    train(writing("training.seed=2", "training.steps=1"), mine, fresh=True)
+    train(writing("training.seed=2", "training.steps=1"), mine, overwrite=True)
     with pytest.raises(RunError, match=r"run: an adapter, .* holds another model than the one"):
         regard.load(tmp_path / "run")
     with pytest.raises(RunError, match="mine: holds another model than the one"):
@@ -447,6 +447,6 @@ def test_the_proof_of_gradients_knows_who_is_not_to_learn(
 ) -> None:
     changes = [f"{key}={value}" for key, value in more.items() if key != "adapter"]
     settings = {"adapter": LORA} if "adapter" in more else {}
-    case = make_case(labelling(base, *changes, **settings), silent)
+    case = make_context(labelling(base, *changes, **settings), silent)
     assert case.frozen
-    assert not every_parameter_learns(case).failed
+    assert not parameter_gradients.Spec().check(case).failed

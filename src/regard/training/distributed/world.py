@@ -113,7 +113,7 @@ class World:
 
 
 @contextmanager
-def world() -> Iterator[World]:
+def distributed_world() -> Iterator[World]:
     """The world that torchrun made for this process, or this process alone."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:

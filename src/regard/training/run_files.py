@@ -1,0 +1,157 @@
+"""Files of a run folder that training writes and reads besides checkpoints.
+
+recipe.yaml, ledger.json, training.json     written at the start: enough to resume
+metrics.jsonl, tensorboard/, checkpoints/   written during training
+model.json and the files it lists           written at the end
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from regard import run_folder
+from regard.atomic import write_all_atomic
+from regard.config import plain, write_yaml
+from regard.data.store.prepare import Prepared
+from regard.errors import ConfigError, OutputError, RunError
+from regard.models.base import parameter_count
+from regard.training import checkpoint
+from regard.training.checkpoint import TrainState
+from regard.training.init.config import InitSpec
+from regard.training.init.from_run import (
+    InitialModel,
+    InitReport,
+    adapter_metadata,
+    trained_weights,
+)
+from regard.training.recipe import Recipe, read_recipe
+from regard.training.reporting import metrics
+from regard.training.reporting.card import card
+from regard.training.reporting.curves import curves
+from regard.training.tasks.base import BoundTask, TaskResult
+
+RECIPE, LEDGER, START = "recipe.yaml", "ledger.json", "training.json"
+INIT_REPORT = "init_report"  # key of training.json and of the details: see InitReport
+HISTORY = "history"  # folder of what a step callback records
+
+
+def refuse_to_overwrite(folder: Path, overwrite: bool, init: InitSpec | None) -> None:
+    """Raise OutputError where a new run would replace a model, a checkpoint or its own init run."""
+    if init is not None and init.run.resolve() == folder.resolve():
+        raise OutputError(f"{folder}: is the run that init names; choose another folder.")
+    if run_folder.exists(folder) and not overwrite:
+        raise OutputError(f"{folder}: a trained model is there; --overwrite replaces it.")
+    if checkpoint.newest_first(folder) and not overwrite:
+        raise OutputError(
+            f"{folder}: an unfinished run is there; `regard resume {folder}` continues it, "
+            f"--overwrite starts over."
+        )
+    run_folder.check_writable(folder)
+
+
+def read_run_recipe(folder: Path, changes: Sequence[str]) -> Recipe:
+    """Read the recipe of a run to resume, with `changes` as overrides."""
+    for name in (RECIPE, START):
+        if not (folder / name).is_file():
+            raise RunError(f"{folder}: there is no {name} in it, so there is nothing to resume.")
+    for change in changes:
+        if re.match(r"(init|adapter)\b", change):
+            raise ConfigError(
+                f"{change}: the initial weights of a run cannot be changed when it is resumed; "
+                f"start over with `regard train … --overwrite`."
+            )
+    return read_recipe(folder / RECIPE, changes)
+
+
+def clear(folder: Path) -> None:
+    """Remove the files of an earlier run, once everything is ready to replace them."""
+    run_folder.ensure_writable(folder)
+    for name in (metrics.NAME, run_folder.MANIFEST):
+        (folder / name).unlink(missing_ok=True)
+    for name in (checkpoint.FOLDER, "tensorboard", HISTORY):
+        shutil.rmtree(folder / name, ignore_errors=True)
+
+
+def write_start(
+    recipe: Recipe, folder: Path, prepared: Prepared, init_report: dict[str, Any] | None
+) -> None:
+    """Write the files that `regard resume` needs."""
+    start = {"prepared": prepared.folder.name, INIT_REPORT: init_report}
+    write_all_atomic(
+        folder,
+        {
+            LEDGER: prepared.ledger.to_json().encode(),
+            START: json.dumps(start).encode(),
+            RECIPE: write_yaml(recipe).encode(),  # last: with it, the run can be resumed
+        },
+    )
+
+
+def read_start(folder: Path) -> dict[str, Any]:
+    """Return the content of training.json: the prepared data and the report on init."""
+    return dict(json.loads((folder / START).read_text(encoding="utf-8")))
+
+
+def is_written(folder: Path, state: TrainState) -> bool:
+    """Return whether the folder holds the model of this state.
+
+    It holds the model of an earlier step if a finished run was resumed with more steps and
+    interrupted at its end.
+    """
+    return run_folder.exists(folder) and (
+        run_folder.read(folder).details["training"] == asdict(state)
+    )
+
+
+def write_run(
+    recipe: Recipe,
+    prepared: Prepared,
+    task: BoundTask,
+    final: InitialModel,
+    result: TaskResult,
+    state: TrainState,
+    folder: Path,
+    trainable: int,
+) -> None:
+    """Write the trained model with its card and curves; `trainable` counts trained parameters."""
+    parameters = parameter_count(final.model)
+    events = metrics.read(folder)
+    init_report = read_start(folder).get(INIT_REPORT)
+    details = {
+        "parameters": parameters,
+        "trained": trainable,
+        "tokenizer": prepared.tokenizer.fingerprint,
+        **prepared.tokenizer.renamed,
+        "training": asdict(state),
+        **({INIT_REPORT: init_report} if init_report else {}),
+        **adapter_metadata(recipe, folder),
+        **result.details,
+    }
+    text = card(
+        recipe,
+        result,
+        prepared.ledger,
+        state,
+        parameters,
+        metrics.total_counts(events),
+        InitReport.from_plain(init_report) if init_report else None,
+    )
+    run = run_folder.Run(
+        task=recipe.task.kind(),
+        model=plain(task.model()),
+        vocabulary=len(prepared.tokenizer),
+        details=details,
+        weights=trained_weights(final),
+        tokenizer=prepared.tokenizer.to_json(),
+        extra_files=result.extra_files,
+        documents={
+            "README.md": text,
+            **{f"{name}.svg": svg for name, svg in curves(events).items()},
+            **result.documents,
+        },
+    )
+    run_folder.write(run, folder)
