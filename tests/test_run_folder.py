@@ -116,5 +116,7 @@ def test_weights_go_out_and_in_and_shared_ones_are_kept_once() -> None:
     smaller = ModelSpec.model_validate({"kind": "encoder-decoder", "size": "tiny"}).build(19)
     with pytest.raises(RunError, match=r"here: .*tokens\.weight has shape \(20, 128\)"):
         set_weights(smaller, weights, "here")
-    with pytest.raises(RunError, match=r"here: the weights do not fit .* is missing"):
+    with pytest.raises(
+        RunError, match=r"here: the weights are not those of this model: .* is missing"
+    ):
         set_weights(other, {}, "here")

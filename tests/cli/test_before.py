@@ -99,7 +99,10 @@ def test_all_that_applies_is_proven(call, folder: Path, kind: str, recipe: str) 
 def test_what_cannot_be_is_refused(call, folder: Path, tmp_path: Path) -> None:
     odd = call("train", folder / "labels.yaml", "model.kind=convolutional", "model.window=4")
     assert odd.code == 1
-    assert "model: window: one around a word has a middle: choose 3 or 5" in odd.err
+    assert (
+        "model: window: a classifier needs an odd window, centered on its token: choose 3 or 5"
+        in odd.err
+    )
     (tmp_path / "pairs.tsv").write_text("chat\tcat\n" * 9)
     recipe = tmp_path / "pairs.yaml"
     recipe.write_text(

@@ -180,5 +180,5 @@ def test_there_must_be_two_to_be_joined(linear: str) -> None:
 @pytest.mark.parametrize("kind", ["language-model", "encoder-decoder"])
 def test_a_decoder_has_no_tree_of_what_is_to_come(kind: str) -> None:
     given = {"kind": kind, "size": "tiny", "position": "syntax"}
-    with pytest.raises(ConfigError, match="no tree of what it has yet to write"):
+    with pytest.raises(ConfigError, match="a decoder has none for the tokens to come"):
         validate(ModelSpec, given, "model").build(20)

@@ -1,1 +1,1 @@
-"""Whole models. `forward` returns logits or states, never a loss. Each kind is a file."""
+"""Models, one file a kind. `forward` returns logits or hidden states, never a loss."""

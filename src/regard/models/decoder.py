@@ -1,7 +1,8 @@
-"""The decoder stack: masked blocks and a linear layer to the vocabulary.
+"""The decoder: a stack of causal blocks and a linear layer to the vocabulary.
 
-Alone it is a language model; given a source to look across at, the second half of an
-encoder-decoder. Its state is an argument: none in training, everything said so far in decoding.
+Alone it is a language model; with cross-attention to a source it is the second half of an
+encoder-decoder. Its state is an argument: empty in training, the KV cache of all earlier tokens in
+decoding.
 """
 
 from dataclasses import dataclass, replace
@@ -14,35 +15,37 @@ from regard.attention.kv_cache import KVCache, LayerCache
 from regard.attention.masks import AttentionMask, positions_in_documents
 from regard.layers.decoder import CachedInput, DecoderBlock
 from regard.models.embedding import Embedding
+from regard.models.transformer import TransformerSpec, decoder_blocks, embedding, final_norm
 
 
 @dataclass(frozen=True)
 class DecoderState:
-    """What a decoder has said and sees: what each layer keeps of it, and how many words."""
+    """The state of a decoder between two calls: the caches of its layers."""
 
-    length: int = 0
-    past: tuple[LayerCache, ...] = ()  # one for each layer, once something has been said
-    source: tuple[KVCache, ...] = ()  # one for each layer, where there is a source
-    source_mask: Tensor | None = None  # (B, S), True = a real word
+    length: int = 0  # tokens decoded so far
+    past: tuple[LayerCache, ...] = ()  # of each layer; empty before the first token
+    source: tuple[KVCache, ...] = ()  # of each layer's cross-attention; empty without a source
+    source_mask: Tensor | None = None  # (B, S), True = a real token
 
     def reorder(self, rows: Tensor) -> "DecoderState":
-        """The same for the rows of the batch named by index, in that order."""
+        """The state for a batch of the rows with these indices, in this order."""
         source_mask = self.source_mask
         return replace(
             self,
-            past=tuple(memory.reorder(rows) for memory in self.past),
-            source=tuple(memory.reorder(rows) for memory in self.source),
+            past=tuple(cache.reorder(rows) for cache in self.past),
+            source=tuple(cache.reorder(rows) for cache in self.source),
             source_mask=None if source_mask is None else source_mask.index_select(0, rows),
         )
 
     def truncate(self, length: int) -> "DecoderState":
-        """The state when only the first `length` words had been said."""
-        return replace(
-            self, length=length, past=tuple(memory.truncate(length) for memory in self.past)
-        )
+        """The state after only the first `length` tokens."""
+        past = tuple(cache.truncate(length) for cache in self.past)
+        return replace(self, length=length, past=past)
 
 
 class Decoder(nn.Module):
+    """A stack of decoder blocks between a token embedding and an output layer."""
+
     def __init__(
         self, embedding: Embedding, blocks: nn.ModuleList, norm: nn.Module, output: nn.Linear
     ) -> None:
@@ -53,21 +56,28 @@ class Decoder(nn.Module):
         self.output = output
 
     def start(self) -> DecoderState:
-        """The state before the first word, where there is no source."""
+        """Return the state before the first token, without a source."""
         return DecoderState()
 
-    def read(self, encoder: nn.Module, source: Tensor, source_mask: Tensor) -> DecoderState:
-        """The state before the first word, given a source (B, S) and where it is real."""
-        return self.look_at(encoder(source, source_mask), source_mask)
+    def encode_source(
+        self, encoder: nn.Module, source: Tensor, source_mask: Tensor
+    ) -> DecoderState:
+        """Encode a source (B, S) and return the state before the first token."""
+        return self.start_from(encoder(source, source_mask), source_mask)
 
-    def look_at(self, source: Tensor, source_mask: Tensor) -> DecoderState:
-        """The same, given an encoder's states (B, S, D); each layer keeps its own of them."""
-        positions = torch.arange(source.size(1), device=source.device)
-        crosses = (cast("DecoderBlock", block).cross for block in self.blocks)
-        remembered = (
-            each.project_keys_values(source, positions) for each in crosses if each is not None
+    def start_from(self, source_states: Tensor, source_mask: Tensor) -> DecoderState:
+        """Return the state before the first token, given an encoder's states (B, S, D).
+
+        The keys and values of each layer's cross-attention are computed here, once.
+        """
+        positions = torch.arange(source_states.size(1), device=source_states.device)
+        attentions = (cast("DecoderBlock", block).cross for block in self.blocks)
+        caches = (
+            attention.project_keys_values(source_states, positions)
+            for attention in attentions
+            if attention is not None
         )
-        return DecoderState(source=tuple(remembered), source_mask=source_mask)
+        return DecoderState(source=tuple(caches), source_mask=source_mask)
 
     def forward(
         self,
@@ -76,26 +86,45 @@ class Decoder(nn.Module):
         documents: Tensor | None = None,
         needed: Tensor | None = None,
     ) -> tuple[Tensor, DecoderState]:
-        """What the output layer is given for each of the new ids: (B, T, D), and the state after.
+        """Process new tokens.
 
-        Rows are padded on the right, where no real word can see: no padding mask is needed. Words
-        of one document, by number (B, T), see no other, and their places begin anew; what was said
-        before is one document with what is said now, so there is none then. Words whose answer does
-        not count (B, T) need not be thought over; none that counts may come after them.
+        Args:
+            ids: the new tokens (B, T), padded on the right. Causal attention never reaches that
+                padding from a real token, so no padding mask is needed.
+            state: the state before them.
+            documents: the document number of each token (B, T), where a row holds several. No
+                token attends to another document, and positions start at 0 in each. Only for an
+                empty state.
+            needed: (B, T), True where the result is used; None means everywhere. A layer may skip
+                the other tokens; no needed token may follow one that is not.
+
+        Returns:
+            The hidden states (B, T, D) before the output layer, and the state after `ids`.
         """
         length = ids.size(1)
         x = self.embedding(
             ids, state.length if documents is None else positions_in_documents(documents)
         )
-        back = replace(
-            AttentionMask.causal(state.length, length, ids.device, documents), needed=needed
-        )
+        causal = AttentionMask.causal(state.length, length, ids.device, documents)
+        causal = replace(causal, needed=needed)
         source_mask = state.source_mask
-        across = AttentionMask.cross(length, source_mask) if source_mask is not None else None
-        memories = []
+        cross = AttentionMask.cross(length, source_mask) if source_mask is not None else None
+        caches = []
         for layer, block in enumerate(self.blocks):
-            past = CachedInput(state.past[layer] if state.past else None, back)
-            source = CachedInput(state.source[layer], across) if across is not None else None
-            x, memory = block(x, past, source)
-            memories.append(memory)
-        return self.norm(x), replace(state, length=state.length + length, past=tuple(memories))
+            past = CachedInput(state.past[layer] if state.past else None, causal)
+            source = CachedInput(state.source[layer], cross) if cross is not None else None
+            x, cache = block(x, past, source)
+            caches.append(cache)
+        return self.norm(x), replace(state, length=state.length + length, past=tuple(caches))
+
+
+def build_decoder(
+    spec: TransformerSpec, vocabulary: int, tie_embeddings: bool, output_bias: bool
+) -> Decoder:
+    """Build a decoder without cross-attention."""
+    tokens = nn.Embedding(vocabulary, spec.dim)
+    output = nn.Linear(spec.dim, vocabulary, output_bias)
+    if tie_embeddings:
+        output.weight = tokens.weight
+    blocks = decoder_blocks(spec, spec.layers)
+    return Decoder(embedding(spec, tokens), blocks, final_norm(spec), output)

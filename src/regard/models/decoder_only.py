@@ -1,12 +1,14 @@
-"""The decoder only (Transformer-D, Liu et al. 2018): source and target are one sequence.
+"""The decoder-only sequence-to-sequence model (Transformer-D, Liu et al. 2018): source and target
+are one sequence.
 
     source … </s> <s> target …
 
-What is written is the continuation of what is read; the target's first word stands between the two.
-One causal stack does both, so that any kind of attention that looks back serves the source as well.
+The target is generated as the continuation of the source, with the target's first token between the
+two. One causal stack processes both, so that every causal attention kind can be used.
 
-Rows are put together without a gap, and padding goes to the right, where no real word sees it: each
-row is as if it were alone. In decoding, rows that have read as much go on together.
+Source and target of a row are concatenated without a gap and padded on the right, where no real
+token attends to the padding: a row does not depend on the rest of the batch. In decoding, rows with
+sources of equal length are decoded together.
 """
 
 from dataclasses import dataclass, replace
@@ -14,106 +16,110 @@ from typing import ClassVar
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
+from regard.models.autoregressive import Autoregressive
 from regard.models.base import Capability
-from regard.models.decoder import Decoder, DecoderState
-from regard.models.init_weights import initialise
-from regard.models.prune import keep_heads
-from regard.models.transformer import TransformerSpec, decoder_blocks, embedding, final_norm
+from regard.models.decoder import Decoder, DecoderState, build_decoder
+from regard.models.init_weights import initialized
+from regard.models.transformer import TransformerSpec
 
 
 @dataclass(frozen=True)
 class Group:
-    """Rows whose sources are of one length."""
+    """Rows of a batch whose sources have the same number of tokens."""
 
-    rows: Tensor  # where they stand in the batch, from the first on
-    read: int  # words of each source
+    rows: Tensor  # indices in the batch, ascending
+    source_length: int
     state: DecoderState
 
 
 @dataclass(frozen=True)
 class GroupedState:
-    """What has been read and said, by groups of rows that are equally far."""
+    """The decoder states of a batch, one for each group of rows."""
 
     groups: tuple[Group, ...]
 
     def reorder(self, rows: Tensor) -> "GroupedState":
-        kept = []
+        """The state for a batch of the rows with these indices, in this order."""
+        groups = []
         for group in self.groups:
-            places, which = (rows[:, None] == group.rows).nonzero(as_tuple=True)
-            if len(places):
-                kept.append(replace(group, rows=places, state=group.state.reorder(which)))
-        return GroupedState(tuple(kept))
+            positions, members = (rows[:, None] == group.rows).nonzero(as_tuple=True)
+            if len(positions):
+                state = group.state.reorder(members)
+                groups.append(replace(group, rows=positions, state=state))
+        return GroupedState(tuple(groups))
 
     def truncate(self, length: int) -> "GroupedState":
-        """The state when only the first `length` words had been said."""
+        """The state after only the first `length` target tokens."""
         return GroupedState(
             tuple(
-                replace(each, state=each.state.truncate(each.read + length)) for each in self.groups
+                replace(group, state=group.state.truncate(group.source_length + length))
+                for group in self.groups
             )
         )
 
 
-class DecoderOnly(nn.Module):
+class DecoderOnly(Autoregressive):
+    """A sequence-to-sequence model of one decoder."""
+
     single_sequence: ClassVar[bool] = True
+    decoder: Decoder
 
     def __init__(self, decoder: Decoder) -> None:
         super().__init__()
         self.decoder = decoder
 
     def forward(self, source: Tensor, source_mask: Tensor, target: Tensor) -> Tensor:
-        """Logits (B, T, V) of the word after each of target (B, T), given source (B, S).
+        """Compute the logits of the token after each target token.
 
-        padding (B, S) is True where a source word is real; targets are padded on the right.
+        Args:
+            source: source tokens (B, S).
+            source_mask: (B, S), True = a real token.
+            target: target tokens (B, T), padded on the right.
+
+        Returns:
+            Logits (B, T, V).
         """
         logits: Tensor = self.output(self.states(source, source_mask, target))
         return logits
 
-    @property
-    def output(self) -> nn.Linear:
-        return self.decoder.output
-
     def states(
         self, source: Tensor, source_mask: Tensor, target: Tensor, needed: Tensor | None = None
     ) -> Tensor:
-        """What the output layer makes its logits of: (B, T, D), where it is counted (B, T)."""
-        wanted = torch.ones_like(target, dtype=torch.bool) if needed is None else needed
-        token_mask = torch.cat([source_mask, wanted], dim=1)
+        """Hidden states (B, T, D) before the output layer, for target (B, T).
+
+        They are defined where `needed` (B, T) is True; None means everywhere.
+        """
+        target_mask = torch.ones_like(target, dtype=torch.bool) if needed is None else needed
+        token_mask = torch.cat([source_mask, target_mask], dim=1)
         order = (~token_mask).long().argsort(dim=1, stable=True)[:, : int(token_mask.sum(1).max())]
         ids = torch.cat([source, target], dim=1).gather(1, order)
         start = self.decoder.start()
         states: Tensor = self.decoder(ids, start, needed=token_mask.gather(1, order))[0]
-        # A word that does not count may have found no place; what is told of it does not matter.
-        places = source_mask.sum(1, keepdim=True) + torch.arange(
-            target.size(1), device=target.device
-        )
-        places = places.clamp(max=states.size(1) - 1)
-        return states.gather(1, places[:, :, None].expand(-1, -1, states.size(2)))
+        # A token that is not needed may lie past the end of the sequence: any state will do for it.
+        offsets = torch.arange(target.size(1), device=target.device)
+        positions = source_mask.sum(1, keepdim=True) + offsets
+        positions = positions.clamp(max=states.size(1) - 1)
+        return states.gather(1, positions[:, :, None].expand(-1, -1, states.size(2)))
 
     def start(self, source: Tensor, source_mask: Tensor) -> GroupedState:
-        """Read the source."""
+        """Process the source (B, S) and return the state before the first target token."""
         lengths, groups = source_mask.sum(1), []
-        for read in sorted(set(lengths.tolist())):
-            rows = (lengths == read).nonzero()[:, 0]
-            ids = source[rows][source_mask[rows]].view(len(rows), read)
-            groups.append(Group(rows, read, self.decoder(ids, self.decoder.start())[1]))
+        for length in sorted(set(lengths.tolist())):
+            rows = (lengths == length).nonzero()[:, 0]
+            ids = source[rows][source_mask[rows]].view(len(rows), length)
+            groups.append(Group(rows, length, self.decoder(ids, self.decoder.start())[1]))
         return GroupedState(tuple(groups))
 
-    def step(self, ids: Tensor, state: GroupedState) -> tuple[Tensor, GroupedState]:
-        """Logits (B, V) after one more word each, ids (B,), and the state after it."""
-        logits, state = self.extend(ids[:, None], state)
-        return logits[:, -1], state
-
     def extend(self, ids: Tensor, state: GroupedState) -> tuple[Tensor, GroupedState]:
-        """Logits (B, T, V) after each of several words, ids (B, T), and the state after them."""
-        found, groups = [], []
+        hidden, groups = [], []
         for group in state.groups:
             states, after = self.decoder(ids[group.rows], group.state)
-            found.append(states)
+            hidden.append(states)
             groups.append(replace(group, state=after))
-        back = torch.cat([group.rows for group in groups]).argsort()
-        return self.output(torch.cat(found)[back]), GroupedState(tuple(groups))
+        batch_order = torch.cat([group.rows for group in groups]).argsort()
+        return self.output(torch.cat(hidden)[batch_order]), GroupedState(tuple(groups))
 
 
 class Spec(TransformerSpec):
@@ -128,12 +134,5 @@ class Spec(TransformerSpec):
     output_bias: bool = Field(False, description="a bias in the output layer")
 
     def build(self, vocabulary: int) -> DecoderOnly:
-        tokens = nn.Embedding(vocabulary, self.dim)
-        output = nn.Linear(self.dim, vocabulary, self.output_bias)
-        if self.tie_embeddings:
-            output.weight = tokens.weight
-        blocks = decoder_blocks(self, self.layers)
-        model = DecoderOnly(Decoder(embedding(self, tokens), blocks, final_norm(self), output))
-        initialise(model, self)
-        keep_heads(model, self.retained_heads)
-        return model
+        decoder = build_decoder(self, vocabulary, self.tie_embeddings, self.output_bias)
+        return initialized(DecoderOnly(decoder), self)

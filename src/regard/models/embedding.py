@@ -1,6 +1,6 @@
-"""From token ids to vectors that know where they stand (Vaswani et al. 2017, sections 3.4, 5.4).
+"""Token embedding with positions (Vaswani et al. 2017, sections 3.4 and 5.4).
 
-x = dropout(norm(√D · E[id] + position))       the norm is BERT's; usually there is none
+x = dropout(norm(√D · E[id] + position))       norm: as in BERT; by default the identity
 """
 
 from torch import Tensor, nn
@@ -12,6 +12,8 @@ from regard.positions.trees import Trees
 
 
 class Embedding(ResidualModule):
+    """From token ids to the input vectors of a stack."""
+
     def __init__(
         self,
         tokens: nn.Embedding,
@@ -27,9 +29,19 @@ class Embedding(ResidualModule):
         self.norm = norm
         self.dropout = Dropout(dropout)
 
-    def forward(self, ids: Tensor, places: int | Tensor = 0, trees: Trees | None = None) -> Tensor:
-        """ids (B, T), the first of which stands at this place, or each at its own (B, T)
-        → (B, T, D)."""
-        placed = self.position.on(trees)(self.tokens(ids) * self.scale, places)
-        embedded: Tensor = self.dropout(self.norm(placed))
+    def forward(
+        self, ids: Tensor, positions: int | Tensor = 0, trees: Trees | None = None
+    ) -> Tensor:
+        """Embed tokens.
+
+        Args:
+            ids: tokens (B, T).
+            positions: position of the first token, or of each token (B, T).
+            trees: dependency trees of the texts, for positions that need them.
+
+        Returns:
+            Vectors (B, T, D).
+        """
+        x = self.position.on(trees)(self.tokens(ids) * self.scale, positions)
+        embedded: Tensor = self.dropout(self.norm(x))
         return embedded

@@ -1,4 +1,5 @@
-"""The encoder-decoder: an encoder reads the source, a decoder looks across at it and writes."""
+"""The encoder-decoder (Vaswani et al. 2017): an encoder for the source, and a decoder that attends
+to it by cross-attention."""
 
 from typing import Any, ClassVar, Literal
 
@@ -6,17 +7,20 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention.base import AttentionSpec
+from regard.models.autoregressive import Autoregressive
 from regard.models.base import Capability
 from regard.models.baselines.recurrent_layers import RecurrentDecoder, RecurrentEncoder
 from regard.models.decoder import Decoder
 from regard.models.encoder import Encoder, build_encoder
-from regard.models.init_weights import initialise
-from regard.models.prune import keep_heads
+from regard.models.init_weights import initialized
 from regard.models.transformer import TransformerSpec, decoder_blocks, embedding, final_norm
 
 
-class EncoderDecoder(nn.Module):
+class EncoderDecoder(Autoregressive):
+    """A sequence-to-sequence model of an encoder and a decoder, Transformer or recurrent."""
+
     single_sequence: ClassVar[bool] = False
+    decoder: Decoder | RecurrentDecoder
 
     def __init__(
         self, encoder: Encoder | RecurrentEncoder, decoder: Decoder | RecurrentDecoder
@@ -26,37 +30,32 @@ class EncoderDecoder(nn.Module):
         self.decoder = decoder
 
     def forward(self, source: Tensor, source_mask: Tensor, target: Tensor) -> Tensor:
-        """Logits (B, T, V) of the word after each of target (B, T), given source (B, S).
+        """Compute the logits of the token after each target token.
 
-        padding (B, S) is True where a source word is real; targets are padded on the right.
+        Args:
+            source: source tokens (B, S).
+            source_mask: (B, S), True = a real token.
+            target: target tokens (B, T), padded on the right.
+
+        Returns:
+            Logits (B, T, V).
         """
         logits: Tensor = self.output(self.states(source, source_mask, target))
         return logits
 
-    @property
-    def output(self) -> nn.Linear:
-        return self.decoder.output
-
     def states(
         self, source: Tensor, source_mask: Tensor, target: Tensor, needed: Tensor | None = None
     ) -> Tensor:
-        """What the output layer makes its logits of: (B, T, D), where it is counted (B, T)."""
+        """Hidden states (B, T, D) before the output layer, for target (B, T).
+
+        They are defined where `needed` (B, T) is True; None means everywhere.
+        """
         states: Tensor = self.decoder(target, self.start(source, source_mask), needed=needed)[0]
         return states
 
     def start(self, source: Tensor, source_mask: Tensor) -> Any:
-        """Read the source; how it is remembered is the decoder's affair."""
-        return self.decoder.read(self.encoder, source, source_mask)
-
-    def step(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """Logits (B, V) after one more word each, ids (B,), and the state after it."""
-        logits, state = self.extend(ids[:, None], state)
-        return logits[:, -1], state
-
-    def extend(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """Logits (B, T, V) after each of several words, ids (B, T), and the state after them."""
-        states, state = self.decoder(ids, state)
-        return self.output(states), state
+        """Encode the source (B, S) and return the decoder's state before the first token."""
+        return self.decoder.encode_source(self.encoder, source, source_mask)
 
 
 class Spec(TransformerSpec):
@@ -64,17 +63,17 @@ class Spec(TransformerSpec):
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"seq2seq"})
 
-    decoder_layers: int | None = Field(None, gt=0, description="as many as `layers` unless given")
+    decoder_layers: int | None = Field(None, gt=0, description="decoder blocks (default: `layers`)")
     encoder_attention: AttentionSpec | None = Field(
-        None, description="the encoder's, a kind in attention/; that of `attention` unless given"
+        None, description="the encoder's kind in attention/ (default: `attention`)"
     )
     cross_attention: AttentionSpec | None = Field(
-        None, description="the decoder's at its source; that of `attention` unless given"
+        None, description="the kind of cross-attention (default: `attention`)"
     )
     tie_embeddings: Literal["all", "embeddings", "output", "none"] = Field(
         "all",
-        description="which share weights: source, target and output; source and target; target and "
-        "output; none",
+        description="shared weights: all = source and target embeddings and the output "
+        "layer; embeddings = source and target; output = target and output layer; none",
     )
     output_bias: bool = Field(False, description="a bias in the output layer")
 
@@ -88,7 +87,5 @@ class Spec(TransformerSpec):
         cross = self.cross_attention or self.attention
         blocks = decoder_blocks(self, self.decoder_layers or self.layers, cross)
         decoder = Decoder(embedding(self, target), blocks, final_norm(self), output)
-        model = EncoderDecoder(build_encoder(self, source, self.encoder_attention), decoder)
-        initialise(model, self)
-        keep_heads(model, self.retained_heads)
-        return model
+        encoder = build_encoder(self, source, self.encoder_attention)
+        return initialized(EncoderDecoder(encoder, decoder), self)

@@ -1,7 +1,7 @@
-"""The masked model: an encoder reads a text with blanks, and says of each what stood there.
+"""The masked language model (Devlin et al. 2019): an encoder that predicts masked tokens.
 
-p(word) = softmax(E · t(h) + b)       E is the embedding, unless untied; t is nothing, or BERT's
-t(h) = norm(g(W h + c))               transform (Devlin et al. 2019)
+p(token) = softmax(E · t(h) + b)      E: the embedding, unless untied; t: identity, or BERT's
+t(h) = norm(g(W h + c))               transform
 """
 
 from typing import ClassVar, Literal
@@ -12,12 +12,13 @@ from torch import Tensor, nn
 from regard.layers.feedforward.base import ACTIVATIONS
 from regard.models.base import Capability
 from regard.models.encoder import Encoder, build_encoder
-from regard.models.init_weights import initialise
-from regard.models.prune import keep_heads
+from regard.models.init_weights import initialized
 from regard.models.transformer import TransformerSpec
 
 
 class Transform(nn.Module):
+    """BERT's layer before the output: t(h) = norm(g(W h + c))."""
+
     def __init__(self, dim: int, activation: str, norm: nn.Module) -> None:
         super().__init__()
         self.dense = nn.Linear(dim, dim)
@@ -30,6 +31,8 @@ class Transform(nn.Module):
 
 
 class MaskedLM(nn.Module):
+    """An encoder with a linear layer to the vocabulary."""
+
     def __init__(self, encoder: Encoder, transform: nn.Module, output: nn.Linear) -> None:
         super().__init__()
         self.encoder = encoder
@@ -37,14 +40,22 @@ class MaskedLM(nn.Module):
         self.output = output
 
     def forward(self, ids: Tensor, token_mask: Tensor | None = None) -> Tensor:
-        """Logits (B, T, V) of what stands at each of ids (B, T), some of which are masks;
-        padding (B, T) is True where a word is real."""
+        """Compute the logits of the original token at each position.
+
+        Args:
+            ids: tokens (B, T), some of them replaced by the mask token.
+            token_mask: (B, T), True = a real token; None if there is no padding.
+
+        Returns:
+            Logits (B, T, V).
+        """
         logits: Tensor = self.output(self.transform(self.encoder(ids, token_mask)))
         return logits
 
-    def states(self, ids: Tensor, token_mask: Tensor, chosen: Tensor) -> Tensor:
-        """What the output layer makes its logits of, where chosen (B, T) says so: (N, D)."""
-        states: Tensor = self.transform(self.encoder(ids, token_mask)[chosen])
+    def states(self, ids: Tensor, token_mask: Tensor, masked_positions: Tensor) -> Tensor:
+        """Hidden states (N, D) before the output layer, at the N positions where
+        `masked_positions` (B, T) is True."""
+        states: Tensor = self.transform(self.encoder(ids, token_mask)[masked_positions])
         return states
 
 
@@ -58,7 +69,8 @@ class Spec(TransformerSpec):
     )
     output_bias: bool = Field(True, description="a bias in the output layer")
     transform: Literal["none", "relu", "gelu", "gelu-tanh", "silu"] = Field(
-        "none", description="a layer and a norm before the output, as in BERT, by its activation"
+        "none",
+        description="activation of BERT's layer before the output, or none for no such layer",
     )
 
     def build(self, vocabulary: int) -> MaskedLM:
@@ -66,10 +78,7 @@ class Spec(TransformerSpec):
         output = nn.Linear(self.dim, vocabulary, self.output_bias)
         if self.tie_embeddings:
             output.weight = encoder.embedding.tokens.weight
-        model = MaskedLM(encoder, self._transform(), output)
-        initialise(model, self)
-        keep_heads(model, self.retained_heads)
-        return model
+        return initialized(MaskedLM(encoder, self._transform(), output), self)
 
     def _transform(self) -> nn.Module:
         if self.transform == "none":

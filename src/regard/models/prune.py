@@ -1,4 +1,4 @@
-"""A model with fewer heads than its size says: those that were found needless are gone."""
+"""Remove attention heads from a model."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,15 +8,25 @@ from regard.attention.multi_head import MultiHead
 from regard.errors import ConfigError
 
 
-def keep_heads(model: nn.Module, kept: Mapping[str, Sequence[int]] | None) -> None:
-    """Of each attention that is named, only these heads go on; all heads of the others do."""
-    found = {name: each for name, each in model.named_modules() if isinstance(each, MultiHead)}
-    for name, heads in (kept or {}).items():
-        if name not in found:
+def retain_heads(model: nn.Module, retained: Mapping[str, Sequence[int]] | None) -> None:
+    """Keep only these heads of each named attention; other attentions keep all their heads.
+
+    Args:
+        retained: indices of the retained heads, by the name of the attention module.
+
+    Raises:
+        ConfigError: the model has no attention of that name, or no such head.
+    """
+    attentions = {
+        name: module for name, module in model.named_modules() if isinstance(module, MultiHead)
+    }
+    for name, heads in (retained or {}).items():
+        if name not in attentions:
             raise ConfigError(
-                f"retained_heads: this model has no attention '{name}', only: {', '.join(found)}."
+                f"retained_heads: this model has no attention '{name}', only: "
+                f"{', '.join(attentions)}."
             )
         try:
-            found[name].retain_heads(heads)
+            attentions[name].retain_heads(heads)
         except ConfigError as error:
             raise ConfigError(f"retained_heads: {name}: {error}") from None

@@ -1,5 +1,7 @@
-"""What the three forms of the Transformer share: the settings, the named sizes, and the builders
-that put parts together. The forms themselves are `encoder`, `language_model`, `encoder_decoder`.
+"""Settings, named sizes and builders shared by all Transformers.
+
+The architectures are in `encoder`, `encoder_decoder`, `decoder_only`, `language_model`, `masked_lm`
+and `classifier`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +23,7 @@ from regard.models.base import ModelSpec
 from regard.models.embedding import Embedding
 from regard.positions.base import InAttention, PositionSpec, Sizes
 
-# `base` and `big` are those of Vaswani et al. 2017, table 3, norm last included.
+# `base` and `big`: Vaswani et al. 2017, table 3, with their post-norm.
 SIZES: Mapping[str, Mapping[str, Any]] = {
     "tiny": {"dim": 128, "heads": 4, "ffn_dim": 256, "layers": 2, "dropout": 0.0},
     "small": {"dim": 256, "heads": 4, "ffn_dim": 1024, "layers": 3, "dropout": 0.1},
@@ -45,7 +47,7 @@ SIZES: Mapping[str, Mapping[str, Any]] = {
 
 
 class TransformerSpec(ModelSpec):
-    """Settings of every Transformer. A named size fills in what the recipe does not say."""
+    """Settings of every Transformer. `size` sets the keys that the recipe does not."""
 
     renamed_keys: ClassVar[Mapping[str, str]] = {
         "inner": "ffn_dim",
@@ -56,35 +58,41 @@ class TransformerSpec(ModelSpec):
     }
 
     size: Literal["tiny", "small", "base", "big"] | None = Field(
-        None, description="a named size; keys given beside it win"
+        None, description="a named size; keys given in the recipe take precedence"
     )
     dim: int = Field(256, gt=0, description="D, the model size")
-    heads: int = Field(4, gt=0, description="H, the attention heads of a layer")
-    head_dim: int | None = Field(None, gt=0, description="K, the size of a head; D/H unless given")
+    heads: int = Field(4, gt=0, description="H, attention heads of a layer")
+    head_dim: int | None = Field(None, gt=0, description="K, size of a head (default: D/H)")
     kv_heads: int | None = Field(
-        None, gt=0, description="heads of keys and values, each for several queries; H unless given"
+        None,
+        gt=0,
+        description="key and value heads; fewer than H is grouped-query attention (default: H)",
     )
     ffn_dim: int = Field(1024, gt=0, description="hidden size of the feed-forward network")
-    layers: int = Field(3, gt=0, description="blocks in the stack (in each stack, where two)")
+    layers: int = Field(3, gt=0, description="blocks of each stack")
     dropout: float = Field(0.1, ge=0, lt=1, description="on embeddings and each sublayer's output")
     attention: AttentionSpec = kind_field(AttentionSpec, "a kind in attention/")
     position: PositionSpec = kind_field(PositionSpec, "a kind in positions/")
     norm: NormSpec = kind_field(NormSpec, "a kind in layers/norms/")
-    norm_first: bool = Field(True, description="norm before each sublayer, or (paper) after")
+    norm_first: bool = Field(
+        True,
+        description="pre-norm: normalize before each sublayer (false: after it, as in the paper)",
+    )
     feed_forward: FeedForwardSpec = kind_field(FeedForwardSpec, "a kind in layers/feedforward/")
     bias: bool = Field(True, description="biases in W_Q, W_K, W_V and W_O")
     scale_embedding: bool = Field(True, description="multiply embeddings by √D")
     embedding_norm: bool = Field(False, description="a norm on the embeddings, as in BERT")
     retained_heads: dict[str, tuple[int, ...]] | None = Field(
-        None, description="by attention (encoder.blocks.0.attention), the heads that are left of H"
+        None,
+        description="heads left after pruning, by attention: {encoder.blocks.0.attention: [0, 2]}",
     )
 
     @model_validator(mode="before")
     @classmethod
-    def _fill_in_size(cls, given: Any) -> Any:
-        if isinstance(given, Mapping) and given.get("size") in SIZES:
-            return {**SIZES[given["size"]], **given}
-        return given
+    def _set_size(cls, content: Any) -> Any:
+        if isinstance(content, Mapping) and content.get("size") in SIZES:
+            return {**SIZES[content["size"]], **content}
+        return content
 
     @model_validator(mode="after")
     def _heads_divide_dim(self) -> Self:
@@ -105,6 +113,7 @@ class TransformerSpec(ModelSpec):
 
 
 def embedding(spec: TransformerSpec, tokens: nn.Embedding) -> Embedding:
+    """Build the embedding layer around a token embedding."""
     return Embedding(
         tokens,
         spec.position.at_embedding(spec.sizes),
@@ -115,49 +124,52 @@ def embedding(spec: TransformerSpec, tokens: nn.Embedding) -> Embedding:
 
 
 def encoder_blocks(spec: TransformerSpec, attention: AttentionSpec) -> nn.ModuleList:
+    """Build the blocks of an encoder."""
     attention.require(spec.position.requires | {"padding"}, "an encoder")
     return nn.ModuleList(
-        EncoderBlock(_looking_at_itself(spec, each), _feed_forward(spec), lambda: _residual(spec))
-        for each in attention.stack(spec.sizes, spec.layers)
+        EncoderBlock(_self_attention(spec, layer), _feed_forward(spec), lambda: _residual(spec))
+        for layer in attention.stack(spec.sizes, spec.layers)
     )
 
 
 def decoder_blocks(
     spec: TransformerSpec, layers: int, cross: AttentionSpec | None = None
 ) -> nn.ModuleList:
-    """A decoder's, with a way to look across at a source if there is one."""
+    """Build the blocks of a decoder, with cross-attention if `cross` is given."""
     if spec.position.needs_trees:
         raise ConfigError(
-            f"model.position: {spec.position.kind()} places words in the tree of their sentence, "
-            f"and a decoder has no tree of what it has yet to write: choose another kind."
+            f"model.position: {spec.position.kind()} needs the dependency tree of a sentence, and "
+            f"a decoder has none for the tokens to come: choose another kind."
         )
     spec.attention.require(spec.position.requires | {"causal", "cache"}, "a decoder")
-    across: Sequence[Attention | None] = [None] * layers
+    cross_stack: Sequence[Attention | None] = [None] * layers
     if cross is not None:
         cross.require(frozenset({"cross", "padding"}), "a decoder with a source")
-        across = cross.stack(spec.sizes, layers)
+        cross_stack = cross.stack(spec.sizes, layers)
     return nn.ModuleList(
         DecoderBlock(
-            _looking_at_itself(spec, itself),
-            None if other is None else _looking_across(spec, other),
+            _self_attention(spec, attention),
+            None if cross_attention is None else _cross_attention(spec, cross_attention),
             _feed_forward(spec),
             lambda: _residual(spec),
         )
-        for itself, other in zip(spec.attention.stack(spec.sizes, layers), across, strict=True)
+        for attention, cross_attention in zip(
+            spec.attention.stack(spec.sizes, layers), cross_stack, strict=True
+        )
     )
 
 
 def final_norm(spec: TransformerSpec) -> nn.Module:
-    """With norms first, the sum that leaves the stack has not been normalised yet."""
+    """Build the norm after the last block: with pre-norm its residual sum is not normalized yet."""
     return spec.norm.build(spec.dim) if spec.norm_first else nn.Identity()
 
 
-def _looking_at_itself(spec: TransformerSpec, attention: Attention) -> MultiHead:
+def _self_attention(spec: TransformerSpec, attention: Attention) -> MultiHead:
     return MultiHead(spec.sizes, attention, spec.position.in_attention(spec.sizes), spec.bias)
 
 
-def _looking_across(spec: TransformerSpec, attention: Attention) -> MultiHead:
-    # Positions of two different sequences have no distance between them.
+def _cross_attention(spec: TransformerSpec, attention: Attention) -> MultiHead:
+    # There is no distance between positions of two different sequences.
     return MultiHead(spec.sizes, attention, InAttention(), spec.bias)
 
 

@@ -1,4 +1,4 @@
-"""A model's weights by name, out and in. Shared weights (tied embeddings) appear once."""
+"""Read and write a model's parameters by name. Shared parameters (tied embeddings) appear once."""
 
 from collections.abc import Mapping
 
@@ -9,16 +9,24 @@ from regard.errors import RunError
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
+    """Return the parameters by name, detached and on the CPU."""
     return {name: parameter.detach().cpu() for name, parameter in model.named_parameters()}
 
 
 @torch.no_grad()
 def set_weights(model: nn.Module, weights: Mapping[str, Tensor], where: str) -> None:
-    """Every weight of the model from `weights`; a name or shape that differs is an error."""
+    """Copy `weights` into the model.
+
+    Args:
+        where: the file that the weights are from, for the error message.
+
+    Raises:
+        RunError: a name or a shape differs.
+    """
     parameters = dict(model.named_parameters())
     if differing := sorted(parameters.keys() ^ weights.keys()):
         raise RunError(
-            f"{where}: the weights do not fit the model they are said to be of: {differing[0]} is "
+            f"{where}: the weights are not those of this model: {differing[0]} is "
             f"{'missing' if differing[0] in parameters else 'not part of it'} "
             f"({len(differing)} such names)."
         )

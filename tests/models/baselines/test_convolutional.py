@@ -189,7 +189,7 @@ def test_what_is_in_reach_is_learned_and_what_is_not_is_not() -> None:
 
 
 def test_a_window_around_a_word_is_odd_and_the_job_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"model: window: .* choose 3 or 5, not 4, to classify"):
+    with pytest.raises(ConfigError, match=r"model: window: .* choose 3 or 5, not 4"):
         spec(WRITES, window=4).for_capability(LABELS)
     untold = ModelSpec.model_validate({"kind": "convolutional"})
     with pytest.raises(ConfigError, match="needs one of its capabilities"):

@@ -27,7 +27,7 @@ from regard.insight.heads.losses import has_loss, losses, run
 from regard.loading import load
 from regard.merged_run import read_merged
 from regard.models.base import ModelSpec, parameter_count
-from regard.models.prune import keep_heads
+from regard.models.prune import retain_heads
 from regard.models.transformer import TransformerSpec
 from regard.models.weights import weights_of
 from regard.training.reporting.progress import Reporter, silent
@@ -133,7 +133,7 @@ def pruned(model: nn.Module, gone: Collection[Head]) -> nn.Module:
         if len(left) < len(heads):
             _hand_over(attention(smaller, name), left)
             kept[name] = left
-    keep_heads(smaller, kept)
+    retain_heads(smaller, kept)
     return smaller.eval()
 
 

@@ -49,7 +49,7 @@ class _Writes(nn.Module):
         self, input_ids: Tensor, encoder_hidden_states: Tensor, encoder_attention_mask: Tensor
     ) -> Tensor:
         decoder: Any = self.decoder
-        state = decoder.look_at(encoder_hidden_states, encoder_attention_mask.bool())
+        state = decoder.start_from(encoder_hidden_states, encoder_attention_mask.bool())
         logits: Tensor = decoder.output(decoder(input_ids, state)[0])
         return logits
 

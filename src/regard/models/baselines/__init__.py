@@ -1,1 +1,1 @@
-"""Models from before the Transformer, for comparison, one file a kind."""
+"""Baselines to compare a Transformer with, one file a kind."""

@@ -38,7 +38,9 @@ class BaselineSpec(ModelSpec):
         True, description="the output layer shares the (target) embedding's weights"
     )
     pooling: PoolingSpec = kind_field(PoolingSpec, "a kind in layers/pooling/, to classify")
-    classes: int = Field(2, gt=1, description="how many; the labels of the training data decide")
+    classes: int = Field(
+        2, gt=1, description="number of classes; set to the number of labels in the training data"
+    )
 
     def for_capability(self, capability: Capability) -> "BaselineSpec":
         return validate(type(self), {**dict(self), "capability": capability}, "model")

@@ -1,7 +1,7 @@
-"""Word windows: stacked convolutions over words, as a language model or a classifier.
+"""The convolutional baseline: stacked gated convolutions, as a language model or a classifier.
 
-A word is reached from another only through layers in between, each of which carries over a window:
-`reach` words at most. Order is in the windows, so that no positions are needed.
+The receptive field grows with the number of layers: a token depends on others at most `reach`
+tokens away. A convolution knows the order of its inputs, so that no positions are needed.
 """
 
 from typing import ClassVar, Self
@@ -18,7 +18,7 @@ from regard.models.baselines.base import BaselineSpec
 from regard.models.classifier import ClassifierModel
 from regard.models.decoder import Decoder
 from regard.models.encoder import Encoder
-from regard.models.init_weights import draw
+from regard.models.init_weights import initialize
 from regard.models.language_model import LanguageModel
 
 
@@ -30,25 +30,28 @@ class Spec(BaselineSpec):
     )
 
     layers: int = Field(4, gt=0, description="layers in the stack")
-    window: int = Field(5, gt=1, description="words that a layer sees: a word, and those before it")
-    norm: NormSpec = kind_field(NormSpec, "a kind in blocks/norms/")
+    window: int = Field(
+        5,
+        gt=1,
+        description="kernel size in tokens; causal for a language model, centered for a classifier",
+    )
+    norm: NormSpec = kind_field(NormSpec, "a kind in layers/norms/")
 
     @model_validator(mode="after")
-    def _has_a_middle(self) -> Self:
+    def _centered_window_is_odd(self) -> Self:
         if self.capability == "sequence-classification" and self.window % 2 == 0:
             raise ValueError(
-                f"window: one around a word has a middle: choose {self.window - 1} or "
-                f"{self.window + 1}, not {self.window}, to classify"
+                f"window: a classifier needs an odd window, centered on its token: choose "
+                f"{self.window - 1} or {self.window + 1}, not {self.window}"
             )
         return self
 
     @property
     def reach(self) -> int:
-        """How many words away another can make a difference: before, or (classify) either side."""
-        across = (
-            self.window // 2 if self.capability == "sequence-classification" else self.window - 1
-        )
-        return self.layers * across
+        """Largest distance of a token that has influence; in a classifier, on either side."""
+        if self.capability == "sequence-classification":
+            return self.layers * (self.window // 2)
+        return self.layers * (self.window - 1)
 
     def build_causal_lm(self, vocabulary: int) -> LanguageModel:
         tokens = nn.Embedding(vocabulary, self.dim)
@@ -59,7 +62,7 @@ class Spec(BaselineSpec):
         model = LanguageModel(
             Decoder(self.embedding(tokens), blocks, self.norm.build(self.dim), self.output(tokens))
         )
-        draw(model, self.dim**-0.5)
+        initialize(model, self.dim**-0.5)
         return model
 
     def build_classifier(self, vocabulary: int) -> ClassifierModel:
@@ -72,7 +75,7 @@ class Spec(BaselineSpec):
         )
         output = nn.Linear(self.dim, self.classes)
         model = ClassifierModel(encoder, self.pooling.build(self.dim), self.dropout, output)
-        draw(model, self.dim**-0.5)
+        initialize(model, self.dim**-0.5)
         return model
 
     def _residual(self) -> Residual:

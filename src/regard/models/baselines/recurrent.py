@@ -1,11 +1,11 @@
-"""The recurrent models: what carried language before attention did, and attention's first home.
+"""The recurrent baseline: a translator, language model or classifier of GRU or LSTM cells.
 
-    model: {kind: recurrent}                        Bahdanau et al. 2015, where the job translates
-    model: {kind: recurrent, cell: lstm, score: none}                      Sutskever et al. 2014
+    model: {kind: recurrent}                               as a translator: Bahdanau et al. 2015
+    model: {kind: recurrent, cell: lstm, score: none}      as a translator: Sutskever et al. 2014
 
-Each word's state is made from the one before it: a chain as long as the text, which cannot be
-worked out in parallel, and along which all that is remembered has to travel. With attention, a
-decoder looks at all states of the source instead of the last alone.
+Each state is computed from the previous one, so that a text cannot be processed in parallel and all
+information passes through one vector. With attention, a decoder uses all states of the source and
+not only the last.
 """
 
 from typing import ClassVar, TypeVar
@@ -26,7 +26,7 @@ from regard.models.baselines.recurrent_layers import (
 )
 from regard.models.classifier import ClassifierModel
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.models.init_weights import draw
+from regard.models.init_weights import initialize
 from regard.models.language_model import LanguageModel
 
 M = TypeVar("M", bound=nn.Module)
@@ -39,40 +39,40 @@ class Spec(BaselineSpec):
         {"seq2seq", "causal-lm", "sequence-classification"}
     )
 
-    cell: CellSpec = kind_field(CellSpec, "a kind in blocks/cells/")
+    cell: CellSpec = kind_field(CellSpec, "a kind in layers/recurrent/")
     score: ScoreSpec = kind_field(
-        ScoreSpec, "how a decoder looks at its source, a kind in attention/scores/"
+        ScoreSpec, "the decoder's attention to its source, a kind in attention/scores/"
     )
 
     def build_seq2seq(self, vocabulary: int) -> EncoderDecoder:
         tokens = nn.Embedding(vocabulary, self.dim)
         score = self.score.build(self.dim)
-        looking = LookingBlock(
+        attending = LookingBlock(
             self._cell(), None if score is None else RecurrentCrossAttention(score)
         )
-        blocks = nn.ModuleList([looking, *self._forward_blocks(self.layers - 1)])
+        blocks = nn.ModuleList([attending, *self._forward_blocks(self.layers - 1)])
         decoder = RecurrentDecoder(
             self.embedding(tokens),
             blocks,
-            first=nn.Linear(self.dim, self.layers * looking.cell.keeps * self.dim),
+            first=nn.Linear(self.dim, self.layers * attending.cell.keeps * self.dim),
             readout=nn.Linear(3 * self.dim, self.dim),
             output=self.output(tokens),
             dropout=self.dropout,
         )
-        return self._initialised(EncoderDecoder(self._encoder(tokens), decoder))
+        return self._initialized(EncoderDecoder(self._encoder(tokens), decoder))
 
     def build_causal_lm(self, vocabulary: int) -> LanguageModel:
         tokens = nn.Embedding(vocabulary, self.dim)
         blocks = nn.ModuleList(self._forward_blocks(self.layers))
         output = self.output(tokens)
         stack = RecurrentStack(self.embedding(tokens), blocks, output, self.dropout)
-        return self._initialised(LanguageModel(stack))
+        return self._initialized(LanguageModel(stack))
 
     def build_classifier(self, vocabulary: int) -> ClassifierModel:
         encoder = self._encoder(nn.Embedding(vocabulary, self.dim))
         output = nn.Linear(self.dim, self.classes)
         pool = self.pooling.build(self.dim)
-        return self._initialised(ClassifierModel(encoder, pool, self.dropout, output))
+        return self._initialized(ClassifierModel(encoder, pool, self.dropout, output))
 
     def _encoder(self, tokens: nn.Embedding) -> RecurrentEncoder:
         blocks = nn.ModuleList(
@@ -86,9 +86,9 @@ class Spec(BaselineSpec):
     def _cell(self) -> Cell:
         return self.cell.build(self.dim, self.dim)
 
-    def _initialised(self, model: M) -> M:
-        """As all, but for cells, which have a way of their own."""
-        draw(model, self.dim**-0.5)
+    def _initialized(self, model: M) -> M:
+        """Initialize the model; cells have an initialization of their own."""
+        initialize(model, self.dim**-0.5)
         for module in model.modules():
             if isinstance(module, Cell):
                 module.initialise()

@@ -1,7 +1,7 @@
-"""The stacks of recurrent models: an encoder that reads both ways, a decoder that looks at what was
-read, and one that only goes on. Their state is an argument, as it is in a Transformer.
+"""The stacks of the recurrent baseline: a bidirectional encoder, a decoder with attention to a
+source and the stack of a language model. The state is an argument, as in a Transformer.
 
-The first layer of a stack reads the embeddings; each further one adds to what it is given.
+The first layer of a stack takes the embeddings; each further layer has a residual connection.
 """
 
 from dataclasses import dataclass, replace
@@ -20,19 +20,18 @@ from regard.models.embedding import Embedding
 
 @dataclass(frozen=True)
 class RecurrentState:
-    """What a recurrent model has been through, so that any of it can be gone back to.
-
-    The last state is all that it needs to go on: the ones before are kept for `cut`.
-    """
+    """All states of a recurrent model so far: the last for decoding, the others for `truncate`."""
 
     length: int = 0
-    past: tuple[Tensor, ...] = ()  # of each layer (B, 1 + length, N): before all words, after each
-    source: KVCache | None = None  # where a source is looked at
-    source_mask: Tensor | None = None  # (B, S), True = a real word
-    summary: Tensor | None = None  # (B, D), what the encoder ended with
+    past: tuple[
+        Tensor, ...
+    ] = ()  # of each layer (B, 1 + length, N): the initial state, then one for each token
+    source: KVCache | None = None  # with attention to a source
+    source_mask: Tensor | None = None  # (B, S), True = a real token
+    summary: Tensor | None = None  # (B, D), the final state of the encoder
 
     def reorder(self, rows: Tensor) -> "RecurrentState":
-        """The same for the rows of the batch named by index, in that order."""
+        """The state for a batch of the rows with these indices, in this order."""
         token_mask, summary = self.source_mask, self.summary
         return replace(
             self,
@@ -43,7 +42,7 @@ class RecurrentState:
         )
 
     def truncate(self, length: int) -> "RecurrentState":
-        """The state when only the first `length` words had been said."""
+        """The state after only the first `length` tokens."""
         past = tuple(states[:, : length + 1] for states in self.past)
         return replace(self, length=length, past=past)
 
@@ -51,16 +50,18 @@ class RecurrentState:
         return self.past[layer][:, -1] if self.past else None
 
     def after(self, new: list[Tensor]) -> "RecurrentState":
-        """The state when each layer has gone through these too (B, T, N)."""
+        """The state extended by the new states (B, T, N) of each layer."""
         past = self.past or tuple(torch.zeros_like(states[:, :1]) for states in new)
         return replace(
             self,
             length=self.length + new[0].size(1),
-            past=tuple(torch.cat(each, dim=1) for each in zip(past, new, strict=True)),
+            past=tuple(torch.cat(pair, dim=1) for pair in zip(past, new, strict=True)),
         )
 
 
 class RecurrentEncoder(nn.Module):
+    """A stack of bidirectional recurrent layers."""
+
     def __init__(self, embedding: Embedding, blocks: nn.ModuleList, dropout: float) -> None:
         super().__init__()
         self.embedding = embedding
@@ -68,23 +69,23 @@ class RecurrentEncoder(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, ids: Tensor, token_mask: Tensor | None = None) -> Tensor:
-        """States (B, T, D) of ids (B, T); padding (B, T) is True where a word is real."""
-        return self.read(ids, token_mask)[0]
+        """Hidden states (B, T, D) of ids (B, T); token_mask (B, T) is True for real tokens."""
+        return self.encode(ids, token_mask)[0]
 
-    def read(self, ids: Tensor, token_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The same, and the state in which reading ended (B, D): what it would carry alone."""
+    def encode(self, ids: Tensor, token_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Hidden states (B, T, D), and the final state of both directions (B, D)."""
         x, ends = self.blocks[0](self.embedding(ids), token_mask)
         for block in list(self.blocks)[1:]:
-            more, ends = block(self.dropout(x), token_mask)
-            x = x + more
+            residual, ends = block(self.dropout(x), token_mask)
+            x = x + residual
         return self.dropout(x), ends
 
 
 class RecurrentDecoder(PerTokenModule):
-    """Writes word by word, looking at a source in its first layer before each.
+    """A decoder whose first layer attends to the source before each token.
 
-    state before the first word    s_0 = tanh(W_0 a),   a where the encoder ended
-    what the output layer is given     tanh(W [s_t; c_t; y_{t−1}])
+    initial state                s_0 = tanh(W_0 a),   a: the final state of the encoder
+    input of the output layer    tanh(W [s_t; c_t; y_{t−1}])
     """
 
     def __init__(
@@ -104,15 +105,17 @@ class RecurrentDecoder(PerTokenModule):
         self.output = output
         self.dropout = Dropout(dropout)
 
-    def read(self, encoder: nn.Module, source: Tensor, token_mask: Tensor) -> RecurrentState:
-        """The state before the first word, given a source (B, S) and where it is real."""
-        states, summary = cast("RecurrentEncoder", encoder).read(source, token_mask)
+    def encode_source(
+        self, encoder: nn.Module, source: Tensor, source_mask: Tensor
+    ) -> RecurrentState:
+        """Encode a source (B, S) and return the state before the first token."""
+        states, summary = cast("RecurrentEncoder", encoder).encode(source, source_mask)
         cross = cast("LookingBlock", self.blocks[0]).cross
-        firsts = self.first(summary).tanh().chunk(len(self.blocks), dim=-1)
+        initial = self.first(summary).tanh().chunk(len(self.blocks), dim=-1)
         return RecurrentState(
-            past=tuple(each[:, None] for each in firsts),
+            past=tuple(state[:, None] for state in initial),
             source=None if cross is None else cross.project_keys_values(states),
-            source_mask=token_mask,
+            source_mask=source_mask,
             summary=summary,
         )
 
@@ -123,29 +126,29 @@ class RecurrentDecoder(PerTokenModule):
         documents: None = None,
         needed: Tensor | None = None,
     ) -> tuple[Tensor, RecurrentState]:
-        """What the output layer is given for each of the new ids (B, T): (B, T, D); and the state
-        after them. All words are thought over, whether they count or not."""
-        looking = cast("LookingBlock", self.blocks[0])
-        words = self.embedding(ids)
+        """Hidden states (B, T, D) before the output layer for the new ids (B, T), and the state
+        after them; `needed` saves nothing here."""
+        attending = cast("LookingBlock", self.blocks[0])
+        embedded = self.embedding(ids)
         assert state.source_mask is not None
         mask = AttentionMask.cross(1, state.source_mask)
-        now, lived, contexts = state.last(0), [], []
-        for given in looking.cell.w_x(words).unbind(1):
-            now, context = looking(given, now, state.summary, state.source, mask)
-            lived.append(now)
+        current, states, contexts = state.last(0), [], []
+        for inputs in attending.cell.w_x(embedded).unbind(1):
+            current, context = attending(inputs, current, state.summary, state.source, mask)
+            states.append(current)
             contexts.append(context)
-        new = [torch.stack(lived, dim=1)]
-        x = looking.cell.said(new[0])
+        new = [torch.stack(states, dim=1)]
+        x = attending.cell.said(new[0])
         for layer, block in list(enumerate(self.blocks))[1:]:
-            more, states = block(self.dropout(x), state.last(layer))
-            x = x + more
-            new.append(states)
-        together = torch.cat([x, torch.stack(contexts, dim=1), words], dim=-1)
-        return self.dropout(self.readout(together).tanh()), state.after(new)
+            residual, layer_states = block(self.dropout(x), state.last(layer))
+            x = x + residual
+            new.append(layer_states)
+        combined = torch.cat([x, torch.stack(contexts, dim=1), embedded], dim=-1)
+        return self.dropout(self.readout(combined).tanh()), state.after(new)
 
 
 class RecurrentStack(nn.Module):
-    """Goes on with a text: what it has read is all in its state."""
+    """The stack of a recurrent language model."""
 
     def __init__(
         self, embedding: Embedding, blocks: nn.ModuleList, output: nn.Linear, dropout: float
@@ -157,7 +160,7 @@ class RecurrentStack(nn.Module):
         self.dropout = Dropout(dropout)
 
     def start(self) -> RecurrentState:
-        """The state before anything was read."""
+        """Return the state before the first token."""
         return RecurrentState()
 
     def forward(
@@ -167,13 +170,13 @@ class RecurrentStack(nn.Module):
         documents: Tensor | None = None,
         needed: Tensor | None = None,
     ) -> tuple[Tensor, RecurrentState]:
-        """What the output layer is given for each of the new ids (B, T): (B, T, D); and the state
-        after them. With documents, by number (B, T), each begins with nothing read."""
-        begins = None if documents is None else positions_in_documents(documents) == 0
-        x, states = self.blocks[0](self.embedding(ids), state.last(0), begins)
+        """Hidden states (B, T, D) before the output layer for the new ids (B, T), and the state
+        after them; the state is reset at the start of each document (numbers (B, T))."""
+        starts = None if documents is None else positions_in_documents(documents) == 0
+        x, states = self.blocks[0](self.embedding(ids), state.last(0), starts)
         new = [states]
         for layer, block in list(enumerate(self.blocks))[1:]:
-            more, states = block(self.dropout(x), state.last(layer), begins)
-            x = x + more
+            residual, states = block(self.dropout(x), state.last(layer), starts)
+            x = x + residual
             new.append(states)
         return self.dropout(x), state.after(new)

@@ -1,8 +1,8 @@
-"""Bare self-attention as a whole model: embeddings alone drive it.
+"""The self-attention-only baseline: self-attention without projections, feed-forward or positions.
 
-Beside the embeddings only the output layer has parameters. Without positions the words before a
-place are a bag to it. What it finds is an average of embeddings, so that an output layer tied to
-these would say little else than what was said: here it is a matrix of its own unless asked for.
+Only the embedding and the output layer have parameters. Without positions, a prefix is a bag of
+tokens. The result is an average of embeddings, so that an output layer tied to them would mostly
+predict tokens of the input: by default it is not tied.
 """
 
 from typing import ClassVar
@@ -34,9 +34,8 @@ class Spec(BaselineSpec):
 
     @property
     def can_overfit(self) -> bool:
-        return (
-            self.capability == "sequence-classification"
-        )  # where a text goes on depends on the order of its words
+        # The next token depends on the order of the tokens, which this model does not know.
+        return self.capability == "sequence-classification"
 
     def build_causal_lm(self, vocabulary: int) -> LanguageModel:
         embedding = self._embedding(vocabulary)
@@ -51,7 +50,7 @@ class Spec(BaselineSpec):
         return ClassifierModel(encoder, self.pooling.build(self.dim), self.dropout, output)
 
     def _embedding(self, vocabulary: int) -> Embedding:
-        """Vectors of length about 1, so that at first all words look at all almost alike."""
+        """Vectors of norm about 1, so that the initial attention is almost uniform."""
         tokens = nn.Embedding(vocabulary, self.dim)
         nn.init.normal_(tokens.weight, std=self.dim**-0.5)
         return Embedding(tokens, AtEmbedding(), 1.0, nn.Identity(), self.dropout)
