@@ -71,8 +71,12 @@ def test_what_is_not_a_run_is_said(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"model\.json: cannot be read"):
         run_folder.read(tmp_path)
     (tmp_path / "model.json").write_text(json.dumps({"format": 99}))
-    with pytest.raises(RunError, match="format 99 is not the one this version reads"):
+    with pytest.raises(RunError, match=r"made by a newer version of Regard; update Regard\.$"):
         run_folder.read(tmp_path)
+    for version in (0, "2", None):
+        (tmp_path / "model.json").write_text(json.dumps({"format": version}))
+        with pytest.raises(RunError, match=f"format {version!r} is not one that this version"):
+            run_folder.read(tmp_path)
     (tmp_path / "model.json").write_text(json.dumps({"format": run_folder.FORMAT}))
     with pytest.raises(RunError, match="damaged or not ours"):
         run_folder.read(tmp_path)

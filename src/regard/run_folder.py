@@ -25,10 +25,11 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+from regard import format_1
 from regard.atomic import write_all_atomic
 from regard.errors import OutputError, RunError
 
-FORMAT = 1
+FORMAT = 2  # that is written; format 1 is read too
 MANIFEST = "model.json"
 WEIGHTS = "model.safetensors"
 TOKENIZER = "tokenizer.json"
@@ -92,19 +93,25 @@ def exists(folder: Path) -> bool:
 
 
 def fingerprint(folder: Path) -> str:
-    """Changes whenever the model does."""
+    """Return a hash of model.json, which has the checksums of all other files of the model.
+
+    It is computed from the file as written, whatever its format: adapters name their base by it.
+    """
     return hashlib.sha256(
         json.dumps(_read_description(folder), sort_keys=True).encode()
     ).hexdigest()
 
 
 def read(folder: Path) -> Run:
-    """The run in a folder, every checksum verified."""
+    """Read the run in a folder, verify every checksum, and upgrade it if it is of format 1."""
     description = _read_description(folder)
     try:
         checksums = dict(description["sha256"])
         files = {name: _read_checked(folder, name, digest) for name, digest in checksums.items()}
         weights, tokenizer = load_tensors(files.pop(WEIGHTS)), files.pop(TOKENIZER).decode()
+        if description["format"] == format_1.FORMAT:
+            description = format_1.upgrade_description(description)
+            weights = format_1.upgrade_weights(weights)
         return Run(
             task=description["task"],
             model=description["model"],
@@ -129,10 +136,21 @@ def _read_description(folder: Path) -> dict[str, Any]:
         raise RunError(f"{folder}: there is no {MANIFEST} in it, so it holds no model.") from None
     except (OSError, ValueError) as error:
         raise RunError(f"{path}: cannot be read ({error}); the run must be made again.") from None
-    found = description.get("format") if isinstance(description, dict) else None
-    if found != FORMAT:
-        raise RunError(f"{path}: format {found!r} is not the one this version reads ({FORMAT}).")
+    _check_format(path, description.get("format") if isinstance(description, dict) else None)
     return dict(description)
+
+
+def _check_format(path: Path, version: Any) -> None:
+    if version in (FORMAT, format_1.FORMAT):
+        return
+    if isinstance(version, int) and version > FORMAT:
+        raise RunError(
+            f"{path}: format {version} was made by a newer version of Regard; update Regard."
+        )
+    raise RunError(
+        f"{path}: format {version!r} is not one that this version reads "
+        f"({format_1.FORMAT} and {FORMAT}); is it a run folder?"
+    )
 
 
 def _read_checked(folder: Path, name: str, digest: str) -> bytes:

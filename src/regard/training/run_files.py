@@ -123,8 +123,8 @@ def write_run(
     init_report = read_start(folder).get(INIT_REPORT)
     details = {
         "parameters": parameters,
-        "trained": trainable,
-        "tokenizer": prepared.tokenizer.fingerprint,
+        "trainable_parameters": trainable,
+        "tokenizer_fingerprint": prepared.tokenizer.fingerprint,
         **prepared.tokenizer.renamed,
         "training": asdict(state),
         **({INIT_REPORT: init_report} if init_report else {}),

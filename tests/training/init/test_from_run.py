@@ -241,7 +241,7 @@ def test_the_first_step_is_taken_from_the_weights_of_the_run(
         ("kept", "encoder"),
         ("added", "output"),
     ]
-    assert details["trained"] == 2 * 32 + 2
+    assert details["trainable_parameters"] == 2 * 32 + 2
     card = (tmp_path / "run" / "README.md").read_text()
     assert f"from {base}" in card
     assert "| added | output | 66 |" in card
