@@ -1,4 +1,4 @@
-"""The public surface is small, sorted and pinned."""
+"""The public names of `regard`: a fixed list, imported on first use."""
 
 import os
 import subprocess
@@ -9,22 +9,47 @@ import pytest
 import regard
 
 
-def test_the_public_names() -> None:
+def test_public_names_are_pinned() -> None:
     assert regard.__all__ == [
+        "Classifier",
+        "DecodingConfig",
+        "Embedder",
+        "Filling",
+        "MaskFiller",
         "ModelSpec",
+        "Prediction",
+        "Predictor",
         "Recipe",
         "RegardError",
+        "Sampling",
+        "Score",
+        "SpanFiller",
+        "Summarizer",
+        "Summary",
+        "TextGenerator",
+        "Translation",
+        "Translator",
+        "ZeroShotClassifier",
         "load",
+        "load_classifier",
+        "load_embedder",
+        "load_language_model",
+        "load_mask_filler",
+        "load_span_filler",
+        "load_summarizer",
+        "load_translator",
         "read_recipe",
+        "resume",
         "train",
         "watch",
     ]
     for name in regard.__all__:
         assert getattr(regard, name) is not None
+    assert set(regard.__all__) <= set(dir(regard))
     assert not hasattr(regard, "nothing")
 
 
-def test_importing_regard_and_asking_for_help_does_not_import_torch() -> None:
+def test_import_and_help_do_not_import_torch() -> None:
     code = (
         "import sys, regard, regard.cli;"
         "assert not {'torch', 'numpy', 'tokenizers'} & set(sys.modules), sys.modules"
@@ -33,13 +58,15 @@ def test_importing_regard_and_asking_for_help_does_not_import_torch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "found"),
+    ("environment", "spin_count"),
     [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "None")],
 )
-def test_waiting_threads_give_way_unless_told_otherwise(given: dict[str, str], found: str) -> None:
-    ours = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
-    kept = {name: value for name, value in os.environ.items() if name not in ours}
+def test_openmp_spin_count_has_a_default(environment: dict[str, str], spin_count: str) -> None:
+    names = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+    others = {name: value for name, value in os.environ.items() if name not in names}
     code = "import os, regard; print(os.environ.get('GOMP_SPINCOUNT'))"
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=kept | given, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == found
+    done = subprocess.run(
+        command, env=others | environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == spin_count

@@ -1,4 +1,4 @@
-"""From a run folder to something that can do its job."""
+"""Load run folders as predictors: a translator, a classifier, a language model …"""
 
 from collections.abc import Callable
 from functools import partial
@@ -37,15 +37,34 @@ Predictor = (
 
 
 def load(folder: Path | str, bits: int = 32) -> Predictor:
-    """What is in a run folder, ready to do what it is for: `translate`, `generate`, `fill` …
+    """Load a run folder of any task.
 
-    With `bits=8` a CPU decodes with whole-number weights: smaller, faster, a little less exact.
+    The class of the result depends on the run's task. `load_translator` and its siblings load one
+    task, so that editors and type checkers know the class.
+
+    Args:
+        folder: The run folder.
+        bits: 32, or 8 for int8 weights on a CPU: smaller, faster, slightly less exact (default:
+            32).
+
+    Returns:
+        The model with its tokenizer: a `Translator`, `Summarizer`, `TextGenerator`, `Classifier`,
+        `MaskFiller`, `SpanFiller` or `Embedder`.
+
+    Raises:
+        RunError: The folder holds no run, a damaged one, or one of an unknown task.
+        ConfigError: The model does not support int8 weights.
+
+    Example:
+        >>> import regard
+        >>> type(regard.load("runs/demo")).__name__
+        'Translator'
     """
     folder = Path(folder)
     if bits not in (8, 32):
         raise RunError(f"weights have 32 bits or 8, not {bits}.")
     run = read_merged(folder)
-    makers: dict[str, Callable[[Run, Any, Tokenizer], Predictor]] = {
+    builders: dict[str, Callable[[Run, Any, Tokenizer], Predictor]] = {
         "translation": partial(_translator, bits=bits),
         "summarization": partial(_summarizer, bits=bits),
         "language-model": partial(_text_generator, bits=bits),
@@ -54,58 +73,176 @@ def load(folder: Path | str, bits: int = 32) -> Predictor:
         "masked-lm": _mask_filler,
         "span-corruption": _span_filler,
     }
-    if run.task not in makers:
+    if run.task not in builders:
         raise RunError(f"{folder}: holds a model for {run.task}, which this version does not know.")
     spec = validate(ModelSpec, run.model, f"{folder / run_folder.MANIFEST}: model")
     model = spec.build(run.vocabulary)
     set_weights(model, run.weights, str(folder / run_folder.WEIGHTS))
-    return makers[run.task](run, model, Tokenizer.from_run(run))
+    return builders[run.task](run, model, Tokenizer.from_run(run))
 
 
 def load_translator(folder: Path | str, bits: int = 32) -> Translator:
-    """Load a translation run; refuse a run of another task."""
+    """Load a translation run.
+
+    Args:
+        folder: The run folder.
+        bits: 32, or 8 for int8 weights on a CPU: smaller, faster, slightly less exact (default:
+            32).
+
+    Returns:
+        The model with its tokenizer.
+
+    Raises:
+        RunError: The folder holds no run, a damaged one, or a run of another task.
+
+    Example:
+        >>> import regard
+        >>> translator = regard.load_translator("runs/demo")
+        >>> translator.translate(["The cat sleeps."], to="fr")
+        ['Le chat dort.']
+    """
     return _load(folder, bits, Translator)
 
 
 def load_summarizer(folder: Path | str, bits: int = 32) -> Summarizer:
-    """Load a summarization run; refuse a run of another task."""
+    """Load a summarization run.
+
+    Args:
+        folder: The run folder.
+        bits: 32, or 8 for int8 weights on a CPU: smaller, faster, slightly less exact (default:
+            32).
+
+    Returns:
+        The model with its tokenizer.
+
+    Raises:
+        RunError: The folder holds no run, a damaged one, or a run of another task.
+
+    Example:
+        >>> import regard
+        >>> summarizer = regard.load_summarizer("runs/summaries")
+        >>> len(summarizer.summarize(["the cat sits on the mat"]))
+        1
+    """
     return _load(folder, bits, Summarizer)
 
 
 def load_language_model(folder: Path | str, bits: int = 32) -> TextGenerator:
-    """Load a language-model run; refuse a run of another task."""
+    """Load a language-model run.
+
+    Args:
+        folder: The run folder.
+        bits: 32, or 8 for int8 weights on a CPU: smaller, faster, slightly less exact (default:
+            32).
+
+    Returns:
+        The model with its tokenizer.
+
+    Raises:
+        RunError: The folder holds no run, a damaged one, or a run of another task.
+
+    Example:
+        >>> import regard
+        >>> model = regard.load_language_model("runs/proverbs")
+        >>> model.generate("a stitch in time", max_tokens=5)
+        ' saves nine'
+    """
     return _load(folder, bits, TextGenerator)
 
 
 def load_classifier(folder: Path | str) -> Classifier:
-    """Load a classification run; refuse a run of another task."""
+    """Load a classification run.
+
+    Args:
+        folder: The run folder.
+
+    Returns:
+        The model with its tokenizer.
+
+    Raises:
+        RunError: The folder holds no run, a damaged one, or a run of another task.
+
+    Example:
+        >>> import regard
+        >>> classifier = regard.load_classifier("runs/reviews")
+        >>> classifier.classify(["a good film"])[0].label
+        'positive'
+    """
     return _load(folder, 32, Classifier)
 
 
 def load_mask_filler(folder: Path | str) -> MaskFiller:
-    """Load a masked-lm run; refuse a run of another task."""
+    """Load a masked-lm run.
+
+    Args:
+        folder: The run folder.
+
+    Returns:
+        The model with its tokenizer.
+
+    Raises:
+        RunError: The folder holds no run, a damaged one, or a run of another task.
+
+    Example:
+        >>> import regard
+        >>> filler = regard.load_mask_filler("runs/masked")
+        >>> filler.fill("the cat ___ on the mat", top=1)[0][0].text
+        'sits'
+    """
     return _load(folder, 32, MaskFiller)
 
 
 def load_span_filler(folder: Path | str) -> SpanFiller:
-    """Load a span-corruption run; refuse a run of another task."""
+    """Load a span-corruption run.
+
+    Args:
+        folder: The run folder.
+
+    Returns:
+        The model with its tokenizer.
+
+    Raises:
+        RunError: The folder holds no run, a damaged one, or a run of another task.
+
+    Example:
+        >>> import regard
+        >>> filler = regard.load_span_filler("runs/spans")
+        >>> len(filler.fill("the cat ___ the mat"))
+        1
+    """
     return _load(folder, 32, SpanFiller)
+
+
+def load_embedder(folder: Path | str) -> Embedder:
+    """Load an imported encoder.
+
+    Args:
+        folder: The run folder.
+
+    Returns:
+        The model with its tokenizer.
+
+    Raises:
+        RunError: The folder holds no run, a damaged one, or a run of another task.
+
+    Example:
+        >>> import regard
+        >>> embedder = regard.load_embedder("runs/encoder")
+        >>> tuple(embedder.embed(["the cat sits"]).shape)
+        (1, 32)
+    """
+    return _load(folder, 32, Embedder)
 
 
 def load_filler(folder: Path | str) -> MaskFiller | SpanFiller:
     """Load a masked-lm or span-corruption run; refuse a run of another task."""
     predictor = load(folder)
-    return (
-        predictor if isinstance(predictor, SpanFiller) else _checked(folder, predictor, MaskFiller)
-    )
+    if isinstance(predictor, SpanFiller):
+        return predictor
+    return _checked(folder, predictor, MaskFiller)
 
 
-def load_embedder(folder: Path | str) -> Embedder:
-    """Load an imported encoder; refuse a run of another task."""
-    return _load(folder, 32, Embedder)
-
-
-# Noun for each predictor, and what makes its run folders: for errors.
+# Noun for each predictor, and the command that makes its run folders, for error messages.
 _NOUNS: dict[type[Any], tuple[str, str]] = {
     Translator: ("a translator", "`regard demo`, or by `regard train` for translation"),
     Summarizer: ("a summarizer", "`regard train` for summarization"),

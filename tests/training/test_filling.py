@@ -104,7 +104,7 @@ def test_a_masked_model_learns_and_fills(filling: Make, tmp_path: Path) -> None:
     assert (first[0].text, second[0].text) == ("three", "seven")
     right, wrong = filler.score(["two three four five six.", "two three nine five six."])
     assert right.total > wrong.total
-    assert len(right.words) == 6
+    assert len(right.token_log_probs) == 6
 
 
 def test_a_span_model_learns_and_fills_several_words(filling: Make, tmp_path: Path) -> None:

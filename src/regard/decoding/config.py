@@ -77,7 +77,13 @@ class DecodingConfig:
         self.processors()  # refuses invalid settings before decoding begins
 
     def processors(self) -> list[LogitsProcessor]:
-        """Return the logits processors of these settings, which apply to all rows."""
+        """Return the logits processors of these settings, which apply to all rows.
+
+        Example:
+            >>> import regard
+            >>> regard.DecodingConfig(no_repeat_ngram=3).processors()
+            [NoRepeatNgram(size=3)]
+        """
         processors: list[LogitsProcessor] = []
         if self.repetition_penalty != 1:
             processors.append(RepetitionPenalty(self.repetition_penalty))

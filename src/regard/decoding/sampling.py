@@ -61,7 +61,17 @@ class Sampling:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be {range_}.")
 
     def distribution(self, logits: Tensor) -> Tensor:
-        """Return the probabilities (R, V) to sample from, given logits (R, V)."""
+        """Return the probabilities (R, V) to sample from, given logits (R, V).
+
+        Args:
+            logits: Logits of R rows over V tokens.
+
+        Example:
+            >>> import regard, torch
+            >>> probs = regard.Sampling(top_k=2).distribution(torch.tensor([[3.0, 2.0, 1.0]]))
+            >>> [round(p, 3) for p in probs[0].tolist()]
+            [0.731, 0.269, 0.0]
+        """
         logits = logits / self.temperature
         if 0 < self.top_k < logits.size(-1):
             least = logits.topk(self.top_k).values[:, -1:]
@@ -81,7 +91,18 @@ class Sampling:
         return draw(probs, torch.tensor(uniforms, dtype=torch.float64, device=probs.device))
 
     def uniform(self, row: int, step: int, purpose: int = 0) -> float:
-        """Return a number from [0, 1) that depends only on the seed and the arguments."""
+        """Return a number from [0, 1) that depends only on the seed and the arguments.
+
+        Args:
+            row: Number of the row.
+            step: Number of the token.
+            purpose: Distinguishes independent draws for one token (default: 0).
+
+        Example:
+            >>> import regard
+            >>> regard.Sampling(seed=1).uniform(0, 0) == regard.Sampling(seed=1).uniform(0, 0)
+            True
+        """
         key = np.random.SeedSequence((self.seed, row)).generate_state(2, np.uint64)
         return float(
             np.random.Generator(np.random.Philox(key=key, counter=[step, purpose, 0, 0])).random()

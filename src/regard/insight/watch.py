@@ -56,6 +56,14 @@ def watch(model: nn.Module, points: Collection[str] = USUAL) -> Iterator[Seen]:
 
     Raises:
         ConfigError: where a point does not exist.
+
+    Example:
+        >>> import regard, torch
+        >>> model = regard.load_language_model("runs/proverbs").model
+        >>> with regard.watch(model) as seen:
+        ...     logits = model(torch.tensor([[4, 5, 6]]))
+        >>> tuple(seen.weights("decoder.blocks.0.attention").shape)
+        (1, 2, 3, 3)
     """
     unknown = sorted(set(points) - set(POINTS))
     if unknown:

@@ -13,7 +13,15 @@ Capability = Literal["seq2seq", "causal-lm", "masked-lm", "sequence-classificati
 
 class ModelSpec(Kind, package="regard.models"):
     """A model kind. It declares its capabilities; a task accepts every kind that has the one it
-    requires."""
+    requires.
+
+    Example:
+        >>> import regard
+        >>> content = {"kind": "language-model", "dim": 32, "heads": 2}
+        >>> spec = regard.ModelSpec.model_validate(content)
+        >>> type(spec.build(vocabulary=100)).__name__
+        'LanguageModel'
+    """
 
     renamed_kinds: ClassVar[Mapping[str, str]] = {
         "masked": "masked-lm",

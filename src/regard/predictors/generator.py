@@ -74,7 +74,7 @@ class TextGenerator(BasePredictor[LanguageModel]):
         Example:
             >>> import regard
             >>> model = regard.load_language_model("runs/proverbs")
-            >>> model.generate("a stitch in time", max_tokens=11)
+            >>> model.generate("a stitch in time", max_tokens=5)
             ' saves nine'
         """
         return self.candidates([prompt], max_tokens, decoding, sliding_window)[0][0]
@@ -174,7 +174,7 @@ class TextGenerator(BasePredictor[LanguageModel]):
         Example:
             >>> import regard
             >>> model = regard.load_language_model("runs/proverbs")
-            >>> "".join(model.stream("a stitch in time", max_tokens=11))
+            >>> "".join(model.stream("a stitch in time", max_tokens=5))
             ' saves nine'
         """
         ids = self.encode(prompt, sliding_window)
@@ -214,7 +214,7 @@ class TextGenerator(BasePredictor[LanguageModel]):
         Example:
             >>> import regard
             >>> model = regard.load_language_model("runs/proverbs")
-            >>> "".join(model.speculate("a stitch in time", max_tokens=11))
+            >>> "".join(model.speculate("a stitch in time", max_tokens=5))
             ' saves nine'
         """
         ids = self.encode(prompt, sliding_window)

@@ -297,7 +297,7 @@ class Translator(BasePredictor[Model]):
         if len(self.languages) == 1:
             return self.languages[0]
         source = self.language_identifier.of(self.tokenizer.encode(text))
-        targets = [way.target for way in self.directions if way.source == source]
+        targets = [direction.target for direction in self.directions if direction.source == source]
         if len(targets) != 1:
             raise DataError(
                 f"the target language is not clear: give one of {', '.join(self.languages)}."

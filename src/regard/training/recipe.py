@@ -23,6 +23,14 @@ class AttentionHistorySpec(Spec):
 
 
 class Recipe(Spec):
+    """Everything that defines a training run: task, data, tokenizer, model and training.
+
+    Example:
+        >>> import regard
+        >>> regard.read_recipe("recipe.yaml").model.kind()
+        'encoder-decoder'
+    """
+
     renamed_keys: ClassVar[Mapping[str, str]] = {
         "job": "task",
         "look": "attention_history",
@@ -67,8 +75,25 @@ class Recipe(Spec):
         return self
 
 
-def read_recipe(path: Path, assignments: Sequence[str] = ()) -> Recipe:
-    return make_recipe(read_yaml(path), assignments, str(path))
+def read_recipe(path: Path | str, assignments: Sequence[str] = ()) -> Recipe:
+    """Read a recipe from a YAML file.
+
+    Args:
+        path: The file.
+        assignments: Overrides, each key=value, such as "training.steps=100".
+
+    Returns:
+        The validated recipe.
+
+    Raises:
+        ConfigError: The file cannot be read, or the recipe is not valid.
+
+    Example:
+        >>> import regard
+        >>> regard.read_recipe("recipe.yaml", ["training.steps=100"]).training.steps
+        100
+    """
+    return make_recipe(read_yaml(Path(path)), assignments, str(path))
 
 
 def make_recipe(content: dict[str, Any], assignments: Sequence[str], source: str) -> Recipe:
