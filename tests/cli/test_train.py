@@ -40,7 +40,7 @@ def test_a_run_folder_comes_of_it(call, recipe: Path, tmp_path: Path) -> None:
     assert {path.name for path in run.iterdir()} == {
         *("README.md", "recipe.yaml", "training.json", "ledger.json", "metrics.jsonl"),
         *("model.json", "model.safetensors", "tokenizer.json", "languages.json"),
-        *("loss.svg", "bleu.svg", "chrf.svg", "tensorboard", "checkpoints"),
+        *("loss.svg", "bleu.svg", "chrf.svg", "perplexity.svg", "tensorboard", "checkpoints"),
     }
     assert "steps: 5" in (run / "recipe.yaml").read_text()
 
@@ -75,7 +75,7 @@ def test_pretrained_vectors(call, recipe: Path, tmp_path: Path, frozen: str) -> 
         tmp_path / "run",
     )
     assert answer.code == 0, answer.err
-    assert "v.txt seeds 1 of" in answer.err
+    assert "v.txt initializes 1 of" in answer.err
     assert "are missing from it" in answer.err
     translator = load(tmp_path / "run")
     row = translator.model.encoder.embedding.tokens.weight[translator.tokenizer.encode("chat")[0]]

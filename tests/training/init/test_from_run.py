@@ -273,7 +273,7 @@ def test_start_and_padding_stay_the_pieces_that_they_were(
     base: Path, labelling: Make, tmp_path: Path
 ) -> None:
     run = run_folder.read(base)
-    other = Run(**{**vars(run), "details": {**run.details, "start": 7, "pad": 3}, "papers": {}})
+    other = Run(**{**vars(run), "details": {**run.details, "start": 7, "pad": 3}, "documents": {}})
     run_folder.write(other, tmp_path / "other")
     labeller = train(labelling(tmp_path / "other", "training.steps=1"), tmp_path / "run")
     for tokenizer in (labeller.tokenizer, regard.load(tmp_path / "run").tokenizer):
@@ -401,7 +401,7 @@ def test_another_base_is_refused(
     train(recipe, tmp_path / "run")
     cut_off(recipe, tmp_path / "unfinished", 2)
     train(writing("training.seed=2", "training.steps=1"), mine, overwrite=True)
-    with pytest.raises(RunError, match=r"run: an adapter, .* holds another model than the one"):
+    with pytest.raises(RunError, match=r"run: an adapter .* holds another model than the one"):
         regard.load(tmp_path / "run")
     with pytest.raises(RunError, match="mine: holds another model than the one"):
         resume(tmp_path / "unfinished")
