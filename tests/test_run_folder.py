@@ -78,7 +78,7 @@ def test_what_is_not_a_run_is_said(tmp_path: Path) -> None:
         with pytest.raises(RunError, match=f"format {version!r} is not one that this version"):
             run_folder.read(tmp_path)
     (tmp_path / "model.json").write_text(json.dumps({"format": run_folder.FORMAT}))
-    with pytest.raises(RunError, match="damaged or not ours"):
+    with pytest.raises(RunError, match="damaged, or not written by Regard"):
         run_folder.read(tmp_path)
 
 

@@ -1,15 +1,15 @@
-"""A run folder is a model: weights, tokeniser, recipe, card, and a description that guards them.
+"""A run folder is a model: weights, tokenizer, recipe, model card, and a manifest with checksums.
 
-    model.json          what it is for, its sizes and spec, and checksums of the parts
-    model.safetensors   a part: the weights    tokenizer.json   a part: text ⇄ ids
-    recipe.yaml         how it was made        README.md        the model card
-    metrics.jsonl       how training went
+    model.json          manifest: task, model spec, details, and checksums of the model's files
+    model.safetensors   weights           tokenizer.json   text ⇄ ids
+    recipe.yaml         the recipe        README.md        the model card
+    metrics.jsonl       losses and scores of training
 
-The parts are what the model needs to run; a part that does not match its checksum is refused. The
-papers (recipe, card, metrics) are for people, who may edit them.
+The files that the model needs to run are listed in the manifest; one that does not match its
+checksum is refused. The documents (recipe, card, metrics) are for people, who may edit them.
 
-Every file is written beside its place and renamed into it, `model.json` last: a folder with a
-`model.json` whose checksums match is whole, anything else is named as what it is.
+Every file is written under another name and renamed, `model.json` last: a folder with a
+`model.json` whose checksums match is complete.
 """
 
 import hashlib
@@ -37,45 +37,46 @@ TOKENIZER = "tokenizer.json"
 
 @dataclass(frozen=True)
 class Run:
-    """What a run folder holds."""
+    """The content of a run folder."""
 
-    task: str  # what the model is for: "translation", "language-model" …
+    task: str  # "translation", "language-model" …
     model: Mapping[str, Any]  # the model's spec, plain
     vocabulary: int
-    details: Mapping[str, Any]  # what the job needs to know besides, and the scores
+    details: Mapping[str, Any]  # further settings that the predictor needs, and the scores
     weights: Mapping[str, Tensor]
     tokenizer: str
-    extra_files: Mapping[str, str]  # other files that the job needs to run, by name
-    documents: Mapping[str, str]  # files for people, by name: written, and not read again
+    extra_files: Mapping[str, str]  # other files that the predictor needs, by name
+    documents: Mapping[str, str]  # files for people, by name: written, never read
 
 
 def write(run: Run, folder: Path) -> None:
-    parts = {name: text.encode() for name, text in run.extra_files.items()}
-    parts[TOKENIZER] = run.tokenizer.encode()
-    parts[WEIGHTS] = save_tensors({name: t.contiguous() for name, t in run.weights.items()})
-    description = {
+    """Write a run folder, replacing the files of an earlier run."""
+    files = {name: text.encode() for name, text in run.extra_files.items()}
+    files[TOKENIZER] = run.tokenizer.encode()
+    files[WEIGHTS] = save_tensors({name: t.contiguous() for name, t in run.weights.items()})
+    content = {
         "format": FORMAT,
         "task": run.task,
         "model": dict(run.model),
         "vocabulary": run.vocabulary,
         "details": dict(run.details),
-        "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in sorted(parts.items())},
+        "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())},
     }
-    vouching = json.dumps(description, indent=2, ensure_ascii=False).encode()
-    papers = {name: text.encode() for name, text in run.documents.items()}
+    manifest = json.dumps(content, indent=2, ensure_ascii=False).encode()
+    documents = {name: text.encode() for name, text in run.documents.items()}
     ensure_writable(folder)
-    write_all_atomic(folder, {**papers, **parts, MANIFEST: vouching})
+    write_all_atomic(folder, {**documents, **files, MANIFEST: manifest})
 
 
 def check_writable(folder: Path) -> None:
-    """Find out, before hours are spent and without a trace, that the folder can be written."""
-    standing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
-    if not standing.is_dir() or not os.access(standing, os.W_OK):
+    """Raise OutputError if the folder cannot be written; leave no trace."""
+    existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
         raise OutputError(f"{folder}: cannot be written; choose another folder.")
 
 
 def ensure_writable(folder: Path) -> None:
-    """Make sure, before hours are spent, that the folder is there and can be written."""
+    """Create the folder; raise OutputError if it cannot be written."""
     probe = folder / ".writable"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -88,7 +89,7 @@ def ensure_writable(folder: Path) -> None:
 
 
 def exists(folder: Path) -> bool:
-    """Is there a finished model?"""
+    """Return whether the folder holds a finished model."""
     return (folder / MANIFEST).is_file()
 
 
@@ -97,47 +98,47 @@ def fingerprint(folder: Path) -> str:
 
     It is computed from the file as written, whatever its format: adapters name their base by it.
     """
-    return hashlib.sha256(
-        json.dumps(_read_description(folder), sort_keys=True).encode()
-    ).hexdigest()
+    return hashlib.sha256(json.dumps(_read_manifest(folder), sort_keys=True).encode()).hexdigest()
 
 
 def read(folder: Path) -> Run:
     """Read the run in a folder, verify every checksum, and upgrade it if it is of format 1."""
-    description = _read_description(folder)
+    manifest = _read_manifest(folder)
     try:
-        checksums = dict(description["sha256"])
+        checksums = dict(manifest["sha256"])
         files = {name: _read_checked(folder, name, digest) for name, digest in checksums.items()}
         weights, tokenizer = load_tensors(files.pop(WEIGHTS)), files.pop(TOKENIZER).decode()
-        if description["format"] == format_1.FORMAT:
-            description = format_1.upgrade_description(description)
+        if manifest["format"] == format_1.FORMAT:
+            manifest = format_1.upgrade_description(manifest)
             weights = format_1.upgrade_weights(weights)
         return Run(
-            task=description["task"],
-            model=description["model"],
-            vocabulary=description["vocabulary"],
-            details=description["details"],
+            task=manifest["task"],
+            model=manifest["model"],
+            vocabulary=manifest["vocabulary"],
+            details=manifest["details"],
             weights=weights,
             tokenizer=tokenizer,
             extra_files={name: data.decode() for name, data in files.items()},
             documents={},
         )
     except (KeyError, TypeError, ValueError, SafetensorError) as error:
-        raise RunError(f"{folder / MANIFEST}: damaged or not ours ({error!r}).") from None
+        raise RunError(
+            f"{folder / MANIFEST}: damaged, or not written by Regard ({error!r})."
+        ) from None
 
 
-def _read_description(folder: Path) -> dict[str, Any]:
+def _read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     if not folder.is_dir():
         raise RunError(f"{folder}: there is no such run folder; `regard demo` makes runs/demo.")
     try:
-        description = json.loads(path.read_text(encoding="utf-8"))
+        manifest = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise RunError(f"{folder}: there is no {MANIFEST} in it, so it holds no model.") from None
     except (OSError, ValueError) as error:
-        raise RunError(f"{path}: cannot be read ({error}); the run must be made again.") from None
-    _check_format(path, description.get("format") if isinstance(description, dict) else None)
-    return dict(description)
+        raise RunError(f"{path}: cannot be read ({error}); train the run again.") from None
+    _check_format(path, manifest.get("format") if isinstance(manifest, dict) else None)
+    return dict(manifest)
 
 
 def _check_format(path: Path, version: Any) -> None:
@@ -164,6 +165,6 @@ def _read_checked(folder: Path, name: str, digest: str) -> bytes:
     if hashlib.sha256(data).hexdigest() != digest:
         raise RunError(
             f"{path}: does not match its checksum in {MANIFEST}; the file is damaged or was "
-            f"changed by hand: restore it, or make the run again."
+            f"changed by hand: restore it, or train the run again."
         )
     return data

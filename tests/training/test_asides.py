@@ -69,8 +69,8 @@ def test_the_balance_is_added_for_each_prediction_and_told_apart_from_the_loss()
     plain, wishing = learner(balance=0.0), learner(balance=0.5)
     without, beside = (each.update([batch()], 1, 0.0) for each in (plain, wishing))
     assert without.loss == pytest.approx(beside.loss, rel=1e-12)
-    assert without.aside == 0.0
-    assert 0.5 * STACKS <= beside.aside < 2 * 0.5 * STACKS  # even use would be the least
+    assert without.aux_loss == 0.0
+    assert 0.5 * STACKS <= beside.aux_loss < 2 * 0.5 * STACKS  # even use would be the least
     routers = [name for name in gradients(plain) if "router" in name]
     assert len(routers) == STACKS
     for name in routers:
@@ -92,7 +92,7 @@ def test_lanes_and_accumulation_change_nothing_without_a_wish(
 ) -> None:
     learners = []
     for enough, pieces in ((10**9, [batch()]), (1, [batch()]), (10**9, halves(batch()))):
-        monkeypatch.setattr("regard.training.thread_parallel.ENOUGH", enough)
+        monkeypatch.setattr("regard.training.thread_parallel.TOKENS_PER_WORKER", enough)
         each = learner({"optimizer": optimizer}, balance=0.0)
         told = [each.update(pieces, step, 0.0) for step in (1, 2, 3)]
         learners.append((each, [update.counts for update in told]))
@@ -111,7 +111,7 @@ def halves(whole: PairBatch) -> list[PairBatch]:
 def test_lanes_draw_the_same_jitter_and_tell_the_same_every_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("regard.training.thread_parallel.ENOUGH", 1)
+    monkeypatch.setattr("regard.training.thread_parallel.TOKENS_PER_WORKER", 1)
     updates = []
     for _ in range(2):
         each = learner(jitter=0.3, capacity=0.8, balance=0.1)
@@ -122,7 +122,7 @@ def test_lanes_draw_the_same_jitter_and_tell_the_same_every_time(
 
 def test_a_model_without_such_parts_says_nothing(make_learner: Any, toy: Any) -> None:
     update = make_learner().update([toy().batch(1)], 1, 0.0)
-    assert (update.aside, update.counts) == (0.0, {})
+    assert (update.aux_loss, update.counts) == (0.0, {})
 
 
 MIXTURE = "model.feed_forward={kind: moe, experts: 4, capacity: 0.7, balance: 0.02}"
@@ -130,11 +130,11 @@ MIXTURE = "model.feed_forward={kind: moe, experts: 4, capacity: 0.7, balance: 0.
 
 def test_a_run_tells_what_overflowed(tiny: Any, tmp_path: Path) -> None:
     train(tiny(MIXTURE, "training.steps=4", "training.evaluation.every=4"), tmp_path / "run")
-    steps = [each for each in metrics.read(tmp_path / "run") if "norm" in each]
+    steps = [each for each in metrics.read(tmp_path / "run") if "grad_norm" in each]
     assert len(steps) == 4
     for step in steps:
         assert step["claims"] > step["overflowed"] > 0
-        assert step["aside"] >= 0.02 * 4  # two blocks in each of two stacks
+        assert step["aux_loss"] >= 0.02 * 4  # two blocks in each of two stacks
     claims, overflowed = (sum(each[name] for each in steps) for name in ("claims", "overflowed"))
     card = (tmp_path / "run/README.md").read_text(encoding="utf-8")
     assert f"given to experts {claims:,} times" in card
@@ -146,5 +146,5 @@ def test_a_run_tells_what_overflowed(tiny: Any, tmp_path: Path) -> None:
 def test_a_run_without_experts_tells_nothing_of_them(tiny: Any, tmp_path: Path) -> None:
     train(tiny("training.steps=2", "training.evaluation.every=2"), tmp_path / "run")
     text = (tmp_path / "run" / metrics.NAME).read_text()
-    assert not {"aside", "claims", "counts"} & set().union(*map(json.loads, text.splitlines()))
+    assert not {"aux_loss", "claims", "counts"} & set().union(*map(json.loads, text.splitlines()))
     assert "experts" not in (tmp_path / "run/README.md").read_text(encoding="utf-8")

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from regard.data.sampling.sampler import DataCursor
 from regard.errors import OutputError, RunError
 from regard.training import checkpoint
-from regard.training.checkpoint import NUMBERS, TENSORS, TrainState, newest_first, restore, save
+from regard.training.checkpoint import STATE as STATE_FILE
+from regard.training.checkpoint import TENSORS, TrainState, newest_first, restore, save
 from regard.training.distributed.world import World
 from regard.training.learner import Learner
 
@@ -101,14 +102,16 @@ def empty(place: Path) -> None:
 
 
 def forget_a_field(place: Path) -> None:
-    content = json.loads((place / NUMBERS).read_text())
+    content = json.loads((place / STATE_FILE).read_text())
     del content["train_state"]["target_tokens"]
-    (place / NUMBERS).write_text(json.dumps(content))
+    (place / STATE_FILE).write_text(json.dumps(content))
 
 
 def miscount(place: Path) -> None:
-    text = (place / NUMBERS).read_text()
-    (place / NUMBERS).write_text(text.replace('"target_tokens": 12345', '"target_tokens": 12344'))
+    text = (place / STATE_FILE).read_text()
+    (place / STATE_FILE).write_text(
+        text.replace('"target_tokens": 12345', '"target_tokens": 12344')
+    )
 
 
 DAMAGE: dict[str, Callable[[Path], object]] = {
@@ -118,13 +121,13 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "another number": miscount,
     "a bit of a weight": lambda place: flip(place / TENSORS, -1),
     "a bit of the header": lambda place: flip(place / TENSORS, 3),
-    "a bit of the numbers": lambda place: flip(place / NUMBERS, 0),
-    "no numbers": lambda place: (place / NUMBERS).unlink(),
+    "a bit of the numbers": lambda place: flip(place / STATE_FILE, 0),
+    "no numbers": lambda place: (place / STATE_FILE).unlink(),
     "no tensors": lambda place: (place / TENSORS).unlink(),
-    "nothing for numbers": lambda place: (place / NUMBERS).write_text(""),
-    "a list for numbers": lambda place: (place / NUMBERS).write_text("[]"),
-    "numbers without a checksum": lambda place: (place / NUMBERS).write_text("{}"),
-    "numbers that are no text": lambda place: (place / NUMBERS).write_bytes(b"\xff\xfe"),
+    "nothing for numbers": lambda place: (place / STATE_FILE).write_text(""),
+    "a list for numbers": lambda place: (place / STATE_FILE).write_text("[]"),
+    "numbers without a checksum": lambda place: (place / STATE_FILE).write_text("{}"),
+    "numbers that are no text": lambda place: (place / STATE_FILE).write_bytes(b"\xff\xfe"),
 }
 
 
@@ -145,7 +148,7 @@ def test_a_damaged_one_is_named_and_the_one_before_it_taken(
     (sentence,) = said
     assert "step-000004" in sentence
     assert "damaged" in sentence
-    assert "passed over" in sentence
+    assert "skipped" in sentence
 
 
 def test_what_a_killed_process_left_half_written_is_no_checkpoint(

@@ -28,7 +28,7 @@ from regard.training.distributed.world import World
 from regard.training.learner import Learner
 from regard.training.recipe import Recipe, make_recipe
 from regard.training.reporting.progress import silent
-from regard.training.thread_parallel import ENOUGH
+from regard.training.thread_parallel import TOKENS_PER_WORKER
 from regard.training.trainer import resume, train
 
 from .test_resume import told
@@ -202,7 +202,7 @@ def test_lanes_change_nothing_but_the_rounding(filling: Make, kind: str) -> None
     recipe = filling(kind, "training.batch_tokens=3000")
     task = task_of(recipe)
     batch, _ = next(task.batches(DataCursor()))
-    lanes = 1 + (batch.num_tokens >= 2 * ENOUGH)
+    lanes = 1 + (batch.num_tokens >= 2 * TOKENS_PER_WORKER)
     torch.manual_seed(0)
     model = recipe.model.build(len(task.prepared.tokenizer))
     learner = Learner(model, task.loss, recipe.training, World())
@@ -213,7 +213,7 @@ def test_lanes_change_nothing_but_the_rounding(filling: Make, kind: str) -> None
     for parameter, other in zip(model.parameters(), split, strict=True):
         torch.testing.assert_close(parameter.grad, other, atol=1e-4, rtol=1e-3)
     if kind == "masked-lm":  # few are to be guessed, and all are to be read
-        assert lanes == 2 > batch.num_targets // ENOUGH
+        assert lanes == 2 > batch.num_targets // TOKENS_PER_WORKER
 
 
 @pytest.mark.parametrize("kind", KINDS)

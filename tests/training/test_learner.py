@@ -61,7 +61,7 @@ def test_lanes_change_nothing_but_the_rounding(monkeypatch: pytest.MonkeyPatch) 
     batch = collate(examples(40), PAD)
     learners = []
     for enough in (10**9, 1):
-        monkeypatch.setattr("regard.training.thread_parallel.ENOUGH", enough)
+        monkeypatch.setattr("regard.training.thread_parallel.TOKENS_PER_WORKER", enough)
         learner = translator(0.0)
         for step in range(1, 4):
             learner.update([batch], step, 0.0)

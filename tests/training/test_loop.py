@@ -100,7 +100,7 @@ def test_patience_ends_it(make_learner: MakeLearner, toy: Any, tmp_path: Path) -
     task = toy(scores=[5, 4, 6, 3, 3, 8, 7, 1])
     state = TrainState()
     events = run(make_learner(**settings), task, tmp_path, state)
-    assert events[-1] == Ended("no better score in 3 looks at the dev data", True)
+    assert events[-1] == Ended("no better score in 3 evaluations", True)
     assert looks(events) == [2, 4, 6, 8, 10, 12, 14]
     assert (state.step, state.best_step) == (14, 8)
     # The best weights are there, and the last.

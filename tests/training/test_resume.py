@@ -18,7 +18,7 @@ from regard.training import trainer as module
 from regard.training.recipe import Recipe
 from regard.training.reporting import metrics
 from regard.training.signals import Interruption
-from regard.training.thread_parallel import ENOUGH
+from regard.training.thread_parallel import TOKENS_PER_WORKER
 from regard.training.trainer import resume, train
 
 MakeRecipe = Callable[..., Recipe]
@@ -104,7 +104,7 @@ def test_killed_at_any_moment_it_ends_as_if_it_had_not_been(
     assert told(run) == told(tmp_path / "whole")
     assert not list((run / "checkpoints").glob(".*"))
     if "training.batch_tokens=3200" in changes:
-        assert max(line.get("tokens", 0) for line in metrics.read(run)) >= 2 * ENOUGH
+        assert max(line.get("tokens", 0) for line in metrics.read(run)) >= 2 * TOKENS_PER_WORKER
 
 
 @pytest.fixture(scope="module")

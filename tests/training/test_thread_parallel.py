@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from regard.data.batches.pairs import Example, PairBatch, collate
 from regard.layers.dropout import Dropout
-from regard.training import thread_parallel as lanes_module
+from regard.training import thread_parallel as module
 from regard.training.thread_parallel import ThreadedBackward
 
 
@@ -105,8 +105,8 @@ def test_lanes_share_the_threads_and_everybody_else_has_as_many_as_before(
 @pytest.mark.usefixtures("four_threads")
 def test_small_batches_are_not_split() -> None:
     split = made(dropout=0.0)[1]
-    enough = lanes_module.ENOUGH
-    assert [split.wanted(n * enough) for n in (0, 1, 2, 3, 4, 9)] == [1, 1, 2, 2, 4, 4]
+    enough = module.TOKENS_PER_WORKER
+    assert [split.num_workers(n * enough) for n in (0, 1, 2, 3, 4, 9)] == [1, 1, 2, 2, 4, 4]
 
 
 @pytest.mark.usefixtures("four_threads")

@@ -1,17 +1,17 @@
-"""Checkpoints: everything that training needs to go on exactly as if it had never stopped.
+"""Checkpoints: everything that is needed to resume training exactly.
 
     checkpoints/step-000400/
-      state.safetensors    weights, optimizer state and averaged weights
-      state.json           step, place in the data, scores so far, and the checksums of all this
+      state.safetensors    weights, optimizer state and EMA
+      state.json           step, position in the data, best score, and checksums of all files
 
-A checkpoint is written in a folder beside its place, flushed to the disk, and renamed into it: a
-`kill -9` at any moment leaves a whole one or none. On reading, the newest whose checksums match is
-taken; a damaged one is named and passed over.
+A checkpoint is written into a temporary folder, flushed to the disk, and renamed: a `kill -9` at
+any moment leaves a complete one or none. On reading, the newest whose checksums match is taken; a
+damaged one is named and skipped.
 
-Where the weights are in parts, each process writes its own, `shard-00001-….safetensors` and so on,
-by torch's distributed checkpoint. That also reads: parts into other parts, or into whole tensors,
-so that a run goes on with another number of processes. Its safetensors storage knows no pickles.
-Where experts are spread, the leading process is sent what it has not, and writes all.
+With FSDP each process writes its shards, `shard-00001-….safetensors` and so on, by torch's
+distributed checkpoint, which also reads them, into other shards or into full tensors, so that a run
+can be resumed with another number of processes. Its safetensors storage has no pickles. With expert
+parallelism, the main process is sent the experts that it does not have, and writes all.
 """
 
 import hashlib
@@ -34,8 +34,8 @@ from torch.distributed.checkpoint.hf_storage import (
     HuggingFaceStorageWriter,
 )
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
-from torch.distributed.checkpoint.state_dict_loader import load as load_parts
-from torch.distributed.checkpoint.state_dict_saver import save as save_parts
+from torch.distributed.checkpoint.state_dict_loader import load as load_shards
+from torch.distributed.checkpoint.state_dict_saver import save as save_shards
 
 from regard.atomic import fsync_folder, write_atomic
 from regard.data.sampling.sampler import DataCursor
@@ -44,15 +44,15 @@ from regard.training.distributed.expert_parallel import gather_to_main
 from regard.training.distributed.world import World
 from regard.training.learner import Learner
 
-FOLDER, TENSORS, NUMBERS = "checkpoints", "state.safetensors", "state.json"
-DAMAGED = (OSError, ValueError, KeyError, TypeError)  # what reading half of something may raise
+FOLDER, TENSORS, STATE = "checkpoints", "state.safetensors", "state.json"
+READ_ERRORS = (OSError, ValueError, KeyError, TypeError)  # raised by damaged files
 
 T = TypeVar("T")
 
 
 @dataclass
 class TrainState:
-    """Where training stands: what changes from step to step besides tensors."""
+    """The state of training besides tensors."""
 
     step: int = 0
     position: DataCursor = field(default_factory=DataCursor)  # in the data
@@ -60,112 +60,113 @@ class TrainState:
     target_tokens: int = 0  # tokens predicted so far
     skipped: int = 0  # updates whose loss was not finite
     skipped_in_a_row: int = 0
-    best: float | None = None  # the best score on the dev data,
-    best_step: int = 0  # and when
-    evals_since_best: int = 0  # looks at the dev data since
+    best: float | None = None  # the best score on the dev data
+    best_step: int = 0
+    evals_since_best: int = 0  # evaluations since then
 
 
-def save(learner: Learner, standing: TrainState, folder: Path, keep: int) -> Path:
-    """Write a checkpoint into the run folder, then remove all but the last `keep` and the best.
+def save(learner: Learner, state: TrainState, folder: Path, keep: int) -> Path:
+    """Write a checkpoint into the run folder, then remove all but the newest `keep` and the best.
 
-    All processes take part; it is there when they go on, or none of them does.
+    All processes must call it; after it, the checkpoint exists, or all processes have failed.
     """
-    leads = learner.world.is_main
-    place = _place(folder, standing.step)
-    partial = place.with_name(f".{place.name}.partial")
-    if learner.world.broadcast(leads and place.exists() and _damage(place) is None):
-        return place  # the same step has the same state
+    is_main = learner.world.is_main
+    path = _path(folder, state.step)
+    partial = path.with_name(f".{path.name}.partial")
+    if learner.world.broadcast(is_main and path.exists() and _damage(path) is None):
+        return path  # the same step has the same state
     try:
-        with _writing(place, learner.world):
-            if leads:
+        with _writing(path, learner.world):
+            if is_main:
                 shutil.rmtree(partial, ignore_errors=True)
                 partial.mkdir(parents=True)
-        with _writing(place, learner.world):
+        with _writing(path, learner.world):
             own = _write_tensors(learner, partial)
         checksums = dict(ChainMap(*learner.world.all_gather(own)))
-        with _writing(place, learner.world):
-            if leads:
-                write_atomic(partial / NUMBERS, _numbers(learner, standing, checksums))
-                shutil.rmtree(place, ignore_errors=True)
-                partial.rename(place)
-                fsync_folder(place.parent)
-                _prune(place.parent, keep, standing.best_step)
+        with _writing(path, learner.world):
+            if is_main:
+                write_atomic(partial / STATE, _state_json(learner, state, checksums))
+                shutil.rmtree(path, ignore_errors=True)
+                partial.rename(path)
+                fsync_folder(path.parent)
+                _prune(path.parent, keep, state.best_step)
     finally:
-        if leads:
+        if is_main:
             shutil.rmtree(partial, ignore_errors=True)
-    return place
+    return path
 
 
 def restore(learner: Learner, folder: Path, warn: Callable[[str], None]) -> TrainState | None:
-    """Put the newest whole checkpoint of a run folder into the learner; None if there is none."""
+    """Load the newest intact checkpoint of a run folder into the learner; None if there is none."""
     world = learner.world
-    for place in world.broadcast(newest_first(folder)):
-        # Each process looks at some of the files.
-        found = world.all_gather(_damage(place, world.rank, world.size))
-        if damage := next(filter(None, found), None):
-            warn(f"{place} is damaged ({damage}) and passed over.")
+    for path in world.broadcast(newest_first(folder)):
+        # Each process verifies some of the files.
+        reports = world.all_gather(_damage(path, world.rank, world.size))
+        if damage := next(filter(None, reports), None):
+            warn(f"{path} is damaged ({damage}) and skipped.")
             continue
-        numbers = _read(place)
-        _put(learner, numbers["optimizers"], place)
-        content = numbers["train_state"]
-        return TrainState(**{**content, "position": DataCursor(**content["position"])})
+        content = _read(path)
+        _load(learner, content["optimizers"], path)
+        state = content["train_state"]
+        return TrainState(**{**state, "position": DataCursor(**state["position"])})
     return None
 
 
 def weights_at(folder: Path, step: int) -> dict[str, Tensor]:
-    """The weights to judge the model by in the checkpoint of a step: averaged where there are."""
-    place = _place(folder, step)
-    if damage := _damage(place):
+    """Return the weights in the checkpoint of a step: the EMA, where there is one."""
+    path = _path(folder, step)
+    if damage := _damage(path):
         raise RunError(
-            f"{place}: damaged ({damage}), and the run was to end with its weights; "
-            f"`regard resume {folder} training.evaluation.select=last` takes the last ones."
+            f"{path}: damaged ({damage}), and it has the weights that the run ends with; "
+            f"`regard resume {folder} training.evaluation.select=last` takes the last weights."
         )
-    stored = _stored(place)
-    parts = ("model", "ema")  # only what is trained has an average
+    stored = _stored(path)
+    prefixes = ("model", "ema")  # only trained parameters have an EMA
     weights = {
-        f"{part}.{name}": _room(each)
-        for part in parts
-        for name, each in _under(stored, part).items()
-        if part == "ema" or f"ema.{name}" not in stored
+        f"{prefix}.{name}": _empty(tensor)
+        for prefix in prefixes
+        for name, tensor in _under(stored, prefix).items()
+        if prefix == "ema" or f"ema.{name}" not in stored
     }
-    _fill(weights, place, World())
-    return {name: each for part in parts for name, each in _under(weights, part).items()}
+    _read_into(weights, path, World())
+    return {name: tensor for p in prefixes for name, tensor in _under(weights, p).items()}
 
 
 def newest_first(folder: Path) -> list[Path]:
+    """Return the checkpoints of a run folder, the newest first."""
     return _newest_first(folder / FOLDER)
 
 
 def _newest_first(parent: Path) -> list[Path]:
-    # A longer number is a larger one: the millionth step is newer than the one before it.
-    return sorted(parent.glob("step-*"), key=lambda at: (len(at.name), at.name), reverse=True)
+    # By length first: step-1000000 is newer than step-999999.
+    return sorted(parent.glob("step-*"), key=lambda p: (len(p.name), p.name), reverse=True)
 
 
-def _place(folder: Path, step: int) -> Path:
+def _path(folder: Path, step: int) -> Path:
     return folder / FOLDER / f"step-{step:06d}"
 
 
 @contextmanager
-def _writing(place: Path, world: World) -> Iterator[None]:
+def _writing(path: Path, world: World) -> Iterator[None]:
     with world.fail_together():
         try:
             yield
         except (OSError, OutputError) as error:
             raise OutputError(
-                f"{place}: the checkpoint cannot be written ({error}); make room, then go on from "
-                f"the last whole one with `regard resume {place.parent.parent}`."
+                f"{path}: the checkpoint cannot be written ({error}); free some space, then "
+                f"resume from the last complete one with `regard resume {path.parent.parent}`."
             ) from None
 
 
 def _write_tensors(learner: Learner, partial: Path) -> dict[str, str]:
-    """Write what this process has to; the checksum of each file, by its name."""
+    """Write the tensors of this process; return the checksum of each file, by name."""
     tensors = _weights(learner)
     for number, optimizer in enumerate(learner.optimizers):
         for index, state in optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{number}.{index}.{key}": value for key, value in state.items()}
     if learner.sharded:
-        return _write_parts(tensors, partial, learner.world)
-    if learner.spread:
+        return _write_shards(tensors, partial, learner.world)
+    if learner.expert_parallel:
         tensors = gather_to_main(tensors, learner.world)
     if not learner.world.is_main:
         return {}
@@ -174,15 +175,15 @@ def _write_tensors(learner: Learner, partial: Path) -> dict[str, str]:
     return {TENSORS: hashlib.sha256(data).hexdigest()}
 
 
-def _write_parts(tensors: Mapping[str, Tensor], partial: Path, world: World) -> dict[str, str]:
+def _write_shards(tensors: Mapping[str, Tensor], partial: Path, world: World) -> dict[str, str]:
     writer = HuggingFaceStorageWriter(str(partial), save_distributed=True)
     try:
-        save_parts(dict(tensors), storage_writer=writer, process_group=world.control)
-    except CheckpointException as failed:  # in every process, whoever it was
+        save_shards(dict(tensors), storage_writer=writer, process_group=world.control)
+    except CheckpointException as failed:  # raised in every process
         error, _ = next(iter(failed.failures.values()))
         raise OutputError(str(error)) from None
-    own = partial.glob(f"shard-{world.rank + 1:05d}-*")
-    return {path.name: _checksum(path) for path in own}
+    files = partial.glob(f"shard-{world.rank + 1:05d}-*")
+    return {file.name: _checksum(file) for file in files}
 
 
 def _weights(learner: Learner) -> dict[str, Tensor]:
@@ -196,17 +197,17 @@ def _weights(learner: Learner) -> dict[str, Tensor]:
     return weights
 
 
-def _numbers(learner: Learner, standing: TrainState, checksums: Mapping[str, str]) -> bytes:
-    numbers = {
-        "train_state": asdict(standing),
-        "optimizers": [_members(each) for each in learner.optimizers],
+def _state_json(learner: Learner, state: TrainState, checksums: Mapping[str, str]) -> bytes:
+    content = {
+        "train_state": asdict(state),
+        "optimizers": [_members(optimizer) for optimizer in learner.optimizers],
         "files": dict(checksums),
     }
-    return json.dumps({**numbers, "sha256": _checksum_of(numbers)}, indent=1).encode()
+    return json.dumps({**content, "sha256": _checksum_of(content)}, indent=1).encode()
 
 
-def _checksum_of(numbers: Mapping[str, Any]) -> str:
-    others = {key: value for key, value in numbers.items() if key != "sha256"}
+def _checksum_of(content: Mapping[str, Any]) -> str:
+    others = {key: value for key, value in content.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()
 
 
@@ -216,96 +217,99 @@ def _checksum(path: Path) -> str:
 
 
 def _members(optimizer: torch.optim.Optimizer) -> list[list[int]]:
-    """Which weights are in which of its groups."""
+    """Return the indices of the weights in each parameter group."""
     return [group["params"] for group in optimizer.state_dict()["param_groups"]]
 
 
-def _read(place: Path) -> dict[str, Any]:
-    return dict(json.loads((place / NUMBERS).read_text(encoding="utf-8")))
+def _read(path: Path) -> dict[str, Any]:
+    return dict(json.loads((path / STATE).read_text(encoding="utf-8")))
 
 
-def _damage(place: Path, rank: int = 0, size: int = 1) -> str | None:
-    """What is wrong with a checkpoint, as far as one of several who look at it can tell."""
+def _damage(path: Path, rank: int = 0, size: int = 1) -> str | None:
+    """Return what is wrong with a checkpoint or None; rank r of n verifies every n-th file."""
     try:
-        numbers = _read(place)
-        if numbers["sha256"] != _checksum_of(numbers):
-            return f"{NUMBERS} does not match its checksum"
-        for name, checksum in sorted(numbers["files"].items())[rank::size]:
-            if _checksum(place / name) != checksum:
+        content = _read(path)
+        if content["sha256"] != _checksum_of(content):
+            return f"{STATE} does not match its checksum"
+        for name, checksum in sorted(content["files"].items())[rank::size]:
+            if _checksum(path / name) != checksum:
                 return f"{name} does not match its checksum"
-    except DAMAGED as error:
+    except READ_ERRORS as error:
         return str(error)
     return None
 
 
 @torch.no_grad()
-def _put(learner: Learner, members: list[list[list[int]]], place: Path) -> None:
-    stored, weights = _stored(place), _weights(learner)
-    if {name: each.size for name, each in _under(stored, "model").items()} != {
-        name: each.shape for name, each in _under(weights, "model").items()
+def _load(learner: Learner, members: list[list[list[int]]], path: Path) -> None:
+    stored, weights = _stored(path), _weights(learner)
+    if {name: tensor.size for name, tensor in _under(stored, "model").items()} != {
+        name: tensor.shape for name, tensor in _under(weights, "model").items()
     }:
-        raise RunError(f"{place}: its weights are not those of the recipe's model.")
-    # Rates and such are the recipe's, which may have been changed on purpose.
-    if members != [_members(each) for each in learner.optimizers]:
-        raise RunError(f"{place}: the optimizer is not the one that it was saved from.")
+        raise RunError(f"{path}: its weights do not fit the recipe's model.")
+    # Learning rates and other settings are the recipe's, which may have been changed on purpose.
+    if members != [_members(optimizer) for optimizer in learner.optimizers]:
+        raise RunError(f"{path}: the optimizer is not the one that it was saved from.")
     targets = {name: t for name, t in weights.items() if name in stored and not t.is_meta}
-    states = [_state(each, n, stored) for n, each in enumerate(learner.optimizers)]
+    states = [_optimizer_state(o, n, stored) for n, o in enumerate(learner.optimizers)]
     for number, state in enumerate(states):
         for index, tensors in state.items():
             targets |= {f"optimizer.{number}.{index}.{key}": t for key, t in tensors.items()}
-    _fill(targets, place, learner.world)
+    _read_into(targets, path, learner.world)
     for optimizer, state in zip(learner.optimizers, states, strict=True):
         optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
     for name, value in _under(weights, "ema").items():
-        if f"ema.{name}" not in stored:  # asked for only now: it begins with the weights
+        if (
+            f"ema.{name}" not in stored
+        ):  # the EMA was added when resuming: it starts with the weights
             value.copy_(weights[f"model.{name}"])
 
 
-def _state(
+def _optimizer_state(
     optimizer: torch.optim.Optimizer, number: int, stored: Mapping[str, TensorStorageMetadata]
 ) -> dict[int, dict[str, Tensor]]:
-    """Room for the state of an optimizer, by the number of the weight; in parts as the weight."""
+    """Return empty tensors for an optimizer's state, by weight index; sharded as the weight is."""
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
-    for name, each in _under(stored, f"optimizer.{number}").items():
+    for name, tensor in _under(stored, f"optimizer.{number}").items():
         index, _, key = name.partition(".")
         weight = weights[int(index)]
-        if weight.is_meta:  # another process has it, and its state
+        if weight.is_meta:  # it is in another process, with its state
             continue
-        room = torch.zeros_like(weight) if weight.shape == each.size else _room(each)
-        state.setdefault(int(index), {})[key] = room
+        empty = torch.zeros_like(weight) if weight.shape == tensor.size else _empty(tensor)
+        state.setdefault(int(index), {})[key] = empty
     return state
 
 
-def _room(stored: TensorStorageMetadata) -> Tensor:
+def _empty(stored: TensorStorageMetadata) -> Tensor:
     return torch.zeros(stored.size, dtype=stored.properties.dtype)
 
 
-def _stored(place: Path) -> dict[str, TensorStorageMetadata]:
-    """What tensors there are in a checkpoint, whatever files they are spread over."""
-    found = HuggingFaceStorageReader(str(place)).read_metadata().state_dict_metadata
-    return {name: each for name, each in found.items() if isinstance(each, TensorStorageMetadata)}
+def _stored(path: Path) -> dict[str, TensorStorageMetadata]:
+    """Return sizes and types of the tensors in a checkpoint, in whatever files they are."""
+    metadata = HuggingFaceStorageReader(str(path)).read_metadata().state_dict_metadata
+    return {name: t for name, t in metadata.items() if isinstance(t, TensorStorageMetadata)}
 
 
-def _fill(tensors: dict[str, Tensor], place: Path, world: World) -> None:
-    """Each tensor with what the checkpoint has under its name."""
-    reader = HuggingFaceStorageReader(str(place))
+def _read_into(tensors: dict[str, Tensor], path: Path, world: World) -> None:
+    """Read every tensor from the checkpoint, in place, by its name."""
+    reader = HuggingFaceStorageReader(str(path))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
-        alone = world.size == 1
-        load_parts(tensors, storage_reader=reader, process_group=world.control, no_dist=alone)
+        single = world.size == 1
+        load_shards(tensors, storage_reader=reader, process_group=world.control, no_dist=single)
 
 
 def _under(tensors: Mapping[str, T], prefix: str) -> dict[str, T]:
+    """Return the tensors whose names begin with a prefix, without it."""
     start = f"{prefix}."
     return {name[len(start) :]: t for name, t in tensors.items() if name.startswith(start)}
 
 
 def _prune(parent: Path, keep: int, best_step: int) -> None:
-    kept = {f"step-{best_step:06d}"}
-    for place in _outdated(parent, keep):
-        if place.name not in kept:
-            shutil.rmtree(place, ignore_errors=True)
+    best = f"step-{best_step:06d}"
+    for path in _outdated(parent, keep):
+        if path.name != best:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _outdated(parent: Path, keep: int) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""How a model is trained: the recipe's `training` section."""
+"""The `training` section of a recipe."""
 
 import re
 from collections.abc import Mapping
@@ -7,17 +7,17 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from regard.config import Spec, kind_field
-from regard.training.optim.optimizers.base import USUAL, OptimizerSpec
+from regard.training.optim.optimizers.base import USUAL_UPDATES, OptimizerSpec
 from regard.training.optim.schedules.base import ScheduleSpec
 
 _UNITS = {"": 1, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 
 
-def seconds(given: Any) -> Any:
-    """ "90s", "20min", "1.5h" or a number of seconds."""
-    if not isinstance(given, str):
-        return given
-    match = re.fullmatch(r"\s*([0-9.]+)\s*([a-z]*)\s*", given)
+def seconds(value: Any) -> Any:
+    """Convert "90s", "20min" or "1.5h" to seconds; return a number unchanged."""
+    if not isinstance(value, str):
+        return value
+    match = re.fullmatch(r"\s*([0-9.]+)\s*([a-z]*)\s*", value)
     if match is None or match[2] not in _UNITS or match[1].count(".") > 1 or match[1] == ".":
         raise ValueError("not a time; write 90s, 20min or 1.5h")
     return float(match[1]) * _UNITS[match[2]]
@@ -26,15 +26,17 @@ def seconds(given: Any) -> Any:
 class EvaluationSpec(Spec):
     renamed_keys: ClassVar[Mapping[str, str]] = {"keep": "select"}
 
-    every: int = Field(500, gt=0, description="steps between looks at the dev data")
+    every: int = Field(500, gt=0, description="steps between evaluations on the dev data")
     metric: str | None = Field(
-        None, description="what decides which weights are best; the job's own unless given"
+        None, description="metric that selects the best weights (default: the task's first)"
     )
-    limit: int = Field(1000, gt=0, description="dev examples that are decoded at each look")
+    limit: int = Field(1000, gt=0, description="dev examples that are decoded at each evaluation")
     patience: int | None = Field(
-        None, gt=0, description="stop after so many looks without a better score"
+        None, gt=0, description="early stopping: evaluations without a better score"
     )
-    select: Literal["best", "last"] = Field("best", description="which weights the run ends with")
+    select: Literal["best", "last"] = Field(
+        "best", description="the weights that the run ends with"
+    )
 
 
 class TrainingSpec(Spec):
@@ -52,47 +54,64 @@ class TrainingSpec(Spec):
 
     steps: int | None = Field(None, gt=0, description="updates of the weights")
     budget: Annotated[float, BeforeValidator(seconds)] | None = Field(
-        None, gt=0, description="time instead of steps: 90s, 20min, 1.5h; 20min if neither is given"
+        None, gt=0, description="time instead of steps: 90s, 20min, 1.5h (default: 20min)"
     )
     batch_tokens: int = Field(4096, gt=0, description="source and target tokens in a batch")
-    grad_accumulation: int = Field(1, gt=0, description="batches whose gradients make one update")
-    label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability spread over all words")
-    seed: int = Field(1, ge=0, description="of weights, data order and dropout")
-    optimizer: OptimizerSpec = kind_field(OptimizerSpec, "how the weights move")
-    schedule: ScheduleSpec = kind_field(ScheduleSpec, "how the learning rate moves")
+    grad_accumulation: int = Field(
+        1, gt=0, description="batches whose gradients are added for one update"
+    )
+    label_smoothing: float = Field(
+        0.1, ge=0, lt=1, description="probability mass spread over the vocabulary"
+    )
+    seed: int = Field(1, ge=0, description="seed of initial weights, data order and dropout")
+    optimizer: OptimizerSpec = kind_field(
+        OptimizerSpec, "optimizer, a kind in training/optim/optimizers/"
+    )
+    schedule: ScheduleSpec = kind_field(
+        ScheduleSpec, "learning-rate schedule, a kind in training/optim/schedules/"
+    )
     dropout_start_epoch: int = Field(
-        1, ge=0, description="passes over the data before dropout: text seen once cannot be overfit"
+        1, ge=0, description="epochs before dropout is used: text seen once cannot be overfit"
     )
     freeze: tuple[str, ...] = Field(
-        (), description="parameters that stay as they are, by name: embedding, blocks.0, *.bias"
+        (), description="parameters that are not trained, by name: embedding, blocks.0, *.bias"
     )
     layer_lr_decay: float = Field(
-        1.0, gt=0, le=1, description="the rate of a block is that of the one above times this"
+        1.0, gt=0, le=1, description="learning rate of a block, relative to the block above"
     )
     lr_multipliers: dict[str, Annotated[float, Field(gt=0)]] = Field(
-        {}, description="by name, what the rate of these parameters is multiplied by"
+        {}, description="factors of the learning rate, by parameter name"
     )
-    max_grad_norm: float = Field(1.0, gt=0, description="the largest norm of a gradient")
+    max_grad_norm: float = Field(
+        1.0, gt=0, description="gradients with a larger norm are clipped to it"
+    )
     ema_decay: float = Field(
-        0.0, ge=0, lt=1, description="decay of a running average of the weights; 0 = none"
+        0.0,
+        ge=0,
+        lt=1,
+        description="decay of the exponential moving average of the weights; 0: none",
     )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="auto: bfloat16 where the device computes it fast"
     )
-    fsdp: bool = Field(False, description="spread weights and optimizer over the processes (FSDP2)")
-    expert_parallel: bool = Field(
-        False, description="each process keeps some of the experts, and words travel to them"
+    fsdp: bool = Field(
+        False, description="shard weights and optimizer state over the processes (FSDP2)"
     )
-    evaluation: EvaluationSpec = Field(EvaluationSpec(), description="looks at the dev data")
+    expert_parallel: bool = Field(
+        False, description="each process keeps some experts; tokens are sent to them (all-to-all)"
+    )
+    evaluation: EvaluationSpec = Field(EvaluationSpec(), description="evaluation on the dev data")
     checkpoint_every: int = Field(200, gt=0, description="steps between checkpoints")
-    keep_checkpoints: int = Field(2, gt=0, description="how many of the last are kept")
+    keep_checkpoints: int = Field(2, gt=0, description="number of newest checkpoints to keep")
 
     @model_validator(mode="before")
     @classmethod
-    def _steps_or_budget(cls, given: Any) -> Any:
-        if isinstance(given, dict) and given.get("steps") is None and given.get("budget") is None:
-            return {**given, "budget": "20min"}
-        return given
+    def _steps_or_budget(cls, content: Any) -> Any:
+        if not isinstance(content, dict):
+            return content
+        if content.get("steps") is None and content.get("budget") is None:
+            return {**content, "budget": "20min"}
+        return content
 
     @model_validator(mode="after")
     def _not_both(self) -> Self:
@@ -101,23 +120,23 @@ class TrainingSpec(Spec):
         return self
 
     @model_validator(mode="after")
-    def _one_way_to_spread(self) -> Self:
+    def _one_kind_of_sharding(self) -> Self:
         if self.fsdp and self.expert_parallel:
             raise ValueError(
-                "'fsdp' cuts up all weights and 'expert_parallel' gives whole experts to "
-                "processes; they do not go together, so leave one of them out"
+                "'fsdp' shards all weights and 'expert_parallel' keeps whole experts in processes; "
+                "they cannot be combined, so leave one of them out"
             )
         return self
 
     def updates(self, steps_done: int, progress: float) -> float:
-        """How many updates there will be in all; within a budget, at the pace so far."""
+        """Return the number of updates of the training; within a budget, extrapolated."""
         if self.steps is not None:
             return self.steps
-        return steps_done / progress if progress else USUAL
+        return steps_done / progress if progress else USUAL_UPDATES
 
-    def progress(self, steps_done: int, seconds_gone: float) -> float:
-        """How much of training is behind, from 0 to 1."""
+    def progress(self, steps_done: int, elapsed_seconds: float) -> float:
+        """Return the fraction of training that is done, from 0 to 1."""
         if self.budget is not None:
-            return min(1.0, seconds_gone / self.budget)
+            return min(1.0, elapsed_seconds / self.budget)
         assert self.steps is not None
         return min(1.0, steps_done / self.steps)

@@ -1,6 +1,6 @@
-"""A running average of the weights, which is calmer than the weights themselves.
+"""Exponential moving average (EMA) of the weights, which varies less than the weights themselves.
 
-average ← d · average + (1 − d) · weights        d grows to `decay` over the first steps
+ema ← d · ema + (1 − d) · weights        d grows to `decay` over the first steps
 """
 
 from collections.abc import Iterator
@@ -11,20 +11,23 @@ from torch import Tensor, nn
 
 
 class EMA:
+    """The average of a model's trained parameters, updated after every step."""
+
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
-        self.parameters = [each for each in model.parameters() if each.requires_grad]
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.values = [parameter.detach().clone() for parameter in self.parameters]
 
     @torch.no_grad()
     def update(self, step: int) -> None:
-        # Early weights are soon outdated: a short memory first (as in Tan and Le 2019).
+        """Average in the weights after the step-th update."""
+        # Early weights are soon outdated: a short window first (as in Tan and Le 2019).
         decay = min(self.decay, (1 + step) / (10 + step))
         torch._foreach_lerp_(self.values, self._current(), 1 - decay)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """The model has the average for its weights within."""
+        """Within, the model's parameters are the average."""
         self._swap()
         try:
             yield
@@ -34,9 +37,9 @@ class EMA:
     @torch.no_grad()
     def _swap(self) -> None:
         for parameter, value in zip(self.parameters, self.values, strict=True):
-            kept = parameter.detach().clone()
+            weights = parameter.detach().clone()
             parameter.copy_(value)
-            value.copy_(kept)
+            value.copy_(weights)
 
     def _current(self) -> list[Tensor]:
         return [parameter.detach() for parameter in self.parameters]

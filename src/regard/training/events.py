@@ -1,4 +1,4 @@
-"""What happens while training, told by the loop to whoever reports it."""
+"""Events of training, which the loop yields to whoever writes or shows them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,22 +7,22 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Step:
-    """An update was made."""
+    """One update of the weights."""
 
     step: int
     loss: float  # per token
     tokens: int  # predicted
-    grad_norm: float  # of the gradient
+    grad_norm: float
     seconds: float  # since training began
     progress: float  # from 0 to 1
     applied: bool
-    aside: float = 0.0  # what parts of the model added to the loss, per token
-    counts: Mapping[str, int] = field(default_factory=dict)  # what they counted, by name
+    aux_loss: float = 0.0  # sum of the layers' auxiliary losses, per token
+    counts: Mapping[str, int] = field(default_factory=dict)  # counted by layers, by name
 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The model was judged on the dev data."""
+    """An evaluation on the dev data."""
 
     step: int
     scores: dict[str, float]
@@ -32,13 +32,15 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class Saved:
+    """A checkpoint was written."""
+
     step: int
-    place: Path
+    path: Path
 
 
 @dataclass(frozen=True)
 class Ended:
-    """Training is over, and why: finished, stopped early, or interrupted."""
+    """The end of training, with its reason: finished, stopped early, or interrupted."""
 
     reason: str
     finished: bool

@@ -1,6 +1,6 @@
-"""The training loop: update, look at the dev data, save; the same for every job and model.
+"""The training loop: update, evaluate, save; the same for every task and model.
 
-It yields what happens, and whoever iterates reports it. Decisions that end training are taken from
+It yields events, which its caller writes and shows. Decisions that end training depend only on
 numbers that all processes share, so that all of them end at the same step.
 """
 
@@ -20,7 +20,7 @@ from regard.training.learner import Learner
 from regard.training.signals import Interruption
 from regard.training.tasks.base import BoundTask
 
-PATIENCE_WITH_NAN = 5  # updates in a row without a finite loss; then the weights are beyond saving
+MAX_SKIPPED_IN_A_ROW = 5  # updates without a finite loss; then the weights are not recoverable
 
 
 def fit(
@@ -31,25 +31,25 @@ def fit(
     interruption: Interruption,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Iterator[Event]:
-    """Train from where it stands until the steps or the budget are used up, or something ends it.
+    """Train from `state` on until the steps or the budget are used up, or training ends early.
 
-    `standing` is kept up to date; the weights are the learner's.
+    `state` is updated in place. `clock` returns seconds.
     """
     spec = learner.spec
-    began = clock() - state.elapsed_seconds
+    start = clock() - state.elapsed_seconds
     batches = task.batches(state.position)
-    while (over := stop_reason(spec, state)) is None:
-        drawn = list(islice(batches, spec.grad_accumulation))
+    while (stop := stop_reason(spec, state)) is None:
+        chunk = list(islice(batches, spec.grad_accumulation))
         update = learner.update(
-            [batch for batch, _ in drawn],
+            [batch for batch, _ in chunk],
             state.step + 1,
             spec.progress(state.step, state.elapsed_seconds),
             interruption.requested,
-            clock() - began,
+            clock() - start,
             state.position.epoch,
         )
         state.step += 1
-        state.position = drawn[-1][1]
+        state.position = chunk[-1][1]
         state.elapsed_seconds = update.seconds
         state.target_tokens += update.tokens
         _count_skipped(state, update.applied, folder)
@@ -62,37 +62,39 @@ def fit(
             update.seconds,
             progress,
             update.applied,
-            update.aside,
+            update.aux_loss,
             update.counts,
         )
         if state.step % spec.evaluation.every == 0 or progress >= 1:
-            evaluated = _evaluate(learner, task, state, clock() - began)
+            evaluated = _evaluate(learner, task, state, clock() - start)
             yield evaluated
-            # The best weights are those of a checkpoint, so there must be one.
+            # The best weights are read from a checkpoint, so there must be one.
             if evaluated.best:
                 yield Saved(state.step, _save(learner, state, folder))
-        over = stop_reason(spec, state)
-        # Not among updates that were skipped: who has to go back shall get to before them.
+        stop = stop_reason(spec, state)
+        # Not after a skipped update: a run that has to go back must get to before it.
         due = state.step % spec.checkpoint_every == 0 and update.applied
-        if due or over or update.stop_requested:
+        if due or stop or update.stop_requested:
             yield Saved(state.step, _save(learner, state, folder))
-        if update.stop_requested and not over:
+        if update.stop_requested and not stop:
             yield Ended("interrupted", False)
             return
-    yield Ended(over.reason, True)
+    yield Ended(stop.reason, True)
 
 
 class StopReason(NamedTuple):
+    """Why training ends, and the key of the training section to raise in order to continue."""
+
     reason: str
-    key: str  # of the training section: what to raise to go on
+    key: str
 
 
 def stop_reason(spec: TrainingSpec, state: TrainState) -> StopReason | None:
-    """Why training ends where it stands; None if it goes on."""
+    """Return why training ends in this state; None if it continues."""
     patience = spec.evaluation.patience
     if patience is not None and state.evals_since_best >= patience:
-        looks = f"no better score in {state.evals_since_best} looks at the dev data"
-        return StopReason(looks, "evaluation.patience")
+        reason = f"no better score in {state.evals_since_best} evaluations"
+        return StopReason(reason, "evaluation.patience")
     if spec.progress(state.step, state.elapsed_seconds) < 1:
         return None
     if spec.steps is not None:
@@ -106,7 +108,7 @@ def _save(learner: Learner, state: TrainState, folder: Path) -> Path:
 
 def _evaluate(learner: Learner, task: BoundTask, state: TrainState, seconds: float) -> Evaluated:
     with learner.for_evaluation() as model:
-        # The same in every process, but for what rounding may do: the leading one decides.
+        # The same in every process except for rounding: the main one decides.
         scores = learner.world.broadcast(task.evaluate(model, learner.world))
     score = scores[task.metric]
     better = metric_named(task.metric).is_better(score, state.best)
@@ -123,9 +125,9 @@ def _count_skipped(state: TrainState, applied: bool, folder: Path) -> None:
         return
     state.skipped += 1
     state.skipped_in_a_row += 1
-    if state.skipped_in_a_row >= PATIENCE_WITH_NAN:
+    if state.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
         raise TrainingError(
-            f"the loss was not finite {PATIENCE_WITH_NAN} times in a row, up to step "
-            f"{state.step}; the last checkpoint is from before: go on from it with a lower "
+            f"the loss was not finite {MAX_SKIPPED_IN_A_ROW} times in a row, up to step "
+            f"{state.step}; the last checkpoint is from before: continue from it with a lower "
             f"rate, `regard resume {folder} training.optimizer.learning_rate=…`."
         )

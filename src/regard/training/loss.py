@@ -1,7 +1,7 @@
-"""What a model is trained to do: functions over (model, batch) that give a loss.
+"""Losses: functions of a model and a batch, and scores of predicted tokens.
 
-A loss is the sum over the tokens to be predicted, so that whoever puts batches together can
-normalise by the tokens of the whole.
+A loss is the sum over the tokens to predict, so that it can be divided by the tokens of all batches
+and processes of an update.
 """
 
 from collections.abc import Iterable
@@ -13,34 +13,35 @@ from torch import Tensor, nn
 
 from regard.data.batches.base import IGNORE_INDEX
 from regard.data.batches.pairs import PairBatch
+from regard.evaluation.tokens import TokenCounts
 from regard.training.cross_entropy import cross_entropy
 
 
-class Writer(Protocol):
+class HasLMHead(Protocol):
     """A model that ends in a linear layer over the vocabulary."""
 
     @property
     def output(self) -> nn.Linear: ...
 
 
-class Answerer(Writer, Protocol):
-    """A model that reads a source and writes after it."""
+class Seq2SeqModel(HasLMHead, Protocol):
+    """A model of a target given a source."""
 
     def states(
         self, source: Tensor, source_mask: Tensor, target: Tensor, needed: Tensor | None = None
     ) -> Tensor: ...
 
 
-def seq2seq_loss(model: Answerer, batch: PairBatch, smoothing: float) -> Tensor:
-    """Cross-entropy over the words of the target, given the source and those before them."""
-    words, token_mask = batch.target[:, 1:], batch.target_mask[:, 1:]
+def seq2seq_loss(model: Seq2SeqModel, batch: PairBatch, smoothing: float) -> Tensor:
+    """Return the cross-entropy of the target tokens given the source and earlier target tokens."""
+    labels, token_mask = batch.target[:, 1:], batch.target_mask[:, 1:]
     states = model.states(batch.source, batch.source_mask, batch.target[:, :-1], token_mask)
-    return lm_head_loss(model, states, words, token_mask, smoothing)
+    return lm_head_loss(model, states, labels, token_mask, smoothing)
 
 
 @torch.no_grad()
-def mean_loss(model: Answerer, batches: Iterable[PairBatch], device: torch.device) -> float:
-    """The same without smoothing, by word, on all of some pairs."""
+def mean_loss(model: Seq2SeqModel, batches: Iterable[PairBatch], device: torch.device) -> float:
+    """Return the loss per token without smoothing, over all batches."""
     total, tokens = 0.0, 0
     for batch in batches:
         total += float(seq2seq_loss(model, batch.to(device), smoothing=0.0))
@@ -49,29 +50,27 @@ def mean_loss(model: Answerer, batches: Iterable[PairBatch], device: torch.devic
 
 
 def lm_head_loss(
-    model: Writer, states: Tensor, words: Tensor, token_mask: Tensor, smoothing: float
+    model: HasLMHead, states: Tensor, labels: Tensor, token_mask: Tensor, smoothing: float
 ) -> Tensor:
-    """Cross-entropy, summed over the real ones of words (…), given states (…, D)."""
+    """Return the cross-entropy, summed over the labels (…) where `token_mask`, of states (…, D)."""
     if bool(token_mask.all()):
-        chosen, wanted = states.flatten(0, -2), words.flatten()
-    else:
-        chosen, wanted = (
-            states[token_mask],
-            words[token_mask],
-        )  # padding costs no product with the vocabulary
+        states, labels = states.flatten(0, -2), labels.flatten()
+    else:  # padding costs no product with the vocabulary
+        states, labels = states[token_mask], labels[token_mask]
     output = model.output
-    if output.bias is None and chosen.device.type == "cpu" and not torch.is_autocast_enabled("cpu"):
-        return cross_entropy(chosen, output.weight, wanted, smoothing)
-    return F.cross_entropy(output(chosen), wanted, label_smoothing=smoothing, reduction="sum")
+    if output.bias is None and states.device.type == "cpu" and not torch.is_autocast_enabled("cpu"):
+        return cross_entropy(states, output.weight, labels, smoothing)
+    return F.cross_entropy(output(states), labels, label_smoothing=smoothing, reduction="sum")
 
 
 def classification_loss(
     logits: Tensor, labels: Tensor, smoothing: float = 0.0, weights: Tensor | None = None
 ) -> Tensor:
-    """The loss of each text (B,): of its one label, labels (B), or of each class (B, classes).
+    """Return the loss of each text (B,).
 
-    Cross-entropy over the classes in the one case; in the other, binary cross-entropy summed over
-    them. What is UNCOUNTED costs nothing. `weights` (classes) multiply what a class's texts cost.
+    With one label a text, labels (B,), it is the cross-entropy over the classes; with several,
+    labels (B, classes), the binary cross-entropy summed over them. Labels that are IGNORE_INDEX are
+    left out. `weights` (classes,) multiply the loss of each class.
     """
     if labels.dim() == 1:
         return F.cross_entropy(
@@ -82,9 +81,26 @@ def classification_loss(
             label_smoothing=smoothing,
             reduction="none",
         )
-    counted = labels != IGNORE_INDEX
-    wanted = labels.clamp_min(0).to(logits) * (1 - smoothing) + smoothing / 2
+    counts = labels != IGNORE_INDEX
+    targets = labels.clamp_min(0).to(logits) * (1 - smoothing) + smoothing / 2
     losses = F.binary_cross_entropy_with_logits(
-        logits, wanted, pos_weight=weights, reduction="none"
+        logits, targets, pos_weight=weights, reduction="none"
     )
-    return (losses * counted).sum(1)
+    return (losses * counts).sum(1)
+
+
+class TokenMetrics:
+    """Running totals of predicted tokens, for loss, perplexity and accuracy."""
+
+    def __init__(self) -> None:
+        self.nats, self.right, self.tokens = 0.0, 0, 0
+
+    def add(self, logits: Tensor, labels: Tensor) -> None:
+        """Add predictions: logits (N, V) of labels (N,)."""
+        self.nats += float(F.cross_entropy(logits.float(), labels, reduction="sum"))
+        self.right += int((logits.argmax(-1) == labels).sum())
+        self.tokens += len(labels)
+
+    def scores(self) -> dict[str, float]:
+        """Return the value of every token metric, by name."""
+        return TokenCounts(self.nats, self.right, self.tokens).scores()

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish to stop: the step at hand is finished and a checkpoint written."""
+"""Ctrl-C and SIGTERM as requests to stop: the current step is finished and a checkpoint written."""
 
 import signal
 import threading
@@ -8,20 +8,21 @@ from types import FrameType
 
 
 class Interruption:
-    """Has anybody asked to stop?"""
+    """A flag that a signal handler sets."""
 
     def __init__(self) -> None:
         self.requested = False
 
     def request(self, number: int, _frame: FrameType | None) -> None:
+        """Set the flag; a second Ctrl-C raises KeyboardInterrupt at once."""
         if self.requested and number == signal.SIGINT:
-            raise KeyboardInterrupt  # asked twice: at once, then
+            raise KeyboardInterrupt
         self.requested = True
 
 
 @contextmanager
 def catch_interrupts() -> Iterator[Interruption]:
-    """Within, Ctrl-C and SIGTERM (a cluster's notice) only ask; elsewhere they do as always."""
+    """Within, Ctrl-C and SIGTERM (a cluster's notice) set the flag of what is yielded."""
     interruption = Interruption()
     if threading.current_thread() is not threading.main_thread():
         yield interruption  # signals belong to the main thread

@@ -1,9 +1,9 @@
-"""On a CPU a batch goes through the model in lanes, each with rows and threads of its own.
+"""Data-parallel threads on a CPU: each computes some rows of a batch with threads of its own.
 
-Threads that share a kernel wait for each other at its end, hundreds of times an update. A lane
-takes its rows through the whole forward and backward pass with as few threads as there are for it:
-one, where the batch is large enough. Lanes meet once, where their gradients are added, always in
-the same order: the sum is the same every time.
+Threads that share a kernel wait for each other at its end, hundreds of times an update. Here each
+worker takes its rows through the whole forward and backward pass with as few kernel threads as
+there are for it: one, where the batch is large enough. Their gradients are added once, always in
+the same order, so the sum is deterministic.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,60 +16,66 @@ from torch import Tensor, nn
 
 from regard.layers.dropout import drawing_from
 
-ENOUGH = 384  # tokens that keep a lane busy
+TOKENS_PER_WORKER = 384  # enough to keep a worker busy
 
 Loss = Callable[[Any], Tensor]  # of a batch, summed
 
 
 class ThreadedBackward:
+    """A backward pass that several workers compute at once."""
+
     def __init__(self, loss: Loss, parameters: Sequence[nn.Parameter]) -> None:
         self.loss = loss
         self.parameters = parameters
         self.threads = torch.get_num_threads()
 
-    def wanted(self, tokens: int) -> int:
-        """How many lanes a batch of so many tokens keeps busy, each with as many threads."""
-        busy = max(1, min(self.threads, tokens // ENOUGH))
-        return next(lanes for lanes in range(busy, 0, -1) if self.threads % lanes == 0)
+    def num_workers(self, tokens: int) -> int:
+        """Return how many workers a batch of so many tokens keeps busy.
 
-    def backward(self, batch: Any, lanes: int, scale: float) -> float:
-        """Add the gradient of scale · loss to the parameters' own; the loss before scaling."""
-        seeds = torch.randint(2**62, (lanes,)).tolist()  # drawn here: lanes race, chance must not
-        threads = self.threads // lanes
+        All workers have equally many kernel threads.
+        """
+        busy = max(1, min(self.threads, tokens // TOKENS_PER_WORKER))
+        return next(workers for workers in range(busy, 0, -1) if self.threads % workers == 0)
+
+    def backward(self, batch: Any, workers: int, scale: float) -> float:
+        """Add the gradient of scale · loss to the parameters'; return the loss before scaling."""
+        # Drawn here: the order in which workers run must not change the random numbers.
+        seeds = torch.randint(2**62, (workers,)).tolist()
+        threads = self.threads // workers
         futures = [
-            self._pool.submit(self._lane, batch.shard(lane, lanes), scale, seed, threads)
-            for lane, seed in enumerate(seeds)
+            self._pool.submit(self._work, batch.shard(worker, workers), scale, seed, threads)
+            for worker, seed in enumerate(seeds)
         ]
         wait(futures)
-        torch.set_num_threads(self.threads)  # what a thread begins with is the number set last
+        torch.set_num_threads(self.threads)  # a new thread starts with the number set last
         losses, gradients = zip(*(future.result() for future in futures), strict=True)
-        for each in gradients:
-            self._add(each)
+        for own_gradients in gradients:
+            self._add(own_gradients)
         return float(sum(losses))
 
     def _add(self, gradients: Sequence[Tensor | None]) -> None:
-        sums, parts = [], []
-        for parameter, part in zip(self.parameters, gradients, strict=True):
-            if part is None:
+        sums, addends = [], []
+        for parameter, gradient in zip(self.parameters, gradients, strict=True):
+            if gradient is None:
                 continue
             if parameter.grad is None:
-                parameter.grad = part
+                parameter.grad = gradient
             else:
                 sums.append(parameter.grad)
-                parts.append(part)
+                addends.append(gradient)
         if sums:
-            torch._foreach_add_(sums, parts)
+            torch._foreach_add_(sums, addends)
 
-    def _lane(
-        self, share: Any, scale: float, seed: int, threads: int
+    def _work(
+        self, shard: Any, scale: float, seed: int, threads: int
     ) -> tuple[float, Sequence[Tensor | None]]:
-        torch.get_num_threads()  # the first time, this takes over the number set last
+        torch.get_num_threads()  # the first call in a thread resets the number, so set it after
         torch.set_num_threads(threads)
         with drawing_from(seed):
-            loss = self.loss(share)
+            loss = self.loss(shard)
         gradients = torch.autograd.grad(loss * scale, self.parameters, allow_unused=True)
         return float(loss.detach()), gradients
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(self.threads, "lane")
+        return ThreadPoolExecutor(self.threads, "worker")

@@ -95,7 +95,7 @@ def learned(case: str, where: World) -> dict[str, Tensor]:
             given = [batch.shard(rank, PROCESSES) for batch in given for rank in range(PROCESSES)]
         update = each.update(given, step, 0.0)
         assert update.applied
-        told.append([update.loss, update.grad_norm, update.aside, *update.counts.values()])
+        told.append([update.loss, update.grad_norm, update.aux_loss, *update.counts.values()])
     with each.for_evaluation() as model:
         weights = {name: weight.detach().clone() for name, weight in model.named_parameters()}
     assert any(weight.is_meta for weight in model.parameters()) == (where.size > 1)

@@ -91,7 +91,7 @@ def _to_json_line(event: Step | Evaluated) -> str:
     """One line of JSON, which has no number for what is not finite: null stands for it."""
     told = asdict(event)
     if isinstance(event, Step):
-        del told["aside"], told["counts"]
+        del told["aux_loss"], told["counts"]
         told |= _aux_metrics(event)
     content = json.loads(json.dumps(told), parse_constant=lambda _: None)
     return json.dumps(content) + "\n"
@@ -102,7 +102,8 @@ def _aux_metrics(event: Step, prefix: str = "") -> dict[str, float]:
     if not event.counts:
         return {}
     return {
-        f"{prefix}{name}": value for name, value in {"aside": event.aside, **event.counts}.items()
+        f"{prefix}{name}": value
+        for name, value in {"aux_loss": event.aux_loss, **event.counts}.items()
     }
 
 

@@ -23,10 +23,9 @@ from regard.models.base import Capability, ModelSpec
 from regard.models.masked_lm import MaskedLM
 from regard.predictors.mask_filler import MaskFiller
 from regard.training.distributed.world import World
-from regard.training.loss import lm_head_loss
+from regard.training.loss import TokenMetrics, lm_head_loss
 from regard.training.reporting.progress import Reporter
 from regard.training.tasks.base import TaskResult, TaskSpec
-from regard.training.token_metrics import TokenMetrics
 
 if TYPE_CHECKING:
     from regard.training.recipe import Recipe

@@ -24,10 +24,9 @@ from regard.models.base import Capability, ModelSpec
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.predictors.span_filler import SpanFiller
 from regard.training.distributed.world import World
-from regard.training.loss import seq2seq_loss
+from regard.training.loss import TokenMetrics, seq2seq_loss
 from regard.training.reporting.progress import Reporter
 from regard.training.tasks.base import TaskResult, TaskSpec
-from regard.training.token_metrics import TokenMetrics
 
 if TYPE_CHECKING:
     from regard.training.recipe import Recipe

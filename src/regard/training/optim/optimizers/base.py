@@ -9,7 +9,10 @@ from torch import nn
 
 from regard.config import Kind
 
-USUAL, LEAST = 1000, 100  # updates: of the training that rates are named for, and of the shortest
+USUAL_UPDATES, MIN_UPDATES = (
+    1000,
+    100,
+)  # updates: of the training that rates are named for, and of the shortest
 
 Beta = Annotated[float, Field(ge=0, lt=1)]  # how much of the past a memory of Adam's keeps
 
@@ -23,14 +26,14 @@ class OptimizerSpec(Kind, package="regard.training.optim.optimizers", default="m
     planned: ClassVar[float] = 2e-3  # the rate of a training of the usual length
     weight_decay: float = Field(0.01, ge=0, description="on matrices; not on norms and biases")
 
-    def rate(self, updates: float = USUAL) -> float:
+    def rate(self, updates: float = USUAL_UPDATES) -> float:
         """At its peak, in a training of so many updates.
 
         A short training must go far in few steps; a long one has time, and less noise to average.
         """
         if self.learning_rate is not None:
             return self.learning_rate
-        return self.planned * math.sqrt(USUAL / max(updates, LEAST))
+        return self.planned * math.sqrt(USUAL_UPDATES / max(updates, MIN_UPDATES))
 
     def build(self, model: nn.Module) -> list[torch.optim.Optimizer]:
         raise NotImplementedError
