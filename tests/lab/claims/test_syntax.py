@@ -77,7 +77,7 @@ def test_the_subject_hangs_on_the_verb_and_tells_its_number() -> None:
 
 
 def test_treebanks_come_in_twos_and_must_have_something_to_ask(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="give both treebanks, or none"):
+    with pytest.raises(ConfigError, match="give both treebanks, or neither"):
         claim_named("syntax", {"train": "a.conllu"})
     (tmp_path / "a.conllu").write_text("1\tHello\t_\tX\t_\t_\t0\troot\t_\t_\n")
     both = {"train": str(tmp_path / "a.conllu"), "test": str(tmp_path / "a.conllu")}

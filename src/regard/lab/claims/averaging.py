@@ -1,4 +1,4 @@
-"""Attention alone only averages values, however deep; a feed-forward network does more."""
+"""Attention without feed-forward networks only averages values, at any depth."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
@@ -20,9 +20,9 @@ from regard.layers.feedforward.dense import Dense
 from regard.models.base import parameter_count
 from regard.positions.base import InAttention, Sizes
 
-WORDS = 32  # of the stack that is not trained
-RANK = 4  # of these words: each is a mixture of so many vectors
-BITS = 6  # words of the task; the first two are asked about
+WORDS = 32  # tokens of the untrained stack
+RANK = 4  # token vectors are mixtures of so many vectors
+BITS = 6  # tokens of the task; the answer depends on the first two
 JUDGED = 1024
 Scores = Literal["places", "words"]
 STACKS = ("attention", "attention and feed-forward", "both and residuals")
@@ -38,40 +38,45 @@ class Spec(Claim):
     number: ClassVar[int] = 6
     title: ClassVar[str] = "Attention alone only averages values"
     statement: ClassVar[str] = (
-        "Attention has no non-linearity but its softmax: given the weights it is linear in the "
-        "values, so stacking it only re-averages them; a feed-forward network on each output "
-        "mends that."
+        "Attention has no non-linearity except its softmax: given the weights it is linear in the "
+        "values, so a stack of attention layers only averages them again; a feed-forward network "
+        "after each layer adds the missing non-linearity."
     )
     experiment: ClassVar[str] = (
-        "A stack of random one-head attention, without residuals and norms, reads 32 words that "
-        "are mixtures of 4 vectors. Its answer is compared with one average P X W: P the product "
-        "of all layers' weights, W of all linear maps; what lies outside 4 directions, and how "
-        "far the words are from their mean, is measured by depth: for attention alone, with a "
-        "feed-forward network after each layer, and with residuals too. Then stacks of as many "
-        "parameters learn whether two bits differ, which no linear map of them can tell in more "
-        "than 3 of 4 cases: attention by places (the bits are in the values only) with and "
-        "without feed-forward networks. Where scores come from the words themselves, the softmax "
-        "is a non-linearity of these; that is shown beside, and is not part of the rule."
+        "A stack of random one-head attention layers, without residual connections and norms, "
+        "reads 32 token vectors that are mixtures of 4 vectors. Its output is compared with the "
+        "single average P X W, where P is the product of the attention weights of all layers and W "
+        "the product of their linear maps. By depth, the experiment measures the part of the "
+        "output outside the first 4 singular directions and the distance of the token vectors from "
+        "their mean: for attention alone, with a feed-forward network after each layer, and with "
+        "residual connections too. Then stacks with equal parameter counts are trained to predict "
+        "whether two bits differ (XOR), which no linear map can predict in more than 3 of 4 cases: "
+        "attention whose scores depend on positions only, so that the bits are in the values only, "
+        "with and without feed-forward networks. When the scores depend on the tokens themselves, "
+        "the softmax is a non-linearity of the tokens; that result is shown too, and is not a "
+        "criterion."
     )
     criteria: ClassVar[Mapping[str, Criterion]] = {
-        "average": Criterion("the answer less P X W, over the answer", at_most=1e-3),
-        "weights": Criterion("a row of P adds up to 1, at most apart by", at_most=1e-4),
-        "rank": Criterion("outside 4 directions, at most at any depth, attention", at_most=1e-5),
+        "average": Criterion("relative difference of the output and P X W", at_most=1e-3),
+        "weights": Criterion("largest deviation of a row sum of P from 1", at_most=1e-4),
+        "rank": Criterion(
+            "share outside 4 singular directions, largest over depths, attention", at_most=1e-5
+        ),
         "rank_mended": Criterion(
-            "outside 4 directions after one layer, with feed-forward", at_least=0.01
+            "share outside 4 singular directions after one layer, with feed-forward", at_least=0.01
         ),
         "collapse": Criterion(
-            "distance of words to their mean, at the greatest depth over that of the words read",
+            "distance of token vectors to their mean at the greatest depth, over that of the input",
             at_most=0.01,
         ),
-        "unable": Criterion("two bits differ: right by attention", at_most=0.8),
-        "able": Criterion("right by attention and feed-forward", at_least=0.95),
+        "unable": Criterion("accuracy on XOR of two bits, attention", at_most=0.8),
+        "able": Criterion("accuracy on XOR of two bits, attention and feed-forward", at_least=0.95),
     }
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 2, "steps": 50, "dim": 32, "depths": (1, 4, 12)}
 
-    depths: tuple[int, ...] = Field((1, 2, 3, 4, 6, 8, 12), description="layers, each of them")
+    depths: tuple[int, ...] = Field((1, 2, 3, 4, 6, 8, 12), description="numbers of layers")
     dim: int = Field(64, gt=0, description="D")
-    steps: int = Field(500, gt=0, description="of training on the two bits")
+    steps: int = Field(500, gt=0, description="training steps on the two bits")
 
     def gather(self, experiment: Experiment) -> Evidence:
         stacks: list[dict[str, Any]] = []
@@ -88,7 +93,7 @@ class Spec(Claim):
 
     @torch.no_grad()
     def _by_depth(self, seed: int, name: str) -> list[dict[str, float]]:
-        """What becomes of words of low rank, layer by layer."""
+        """Measure a stack on token vectors of low rank, layer by layer."""
         torch.manual_seed(seed)
         chance = generator(seed)
         vectors = torch.randn(RANK, self.dim, generator=chance, dtype=torch.float64)
@@ -161,15 +166,15 @@ class Spec(Claim):
         ]
         return [
             Table(
-                f"Of {WORDS} words: what is outside {RANK} directions, and how far they are spread",
+                f"{WORDS} tokens: share outside {RANK} directions, and distance to their mean",
                 head,
                 [[f"{depth:g}", *(str(each[depth]) for each in columns)] for depth in columns[0]],
             ),
-            Table("Do two bits differ?", ["", "parameters", "right"], right),
+            Table("XOR of two bits", ["", "parameters", "accuracy"], right),
             Plot(
-                "How far words are from their mean",
+                "Distance of token vectors to their mean",
                 "layers",
-                "distance, over that of the words read",
+                "distance, over that of the input",
                 {of: line(of, "spread") for of in STACKS},
                 log_y=True,
             ),
@@ -177,7 +182,7 @@ class Spec(Claim):
 
 
 class _Layer(nn.Module):
-    """One head of attention, and where it is fed, a feed-forward network: nothing else."""
+    """One head of attention and, if `fed`, a feed-forward network."""
 
     def __init__(self, dim: int, fed: bool) -> None:
         super().__init__()
@@ -189,7 +194,7 @@ class _Layer(nn.Module):
                 nn.init.xavier_uniform_(each.weight)
 
     def forward(self, x: Tensor, scored: Tensor) -> Tensor:
-        """x (B, T, D) averaged, by the scores of `scored` (B, T, D), and mapped."""
+        """Return x (B, T, D) averaged with the attention weights of `scored`, and mapped."""
         mask = AttentionMask.bidirectional(x.size(1), x.device)
         q, memory = self.attention.project_qkv(scored, mask.queries)
         values = self.attention.project_keys_values(x, mask.keys).values
@@ -197,7 +202,7 @@ class _Layer(nn.Module):
         return found
 
     def weights(self, x: Tensor) -> Tensor:
-        """By which it averages x (1, T, D): (T, T)."""
+        """Return the attention weights of x (1, T, D): (T, T)."""
         mask = AttentionMask.bidirectional(x.size(1), x.device)
         q, memory = self.attention.project_qkv(x, mask.queries)
         how = self.attention.attention
@@ -207,7 +212,7 @@ class _Layer(nn.Module):
 
 
 class _Bits(nn.Module):
-    """Reads bits (B, T), and says (B, 2) of the first word's answer."""
+    """Read bits (B, T) and return logits (B, 2) from the output at the first position."""
 
     def __init__(self, dim: int, scores: Scores, layers: int, fed: bool) -> None:
         super().__init__()
@@ -227,11 +232,11 @@ class _Bits(nn.Module):
 
 
 def _outside(x: Tensor) -> float:
-    """How much of words (T, D) is outside of their first few directions."""
+    """Return the share of token vectors (T, D) outside their first singular directions."""
     lengths = torch.linalg.svdvals(x)
     return float(lengths[RANK:].norm() / lengths.norm())
 
 
 def _spread(x: Tensor) -> float:
-    """How far words (T, D) are from their mean, over their length."""
+    """Return the distance of token vectors (T, D) to their mean, over their norm."""
     return float((x - x.mean(0)).norm() / x.norm())

@@ -1,4 +1,4 @@
-"""Without attention one state carries the whole source; with it, the decoder looks at all of it."""
+"""Without attention one state carries the source; with it, the decoder attends to all tokens."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -33,30 +33,31 @@ ARMS: Mapping[str, Mapping[str, Any]] = {
     WITH: {"kind": "recurrent", "capability": "seq2seq", "score": "additive"},
     TRANSFORMER: {"kind": "encoder-decoder", "layers": 2, "heads": 4},
 }
-STEP = {WITHOUT: 1, WITH: 1, TRANSFORMER: 8}  # of model sizes; a Transformer's heads share theirs
+STEP = {WITHOUT: 1, WITH: 1, TRANSFORMER: 8}  # multiples of D; heads divide it
 
 
 class Spec(Claim):
     number: ClassVar[int] = 3
     title: ClassVar[str] = "Attention removes the bottleneck"
     statement: ClassVar[str] = (
-        "Where one hidden state carries all of the source, long sentences are lost on the way; "
-        "attention gives the decoder a direct way to every source word."
+        "When one hidden state carries the whole source, quality drops on long sentences; "
+        "attention gives the decoder direct access to every source token."
     )
     experiment: ClassVar[str] = (
         "Lines of one to four French sentences are translated into English by a recurrent "
-        "encoder-decoder without attention, the same with additive attention, and a Transformer: "
-        "equal parameters (within 5 %), the same tokeniser, lines and steps. BLEU is measured on "
-        "lines never trained on, in groups by the number of source words. What a model keeps is "
-        "its BLEU on the longest lines as a share of its BLEU on the shortest, so that a model "
-        "that is poor throughout is not counted as one that loses little."
+        "encoder-decoder without attention, the same with additive attention, and a Transformer, "
+        "with equal parameter counts (within 5 %) and the same tokenizer, lines and training "
+        "steps. BLEU is measured on lines that are not in the training data, in groups by the "
+        "number of source words. The share of BLEU kept is the BLEU on the longest lines over the "
+        "BLEU on the shortest, so that a model with low BLEU on all lines does not count as one "
+        "that keeps much."
     )
     criteria: ClassVar[Mapping[str, Criterion]] = {
-        "fair": Criterion("parameters of the largest model, over the smallest's", at_most=1.05),
-        "long": Criterion("BLEU on the longest lines, with attention less without", at_least=5.0),
-        "kept": Criterion("share of BLEU kept, with attention less without", at_least=0.1),
+        "fair": Criterion("parameters of the largest model over the smallest", at_most=1.05),
+        "long": Criterion("BLEU on the longest lines, attention minus no attention", at_least=5.0),
+        "kept": Criterion("share of BLEU kept, attention minus no attention", at_least=0.1),
         "transformer": Criterion(
-            "share of BLEU kept, Transformer less recurrent without attention", at_least=0.1
+            "share of BLEU kept, Transformer minus recurrent without attention", at_least=0.1
         ),
     }
     quick: ClassVar[Mapping[str, Any]] = {
@@ -68,25 +69,27 @@ class Spec(Claim):
         "tokens": 80,
         "vocabulary": 400,
         "parameters": 60_000,
-        "seeds": 2,
+        "seeds": 1,
     }
 
     pairs: Path | None = Field(
-        None, description="source<TAB>target, plain or gzip; the bundled corpus unless given"
+        None, description="source<TAB>target, plain or gzip (default: the bundled corpus)"
     )
-    trained: int = Field(12_000, gt=0, description="sentence pairs to train on")
-    tested: int = Field(100, gt=0, description="lines of each number of sentences to translate")
-    sentences: int = Field(4, gt=1, description="in a line at most")
-    edges: tuple[int, ...] = Field((10, 20, 30), description="source words that part the groups")
-    vocabulary: int = Field(1000, ge=300, description="pieces of the tokeniser")
-    parameters: int = Field(400_000, gt=0, description="of each model, about")
-    steps: int = Field(600, gt=0, description="of training")
-    tokens: int = Field(1_500, gt=0, description="of the target in a step, about")
+    trained: int = Field(12_000, gt=0, description="training sentence pairs")
+    tested: int = Field(100, gt=0, description="test lines for each number of sentences")
+    sentences: int = Field(4, gt=1, description="largest number of sentences in a line")
+    edges: tuple[int, ...] = Field(
+        (10, 20, 30), description="source words that separate the groups"
+    )
+    vocabulary: int = Field(1000, ge=300, description="vocabulary size of the tokenizer")
+    parameters: int = Field(400_000, gt=0, description="approximate parameters of each model")
+    steps: int = Field(600, gt=0, description="training steps")
+    tokens: int = Field(1_500, gt=0, description="approximate target tokens in a batch")
 
     @model_validator(mode="after")
     def _parted(self) -> "Spec":
         if not self.edges or list(self.edges) != sorted({*self.edges} - {0}):
-            raise ValueError("edges must be whole numbers above 0 that grow, one or more")
+            raise ValueError("edges must be increasing positive integers, at least one")
         return self
 
     def gather(self, experiment: Experiment) -> Evidence:
@@ -109,10 +112,10 @@ class Spec(Claim):
         return {"arms": found, "lengths": lengths}
 
     def _task(self, seed: int) -> "Task":
-        """What is learned and what is asked for, drawn anew for each seed."""
+        """Draw training sentences and test lines for a seed."""
         chance = np.random.default_rng(seed)
         if self.pairs is None:
-            # Half of what is held out says what the grammar never said in training.
+            # Half of the held-out pairs have word combinations that are not in the training data.
             drawn = corpus(seed + 1, self.trained, max(40, self.tested * self.sentences), 0)
             learned, kept = (
                 [(each.french, each.english) for each in part] for part in (drawn.train, drawn.dev)
@@ -129,7 +132,7 @@ class Spec(Claim):
         return Task(tokenizer, learned, self._grouped(lines))
 
     def _grouped(self, lines: Sequence["Pair"]) -> list[list["Pair"]]:
-        """Lines of at most the first edge's words, the second's …, and longer ones."""
+        """Group lines by the number of source words."""
         groups: list[list[Pair]] = [[] for _ in range(len(self.edges) + 1)]
         for line in lines:
             groups[sum(len(line[0].split()) > edge for edge in self.edges)].append(line)
@@ -154,7 +157,7 @@ class Spec(Claim):
         return experiment.fit(model, loss, self.steps)
 
     def _loss(self, model: Any, task: "Task", seed: int, step: int) -> Tensor:
-        """Of lines that all have the same number of sentences: little of a batch is padding."""
+        """Return the loss on lines with the same number of sentences, which need little padding."""
         chance = np.random.default_rng([seed, step])
         count = int(chance.integers(1, self.sentences + 1))
         examples, tokens = [], 0
@@ -207,7 +210,7 @@ class Spec(Claim):
         return [
             Table("BLEU by the number of source words", head, rows),
             Plot("BLEU by source length", "source words", "BLEU", by_length),
-            Plot("Training", "step", "loss of a target piece", curves),
+            Plot("Training", "step", "loss per target token", curves),
         ]
 
 
@@ -216,8 +219,8 @@ Pair = tuple[str, str]  # source, target
 
 class Task(NamedTuple):
     tokenizer: Tokenizer
-    learned: list[Pair]  # sentences to put lines together of
-    groups: list[list[Pair]]  # lines to be translated, the shortest first
+    learned: list[Pair]  # training sentences, joined to lines
+    groups: list[list[Pair]]  # test lines, shortest first
 
     def example(self, line: Pair) -> Example:
         source, target = map(self.tokenizer.encode, line)
@@ -226,7 +229,7 @@ class Task(NamedTuple):
 
 
 def read_pairs(path: Path) -> list[Pair]:
-    """All pairs of a file of two columns; the first line that is none is named."""
+    """Read all pairs of a two-column file; raises DataError at the first invalid line."""
     pairs = []
     for line in read_columns(path, (0, 1)):
         if isinstance(line, Rejected):
@@ -243,7 +246,7 @@ def read_pairs(path: Path) -> list[Pair]:
 def _split(
     pairs: Sequence[Pair], trained: int, chance: np.random.Generator
 ) -> tuple[list[Pair], list[Pair]]:
-    """Some to train on, and a tenth as many that share no side with them."""
+    """Split into training pairs and a tenth as many test pairs that share no side with them."""
     order = [pairs[i] for i in chance.permutation(len(pairs))]
     kept = order[: max(1, min(trained, len(order)) // 10)]
     sources, targets = ({pair[side] for pair in kept} for side in (0, 1))
@@ -254,14 +257,14 @@ def _split(
 
 
 def _joined(pairs: Sequence[Pair], count: int, chance: np.random.Generator) -> Pair:
-    """A line of so many sentences."""
+    """Return a line of so many sentences."""
     drawn = [pairs[i] for i in chance.integers(len(pairs), size=count)]
     source, target = (" ".join(side) for side in zip(*drawn, strict=True))
     return source, target
 
 
 def _sized(vocabulary: int, parameters: int) -> dict[str, ModelSpec]:
-    """The Transformer nearest to so many parameters, and recurrent models nearest to it."""
+    """Return the Transformer nearest to a parameter count, and recurrent models nearest to it."""
     dim = _nearest(TRANSFORMER, vocabulary, parameters)
     equal = parameter_count(_spec(TRANSFORMER, dim).build(vocabulary))
     recurrent = {arm: _nearest(arm, vocabulary, equal) for arm in (WITHOUT, WITH)}
@@ -269,7 +272,7 @@ def _sized(vocabulary: int, parameters: int) -> dict[str, ModelSpec]:
 
 
 def _nearest(arm: str, vocabulary: int, parameters: int) -> int:
-    """The model size D with about so many parameters, which are a polynomial a·D² + b·D + c."""
+    """Return the model size D nearest to a parameter count, which is a·D² + b·D + c."""
     tried = [8, 16, 24]
     counts = [parameter_count(_spec(arm, dim).build(vocabulary)) for dim in tried]
     largest_root = float(np.roots(np.polyfit(tried, np.array(counts) - parameters, 2)).real.max())
@@ -282,9 +285,9 @@ def _spec(arm: str, dim: int) -> ModelSpec:
 
 
 def _scores(experiment: Experiment, model: Any, task: Task) -> list[float]:
-    """BLEU of each group, by greedy decoding."""
+    """Return the BLEU of each group with greedy decoding."""
     longest = max(len(task.example(line).source) for group in task.groups for line in group)
-    room = 2 * longest + 12  # so that no line is cut, and none runs out of words
+    room = 2 * longest + 12  # no line is truncated
     translator = Translator(
         model, task.tokenizer, LanguageIdentifier({}), room, [Direction("source", "target")]
     )
@@ -304,7 +307,7 @@ def _mean_length(lines: Sequence[Pair]) -> float:
 
 
 def _kept(bleu: Sequence[float]) -> float:
-    """BLEU on the longest as a share of that on the shortest; nothing is kept of nothing."""
+    """Return BLEU on the longest lines over BLEU on the shortest; 0 where that is 0."""
     return bleu[-1] / bleu[0] if bleu[0] > 0 else 0.0
 
 

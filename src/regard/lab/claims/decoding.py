@@ -1,4 +1,4 @@
-"""A text that is given is read at once; one that is being said needs a call for each word."""
+"""Training on a text is parallel; generating one needs a model call for each token."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -21,44 +21,47 @@ from regard.lab.figures import Figure, Plot, Table
 from regard.lab.intervals import Interval, exponent, interval, ratio
 from regard.models.base import ModelSpec, parameter_count
 
-ROWS = 64  # sentences in a step of training
-OPENING = 2  # words of a sentence that are given; the rest is said
-TIMED = 3  # calls that are timed as one
+ROWS = 64  # sentences in a batch
+OPENING = 2  # tokens of a prompt
+TIMED = 3  # calls timed together
 HEADS = 4
 WAYS = ("without a cache", "with a cache")
 
 
 class Spec(Claim):
     number: ClassVar[int] = 14
-    title: ClassVar[str] = "Decoding cannot be parallel"
+    title: ClassVar[str] = "Decoding is sequential"
     statement: ClassVar[str] = (
-        "Training reads all words of a text at once, but each word that is said needs the one "
-        "before it; a cache spares reading the beginning again, and speculative decoding wins "
-        "back some of what is lost."
+        "Training processes all tokens of a text in parallel, but generation needs each token "
+        "before the next; a KV cache avoids processing the prefix again, and speculative decoding "
+        "recovers part of the lost time."
     )
     experiment: ClassVar[str] = (
-        "A language model and a smaller one learn the English sentences of the bundled corpus, and "
-        "go on from the first two words of sentences held out, greedily. Calls of the model are "
-        "counted for each word said: one by one; with all places guessed at once and guessed again "
-        "until they are right; and with the smaller model guessing a few words ahead: how many is "
-        "chosen by the time it takes with the first seed, and judged on the others. A text that "
-        "is given is read in one call and word by word, and the logits compared. The time of one "
-        "more word is measured for growing texts, with and without a cache, in plain torch, and a "
-        "power of the length fitted in each round."
+        "A language model and a smaller draft model are trained on the English sentences of the "
+        "bundled corpus, and greedily continue the first two tokens of held-out sentences. Model "
+        "calls per generated token are counted for autoregressive decoding; for parallel (Jacobi) "
+        "decoding, in which all positions are predicted at once and again until they are correct; "
+        "and for speculative decoding with the draft model, whose draft length is chosen by the "
+        "time with the first seed and evaluated on the others. A given text is processed in one "
+        "call and token by token, and the logits are compared. The time of one more token is "
+        "measured for growing prefixes, with and without a KV cache, in plain torch, and a power "
+        "of the length is fitted in each round."
     )
     criteria: ClassVar[Mapping[str, Criterion]] = {
         "given": Criterion(
-            "a given text in one call or word by word: largest difference of logits", at_most=1e-3
+            "largest logit difference, given text in one call or token by token", at_most=1e-3
         ),
-        "one_by_one": Criterion("calls for each word that is said", at_least=1.0, at_most=1.0),
-        "at_once": Criterion(
-            "the same, all places guessed at once and again until they are right", at_least=0.5
+        "one_by_one": Criterion(
+            "calls per generated token, autoregressive", at_least=1.0, at_most=1.0
         ),
-        "uncached": Criterion("time of a word without a cache ~ length to the power", at_least=0.8),
-        "cached": Criterion("time of a word with a cache ~ length to the power", at_most=0.5),
-        "same": Criterion("sentences the same, said with a draft's guesses", at_least=1.0),
-        "fewer": Criterion("calls of the large model for each word, with guesses", at_most=0.7),
-        "wins": Criterion("time with guesses, over without", at_most=1.0),
+        "at_once": Criterion("calls per generated token, parallel until correct", at_least=0.5),
+        "uncached": Criterion(
+            "exponent of the time per token in the length, no cache", at_least=0.8
+        ),
+        "cached": Criterion("exponent of the time per token in the length, KV cache", at_most=0.5),
+        "same": Criterion("share of sentences equal under speculative decoding", at_least=1.0),
+        "fewer": Criterion("calls of the large model per token, speculative", at_most=0.7),
+        "wins": Criterion("time of speculative decoding over autoregressive", at_most=1.0),
     }
     quick: ClassVar[Mapping[str, Any]] = {
         "lengths": (32, 128, 512),
@@ -75,27 +78,25 @@ class Spec(Claim):
     }
 
     lengths: tuple[int, ...] = Field(
-        (128, 256, 512, 1024, 2048), description="words before the one whose time is taken"
+        (128, 256, 512, 1024, 2048), description="prefix lengths at which a token is timed"
     )
-    rounds: int = Field(7, gt=0, description="of timing, in turns")
-    trained: int = Field(12_000, gt=0, description="sentences to learn")
-    openings: int = Field(24, gt=0, description="sentences to go on with")
-    steps: int = Field(400, gt=0, description="of training, for each model")
-    vocabulary: int = Field(1500, ge=300, description="pieces of the tokeniser")
+    rounds: int = Field(7, gt=0, description="timing rounds")
+    trained: int = Field(12_000, gt=0, description="training sentences")
+    openings: int = Field(24, gt=0, description="prompts")
+    steps: int = Field(400, gt=0, description="training steps of each model")
+    vocabulary: int = Field(1500, ge=300, description="vocabulary size of the tokenizer")
     dim: int = Field(128, gt=0, multiple_of=HEADS * 2, description="D of the model")
-    layers: int = Field(6, gt=0, description="of the model")
-    draft_dim: int = Field(64, gt=0, multiple_of=HEADS * 2, description="D of the smaller model")
-    draft_layers: int = Field(1, gt=0, description="of the smaller model")
-    ahead: tuple[int, ...] = Field(
-        (1, 2, 4), min_length=1, description="words that are guessed at a time, each tried"
-    )
-    seeds: int = Field(3, gt=1, description="how often everything drawn is drawn anew")
+    layers: int = Field(6, gt=0, description="layers of the model")
+    draft_dim: int = Field(64, gt=0, multiple_of=HEADS * 2, description="D of the draft model")
+    draft_layers: int = Field(1, gt=0, description="layers of the draft model")
+    ahead: tuple[int, ...] = Field((1, 2, 4), min_length=1, description="draft lengths to try")
+    seeds: int = Field(3, gt=1, description="number of repetitions with different random seeds")
 
     @field_validator("lengths")
     @classmethod
     def _several(cls, given: tuple[int, ...]) -> tuple[int, ...]:
         if len(set(given)) < 2 or min(given) < 2:
-            raise ValueError("give two lengths or more, each 2 or more")
+            raise ValueError("give at least two lengths, each at least 2")
         return given
 
     def gather(self, experiment: Experiment) -> Evidence:
@@ -114,8 +115,8 @@ class Spec(Claim):
         )
 
     def _times(self, experiment: Experiment) -> dict[str, list[list[float]]]:
-        """Of a word after so many: for each way, for each length, round by round."""
-        torch.manual_seed(0)  # what the weights are costs no time
+        """Return the time of a token by cache, prefix length and round."""
+        torch.manual_seed(0)  # the weights do not affect the time
         model: Any = self._spec(self.dim, self.layers).build(self.vocabulary).to(experiment.device)
         model.eval()
         calls = {}
@@ -133,7 +134,7 @@ class Spec(Claim):
         }
 
     def _said(self, experiment: Experiment, seed: int) -> dict[str, Any]:
-        """What two models learn, and how many calls it takes to say it, this way and that."""
+        """Train both models and count the calls of every strategy."""
         drawn = corpus(seed + 1, self.trained, max(40, self.openings), 0)
         maker = TokenizerSpec.model_validate({"vocabulary": self.vocabulary})
         tokenizer = maker.train(pair.english for pair in drawn.train)
@@ -227,7 +228,7 @@ class Spec(Claim):
         }
 
     def _ahead(self, said: Sequence[Any]) -> list[str]:
-        """How many words are guessed at a time, the quickest first, by the first seed."""
+        """Return the draft lengths, fastest first, by the first seed."""
         seconds = said[0]["seconds"]
         return sorted(map(str, self.ahead), key=lambda each: median(seconds[each]))
 
@@ -254,14 +255,14 @@ class Spec(Claim):
         large, small = said[0]["parameters"]
         return [
             Table(
-                f"Calls of the model ({large:,} parameters; the draft has {small:,})",
-                ["said", "calls for each word", "guesses that were right", "time, over one by one"],
+                f"Calls of the model ({large:,} parameters; draft model: {small:,})",
+                ["strategy", "calls per token", "accepted", "time over autoregressive"],
                 counted,
             ),
-            Table("Time of one more word (medians)", ["words before it", *WAYS], lengths),
+            Table("Time of one more token (medians)", ["prefix tokens", *WAYS], lengths),
             Plot(
-                "The time of one more word",
-                "words before it",
+                "Time of one more token",
+                "prefix tokens",
                 "milliseconds",
                 by_length,
                 log_x=True,
@@ -276,12 +277,12 @@ def _all_told(told: Strategies, begun: Sequence[list[int]], ahead: int) -> None:
 
 
 def _share(said: Any, ahead: str) -> float:
-    """Calls for each word, with so many guessed at a time."""
+    """Return the calls per token at a draft length."""
     return float(said["guessed"][ahead]["calls"] / said["words"])
 
 
 def _right(said: Any, ahead: str) -> float:
-    """The share of guesses that were right: each spares a call."""
+    """Return the share of accepted draft tokens: each saves a call."""
     found = said["guessed"][ahead]
     return float((said["words"] - found["calls"]) / max(1, found["guesses"]))
 
@@ -300,7 +301,7 @@ def _row(tokenizer: Tokenizer, sentence: str) -> list[int]:
 
 @torch.inference_mode()
 def _one_call_or_many(model: Any, row: list[int]) -> float:
-    """The largest difference between the logits of a text read at once, and word by word."""
+    """Return the largest difference of logits between one call and token by token."""
     ids = torch.tensor([row], device=next(model.parameters()).device)
     state, one_by_one = model.start(), []
     for word in ids.unbind(1):
@@ -310,7 +311,7 @@ def _one_call_or_many(model: Any, row: list[int]) -> float:
 
 
 def _last_logits(model: Any, ids: Tensor) -> Tensor:
-    """Those of the next word alone: decoding without a cache has no use for the others."""
+    """Return the logits of the next token only: decoding without a cache needs no others."""
     logits: Tensor = model.output(model.states(ids)[:, -1])
     return logits
 

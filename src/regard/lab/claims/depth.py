@@ -1,4 +1,4 @@
-"""Residuals and norms let deep stacks train."""
+"""Residual connections and norms make deep stacks trainable."""
 
 import math
 from collections.abc import Mapping
@@ -20,42 +20,40 @@ from regard.models.language_model import LanguageModel
 
 ROWS = 16
 LENGTH = 16
-# Whether there are residuals, and whether norms.
+# (residual connections, norms)
 WAYS: Mapping[str, tuple[bool, bool]] = {
     "both": (True, True),
     "no residuals": (False, True),
     "no norms": (True, False),
 }
-LOST = 1e6  # stands for a loss that is no longer a number
-REACH, POINTS = 1.0, 21  # of a walk through weights: from −1 to 1 times their own size
+LOST = 1e6  # stands for a loss that is not finite
+REACH, POINTS = 1.0, 21  # a line goes from −1 to 1 times the norm of the weights
 
 
 class Spec(Claim):
     number: ClassVar[int] = 9
-    title: ClassVar[str] = "Residuals and norms let deep stacks train"
+    title: ClassVar[str] = "Residual connections and norms make deep stacks trainable"
     statement: ClassVar[str] = (
-        "Residual connections, whose gradient is 1, and layer normalisation help deep stacks "
-        "train; residuals make the loss surface smoother."
+        "Residual connections, whose gradient is 1, and layer normalization help deep stacks "
+        "train; residual connections make the loss surface smoother."
     )
     experiment: ClassVar[str] = (
-        "Language models of growing depth learn the bundled text for equal steps on equal rows: "
-        "with residuals and norms in their blocks, and without the one or the other; the norm "
-        "before the output stays. All begin from the same weights, none of which are shrunk for "
-        "depth, as they otherwise are here: that is a remedy of its own, and in a first trial "
-        "with it (one seed, 4, 8 and 32 layers) models without any norm, that before the output "
-        "included, reached a lower loss than those with. Each way is trained at each of several "
-        "learning rates and keeps the rate that does best. Then, at a moderate depth, the loss of "
-        "one batch is followed from the trained weights along random directions, normalised "
-        "filter by filter (Li et al. 2018): its mean absolute second difference is the roughness. "
-        "That over each line's own range is shown beside, since a model that has learned little "
-        "is flat. A loss that is no longer a number stands as a million."
+        "Language models of growing depth are trained on the bundled text for equal steps on equal "
+        "batches: with residual connections and norms in their blocks, and without one or the "
+        "other; the norm before the output stays. All start from the same weights, which are not "
+        "scaled down by depth as they are elsewhere in this library: that is a remedy of its own, "
+        "and in a first trial with it (one seed; 4, 8 and 32 layers) models without any norm, the "
+        "one before the output included, reached a lower loss than those with norms. Each variant "
+        "is trained at several learning rates and keeps the best one. Then, at a moderate depth, "
+        "the loss of one batch is computed along random filter-normalized directions through the "
+        "trained weights (Li et al. 2018): its mean absolute second difference is the roughness. "
+        "The roughness over the range of each line is shown too, because a model that has learned "
+        "little has a flat loss. A loss that is not finite counts as a million."
     )
     criteria: ClassVar[Mapping[str, Criterion]] = {
-        "deep": Criterion(
-            "loss of the deepest less that of the shallowest, with both", at_most=0.1
-        ),
-        "residuals": Criterion("loss of the deepest, no residuals less both", at_least=0.1),
-        "norms": Criterion("loss of the deepest, no norms less both", at_least=0.0),
+        "deep": Criterion("loss, deepest minus shallowest, with both", at_most=0.1),
+        "residuals": Criterion("loss of the deepest, no residuals minus both", at_least=0.1),
+        "norms": Criterion("loss of the deepest, no norms minus both", at_least=0.0),
         "smoother": Criterion("roughness, no residuals over both", at_least=1.0),
     }
     quick: ClassVar[Mapping[str, Any]] = {
@@ -68,13 +66,13 @@ class Spec(Claim):
         "sentences": 500,
     }
 
-    depths: tuple[int, ...] = Field((2, 4, 8, 32), description="layers, each of them")
+    depths: tuple[int, ...] = Field((2, 4, 8, 32), description="numbers of layers")
     rates: tuple[float, ...] = Field((2e-3, 1e-2), description="learning rates to choose from")
     dim: int = Field(32, gt=0, description="D of the models")
-    steps: int = Field(80, gt=0, description="of training")
-    walked: int = Field(4, gt=0, description="layers of the models whose loss is followed")
-    directions: int = Field(6, gt=0, description="in which it is followed, for each model")
-    sentences: int = Field(8000, gt=0, description="of the bundled text to learn from")
+    steps: int = Field(80, gt=0, description="training steps")
+    walked: int = Field(4, gt=0, description="layers of the models whose loss surface is measured")
+    directions: int = Field(6, gt=0, description="random directions for each model")
+    sentences: int = Field(8000, gt=0, description="training sentences of the bundled text")
 
     def gather(self, experiment: Experiment) -> Evidence:
         runs: list[dict[str, Any]] = []
@@ -119,7 +117,7 @@ class Spec(Claim):
 
     @torch.no_grad()
     def _walk(self, experiment: Experiment, model: LanguageModel, seed: int) -> list[list[float]]:
-        """The loss of one batch along each direction, through the weights as they are."""
+        """Return the loss of one batch along each direction through the trained weights."""
         read = text.sentences(self.sentences)
         rows = text.windows(read.train, LENGTH + 1, 2 * ROWS, seed, self.steps).to(
             experiment.device
@@ -150,7 +148,7 @@ class Spec(Claim):
         }
 
     def _best(self, evidence: Evidence, way: str, depth: int) -> tuple[float, list[float]]:
-        """The rate that does best on the whole, and the last loss of each seed by it."""
+        """Return the learning rate with the lowest mean loss, and its last losses by seed."""
         by_rate = {
             rate: [
                 run["curve"][-1]
@@ -162,7 +160,7 @@ class Spec(Claim):
         return min(by_rate.items(), key=lambda each: sum(each[1]))
 
     def _walks(self, evidence: Evidence, way: str) -> list[list[list[float]]]:
-        """The lines of each seed, at the rate that does best."""
+        """Return the lines of each seed at the best learning rate."""
         best = (way, self._best(evidence, way, self.walked)[0])
         return [w["losses"] for w in evidence["walks"] if (w["way"], w["rate"]) == best]
 
@@ -184,19 +182,19 @@ class Spec(Claim):
         ]
         return [
             Table(
-                f"Training loss after {self.steps} steps, at the best rate",
+                f"Training loss after {self.steps} steps, at the best learning rate",
                 ["", *(f"{depth} layers" for depth in depths)],
                 losses,
             ),
             Table(
                 f"Roughness at {self.walked} layers",
-                ["", "|second difference|", "over the range"],
+                ["", "mean |second difference|", "over the range"],
                 rough,
             ),
             Plot("Depth", "layers", "last training loss", lines, log_x=True, log_y=True),
             Plot(
-                "Along random directions",
-                "far from the trained weights",
+                "Loss along random directions",
+                "distance from the trained weights",
                 "loss",
                 {way: _mean_line(seeds) for way, seeds in walks.items()},
             ),
@@ -204,7 +202,7 @@ class Spec(Claim):
 
 
 class Straight(nn.Module):
-    """In the place of a residual: the sublayer's answer goes on by itself."""
+    """Return the output of the sublayer without a residual connection."""
 
     def __init__(self, norm: nn.Module) -> None:
         super().__init__()
@@ -219,7 +217,7 @@ class Straight(nn.Module):
 
 
 def without(model: LanguageModel, residuals: bool, norms: bool) -> None:
-    """Take residuals or norms out of the blocks of a model whose norms come first."""
+    """Remove residual connections or norms from the blocks of a pre-norm model."""
     blocks = model.decoder.blocks
     for block in blocks:
         assert isinstance(block, DecoderBlock)
@@ -229,16 +227,16 @@ def without(model: LanguageModel, residuals: bool, norms: bool) -> None:
                 residual.norm = nn.Identity()
             if not residuals:
                 setattr(block, around, Straight(residual.norm))
-    # A model begins with these smaller by √(2·layers), and here all ways begin alike without.
+    # Undo the initial scale 1/√(2·layers), so that all variants start alike.
     for name, parameter in model.named_parameters():
         if name.endswith(("w_o.weight", "narrow.weight")):
             parameter.data.mul_((2 * len(blocks)) ** 0.5)
 
 
 def direction(weights: list[Tensor], *chance: int) -> list[Tensor]:
-    """A random one, in which each filter (a row of a matrix) is as long as that of the weights.
+    """Return a random direction whose filters (rows of matrices) have the norms of the weights'.
 
-    Biases and gains stay where they are (Li et al. 2018, section 4).
+    Biases and gains do not move (Li et al. 2018, section 4).
     """
     drawn = generator(*chance)
     found = []
@@ -253,19 +251,19 @@ def direction(weights: list[Tensor], *chance: int) -> list[Tensor]:
 
 
 def roughness(lines: list[list[float]]) -> float:
-    """The mean absolute second difference of losses along lines."""
+    """Return the mean absolute second difference of losses along lines."""
     return float(_second_differences(torch.tensor(lines, dtype=torch.float64)).mean())
 
 
 def jaggedness(lines: list[list[float]]) -> float:
-    """The same, over the range of each line: how it bends, however far it climbs."""
+    """Return the roughness over the range of each line."""
     losses = torch.tensor(lines, dtype=torch.float64)
     ranges = (losses.max(1).values - losses.min(1).values).clamp_min(1e-12)
     return float((_second_differences(losses).mean(1) / ranges).mean())
 
 
 def _mean_line(seeds: list[list[list[float]]]) -> dict[float, Interval]:
-    """The loss at each point, over all lines of all seeds."""
+    """Return the mean loss at each point over all lines of all seeds."""
     far = torch.linspace(-REACH, REACH, POINTS).tolist()
     losses = zip(*(line for lines in seeds for line in lines), strict=True)
     return {x: interval(values) for x, values in zip(far, losses, strict=True)}

@@ -1,4 +1,4 @@
-"""Heads diverge from random starts: by how much, and from how many on it stops helping."""
+"""Heads diverge from random initialization: by how much, and up to how many heads help."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -21,35 +21,34 @@ from regard.lab.figures import Figure, Plot, Table
 from regard.lab.intervals import Interval, difference, interval
 from regard.models.base import ModelSpec
 
-ROWS = 64  # sentences of a step
-LOOKED_AT = 64  # sentences that heads are compared on
-PAD, MARK = 0, 1  # nothing, and the beginning and end of a sentence
+ROWS = 64  # sentences in a batch
+COMPARED = 64  # sentences that heads are compared on
+PAD, MARK = 0, 1  # padding; beginning and end of a sentence
 RATE = 3e-3
 WHEN = ("before", "after")
 
 
 class Spec(Claim):
     number: ClassVar[int] = 11
-    title: ClassVar[str] = "Heads diverge from random starts, until more stop helping"
+    title: ClassVar[str] = "Heads diverge from random initialization, until more do not help"
     statement: ClassVar[str] = (
-        "Randomly initialised heads diverge in training; the lecture asks by how much, and from "
-        "how many heads on more of them stop helping."
+        "Randomly initialized heads diverge in training; the lecture asks by how much, and at "
+        "which number of heads more of them stop helping."
     )
     experiment: ClassVar[str] = (
-        "Language models of one size, and as many parameters, with 1 to 16 heads a layer, learn "
-        "the English of the bundled corpus word by word; each is scored on sentences kept back. "
-        "Before and after, every two heads of a layer are compared on the same sentences: by the "
-        "Jensen–Shannon divergence of where they look (0 bits: the same, 1 bit: nothing in "
-        "common) and by its cosine. Beside them, heads that begin as copies of one another."
+        "Language models with equal sizes and parameter counts and 1 to 16 heads per layer are "
+        "trained on the English side of the bundled corpus, word by word, and evaluated on "
+        "held-out sentences. Before and after training, every two heads of a layer are compared on "
+        "the same sentences: by the Jensen–Shannon divergence of their attention (0 bits: equal, 1 "
+        "bit: disjoint) and by its cosine. For comparison, models are trained whose heads start as "
+        "copies of one another."
     )
     criteria: ClassVar[Mapping[str, Criterion]] = {
-        "apart": Criterion("bits between two heads, after training less before", at_least=0.05),
-        "cosine": Criterion("cosine of two heads, after training less before", at_most=-0.05),
-        "helps": Criterion(
-            "loss with one head less that with the middle number, nats a word", at_least=0.0
-        ),
+        "apart": Criterion("bits between two heads, after minus before training", at_least=0.05),
+        "cosine": Criterion("cosine of two heads, after minus before training", at_most=-0.05),
+        "helps": Criterion("loss, one head minus the middle number, nats per word", at_least=0.0),
         "stops": Criterion(
-            "loss with the best of the smaller numbers less that with the most heads, nats a word",
+            "loss, best of the smaller numbers minus the most heads, nats per word",
             at_most=0.01,
         ),
     }
@@ -62,12 +61,14 @@ class Spec(Claim):
         "seeds": 2,
     }
 
-    heads: tuple[int, ...] = Field((1, 2, 4, 8, 16), min_length=3, description="fewest first")
-    dim: int = Field(64, gt=0, description="D, whatever the heads")
-    layers: int = Field(2, gt=0, description="of each model")
-    pairs: int = Field(20_000, gt=0, description="sentences to train on")
-    held_out: int = Field(1000, gt=0, description="sentences to score on")
-    steps: int = Field(500, gt=0, description="of training")
+    heads: tuple[int, ...] = Field(
+        (1, 2, 4, 8, 16), min_length=3, description="numbers of heads, fewest first"
+    )
+    dim: int = Field(64, gt=0, description="D, for every number of heads")
+    layers: int = Field(2, gt=0, description="layers of each model")
+    pairs: int = Field(20_000, gt=0, description="training sentences")
+    held_out: int = Field(1000, gt=0, description="test sentences")
+    steps: int = Field(500, gt=0, description="training steps")
 
     def gather(self, experiment: Experiment) -> Evidence:
         corpus = Grammar(train_size=self.pairs, dev_size=self.held_out, pronouns_size=1).corpus()
@@ -103,7 +104,7 @@ class Spec(Claim):
             drawn = torch.randint(len(learned), (ROWS,), generator=generator(seed, step))
             return _loss(model, learned[drawn].to(experiment.device))
 
-        looked_at = kept[:: max(1, len(kept) // LOOKED_AT)].to(experiment.device)
+        looked_at = kept[:: max(1, len(kept) // COMPARED)].to(experiment.device)
         before = _likeness(model, looked_at)
         experiment.fit(model, loss, self.steps, RATE)
         after = _likeness(model, looked_at)
@@ -124,7 +125,7 @@ class Spec(Claim):
         }
 
     def _moved(self, evidence: Evidence, measure: str) -> Interval:
-        """How far heads moved, after less before: by seed, the mean over the numbers of heads."""
+        """Return the change of a measure in training by seed, the mean over numbers of heads."""
         several = [self._those(evidence, heads) for heads in self.heads if heads > 1]
         moved = [
             [each["after"][measure] - each["before"][measure] for each in arm] for arm in several
@@ -162,8 +163,8 @@ class Spec(Claim):
         }
         return [
             Table(f"Size {self.dim}", [*head, "cosine before", "after"], rows),
-            Plot("More heads", "heads", "loss, nats a word", losses, log_x=True),
-            Plot("Two heads of a layer", "heads", "bits apart", apart, log_x=True),
+            Plot("Loss by number of heads", "heads", "nats per word", losses, log_x=True),
+            Plot("Divergence of two heads of a layer", "heads", "bits", apart, log_x=True),
         ]
 
     def _those(self, evidence: Evidence, heads: int, copies: bool = False) -> list[dict[str, Any]]:
@@ -175,24 +176,24 @@ class Spec(Claim):
 
 
 def _rows(pairs: Sequence[Pair], numbers: Mapping[str, int]) -> Tensor:
-    """English sentences as numbers between marks, padded to one length: (N, T)."""
+    """Return English sentences as word ids between marks, padded to one length: (N, T)."""
     rows = [torch.tensor([MARK, *map(numbers.__getitem__, words(p.english)), MARK]) for p in pairs]
     return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
 
 
 def _loss(model: nn.Module, ids: Tensor) -> Tensor:
-    """The mean over the words that are there."""
+    """Return the mean loss over the words that are not padding."""
     logits = model(ids[:, :-1])
     return nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), ignore_index=PAD)
 
 
 @torch.no_grad()
 def _likeness(model: nn.Module, ids: Tensor) -> dict[str, float]:
-    """The mean over every two heads of a layer: how far apart they look, and how alike."""
+    """Return the mean divergence and cosine of every two heads of a layer."""
     with watch(model, {"weights"}) as seen:
         model(ids[:, :-1])
     token_mask = ids[:, 1:] != PAD
-    token_mask[:, 0] = False  # the first word sees itself alone, whatever the head
+    token_mask[:, 0] = False  # the first word attends to itself only, in every head
     bits, cosines = [], []
     for name in seen.names():
         weights = seen.weights(name).transpose(0, 1)[:, token_mask].cpu()  # (H, N, S)
@@ -201,13 +202,13 @@ def _likeness(model: nn.Module, ids: Tensor) -> dict[str, float]:
         bits += (divergences(weights).numpy()[pairs] / weights.size(1)).tolist()
         cosines += ((unit @ unit.T).numpy()[pairs] / weights.size(1)).tolist()
     if not bits:
-        return {"bits": 0.0, "cosine": 1.0}  # one head is like itself
+        return {"bits": 0.0, "cosine": 1.0}  # one head equals itself
     return {"bits": statistics.fmean(bits), "cosine": statistics.fmean(cosines)}
 
 
 @torch.no_grad()
 def _copy_first_head(model: nn.Module) -> None:
-    """Every head of an attention becomes its first: what asks, what is asked and what is said."""
+    """Copy the first head's queries, keys, values and outputs to every head of an attention."""
     for module in model.modules():
         if isinstance(module, MultiHead):
             for linear in (module.w_q, module.w_k, module.w_v):

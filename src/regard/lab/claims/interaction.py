@@ -1,4 +1,4 @@
-"""Two words meet at once in attention; in word windows they meet after enough layers."""
+"""Any two tokens interact in one attention layer; in convolutions they need enough layers."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
@@ -19,29 +19,28 @@ DIM = 16
 
 class Spec(Claim):
     number: ClassVar[int] = 4
-    title: ClassVar[str] = "How far apart words can meet"
+    title: ClassVar[str] = "Distance over which tokens interact"
     statement: ClassVar[str] = (
-        "In word windows, words that are far apart interact only through a stack of layers, whose "
-        "depth grows with the distance; in self-attention all words interact in every layer."
+        "In convolutions, distant tokens interact only through a stack of layers, whose depth "
+        "grows with the distance; in self-attention all tokens interact in every layer."
     )
     experiment: ClassVar[str] = (
-        "Of language models as they are drawn, of word windows and of attention, the gradient of "
-        "what the last word says is taken at every word before it, in double precision. The "
-        "distance of the farthest word where it is not zero is how far the model can look, "
-        "exactly. Windows of several widths and depths are asked; attention with one layer."
+        "For untrained language models, convolutional and with attention, the gradient of the "
+        "output at the last token with respect to every earlier token is computed in double "
+        "precision. The distance of the farthest token with a non-zero gradient is the exact reach "
+        "of the model. Convolutions of several widths and depths are measured; attention with one "
+        "layer."
     )
     criteria: ClassVar[Mapping[str, Criterion]] = {
         "windows": Criterion(
-            "distance that windows reach, over layers × (window − 1)", at_least=1, at_most=1
+            "reach of convolutions, over layers × (width − 1)", at_least=1, at_most=1
         ),
         "attention": Criterion(
-            "distance that one layer of attention reaches, over all there is", at_least=1
+            "reach of one attention layer, over the length of the text", at_least=1
         ),
-        "filled": Criterion(
-            "share of the words within that distance that make a difference", at_least=1
-        ),
+        "filled": Criterion("share of tokens within the reach that have a gradient", at_least=1),
         "depth": Criterion(
-            "layers needed to cross the text, narrowest windows over attention", at_least=2
+            "layers needed to span the text, narrowest convolution over attention", at_least=2
         ),
     }
     quick: ClassVar[Mapping[str, Any]] = {
@@ -52,12 +51,12 @@ class Spec(Claim):
     }
 
     windows: tuple[Annotated[int, Field(gt=1)], ...] = Field(
-        (2, 3, 5, 9), min_length=1, description="widths, each of them"
+        (2, 3, 5, 9), min_length=1, description="widths of the convolutions"
     )
     layers: tuple[Annotated[int, Field(gt=0)], ...] = Field(
-        (1, 2, 4, 8, 16, 32, 64), min_length=1, description="depths, each of them"
+        (1, 2, 4, 8, 16, 32, 64), min_length=1, description="numbers of layers"
     )
-    length: int = Field(65, gt=1, description="words of the text")
+    length: int = Field(65, gt=1, description="tokens of the text")
 
     def gather(self, experiment: Experiment) -> Evidence:
         stacks: list[dict[str, int]] = []
@@ -74,7 +73,7 @@ class Spec(Claim):
         return {"windows": stacks, "attention": attention}
 
     def _reached(self, kind: str, layers: int, seed: int, window: int = 0) -> dict[str, int]:
-        """How far the last word looks, and at how many of the words before it."""
+        """Return the reach of the last token, and the number of tokens with a gradient."""
         settings: dict[str, Any] = {"kind": kind, "layers": layers, "dim": DIM, "dropout": 0.0}
         if kind == "convolutional":
             settings |= {"capability": "causal-lm", "window": window}
@@ -84,14 +83,14 @@ class Spec(Claim):
         model = ModelSpec.model_validate(settings).build(SYMBOLS).double().eval()
         chance = generator(seed, layers, window)
         ids = torch.randint(SYMBOLS, (1, self.length), generator=chance)
-        # Not all logits alike: a norm keeps some sums the same whatever comes in.
+        # Random weights of the logits: a norm keeps some sums constant.
         weights = torch.randn(SYMBOLS, generator=chance, dtype=torch.double)
         sizes = by_position(model, ids, lambda logits: (logits[0, -1] * weights).sum())[0]
         distances = [self.length - 1 - int(place) for place in sizes.nonzero()]
         return {"distance": max(distances), "words": len(distances) - 1}
 
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
-        """All was computed, nothing sampled: one model that is otherwise refutes the rule."""
+        """Compute each criterion exactly: a single exception refutes it."""
         stacks, attention, most = evidence["windows"], evidence["attention"], self.length - 1
         return {
             "windows": _worst([row["distance"] / min(_promised(row), most) for row in stacks]),
@@ -128,8 +127,8 @@ class Spec(Claim):
         one = _range([row["distance"] for row in evidence["attention"]])
         series["attention"] = {float(min(self.layers)): one}
         return [
-            Table(f"The farthest word seen, of {most} before the last", head, rows),
-            Plot("How far the last word looks", "layers", "words", series, log_x=True, log_y=True),
+            Table(f"Reach of the last token, of {most} earlier tokens", head, rows),
+            Plot("Reach of the last token", "layers", "tokens", series, log_x=True, log_y=True),
         ]
 
 
@@ -142,7 +141,7 @@ def _of(rows: list[dict[str, int]], window: int, layers: int) -> list[dict[str, 
 
 
 def _layers_to_cross(rows: list[dict[str, int]], window: int, most: int) -> Interval:
-    """The fewest that were enough; where none were, more than were tried."""
+    """Return the smallest number of layers that span the text, or more than were tried."""
     ours = [row for row in rows if row["window"] == window]
     enough = [row["layers"] for row in ours if row["distance"] >= most]
     if enough:

@@ -1,4 +1,4 @@
-"""Attention is a soft look-up table, and a dot product says how well two vectors go together."""
+"""Attention is a soft lookup table, and a dot product measures how well two vectors match."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,14 +20,14 @@ from regard.lab.intervals import Interval, exactly, interval, ratio
 from regard.lab.ratings import Ratings
 from regard.positions.base import InAttention, Sizes
 
-ROWS = 64  # tables of a step
-TESTED = 512  # tables, never seen
+ROWS = 64  # tables in a batch
+TESTED = 512  # unseen tables
 BETWEEN = tuple(step / 10 for step in range(11))  # from one key to another
-RATED = 1024  # ratings of a step
-SMALL = 0.02  # how much tastes and traits are held to be
+RATED = 1024  # ratings in a batch
+SMALL = 0.02  # weight of the penalty on the factors
 MEANS = ("of all", "of the person", "of the film", "of both")
 
-# One taste and one trait, and what they add to the likeness, as the lecture has it.
+# A user factor, a film factor and their effect on the dot product, as the lecture states it.
 CASES: Mapping[str, tuple[float, float, float]] = {
     "likes it, has it": (1.0, 1.0, 1.0),
     "dislikes it, lacks it": (-1.0, -1.0, 1.0),
@@ -43,45 +43,48 @@ CASES: Mapping[str, tuple[float, float, float]] = {
 
 class Spec(Claim):
     number: ClassVar[int] = 13
-    title: ClassVar[str] = "Attention is a soft look-up"
+    title: ClassVar[str] = "Attention is a soft lookup"
     statement: ClassVar[str] = (
         "A table matches a query to one key and returns its value; attention matches it to all "
-        "keys, softly, with weights between 0 and 1, and returns the weighted average of values. "
-        "It matches by dot products, as films are recommended: tastes times traits, added up."
+        "keys, with weights between 0 and 1, and returns the weighted average of the values. It "
+        "matches by dot products, as in film recommendation: user factors times film factors, "
+        "added up."
     )
     experiment: ClassVar[str] = (
-        "One head of attention learns to return the value stored beside a key when asked with "
-        "that key and as much noise, in tables drawn anew; then it is asked with vectors on the "
-        "way from one key to another. Tastes and traits of every sign are multiplied; people and "
-        "films that nothing is known of but ratings are given vectors whose dot products explain "
-        "them, and predict a fifth of the ratings, held out, beside the best of four means."
+        "One head of attention is trained to return the value stored with a key when the query is "
+        "that key plus as much noise, in random tables; then it gets queries on the line from one "
+        "key to another. User and film factors of every sign are multiplied. Users and films that "
+        "are known only by ratings get vectors whose dot products explain the ratings (matrix "
+        "factorization), and predict a held-out fifth of them, compared with the best of four "
+        "means."
     )
     criteria: ClassVar[Mapping[str, Criterion]] = {
-        "finds": Criterion("weight on the right key, in tables never seen", at_least=0.8),
-        "returns": Criterion("cosine of what is returned and the value stored", at_least=0.9),
+        "finds": Criterion("weight on the correct key, in unseen tables", at_least=0.8),
+        "returns": Criterion("cosine of the output and the stored value", at_least=0.9),
         "mixes": Criterion(
-            "half-way between two keys, cosine of what is returned and the mean of both values "
-            "(0.71 for a table that chooses)",
+            "cosine of the output and the mean value, halfway between two keys",
             at_least=0.85,
         ),
         "cases": Criterion(
-            "of the cases of sign and magnitude, those as the lecture has them", at_least=1.0
+            "share of the cases of sign and magnitude that agree with the lecture", at_least=1.0
         ),
         "predicts": Criterion(
-            "error on ratings held out, dot products over the best of the means", at_most=0.99
+            "error on held-out ratings, dot products over the best mean", at_most=0.99
         ),
     }
-    quick: ClassVar[Mapping[str, Any]] = {"steps": 400, "rating_steps": 200, "seeds": 2}
+    quick: ClassVar[Mapping[str, Any]] = {"steps": 100, "rating_steps": 50, "seeds": 1}
 
-    size: int = Field(16, gt=0, description="of a key, and of a value")
-    entries: int = Field(16, gt=1, description="of a table")
-    noise: float = Field(1.0, ge=0, description="of a query, beside a key of deviation 1")
-    steps: int = Field(1500, gt=0, description="of training the head")
-    ratings: Path | None = Field(
-        None, description="ratings as MovieLens has them; unless given, they are planted"
+    size: int = Field(16, gt=0, description="size of a key and of a value")
+    entries: int = Field(16, gt=1, description="entries of a table")
+    noise: float = Field(
+        1.0, ge=0, description="standard deviation of the noise of a query, for keys of deviation 1"
     )
-    rank: int = Field(6, gt=0, description="how many tastes a person has")
-    rating_steps: int = Field(1500, gt=0, description="of training tastes and traits")
+    steps: int = Field(1500, gt=0, description="training steps of the head")
+    ratings: Path | None = Field(
+        None, description="ratings in MovieLens format (default: generated)"
+    )
+    rank: int = Field(6, gt=0, description="number of factors")
+    rating_steps: int = Field(1500, gt=0, description="training steps of the factors")
 
     def gather(self, experiment: Experiment) -> Evidence:
         given = None
@@ -102,7 +105,7 @@ class Spec(Claim):
         }
 
     def _table(self, experiment: Experiment, seed: int) -> dict[str, Any]:
-        """A head trained to look up, and what it does with tables that it never saw."""
+        """Train a head to look up, and measure it on unseen tables."""
         torch.manual_seed(seed)
         head = _Lookup(self.size, self.entries).to(experiment.device)
 
@@ -128,7 +131,7 @@ class Spec(Claim):
         }
 
     def _drawn(self, rows: int, *chance: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Keys, values, and each key again with noise: (rows, entries, size), three times."""
+        """Draw keys, values, and the keys with noise: three times (rows, entries, size)."""
         drawing = generator(*chance)
         shape = (rows, self.entries, self.size)
         keys, values, noise = (torch.randn(shape, generator=drawing) for _ in range(3))
@@ -136,7 +139,7 @@ class Spec(Claim):
         return keys, values, keys + self.noise * noise
 
     def _errors(self, experiment: Experiment, rated: Ratings, seed: int) -> dict[str, float]:
-        """On what is held out: of the means, and of dot products trained on the rest."""
+        """Return the held-out errors of the means, and of dot products trained on the rest."""
         known, held_out = rated.split(seed)
         sizes = int(rated.persons.max()) + 1, int(rated.films.max()) + 1
         torch.manual_seed(seed)
@@ -192,18 +195,20 @@ class Spec(Claim):
         }
         where = "planted" if self.ratings is None else self.ratings.name
         return [
-            Plot("Between two keys", "way from the first key to the second", "weight on", lines),
-            Table("One taste and one trait", ["", "taste", "trait", "adds"], cases),
+            Plot(
+                "Between two keys", "position between the first key and the second", "weight", lines
+            ),
+            Table("One factor", ["", "user factor", "film factor", "product"], cases),
             Table(
                 f"{evidence['ratings']:,} ratings ({where}), a fifth held out",
-                ["predicted by", "error (root mean square, stars)"],
+                ["predictor", "error (RMSE, stars)"],
                 guesses,
             ),
         ]
 
 
 class _Lookup(nn.Module):
-    """One head over words that are a key beside a value; a query is a key beside nothing."""
+    """One head over tokens that are a key beside a value; a query is a key beside zeros."""
 
     def __init__(self, size: int, entries: int) -> None:
         super().__init__()
@@ -212,7 +217,7 @@ class _Lookup(nn.Module):
         self.head = MultiHead(sizes, Reference(), InAttention(), bias=False)
 
     def forward(self, keys: Tensor, values: Tensor, queries: Tensor) -> Tensor:
-        """What is found for queries (B, T, size) in tables (B, S, size): (B, T, size)."""
+        """Look up queries (B, T, size) in tables (B, S, size): (B, T, size)."""
         mask = AttentionMask.cross(queries.size(1), keys.new_ones(keys.shape[:2], dtype=torch.bool))
         asked = torch.cat([queries, torch.zeros_like(queries)], dim=-1)
         memory = self.head.project_keys_values(torch.cat([keys, values], dim=-1), mask.keys)
@@ -221,14 +226,14 @@ class _Lookup(nn.Module):
 
     @torch.no_grad()
     def explained(self, keys: Tensor, values: Tensor, queries: Tensor) -> tuple[Tensor, Tensor]:
-        """The same, and the weights (B, T, S)."""
+        """Return the same, and the weights (B, T, S)."""
         with watch(self, {"weights"}) as seen:
             found = self(keys, values, queries)
         return found, seen.weights("head")[:, 0]
 
 
 class _Tastes(nn.Module):
-    """stars ≈ the mean + the person's leaning + the film's + tastes · traits"""
+    """stars ≈ mean + user bias + film bias + user factors · film factors"""
 
     def __init__(self, persons: int, films: int, rank: int, mean: float) -> None:
         super().__init__()
@@ -247,7 +252,7 @@ class _Tastes(nn.Module):
         return stars
 
     def sizes(self, batch: Ratings) -> Tensor:
-        """The mean squared length of what a batch used: what is rarely seen stays small."""
+        """Return the mean squared norm of the factors of a batch, as a penalty."""
         parts = (
             *(each(batch.persons) for each in (self.tastes, self.kindness)),
             *(each(batch.films) for each in (self.traits, self.quality)),
@@ -256,19 +261,19 @@ class _Tastes(nn.Module):
 
 
 def likeness(tastes: Tensor, traits: Tensor) -> Tensor:
-    """Tastes times traits, added up: (…, rank), twice → (…)."""
+    """Return the dot products of user and film factors: (…, rank), twice → (…)."""
     return (tastes * traits).sum(-1)
 
 
 def _added(taste: float, trait: float) -> float:
-    """What one taste and one trait add to the likeness of a person and a film with two more."""
+    """Return what one user and one film factor add to a dot product with two more factors."""
     person, film = torch.tensor([3.0, -1.0, taste]), torch.tensor([0.5, 2.0, trait])
     others = torch.tensor([1.0, 1.0, 0.0])
     return float(likeness(person, film) - likeness(person * others, film))
 
 
 def _means(known: Ratings, asked: Ratings, sizes: tuple[int, int]) -> dict[str, Tensor]:
-    """What each mean of the known ratings says of those asked for; of the unknown, that of all."""
+    """Predict ratings by each mean of the known ones; the unknown get the overall mean."""
     overall = known.stars.mean()
     of_person, of_film = (
         overall + _leaning(side, known.stars - overall, size)
@@ -280,6 +285,6 @@ def _means(known: Ratings, asked: Ratings, sizes: tuple[int, int]) -> dict[str, 
 
 
 def _leaning(side: Tensor, above: Tensor, size: int) -> Tensor:
-    """The mean of each one's ratings above that of all, (size,)."""
+    """Return the mean rating of each index minus the overall mean, (size,)."""
     sums = torch.zeros(size).index_add(0, side, above)
     return sums / torch.bincount(side, minlength=size).clamp_min(1)

@@ -1,4 +1,4 @@
-"""A mask lets all words be learned at once, and none look ahead."""
+"""A causal mask lets all tokens be trained at once, without access to later tokens."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,38 +21,42 @@ from regard.models.base import ModelSpec
 from regard.models.language_model import LanguageModel
 
 ROWS = 32
-JUDGED = 32  # rows of held-out text that are read step by step, and as many are written
+TESTED = 32  # rows of held-out text that are read step by step, and rows that are sampled
 WAYS = ("masked", "unmasked")
 AT_ONCE, PREFIXES, CACHED = "all at once", "a pass for each prefix", "a cached step for each word"
 
 
 class Spec(Claim):
     number: ClassVar[int] = 7
-    title: ClassVar[str] = "A mask lets training run in parallel without looking ahead"
+    title: ClassVar[str] = "A causal mask allows parallel training without access to later tokens"
     statement: ClassVar[str] = (
-        "With scores set to −∞ for j > i, all words of a text are trained on at once and none "
-        "sees its answer; without the mask the loss collapses and generation gains nothing."
+        "With scores set to −∞ for j > i, all tokens of a text are trained on at once and none has "
+        "access to its target; without the mask the training loss collapses and generation does "
+        "not improve."
     )
     experiment: ClassVar[str] = (
-        "The same language model, from the same weights, learns the bundled text with its mask and "
-        "with all looking at all. Then both are asked as in generation, where there is no future: "
-        "held-out text is read word by word, each prefix in its own pass, and text is drawn from "
-        "the model, of which is counted how many pairs of neighbours are found in the text "
-        "learned from. Last, the gradient of one batch is worked out in one masked pass, in a pass "
-        "for each prefix, and by a cached step for each word: the same gradient, timed."
+        "The same language model, from the same weights, is trained on the bundled text with the "
+        "causal mask and without any mask. Both are then used as in generation, where later tokens "
+        "do not exist: held-out text is read token by token, each prefix in a pass of its own, and "
+        "text is sampled from the model; the share of its word pairs that occur in the training "
+        "text is counted. Finally the gradient of one batch is computed in one masked pass, in one "
+        "pass for each prefix, and by one cached step for each token: the gradients are compared "
+        "and timed."
     )
     criteria: ClassVar[Mapping[str, Criterion]] = {
-        "unseen": Criterion("change of earlier answers when the last word is changed", at_most=0.0),
+        "unseen": Criterion("change of earlier outputs when the last token changes", at_most=0.0),
         "collapses": Criterion("training loss, unmasked over masked", at_most=0.5),
         "predicts": Criterion(
-            "loss word by word on held-out text, unmasked less masked", at_least=0.0
+            "loss token by token on held-out text, unmasked minus masked", at_least=0.0
         ),
-        "writes": Criterion("pairs of its own text that exist, unmasked less masked", at_most=0.0),
+        "writes": Criterion(
+            "share of generated pairs that occur in the text, unmasked minus masked", at_most=0.0
+        ),
         "same": Criterion(
-            "gradient in one pass less that by prefixes, over the gradient", at_most=1e-3
+            "relative difference of the gradients, one pass and by prefixes", at_most=1e-3
         ),
-        "faster": Criterion("time by prefixes over that in one pass", at_least=2.0),
-        "faster_than_cached": Criterion("time by cached steps over that in one pass", at_least=2.0),
+        "faster": Criterion("time by prefixes over one pass", at_least=2.0),
+        "faster_than_cached": Criterion("time by cached steps over one pass", at_least=2.0),
     }
     quick: ClassVar[Mapping[str, Any]] = {
         "seeds": 2,
@@ -63,11 +67,11 @@ class Spec(Claim):
         "rounds": 3,
     }
 
-    length: int = Field(32, gt=2, description="words of a row")
+    length: int = Field(32, gt=2, description="tokens of a row")
     dim: int = Field(64, gt=0, description="D of the model")
-    steps: int = Field(500, gt=0, description="of training")
-    sentences: int = Field(8000, gt=0, description="of the bundled text to learn from")
-    rounds: int = Field(7, gt=0, description="of timing")
+    steps: int = Field(500, gt=0, description="training steps")
+    sentences: int = Field(8000, gt=0, description="training sentences of the bundled text")
+    rounds: int = Field(7, gt=0, description="timing rounds")
 
     def gather(self, experiment: Experiment) -> Evidence:
         read = text.sentences(self.sentences)
@@ -107,7 +111,7 @@ class Spec(Claim):
         return model
 
     def _page(self, experiment: Experiment, words: Tensor) -> Tensor:
-        rows = min(JUDGED, len(words) // (self.length + 1))
+        rows = min(TESTED, len(words) // (self.length + 1))
         return text.pages(words, self.length + 1, rows).to(experiment.device)
 
     def _learn(
@@ -121,7 +125,7 @@ class Spec(Claim):
 
     @torch.no_grad()
     def _read(self, experiment: Experiment, model: LanguageModel, words: Tensor) -> float:
-        """The mean loss of each word, given those before it and no other in the pass."""
+        """Return the mean loss of each token, each given its prefix in a pass of its own."""
         page, losses = self._page(experiment, words), []
         for end in range(1, page.size(1)):
             losses.append(_loss(model(page[:, :end])[:, -1], page[:, end]))
@@ -132,7 +136,7 @@ class Spec(Claim):
     def _write(
         self, experiment: Experiment, model: LanguageModel, words: Tensor, seed: int
     ) -> list[list[int]]:
-        """Text that goes on from one word of a page each, drawn word by word."""
+        """Sample text token by token from the first token of each row of a page."""
         said, chance = self._page(experiment, words)[:, :1], generator(seed)
         for _ in range(self.length):
             chances = model(said[:, -self.length :])[:, -1].softmax(-1).cpu()
@@ -179,16 +183,14 @@ class Spec(Claim):
         }
         head = ["", "training loss", "held-out loss, word by word", "pairs written that exist"]
         return [
-            Table("What is learned", head, learned),
-            Table(
-                f"The gradient of {self.length} words", ["", "seconds", "over all at once"], timed
-            ),
+            Table("Losses and generated text", head, learned),
+            Table(f"Gradient of {self.length} tokens", ["", "seconds", "over one pass"], timed),
             Plot("Training with the mask and without", "step", "training loss", curves),
         ]
 
 
 class _Pass:
-    """One way to the gradient of a page, which calling it gives."""
+    """One method to compute the gradient of a page; call it to get the gradient."""
 
     def __init__(self, model: LanguageModel, page: Tensor, way: str) -> None:
         self.model, self.page, self.way = model, page, way
@@ -227,7 +229,7 @@ def _loss(logits: Tensor, words: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _changed(model: LanguageModel, page: Tensor) -> float:
-    """By how much at most earlier answers change when the last word does."""
+    """Return the largest change of earlier outputs when the last token changes."""
     other = page.clone()
     other[:, -1] = (other[:, -1] + 1) % model.output.out_features
     return float((model(page) - model(other))[:, :-1].abs().max())
@@ -235,7 +237,7 @@ def _changed(model: LanguageModel, page: Tensor) -> float:
 
 @contextmanager
 def _all_seen(model: nn.Module, unmasked: bool) -> Iterator[None]:
-    """Where unmasked, each attention is given a view in which all may look at all."""
+    """Give each attention a mask that allows all pairs, if unmasked."""
     hooks = [
         module.register_forward_pre_hook(
             lambda _, given: (*given[:3], replace(given[3], pattern=Full()), given[4])

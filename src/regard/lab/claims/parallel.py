@@ -1,4 +1,4 @@
-"""Recurrence goes word by word; attention takes all words at once."""
+"""Recurrent models process tokens one by one; attention processes all at once."""
 
 from collections.abc import Callable, Mapping
 from itertools import product
@@ -21,36 +21,37 @@ ARMS: Mapping[str, Mapping[str, Any]] = {
     "recurrence": {"kind": "recurrent"},
     "attention": {"kind": "language-model", "heads": 2},
 }
-MULTIPLE = 2  # of which sizes are, to be divided into heads
+MULTIPLE = 2  # D is a multiple of this, for the heads
 
 
 class Spec(Claim):
     number: ClassVar[int] = 2
-    title: ClassVar[str] = "Recurrence cannot be parallel"
+    title: ClassVar[str] = "Recurrent models are sequential"
     statement: ClassVar[str] = (
-        "Forward and backward passes of recurrent models have O(n) operations that cannot be "
-        "parallelised, since each state needs the one before; in attention their number is O(1), "
-        "whatever the length n."
+        "Forward and backward passes of recurrent models have O(n) sequential operations, because "
+        "each state needs the one before; in attention their number is O(1) for any length n."
     )
     experiment: ClassVar[str] = (
-        "A recurrent and an attentive language model with one layer and as many parameters read "
-        "texts of growing length. The longest chain of operations each of which needs the one "
-        "before is counted in the graph by which gradients go back from all that is said; an "
-        "operation on a whole tensor counts as one. Then the time of a pass forward and back is "
-        "taken, one text at a time, both models and all lengths in turns."
+        "A recurrent language model and one with attention, with one layer and equal parameter "
+        "counts, read texts of growing length. The longest chain of operations that depend on one "
+        "another is counted in the gradient graph of all outputs; an operation on a whole tensor "
+        "counts as one. Then forward and backward passes are timed, one text at a time, both "
+        "models and all lengths in turns."
     )
     criteria: ClassVar[Mapping[str, Criterion]] = {
-        "recurrent_chain": Criterion(
-            "operations in the chain for each word, recurrence", at_least=1
+        "recurrent_chain": Criterion("chain of operations per token, recurrent", at_least=1),
+        "attentive_chain": Criterion(
+            "chain of operations per token, attention", at_least=0, at_most=0
         ),
-        "attentive_chain": Criterion("the same, attention", at_least=0, at_most=0),
         "recurrent_time": Criterion(
-            "exponent of the time per word in n, recurrence (0: more words gain nothing)",
+            "exponent of the time per token in n, recurrent (0: no gain from length)",
             at_least=-0.2,
         ),
-        "gained": Criterion("the same, recurrence less attention", at_least=0),
+        "gained": Criterion(
+            "exponent of the time per token in n, recurrent minus attention", at_least=0
+        ),
         "slower": Criterion(
-            "time per word at the largest n, recurrence over attention", at_least=1
+            "time per token at the largest n, recurrent over attention", at_least=1
         ),
     }
     quick: ClassVar[Mapping[str, Any]] = {
@@ -61,10 +62,10 @@ class Spec(Claim):
     }
 
     lengths: tuple[Annotated[int, Field(gt=0)], ...] = Field(
-        (16, 32, 64, 128, 256, 512, 1024), min_length=2, description="n, each of them"
+        (16, 32, 64, 128, 256, 512, 1024), min_length=2, description="values of n"
     )
-    parameters: int = Field(100_000, gt=0, description="of each model, about")
-    rounds: int = Field(7, gt=1, description="in which all are timed, of each seed")
+    parameters: int = Field(100_000, gt=0, description="approximate parameters of each model")
+    rounds: int = Field(7, gt=1, description="timing rounds for each seed")
 
     def gather(self, experiment: Experiment) -> Evidence:
         common = {"layers": 1, "dropout": 0.0, "max_length": max(self.lengths)}
@@ -105,13 +106,13 @@ class Spec(Claim):
         }
 
     def _for_each_word(self, rows: list[dict[str, Any]], arm: str) -> Interval:
-        """By how much the chain grows from the shortest to the longest text; counted, not drawn."""
+        """Return the growth of the chain per token from the shortest to the longest text."""
         least, most = min(self.lengths), max(self.lengths)
         grown = _chains(rows, arm, most)[0] - _chains(rows, arm, least)[0]
         return exactly(grown / (most - least))
 
     def _exponents(self, rows: list[dict[str, Any]], arm: str) -> list[float]:
-        """Of the time per word in n, one for each round."""
+        """Return the exponents of the time per token in n, one for each round."""
         rounds = zip(*(_seconds(rows, arm, length) for length in self.lengths), strict=True)
         return [
             exponent(self.lengths, [t / n for t, n in zip(each, self.lengths, strict=True)]).mean
@@ -141,17 +142,17 @@ class Spec(Claim):
         }
         told = ", ".join(f"{arm} {count:,}" for arm, count in counts.items())
         return [
-            Table(f"A pass forward and back (parameters: {told})", head, table),
-            Plot("The longest chain", "n", "operations", chains, log_x=True, log_y=True),
-            Plot("Time per word", "n", "microseconds", times, log_x=True, log_y=True),
+            Table(f"Forward and backward pass (parameters: {told})", head, table),
+            Plot("Longest chain of operations", "n", "operations", chains, log_x=True, log_y=True),
+            Plot("Time per token", "n", "microseconds", times, log_x=True, log_y=True),
         ]
 
 
 def longest_chain(result: Tensor) -> int:
-    """The most operations, each of which needs the one before, between any input and a result.
+    """Return the length of the longest chain of dependent operations from an input to a result.
 
-    Counted in the graph of gradients, which has a node for each operation. By a walk that has a
-    list of its own: a chain can be longer than Python's calls may be deep.
+    It is counted in the gradient graph, which has a node for each operation, without recursion: a
+    chain can be longer than Python's recursion limit.
     """
     longest: dict[Any, int] = {}
     waiting: list[Any] = [result.grad_fn]
@@ -163,7 +164,7 @@ def longest_chain(result: Tensor) -> int:
             waiting.extend(unknown)
             continue
         waiting.pop()
-        leaf = not before  # where gradients gather: no operation
+        leaf = not before  # gradient accumulation: no operation
         longest[node] = 0 if leaf else 1 + max(longest[each] for each in before)
     return longest[result.grad_fn]
 
@@ -182,7 +183,7 @@ def _text(seed: int, length: int, device: torch.device) -> Tensor:
 
 
 def _seconds(rows: list[dict[str, Any]], arm: str, length: int) -> list[float]:
-    """Of all rounds of all seeds."""
+    """Return the times of all rounds of all seeds."""
     return [each for row in _of(rows, arm, length) for each in row["seconds"]]
 
 

@@ -1,4 +1,4 @@
-"""The heads by which *it* finds *animal* or *street*: found by taking them away, not by eye."""
+"""Heads that resolve pronouns, found by ablation."""
 
 import re
 import statistics
@@ -33,8 +33,8 @@ from regard.predictors.translator import Translator
 from regard.training.recipe import make_recipe
 from regard.training.trainer import train
 
-ROWS = 64  # of a batch
-HELD_OUT = 50  # pairs that training is scored on, for its report
+ROWS = 64  # rows in a batch
+HELD_OUT = 50  # dev pairs of the training run
 LOST = {
     "pronouns lost": "pronouns_lost",
     "other words lost": "others_lost",
@@ -45,26 +45,29 @@ LOOKS = ("on the noun", "evenly", "on the adjective")
 
 class Spec(Claim):
     number: ClassVar[int] = 15
-    title: ClassVar[str] = "Heads by which a pronoun finds its noun"
+    title: ClassVar[str] = "Heads that resolve a pronoun"
     statement: ClassVar[str] = (
-        "In *The animal didn't cross the street because it was too tired*, attention lets *it* "
-        "find *animal*, and *street* where the street was too wide."
+        "In *The animal didn't cross the street because it was too tired*, attention lets the "
+        "model resolve *it* to *animal*, and to *street* where the street was too wide."
     )
     experiment: ClassVar[str] = (
-        "A small Transformer learns to translate the bundled corpus into French, where *it* must "
-        "be *il* or *elle*, as the noun that is meant demands. Heads are masked in because-"
-        "sentences never seen, with a noun and an adjective that never met in training. On a "
-        "quarter of them heads go one after the other, each time the one that makes the right "
-        "pronoun least likely beyond what it does to the other words; heads stand in for each "
-        "other, so one alone may not be missed. The others judge, beside as many heads drawn by "
-        "chance: how often is the right pronoun the likeliest after the right beginning, and how "
-        "often each other word? Where the heads look is reported afterwards and decides nothing."
+        "A small Transformer is trained to translate the bundled corpus into French, where *it* "
+        "must be *il* or *elle*, depending on the noun that it refers to. Heads are masked in "
+        "unseen because-sentences, with combinations of noun and adjective that are not in the "
+        "training data. On a quarter of them heads are ablated one after the other, each time the "
+        "one that reduces the probability of the correct pronoun most, beyond its effect on the "
+        "other words; heads can replace each other, so a single one may not be missed. The other "
+        "sentences are the test, compared with as many random heads: how often is the correct "
+        "pronoun the most probable token after the correct prefix, and how often is each other "
+        "word? The attention of the heads is reported afterwards and is not a criterion."
     )
     criteria: ClassVar[Mapping[str, Criterion]] = {
-        "learned": Criterion("pronouns right, the whole model", at_least=0.9),
-        "breaks": Criterion("share of pronouns lost without the heads found", at_least=0.1),
-        "stands out": Criterion("that, less what is lost without heads by chance", at_least=0.1),
-        "specific": Criterion("that, less the share of other words lost", at_least=0.1),
+        "learned": Criterion("accuracy on pronouns, full model", at_least=0.9),
+        "breaks": Criterion("share of pronouns lost without the selected heads", at_least=0.1),
+        "stands out": Criterion(
+            "share of pronouns lost, selected heads minus random heads", at_least=0.1
+        ),
+        "specific": Criterion("share lost, pronouns minus other words", at_least=0.1),
     }
     quick: ClassVar[Mapping[str, Any]] = {
         "pairs": 500,
@@ -75,13 +78,15 @@ class Spec(Claim):
         "seeds": 1,
     }
 
-    pairs: int = Field(60_000, gt=0, description="to train on")
-    sentences: int = Field(400, gt=3, le=2000, description="whose pronoun must be resolved")
-    steps: int = Field(1000, gt=0, description="of training")
-    most: int = Field(4, gt=0, description="heads that go, one after the other")
-    draws: int = Field(8, gt=0, description="of as many heads by chance")
+    pairs: int = Field(60_000, gt=0, description="training pairs")
+    sentences: int = Field(
+        400, gt=3, le=2000, description="sentences whose pronoun must be resolved"
+    )
+    steps: int = Field(1000, gt=0, description="training steps")
+    most: int = Field(4, gt=0, description="largest number of ablated heads")
+    draws: int = Field(8, gt=0, description="draws of as many random heads")
     run: Path | None = Field(
-        None, description="a translator into French that is trained already, as runs/demo"
+        None, description="run folder of a trained translator into French, such as runs/demo"
     )
 
     def gather(self, experiment: Experiment) -> Evidence:
@@ -89,7 +94,7 @@ class Spec(Claim):
         if self.run is not None:
             return {"models": [self._study(load_translator(self.run), source, 0, experiment)]}
         models = []
-        with TemporaryDirectory() as folder:  # one for all: the text is prepared once
+        with TemporaryDirectory() as folder:  # one for all seeds: the data is prepared once
             for seed in range(self.seeds):
                 translator = self._translator(experiment, source, seed, Path(folder))
                 models.append(self._study(translator, source, seed, experiment))
@@ -98,7 +103,7 @@ class Spec(Claim):
     def _study(
         self, translator: Translator, source: Grammar, seed: int, experiment: Experiment
     ) -> dict[str, Any]:
-        """Heads go by what a quarter of the sentences lose; the others judge."""
+        """Ablate heads by a quarter of the sentences, and evaluate on the others."""
         heads = heads_of(translator.model)
         if len(heads) < 2:
             raise ConfigError(
@@ -204,19 +209,21 @@ class Spec(Claim):
         title = f"Heads of {models[0]['heads']} masked one after the other, and where each looks"
         return [
             Table(title, ["model: head", *LOST, *LOOKS], rows),
-            Plot("Heads masked", "heads masked", "share lost", lines),
+            Plot("Ablation", "ablated heads", "share lost", lines),
         ]
 
 
 @dataclass(frozen=True)
 class _Sentence:
-    """A pair as the model takes it, and where in it is what matters."""
+    """A pair as token ids, with the positions of pronoun, noun and adjective."""
 
     source: list[int]
     target: list[int]
-    pronoun: list[int]  # places in the target, from its start sign
-    asking: dict[str, int]  # by kind of attention: the place that looks for the noun
-    places: dict[str, dict[str, list[int]]]  # by kind of attention: the noun, the adjective …
+    pronoun: list[int]  # positions in the target, from the start token
+    asking: dict[str, int]  # by kind of attention: the query position
+    places: dict[
+        str, dict[str, list[int]]
+    ]  # by kind of attention: key positions of noun, adjective …
 
 
 def _sentence(translator: Translator, pair: Pair) -> _Sentence:
@@ -225,7 +232,7 @@ def _sentence(translator: Translator, pair: Pair) -> _Sentence:
     tokenizer, (named, quality) = translator.tokenizer, pair.choice.split("+")
     meant = noun(named)
     source = translator.source_ids(pair.english, "fr", pair.english)
-    tagged = len(source) - len(tokenizer.encode(pair.english)) - 1  # beside the end sign
+    tagged = len(source) - len(tokenizer.encode(pair.english)) - 1  # besides the end token
     english, french = (tokenizer.located(text) for text in (pair.english, pair.french))
 
     def places(located: Sequence[tuple[int, int, int]], text: str, words: str) -> list[int]:
@@ -240,7 +247,7 @@ def _sentence(translator: Translator, pair: Pair) -> _Sentence:
     in_english = {name: [at + tagged for at in found] for name, found in in_english.items()}
     it = places(english, pair.english, "(?<=because )(?:it|they)")[0] + tagged
     pronoun = places(french, pair.french, f"(?<=parce qu')(?:{pair.pronoun})")
-    # The start sign is at 0: what is at n + 1 is said from what is at n.
+    # The start token is at 0: the token at n + 1 is predicted at n.
     said = places(french, pair.french, f"{meant.french}|{meant.french_plural}")
     in_french = {"noun": [at + 1 for at in said], "adjective": []}
     return _Sentence(
@@ -255,10 +262,10 @@ def _sentence(translator: Translator, pair: Pair) -> _Sentence:
 class _Batch(NamedTuple):
     sentences: Sequence[_Sentence]
     source: Tensor  # (B, S)
-    source_mask: Tensor  # (B, S), True = a word
+    source_mask: Tensor  # (B, S), True = token
     target: Tensor  # (B, T)
-    pronoun: Tensor  # (B, T − 1), True where the next word is the pronoun,
-    other: Tensor  # or another
+    pronoun: Tensor  # (B, T − 1), True where the next token is the pronoun,
+    other: Tensor  # or another token
 
 
 def _batches(translator: Translator, sentences: Sequence[_Sentence]) -> list[_Batch]:
@@ -280,7 +287,7 @@ def _batch(translator: Translator, rows: Sequence[_Sentence]) -> _Batch:
 
 
 class _Told(NamedTuple):
-    """Of each sentence: was the pronoun the likeliest, which share of other words; −log p."""
+    """For each sentence: pronoun correct, share of other words correct, and −log p."""
 
     pronouns: list[float]
     others: list[float]
@@ -290,7 +297,7 @@ class _Told(NamedTuple):
 
 @torch.inference_mode()
 def _told(model: Model, batches: Sequence[_Batch], gone: Sequence[Head] = ()) -> _Told:
-    """What the model makes of the sentences without some heads."""
+    """Evaluate the model on the sentences without some heads."""
     found = []
     with gated(model, without(model, gone)):
         for batch in batches:
@@ -315,7 +322,7 @@ def _less(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
 
 @torch.inference_mode()
 def _looks(model: Model, batches: Sequence[_Batch], head: Head) -> dict[str, float]:
-    """How much the head sees of the noun and of the adjective from where the pronoun is made."""
+    """Return the weights of a head on the noun and the adjective where the pronoun is predicted."""
     seen_of: dict[str, list[float]] = {place: [] for place in LOOKS}
     for batch in batches:
         with watch(model, {"weights"}) as seen:
@@ -333,6 +340,6 @@ def _looks(model: Model, batches: Sequence[_Batch], head: Head) -> dict[str, flo
 def _over(
     models: Sequence[Mapping[str, Any]], figure: Callable[[Mapping[str, Any]], list[float]]
 ) -> Interval:
-    """Of several models, over their means; of one alone, over its sentences."""
+    """Return the interval over models; for one model, over its sentences."""
     found = [figure(model) for model in models]
     return interval(found[0] if len(found) == 1 else [statistics.fmean(each) for each in found])

@@ -1,4 +1,4 @@
-"""Attention grows with the square of the length; recurrence in proportion to it."""
+"""The cost of attention grows with the square of the length; that of recurrence linearly."""
 
 from collections.abc import Callable, Mapping
 from itertools import product
@@ -23,10 +23,10 @@ WRITTEN, FUSED, RECURRENCE = WAYS
 
 
 class Pass(NamedTuple):
-    """One way over one text."""
+    """A forward pass over one text."""
 
     forward: Callable[[], Tensor]
-    given: list[Tensor]  # that it begins with
+    given: list[Tensor]  # inputs
 
     def forward_and_back(self) -> None:
         self.forward().sum().backward()
@@ -34,39 +34,39 @@ class Pass(NamedTuple):
 
 class Spec(Claim):
     number: ClassVar[int] = 12
-    title: ClassVar[str] = "Attention is quadratic in length"
+    title: ClassVar[str] = "Attention is quadratic in the length"
     statement: ClassVar[str] = (
-        "Self-attention compares all pairs of words, so that its cost grows with the square of "
-        "the length, in time and in memory; that of recurrence grows linearly."
+        "Self-attention compares all pairs of tokens, so its cost grows with the square of the "
+        "length, in time and in memory; that of recurrence grows linearly."
     )
     experiment: ClassVar[str] = (
-        "Attention from every word to every word, by the equation as it is written and through "
-        "the fused kernel, and a recurrent cell of the same size go over one text of growing "
-        "length, forward and back. The exponent p of cost ≈ c · nᵖ is fitted in each round: of "
-        "the time, and of the bytes kept for the way back beside what was given. The projections "
-        "before and after attention, linear in n, are left out, and lengths begin where what a "
-        "call costs whatever its length no longer tells. The fused kernel computes the "
-        "scores in parts and keeps none, so that the claim on memory is one on the equation as it "
-        "is written; what the kernel keeps is shown."
+        "Attention from every token to every token, by the reference implementation and by the "
+        "fused kernel, and a recurrent cell of the same size process one text of growing length, "
+        "forward and backward. The exponent p of cost ≈ c · nᵖ is fitted in each round: for the "
+        "time, and for the bytes kept for the backward pass besides the inputs. The projections "
+        "before and after attention, which are linear in n, are left out, and lengths start where "
+        "the constant cost of a call is negligible. The fused kernel computes the scores in blocks "
+        "and keeps none, so that the claim on memory is one on the equation as written; what the "
+        "kernel keeps is shown."
     )
     criteria: ClassVar[Mapping[str, Criterion]] = {
         "written_time": Criterion(
-            "exponent of time, attention as written", at_least=1.7, at_most=2.3
+            "exponent of time, reference attention", at_least=1.7, at_most=2.3
         ),
-        "fused_time": Criterion("exponent of time, attention, fused", at_least=1.7, at_most=2.3),
-        "recurrent_time": Criterion("exponent of time, recurrence", at_least=0.8, at_most=1.2),
+        "fused_time": Criterion("exponent of time, fused attention", at_least=1.7, at_most=2.3),
+        "recurrent_time": Criterion("exponent of time, recurrent", at_least=0.8, at_most=1.2),
         "written_memory": Criterion(
-            "exponent of memory, attention as written", at_least=1.9, at_most=2.1
+            "exponent of memory, reference attention", at_least=1.9, at_most=2.1
         ),
-        "recurrent_memory": Criterion("exponent of memory, recurrence", at_least=0.9, at_most=1.1),
+        "recurrent_memory": Criterion("exponent of memory, recurrent", at_least=0.9, at_most=1.1),
     }
     quick: ClassVar[Mapping[str, Any]] = {"lengths": (256, 512, 1024), "rounds": 3, "seeds": 1}
 
     lengths: tuple[Annotated[int, Field(gt=0)], ...] = Field(
-        (1024, 2048, 4096, 8192), min_length=2, description="n, each of them"
+        (1024, 2048, 4096, 8192), min_length=2, description="values of n"
     )
-    dim: int = Field(64, gt=0, description="of the keys and values, and of the recurrent state")
-    rounds: int = Field(5, gt=1, description="in which all are timed, of each seed")
+    dim: int = Field(64, gt=0, description="size of keys and values, and of the recurrent state")
+    rounds: int = Field(5, gt=1, description="timing rounds for each seed")
 
     def gather(self, experiment: Experiment) -> Evidence:
         rows: list[dict[str, Any]] = []
@@ -115,7 +115,7 @@ class Spec(Claim):
         }
 
     def _time_exponents(self, evidence: Evidence) -> dict[str, Interval]:
-        """Over rounds."""
+        """Fit the exponent of time in each round."""
         found = {}
         for way in WAYS:
             rounds = zip(*(_seconds(evidence, way, n) for n in self.lengths), strict=True)
@@ -123,7 +123,7 @@ class Spec(Claim):
         return found
 
     def _memory_exponents(self, evidence: Evidence) -> dict[str, Interval]:
-        """Bytes are counted, not sampled: seeds agree."""
+        """Fit the exponent of memory; bytes are counted, so seeds agree."""
         return {
             way: exactly(
                 exponent(self.lengths, [_bytes(evidence, way, n) for n in self.lengths]).mean
@@ -153,15 +153,15 @@ class Spec(Claim):
             for way in WAYS
         }
         return [
-            Table("What growing texts cost", head, table),
+            Table("Cost by length", head, table),
             Plot("Time", "n", "seconds", seconds, log_x=True, log_y=True),
-            Plot("Memory kept for the way back", "n", "MiB", kept, log_x=True, log_y=True),
+            Plot("Memory kept for the backward pass", "n", "MiB", kept, log_x=True, log_y=True),
         ]
 
 
 def bytes_kept(forward: Callable[[], Tensor], given: list[Tensor]) -> int:
-    """Of all tensors that are kept for the way back, beside the given; each storage once."""
-    kept: dict[int, Tensor] = {}  # held, so that no address is used anew
+    """Count the bytes of tensors kept for the backward pass besides the inputs."""
+    kept: dict[int, Tensor] = {}  # held, so that no address is reused
 
     def keep(tensor: Tensor) -> Tensor:
         kept[tensor.untyped_storage().data_ptr()] = tensor
@@ -175,7 +175,7 @@ def bytes_kept(forward: Callable[[], Tensor], given: list[Tensor]) -> int:
 
 
 def _seconds(evidence: Evidence, way: str, length: int) -> list[float]:
-    """Of all rounds of all seeds."""
+    """Return the times of all rounds of all seeds."""
     return [each for row in _of(evidence, way, length) for each in row["seconds"]]
 
 

@@ -1,4 +1,4 @@
-"""Dot products grow with their dimension, and are divided by √K for that."""
+"""Dot products grow with their dimension; scores are divided by √K for that reason."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from regard.lab.figures import Figure, Plot, Table
 from regard.lab.intervals import Interval, difference, interval
 from regard.models.base import ModelSpec
 
-WORDS = 64  # looked at by each query
+WORDS = 64  # keys of each query
 QUERIES = 256
 SYMBOLS = 16
 WAYS = ("divided by √K", "not divided")
@@ -27,13 +27,14 @@ class Spec(Claim):
     title: ClassVar[str] = "Dot products grow with their dimension"
     statement: ClassVar[str] = (
         "The dot product of K-dimensional vectors of unit variance has variance K, which would "
-        "saturate the softmax and starve the gradient; so scores are divided by √K."
+        "saturate the softmax and make its gradient vanish; therefore scores are divided by √K."
     )
     experiment: ClassVar[str] = (
-        "Queries and 64 keys of unit variance are drawn for growing K: the variance of their "
-        "products, the largest weight of the softmax and the size of its gradient are measured, "
-        "with and without the division. Then a one-layer, one-head language model learns to say "
-        "a row of symbols backwards both ways, from the same weights and on the same rows."
+        "Queries and 64 keys of unit variance are drawn for growing K: the variance of their dot "
+        "products, the largest weight of the softmax and the norm of its gradient are measured, "
+        "with and without the division. Then a one-layer, one-head language model is trained to "
+        "reverse a row of symbols with and without the division, from the same weights and on the "
+        "same rows."
     )
     criteria: ClassVar[Mapping[str, Criterion]] = {
         "variance": Criterion("variance of q·k, over K", at_least=0.95, at_most=1.05),
@@ -42,7 +43,7 @@ class Spec(Claim):
         "starved": Criterion(
             "gradient of the softmax at the largest K, not divided over divided", at_most=1.0
         ),
-        "slower": Criterion("mean loss over training, not divided less divided", at_least=0.0),
+        "slower": Criterion("mean training loss, not divided minus divided", at_least=0.0),
     }
     quick: ClassVar[Mapping[str, Any]] = {
         "sizes": (4, 32, 256),
@@ -51,10 +52,10 @@ class Spec(Claim):
         "seeds": 2,
     }
 
-    sizes: tuple[int, ...] = Field((4, 8, 16, 32, 64, 128, 256, 512), description="K, each of them")
-    steps: int = Field(300, gt=0, description="of training")
-    key_size: int = Field(256, gt=0, description="K of the model that is trained")
-    length: int = Field(8, gt=0, description="symbols to be said backwards")
+    sizes: tuple[int, ...] = Field((4, 8, 16, 32, 64, 128, 256, 512), description="values of K")
+    steps: int = Field(300, gt=0, description="training steps")
+    key_size: int = Field(256, gt=0, description="K of the trained model")
+    length: int = Field(8, gt=0, description="symbols to reverse")
 
     def gather(self, experiment: Experiment) -> Evidence:
         units = self.seeds * (len(self.sizes) + 2 * self.steps)
@@ -121,9 +122,9 @@ class Spec(Claim):
             for way, name in zip(WAYS, ("top_divided", "top"), strict=True)
         }
         return [
-            Table(f"Unit vectors, {WORDS} keys", head, table),
-            Plot("The largest weight", "K", "largest weight of the softmax", tops, log_x=True),
-            Plot("Training both ways", "step", "loss", curves),
+            Table(f"Vectors of unit variance, {WORDS} keys", head, table),
+            Plot("Largest weight", "K", "largest weight of the softmax", tops, log_x=True),
+            Plot("Training with and without division", "step", "loss", curves),
         ]
 
 
@@ -132,7 +133,7 @@ def _column(rows: list[dict[str, Any]], name: str) -> list[float]:
 
 
 def _products(size: int, seed: int) -> dict[str, float]:
-    """Of vectors of unit variance: the products' variance, and what the softmax makes of them."""
+    """Measure vectors of unit variance: variance of the dot products, and the softmax of them."""
     chance = generator(seed, size)
     queries = torch.randn(QUERIES, size, generator=chance)
     keys = torch.randn(QUERIES, WORDS, size, generator=chance)
@@ -149,7 +150,7 @@ def _products(size: int, seed: int) -> dict[str, float]:
 
 
 def _softmax(scores: Tensor) -> tuple[float, float]:
-    """The mean of the largest weight, and of the norm of ∂α/∂e = diag(α) − α αᵀ."""
+    """Return the mean largest weight, and the mean norm of ∂α/∂e = diag(α) − α αᵀ."""
     weights = scores.softmax(-1)
     jacobian = weights.diag_embed() - weights[:, :, None] * weights[:, None, :]
     return float(weights.max(-1).values.mean()), float(jacobian.flatten(1).norm(dim=1).mean())
@@ -157,7 +158,7 @@ def _softmax(scores: Tensor) -> tuple[float, float]:
 
 @contextmanager
 def _undivided(model: nn.Module) -> Iterator[None]:
-    """Each attention is given √K times its queries, which its division takes back."""
+    """Multiply the queries of each attention by √K, which cancels the division."""
     hooks = [
         module.register_forward_pre_hook(
             lambda _, given: (given[0] * given[0].size(-1) ** 0.5, *given[1:])

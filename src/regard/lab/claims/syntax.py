@@ -1,4 +1,4 @@
-"""Where grammar decides, places in the tree tell more than places in the line."""
+"""Tree positions help where syntax decides."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ from regard.lab.intervals import Interval, difference, interval
 from regard.models.base import ModelSpec, parameter_count
 from regard.positions.trees import Trees
 
-# By arm: its position, and whether its trees are those of the sentences.
+# For each model: its positions, and whether its trees are those of the sentences.
 ARMS: Mapping[str, tuple[Any, bool]] = {
     "the line": ("sinusoidal", True),
     "tree and line": ({"kind": "syntax"}, True),
@@ -30,46 +30,48 @@ ARMS: Mapping[str, tuple[Any, bool]] = {
 }
 LINE, BOTH, ALONE, DRAWN = ARMS
 NUMBERS = ("Sing", "Plur")
-BLANK, NOUNS, WORDS = 1, 2, 4  # made sentences: the verb, then nouns by number, then other words
-OTHERS = 8  # such words
-ROWS = 32  # of a step
-KNOWN = 5000  # words of a treebank, the commonest; any other is 0
-FRESH = 10**6  # steps from here on are never trained on
+BLANK, NOUNS, WORDS = 1, 2, 4  # generated sentences: the verb, nouns by number, other words
+OTHERS = 8  # other words
+ROWS = 32  # rows in a batch
+KNOWN = 5000  # most frequent words of a treebank; any other is 0
+FRESH = 10**6  # batches from this step on are for testing
 
 
 class Row(NamedTuple):
-    """A sentence with a blank for its verb."""
+    """A sentence whose verb is masked."""
 
     ids: Sequence[int]
     heads: Sequence[int]
     plural: int
-    attracted: bool  # is there a noun of the other number where it misleads?
+    attracted: bool  # is there a misleading noun of the other number?
 
 
-Pick = Callable[[int, int], Sequence[Row]]  # for a step, so many
+Pick = Callable[[int, int], Sequence[Row]]  # rows of a step
 
 
 class Spec(Claim):
     number: ClassVar[int] = 16
-    title: ClassVar[str] = "Places in the tree help where grammar decides"
+    title: ClassVar[str] = "Tree positions help where syntax decides"
     statement: ClassVar[str] = (
-        "Positions need not count words along the line: depth in the dependency tree and distance "
-        "on it, beside linear positions, tell a model what depends on what."
+        "Positions need not be linear: depth in the dependency tree and distance in it, besides "
+        "linear positions, tell a model which token depends on which."
     )
     experiment: ClassVar[str] = (
-        "A classifier of two layers is to tell the number of a verb that is left blank, singular "
-        "or plural, which is that of its subject. With a treebank (train, test) sentences are "
-        "real, and trees are the annotators'; without, they are made: the subject stands just "
-        "before the verb in half of them, anywhere else in the others, and only the tree tells. "
-        "Equal models learn from the same rows with sinusoids, with tree and sinusoids, with the "
-        "tree alone, and, to see whether more parameters would do, with trees that are drawn. "
-        "Attracted are sentences with a noun of the other number between subject and verb (made "
-        "ones: just before the verb)."
+        "A two-layer classifier predicts the number of a masked verb, singular or plural, which is "
+        "that of its subject. With a treebank (train, test) the sentences are real and the trees "
+        "are annotated; without, they are generated: the subject is just before the verb in half "
+        "of them and anywhere else in the others, and only the tree tells which noun it is. Equal "
+        "models are trained on the same rows with sinusoidal positions, with tree and sinusoidal "
+        "positions, with tree positions only, and, as a control for the additional parameters, "
+        "with random trees. Attraction sentences have a noun of the other number between subject "
+        "and verb (generated ones: just before the verb)."
     )
     criteria: ClassVar[Mapping[str, Criterion]] = {
-        "gain": Criterion("right with tree and line less right with the line", at_least=0.0),
-        "attracted": Criterion("the same, of attracted sentences", at_least=0.0),
-        "drawn": Criterion("right with drawn trees less right with the line", at_most=0.02),
+        "gain": Criterion("accuracy, tree and linear minus linear", at_least=0.0),
+        "attracted": Criterion(
+            "accuracy on attraction sentences, tree and linear minus linear", at_least=0.0
+        ),
+        "drawn": Criterion("accuracy, random trees minus linear", at_most=0.02),
     }
     quick: ClassVar[Mapping[str, Any]] = {
         "seeds": 2,
@@ -79,19 +81,19 @@ class Spec(Claim):
         "judged": 200,
     }
 
-    train: Path | None = Field(None, description="a treebank to learn from, CoNLL-U")
-    test: Path | None = Field(None, description="a treebank to be judged on, CoNLL-U")
-    length: int = Field(12, gt=2, description="words of a made sentence")
+    train: Path | None = Field(None, description="training treebank, CoNLL-U")
+    test: Path | None = Field(None, description="test treebank, CoNLL-U")
+    length: int = Field(12, gt=2, description="words of a generated sentence")
     dim: int = Field(64, gt=0, description="D of the models")
-    dropout: float = Field(0.1, ge=0, lt=1, description="of the models")
-    steps: int = Field(400, gt=0, description="of training, 32 sentences each")
-    rate: float = Field(0.003, gt=0, description="the learning rate")
-    judged: int = Field(1000, gt=1, description="made sentences that are scored")
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout of the models")
+    steps: int = Field(400, gt=0, description="training steps of 32 sentences")
+    rate: float = Field(0.003, gt=0, description="learning rate")
+    judged: int = Field(1000, gt=1, description="generated test sentences")
 
     @model_validator(mode="after")
     def _both_or_none(self) -> Self:
         if (self.train is None) != (self.test is None):
-            raise ValueError("train and test: give both treebanks, or none")
+            raise ValueError("train and test: give both treebanks, or neither")
         return self
 
     def gather(self, experiment: Experiment) -> Evidence:
@@ -179,7 +181,9 @@ class Spec(Claim):
             f"Right, of {judged:,} {made}, {misled:,} of them attracted; always to say the "
             f"commoner number would be right in {often:.1%}"
         )
-        return [Table(title, ["by", "right", "of attracted", "last loss", "parameters"], rows)]
+        return [
+            Table(title, ["positions", "accuracy", "attraction", "last loss", "parameters"], rows)
+        ]
 
 
 def _column(evidence: Evidence, arm: str, name: str) -> list[float]:
@@ -187,7 +191,7 @@ def _column(evidence: Evidence, arm: str, name: str) -> list[float]:
 
 
 def _making(length: int) -> Pick:
-    """Sentences that are drawn: a verb, its subject below it, and all else below the subject."""
+    """Generate sentences: a verb, its subject below it, and all other words below the subject."""
 
     def made(chance: Random) -> Row:
         verb = chance.randrange(1, length)
@@ -219,7 +223,7 @@ def _other(chance: Random) -> int:
 
 
 def _drawn_tree(row: Row) -> list[int]:
-    """Another tree of as many words, the same whenever the sentence comes."""
+    """Return a random tree of as many words, always the same for a sentence."""
     chance, size = Random(str(row.ids)), len(row.ids)
     order = chance.sample(range(size), size)
     heads = [order[0]] * size
@@ -229,7 +233,7 @@ def _drawn_tree(row: Row) -> list[int]:
 
 
 def _treebanks(train: Path, test: Path) -> tuple[list[Row], list[Row], int]:
-    """Rows to learn from and to be judged on, and how many words are told apart."""
+    """Return training rows, test rows and the vocabulary size."""
     learned, judged = (list(Agreement(path=path).records()) for path in (train, test))
     misled = {each.place for each in Agreement(path=test, attracted=True).records()}
     counts = Counter(word for record in learned for word in _words(record))
