@@ -22,8 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.training.reporting.curves import Line
-from regard.training.reporting.curves import draw as draw_lines
+from regard.plotting import Line, plot_lines
 from report import DOCS, RESULTS, keep, machine, table
 
 HERE = Path(__file__).parent
@@ -191,7 +190,7 @@ def _best(data: Path, store: Path, options: argparse.Namespace) -> dict[str, Any
 def draw(result: dict[str, Any]) -> str:
     """Validation loss over time."""
     lines: dict[str, Line] = {
-        name: (
+        name: Line(
             [look["seconds"] for look in engine["curve"]],
             [look["loss"] for look in engine["curve"]],
         )
@@ -199,7 +198,7 @@ def draw(result: dict[str, Any]) -> str:
     }
     threads = result["threads"]
     across = f"seconds of training on {threads} thread{'s' * (threads > 1)}"
-    return draw_lines(lines, across, "validation loss", pointed=set(lines))
+    return plot_lines(lines, across, "validation loss")
 
 
 def _section(result: dict[str, Any]) -> str:

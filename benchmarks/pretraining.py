@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from regard.plotting import figure_of
+from regard.plotting import Line, add_line, style_axes, svg_figure
 from regard.training.recipe import make_recipe
 from regard.training.trainer import train
 from report import DOCS, keep, machine, table
@@ -235,24 +235,19 @@ def _interval(scores: list[float]) -> tuple[float, float]:
 
 
 def draw(result: dict[str, Any]) -> str:
-    with figure_of(6, 3.6) as (figure, save):
+    with svg_figure() as (figure, render):
         axes = figure.add_subplot()
         for arm, points in _points(result).items():
             at = list(points)
             means, halves = zip(*points.values(), strict=True)
-            (line,) = axes.plot(at, means, marker="o", markersize=4, label=arm)
             low = [mean - half for mean, half in zip(means, halves, strict=True)]
             high = [mean + half for mean, half in zip(means, halves, strict=True)]
-            axes.fill_between(at, low, high, alpha=0.2, color=line.get_color(), linewidth=0)
+            add_line(axes, Line(at, means, (low, high)), arm)
         axes.set_xscale("log")
         axes.set_xticks(at, [f"{labels:,}" for labels in at])
         axes.minorticks_off()
-        axes.set_xlabel("labelled sentences of SST-2")
-        axes.set_ylabel("test accuracy (%), 95 % band")
-        axes.grid(alpha=0.25)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False)
-        return save()
+        style_axes(axes, "labeled sentences of SST-2", "test accuracy (%), 95 % band", legend=True)
+        return render()
 
 
 def describe(result: dict[str, Any]) -> str:

@@ -18,8 +18,7 @@ from typing import Any
 
 from corpus import export
 from regard.evaluation.bootstrap import confidence, paired_bootstrap
-from regard.training.reporting.curves import Line
-from regard.training.reporting.curves import draw as draw_lines
+from regard.plotting import Line, plot_lines
 from report import DOCS, keep, machine, table
 from training import ENGINES
 
@@ -110,21 +109,20 @@ def _times_of_ours(runs: list[dict[str, Any]]) -> dict[str, float | None]:
 def draw(result: dict[str, Any]) -> str:
     """Dev BLEU over time: the peers' curves, and what Regard has reached when its budget ends."""
     lines: dict[str, Line] = {
-        name: (
+        name: Line(
             [look["seconds"] / 60 for look in engine["curve"]],
             [look["dev_bleu"] for look in engine["curve"]],
+            markers=False,
         )
         for name, engine in result["engines"].items()
         if name != "Regard"
     }
     budgets, ours = result["budgets"], "Regard, by its budget"
-    lines[ours] = (
+    lines[ours] = Line(
         [each["budget"] / 60 for each in budgets],
         [each["best_dev_bleu"] for each in budgets],
     )
-    return draw_lines(
-        lines, "minutes of training on 2 cores", "dev BLEU, French → English", pointed={ours}
-    )
+    return plot_lines(lines, "minutes of training on 2 cores", "dev BLEU, French → English")
 
 
 def _section(result: dict[str, Any]) -> str:

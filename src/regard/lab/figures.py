@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from regard.lab.intervals import Interval
-from regard.plotting import figure_of
+from regard.plotting import Line, plot_lines
 
 
 @dataclass(frozen=True)
@@ -32,29 +32,15 @@ Figure = Table | Plot
 
 
 def draw(plot: Plot) -> str:
-    """As SVG."""
-    with figure_of(6, 3.6) as (figure, save):
-        axes = figure.add_subplot()
-        for name, points in plot.series.items():
-            at = sorted(points)
-            found = [points[each] for each in at]
-            (line,) = axes.plot(at, [f.mean for f in found], marker="o", markersize=3, label=name)
-            sure = [f for f in found if f.high - f.low < float("inf")]
-            if len(sure) == len(found):
-                low, high = [f.low for f in found], [f.high for f in found]
-                axes.fill_between(at, low, high, alpha=0.2, color=line.get_color(), linewidth=0)
-        if plot.log_x:
-            axes.set_xscale("log", base=2)
-            ticks = sorted({x for points in plot.series.values() for x in points})
-            axes.set_xticks(ticks[:: max(1, len(ticks) // 8)])
-            axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.6g}")
-            axes.minorticks_off()
-        if plot.log_y:
-            axes.set_yscale("log")
-        axes.set_xlabel(plot.x)
-        axes.set_ylabel(plot.y)
-        axes.grid(alpha=0.25)
-        axes.spines[["top", "right"]].set_visible(False)
-        if len(plot.series) > 1:
-            axes.legend(frameon=False, fontsize="small")
-        return save()
+    """Render a plot as SVG."""
+    lines = {name: _line(points) for name, points in plot.series.items()}
+    return plot_lines(lines, plot.x, plot.y, plot.log_x, plot.log_y)
+
+
+def _line(points: Mapping[float, Interval]) -> Line:
+    """Means over x; with a band if all intervals are finite."""
+    x = sorted(points)
+    values = [points[at] for at in x]
+    finite = all(value.high - value.low < float("inf") for value in values)
+    band = ([value.low for value in values], [value.high for value in values]) if finite else None
+    return Line(x, [value.mean for value in values], band)

@@ -9,30 +9,11 @@ from torch import Tensor
 from regard.data.batches.base import pad
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import DataError
+from regard.layers.pooling.base import PoolingSpec
 from regard.models.encoder import Encoder
 from regard.predictors.base import BasePredictor
 
 BATCH = 64
-
-
-def mean(states: Tensor, token_mask: Tensor) -> Tensor:
-    return (states * token_mask.unsqueeze(-1)).sum(1) / token_mask.sum(1, keepdim=True)
-
-
-def first(states: Tensor, _token_mask: Tensor) -> Tensor:
-    return states[:, 0]
-
-
-def largest(states: Tensor, token_mask: Tensor) -> Tensor:
-    return states.masked_fill(~token_mask.unsqueeze(-1), float("-inf")).amax(1)
-
-
-# How the states of a text's words (B, T, D), where they are real (B, T), become one vector (B, D).
-POOLING: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "mean": mean,
-    "first": first,
-    "max": largest,
-}
 
 
 class Embedder(BasePredictor[Encoder]):
@@ -55,6 +36,8 @@ class Embedder(BasePredictor[Encoder]):
         normalize: bool = True,
     ) -> None:
         super().__init__(model, tokenizer, max_length)
+        dim = model.embedding.tokens.embedding_dim
+        self.pool = PoolingSpec.model_validate(pooling).build(dim)
         self.pooling, self.normalize = pooling, normalize
 
     @torch.inference_mode()
@@ -84,7 +67,7 @@ class Embedder(BasePredictor[Encoder]):
             batch = order[start : start + BATCH]
             ids, token_mask = pad([rows[i] for i in batch], self.tokenizer.pad)
             states = self.model(ids.to(device), token_mask.to(device))
-            vectors[batch] = POOLING[self.pooling](states, token_mask.to(device)).float().cpu()
+            vectors[batch] = self.pool(states, token_mask.to(device)).float().cpu()
             if on_progress is not None:
                 on_progress(len(batch))
         return F.normalize(vectors, dim=-1) if self.normalize else vectors

@@ -4,12 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from regard.insight.heads.ablation import Removal
 from regard.insight.heads.similarity import Likeness, laid_out
 from regard.insight.heads.study import Importance, Study
-from regard.plotting import figure_of
+from regard.plotting import Line, add_line, hide_frame, style_axes, svg_figure, write_in_cell
 
 CAPTIONS = {
     "importance": "How much the loss rises without each head, in percent. A row is a layer.",
@@ -39,12 +38,12 @@ def figures(study: Study) -> dict[str, str]:
 
 
 def _side_by_side(kinds: list[str], paint: Callable[[Any, Any, str], None]) -> str:
-    with figure_of(3.2 * len(kinds) + 0.6, 3.2) as (figure, save):
+    with svg_figure(3.2 * len(kinds) + 0.6, 3.2) as (figure, render):
         for place, kind in enumerate(kinds, start=1):
             axes = figure.add_subplot(1, len(kinds), place)
             axes.set_title(kind, fontsize=10)
             paint(figure, axes, kind)
-        return save()
+        return render()
 
 
 def _importance(importance: Importance) -> Callable[[Any, Any, str], None]:
@@ -65,14 +64,8 @@ def _importance(importance: Importance) -> Callable[[Any, Any, str], None]:
         if grid.size <= 48:
             for head, each in own.items():
                 strong = abs(each) > 0.6 * most
-                axes.text(
-                    head.number,
-                    head.layer,
-                    f"{round(each, 1) + 0:.1f}",  # no minus before a zero
-                    ha="center",
-                    va="center",
-                    color="white" if strong else "#222222",
-                )
+                shown_value = f"{round(each, 1) + 0:.1f}"  # no minus before a zero
+                write_in_cell(axes, head.layer, head.number, shown_value, strong)
         figure.colorbar(shown, ax=axes, shrink=0.8)
 
     return paint
@@ -90,7 +83,7 @@ def _map(likeness: dict[str, Likeness]) -> Callable[[Any, Any, str], None]:
                 axes.annotate(name, (x, y), xytext=(5, 4), textcoords="offset points", fontsize=8)
         axes.margins(0.15)
         axes.set_aspect("equal", adjustable="datalim")
-        axes.spines[["top", "right"]].set_visible(False)
+        hide_frame(axes)
 
     return paint
 
@@ -113,7 +106,7 @@ def _likeness(likeness: dict[str, Likeness]) -> Callable[[Any, Any, str], None]:
 def _removal(removal: Removal) -> str:
     steps = removal.steps
     with_bleu = steps[0].bleu is not None
-    with figure_of(5.2 * (1 + with_bleu), 3.6) as (figure, save):
+    with svg_figure(5.2 * (1 + with_bleu), 3.6) as (figure, render):
         gone = [step.removed for step in steps]
         axes = figure.add_subplot(1, 1 + with_bleu, 1)
         low, high = zip(*(step.band for step in steps), strict=True)
@@ -125,28 +118,21 @@ def _removal(removal: Removal) -> str:
             _curve(axes, gone, bleu, (bleu - margin, bleu + margin), "BLEU")
         for each in figure.axes:
             each.set_xlabel(f"heads removed of {removal.heads}")
-        return save()
+        return render()
 
 
-def _curve(axes: Any, x: Any, y: Any, band: tuple[Any, Any], up: str) -> None:
-    axes.fill_between(x, *band, alpha=0.25, linewidth=0)
-    axes.plot(x, y, marker="o", markersize=3)
-    axes.set_ylabel(up)
-    axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
+def _curve(axes: Any, x: Any, y: Any, band: tuple[Any, Any], y_label: str) -> None:
+    add_line(axes, Line(x, y, band))
+    style_axes(axes, y_label=y_label)
 
 
 def _growth(growth: list[dict[str, Any]]) -> str:
-    with figure_of(6.4, 3.6) as (figure, save):
+    with svg_figure(6.4, 3.6) as (figure, render):
         axes = figure.add_subplot()
         steps = [each["step"] for each in growth]
         for kind in growth[0]["divergence"]:
             means = [each["divergence"][kind]["all"] for each in growth]
-            values: npt.NDArray[np.float64] = np.array(means, dtype=float)
-            axes.plot(steps, values, marker="o", markersize=3, label=kind)
-        axes.set_xlabel("step")
-        axes.set_ylabel("mean divergence (bits)")
-        axes.grid(alpha=0.25)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False)
-        return save()
+            values = [float("nan") if mean is None else mean for mean in means]
+            add_line(axes, Line(steps, values), kind)
+        style_axes(axes, "step", "mean divergence (bits)", legend=True)
+        return render()

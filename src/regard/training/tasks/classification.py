@@ -22,7 +22,7 @@ from regard.errors import ConfigError, DataError
 from regard.evaluation.base import Metric, evaluation_metrics, metrics_of
 from regard.evaluation.calibration import fit_temperature
 from regard.evaluation.classification import LabelMetric, Report, Tally
-from regard.evaluation.pictures import pictures
+from regard.evaluation.figures import figures
 from regard.models.base import Capability, ModelSpec
 from regard.predictors.classifier import Classifier
 from regard.training.distributed.world import World
@@ -109,7 +109,7 @@ class Classification:
                 "scores": found.scores,
                 "scored_on": part,
             },
-            documents={"confusion.tsv": _confusion_table(found), **pictures(found)},
+            documents={"confusion.tsv": _confusion_table(found), **figures(found)},
         )
 
     def _labeller(self, model: nn.Module, temperature: float) -> Classifier:
@@ -203,11 +203,11 @@ The 95 % interval of the accuracy is {found.low:.1%} – {found.high:.1%}.{exact
 |---|---|---|---|---|
 {lines}
 {more}
-![What was taken for what](confusion.svg)
+![Confusion matrix](confusion.svg)
 
 {_calibration(found, raw, temperature, part)}
 
-![How sure, and how right](calibration.svg)
+![Calibration](calibration.svg)
 """
 
 

@@ -1,9 +1,9 @@
-"""Pictures of a classifier: legible with two labels and with very many."""
+"""Figures of a classifier: readable with two labels and with very many."""
 
 import torch
 
 from regard.evaluation.classification import Report, Tally
-from regard.evaluation.pictures import MOST, pictures
+from regard.evaluation.figures import MAX_LABELS, figures
 
 
 def report(labels: int, several: bool = False) -> Report:
@@ -19,9 +19,9 @@ def report(labels: int, several: bool = False) -> Report:
     return tally.report()
 
 
-def test_all_of_few_labels_are_drawn_with_their_numbers() -> None:
+def test_confusion_matrix_of_few_labels_shows_every_count() -> None:
     found = report(2)
-    drawn = pictures(found)
+    drawn = figures(found)
     assert sorted(drawn) == ["calibration.svg", "confusion.svg"]
     for count in found.confusion.values():
         assert f">{count:,}<" in drawn["confusion.svg"]
@@ -29,15 +29,15 @@ def test_all_of_few_labels_are_drawn_with_their_numbers() -> None:
     assert "most confused" not in drawn["confusion.svg"]
     error = f"Expected calibration error {found.calibration_error:.1%}"
     assert error in drawn["calibration.svg"]
-    assert pictures(found) == drawn
+    assert figures(found) == drawn
 
 
-def test_of_very_many_labels_the_most_confused_are_drawn_and_it_is_said() -> None:
-    drawn = pictures(report(400))["confusion.svg"]
-    assert f"the {MOST} most confused of 400 labels" in drawn
-    assert drawn.count("label ") - drawn.count("label given") <= 3 * (2 * MOST + 3)
+def test_confusion_matrix_of_many_labels_shows_the_most_confused() -> None:
+    drawn = figures(report(400))["confusion.svg"]
+    assert f"the {MAX_LABELS} most confused of 400 labels" in drawn
+    assert drawn.count("label ") - drawn.count("label<") <= 3 * (2 * MAX_LABELS + 3)
 
 
-def test_what_was_missed_of_several_labels_has_a_column() -> None:
-    assert ">missed<" in pictures(report(3, several=True))["confusion.svg"]
-    assert ">missed<" not in pictures(report(3))["confusion.svg"]
+def test_multi_label_confusion_matrix_has_a_column_for_missed_labels() -> None:
+    assert ">missed<" in figures(report(3, several=True))["confusion.svg"]
+    assert ">missed<" not in figures(report(3))["confusion.svg"]
