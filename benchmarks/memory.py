@@ -75,7 +75,7 @@ def work(task: str, folder: Path, batches: int) -> dict[str, Any]:
         prepared.train, prepared.tokenizer, data.translation_directions, BUDGET, seed=1
     )
     began, tokens = time.perf_counter(), 0
-    for _, (batch, _) in zip(range(batches), stream.since(DataCursor()), strict=False):
+    for _, (batch, _) in zip(range(batches), stream.iter_from(DataCursor()), strict=False):
         tokens += batch.num_targets
     each = (time.perf_counter() - began) / batches
     return {"batches": batches, "milliseconds a batch": round(1000 * each, 3)}

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import regard
-from regard.data.sources.trees import Parsed, Tree
+from regard.data.sources.trees import ParsedText, Tree
 from regard.decoding.config import DecodingConfig
 
 FIXTURES = Path(__file__).parent / "fixtures" / "format-1"
@@ -88,7 +88,7 @@ def _check_continuations(generator: Any, expected: dict[str, Any]) -> None:
 
 def _check_probabilities(classifier: Any, expected: dict[str, Any]) -> None:
     texts = expected.get("texts") or [
-        Parsed(tree["text"], Tree(tuple(map(tuple, tree["spans"])), tuple(tree["heads"])))
+        ParsedText(tree["text"], Tree(tuple(map(tuple, tree["spans"])), tuple(tree["heads"])))
         for tree in expected["trees"]
     ]
     predictions = classifier.classify(texts)

@@ -7,7 +7,7 @@ import torch
 
 import regard
 from regard.data.sources.parsed import Spec as Source
-from regard.data.sources.trees import Parsed, Tree
+from regard.data.sources.trees import ParsedText, Tree
 from regard.training.recipe import make_recipe
 from regard.training.trainer import train
 
@@ -49,11 +49,11 @@ def test_plain_lines_are_read_by_the_parser_it_was_trained_with(tmp_path: Path, 
     told = [line.split("\t")[0] for line in answer.out.splitlines()]
     assert told == ["first", "last"]
     labeller = regard.load(tmp_path / "run")
-    trees = [Source(path=Path("-"), parser=PARSER).tree(text) for text in asked]
-    given = [Parsed(text, tree) for text, tree in zip(asked, trees, strict=True)]
+    trees = [Source(path=Path("-"), parser=PARSER).parse(text) for text in asked]
+    given = [ParsedText(text, tree) for text, tree in zip(asked, trees, strict=True)]
     assert labeller.classify(given) == labeller.classify(asked)
     flat = [
-        Parsed(text, Tree(tree.spans, (0,) * len(tree.heads)))
+        ParsedText(text, Tree(tree.spans, (0,) * len(tree.heads)))
         for text, tree in zip(asked, trees, strict=True)
     ]
     assert not torch.allclose(labeller.log_probs(flat), labeller.log_probs(asked))

@@ -140,7 +140,7 @@ def test_beginnings_are_read_where_the_recipe_says_so(
     assert "first 4 tokens" in (tmp_path / "run" / "README.md").read_text()
     ledger = Ledger.from_json((tmp_path / "run" / "ledger.json").read_text())
     longer = sum(len(text.split()) > 4 for text, _ in pairs(600, seed=600))
-    assert next(ledger.tallies())[2].shortened == longer
+    assert next(ledger.tallies())[2].truncated == longer
 
 
 def test_what_is_too_long_for_both_together_is_told(tmp_path: Path) -> None:

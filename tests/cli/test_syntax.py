@@ -9,8 +9,8 @@ import pytest
 
 import regard
 from regard.config import plain
-from regard.data.sources._conllu import parsed_sentences
-from regard.data.sources.trees import Parsed, Tree
+from regard.data.sources.conllu import parsed_sentences
+from regard.data.sources.trees import ParsedText, Tree
 from regard.errors import DataError
 from regard.insight.look import look
 from regard.predictors.classifier import Classifier
@@ -135,7 +135,7 @@ def test_look_takes_a_sentence_with_its_tree(folder: Path, call, tmp_path: Path)
 def test_look_shows_what_the_tree_did(folder: Path) -> None:
     """The same words on another tree: other weights."""
     labeller, given = regard.load(folder / "run"), next(parsed_sentences(folder / "other.conllu"))
-    flat = Parsed(given.text, Tree(given.tree.spans, (0,) * len(given.tree.heads)))
+    flat = ParsedText(given.text, Tree(given.tree.spans, (0,) * len(given.tree.heads)))
     one, other = (look(labeller, each).panels[0].weights for each in (given, flat))
     assert one.shape == other.shape
     assert abs(one - other).max() > 0.01

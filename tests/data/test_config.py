@@ -42,9 +42,9 @@ def test_all_directions_that_are_offered_unless_some_are_named() -> None:
         ({"train": []}, "train has no source"),
         (
             {"train": LABELLED, "dev": {**LABELLED, "columns": [0, 1, 2]}},
-            "as many texts, and up to dev there are sources with 1 and 2 beside the label",
+            "the same number of texts, and train and dev have sources with 1 and 2 beside",
         ),
-        ({"train": FR_EN, "dev_size": 0}, "nothing to score on: give dev"),
+        ({"train": FR_EN, "dev_size": 0}, "nothing to evaluate on: give dev"),
         (
             {"train": FR_EN, "directions": ["fr-de"]},
             "no source offers the direction fr-de; there are: fr-en, en-fr",
@@ -55,7 +55,7 @@ def test_all_directions_that_are_offered_unless_some_are_named() -> None:
         ),
         (
             {"train": FR_EN, "dev": {"kind": "text", "path": "a.txt"}},
-            "all sources must be of one shape, and up to dev there are: pair, text",
+            "all sources must have one record type, and train and dev have: pair, text",
         ),
     ],
 )
@@ -72,9 +72,9 @@ def test_running_text_is_read_in_stretches_where_some_is_to_be_held_out(tmp_path
     records = [each for each in data.read(data.train[0]) if isinstance(each, Record)]
     assert "".join(record.texts[0] for record in records) == "".join(lines)
     assert len(records) > 5
-    assert [record.ends for record in records] == [False] * (len(records) - 1) + [True]
+    assert [record.ends_document for record in records] == [False] * (len(records) - 1) + [True]
     for record in records:
-        assert record.texts[0].startswith(lines[record.place.line - 1])
+        assert record.texts[0].startswith(lines[record.location.line - 1])
     assert sum(record.lines for record in records) == len(lines)
     whole = spec(train=source, dev=source)
     assert len(list(whole.read(whole.train[0]))) < len(records)

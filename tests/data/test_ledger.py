@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from regard.data.ledger import DUPLICATE, FIRST, HELD_OUT, Ledger
-from regard.data.records import Place, Rejected
+from regard.data.ledger import DUPLICATE, EVAL_OVERLAP, FIRST, Ledger
+from regard.data.records import Location, Rejected
 from regard.errors import DataError, RunError
 
 
 def rejected(why: str, line: int = 1, found: str = "") -> Rejected:
-    return Rejected(Place("a.tsv", line), why, found)
+    return Rejected(Location("a.tsv", line), why, found)
 
 
 def printed(ledger: Ledger, width: int = 120) -> str:
@@ -76,7 +76,7 @@ def test_the_first_lines_of_a_cause_are_remembered() -> None:
 def test_the_table_says_it_all_in_a_line_a_cause() -> None:
     lines = [" ".join(line.split()) for line in printed(a_ledger()).splitlines()]
     assert lines == [
-        "part source read kept dropped why first at",
+        "split source read kept dropped reason first at",
         "train a.tsv 98 88 7 empty side a.tsv, line 1: nothing",
         "2 duplicate a.tsv, line 10",
         "1 too long a.tsv, line 9: 12,345 characters",
@@ -95,8 +95,8 @@ def test_too_much_lost_names_the_cause_and_the_setting() -> None:
     with pytest.raises(DataError) as caught:
         ledger.enforce(0.05)
     assert str(caught.value) == (
-        "a.tsv: 8.2% of the 98 lines for train are lost and 5.0% may be; most (7) for empty side, "
-        "first a.tsv, line 1: nothing: mend them, or change data.filters.max_dropped."
+        "a.tsv: 8.2% of the 98 lines for train are dropped and at most 5.0% may be; most (7) for "
+        "empty side, first a.tsv, line 1: nothing: fix them, or change data.filters.max_dropped."
     )
     ledger.drop("dev", "[b]", rejected("length ratio"), 2000)
     with pytest.raises(DataError, match=r"data\.filters\.max_ratio or data\.filters\.max_dropped"):
@@ -107,17 +107,19 @@ def test_what_stands_elsewhere_is_not_lost() -> None:
     ledger = Ledger()
     ledger.keep("train", "a", 60)
     ledger.drop("train", "a", rejected(DUPLICATE), 20)
-    ledger.drop("train", "a", rejected(HELD_OUT), 20)
+    ledger.drop("train", "a", rejected(EVAL_OVERLAP), 20)
     ledger.enforce(0.0)
-    assert ledger.lost == 0
+    assert ledger.drop_rate == 0
     ledger.drop("train", "a", rejected("fuzzy"), 100)
-    assert ledger.lost == 0.5
+    assert ledger.drop_rate == 0.5
 
 
 def test_a_source_of_which_nothing_is_left_is_refused() -> None:
     ledger = Ledger()
-    ledger.drop("train", "a", rejected(HELD_OUT), 20)
-    with pytest.raises(DataError, match=r"none of the 20 lines for train is left; .* held out"):
+    ledger.drop("train", "a", rejected(EVAL_OVERLAP), 20)
+    with pytest.raises(
+        DataError, match=r"none of the 20 lines for train is left; .* in dev or test"
+    ):
         ledger.enforce(1.0)
     empty = Ledger()
     empty.keep("dev", "b", 0)
@@ -130,5 +132,5 @@ def test_a_source_of_which_nothing_is_left_is_refused() -> None:
     ["", "[]", '{"train": 1}', '{"train": {"a": {"read": 9, "kept": 1, "dropped": {}}}}'],
 )
 def test_json_that_is_no_ledger_is_refused(text: str) -> None:
-    with pytest.raises(RunError, match="the ledger cannot be understood"):
+    with pytest.raises(RunError, match="the ledger cannot be read"):
         Ledger.from_json(text)

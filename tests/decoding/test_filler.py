@@ -130,7 +130,7 @@ def test_probabilities_are_the_models(filler: MaskFiller, tokenizer: Tokenizer) 
         likely = filler.model(torch.tensor([ids]))[0].softmax(-1)
     places = [place for place, each in enumerate(ids) if each == filler.mask]
     for place, blank in zip(places, found, strict=True):
-        words = [each for each in range(len(tokenizer)) if each not in tokenizer.special]
+        words = [each for each in range(len(tokenizer)) if each not in tokenizer.special_ids]
         best = sorted(words, key=lambda each: -likely[place, each])[:7]
         assert [each.text.removeprefix("…") for each in blank] == tokenizer.pieces(best)
         wanted = likely[place, best].tolist()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.data.records import Place, Record
+from regard.data.records import Location, Record
 from regard.data.sources.labels import LabelsSpec
 from regard.data.tokenizers.base import TokenizerSpec
 from regard.errors import DataError
@@ -126,6 +126,6 @@ def test_what_it_was_never_taught_is_named(tmp_path: Path) -> None:
         evaluate_classifier(model, labeled_lines(model, path))
     with pytest.raises(DataError, match="no labeled text"):
         evaluate_classifier(model, iter(()))
-    record = Record(Place("here", 1), ("x" * 40,), labels=("good",))
+    record = Record(Location("here", 1), ("x" * 40,), labels=("good",))
     with pytest.raises(DataError, match="here, line 1: there are 42 tokens"):
         evaluate_classifier(model, [record])

@@ -169,7 +169,7 @@ def test_damaged_and_foreign_folders_are_refused(folder: Path, tmp_path: Path) -
     (folder / "config.json").write_text(json.dumps(config))
     weights = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(weights[:-100])
-    with pytest.raises(DataError, match="damaged or cut off"):
+    with pytest.raises(DataError, match="damaged or truncated"):
         import_model(folder, run)
     (folder / "model.safetensors").write_bytes(weights)
     (folder / "tokenizer.json").unlink()

@@ -77,7 +77,7 @@ def test_an_imported_head_fills_as_theirs(
     wanted = theirs_of(model, filler, BLANKS)
     pieces = filler.tokenizer.vocabulary()
     for blank, likely in zip(filler.fill(BLANKS, top=1000), wanted, strict=True):
-        words = [each for each in range(len(pieces)) if each not in filler.tokenizer.special]
+        words = [each for each in range(len(pieces)) if each not in filler.tokenizer.special_ids]
         ranked = sorted(likely[words].tolist(), reverse=True)
         assert [each.probability for each in blank] == pytest.approx(ranked, abs=1e-4)
         best = max(words, key=lambda each: float(likely[each]))
@@ -119,7 +119,7 @@ def test_an_exported_model_fills_as_ours_and_comes_back(
     filler = regard.load(run)
     wanted = theirs_of(model.eval(), filler, BLANKS)
     for blank, likely in zip(filler.fill(BLANKS, top=3), wanted, strict=True):
-        likely[sorted(filler.tokenizer.special)] = 0
+        likely[sorted(filler.tokenizer.special_ids)] = 0
         best = likely.topk(3).values.tolist()
         assert [each.probability for each in blank] == pytest.approx(best, abs=1e-4)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
@@ -159,5 +159,5 @@ def test_a_mask_is_known_in_a_vocabulary_alone(folder: Path, tmp_path: Path) -> 
     (folder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": False}))
     import_model(folder, tmp_path / "run")
     filler = regard.load(tmp_path / "run")
-    assert filler.mask in filler.tokenizer.special
+    assert filler.mask in filler.tokenizer.special_ids
     assert len(filler.fill(BLANKS)) == 2

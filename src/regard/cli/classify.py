@@ -54,7 +54,7 @@ def classify(
     An empty line gives an empty line. A language model chooses the label whose continuation is most
     likely (zero-shot): give a --template and at least two --label.
     """
-    from regard.data.sources._conllu import is_conllu, parsed_sentences
+    from regard.data.sources.conllu import is_conllu, parsed_sentences
     from regard.data.sources.lines import stream_text
     from regard.errors import ConfigError
     from regard.loading import load

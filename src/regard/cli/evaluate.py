@@ -124,6 +124,7 @@ def _judges() -> "dict[type, Callable[[Any, Asked, Reporter], Verdict]]":
 
 
 def _foretelling(writer: "TextGenerator", asked: Asked, report: "Reporter") -> Verdict:
+    from regard.data.records import require_records
     from regard.data.sources.text import Spec as Text
     from regard.errors import DataError
     from regard.evaluation.language_model import Piece, perplexity
@@ -131,14 +132,14 @@ def _foretelling(writer: "TextGenerator", asked: Asked, report: "Reporter") -> V
     asked.only("a language model", "context", "stride", "documents")
     text = Text(path=tuple(asked.data), documents=(asked.documents or Ends.file).value)
     with report.busy("Reading …"):
-        characters = sum(len(record.texts[0]) for record in _records(text.records()))
+        characters = sum(len(record.texts[0]) for record in require_records(text.records()))
     if not characters:
         raise DataError(f"{', '.join(map(str, asked.data))}: there is no text in it.")
     with report.bar("Evaluating", characters, "characters") as advance:
 
         def pieces() -> Iterator[Piece]:
-            for record in _records(text.records()):
-                yield Piece(record.texts[0], record.ends)
+            for record in require_records(text.records()):
+                yield Piece(record.texts[0], record.ends_document)
                 advance(len(record.texts[0]))
 
         found = perplexity(writer, pieces(), asked.context, asked.stride)
@@ -215,6 +216,7 @@ def _text_scores(scores: "TextScores") -> Iterator[tuple[str, str]]:
 
 def _pairs(data: Sequence[Path]) -> list[tuple[str, ...]]:
     """Of a file with a tab between the two of a pair, or of two files with a line for each."""
+    from regard.data.records import require_records
     from regard.data.sources.files import Spec as TwoFiles
     from regard.data.sources.tsv import read_columns
     from regard.errors import ConfigError, DataError
@@ -227,7 +229,7 @@ def _pairs(data: Sequence[Path]) -> list[tuple[str, ...]]:
         source, target = data
         two = TwoFiles(source=source, target=target, languages=("source", "target"))
         lines = two.records()
-    pairs = [record.texts for record in _records(lines)]
+    pairs = [record.texts for record in require_records(lines)]
     if not pairs:
         raise DataError(f"{data[0]}: there are no pairs in it.")
     return pairs
@@ -262,9 +264,8 @@ def _labelling(labeller: "Classifier", asked: Asked, report: "Reporter") -> Verd
 def _records(lines: "Iterable[Line]") -> "Iterator[Record]":
     """Nothing is left out: what cannot be read ends it."""
     from regard.data.records import Rejected
-    from regard.errors import DataError
 
     for line in lines:
         if isinstance(line, Rejected):
-            raise DataError(f"{line.place}: {line.why} ({line.found}); mend the line.")
+            raise line.error()
         yield line

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from regard.data.sources.trees import Parsed
+    from regard.data.sources.trees import ParsedText
     from regard.insight.picture import Picture
 
 
@@ -81,7 +81,7 @@ def look(
 
 
 def _picture(run: Path, text: str, to: str | None, sentence: int | None) -> "Picture":
-    from regard.data.sources._conllu import is_conllu
+    from regard.data.sources.conllu import is_conllu
     from regard.errors import ConfigError
     from regard.insight.look import look as look_into
     from regard.loading import load
@@ -94,9 +94,9 @@ def _picture(run: Path, text: str, to: str | None, sentence: int | None) -> "Pic
     return look_into(loaded, text, to, title=str(run))
 
 
-def _sentence(path: Path, number: int) -> "Parsed":
+def _sentence(path: Path, number: int) -> "ParsedText":
     """One of a file's, counted from 1."""
-    from regard.data.sources._conllu import parsed_sentences
+    from regard.data.sources.conllu import parsed_sentences
     from regard.errors import DataError
 
     there = 0

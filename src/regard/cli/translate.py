@@ -105,7 +105,7 @@ def translate(
     }
     job = _Job(translator, to, search, wishes, scores, align)
     if file.suffix == ".po":
-        return _to_catalogue(job, file, output)
+        return _to_catalog(job, file, output)
     if str(file) == "-" and output is None and sys.stdin.isatty():
         return _converse(job)
     seen, lines = peeked(stream_text(file))
@@ -165,10 +165,10 @@ class _Job:
         return [self.to, repr(self.search), self.wishes, self.scores, self.align]
 
 
-def _to_catalogue(job: _Job, file: Path, output: Path | None) -> None:
+def _to_catalog(job: _Job, file: Path, output: Path | None) -> None:
     from regard.atomic import write_atomic
     from regard.cli._shared.console import reporter
-    from regard.data.sources.gettext import Catalogue
+    from regard.data.sources.gettext import Catalog
     from regard.predictors.gettext import fill
 
     job.wishes["keep_placeholders"] = True
@@ -179,7 +179,7 @@ def _to_catalogue(job: _Job, file: Path, output: Path | None) -> None:
                 lines, job.to, on_progress=show, decoding=job.search, **job.wishes
             )
 
-        text, lost = fill(Catalogue(file), translate)
+        text, lost = fill(Catalog(file), translate)
     if output is None:
         typer.echo(text, nl=False)
     else:

@@ -1,1 +1,1 @@
-"""From text to batches: sources of pairs, the tokeniser, batching, pretrained vectors."""
+"""Data: sources of text, filters, tokenizers, the token store, sampling, and batches."""

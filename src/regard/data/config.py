@@ -1,4 +1,4 @@
-"""The data of a recipe: what is trained on, what is scored on, and what is asked of both."""
+"""The `data` section of a recipe: training, dev and test sources, filters and directions."""
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -8,18 +8,19 @@ from typing import Any, ClassVar, NamedTuple
 from pydantic import Field, field_validator, model_validator
 
 from regard.config import Spec
-from regard.data.filters.checks import FiltersSpec, check
-from regard.data.records import Line, Place, Record, Rejected
+from regard.data.filters.config import FiltersSpec
+from regard.data.filters.quality import reject_reason
+from regard.data.records import Line, Location, Record, Rejected
 from regard.data.sources.base import LabeledSpec, RecordType, SourceSpec
 from regard.data.sources.labels import LabelsSpec
 
-STRETCH = 4096  # characters of running text that are held out together, in whole lines
+CHUNK = 4096  # characters of running text that go to train or dev together, in whole lines
 
 Sources = tuple[SourceSpec, ...]
 
 
 class Direction(NamedTuple):
-    """From which language into which."""
+    """A translation direction: source and target language."""
 
     source: str
     target: str
@@ -29,9 +30,9 @@ class Direction(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """A record or a line that is not used: why, how many lines it is, and what it says."""
+    """A record or a line that is not used: the reason, its number of lines, and its texts."""
 
-    why: Rejected
+    rejected: Rejected
     lines: int = 1
     texts: tuple[str, ...] = ()
 
@@ -45,139 +46,147 @@ class DataSpec(Spec):
         "checks": "filters",
     }
 
-    train: Sources = Field(..., description="what to train on: one source, or a list of them")
-    dev: Sources | None = Field(None, description="what to score on while training")
-    test: Sources | None = Field(None, description="what to score on at the end")
+    train: Sources = Field(..., description="training data: one source, or a list of them")
+    dev: Sources | None = Field(None, description="data to evaluate on while training")
+    test: Sources | None = Field(None, description="data to evaluate on at the end")
     exclude: Sources | None = Field(
-        None, description="texts that train must not have, however written; of any shape"
+        None, description="texts to remove from train, of any record type and however written"
     )
     dev_size: int = Field(
-        1000, ge=0, description="without dev: records of train that are kept from it to score on"
+        1000, ge=0, description="without dev: number of training records to evaluate on instead"
     )
     directions: tuple[str, ...] | None = Field(
-        None, description="ways to translate, as in [fr-en]; all that train offers, unless said"
+        None, description="translation directions, as in [fr-en]; default: all that train offers"
     )
-    filters: FiltersSpec = Field(FiltersSpec(), description="what a record must be")
-    prepared: Path = Field(Path("prepared"), description="the folder for text turned into ids")
+    filters: FiltersSpec = Field(FiltersSpec(), description="which records to drop")
+    prepared: Path = Field(Path("prepared"), description="folder for tokenized data")
 
     @field_validator("train", "dev", "test", "exclude", mode="before")
     @classmethod
-    def _one_is_a_list_of_one(cls, given: Any) -> Any:
-        return given if given is None or isinstance(given, (list, tuple)) else (given,)
+    def _wrap_single_source(cls, value: Any) -> Any:
+        return value if value is None or isinstance(value, (list, tuple)) else (value,)
 
     @model_validator(mode="after")
-    def _agree(self) -> "DataSpec":
-        for part, sources in self.splits.items():
-            if not sources:
-                raise ValueError(f"{part} has no source")
-            shapes = {source.record_type for source in (*self.train, *sources)}
-            if len(shapes) > 1:
-                raise ValueError(
-                    f"all sources must be of one shape, and up to {part} there are: "
-                    f"{', '.join(sorted(shapes))}"
-                )
-            if len(sides := {source.num_texts for source in (*self.train, *sources)}) > 1:
-                raise ValueError(
-                    f"all records must have as many texts, and up to {part} there are sources "
-                    f"with {' and '.join(map(str, sorted(sides)))} beside the label"
-                )
+    def _check_consistency(self) -> "DataSpec":
+        for split, sources in self.splits.items():
+            self._check_same_type(split, sources)
         if self.dev is None and self.dev_size == 0:
-            raise ValueError("there is nothing to score on: give dev, or dev_size above 0")
-        offered = [str(way) for way in self._offered()]
-        for way in self.directions or ():
-            if way not in offered:
-                known = ", ".join(offered) or "none"
-                raise ValueError(f"no source offers the direction {way}; there are: {known}")
-        for part, sources in self.splits.items():
-            for source in sources:
-                if source.language_pair and not any(
-                    way in self.translation_directions for way in _both_ways(source)
-                ):
-                    raise ValueError(
-                        f"{part} has a source in {' and '.join(source.language_pair)}, and none of "
-                        f"the directions is between them: remove it, or add a direction"
-                    )
+            raise ValueError("there is nothing to evaluate on: give dev, or dev_size above 0")
+        self._check_directions()
         return self
+
+    def _check_same_type(self, split: str, sources: Sources) -> None:
+        if not sources:
+            raise ValueError(f"{split} has no source")
+        record_types = {source.record_type for source in (*self.train, *sources)}
+        if len(record_types) > 1:
+            raise ValueError(
+                f"all sources must have one record type, and train and {split} have: "
+                f"{', '.join(sorted(record_types))}"
+            )
+        if len(counts := {source.num_texts for source in (*self.train, *sources)}) > 1:
+            raise ValueError(
+                f"all records must have the same number of texts, and train and {split} have "
+                f"sources with {' and '.join(map(str, sorted(counts)))} beside the label"
+            )
+
+    def _check_directions(self) -> None:
+        available = [str(direction) for direction in self._available_directions()]
+        for name in self.directions or ():
+            if name not in available:
+                known = ", ".join(available) or "none"
+                raise ValueError(f"no source offers the direction {name}; there are: {known}")
+        for split, sources in self.splits.items():
+            for source in sources:
+                directions = _both_directions(source)
+                if directions and not set(directions) & set(self.translation_directions):
+                    raise ValueError(
+                        f"{split} has a source in {' and '.join(source.language_pair)}, and none "
+                        f"of the directions is between them: remove it, or add a direction"
+                    )
 
     @property
     def record_type(self) -> RecordType:
+        """Record type of all sources."""
         return self.train[0].record_type
 
     @property
     def num_texts(self) -> int:
-        """How many texts a record has."""
+        """Number of texts in a record."""
         return self.train[0].num_texts
 
     @property
     def trees(self) -> bool:
-        """Do all texts come with their dependency trees?"""
+        """True if all texts come with dependency trees."""
         return all(source.trees for sources in self.splits.values() for source in sources)
 
-    def require_trees(self, who: str) -> None:
-        """Refuse a source that has none, where somebody needs them."""
+    def require_trees(self, needed_by: str) -> None:
+        """Raise ValueError if a source has no dependency trees; `needed_by` is a recipe key."""
         if self.record_type != "labeled":
             raise ValueError(
-                f"{who} places words in dependency trees, which so far only texts with labels have "
+                f"{needed_by} needs dependency trees, which only labeled texts have "
                 f"(task: classification): choose another kind of position"
             )
-        for part, sources in self.splits.items():
+        for split, sources in self.splits.items():
             for source in sources:
                 if not source.trees:
                     raise ValueError(
-                        f"{who} places words in dependency trees, and data.{part} has a source of "
-                        f"kind {source.kind()}, which has none: use conllu, agreement or parsed"
+                        f"{needed_by} needs dependency trees, and data.{split} has a source of "
+                        f"kind {source.kind()} without them: use conllu, agreement or parsed"
                     )
 
     @property
     def labels(self) -> LabelsSpec:
-        """How labels are written: as in the first source that has several for a text, if any."""
-        written = [
+        """Format of labels: that of the first source with several labels for a text, if any."""
+        formats = [
             source.labels
             for sources in self.splits.values()
             for source in sources
             if isinstance(source, LabeledSpec)
         ]
-        return next((each for each in written if each.several), LabelsSpec())
+        return next((labels for labels in formats if labels.several), LabelsSpec())
 
     @property
     def splits(self) -> dict[str, Sources]:
-        """The parts that are given, by name."""
-        given = {"train": self.train, "dev": self.dev, "test": self.test}
-        return {part: sources for part, sources in given.items() if sources is not None}
+        """Sources of each split that the recipe has: train, dev, test."""
+        splits = {"train": self.train, "dev": self.dev, "test": self.test}
+        return {split: sources for split, sources in splits.items() if sources is not None}
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """All languages of the training text, each once."""
-        return tuple(
-            dict.fromkeys(chain.from_iterable(source.language_pair for source in self.train))
-        )
+        """All languages of the training data, each once."""
+        pairs = (source.language_pair for source in self.train)
+        return tuple(dict.fromkeys(chain.from_iterable(pairs)))
 
     @property
     def translation_directions(self) -> tuple[Direction, ...]:
-        """The directions to train, each once."""
+        """Directions to train, each once."""
+        selected = self.directions
         return tuple(
-            way for way in self._offered() if self.directions is None or str(way) in self.directions
+            direction
+            for direction in self._available_directions()
+            if selected is None or str(direction) in selected
         )
 
-    def _offered(self) -> tuple[Direction, ...]:
-        return tuple(dict.fromkeys(chain.from_iterable(map(_both_ways, self.train))))
+    def _available_directions(self) -> tuple[Direction, ...]:
+        return tuple(dict.fromkeys(chain.from_iterable(map(_both_directions, self.train))))
 
     def read(self, source: SourceSpec) -> Iterator[Record | Dropped]:
-        """Every line of a source, in order."""
+        """Yield every line of a source in order, filtered."""
         lines: Iterator[Line] = source.records()
         if self.dev is None and self.record_type == "text":
-            lines = chain.from_iterable(map(_stretches, lines))
+            lines = chain.from_iterable(map(_chunks, lines))
         for line in lines:
             if isinstance(line, Rejected):
                 yield Dropped(line)
-            elif why := check(line, self.filters, self.record_type):
-                yield Dropped(why, line.lines, line.texts)
+            elif rejected := reject_reason(line, self.filters, self.record_type):
+                yield Dropped(rejected, line.lines, line.texts)
             else:
                 yield line
 
 
-def name(source: SourceSpec) -> str:
-    """What a source is called in the ledger: its file, or its kind where it has none."""
+def source_name(source: SourceSpec) -> str:
+    """Return the name of a source in the ledger: its file, or its kind where it has none."""
     files = source.files()
     if not files:
         return source.kind()
@@ -185,22 +194,22 @@ def name(source: SourceSpec) -> str:
     return f"{files[0]}{more}"
 
 
-def _both_ways(source: SourceSpec) -> tuple[Direction, ...]:
+def _both_directions(source: SourceSpec) -> tuple[Direction, ...]:
     if not source.language_pair:
         return ()
     first, second = source.language_pair
     return Direction(first, second), Direction(second, first)
 
 
-def _stretches(line: Line) -> Iterator[Line]:
-    """A record of running text as several: small enough that a twentieth can be held out."""
+def _chunks(line: Line) -> Iterator[Line]:
+    """Cut a record of running text into chunks so small that a twentieth can become dev data."""
     if isinstance(line, Rejected):
         yield line
         return
-    file, number = line.place
+    file, number = line.location
     rest = line.texts[0]
-    while len(rest) > STRETCH and (end := rest.find("\n", STRETCH) + 1) not in (0, len(rest)):
-        yield Record(Place(file, number), (rest[:end],), ends=False)
+    while len(rest) > CHUNK and (end := rest.find("\n", CHUNK) + 1) not in (0, len(rest)):
+        yield Record(Location(file, number), (rest[:end],), ends_document=False)
         number += rest.count("\n", 0, end)
         rest = rest[end:]
-    yield Record(Place(file, number), (rest,), line.ends)
+    yield Record(Location(file, number), (rest,), line.ends_document)

@@ -1,13 +1,15 @@
-"""What sources give: records with the place they come from, and lines that cannot be used."""
+"""Records that sources yield, with their location, and lines that cannot be used."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from regard.data.sources.trees import Tree
+from regard.errors import DataError
 
 
-class Place(NamedTuple):
-    """Where a record stands: a file and a line in it, counted from 1 (a row, in Parquet)."""
+class Location(NamedTuple):
+    """Location of a record: a file and a line in it, counted from 1 (a row, in Parquet)."""
 
     file: str
     line: int
@@ -20,16 +22,16 @@ class Place(NamedTuple):
 class Record:
     """One example as text: (sentence, translation), (text,), or one or two texts with labels."""
 
-    place: Place
+    location: Location
     texts: tuple[str, ...]
-    ends: bool = True  # of a text cut into several records, only the last one ends it
-    labels: tuple[str, ...] | None = None  # of labelled text: one, several or none
-    tree: Tree | None = None  # of the first text, where its source has them
-    others: tuple[str, ...] = ()  # of a pair: what might stand in the place of the second text
+    ends_document: bool = True  # False for all but the last of the records that a text is cut into
+    labels: tuple[str, ...] | None = None  # of labeled text: one, several or none
+    tree: Tree | None = None  # dependency tree of the first text, where the source has trees
+    alternatives: tuple[str, ...] = ()  # of a pair: other references for the second text
 
     @property
     def lines(self) -> int:
-        """How many lines of its file it is: one, but of running text as many as it holds."""
+        """Number of lines of the file: 1, but for running text as many as the text has."""
         if len(self.texts) > 1 or self.labels is not None:
             return 1
         return self.texts[0].count("\n") + (not self.texts[0].endswith("\n"))
@@ -37,12 +39,10 @@ class Record:
 
 @dataclass(frozen=True)
 class LengthLimits:
-    """How a model takes the two sides of a pair, beside its limit."""
+    """Limits on the texts of a record, beside the model's maximum length."""
 
-    max_first_text: int | None = None  # tokens: of a longer first side, only so many are read
-    single_sequence: bool = (
-        False  # both sides as one sequence, so that the limit is for both together
-    )
+    max_first_text: int | None = None  # tokens; a longer first text is truncated
+    single_sequence: bool = False  # both texts are one sequence: the maximum length is for both
 
 
 SEPARATE = LengthLimits()
@@ -50,11 +50,27 @@ SEPARATE = LengthLimits()
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A line that cannot be an example: why in a word or two for the ledger, and what was found."""
+    """A line that cannot be an example.
 
-    place: Place
-    why: str  # "empty side", "invalid UTF-8" …: one of few, so that they can be counted
-    found: str = ""  # "byte 12 is 0xff"
+    `reason` is one of a few fixed phrases ("empty side", "invalid UTF-8" …), which the ledger
+    counts; `detail` says what was found ("byte 12 is 0xff").
+    """
+
+    location: Location
+    reason: str
+    detail: str = ""
+
+    def error(self) -> DataError:
+        """Return the error for a reader that accepts no rejected line."""
+        return DataError(f"{self.location}: {self.reason} ({self.detail}); fix the line.")
 
 
 Line = Record | Rejected
+
+
+def require_records(lines: Iterable[Line]) -> Iterator[Record]:
+    """Yield the records; raises DataError at the first rejected line."""
+    for line in lines:
+        if isinstance(line, Rejected):
+            raise line.error()
+        yield line

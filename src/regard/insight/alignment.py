@@ -49,11 +49,11 @@ def align(
     source_ids = translator.source_ids(source, to, "the source")
     target_ids = translator.target_ids(target, "the translation")
     weights = _weights(translator, source_ids, target_ids, layer)
-    words = translator.tokenizer.words(source)
+    words = translator.tokenizer.word_numbers(source)
     # Without the language tag, where there is one, and the end of the source.
     start = len(source_ids) - 1 - len(words)
     weights = weights[: len(target_ids), start : start + len(words)]
-    by_word = _summed(_summed(weights, words).T, translator.tokenizer.words(target)).T
+    by_word = _summed(_summed(weights, words).T, translator.tokenizer.word_numbers(target)).T
     by_word /= by_word.sum(1, keepdims=True)
     return [Link(int(row.argmax()), word, float(row.max())) for word, row in enumerate(by_word)]
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.data.sources.trees import Parsed
+from regard.data.sources.trees import ParsedText
 from regard.data.tokenizers.tokenizer import END, START, Tokenizer
 from regard.errors import DataError
 from regard.predictors.classifier import Classifier
@@ -57,7 +57,7 @@ class ForwardPass:
     tokenizer: Tokenizer | None = None  # of the predicted tokens
 
 
-def forward_pass(loaded: Any, text: str | Parsed, to: str | None = None) -> ForwardPass:
+def forward_pass(loaded: Any, text: str | ParsedText, to: str | None = None) -> ForwardPass:
     """Return the forward pass of a loaded predictor on a text.
 
     Args:
@@ -86,7 +86,7 @@ def forward_pass(loaded: Any, text: str | Parsed, to: str | None = None) -> Forw
     return functions[type(loaded)](loaded, _plain(text))
 
 
-def _plain(text: str | Parsed) -> str:
+def _plain(text: str | ParsedText) -> str:
     """Return the text without its tree: only a classifier uses trees."""
     return text if isinstance(text, str) else text.text
 
@@ -204,7 +204,7 @@ def _for_generator(loaded: TextGenerator, text: str) -> ForwardPass:
     )
 
 
-def _for_classifier(loaded: Classifier, text: str | Parsed) -> ForwardPass:
+def _for_classifier(loaded: Classifier, text: str | ParsedText) -> ForwardPass:
     example = loaded.parse_line(text) if isinstance(text, str) else text
     ids = loaded.encode(example)
     inputs = loaded.model_inputs([(ids, example, "the text")])
@@ -279,7 +279,7 @@ def _tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> Tokens:
     words: list[int] = []
     current: list[int] = []  # the tokens of the word so far
     for token in ids:
-        is_special = token in tokenizer.special
+        is_special = token in tokenizer.special_ids
         begins = not current or is_special
         if not begins:
             before, after = (tokenizer.decode(some) for some in (current, [*current, token]))

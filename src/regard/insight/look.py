@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from regard.data.sources.trees import Parsed
+from regard.data.sources.trees import ParsedText
 from regard.errors import DataError
 from regard.insight.downsample import downsample
 from regard.insight.forward_passes import ForwardPass, forward_pass
@@ -26,7 +26,7 @@ ALWAYS = frozenset({"weights", "may_attend", "experts"})  # recorded for the pan
 
 def look(
     loaded: Any,
-    text: str | Parsed,
+    text: str | ParsedText,
     to: str | None = None,
     title: str = "",
     views: Collection[str] | None = None,
@@ -40,7 +40,7 @@ def look(
         title: the title of the page.
         views: names of the page views whose data is computed; by default all.
     """
-    source = text.text if isinstance(text, Parsed) else text
+    source = text.text if isinstance(text, ParsedText) else text
     return downsample(picture_of(forward_pass(loaded, text, to), source, title, views))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
-from regard.data.tokenizers.tokenizer import END, MASK, PAD, START, Tokenizer, name_of
+from regard.data.tokenizers.tokenizer import END, MASK, PAD, START, Tokenizer, backend_name
 from regard.data.tokenizers.tokenizer import UNKNOWN as UNKNOWN_PIECE
 from regard.errors import DataError
 from regard.interchange.folder import ModelFolder
@@ -39,9 +39,9 @@ def tokenizer_of_pieces(found: SentencePieces, path: Path) -> Tokenizer:
 def _finished(backend: Backend) -> Tokenizer:
     backend.no_truncation()
     backend.no_padding()
-    special = [name_of(piece, backend) or piece for piece in (PAD, UNKNOWN_PIECE, END)]
+    special = [backend_name(piece, backend) or piece for piece in (PAD, UNKNOWN_PIECE, END)]
     # A decoder may start with another piece, and few have a mask.
-    special += filter(None, [name_of(START, backend), name_of(MASK, backend)])
+    special += filter(None, [backend_name(START, backend), backend_name(MASK, backend)])
     backend.add_special_tokens(
         [AddedToken(piece, special=True) for piece in dict.fromkeys(special)]
     )

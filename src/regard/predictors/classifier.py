@@ -11,7 +11,7 @@ from regard.config import validate
 from regard.data.batches.base import pad
 from regard.data.sources.base import SourceSpec
 from regard.data.sources.labels import LabelsSpec
-from regard.data.sources.trees import Parsed, words_of
+from regard.data.sources.trees import ParsedText, token_words
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import DataError
 from regard.evaluation.classification import THRESHOLD
@@ -21,7 +21,7 @@ from regard.predictors.base import BasePredictor
 BATCH = 64
 
 # A pair for a model of pairs; a text with its dependency tree for a model that needs trees.
-Text = str | tuple[str, str] | Parsed
+Text = str | tuple[str, str] | ParsedText
 
 
 @dataclass(frozen=True)
@@ -172,23 +172,23 @@ class Classifier(BasePredictor[nn.Module]):
         for text, name in texts:
             parsed = self._parsed(text, name)
             spans = [(first, end) for _, first, end in self.tokenizer.spans(parsed.text)]
-            words.append([OUTSIDE, *words_of(spans, parsed.tree), OUTSIDE])
+            words.append([OUTSIDE, *token_words(spans, parsed.tree), OUTSIDE])
             heads.append(parsed.tree.heads)
         word_ids, _ = pad(words, OUTSIDE)
         return Trees(word_ids.to(self.device), pad(heads, 0)[0].to(self.device))
 
-    def _parsed(self, text: Text, name: str) -> Parsed:
+    def _parsed(self, text: Text, name: str) -> ParsedText:
         """Return the text with its own tree, or with one built as in the training data."""
-        if isinstance(text, Parsed):
+        if isinstance(text, ParsedText):
             return text
         source = validate(SourceSpec, {**(self.tree_source or {}), "path": "-"}, "the run's source")
-        tree = source.tree(text) if isinstance(text, str) else None
+        tree = source.parse(text) if isinstance(text, str) else None
         if tree is None:
             raise DataError(
                 f"{name}: this model needs dependency trees, and this text has none: give "
                 f"sentences with their trees, in a file that ends in .conllu."
             )
-        return Parsed(str(text), tree)
+        return ParsedText(str(text), tree)
 
     def calibrate(self, logits: Tensor) -> Tensor:
         """Return calibrated log-probabilities of logits (B, labels).
@@ -225,7 +225,7 @@ class Classifier(BasePredictor[nn.Module]):
             >>> classifier.encode("a good film")[0] == classifier.tokenizer.start
             True
         """
-        if isinstance(text, Parsed):
+        if isinstance(text, ParsedText):
             text = text.text
         texts = (text,) if isinstance(text, str) else text
         if len(texts) != self.num_texts:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from regard.config import override, plain, validate
 from regard.data.batches.labeled import label_tensor
-from regard.data.records import Record, Rejected
+from regard.data.records import Record, require_records
 from regard.data.sources.base import SourceSpec
-from regard.data.sources.trees import Parsed
+from regard.data.sources.trees import ParsedText
 from regard.errors import ConfigError, DataError
 from regard.evaluation.classification import Report, Tally
 from regard.predictors.classifier import Classifier, Text
@@ -37,16 +37,13 @@ def labeled_lines(
     if "path" in content:
         raise ConfigError("source: path is the file that is given; leave it out.")
     source = validate(SourceSpec, {**content, "path": path}, "source")
-    for record in source.records():
-        if isinstance(record, Rejected):
-            raise DataError(f"{record.place}: {record.why} ({record.found}); fix the line.")
-        yield record
+    yield from require_records(source.records())
 
 
 def labeled_text(record: Record) -> Text:
     """Return a record's text as a classifier takes it."""
     if record.tree is not None:
-        return Parsed(record.texts[0], record.tree)
+        return ParsedText(record.texts[0], record.tree)
     first, *others = record.texts
     return (first, others[0]) if others else first
 
@@ -64,7 +61,7 @@ def evaluate_classifier(classifier: Classifier, records: Iterable[Record]) -> Re
     tally, remaining = Tally(classifier.labels, classifier.multi_label), iter(records)
     classes = len(classifier.labels) if classifier.multi_label else None
     while chunk := list(islice(remaining, CHUNK)):
-        names = [str(record.place) for record in chunk]
+        names = [str(record.location) for record in chunk]
         labels = [
             classifier.label_ids(record.labels or (), name)
             for record, name in zip(chunk, names, strict=True)

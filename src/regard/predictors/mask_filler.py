@@ -68,8 +68,8 @@ class MaskFiller(BasePredictor[MaskedLM]):
         ids = torch.tensor([self.encode(text, number)], device=self.device)
         logits = self.model(ids)[0][ids[0] == self.mask].float()
         probs = logits.softmax(-1)[:, : len(self.tokenizer)]
-        probs[:, sorted(self.tokenizer.special)] = -1.0  # special tokens are never the answer
-        best = probs.topk(min(top, probs.size(-1) - len(self.tokenizer.special)))
+        probs[:, sorted(self.tokenizer.special_ids)] = -1.0  # special tokens are never the answer
+        best = probs.topk(min(top, probs.size(-1) - len(self.tokenizer.special_ids)))
         return [
             [Filling(self._readable(token), p) for p, token in zip(*blank, strict=True)]
             for blank in zip(best.values.tolist(), best.indices.tolist(), strict=True)
@@ -137,7 +137,7 @@ class MaskFiller(BasePredictor[MaskedLM]):
 
     def _readable(self, token: int) -> str:
         (piece,) = self.tokenizer.pieces([token])
-        continues = self._boundaries.hold_spaces and not self._boundaries.spaced[token]
+        continues = self._boundaries.pieces_hold_spaces and not self._boundaries.begins_word[token]
         if continues and piece[-1:].isalnum():
             return CONTINUES + piece.removeprefix("##")
         return piece
@@ -159,11 +159,11 @@ def around_blanks(
     marked = BLANK.sub(sign, text)
     pieces = tokenizer.vocabulary()
     parts: list[list[int]] = [[]]
-    for token, start, end in tokenizer.located(marked):
+    for token, start, end in tokenizer.spans(marked):
         if sign not in marked[start:end]:
             parts[-1].append(token)
         elif (passed := marked.count(sign, 0, end)) >= len(parts):  # the first of the sign's pieces
-            if boundaries.hold_spaces and parts[-1] and pieces[parts[-1][-1]] in SPACES:
+            if boundaries.pieces_hold_spaces and parts[-1] and pieces[parts[-1][-1]] in SPACES:
                 parts[-1].pop()
             parts += [[] for _ in range(passed - len(parts) + 1)]
     if not sign or len(parts) != blanks + 1:

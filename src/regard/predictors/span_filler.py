@@ -137,7 +137,7 @@ class SpanFiller(BasePredictor[EncoderDecoder]):
                 f"this model generates at most {self.max_length:,} tokens, which the first blanks "
                 f"have used up: leave fewer."
             )
-        suppressed = [[token] for token in sorted(self.tokenizer.special) if token != end]
+        suppressed = [[token] for token in sorted(self.tokenizer.special_ids) if token != end]
         width = max(WIDTH, top) + 1  # one of them may be the empty span
         processors = [SuppressPhrases(suppressed)]
         (hypotheses,) = beam_search(

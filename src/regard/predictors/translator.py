@@ -296,7 +296,7 @@ class Translator(BasePredictor[Model]):
         """
         if len(self.languages) == 1:
             return self.languages[0]
-        source = self.language_identifier.of(self.tokenizer.encode(text))
+        source = self.language_identifier.identify(self.tokenizer.encode(text))
         targets = [direction.target for direction in self.directions if direction.source == source]
         if len(targets) != 1:
             raise DataError(

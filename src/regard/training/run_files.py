@@ -125,7 +125,7 @@ def write_run(
         "parameters": parameters,
         "trainable_parameters": trainable,
         "tokenizer_fingerprint": prepared.tokenizer.fingerprint,
-        **prepared.tokenizer.renamed,
+        **prepared.tokenizer.role_overrides,
         "training": asdict(state),
         **({INIT_REPORT: init_report} if init_report else {}),
         **adapter_metadata(recipe, folder),

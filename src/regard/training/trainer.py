@@ -115,13 +115,13 @@ def prepare_data(recipe: Recipe, world: World, report: Reporter) -> Prepared:
     report.console.print(prepared.ledger.table())
     report.say(
         f"{sum(prepared.train.tokens):,} training tokens{', prepared before' * prepared.reused}; "
-        f"vocabulary of {len(prepared.tokenizer):,} pieces; {prepared.unknown:.2%} of the tokens "
-        f"unknown or spelled in bytes."
+        f"vocabulary of {len(prepared.tokenizer):,} pieces; {prepared.unknown_rate:.2%} of the "
+        f"tokens unknown or spelled in bytes."
     )
-    if prepared.unknown > MAX_UNKNOWN:
+    if prepared.unknown_rate > MAX_UNKNOWN:
         report.say(
-            f"[bold red]Alarm:[/bold red] the tokenizer does not know {prepared.unknown:.1%} of "
-            f"this text: is it the right one, and trained on such text?"
+            f"[bold red]Alarm:[/bold red] the tokenizer does not know "
+            f"{prepared.unknown_rate:.1%} of this text; use one that was trained on such text."
         )
     return prepared
 

@@ -97,9 +97,9 @@ def test_one_language_to_produce_needs_no_tag(pairs: Prepared) -> None:
 
 def test_batches_go_on_exactly_where_they_were(pairs: Prepared) -> None:
     batches = pair_batches(pairs.train, pairs.tokenizer, ALL, budget=200, seed=1)
-    drawn = list(islice(batches.since(DataCursor()), 100))
+    drawn = list(islice(batches.iter_from(DataCursor()), 100))
     assert drawn[-1][1].epoch > 1
-    for (batch, _), (again, _) in zip(drawn[41:], batches.since(drawn[40][1]), strict=False):
+    for (batch, _), (again, _) in zip(drawn[41:], batches.iter_from(drawn[40][1]), strict=False):
         assert torch.equal(batch.source, again.source)
         assert torch.equal(batch.target, again.target)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.data.batches.masking import Masking
-from regard.data.batches.spans import Spans, sentinel
+from regard.data.batches.spans import SpanCorruptor, sentinel
 from regard.data.bundled import corpus
 from regard.data.tokenizers.base import TokenizerSpec
 from regard.data.tokenizers.tokenizer import Tokenizer
@@ -55,7 +55,7 @@ def test_the_shares_are_those_of_bert(whole_words: bool) -> None:
     chance = 0.1 / len(tokenizer())  # to be replaced by itself
     assert stayed.sum() / count == pytest.approx(0.1 + chance, abs=spread)
     others = hidden[chosen & ~masked & ~stayed]
-    assert not set(others.tolist()) & tokenizer().special
+    assert not set(others.tolist()) & tokenizer().special_ids
     assert len(set(others.tolist())) > 0.8 * min(len(others), 200)
 
 
@@ -65,7 +65,7 @@ def test_only_what_is_chosen_changes(seed: int, epoch: int, share: float, words:
     masking = Masking(tokenizer(), share, whole_words=words)
     hidden, chosen = masking(ids, token_mask, (seed, epoch), np.arange(6))
     assert (hidden[~chosen] == ids[~chosen]).all()
-    assert not np.isin(ids[chosen], sorted(tokenizer().special)).any()
+    assert not np.isin(ids[chosen], sorted(tokenizer().special_ids)).any()
     assert (chosen <= token_mask).all()
     assert chosen.any(1).all()  # no text is read for nothing
     if words:
@@ -73,7 +73,7 @@ def test_only_what_is_chosen_changes(seed: int, epoch: int, share: float, words:
         number = begins.cumsum(1)
         for row in range(6):
             for word in np.unique(number[row][chosen[row]]):
-                pieces = (number[row] == word) & ~np.isin(ids[row], sorted(tokenizer().special))
+                pieces = (number[row] == word) & ~np.isin(ids[row], sorted(tokenizer().special_ids))
                 assert chosen[row][pieces].all()
 
 
@@ -86,7 +86,9 @@ def test_a_row_is_masked_the_same_in_any_company_and_anew_in_each_epoch() -> Non
     assert (again == hidden[some]).all()
     assert (picked == chosen[some]).all()
     for key in ((1, 1), (2, 0)):
-        assert (masking(ids, token_mask, key, numbers).chosen != chosen).any(1).mean() > 0.7
+        assert (masking(ids, token_mask, key, numbers).masked_positions != chosen).any(
+            1
+        ).mean() > 0.7
 
 
 def test_words_are_chosen_alike_wherever_they_stand_and_however_long() -> None:
@@ -94,10 +96,10 @@ def test_words_are_chosen_alike_wherever_they_stand_and_however_long() -> None:
     ids, token_mask = rows(40, 4)
     masking = Masking(tokenizer(), whole_words=True)
     often = sum(
-        masking(ids, token_mask, (1, epoch), np.arange(40)).chosen.astype(float)
+        masking(ids, token_mask, (1, epoch), np.arange(40)).masked_positions.astype(float)
         for epoch in range(200)
     )
-    free = token_mask & ~np.isin(ids, sorted(tokenizer().special))
+    free = token_mask & ~np.isin(ids, sorted(tokenizer().special_ids))
     shares = often[free] / 200
     assert shares.mean() == pytest.approx(0.15, abs=0.005)
     # A share of 200 draws is off by 0.025 on average, and by 0.11 in one of 100,000 pieces.
@@ -141,7 +143,7 @@ def test_what_is_torn_can_be_mended(
     seed: int, first: int, joined: int, share: float, mean: float, words: bool
 ) -> None:
     ids = np.array(tokenizer().encode(" ".join(texts()[first : first + joined])))
-    spans = Spans(tokenizer(), share, mean, SENTINELS, words)
+    spans = SpanCorruptor(tokenizer(), share, mean, SENTINELS, words)
     longest = len(ids) + 4
     source, target = (part.tolist() for part in spans(ids, longest, (seed, 0), first))
     assert mended(source, target) == ids.tolist()
@@ -157,9 +159,9 @@ def cuts(source: list[int], target: list[int]) -> list[int]:
     """Where in the text spans begin and end."""
     found, at = [], 0
     for each in source[:-1]:
-        if each in tokenizer().special:
+        if each in tokenizer().special_ids:
             rest = target[target.index(each) + 1 :]
-            length = next(n for n, piece in enumerate(rest) if piece in tokenizer().special)
+            length = next(n for n, piece in enumerate(rest) if piece in tokenizer().special_ids)
             found += [at, at + length]
             at += length
         else:
@@ -168,7 +170,7 @@ def cuts(source: list[int], target: list[int]) -> list[int]:
 
 
 def test_spans_are_as_many_and_as_long_as_asked_for() -> None:
-    spans = Spans(tokenizer(), sentinels=SENTINELS)
+    spans = SpanCorruptor(tokenizer(), sentinels=SENTINELS)
     ids = np.array(tokenizer().encode(" ".join(texts()[:60]))[:300])
     torn = [spans(ids, 1000, (1, epoch), 0) for epoch in range(200)]
     marks = np.array([tokenizer().special_id(sentinel(n)) for n in range(SENTINELS)])
@@ -179,4 +181,4 @@ def test_spans_are_as_many_and_as_long_as_asked_for() -> None:
     last = np.mean([each.source[-2] in marks for each in torn])
     assert 0.01 < first < 0.15  # anywhere, the ends included
     assert 0.01 < last < 0.15
-    assert spans.most(300) == 15
+    assert spans.max_spans(300) == 15

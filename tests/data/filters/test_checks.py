@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.filters.checks import SETTINGS, SHORT, FiltersSpec, check
-from regard.data.records import Place, Record, Rejected
+from regard.data.filters.quality import SETTINGS, SHORT, FiltersSpec, reject_reason
+from regard.data.records import Location, Record, Rejected
 from regard.data.sources.base import RecordType, SourceSpec
 
-AT = Place("here", 7)
+AT = Location("here", 7)
 SPEC = FiltersSpec()
 
 
 def why(*texts: str, record_type: RecordType = "pair", spec: FiltersSpec = SPEC) -> str:
-    found = check(Record(AT, texts), spec, record_type)
-    return found.why if found else ""
+    found = reject_reason(Record(AT, texts), spec, record_type)
+    return found.reason if found else ""
 
 
 @pytest.mark.parametrize(
@@ -42,15 +42,15 @@ def test_a_side_without_text_is_dropped(empty: str) -> None:
 
 
 def test_an_odd_character_is_named_with_its_place() -> None:
-    found = check(Record(AT, ("a b", "one two three fo\u2028ur")), SPEC, "pair")
+    found = reject_reason(Record(AT, ("a b", "one two three fo\u2028ur")), SPEC, "pair")
     seen = "U+2028 LINE SEPARATOR at character 17 of the second side"
     assert found == Rejected(AT, "odd character", seen)
 
 
 def test_in_running_text_the_line_is_named() -> None:
-    found = check(Record(AT, ("one\n\ntwo \x00 three\nfour\n",)), SPEC, "text")
+    found = reject_reason(Record(AT, ("one\n\ntwo \x00 three\nfour\n",)), SPEC, "text")
     seen = "U+0000 NULL at character 5 of the line"
-    assert found == Rejected(Place("here", 9), "odd character", seen)
+    assert found == Rejected(Location("here", 9), "odd character", seen)
 
 
 def test_odd_characters_are_kept_if_asked_but_never_half_ones() -> None:
@@ -89,5 +89,7 @@ def test_a_real_corpus_loses_next_to_nothing(
     given = {"kind": "tsv", "path": shared_data / path, "languages": languages}
     lines = list(SourceSpec.model_validate(given).records())
     assert all(isinstance(line, Record) for line in lines)
-    lost = [line for line in lines if isinstance(line, Rejected) or check(line, SPEC, "pair")]
+    lost = [
+        line for line in lines if isinstance(line, Rejected) or reject_reason(line, SPEC, "pair")
+    ]
     assert len(lost) < len(lines) / 1000

@@ -12,7 +12,7 @@ from regard.config import validate
 from regard.data.config import DataSpec
 from regard.data.filters.decontaminate import Decontaminator
 from regard.data.ledger import Ledger
-from regard.data.records import Place, Record
+from regard.data.records import Location, Record
 from regard.data.store import fingerprint
 from regard.data.store.prepare import Prepared, prepare
 from regard.data.tokenizers.base import TokenizerSpec
@@ -66,10 +66,10 @@ def test_a_text_is_known_however_it_is_written(tmp_path: Path) -> None:
         lines = "\n".join(left(found)).replace("something else", "").split("\n")
         assert sorted(filter(None, lines)) == sorted(filled(others))
         tallies = {(part, Path(source).name): t for part, source, t in found.ledger.tallies()}
-        assert tallies["train", "train.txt"].dropped["kept out"].count == 5
-        assert tallies["train", "train.txt"].dropped["kept out"].first[0].line == 1
+        assert tallies["train", "train.txt"].dropped["excluded"].count == 5
+        assert tallies["train", "train.txt"].dropped["excluded"].first[0].line == 1
         assert tallies["exclude", "test.tsv"].kept == 3
-        assert found.ledger.lost == 0  # it was asked for
+        assert found.ledger.drop_rate == 0  # it was asked for
 
 
 def test_labelled_texts_and_pairs_are_kept_out_by_what_they_say(tmp_path: Path) -> None:
@@ -90,21 +90,21 @@ def test_labelled_texts_and_pairs_are_kept_out_by_what_they_say(tmp_path: Path) 
     assert len(found.train) + len(found.dev) == 60
 
 
-@given(st.lists(st.sampled_from(["kept out", "good", "bad", ""]), min_size=1, max_size=8))
+@given(st.lists(st.sampled_from(["excluded", "good", "bad", ""]), min_size=1, max_size=8))
 def test_running_text_loses_these_lines_only_and_still_ends(lines: list[str]) -> None:
     spec = validate(DataSpec, {"train": {"kind": "text", "path": "a"}, "dev_size": 1}, "recipe")
     without = Decontaminator(spec, Ledger())
-    without._add(["Kept out!"])
+    without._add(["Excluded!"])
     text = "\n".join([*lines, "end"])
     for ends in (True, False):
-        found = list(without.kept([Record(Place("a", 5), (text,), ends)]))
+        found = list(without.filter([Record(Location("a", 5), (text,), ends)]))
         kept = [each for each in found if isinstance(each, Record)]
-        rest = [line for line in lines if line != "kept out"]
+        rest = [line for line in lines if line != "excluded"]
         assert "".join(each.texts[0] for each in kept) == "\n".join([*rest, "end"])
-        assert [each.ends for each in kept] == [False] * (len(kept) - 1) + [ends]
+        assert [each.ends_document for each in kept] == [False] * (len(kept) - 1) + [ends]
         for each in kept:
             first = each.texts[0].split("\n")[0]
-            assert text.split("\n")[each.place.line - 5] == first
+            assert text.split("\n")[each.location.line - 5] == first
 
 
 def test_it_is_part_of_the_fingerprint(tmp_path: Path) -> None:
@@ -113,7 +113,9 @@ def test_it_is_part_of_the_fingerprint(tmp_path: Path) -> None:
 
     def key(**more: Any) -> str:
         content = {"train": train, "prepared": str(tmp_path / "prepared"), **more}
-        return fingerprint.take(validate(DataSpec, content, "recipe"), CHARACTERS, 10).key
+        return fingerprint.take_fingerprint(
+            validate(DataSpec, content, "recipe"), CHARACTERS, 10
+        ).key
 
     plain, source = key(), {"kind": "labeled", "path": test}
     assert key(exclude=None) == plain
@@ -141,7 +143,7 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tally,) = content.values()
     assert (tally["read"], tally["kept"]) == (2, 1)
     everything = {"kind": "text", "path": train["path"], "documents": "line"}
-    with pytest.raises(DataError, match="are too few to hold one"):
+    with pytest.raises(DataError, match="are too few to take one"):
         prepared(tmp_path, train=train, exclude=everything)
 
 
@@ -154,7 +156,7 @@ def test_the_movie_reviews_without_what_is_tested_in_sst2(
     test = shared_data / "sst2" / "test.tsv"
     found = prepared(tmp_path, train=train, exclude={"kind": "labeled", "path": str(test)})
     tally = next(t for part, _, t in found.ledger.tallies() if part == "train")
-    assert 1421 <= tally.dropped["kept out"].count <= 1821
+    assert 1421 <= tally.dropped["excluded"].count <= 1821
     rest = "|".join(_letters(text) for text in left(found))
     sentences = [_letters(line.split("\t")[0]) for line in test.read_text("utf-8").splitlines()]
     assert not [each for each in sentences if len(each) >= 24 and each in rest]

@@ -9,7 +9,7 @@ import pytest
 from regard.config import validate
 from regard.data.batches.corrupted import masked_batches, span_batches
 from regard.data.batches.masking import Masking
-from regard.data.batches.spans import Spans, sentinel
+from regard.data.batches.spans import SpanCorruptor, sentinel
 from regard.data.config import DataSpec
 from regard.data.sampling.passages import Passages
 from regard.data.sampling.sampler import DataCursor
@@ -59,13 +59,13 @@ def test_batches_go_on_from_anywhere_and_hide_other_words_in_each_epoch(tmp_path
     passages = Passages(prepared.train, tokenizer.end, 30)
     for batches in (
         masked_batches(passages, tokenizer, Masking(tokenizer), 256, 1),
-        span_batches(passages, tokenizer, Spans(tokenizer, sentinels=30), 34, 256, 1),
+        span_batches(passages, tokenizer, SpanCorruptor(tokenizer, sentinels=30), 34, 256, 1),
     ):
-        some = list(islice(batches.since(DataCursor()), 40))
+        some = list(islice(batches.iter_from(DataCursor()), 40))
         epochs = [after.epoch for _, after in some]
         assert epochs[-1] >= 2
         for number in (3, 11, 25):
-            again = islice(batches.since(some[number][1]), 5)
+            again = islice(batches.iter_from(some[number][1]), 5)
             for (one, _), (other, _) in zip(some[number + 1 :], again, strict=False):
                 assert str(one) == str(other)
         first = epochs.index(1) + 1
@@ -94,6 +94,6 @@ def test_where_no_piece_is_known_nothing_can_be_hidden(tmp_path: Path) -> None:
     tokenizer = prepared.tokenizer
     passages = Passages(prepared.train, tokenizer.end, 30)
     masking = Masking(tokenizer)
-    masking._special[:] = True
-    with pytest.raises(DataError, match="no piece can be hidden"):
-        next(masked_batches(passages, tokenizer, masking, 256, 1).since(DataCursor()))
+    masking._is_special[:] = True
+    with pytest.raises(DataError, match="no token that can be masked"):
+        next(masked_batches(passages, tokenizer, masking, 256, 1).iter_from(DataCursor()))

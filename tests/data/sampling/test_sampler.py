@@ -19,10 +19,10 @@ from regard.data.sampling.sampler import (
     EpochOrder,
     SourceQuota,
     WindowSampler,
-    cut,
     iter_batches,
-    packed,
-    padded,
+    packed_cost,
+    padded_cost,
+    split_into_batches,
 )
 from regard.data.store.prepare import prepare
 from regard.data.store.store import Store
@@ -72,30 +72,32 @@ Shares = st.lists(
     ),
     min_size=1,
     max_size=4,
-).filter(lambda shares: any(share.units for share in shares))
+).filter(lambda shares: any(share.examples for share in shares))
 
 
 @given(shares=Shares, seed=st.integers(0, 9))
 def test_an_epoch_shows_what_the_weights_say(shares: list[SourceQuota], seed: int) -> None:
     order = EpochOrder(shares, seed)
-    source, unit, way = order.stretch(3, 0, len(order))
+    source, unit, way = order.slice(3, 0, len(order))
     for number, share in enumerate(shares):
         here = source == number
         shown = Counter(zip(unit[here].tolist(), way[here].tolist(), strict=True))
-        assert sum(shown.values()) == share.shown * share.ways
+        assert sum(shown.values()) == share.per_epoch * share.directions
         # As evenly as can be: no unit is shown twice more often than another.
-        often = {shown[each, side] for each in range(share.units) for side in range(share.ways)}
+        often = {
+            shown[each, side] for each in range(share.examples) for side in range(share.directions)
+        }
         assert max(often, default=0) - min(often, default=0) <= 1
 
 
 def test_what_one_epoch_leaves_out_the_next_one_shows() -> None:
     order = EpochOrder([SourceQuota(100, 0.25)], seed=1)
-    epochs = [set(order.stretch(epoch, 0, 25)[1].tolist()) for epoch in range(4)]
+    epochs = [set(order.slice(epoch, 0, 25)[1].tolist()) for epoch in range(4)]
     assert set().union(*epochs) == set(range(100))
     assert np.ptp(sorted(epochs[0])) > 50  # not a quarter in a row
 
 
-def plan(store: Store, budget: int = 400, seed: int = 1, cost: Any = packed) -> BucketSampler:
+def plan(store: Store, budget: int = 400, seed: int = 1, cost: Any = packed_cost) -> BucketSampler:
     return BucketSampler(store, [(0, 1)] * len(store.sections), (2, 2), budget, seed, cost)
 
 
@@ -103,7 +105,7 @@ def test_every_pair_both_ways_as_often_as_its_weight(pairs: Store) -> None:
     whole = plan(pairs)
     seen: Counter[tuple[int, int]] = Counter()
     for epoch in range(2):
-        for pool in range(whole.pools):
+        for pool in range(whole.num_pools):
             for batch in whole.pool(epoch, pool):
                 seen.update(zip(batch.rows.tolist(), batch.sides.tolist(), strict=True))
     assert {seen[row, side] for row in range(300) for side in (0, 1)} == {2}
@@ -111,11 +113,11 @@ def test_every_pair_both_ways_as_often_as_its_weight(pairs: Store) -> None:
     assert len(seen) == 800
 
 
-@pytest.mark.parametrize("cost", [packed, padded])
+@pytest.mark.parametrize("cost", [packed_cost, padded_cost])
 def test_no_batch_is_over_budget_and_few_are_far_below(pairs: Store, cost: Any) -> None:
     whole = plan(pairs, cost=cost)
     sizes, real = [], 0
-    for pool in range(whole.pools):
+    for pool in range(whole.num_pools):
         for batch in whole.pool(0, pool):
             lengths = pairs.lengths(batch.rows) + 2
             turned = np.where(batch.sides[:, None] == 0, lengths, lengths[:, ::-1])
@@ -129,13 +131,13 @@ def test_no_batch_is_over_budget_and_few_are_far_below(pairs: Store, cost: Any) 
 @given(
     lengths=st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=80),
     budget=st.integers(60, 300),
-    cost=st.sampled_from([packed, padded]),
+    cost=st.sampled_from([packed_cost, padded_cost]),
 )
 def test_cuts_lose_nothing_and_take_what_fits(
     lengths: list[tuple[int, int]], budget: int, cost: Any
 ) -> None:
     rows = np.array(sorted(lengths, key=lambda pair: (pair[1], pair[0])))
-    cuts = list(cut(rows, budget, cost))
+    cuts = list(split_into_batches(rows, budget, cost))
     assert [n for each in cuts for n in range(each.start, each.stop)] == list(range(len(rows)))
     for each in cuts:
         assert cost(rows[each])[-1] <= budget
@@ -157,7 +159,7 @@ def test_from_any_position_the_same_comes_as_without_a_pause(
 ) -> None:
     monkeypatch.setattr("regard.data.sampling.sampler.POOL", 10)
     whole = plan(pairs)
-    assert whole.pools > 3
+    assert whole.num_pools > 3
     all_of_it = list(islice(iter_batches(whole, DataCursor()), 500))
     assert all_of_it[-1][1].epoch >= 2
     for stopped in (0, 1, 9, 10, 57, 199, 444):
@@ -170,12 +172,12 @@ def test_from_any_position_the_same_comes_as_without_a_pause(
 
 def test_a_position_of_other_data_is_refused(pairs: Store) -> None:
     for strange in (DataCursor(0, 99), DataCursor(0, 0, 10_000)):
-        with pytest.raises(DataError, match="are not those that it was saved with"):
+        with pytest.raises(DataError, match="are not those of the checkpoint"):
             next(iter_batches(plan(pairs), strange))
 
 
 def test_an_example_larger_than_a_batch_is_refused(pairs: Store) -> None:
-    longest = pairs.facts.longest + 4
+    longest = pairs.stats.longest + 4
     with pytest.raises(DataError, match=rf"has {longest} tokens and a batch holds {longest - 1}"):
         plan(pairs, budget=longest - 1)
     plan(pairs, budget=longest)
@@ -192,7 +194,7 @@ def test_windows_cover_the_text_from_another_place_each_epoch(text: Store) -> No
     whole = WindowSampler(text, context=16, budget=64, seed=1)
     begins = []
     for epoch in range(3):
-        batches = [batch for pool in range(whole.pools) for batch in whole.pool(epoch, pool)]
+        batches = [batch for pool in range(whole.num_pools) for batch in whole.pool(epoch, pool)]
         section = np.concatenate([batch.sections for batch in batches])
         starts = np.concatenate([batch.starts for batch in batches])
         assert max(len(batch.starts) for batch in batches) == 4

@@ -9,10 +9,10 @@ import pytest
 from regard.config import validate
 from regard.data.batches.labeled import ParsedBatch, parsed_batches
 from regard.data.config import DataSpec
-from regard.data.records import Place, Record, Rejected
-from regard.data.sources._conllu import Sentence, read_conllu
+from regard.data.records import Location, Record, Rejected
 from regard.data.sources.base import SourceSpec
-from regard.data.sources.trees import Tree, depths, words_of
+from regard.data.sources.conllu import Sentence, read_conllu
+from regard.data.sources.trees import Tree, depths, token_words
 from regard.data.store.prepare import prepare
 from regard.data.tokenizers.base import TokenizerSpec
 from regard.positions.trees import OUTSIDE
@@ -53,9 +53,9 @@ def test_tokens_of_several_words_and_empty_nodes(tmp_path: Path) -> None:
     assert sentence.text == "They don't ."
     assert sentence.tree == Tree(((0, 4), (5, 10), (5, 10), (11, 12)), (1, 1, 1, 1))
     assert [each.form for each in sentence.words] == ["They", "do", "n't", "."]
-    assert [each.written for each in sentence.words] == [True, False, False, True]
+    assert [each.is_token for each in sentence.words] == [True, False, False, True]
     assert sentence.comments["label"] == "no"
-    assert sentence.place == Place(str(tmp_path / "a.conllu"), 3)
+    assert sentence.location == Location(str(tmp_path / "a.conllu"), 3)
 
 
 def test_text_is_put_together_where_there_is_none(tmp_path: Path) -> None:
@@ -78,33 +78,33 @@ def test_features_are_read(tmp_path: Path) -> None:
 
 A = word(1, "a", 0)
 WRONG: dict[str, tuple[list[str], int, str, str]] = {
-    "a column too few": ([A, "2\tb\t1"], 2, "bad columns", "there are 3 with tabs"),
+    "a column too few": ([A, "2\tb\t1"], 2, "bad columns", "there are 3 columns between tabs"),
     "an empty form": ([A, word(2, "", 1)], 2, "bad columns", "empty"),
     "no head": ([A, word(2, "b", "_")], 2, "missing head", "the head of 'b' is '_'"),
     "a head that is a word": ([A, word(2, "b", "a")], 2, "missing head", "is 'a'"),
     "a head below zero": ([A, word(2, "b", -1)], 2, "missing head", "is '-1'"),
     "a head outside": ([A, word(2, "b", 3)], 2, "missing head", "3, and there are 2 words"),
-    "a cycle": ([A, word(2, "b", 3), word(3, "c", 2)], 2, "cycle", "above 'b' go round"),
-    "its own head": ([A, word(2, "b", 2)], 2, "cycle", "above 'b' go round"),
+    "a cycle": ([A, word(2, "b", 3), word(3, "c", 2)], 2, "cycle", "above 'b' form a cycle"),
+    "its own head": ([A, word(2, "b", 2)], 2, "cycle", "above 'b' form a cycle"),
     "no root": ([word(1, "a", 2), word(2, "b", 1)], 1, "cycle", "never reach a root"),
     "two roots": ([A, word(2, "b", 0)], 2, "several roots", "there are 2"),
-    "a gap": ([A, word(3, "b", 1)], 2, "bad number", "after word 1 comes 3"),
-    "a name for a number": ([A, word("b", "b", 1)], 2, "bad number", "'b' is no number"),
+    "a gap": ([A, word(3, "b", 1)], 2, "bad number", "word 1 is followed by 3"),
+    "a name for a number": ([A, word("b", "b", 1)], 2, "bad number", "'b' is not the number"),
     "a token within a token": (
         [word("1-2", "ab", "_"), A, word("2-3", "bc", "_")],
         3,
         "bad number",
-        "after word 1 comes 2-3",
+        "word 1 is followed by 2-3",
     ),
     "a token that ends early": ([word("1-0", "a", "_"), A], 1, "bad number", "ends before"),
     "a token of words that are not there": (
         [word("1-2", "ab", "_"), A],
         2,
         "words missing",
-        "2 are promised, 1 there",
+        "the tokens have 2 words, and there are 1",
     ),
     "another text": (["# text = b", A], 2, "not in the text", "'a', where the text has 'b'"),
-    "more text": (["# text = a b", A], 2, "not in the text", "goes on with ' b'"),
+    "more text": (["# text = a b", A], 2, "not in the text", "continues with ' b'"),
     "less text": (["# text = a", A, word(2, "b", 1)], 3, "not in the text", "'b', where"),
     "no space": (["# text = ab", A, word(2, "b", 1)], 3, "not in the text", "the text has 'b'"),
     "a space too many": (
@@ -124,9 +124,9 @@ def test_what_is_wrong_is_said_with_its_line(
     assert isinstance(before, Sentence)
     assert isinstance(after, Sentence)  # the next one is read all the same
     assert isinstance(rejected, Rejected)
-    assert rejected.place == Place(str(tmp_path / "a.conllu"), line + 2)
-    assert rejected.why == why
-    assert found in rejected.found
+    assert rejected.location == Location(str(tmp_path / "a.conllu"), line + 2)
+    assert rejected.reason == why
+    assert found in rejected.detail
 
 
 def test_bytes_that_are_no_text_are_said_once(tmp_path: Path) -> None:
@@ -134,8 +134,8 @@ def test_bytes_that_are_no_text_are_said_once(tmp_path: Path) -> None:
     path.write_bytes(b"# text = \xff\n" + A.encode().replace(b"a", b"\xff") + b"\n\n")
     (rejected,) = read_conllu(path)
     assert isinstance(rejected, Rejected)
-    assert rejected.place.line == 1
-    assert rejected.why == "invalid UTF-8"
+    assert rejected.location.line == 1
+    assert rejected.reason == "invalid UTF-8"
 
 
 def test_comments_alone_are_no_sentence(tmp_path: Path) -> None:
@@ -148,20 +148,20 @@ def test_comments_alone_are_no_sentence(tmp_path: Path) -> None:
 def test_pieces_inherit_their_word() -> None:
     tree = Tree(((0, 4), (5, 10), (5, 10), (10, 11)), (1, 1, 1, 1))  # "They don't."
     pieces = [(0, 2), (2, 4), (4, 7), (7, 10), (10, 11)]
-    assert words_of(pieces, tree) == [0, 0, 1, 1, 3]
+    assert token_words(pieces, tree) == [0, 0, 1, 1, 3]
 
 
 def test_of_several_words_the_highest_counts() -> None:
     spans = ((0, 2), (2, 5), (6, 7))
     for root in range(2):
         heads = tuple(root for _ in spans)
-        assert words_of([(0, 5), (5, 7)], Tree(spans, heads)) == [root, 2]
-    assert words_of([(0, 7)], Tree(spans, (2, 2, 2))) == [2]
+        assert token_words([(0, 5), (5, 7)], Tree(spans, heads)) == [root, 2]
+    assert token_words([(0, 7)], Tree(spans, (2, 2, 2))) == [2]
 
 
 def test_space_goes_with_the_word_after_it() -> None:
-    assert words_of([(0, 1), (1, 3), (3, 4)], Tree(((0, 1), (3, 4)), (0, 0))) == [0, 1, 1]
-    assert words_of([(0, 1), (1, 2)], Tree(((0, 1),), (0,))) == [0, 0]
+    assert token_words([(0, 1), (1, 3), (3, 4)], Tree(((0, 1), (3, 4)), (0, 0))) == [0, 1, 1]
+    assert token_words([(0, 1), (1, 2)], Tree(((0, 1),), (0,))) == [0, 0]
 
 
 def test_depths_find_what_never_ends() -> None:
@@ -185,7 +185,7 @@ def test_labels_stand_in_comments(tmp_path: Path) -> None:
     assert record.tree is not None
     (rejected,) = records(tmp_path, *THEY_DO_NOT, comment="mood")
     assert isinstance(rejected, Rejected)
-    assert rejected.why == "missing label"
+    assert rejected.reason == "missing label"
 
 
 FINITE = "VerbForm=Fin|Person=3|Number="
@@ -204,7 +204,7 @@ def test_agreement_is_asked_with_the_verb_left_blank(tmp_path: Path) -> None:
         (record,) = records(tmp_path, *KEYS, kind="agreement", attracted=attracted, blank="??")
         assert isinstance(record, Record)
         assert (record.texts, record.labels) == (("keys of Rome lost ?? now",), ("Plur",))
-        assert record.place.line == 5
+        assert record.location.line == 5
         assert record.tree is not None
         assert record.tree.heads == (3, 2, 0, 3, 3, 3)
         spans = record.tree.spans
@@ -263,7 +263,7 @@ def test_batches_carry_the_trees_of_their_rows(tmp_path: Path) -> None:
             assert len(first.ids) + len(second.ids) == len(batch.ids)
         else:
             assert second.num_targets == 0
-        assert batch.read[2].depths.shape == batch.ids.shape
+        assert batch.inputs[2].depths.shape == batch.ids.shape
     assert seen == 19
     row = np.arange(1)
     assert len(prepared.train.trees(row)[0][0]) == len(prepared.train.ids(row, row)[0])
@@ -281,4 +281,4 @@ def test_real_treebanks_are_read_whole(shared_data: Path, name: str) -> None:
         assert isinstance(sentence, Sentence)
         assert depths(sentence.tree.heads).count(0) == 1
         for each, (begin, end) in zip(sentence.words, sentence.tree.spans, strict=True):
-            assert not each.written or sentence.text[begin:end] == each.form
+            assert not each.is_token or sentence.text[begin:end] == each.form

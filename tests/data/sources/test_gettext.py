@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.sources.gettext import Catalogue
+from regard.data.sources.gettext import Catalog
 from regard.errors import DataError
 from regard.predictors.gettext import fill
 
@@ -46,19 +46,19 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_what_is_open_is_found(path: Path) -> None:
-    texts = Catalogue(path).open_texts()
+    texts = Catalog(path).untranslated_texts()
     assert texts == ['%d file "found"', '%d files "found"', "\n  Two\nlines\n"]
 
 
 def test_everything_else_stays_as_it_is(path: Path) -> None:
-    assert Catalogue(path).filled({}) == PO
+    assert Catalog(path).filled({}) == PO
 
 
 def test_lines_are_translated_and_marked(path: Path) -> None:
     def loud(lines: Sequence[str]) -> list[str]:
         return [line.upper().replace("%D", "%d") for line in lines]
 
-    text, lost = fill(Catalogue(path), loud)
+    text, lost = fill(Catalog(path), loud)
     assert lost == []
     assert text == PO.replace("#, c-format", "#, fuzzy, c-format").replace(
         'msgstr[0] ""\nmsgstr[1] ""',
@@ -69,7 +69,7 @@ def test_lines_are_translated_and_marked(path: Path) -> None:
 
 
 def test_a_text_that_lost_a_variable_stays_open(path: Path) -> None:
-    text, lost = fill(Catalogue(path), lambda lines: ["perdu" for _ in lines])
+    text, lost = fill(Catalog(path), lambda lines: ["perdu" for _ in lines])
     assert lost == ['%d file "found"', '%d files "found"']
     assert 'msgstr[0] ""' in text
     assert '"  perdu\\n"' in text
@@ -77,7 +77,7 @@ def test_a_text_that_lost_a_variable_stays_open(path: Path) -> None:
 
 @pytest.mark.skipif(not shutil.which("msgfmt"), reason="gettext is not installed")
 def test_gettext_accepts_it(path: Path, tmp_path: Path) -> None:
-    text, _ = fill(Catalogue(path), lambda lines: [f"<{line}>" for line in lines])
+    text, _ = fill(Catalog(path), lambda lines: [f"<{line}>" for line in lines])
     (tmp_path / "new.po").write_text(text, encoding="utf-8")
     command = ["msgfmt", "-c", "--use-fuzzy", "-o", tmp_path / "new.mo", tmp_path / "new.po"]
     assert subprocess.run(command, capture_output=True).returncode == 0
@@ -86,4 +86,4 @@ def test_gettext_accepts_it(path: Path, tmp_path: Path) -> None:
 def test_what_is_no_catalogue_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.po").write_text('msgid "a"\nmsgstr "b"\nhello\n')
     with pytest.raises(DataError, match=r"bad\.po, line 3: not gettext"):
-        Catalogue(tmp_path / "bad.po")
+        Catalog(tmp_path / "bad.po")

@@ -33,7 +33,7 @@ def test_every_line_is_in_one_share_and_those_of_a_key_in_the_same(tmp_path: Pat
     kept = {part: tally.kept for part, _, tally in prepared.ledger.tallies()}
     assert sum(kept.values()) == len(NAMES)
     assert all(tally.read == len(NAMES) for _, _, tally in prepared.ledger.tallies())
-    assert prepared.ledger.lost == 0
+    assert prepared.ledger.drop_rate == 0
     assert prepared.test is not None
     for part in (prepared.dev, prepared.test):
         stems = [text.removeprefix("text of ")[0] for text in part.texts(0)]
@@ -61,15 +61,15 @@ def test_lists_are_what_the_recipe_says(tmp_path: Path) -> None:
     (record,) = lines(path, content, lists=["sentences", "versions"])
     assert isinstance(record, Record)
     assert record.texts == ("One. Two.", "first")
-    assert record.others == ("second",)
+    assert record.alternatives == ("second",)
     (refused,) = lines(path, content)
     assert isinstance(refused, Rejected)
-    assert refused.found == "source is a list"
+    assert refused.detail == "source is a list"
     for bad in ([], ["a", 3], None):
         (refused,) = lines(path, {**content, "target": bad}, lists=["sentences", "versions"])
         assert isinstance(refused, Rejected)
-        assert refused.why == "missing text"
-    with pytest.raises(ConfigError, match="only the second side may have versions"):
+        assert refused.reason == "missing text"
+    with pytest.raises(ConfigError, match="only the second text may have versions"):
         lines(path, content, lists=["versions", "none"])
 
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from regard.data.records import Place, Rejected
+from regard.data.records import Location, Rejected
 from regard.data.sources import lines
 from regard.data.sources.lines import decode, decode_lines, read_lines, stream_lines
 from regard.errors import DataError
 
-AT = Place("here", 7)
+AT = Location("here", 7)
 
 
 def write(path: Path, data: bytes, packed: bool = False) -> Path:
@@ -85,7 +85,7 @@ def test_a_damaged_gzip_is_one_clear_sentence(tmp_path: Path) -> None:
         "longer.gz": whole + b"more",
     }
     for name, data in damaged.items():
-        with pytest.raises(DataError, match=rf"{name}: damaged or cut off.*; fetch it again"):
+        with pytest.raises(DataError, match=rf"{name}: damaged or truncated.*; fetch it again"):
             list(stream_lines(write(tmp_path / name, data)))
 
 
@@ -102,7 +102,7 @@ def test_a_line_without_end_does_not_fill_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path / "zeros", b"a\n" + bytes(32 * 2**20), packed=True)
-    monkeypatch.setattr(lines, "LONGEST", 2**21)
+    monkeypatch.setattr(lines, "MAX_LINE", 2**21)
     tracemalloc.start()
     try:
         with pytest.raises(DataError, match="zeros, line 2: more than 2 MB without a newline"):

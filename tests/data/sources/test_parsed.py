@@ -22,14 +22,14 @@ def test_a_parser_that_is_not_there_is_said(
 
 
 def test_a_model_that_is_not_there_is_said() -> None:
-    with pytest.raises(ConfigError, match="spaCy has no model 'no_such_model'"):
-        parsed.Spec(path=Path("a.tsv"), parser="no_such_model").tree("A text.")
+    with pytest.raises(ConfigError, match="the spaCy model 'no_such_model' is not installed"):
+        parsed.Spec(path=Path("a.tsv"), parser="no_such_model").parse("A text.")
 
 
 def test_a_model_without_a_parser_is_said(tmp_path: Path) -> None:
     spacy.blank("en").to_disk(tmp_path / "blank")
-    with pytest.raises(ConfigError, match="does not make dependency trees"):
-        parsed.Spec(path=Path("a.tsv"), parser=str(tmp_path / "blank")).tree("A text.")
+    with pytest.raises(ConfigError, match="has no dependency parser"):
+        parsed.Spec(path=Path("a.tsv"), parser=str(tmp_path / "blank")).parse("A text.")
 
 
 def test_the_tree_of_a_sentence(tmp_path: Path) -> None:
@@ -44,5 +44,5 @@ def test_the_tree_of_a_sentence(tmp_path: Path) -> None:
 
 
 def test_each_sentence_of_a_text_has_a_tree_of_its_own() -> None:
-    tree = parsed.Spec(path=Path("a.tsv"), parser=PARSER).tree("She left. The keys are lost.")
+    tree = parsed.Spec(path=Path("a.tsv"), parser=PARSER).parse("She left. The keys are lost.")
     assert [word for word, head in enumerate(tree.heads) if word == head] == [1, 6]

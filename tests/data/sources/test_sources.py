@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regard.config import kinds, plain, validate
-from regard.data.records import Line, Place, Record, Rejected
+from regard.data.records import Line, Location, Record, Rejected
 from regard.data.sources import text
 from regard.data.sources.base import SourceSpec
 from regard.errors import ConfigError, DataError, OutputError
@@ -115,16 +115,16 @@ def test_lines_of_two_files_belong_together(tmp_path: Path) -> None:
     given = aligned(tmp_path, "un\u2028\r\ndeux\n\n", "one\ntwo\nthree")
     place = str(tmp_path / "a.fr")
     assert read(**given) == [
-        Record(Place(place, 1), ("un\u2028", "one")),
-        Record(Place(place, 2), ("deux", "two")),
-        Record(Place(place, 3), ("", "three")),
+        Record(Location(place, 1), ("un\u2028", "one")),
+        Record(Location(place, 2), ("deux", "two")),
+        Record(Location(place, 3), ("", "three")),
     ]
     assert source(**given).files() == [tmp_path / "a.fr", tmp_path / "a.en"]
 
 
 def test_a_line_that_cannot_be_decoded_names_its_own_file(tmp_path: Path) -> None:
     given = aligned(tmp_path, b"un\ndeux\n", b"one\n\xe9\n")
-    where = Place(str(tmp_path / "a.en"), 2)
+    where = Location(str(tmp_path / "a.en"), 2)
     assert read(**given)[1] == Rejected(where, "invalid UTF-8", "byte 1 is 0xe9")
 
 
@@ -149,8 +149,8 @@ def test_files_out_of_step_are_led_back_to_the_character(
     with pytest.raises(DataError) as caught:
         read(**given)
     said = str(caught.value).replace(f"{tmp_path}/", "")
-    assert said.startswith("a.fr has 4 lines and a.en has 3: they are not translations line by")
-    assert f"is {name} at character 3 of a.en, line 2, where 'de' stands beside 'tw" in said
+    assert said.startswith("a.fr has 4 lines and a.en has 3: they are not parallel;")
+    assert f"is {name} at character 3 of a.en, line 2, in the pair 'de' and 'tw" in said
     assert "\n" not in said
     assert odd not in said
 
@@ -158,7 +158,7 @@ def test_files_out_of_step_are_led_back_to_the_character(
 def test_files_out_of_step_without_such_a_character(tmp_path: Path) -> None:
     given = aligned(tmp_path, "un\ndeux\n", "one\ntwo\nthree\nfour\n")
     assert isinstance(next(source(**given).records()), Record)
-    with pytest.raises(DataError, match=r"2 lines and .* has 4: .*; find the line that one has"):
+    with pytest.raises(DataError, match=r"2 lines and .* has 4: .*; find the line that only one"):
         read(**given)
 
 
@@ -189,7 +189,7 @@ def test_a_line_of_another_width_is_rejected(tmp_path: Path, bad: str) -> None:
     path = write(tmp_path / "a.tsv", f"bon\tgood\n{bad}\nmal\tbad\n")
     good, rejected, also_good = read(kind="tsv", path=path, **FR_EN)
     found = f"{bad.count('	') + 1} instead of 2"
-    assert rejected == Rejected(Place(path, 2), "wrong columns", found)
+    assert rejected == Rejected(Location(path, 2), "wrong columns", found)
     assert isinstance(good, Record)
     assert isinstance(also_good, Record)
 
@@ -202,8 +202,8 @@ def test_a_first_line_too_narrow_is_the_one_rejected(tmp_path: Path) -> None:
 def test_a_table_with_labels(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", b"fine\t1\nbad\xff\t0\nno label\n")
     lines = read(kind="labeled", path=path)
-    assert lines[0] == Record(Place(path, 1), ("fine",), labels=("1",))
-    assert [line.why for line in lines if isinstance(line, Rejected)] == [
+    assert lines[0] == Record(Location(path, 1), ("fine",), labels=("1",))
+    assert [line.reason for line in lines if isinstance(line, Rejected)] == [
         "invalid UTF-8",
         "wrong columns",
     ]
@@ -223,13 +223,13 @@ def test_pairs_and_several_labels(tmp_path: Path) -> None:
     written = {"separator": ";", "none": "-"}
     lines = read(kind="labeled", path=path, columns=[0, 1, 2], labels=written)
     assert lines == [
-        Record(Place(path, 1), ("one", "two"), labels=("news", "sport")),
-        Record(Place(path, 2), ("a", "b"), labels=()),
-        Rejected(Place(path, 3), "empty label", "a label is missing in 'news;;sport'"),
-        Rejected(Place(path, 4), "empty label", "a label is missing in ' '"),
+        Record(Location(path, 1), ("one", "two"), labels=("news", "sport")),
+        Record(Location(path, 2), ("a", "b"), labels=()),
+        Rejected(Location(path, 3), "empty label", "a label is missing in 'news;;sport'"),
+        Rejected(Location(path, 4), "empty label", "a label is missing in ' '"),
     ]
     (first, *_) = read(kind="labeled", path=path, columns=[0, 2])
-    assert first == Record(Place(path, 1), ("one",), labels=("news; sport ;news",))
+    assert first == Record(Location(path, 1), ("one",), labels=("news; sport ;news",))
 
 
 @pytest.mark.parametrize(
@@ -251,18 +251,18 @@ def test_labels_in_json(tmp_path: Path) -> None:
     lines += ['{"text": "c", "label": ["x", "y"]}', '{"text": "d", "label": []}', '{"text": "e"}']
     path = write(tmp_path / "a.jsonl", "\n".join(lines))
     one, number, two, none, missing = read(kind="labeled-jsonl", path=path)
-    assert one == Record(Place(path, 1), ("a\nb",), labels=("x",))
+    assert one == Record(Location(path, 1), ("a\nb",), labels=("x",))
     assert one.lines == 1
-    assert number == Record(Place(path, 2), ("b",), labels=("1",))
+    assert number == Record(Location(path, 2), ("b",), labels=("1",))
     assert isinstance(two, Rejected)
-    assert "there are 2; labels: {separator" in two.found
+    assert "there are 2; labels: {separator" in two.detail
     assert isinstance(none, Rejected)
-    assert missing == Rejected(Place(path, 5), "missing label", "label is nothing")
+    assert missing == Rejected(Location(path, 5), "missing label", "label is missing")
     given = {"path": path, "labels": {"separator": ","}, "keys": ["text", "text", "label"]}
     several = read(kind="labeled-jsonl", **given)
     assert several[2:4] == [
-        Record(Place(path, 3), ("c", "c"), labels=("x", "y")),
-        Record(Place(path, 4), ("d", "d"), labels=()),
+        Record(Location(path, 3), ("c", "c"), labels=("x", "y")),
+        Record(Location(path, 4), ("d", "d"), labels=()),
     ]
 
 
@@ -270,10 +270,10 @@ def test_a_file_for_each_label(tmp_path: Path, shared_data: Path) -> None:
     good = write(tmp_path / "good", "fine\nsuperb")
     bad = write(tmp_path / "bad", b"dull\n\xff")
     lines = read(kind="by-file", classes={"+": good, "-": [bad, bad]})
-    dull = Record(Place(bad, 1), ("dull",), labels=("-",))
+    dull = Record(Location(bad, 1), ("dull",), labels=("-",))
     assert lines[:3] == [
-        Record(Place(good, 1), ("fine",), labels=("+",)),
-        Record(Place(good, 2), ("superb",), labels=("+",)),
+        Record(Location(good, 1), ("fine",), labels=("+",)),
+        Record(Location(good, 2), ("superb",), labels=("+",)),
         dull,
     ]
     assert isinstance(lines[3], Rejected)
@@ -320,8 +320,8 @@ def test_json_that_is_no_pair_is_rejected(
     path = write(tmp_path / "a.jsonl", line if line else "\n")
     (rejected,) = read(kind="jsonl", path=path, keys=["fr", "en"], **FR_EN)
     assert isinstance(rejected, Rejected)
-    assert (rejected.place, rejected.why) == (Place(path, 1), why)
-    assert found in rejected.found
+    assert (rejected.location, rejected.reason) == (Location(path, 1), why)
+    assert found in rejected.detail
 
 
 # ── parquet ──────────────────────────────────────────────────────────────────────────────────────
@@ -346,7 +346,7 @@ def test_columns_of_parquet(tmp_path: Path) -> None:
     texts = [(f"un {n}", f"one {n}") for n in range(10)]
     path = parquet(tmp_path / "a.parquet", table(*texts))
     assert pairs(kind="parquet", path=path, **COLUMNS) == texts
-    assert read(kind="parquet", path=path, **COLUMNS)[6].place == Place(path, 7)
+    assert read(kind="parquet", path=path, **COLUMNS)[6].location == Location(path, 7)
 
 
 @pytest.mark.parametrize(
@@ -358,8 +358,8 @@ def test_structs_of_parquet(tmp_path: Path, text_type: pa.DataType) -> None:
     path = parquet(tmp_path / "a.parquet", pa.table({"translation": rows}))
     columns = ["translation.fr", "translation.en"]
     assert read(kind="parquet", path=path, columns=columns, **FR_EN) == [
-        Record(Place(path, 1), ("un", "one")),
-        Rejected(Place(path, 2), "missing text", "translation.fr is null"),
+        Record(Location(path, 1), ("un", "one")),
+        Rejected(Location(path, 2), "missing text", "translation.fr is null"),
     ]
 
 
@@ -367,8 +367,8 @@ def test_a_text_in_parquet_that_is_no_text_costs_one_row(tmp_path: Path) -> None
     raw = pa.array([b"un", b"\xff"], pa.binary()).view(pa.string())
     path = parquet(tmp_path / "a.parquet", pa.table({"fr": raw, "en": ["one", "two"]}))
     assert read(kind="parquet", path=path, **COLUMNS) == [
-        Record(Place(path, 1), ("un", "one")),
-        Rejected(Place(path, 2), "invalid UTF-8", "byte 1 is 0xff"),
+        Record(Location(path, 1), ("un", "one")),
+        Rejected(Location(path, 2), "invalid UTF-8", "byte 1 is 0xff"),
     ]
 
 
@@ -393,8 +393,8 @@ def test_a_folder_of_parquet_and_its_splits(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "complaint"),
     [
-        (["fr", "de"], "there is no column de; where 'de' should be there are: id, fr, en"),
-        (["fr.x", "en"], "there is no column fr.x; where 'x' should be there are: no columns"),
+        (["fr", "de"], "there is no column de; instead of 'de' there are: id, fr, en"),
+        (["fr.x", "en"], "there is no column fr.x; instead of 'x' there are: no columns"),
         (["id", "en"], "the column id holds int64 and not text"),
     ],
 )
@@ -463,8 +463,8 @@ def catalogue(tmp_path: Path, content: str | bytes) -> list[Line]:
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_catalogue(tmp_path: Path, end: str) -> None:
-    def at(line: int) -> Place:
-        return Place(str(tmp_path / "fr.po"), line)
+    def at(line: int) -> Location:
+        return Location(str(tmp_path / "fr.po"), line)
 
     assert catalogue(tmp_path, CATALOGUE.replace("\n", end)) == [
         Record(at(9), ("Good morning", "Bonjour")),
@@ -522,12 +522,12 @@ def test_a_bad_entry_is_rejected_once_and_alone(tmp_path: Path, bad: bytes, why:
     assert isinstance(first, Record)
     assert isinstance(rejected, Rejected)
     assert isinstance(last, Record)
-    assert rejected.why == why
+    assert rejected.reason == why
 
 
 def test_a_catalogue_in_another_coding_is_refused(tmp_path: Path) -> None:
     content = CATALOGUE.replace("UTF-8", "ISO-8859-1").replace("version: x", "version: é")
-    with pytest.raises(DataError, match=r"fr\.po: the catalogue is in ISO-8859-1; convert it"):
+    with pytest.raises(DataError, match=r"fr\.po: the catalog is in ISO-8859-1; convert it"):
         catalogue(tmp_path, content.encode("latin-1", errors="replace"))
 
 
@@ -550,7 +550,7 @@ def documents(path: Any, ending: str) -> list[str]:
     for line in read(kind="text", path=path, documents=ending):
         assert isinstance(line, Record)
         open_one += line.texts[0]
-        if line.ends:
+        if line.ends_document:
             found.append(open_one)
             open_one = ""
     assert not open_one
@@ -601,17 +601,17 @@ def test_parts_of_a_text_are_cut_as_python_would(
 def test_a_part_ends_a_document_and_knows_its_lines(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", b"one\r\ntwo\nth\xffee\n")  # 4 + 4 + 6 characters
     assert read(kind="text", path=path, fraction=[0, 0.5]) == [
-        Record(Place(path, 1), ("one\ntwo",))
+        Record(Location(path, 1), ("one\ntwo",))
     ]
     assert read(kind="text", path=path, fraction=[0.5, 1]) == [
-        Rejected(Place(path, 3), "invalid UTF-8", "byte 3 is 0xff"),
-        Record(Place(path, 2), ("\n",)),
+        Rejected(Location(path, 3), "invalid UTF-8", "byte 3 is 0xff"),
+        Record(Location(path, 2), ("\n",)),
     ]
 
 
 @pytest.mark.parametrize("part", [[0.9, 0.1], [0, 1.5], [-0.1, 1], [0.5, 0.5], [0.5], "half"])
 def test_a_part_is_one(part: Any) -> None:
-    with pytest.raises(ConfigError, match=r"part"):
+    with pytest.raises(ConfigError, match="fraction"):
         source(kind="text", path="a.txt", fraction=part)
 
 
@@ -631,19 +631,19 @@ def test_places_and_lines_of_running_text(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", "word\n" * 30_000)
     records = [line for line in read(kind="text", path=path) if isinstance(line, Record)]
     assert max(len(record.texts[0]) for record in records) <= 2**16
-    assert [record.ends for record in records] == [False, False, True]
+    assert [record.ends_document for record in records] == [False, False, True]
     assert sum(record.lines for record in records) == 30_000
     next_line = 1
     for record in records:
-        assert record.place == Place(path, next_line)
+        assert record.location == Location(path, next_line)
         next_line += record.lines
 
 
 def test_a_line_that_is_no_text_is_all_that_is_lost(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", b"one\n\xff\r\ntwo\r\n")
     assert read(kind="text", path=path) == [
-        Rejected(Place(path, 2), "invalid UTF-8", "byte 1 is 0xff"),
-        Record(Place(path, 1), ("one\ntwo\n",)),
+        Rejected(Location(path, 2), "invalid UTF-8", "byte 1 is 0xff"),
+        Record(Location(path, 1), ("one\ntwo\n",)),
     ]
 
 
@@ -655,7 +655,7 @@ def test_files_folders_and_patterns(tmp_path: Path) -> None:
     assert documents(tmp_path / "**" / "d*", "file") == ["c/d.txt"]
     assert documents(tmp_path / "[1].txt", "file") == ["[1].txt"]
     assert documents([tmp_path / "e.md", tmp_path / "c"], "file") == ["e.md", "c/d.txt"]
-    with pytest.raises(DataError, match=r"\*\.nothing: nothing has a name like this"):
+    with pytest.raises(DataError, match=r"\*\.nothing: no file or folder matches this pattern"):
         read(kind="text", path=tmp_path / "*.nothing")
 
 
@@ -685,11 +685,11 @@ def test_the_grammar_is_a_source() -> None:
     assert len(set().union(*parts.values())) == 225
     spec = source(kind="grammar", **sizes)
     assert spec.language_pair == ("fr", "en")
-    assert next(spec.records()).place == Place("the bundled grammar", 1)
+    assert next(spec.records()).location == Location("the bundled grammar", 1)
 
 
 def test_more_than_the_grammar_can_give_is_refused() -> None:
-    with pytest.raises(ConfigError, match="train: input should be less than or equal to"):
+    with pytest.raises(ConfigError, match="train_size: input should be less than or equal to"):
         source(kind="grammar", train_size=10**9)
 
 
@@ -762,7 +762,7 @@ def test_a_dataset_is_fetched_once_and_read_in_order(hub: Hub, tmp_path: Path) -
 def test_what_was_cut_short_goes_on_where_it_stopped(hub: Hub, tmp_path: Path) -> None:
     given = {"kind": "hub", "name": "owner/set", **COLUMNS}
     page = hub.pages.pop("/7.parquet")
-    with pytest.raises(DataError, match=r"/7\.parquet: the hub answers 401"):
+    with pytest.raises(DataError, match=r"/7\.parquet: the hub returns 401"):
         read(**given)
     hub.pages["/7.parquet"] = page
     hub.asked.clear()
@@ -776,7 +776,7 @@ def test_half_a_file_is_none(hub: Hub, tmp_path: Path) -> None:
     assert source(**given).files()
     (tmp_path / "cache/datasets/owner--set/default/test/00000.parquet").unlink()
     hub.cut = 5
-    with pytest.raises(DataError, match=r"/0\.parquet: cut off 5 bytes before its end; try again"):
+    with pytest.raises(DataError, match=r"/0\.parquet: truncated, 5 bytes are missing; try again"):
         read(**given)
     assert not list((tmp_path / "cache").rglob("*.p*"))
 
@@ -796,9 +796,9 @@ def test_without_a_network_it_is_said_what_to_do(hub: Hub, monkeypatch: pytest.M
     [
         ({"split": "dev"}, "there is no split 'dev' in this dataset; .* one of: train, test"),
         ({"subset": "fr"}, "there is no subset 'fr' in this dataset; .* one of: default, more"),
-        ({"name": "owner/other"}, "the hub answers 401 .*; check the name"),
-        ({"name": "owner/odd"}, "the answer is not a list of Parquet files"),
-        ({"name": "owner/bad"}, "file:///etc/passwd: the hub names a file outside itself"),
+        ({"name": "owner/other"}, "the hub returns 401 .*; check the name"),
+        ({"name": "owner/odd"}, "the response is not a list of Parquet files"),
+        ({"name": "owner/bad"}, "file:///etc/passwd: the hub lists a file on another server"),
     ],
 )
 def test_what_the_hub_does_not_have(hub: Hub, given: dict[str, str], complaint: str) -> None:

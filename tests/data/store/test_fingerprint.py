@@ -27,7 +27,7 @@ def tokenizer(**given: Any) -> TokenizerSpec:
 
 
 def key(spec: DataSpec, cut: TokenizerSpec | None = None, limit: int = 64) -> str:
-    return fingerprint.take(spec, cut or tokenizer(), limit).key
+    return fingerprint.take_fingerprint(spec, cut or tokenizer(), limit).key
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_a_file_changed_just_now_is_not_trusted(folder: Path) -> None:
 
 
 def test_a_file_that_changes_while_it_is_read_is_named(folder: Path) -> None:
-    taken = fingerprint.take(data(folder), tokenizer(), 64)
+    taken = fingerprint.take_fingerprint(data(folder), tokenizer(), 64)
     taken.check_unchanged()
     (folder / "train.tsv").write_text(LINES * 2)
     with pytest.raises(DataError, match=r"train\.tsv: changed while it was being read"):

@@ -90,7 +90,7 @@ def test_every_line_is_accounted_for(tmp_path: Path) -> None:
         "odd character": 1,
         "over the limit": 1,
         "duplicate": 1,
-        "held out": 2,
+        "in dev or test": 2,
     }
     assert tally(prepared.ledger, "train").read == 107
     assert tally(prepared.ledger, "train").kept == 100
@@ -136,7 +136,7 @@ def test_without_dev_some_of_train_is_held_out_evenly(tmp_path: Path) -> None:
     assert len(held) + len(prepared.train) == len(PAIRS)
     few = made(tmp_path, train=tsv(tmp_path / "train.tsv", PAIRS), dev_size=4)
     assert len(few.dev) == 4
-    with pytest.raises(DataError, match=r"19 records are too few to hold one in 20 out"):
+    with pytest.raises(DataError, match=r"19 records are too few to take one in 20 as dev data"):
         made(tmp_path, train=tsv(tmp_path / "few.tsv", PAIRS[:19]))
 
 
@@ -146,7 +146,7 @@ def test_what_cannot_be_held_out_is_lost_to_train(tmp_path: Path) -> None:
     assert len(prepared.dev) == 9
     assert counts(prepared.ledger, "dev") == {}
     assert counts(prepared.ledger, "train") == {"over the limit": 1}
-    with pytest.raises(DataError, match="no record that was held out can be used"):
+    with pytest.raises(DataError, match="none of the records taken as dev data can be used"):
         made(tmp_path, train=tsv(tmp_path / "b.tsv", [*PAIRS[:19], long]))
 
 
@@ -166,7 +166,9 @@ def test_running_text_keeps_its_repeats_and_loses_no_character(tmp_path: Path) -
     assert 0 < held.dev.tokens[0] < held.train.tokens[0] / 15
     total = tally(held.ledger, "train").read + tally(held.ledger, "dev").read
     assert total == len(lines)
-    with pytest.raises(DataError, match=r"none of the 4,000 lines for train is left; .*held out"):
+    with pytest.raises(
+        DataError, match=r"none of the 4,000 lines for train is left; .*in dev or test"
+    ):
         made(tmp_path, train=train, dev=train)
 
 
@@ -182,7 +184,7 @@ def test_labels_are_those_of_the_training_text(tmp_path: Path) -> None:
     assert counts(prepared.ledger, "dev") == {"unknown label": 1}
     (example,) = tally(prepared.ledger, "dev").dropped["unknown label"].first
     assert example.line == 2
-    assert example.found == "no training text has the label 'ugly'"
+    assert example.detail == "no training text has the label 'ugly'"
 
 
 def test_pieces_are_counted_by_language(tmp_path: Path) -> None:
@@ -193,7 +195,7 @@ def test_pieces_are_counted_by_language(tmp_path: Path) -> None:
         expected = np.bincount(np.concatenate(ids), minlength=len(prepared.tokenizer))
         found = prepared.language_id.counts[language]
         assert found == {piece: n for piece, n in enumerate(expected.tolist()) if n}
-    assert prepared.unknown == 0
+    assert prepared.unknown_rate == 0
     assert made(tmp_path, spec, train=tsv(tmp_path / "train.tsv", PAIRS)).language_id.counts == (
         prepared.language_id.counts
     )
@@ -244,7 +246,7 @@ def test_what_is_there_is_used_again_and_made_again_where_it_is_damaged(tmp_path
 def test_too_much_lost_is_an_error_each_time_and_may_be_allowed(tmp_path: Path) -> None:
     train = tsv(tmp_path / "train.tsv", [*PAIRS, *[("", "x")] * 50])
     for _ in range(2):
-        with pytest.raises(DataError, match=r"of the 240 lines for train are lost"):
+        with pytest.raises(DataError, match=r"of the 240 lines for train are dropped"):
             made(tmp_path, train=train)
     assert made(tmp_path, train=train, filters={"max_dropped": 0.3}).reused
 
@@ -315,12 +317,12 @@ def test_progress_and_what_is_held_out_are_told(tmp_path: Path) -> None:
     )
     said: list[str] = []
     prepare(data, BYTE, 100, said.append, progress)
-    assert said == ["No data.dev is given: 10 records of data.train are held out."]
-    assert told == {"Reading": 200, "Cutting into pieces": 200}
+    assert said == ["There is no data.dev: 10 records of data.train are dev data."]
+    assert told == {"Reading": 200, "Tokenizing": 200}
 
 
 def test_the_fingerprint_file_is_plain_json(tmp_path: Path) -> None:
     prepared = made(tmp_path, train=tsv(tmp_path / "train.tsv", PAIRS))
     content = json.loads((prepared.folder / "fingerprint.json").read_text())
-    assert content["parts"]["train"]["rows"] == [190]
-    assert content["parts"]["train"]["bytes"] == prepared.train.path.stat().st_size
+    assert content["splits"]["train"]["rows"] == [190]
+    assert content["splits"]["train"]["bytes"] == prepared.train.path.stat().st_size

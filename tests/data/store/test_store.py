@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.data.ledger import Ledger
-from regard.data.records import Place, Record
+from regard.data.records import Location, Record
 from regard.data.sources.base import RecordType
 from regard.data.store.store import Section, SplitStats, Store
 from regard.data.store.writer import RowEncoder, StoreWriter
@@ -35,7 +35,7 @@ def written(
         for number, records in enumerate(sources):
             for record in records:
                 scribe.add(number, record)
-    facts = SplitStats.of(path, scribe.files, len(sources))
+    facts = SplitStats.measure(path, scribe.files, len(sources))
     firsts = np.cumsum([0, *facts.rows]).tolist()
     sections = [
         Section(first, rows, tokens)
@@ -45,7 +45,7 @@ def written(
 
 
 def pair(first: str, second: str, line: int = 1) -> Record:
-    return Record(Place("pairs.tsv", line), (first, second))
+    return Record(Location("pairs.tsv", line), (first, second))
 
 
 Texts = st.text(alphabet="abcé ", min_size=1, max_size=30)
@@ -63,10 +63,10 @@ def test_every_row_comes_back(
     expected = np.array([[len(text.encode()) for text in pairs[row]] for row in rows])
     assert np.array_equal(store.lengths(rows), expected)
     assert store.tokens == tuple(expected.sum(axis=0))
-    assert store.facts.longest == expected.sum(axis=1).max()
+    assert store.stats.longest == expected.sum(axis=1).max()
     for row, texts in enumerate(pairs):
         assert [ids.tolist() for ids in store.row(row)] == BYTE.encode_all(texts)
-        assert store.place(row) == Place("pairs.tsv", row + 1)
+        assert store.location(row) == Location("pairs.tsv", row + 1)
     assert list(zip(store.texts(0), store.texts(1), strict=True)) == pairs
     assert [section.count for section in store.sections] == [
         len(records[:split]),
@@ -92,7 +92,7 @@ def test_running_text_is_one_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     texts = ["Once upon a time\n", "there was\n", "a fox.", "Another story.", ""]
     ends = [False, False, True, True, True]
     records = [
-        Record(Place("tale.txt", line), (text,), end)
+        Record(Location("tale.txt", line), (text,), end)
         for line, (text, end) in enumerate(zip(texts, ends, strict=True), start=1)
     ]
     store = written(tmp_path / "train.arrow", [records], "text")
@@ -116,7 +116,7 @@ def test_labels_are_numbers(
 ) -> None:
     monkeypatch.setattr("regard.data.store.writer.ROWS", 2)
     labels = [("bad",), ("good", "bad"), (), (), ("good",)]
-    records = [Record(Place("f", n), texts, labels=each) for n, each in enumerate(labels)]
+    records = [Record(Location("f", n), texts, labels=each) for n, each in enumerate(labels)]
     store = written(tmp_path / "train.arrow", [records], "labeled")
     assert store.num_texts == len(texts)
     found = store.labels(np.array([4, 3, 2, 1, 0]))
@@ -140,10 +140,10 @@ def test_a_large_vocabulary_takes_wider_ids(tmp_path: Path) -> None:
 def test_a_file_that_is_cut_off_or_spoilt_is_named(tmp_path: Path) -> None:
     path = tmp_path / "train.arrow"
     store = written(path, [[pair("ab", "c")]], "pair")
-    facts, sections, data = store.facts, store.sections, path.read_bytes()
+    facts, sections, data = store.stats, store.sections, path.read_bytes()
     del store
     path.write_bytes(data[:-10])
-    with pytest.raises(DataError, match=r"train\.arrow: not there, or not as long"):
+    with pytest.raises(DataError, match=r"train\.arrow: missing, or not of the length"):
         Store(path, facts, sections)
     path.write_bytes(bytes(len(data)))
     with pytest.raises(DataError, match=r"train\.arrow: damaged"):

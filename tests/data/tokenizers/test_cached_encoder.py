@@ -41,13 +41,13 @@ def test_it_is_what_the_tokeniser_says(texts: list[str]) -> None:
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regard.data.tokenizers.cached_encoder.KNOWN", 10)
+    monkeypatch.setattr("regard.data.tokenizers.cached_encoder.CACHE_SIZE", 10)
     spec, tokenizer = BOTH[0]
     encode: Any = encoder(spec, tokenizer)
     for number in range(0, 100, 5):
         texts = [f"word{each}" for each in range(number, number + 5)]
         assert encode(texts) == tokenizer.encode_all(texts)
-        assert len(encode._known) <= 16
+        assert len(encode._cache) <= 16
 
 
 def test_bytes_are_left_to_the_tokeniser() -> None:

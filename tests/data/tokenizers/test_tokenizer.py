@@ -91,18 +91,18 @@ def test_an_accent_that_was_seen_composed_is_not_unseen(tokenizer: Tokenizer) ->
 
 def test_to_bytes_alone_nothing_is_unseen() -> None:
     assert trained("byte").unknown_characters("жук 🦊") == []
-    assert trained("byte").unknown_share([trained("byte").encode("жук")]) == 0
+    assert trained("byte").unknown_rate([trained("byte").encode("жук")]) == 0
 
 
 def test_the_share_of_unknown_counts_bytes_and_unknown(tokenizer: Tokenizer) -> None:
     known, strange = tokenizer.encode("le chat"), tokenizer.encode("🦊")
     assert len(known) == 2
     assert len(strange) == 5  # a space and four bytes
-    assert tokenizer.unknown_share([known]) == 0
-    assert tokenizer.unknown_share([known, strange, [tokenizer.unknown]]) == 5 / 8
+    assert tokenizer.unknown_rate([known]) == 0
+    assert tokenizer.unknown_rate([known, strange, [tokenizer.unknown]]) == 5 / 8
     rows = [np.array(known, dtype=np.uint16), np.array([strange], dtype=np.int32), []]
-    assert tokenizer.unknown_share(rows) == 4 / 7
-    assert tokenizer.unknown_share([]) == 0
+    assert tokenizer.unknown_rate(rows) == 4 / 7
+    assert tokenizer.unknown_rate([]) == 0
 
 
 def test_it_survives_json_with_its_fingerprint(tokenizer: Tokenizer) -> None:
@@ -113,7 +113,7 @@ def test_it_survives_json_with_its_fingerprint(tokenizer: Tokenizer) -> None:
 
 
 def test_json_of_something_else_is_refused(tokenizer: Tokenizer) -> None:
-    with pytest.raises(RunError, match=r"tokenizer\.json cannot be understood"):
+    with pytest.raises(RunError, match=r"tokenizer\.json cannot be read"):
         Tokenizer.from_json("{}")
     with pytest.raises(RunError, match="no piece <de>"):
         tokenizer.special_id("de")
@@ -134,8 +134,8 @@ def test_the_language_of_a_line_is_told_from_its_pieces(tokenizer: Tokenizer) ->
         {name: tokenizer.encode_all(each) for name, each in sides.items()}
     )
     again = LanguageIdentifier.from_json(guess.to_json())
-    assert again.of(tokenizer.encode("Le chat est fatigué")) == "fr"
-    assert again.of(tokenizer.encode("The street was tired")) == "en"
+    assert again.identify(tokenizer.encode("Le chat est fatigué")) == "fr"
+    assert again.identify(tokenizer.encode("The street was tired")) == "en"
 
 
 FORKING = """

@@ -18,8 +18,8 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 from regard.config import kinds, plain, validate
 from regard.data import bundled
 from regard.data.tokenizers import unigram
-from regard.data.tokenizers.assembly import cut_at_words
 from regard.data.tokenizers.base import TokenizerSpec
+from regard.data.tokenizers.pipeline import word_backend
 from regard.data.tokenizers.tokenizer import BYTES, SPECIAL, Tokenizer
 from regard.errors import ConfigError, DataError
 
@@ -237,7 +237,7 @@ def test_a_word_is_the_same_piece_at_the_start_of_a_sentence() -> None:
 
 
 def test_bpe_learns_what_the_library_learns() -> None:
-    backend = cut_at_words("collapse")
+    backend = word_backend("collapse")
     trainer = trainers.BpeTrainer(vocab_size=240, show_progress=False)
     backend.train_from_iterator(sentences(), trainer)
     theirs = backend.get_vocab()
@@ -272,7 +272,7 @@ def test_unigram_takes_the_most_probable_of_all_cuts(word: str, scores: dict[str
     backend = Backend(models.Unigram([("<unk>", 0.0), *scores.items()], 0))
     assert log_probability(backend.encode(word).tokens, scores) == pytest.approx(best)
     others = [cut for cut in cuts(word) if cut != [word]]
-    assert unigram.without(word, scores) == pytest.approx(
+    assert unigram.best_split(word, scores) == pytest.approx(
         max(log_probability(cut, scores) for cut in others)
     )
 
@@ -289,7 +289,7 @@ def test_unigram_probabilities_are_shares_of_what_is_used(scores: dict[str, floa
 
 def test_unigram_drops_what_is_missed_least() -> None:
     counts = {"a": 5, "b": 5, "c": 1, "ab": 50, "bc": 2, "abc": 40}
-    assert set(unigram.pruned(counts, 5)) == {"a", "b", "c", "ab", "abc"}
+    assert set(unigram.prune(counts, 5)) == {"a", "b", "c", "ab", "abc"}
 
 
 def test_unigram_learns_words_that_are_part_of_no_other() -> None:
@@ -412,7 +412,7 @@ def test_a_file_like_that_of_bert(tmp_path: Path) -> None:
     assert (tokenizer.pad, tokenizer.unknown, tokenizer.start, tokenizer.end) == (0, 1, 2, 3)
     assert tokenizer.vocabulary()[-1] == "<fr>"
     assert tokenizer.unknown_characters("le 猫 chat") == ["猫"]
-    assert tokenizer.unknown_share([tokenizer.encode("猫 猫 chat")]) == pytest.approx(2 / 3)
+    assert tokenizer.unknown_rate([tokenizer.encode("猫 猫 chat")]) == pytest.approx(2 / 3)
 
 
 def test_a_file_like_that_of_llama(tmp_path: Path) -> None:

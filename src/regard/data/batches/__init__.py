@@ -1,1 +1,1 @@
-"""Batches of each shape of data."""
+"""Batches: rows of the token store as padded tensors, one module for each record type and task."""

@@ -1,8 +1,8 @@
-"""Batches: examples as tensors, padded on the right to the longest of their batch.
+"""Base class of batches: examples as tensors, padded on the right to the longest of their batch.
 
-Masks of padding are True where a token is real. Several processes share a batch by rows; all have
-to take the same steps, so where there are fewer rows than processes the last ones get a row in
-which nothing is to be predicted.
+A token mask is True at real tokens and False at padding. Data-parallel processes split a batch by
+rows. All processes must take the same steps, so where there are fewer rows than processes, each of
+the last ones gets a row without targets, which adds nothing to the loss.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,76 +17,86 @@ from torch import Tensor
 from regard.data.sampling.sampler import BatchSampler, DataCursor, iter_batches
 from regard.data.store.store import Ids
 
-IGNORE_INDEX = -100  # a label that no loss counts
+IGNORE_INDEX = -100  # a label that is excluded from the loss, as in torch
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What every batch can do."""
+    """Base class of all batches; every field is a tensor whose first dimension is the batch."""
 
     @property
     def num_targets(self) -> int:
-        """How much is to be predicted: what a loss is divided by."""
+        """Number of predictions that the loss is a sum over."""
         raise NotImplementedError
 
     @property
     def num_tokens(self) -> int:
-        """How many tokens go through the model: what keeps those busy who share a batch."""
+        """Number of tokens that the model computes, the measure of the work in this batch."""
         return self.num_targets
 
     def to(self, device: torch.device) -> Self:
+        """Return the batch with all tensors on `device`."""
         return type(self)(*(getattr(self, field.name).to(device) for field in fields(self)))
 
     def shard(self, rank: int, size: int) -> Self:
-        """The rows of one of `size` processes."""
+        """Return the rows of process `rank` of `size`; a row without targets if there are none."""
+        tensors = [getattr(self, field.name) for field in fields(self)]
+        shard = type(self)(*(strided_rows(tensor, rank, size) for tensor in tensors))
+        return shard if rank < len(tensors[0]) else shard._without_targets()
+
+    def _without_targets(self) -> Self:
+        """Return the batch with nothing to predict."""
         raise NotImplementedError
+
+    def _replace(self, **tensors: Tensor) -> Self:
+        return type(self)(**{**vars(self), **tensors})
 
 
 def strided_rows(tensor: Tensor, rank: int, size: int) -> Tensor:
-    """Every size-th row from `rank` on; the first where there is none."""
+    """Return every size-th row from row `rank` on, or a copy of the first row if there is none."""
     return tensor[rank::size] if rank < len(tensor) else tensor[:1].clone()
 
 
 def pad(rows: Sequence[Sequence[int] | Ids], pad_id: int) -> tuple[Tensor, Tensor]:
-    """Rows as one tensor (B, T), and where it is real."""
-    return _lay(rows, np.array([len(row) for row in rows]), pad_id)
+    """Return rows of ids as one tensor (B, T), and its token mask (B, T)."""
+    return _fill_rows(rows, np.array([len(row) for row in rows]), pad_id)
 
 
 def pad_between(before: Ids, rows: Sequence[Ids], after: Ids, pad_id: int) -> tuple[Tensor, Tensor]:
-    """The same, with the ids in a row of `before` (B, N) ahead of each row and `after` behind."""
-    pieces = chain.from_iterable(zip(before, rows, repeat(after), strict=False))
+    """Do the same with the ids before[i] (B, N) in front of row i and `after` (M,) behind it."""
+    chunks = chain.from_iterable(zip(before, rows, repeat(after), strict=False))
     lengths = np.array([len(row) for row in rows]) + before.shape[1] + len(after)
-    return _lay(list(pieces), lengths, pad_id)
+    return _fill_rows(list(chunks), lengths, pad_id)
 
 
-def _lay(pieces: Sequence[Sequence[int] | Ids], lengths: Ids, pad_id: int) -> tuple[Tensor, Tensor]:
-    """Pieces one after the other in rows of these lengths."""
+def _fill_rows(
+    chunks: Sequence[Sequence[int] | Ids], lengths: Ids, pad_id: int
+) -> tuple[Tensor, Tensor]:
+    """Fill rows of these lengths with the concatenated chunks."""
     token_mask = np.arange(lengths.max()) < lengths[:, None]
     ids = np.full(token_mask.shape, pad_id)
-    ids[token_mask] = np.concatenate(pieces)
+    ids[token_mask] = np.concatenate(chunks)
     return torch.from_numpy(ids), torch.from_numpy(token_mask)
 
 
-P = TypeVar("P")
-
-
+S = TypeVar("S")
 B = TypeVar("B", bound=Batch)
 
 
-class Batches(Generic[P, B]):
-    """Batches without end: a plan says of what, and `make` puts each together."""
+class Batches(Generic[S, B]):
+    """An endless sequence of batches: the sampler selects examples, `collate` makes the batch."""
 
-    def __init__(self, plan: BatchSampler[P], make: Callable[[P], B]) -> None:
-        self._plan, self._make = plan, make
+    def __init__(self, sampler: BatchSampler[S], collate: Callable[[S], B]) -> None:
+        self._sampler, self._collate = sampler, collate
 
-    def since(self, position: DataCursor) -> Iterator[tuple[B, DataCursor]]:
-        """Batches from a position on, each with the position after it."""
-        for picked, after in iter_batches(self._plan, position):
-            yield self._make(picked), after
+    def iter_from(self, cursor: DataCursor) -> Iterator[tuple[B, DataCursor]]:
+        """Yield batches from a cursor on, each with the cursor behind it."""
+        for selection, after in iter_batches(self._sampler, cursor):
+            yield self._collate(selection), after
 
     def epoch(self, number: int = 0) -> Iterator[B]:
-        """The batches of one epoch."""
-        for batch, after in self.since(DataCursor(number)):
+        """Yield the batches of one epoch."""
+        for batch, after in self.iter_from(DataCursor(number)):
             yield batch
             if after.epoch > number:
                 return

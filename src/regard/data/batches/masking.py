@@ -1,9 +1,10 @@
-"""Masking (Devlin et al. 2019, section 3.1): some words are chosen and are to be guessed.
+"""Token masking for masked language models (Devlin et al. 2019, section 3.1).
 
-Of their pieces 80 % become <mask>, 10 % another piece at random, and 10 % stay: the model cannot
-know which of the words it sees are true, so it must have an opinion of each.
+Some tokens are selected and are to be predicted. 80 % of them are replaced by <mask>, 10 % by a
+random token, and 10 % stay as they are: the model cannot tell which tokens are unchanged, so it
+must represent every token.
 
-    my dog is very hairy  →  my dog is <mask> apple        very, hairy are to be guessed
+    my dog is very hairy  →  my dog is <mask> apple        predict very, hairy
 """
 
 from typing import NamedTuple
@@ -15,71 +16,86 @@ from regard.data.sampling.counter_rng import Ints, uniform
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.data.tokenizers.word_boundaries import WordBoundaries
 
-CHOICE, ROUNDING, FATE, REPLACEMENT = range(4)  # what is drawn: no two alike by chance
+SELECTION, ROUNDING, ACTION, REPLACEMENT = range(4)  # streams of random numbers, all independent
 
 Flags = npt.NDArray[np.bool_]
 
 
 class Masked(NamedTuple):
-    ids: Ints  # (B, T), with masks in them
-    chosen: Flags  # (B, T), what is to be guessed
+    """Masked ids (B, T), and a mask (B, T) that is True at tokens to predict."""
+
+    ids: Ints
+    masked_positions: Flags
 
 
 class Masking:
-    """How much is chosen, and what becomes of it."""
+    """Select tokens to predict and replace them."""
 
     def __init__(
         self,
         tokenizer: Tokenizer,
-        share: float = 0.15,
-        masked: float = 0.8,
-        random: float = 0.1,
+        mask_rate: float = 0.15,
+        mask_token_rate: float = 0.8,
+        random_token_rate: float = 0.1,
         whole_words: bool = False,
     ) -> None:
-        """`share` of the pieces of a row is chosen; of these, `masked` and `random` are changed."""
-        self._share, self._masked, self._random = share, masked, random
-        self._mask = tokenizer.special_id("mask")
-        self._borders = WordBoundaries(tokenizer) if whole_words else None
-        self._special = np.zeros(len(tokenizer), np.bool_)
-        self._special[sorted(tokenizer.special)] = True
-        there = np.array([piece != "" for piece in tokenizer.vocabulary()])
-        self._ordinary = np.flatnonzero(there & ~self._special)
+        """Set the rates.
+
+        `mask_rate` is the fraction of the tokens of a row to predict; of these, the fraction
+        `mask_token_rate` is replaced by <mask> and `random_token_rate` by a random token. With
+        `whole_words`, all tokens of a word are selected together.
+        """
+        self._mask_rate = mask_rate
+        self._mask_token_rate, self._random_token_rate = mask_token_rate, random_token_rate
+        self._mask_id = tokenizer.special_id("mask")
+        self._word_boundaries = WordBoundaries(tokenizer) if whole_words else None
+        self._is_special = np.zeros(len(tokenizer), np.bool_)
+        self._is_special[sorted(tokenizer.special_ids)] = True
+        in_vocabulary = np.array([piece != "" for piece in tokenizer.vocabulary()])
+        self._ordinary = np.flatnonzero(in_vocabulary & ~self._is_special)
 
     def __call__(self, ids: Ints, token_mask: Flags, key: tuple[int, ...], numbers: Ints) -> Masked:
-        """Ids (B, T), real where they are no padding; each row draws by its own number."""
-        chosen = self._choose(ids, token_mask & ~self._special[ids], key, numbers)
-        rows, places = np.nonzero(chosen)
-        fate = uniform((*key, FATE), numbers[rows], places)
-        drawn = uniform((*key, REPLACEMENT), numbers[rows], places)
-        other = self._ordinary[(drawn * len(self._ordinary)).astype(np.int64)]
-        changed = np.where(fate < self._masked + self._random, other, ids[chosen])
-        hidden = ids.copy()
-        hidden[chosen] = np.where(fate < self._masked, self._mask, changed)
-        return Masked(hidden, chosen)
+        """Mask ids (B, T); random numbers depend on `key` and the number of the row only."""
+        maskable = token_mask & ~self._is_special[ids]
+        masked_positions = self._select(ids, maskable, key, numbers)
+        rows, columns = np.nonzero(masked_positions)
+        action = uniform((*key, ACTION), numbers[rows], columns)
+        drawn = uniform((*key, REPLACEMENT), numbers[rows], columns)
+        random_ids = self._ordinary[(drawn * len(self._ordinary)).astype(np.int64)]
+        changed = np.where(
+            action < self._mask_token_rate + self._random_token_rate,
+            random_ids,
+            ids[masked_positions],
+        )
+        masked_ids = ids.copy()
+        masked_ids[masked_positions] = np.where(
+            action < self._mask_token_rate, self._mask_id, changed
+        )
+        return Masked(masked_ids, masked_positions)
 
-    def _choose(self, ids: Ints, free: Flags, key: tuple[int, ...], numbers: Ints) -> Flags:
-        """Words in random order until their pieces are the share asked for, one word at least.
+    def _select(self, ids: Ints, maskable: Flags, key: tuple[int, ...], numbers: Ints) -> Flags:
+        """Select words in random order until their tokens reach the mask rate, at least one word.
 
-        The last one, of which not all pieces are wanted, is taken as often as they would be: on
-        average, the share is exact.
+        A word of which only some tokens are needed is selected with the probability needed / size,
+        so that the rate is exact on average.
         """
-        begins = free.copy()
-        if self._borders is not None:
-            begins[:, 1:] &= self._borders(ids)[:, 1:] | ~free[:, :-1]
-        rows, places = np.nonzero(begins)
-        word = np.cumsum(begins[free]) - 1  # of each free piece
+        begins = maskable.copy()
+        if self._word_boundaries is not None:
+            begins[:, 1:] &= self._word_boundaries(ids)[:, 1:] | ~maskable[:, :-1]
+        rows, columns = np.nonzero(begins)
+        word = np.cumsum(begins[maskable]) - 1  # of each maskable token
         size = np.bincount(word, minlength=len(rows))
-        order = np.lexsort((uniform((*key, CHOICE), numbers[rows], places), rows))
+        order = np.lexsort((uniform((*key, SELECTION), numbers[rows], columns), rows))
         before = np.cumsum(size[order]) - size[order]
-        before -= np.repeat(before[_firsts(rows)], np.bincount(rows)[np.unique(rows)])
-        part = (size * uniform((*key, ROUNDING), numbers[rows], places))[order]
-        taken = np.zeros(len(rows), np.bool_)
-        taken[order] = (before == 0) | (before + part < self._share * free.sum(1)[rows])
-        chosen = np.zeros_like(free)
-        chosen[free] = taken[word]
-        return chosen
+        before -= np.repeat(before[_first_indices(rows)], np.bincount(rows)[np.unique(rows)])
+        part = (size * uniform((*key, ROUNDING), numbers[rows], columns))[order]
+        selected = np.zeros(len(rows), np.bool_)
+        selected[order] = (before == 0) | (before + part < self._mask_rate * maskable.sum(1)[rows])
+        masked_positions = np.zeros_like(maskable)
+        masked_positions[maskable] = selected[word]
+        return masked_positions
 
 
-def _firsts(rows: Ints) -> Ints:
-    """Where, in numbers that only rise, each is there for the first time."""
+def _first_indices(rows: Ints) -> Ints:
+    """Return the index of the first occurrence of each value in sorted numbers."""
     return np.flatnonzero(np.diff(rows, prepend=-1))

@@ -1,21 +1,22 @@
-"""Pairs to translate: a source and its target, each in a tensor of its own."""
+"""Batches of sentence pairs: a source tensor and a target tensor."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from regard.data.batches.base import Batch, Batches, pad, pad_between, strided_rows
+from regard.data.batches.base import Batch, Batches, pad, pad_between
 from regard.data.config import Direction
-from regard.data.sampling.sampler import BucketSampler, Cost, Rows, packed
+from regard.data.sampling.sampler import BucketSampler, Cost, Rows, packed_cost
 from regard.data.store.store import Section, Store
 from regard.data.tokenizers.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
 class Example:
-    """One pair as ids: the source with its tag and end, the target with start and end."""
+    """One pair as ids: the source with language tag and end, the target with start and end."""
 
     source: list[int]
     target: list[int]
@@ -23,7 +24,7 @@ class Example:
 
 @dataclass(frozen=True)
 class PairBatch(Batch):
-    """B pairs: source (B, S), target (B, T)."""
+    """B pairs: source (B, S) and target (B, T), each with its token mask."""
 
     source: Tensor
     source_mask: Tensor
@@ -32,18 +33,15 @@ class PairBatch(Batch):
 
     @property
     def num_targets(self) -> int:
-        """Of the target, all real ones but the first of each row."""
+        """Number of target tokens except the first of each row, which is the start token."""
         return int(self.target_mask[:, 1:].sum())
 
-    def shard(self, rank: int, size: int) -> "PairBatch":
-        source, source_mask, target, target_mask = (
-            strided_rows(tensor, rank, size)
-            for tensor in (self.source, self.source_mask, self.target, self.target_mask)
-        )
-        return PairBatch(source, source_mask, target, target_mask & (rank < len(self.source)))
+    def _without_targets(self) -> "PairBatch":
+        return self._replace(target_mask=torch.zeros_like(self.target_mask))
 
 
 def collate(examples: Sequence[Example], pad_id: int) -> PairBatch:
+    """Pad examples to one batch."""
     source, source_mask = pad([example.source for example in examples], pad_id)
     target, target_mask = pad([example.target for example in examples], pad_id)
     return PairBatch(source, source_mask, target, target_mask)
@@ -55,33 +53,39 @@ def pair_batches(
     directions: Sequence[Direction],
     budget: int,
     seed: int,
-    cost: Cost = packed,
+    cost: Cost = packed_cost,
 ) -> Batches[Rows, PairBatch]:
-    """Pairs in all directions. Only a model with several languages to produce is told which."""
-    tagged = len({way.target for way in directions}) > 1
-    ways = [_ways(section, directions) for section in store.sections]
+    """Return batches of at most `budget` tokens with the pairs of all directions.
+
+    With several target languages, the source begins with the tag of the target language.
+    """
+    tagged = len({direction.target for direction in directions}) > 1
+    source_sides = [_source_sides(section, directions) for section in store.sections]
     tags = [
-        [tokenizer.special_id(tongue) if tagged else -1 for tongue in reversed(section.languages)]
+        [
+            tokenizer.special_id(language) if tagged else -1
+            for language in reversed(section.languages)
+        ]
         for section in store.sections
     ]
-    plan = BucketSampler(store, ways, (1 + tagged, 2), budget, seed, cost)
+    sampler = BucketSampler(store, source_sides, (1 + tagged, 2), budget, seed, cost)
     tag_of, end = np.array(tags), np.array([tokenizer.end])
 
-    def make(picked: Rows) -> PairBatch:
-        asked = tag_of[picked.sections, picked.sides, None][:, :tagged]
-        start = np.full((len(picked.rows), 1), tokenizer.start)
-        sources = store.ids(picked.rows, picked.sides)
-        targets = store.ids(picked.rows, 1 - picked.sides)
+    def make(selection: Rows) -> PairBatch:
+        target_tags = tag_of[selection.sections, selection.sides, None][:, :tagged]
+        start = np.full((len(selection.rows), 1), tokenizer.start)
+        sources = store.ids(selection.rows, selection.sides)
+        targets = store.ids(selection.rows, 1 - selection.sides)
         return PairBatch(
-            *pad_between(asked, sources, end, tokenizer.pad),
+            *pad_between(target_tags, sources, end, tokenizer.pad),
             *pad_between(start, targets, end, tokenizer.pad),
         )
 
-    return Batches(plan, make)
+    return Batches(sampler, make)
 
 
-def _ways(section: Section, directions: Sequence[Direction]) -> list[int]:
-    """The sides of a section that are translated from."""
+def _source_sides(section: Section, directions: Sequence[Direction]) -> list[int]:
+    """List the sides of a section that are the source in one of the directions."""
     first, second = section.languages
-    offered = (Direction(first, second), Direction(second, first))
-    return [side for side, way in enumerate(offered) if way in directions]
+    candidates = (Direction(first, second), Direction(second, first))
+    return [side for side, direction in enumerate(candidates) if direction in directions]

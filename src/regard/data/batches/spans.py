@@ -1,11 +1,11 @@
-"""Span corruption (Raffel et al. 2020, section 3.1.4): spans are cut out, and are to be written.
+"""Span corruption (Raffel et al. 2020, section 3.1.4): spans are cut out and predicted.
 
     Thank you for inviting me to your party last week
     source   Thank you <extra_0> me to your party <extra_1> week </s>
     target   <s> <extra_0> for inviting <extra_1> last <extra_2> </s>
 
-As many pieces as in T5, in as many spans; but a text may begin with a span, and need not end with
-one, for people leave blanks anywhere.
+The number of tokens and spans is that of T5; but here a text may begin with a span and need not
+end with one, because users leave blanks anywhere.
 """
 
 from typing import NamedTuple
@@ -17,85 +17,96 @@ from regard.data.sampling.counter_rng import Ints, uniform
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.data.tokenizers.word_boundaries import WordBoundaries
 
-SPANS, GAPS = range(2)  # what is drawn: no two alike by chance
+SPANS, GAPS = range(2)  # streams of random numbers, independent of each other
 
 Ids = npt.NDArray[np.int64]
 
 
 class CorruptedText(NamedTuple):
+    """A text with sentinels in the place of spans, and the spans behind their sentinels."""
+
     source: Ids
     target: Ids
 
 
-class Spans:
-    """How much is cut out, and in how many spans."""
+class SpanCorruptor:
+    """Cut random spans out of texts."""
 
     def __init__(
         self,
         tokenizer: Tokenizer,
-        share: float = 0.15,
-        mean: float = 3.0,
+        corruption_rate: float = 0.15,
+        mean_span_length: float = 3.0,
         sentinels: int = 100,
         whole_words: bool = False,
     ) -> None:
-        """`share` of the pieces of a text is cut out, in spans `mean` long on average; of words
-        instead of pieces, where these are to be whole."""
-        self._share, self._mean = share, mean
-        self._borders = WordBoundaries(tokenizer) if whole_words else None
-        self._special = np.array(sorted(tokenizer.special))
+        """Set the fraction of tokens to cut out and the mean length of a span.
+
+        With `whole_words`, both count words instead of tokens, and spans end at word boundaries.
+        """
+        self._corruption_rate, self._mean_span_length = corruption_rate, mean_span_length
+        self._word_boundaries = WordBoundaries(tokenizer) if whole_words else None
+        self._special = np.array(sorted(tokenizer.special_ids))
         self._start, self._end = np.array([tokenizer.start]), np.array([tokenizer.end])
         self._sentinels = np.array([tokenizer.special_id(sentinel(n)) for n in range(sentinels)])
 
-    def most(self, length: int) -> int:
-        """How many spans a text of so many pieces has at most."""
-        return self._count(length)[1]
+    def max_spans(self, length: int) -> int:
+        """Return the number of spans of a text of `length` tokens, at most."""
+        return self._counts(length)[1]
 
-    def __call__(self, ids: Ids, longest: int, key: tuple[int, ...], number: int) -> CorruptedText:
-        """Of the text with that number; what is to be written is `longest` at most."""
+    def __call__(
+        self, ids: Ids, max_length: int, key: tuple[int, ...], number: int
+    ) -> CorruptedText:
+        """Corrupt a text; `key` and its number fix the spans, the target has at most `max_length`.
+
+        Spans with a special token are left in the text, as are the last ones if the target would
+        be too long or there are too few sentinels.
+        """
         spans = [
             (begin, end)
-            for begin, end in self._spans(ids, key, number)
+            for begin, end in self._draw_spans(ids, key, number)
             if not np.isin(ids[begin:end], self._special).any()
         ]
         del spans[len(self._sentinels) - 1 :]
-        while sum(end - begin + 1 for begin, end in spans) + 3 > longest:
+        while sum(end - begin + 1 for begin, end in spans) + 3 > max_length:
             spans.pop()
-        marks = np.split(self._sentinels[: len(spans) + 1], len(spans) + 1)
+        sentinels = np.split(self._sentinels[: len(spans) + 1], len(spans) + 1)
         source, target, at = [], [self._start], 0
-        for (begin, end), mark in zip(spans, marks, strict=False):
+        for (begin, end), mark in zip(spans, sentinels, strict=False):
             source += [ids[at:begin], mark]
             target += [mark, ids[begin:end]]
             at = end
         source += [ids[at:], self._end]
-        target += [marks[-1], self._end]
+        target += [sentinels[-1], self._end]
         return CorruptedText(np.concatenate(source), np.concatenate(target))
 
-    def _spans(self, ids: Ids, key: tuple[int, ...], number: int) -> list[tuple[int, int]]:
-        """Where each begins and ends: gaps and spans in turn, the outer gaps perhaps empty."""
-        starts = np.arange(len(ids)) if self._borders is None else self._borders(ids).nonzero()[0]
+    def _draw_spans(self, ids: Ids, key: tuple[int, ...], number: int) -> list[tuple[int, int]]:
+        """Draw (begin, end) of each span; gaps and spans alternate, outer gaps may be empty."""
+        boundaries = self._word_boundaries
+        starts = np.arange(len(ids)) if boundaries is None else boundaries(ids).nonzero()[0]
         units = len(starts)
-        cut_out, count = self._count(units)
-        spans = _parts(cut_out, count, (*key, SPANS), number)
-        gaps = _parts(units - cut_out + 2, count + 1, (*key, GAPS), number)
+        cut_out, count = self._counts(units)
+        spans = _partition(cut_out, count, (*key, SPANS), number)
+        gaps = _partition(units - cut_out + 2, count + 1, (*key, GAPS), number)
         gaps[[0, -1]] -= 1
         begins = np.cumsum(gaps[:-1]) + np.cumsum(spans) - spans
-        borders = np.append(starts, len(ids))
-        return list(zip(borders[begins].tolist(), borders[begins + spans].tolist(), strict=True))
+        edges = np.append(starts, len(ids))
+        return list(zip(edges[begins].tolist(), edges[begins + spans].tolist(), strict=True))
 
-    def _count(self, units: int) -> tuple[int, int]:
-        """Of so many pieces, or words: how many are cut out, and in how many spans."""
-        cut_out = min(max(round(self._share * units), 1), max(units - 1, 1))
-        spans = min(max(round(cut_out / self._mean), 1), units - cut_out + 1)
+    def _counts(self, units: int) -> tuple[int, int]:
+        """Return how many of `units` tokens or words are cut out, and in how many spans."""
+        cut_out = min(max(round(self._corruption_rate * units), 1), max(units - 1, 1))
+        spans = min(max(round(cut_out / self._mean_span_length), 1), units - cut_out + 1)
         return cut_out, spans
 
 
 def sentinel(number: int) -> str:
-    """The mark that stands for a span: <extra_0> is the first one's piece."""
+    """Return the name of the sentinel token of a span: extra_0 for <extra_0>, the first."""
     return f"extra_{number}"
 
 
-def _parts(total: int, count: int, key: tuple[int, ...], number: int) -> Ints:
-    """So many numbers, each at least 1, that add up to the total; all ways are equally likely."""
+def _partition(total: int, count: int, key: tuple[int, ...], number: int) -> Ints:
+    """Draw `count` numbers ≥ 1 with the sum `total`, all partitions with equal probability."""
     drawn = uniform(key, np.full(total - 1, number), np.arange(total - 1))
     cuts = np.sort(np.argsort(drawn)[: count - 1]) + 1
     return np.diff(cuts, prepend=0, append=total)

@@ -1,4 +1,4 @@
-"""AnyText text in windows: each token but the first of a row is to be predicted."""
+"""Batches of running text in windows: every token except the first of a row is predicted."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,14 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.batches.base import Batch, Batches, pad, strided_rows
+from regard.data.batches.base import Batch, Batches, pad
 from regard.data.sampling.sampler import Windows, WindowSampler
 from regard.data.store.store import Ids, Store
 
 
-@dataclass(frozen=True)
-class TextBatch(Batch):
-    """B windows of running text, ids (B, T + 1): each token but the first is to be predicted."""
+class _WindowBatch(Batch):
+    """Windows of text; a subclass declares the fields `ids` (B, T + 1) and `token_mask`."""
 
     ids: Tensor
     token_mask: Tensor
@@ -23,33 +22,33 @@ class TextBatch(Batch):
     def num_targets(self) -> int:
         return int(self.token_mask[:, 1:].sum())
 
-    def shard(self, rank: int, size: int) -> "TextBatch":
-        token_mask = strided_rows(self.token_mask, rank, size) & (rank < len(self.ids))
-        return TextBatch(strided_rows(self.ids, rank, size), token_mask)
+    def _without_targets(self) -> "_WindowBatch":
+        return self._replace(token_mask=torch.zeros_like(self.token_mask))
 
 
 @dataclass(frozen=True)
-class DocumentMaskedBatch(Batch):
-    """The same where no word looks out of its document. The end of one begins the next."""
+class TextBatch(_WindowBatch):
+    """B windows of running text, ids (B, T + 1): each token but the first is predicted."""
 
     ids: Tensor
     token_mask: Tensor
-    end: Tensor  # (B,), the id of it
+
+
+@dataclass(frozen=True)
+class DocumentMaskedBatch(_WindowBatch):
+    """Windows in which tokens attend only to their own document.
+
+    The end token of a document is the first token of the next one.
+    """
+
+    ids: Tensor
+    token_mask: Tensor
+    end: Tensor  # (B,): the id of the end token
 
     @property
     def documents(self) -> Tensor:
-        """The document that each token is read in, by its number in the row: (B, T + 1)."""
+        """Number of the document of each token within its row: (B, T + 1)."""
         return (self.ids == self.end[:, None]).cumsum(1)
-
-    @property
-    def num_targets(self) -> int:
-        return int(self.token_mask[:, 1:].sum())
-
-    def shard(self, rank: int, size: int) -> "DocumentMaskedBatch":
-        token_mask = strided_rows(self.token_mask, rank, size) & (rank < len(self.ids))
-        return DocumentMaskedBatch(
-            strided_rows(self.ids, rank, size), token_mask, strided_rows(self.end, rank, size)
-        )
 
 
 AnyTextBatch = TextBatch | DocumentMaskedBatch
@@ -58,33 +57,33 @@ AnyTextBatch = TextBatch | DocumentMaskedBatch
 def text_batches(
     store: Store, context: int, budget: int, seed: int, end: int | None = None
 ) -> Batches[Windows, AnyTextBatch]:
-    """Windows of `context` tokens and the one that follows, `budget` tokens in all.
+    """Return batches of windows of `context` tokens and the token after, `budget` tokens in all.
 
-    Documents are kept apart where the id is given that they end with.
+    With `end`, the id of the end token, attention is masked to the token's own document.
     """
     firsts = np.cumsum([0, *(section.tokens[0] for section in store.sections)]).tolist()
 
-    def make(picked: Windows) -> AnyTextBatch:
-        places = zip(picked.sections.tolist(), picked.starts.tolist(), strict=True)
+    def make(selection: Windows) -> AnyTextBatch:
+        starts = zip(selection.sections.tolist(), selection.starts.tolist(), strict=True)
         rows = [
-            _around(store, firsts[at], firsts[at + 1], firsts[at] + start, context + 1)
-            for at, start in places
+            _window(store, firsts[number], firsts[number + 1], firsts[number] + start, context + 1)
+            for number, start in starts
         ]
         ids = torch.from_numpy(np.stack(rows).astype(np.int64))
-        return _running(ids, torch.ones_like(ids, dtype=torch.bool), end)
+        return _text_batch(ids, torch.ones_like(ids, dtype=torch.bool), end)
 
     return Batches(WindowSampler(store, context, budget, seed), make)
 
 
-def _around(store: Store, first: int, end: int, start: int, length: int) -> Ids:
-    """Tokens of a section from `start` on; after its end comes its beginning."""
-    here = store.stream(start, min(length, end - start))
-    if len(here) == length:
-        return here
-    return np.concatenate((here, _around(store, first, end, first, length - len(here))))
+def _window(store: Store, first: int, end: int, start: int, length: int) -> Ids:
+    """Read tokens of the section [first, end) from `start` on, wrapping around at its end."""
+    ids = store.stream(start, min(length, end - start))
+    if len(ids) == length:
+        return ids
+    return np.concatenate((ids, _window(store, first, end, first, length - len(ids))))
 
 
-def _running(ids: Tensor, token_mask: Tensor, end: int | None) -> AnyTextBatch:
+def _text_batch(ids: Tensor, token_mask: Tensor, end: int | None) -> AnyTextBatch:
     if end is None:
         return TextBatch(ids, token_mask)
     return DocumentMaskedBatch(ids, token_mask, torch.full((len(ids),), end))
@@ -93,11 +92,11 @@ def _running(ids: Tensor, token_mask: Tensor, end: int | None) -> AnyTextBatch:
 def eval_windows(
     store: Store, context: int, budget: int, pad_id: int, end: int | None = None
 ) -> Iterator[AnyTextBatch]:
-    """AnyText text to score on: every token but the very first is predicted, and just once."""
+    """Yield the text in order for evaluation: each token but the very first is a target once."""
     total, rows = store.tokens[0], max(1, budget // context)
     starts = range(0, total - 1, context)
     for at in range(0, len(starts), rows):
         windows = [
             store.stream(start, min(context + 1, total - start)) for start in starts[at : at + rows]
         ]
-        yield _running(*pad(windows, pad_id), end)
+        yield _text_batch(*pad(windows, pad_id), end)

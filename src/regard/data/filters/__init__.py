@@ -1,1 +1,1 @@
-"""Filters that keep or drop records: checks, deduplication, decontamination."""
+"""Filters that drop records: quality rules, deduplication, decontamination."""

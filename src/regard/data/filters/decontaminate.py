@@ -1,11 +1,11 @@
-"""Texts that are kept out of training: what a model will be tested on must not be in there.
+"""Decontamination: drop training text that is also in the sources of `data.exclude`.
 
-The same text is written in many ways (won't, wo n't; “so”, `` so '') and stands alone or among
-others. So only letters and digits are compared, in one case, and a line is kept out that is one of
-these texts or has one of them in it. A short one, as "very good", may be in a line by chance: it
-counts where it is all of it.
+The same text is written in many ways (won't, wo n't; “so”, `` so '') and stands alone or within a
+longer line. So only letters and digits are compared, in one case, and a line is dropped if it is
+one of these texts or contains one. A short one, as "very good", may be in a line by chance: it
+only counts as a whole line.
 
-Running text is looked at line by line, and only the lines that are found are left out.
+Running text is compared line by line, and only the matching lines are dropped.
 """
 
 import re
@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from unicodedata import normalize
 
-from regard.data.config import DataSpec, Dropped, name
-from regard.data.ledger import KEPT_OUT, Ledger
-from regard.data.records import Place, Record, Rejected
+from regard.data.config import DataSpec, Dropped, source_name
+from regard.data.ledger import EXCLUDED, Ledger
+from regard.data.records import Location, Record, Rejected
 from regard.data.sources.base import RecordType
 
-SHORT = 24  # letters and digits: what has fewer is not looked for within a line
+SHORT = 24  # letters and digits: a shorter text is not searched for within a line
 
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 _BRACKETS = re.compile(r"\b[lr][rsc]b\b")  # as the Penn Treebank writes them: -LRB- is (
@@ -26,74 +26,76 @@ _NO_LETTERS = re.compile(r"[\W_]+")
 
 
 class Decontaminator:
-    """What is kept out, in letters and digits alone, and by how that begins."""
+    """Drops records that contain an excluded text."""
 
     def __init__(self, data: DataSpec, ledger: Ledger) -> None:
+        """Read the sources of `data.exclude`; the ledger counts their lines."""
         self._record_type = data.record_type
-        self._all: set[str] = set()
-        self._by_beginning: dict[str, list[str]] = {}
+        self._excluded: set[str] = set()  # letters and digits of each text
+        self._by_prefix: dict[str, list[str]] = {}
         for source in data.exclude or ():
-            ledger.keep("exclude", name(source), 0)
+            ledger.keep("exclude", source_name(source), 0)
             for line in source.records():
                 if isinstance(line, Rejected):
-                    ledger.drop("exclude", name(source), line)
+                    ledger.drop("exclude", source_name(source), line)
                 else:
-                    ledger.keep("exclude", name(source), line.lines)
+                    ledger.keep("exclude", source_name(source), line.lines)
                     self._add(_texts(line, source.record_type))
 
     def _add(self, texts: Sequence[str]) -> None:
         for letters in filter(None, map(_letters, texts)):
-            if letters not in self._all and len(letters) >= SHORT:
-                self._by_beginning.setdefault(letters[:SHORT], []).append(letters)
-            self._all.add(letters)
+            if letters not in self._excluded and len(letters) >= SHORT:
+                self._by_prefix.setdefault(letters[:SHORT], []).append(letters)
+            self._excluded.add(letters)
 
-    def kept(self, records: Iterable[Record | Dropped]) -> Iterator[Record | Dropped]:
-        """The records of train, those refused that are kept out."""
-        if not self._all:
+    def filter(self, records: Iterable[Record | Dropped]) -> Iterator[Record | Dropped]:
+        """Yield training records, with those that contain an excluded text as dropped."""
+        if not self._excluded:
             yield from records
             return
         for record in records:
-            if isinstance(record, Dropped) or not any(
-                map(self._has, _texts(record, self._record_type))
-            ):
+            if isinstance(record, Dropped) or not self._matches_any(record):
                 yield record
             elif self._record_type == "text":
-                yield from self._less(record)
+                yield from self._filter_lines(record)
             else:
-                yield _refused(record)
+                yield _dropped(record)
 
-    def _less(self, record: Record) -> Iterator[Record | Dropped]:
-        """Running text without some of its lines: as several records, the last of which ends it."""
-        place, kept = record.place, []
-        for out, lines in groupby(_LINES.findall(record.texts[0]), self._has):
-            piece = Record(place, ("".join(lines),), ends=False)
-            place = Place(place.file, place.line + piece.lines)
-            if out:
-                yield _refused(piece)
+    def _matches_any(self, record: Record) -> bool:
+        return any(map(self._matches, _texts(record, self._record_type)))
+
+    def _filter_lines(self, record: Record) -> Iterator[Record | Dropped]:
+        """Yield running text without the matching lines, as several records."""
+        location, kept = record.location, []
+        for matches, lines in groupby(_LINES.findall(record.texts[0]), self._matches):
+            part = Record(location, ("".join(lines),), ends_document=False)
+            location = Location(location.file, location.line + part.lines)
+            if matches:
+                yield _dropped(part)
             else:
-                kept.append(piece)
+                kept.append(part)
         yield from kept[:-1]
-        yield from (Record(last.place, last.texts, record.ends) for last in kept[-1:])
+        yield from (Record(last.location, last.texts, record.ends_document) for last in kept[-1:])
 
-    def _has(self, text: str) -> bool:
+    def _matches(self, text: str) -> bool:
         letters = _letters(text)
-        return letters in self._all or any(
-            letters.startswith(each, start)
+        return letters in self._excluded or any(
+            letters.startswith(excluded, start)
             for start in range(len(letters) - SHORT + 1)
-            for each in self._by_beginning.get(letters[start : start + SHORT], ())
+            for excluded in self._by_prefix.get(letters[start : start + SHORT], ())
         )
 
 
 def _texts(record: Record, record_type: RecordType) -> Sequence[str]:
-    """What a record says: of running text, each line."""
+    """Return the texts of a record; of running text, its lines."""
     if record_type == "text":
-        found: list[str] = _LINES.findall(record.texts[0])
-        return found
+        lines: list[str] = _LINES.findall(record.texts[0])
+        return lines
     return record.texts
 
 
-def _refused(record: Record) -> Dropped:
-    return Dropped(Rejected(record.place, KEPT_OUT), record.lines, record.texts)
+def _dropped(record: Record) -> Dropped:
+    return Dropped(Rejected(record.location, EXCLUDED), record.lines, record.texts)
 
 
 def _letters(text: str) -> str:

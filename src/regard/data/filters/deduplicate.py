@@ -1,7 +1,7 @@
-"""Taking out of the training rows what is held out to score on, and what stands there twice.
+"""Removal of training rows that are duplicates, or that are also in dev or test.
 
-All is told by the column of hashes. Duplicates are looked for in one range of hashes after another,
-so that what is compared at a time fits in memory however many rows there are.
+Rows are compared by the hash column. Duplicates are searched in one range of hashes after another,
+so that the compared rows fit in memory however many there are.
 """
 
 from collections.abc import Callable
@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from regard.data.ledger import DUPLICATE, HELD_OUT
+from regard.data.ledger import DUPLICATE, EVAL_OVERLAP
 from regard.data.store.mmap import MappedFile
 
-RANGE = 2**20  # rows whose hashes are compared at a time, about
+RANGE = 2**20  # approximate number of rows whose hashes are compared at a time
 
 Hashes = npt.NDArray[np.uint64]
 Ints = npt.NDArray[np.int64]
@@ -23,57 +23,60 @@ Flags = npt.NDArray[np.bool_]
 
 
 def hashes(path: Path) -> Hashes:
-    """Those of a part, which must be small, in order of size."""
+    """Return the sorted hashes of a split, which must fit in memory."""
     return np.sort(np.concatenate([_hashes(batch) for batch in MappedFile(path)]))
 
 
 def deduplicate(
-    path: Path, held: Hashes, duplicates: bool, tell: Callable[[str, pa.RecordBatch], None]
+    path: Path,
+    eval_hashes: Hashes,
+    duplicates: bool,
+    report: Callable[[str, pa.RecordBatch], None],
 ) -> None:
-    """Write a part anew without rows whose hash is held out and, if asked, without duplicates.
+    """Rewrite a split without rows whose hash is in `eval_hashes` (sorted) and without duplicates.
 
-    `tell` hears why rows are left out, and which.
+    Duplicates are removed only if `duplicates`. `report` receives the reason and the removed rows.
     """
     file = MappedFile(path)
     rows = sum(batch.num_rows for batch in file)
     repeated = _repeated(file, rows) if duplicates else _Bits(rows)
-    if not repeated.any() and not any(_among(_hashes(batch), held).any() for batch in file):
+    if not repeated.any() and not any(_among(_hashes(batch), eval_hashes).any() for batch in file):
         return
     rest, start = path.with_suffix(".rest"), 0
     with pa.ipc.new_file(str(rest), file.schema) as writer:
         for batch in file:
-            is_held = _among(_hashes(batch), held)
-            twice = repeated[np.arange(start, start + batch.num_rows)] & ~is_held
+            overlaps = _among(_hashes(batch), eval_hashes)
+            repeats = repeated[np.arange(start, start + batch.num_rows)] & ~overlaps
             start += batch.num_rows
-            for why, which in ((HELD_OUT, is_held), (DUPLICATE, twice)):
-                if which.any():
-                    tell(why, batch.filter(which))
-            left = batch.filter(~(is_held | twice))
+            for reason, removed in ((EVAL_OVERLAP, overlaps), (DUPLICATE, repeats)):
+                if removed.any():
+                    report(reason, batch.filter(removed))
+            left = batch.filter(~(overlaps | repeats))
             if left.num_rows:
                 writer.write_batch(left)
-    del file, batch, left  # Windows replaces no file that is mapped
+    del file, batch, left  # Windows cannot replace a file that is mapped
     rest.replace(path)
 
 
 def _repeated(file: MappedFile, rows: int) -> "_Bits":
-    """Which rows have the hash of an earlier one."""
-    found, ranges = _Bits(rows), rows // RANGE + 1
+    """Return the rows that have the hash of an earlier one."""
+    repeated, ranges = _Bits(rows), rows // RANGE + 1
     bounds = [number * 2**64 // ranges for number in range(ranges + 1)]
     for low, high in pairwise(bounds):
         values, numbers = _within(file, low, high)
         order = np.argsort(values, kind="stable")  # stable: of equals, the earliest row is first
         same = values[order][1:] == values[order][:-1]
-        found.set(numbers[order[1:][same]])
-    return found
+        repeated.set(numbers[order[1:][same]])
+    return repeated
 
 
 def _within(file: MappedFile, low: int, high: int) -> tuple[Hashes, Ints]:
-    """The hashes from `low` to below `high`, and their rows."""
+    """Return the hashes in [low, high), and their rows."""
     values, numbers, start = [], [], 0
     for batch in file:
-        here = _hashes(batch)
-        inside = np.flatnonzero((here >= low) & (here <= high - 1))
-        values.append(here[inside])
+        column = _hashes(batch)
+        inside = np.flatnonzero((column >= low) & (column <= high - 1))
+        values.append(column[inside])
         numbers.append(inside + start)
         start += batch.num_rows
     return np.concatenate(values), np.concatenate(numbers)
@@ -84,16 +87,16 @@ def _hashes(batch: pa.RecordBatch) -> Hashes:
     return column
 
 
-def _among(values: Hashes, held: Hashes) -> Flags:
-    """Which of the values are held out; `held` is sorted."""
-    if not len(held):
+def _among(values: Hashes, among: Hashes) -> Flags:
+    """Return a flag for each value that is in the sorted array `among`."""
+    if not len(among):
         return np.zeros(len(values), np.bool_)
-    found: Flags = held[np.searchsorted(held, values).clip(max=len(held) - 1)] == values
-    return found
+    is_among: Flags = among[np.searchsorted(among, values).clip(max=len(among) - 1)] == values
+    return is_among
 
 
 class _Bits:
-    """A flag for each of many rows, eight to the byte."""
+    """One flag for each of many rows, eight in a byte."""
 
     def __init__(self, size: int) -> None:
         self._bytes = np.zeros(size // 8 + 1, np.uint8)
@@ -105,5 +108,5 @@ class _Bits:
         np.bitwise_or.at(self._bytes, rows >> 3, (1 << (rows & 7)).astype(np.uint8))
 
     def __getitem__(self, rows: Ints) -> Flags:
-        found: Flags = (self._bytes[rows >> 3] >> (rows & 7)) & 1 == 1
-        return found
+        flags: Flags = (self._bytes[rows >> 3] >> (rows & 7)) & 1 == 1
+        return flags

@@ -1,1 +1,1 @@
-"""Sampling: the order of examples, computed from (seed, epoch, index)."""
+"""Sampling: the order of examples in an epoch, and how they are grouped into batches."""

@@ -1,9 +1,9 @@
-"""A random order that is computed where it is looked at, not kept.
+"""Random numbers and permutations computed from a counter, without state.
 
-N examples in random order would be a list N long. A Feistel network is a bijection whatever its
-round function (Luby and Rackoff 1988); it permutes [0, 4ᵏ) ⊇ [0, N), and a number that lands
-outside N is sent through again until it is inside (cycle walking, Black and Rogaway 2002). So
-memory does not grow with N, and any stretch of the order costs only itself.
+A stored random order of N examples would be a list of N numbers. A Feistel network is a bijection
+whatever its round function (Luby and Rackoff 1988); it permutes [0, 4ᵏ) ⊇ [0, N), and a number
+that lands outside N is permuted again until it is inside (cycle walking, Black and Rogaway 2002).
+So memory does not grow with N, and any slice of the order is computed on its own.
 """
 
 import numpy as np
@@ -15,11 +15,11 @@ Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
 
-_ODD = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ divided by the golden ratio: neighbours lie far apart
+_ODD = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ / golden ratio: spreads consecutive numbers
 
 
 class Permutation:
-    """A permutation of [0, size), the same for the same key."""
+    """A permutation of [0, size), determined by its key."""
 
     def __init__(self, size: int, *key: int) -> None:
         half = max(1, ((size - 1).bit_length() + 1) // 2)
@@ -27,14 +27,15 @@ class Permutation:
         self._half, self._mask = np.uint64(half), np.uint64((1 << half) - 1)
         self._keys = np.random.SeedSequence(key).generate_state(ROUNDS, np.uint64)
 
-    def __call__(self, places: Ints) -> Ints:
-        """What stands at these places."""
-        found = self._permute(places.astype(np.uint64))
-        while (outside := found >= self.size).any():
-            found[outside] = self._permute(found[outside])
-        return found.astype(np.int64)
+    def __call__(self, indices: Ints) -> Ints:
+        """Return the elements at these indices of the permutation."""
+        permuted = self._permute(indices.astype(np.uint64))
+        while (outside := permuted >= self.size).any():
+            permuted[outside] = self._permute(permuted[outside])
+        return permuted.astype(np.int64)
 
     def all(self) -> Ints:
+        """Return the whole permutation."""
         return self(np.arange(self.size))
 
     def _permute(self, numbers: Words) -> Words:
@@ -45,16 +46,16 @@ class Permutation:
 
 
 def mix(words: Words) -> Words:
-    """Every bit of the answer depends on every bit of the question (Steele et al. 2014)."""
+    """Hash 64-bit words; every output bit depends on every input bit (Steele et al. 2014)."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))
 
 
-def uniform(key: tuple[int, ...], *places: Ints) -> Floats:
-    """Numbers in [0, 1), one for each place; a place is told by one number or more."""
+def uniform(key: tuple[int, ...], *counters: Ints) -> Floats:
+    """Return numbers in [0, 1), one for each tuple of counters (row, position …)."""
     words = np.random.SeedSequence(key).generate_state(1, np.uint64)
-    with np.errstate(over="ignore"):  # to wrap around is meant
-        for each in places:
-            words = mix(words ^ mix(each.astype(np.uint64) * _ODD + _ODD))
+    with np.errstate(over="ignore"):  # wrap around
+        for counter in counters:
+            words = mix(words ^ mix(counter.astype(np.uint64) * _ODD + _ODD))
     return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53

@@ -1,7 +1,8 @@
-"""Which examples come when: each epoch in an order of its own, in pools that are cut into batches.
+"""Batch samplers: which examples form which batch, in an order of its own for each epoch.
 
-Examples are rows of a store, or windows of its running text. Where training stands in this order is
-three small numbers; to go on from there gives exactly what would have come without a pause.
+Examples are rows of a store, or windows of its running text. An epoch is divided into pools, and a
+pool into batches. A `DataCursor` is three small numbers; a run that is resumed from one gets
+exactly the batches that would have come without the interruption.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,8 +17,8 @@ from regard.data.sampling.counter_rng import Permutation
 from regard.data.store.store import Section, Store
 from regard.errors import ConfigError, DataError
 
-POOL = 250  # batches whose examples are sorted together
-EPOCH, SOURCE, BATCHES, BEGIN = range(1, 5)  # what is shuffled: no two alike by chance
+POOL = 250  # batches whose examples are sorted by length together
+EPOCH, SOURCE, BATCHES, BEGIN = range(1, 5)  # streams of random numbers, all independent
 
 Ints = npt.NDArray[np.int64]
 Cost = Callable[[Ints], Ints]
@@ -27,7 +28,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True)
 class DataCursor:
-    """Which batch comes next: its epoch, its pool in it, its number in the pool."""
+    """Position of the next batch: epoch, pool in the epoch, batch in the pool."""
 
     epoch: int = 0
     pool: int = 0
@@ -35,95 +36,105 @@ class DataCursor:
 
 
 class BatchSampler(Protocol[T_co]):
-    """What makes up the batches of an epoch, pool by pool."""
+    """Selects the examples of the batches of an epoch, pool by pool."""
 
     @property
-    def pools(self) -> int: ...
+    def num_pools(self) -> int:
+        """Number of pools in an epoch."""
+        ...
 
-    def pool(self, epoch: int, number: int) -> Sequence[T_co]: ...
+    def pool(self, epoch: int, number: int) -> Sequence[T_co]:
+        """Return the batches of one pool."""
+        ...
 
 
-def iter_batches(plan: BatchSampler[T_co], start: DataCursor) -> Iterator[tuple[T_co, DataCursor]]:
-    """Batches without end, each with the position after it."""
+def iter_batches(
+    sampler: BatchSampler[T_co], cursor: DataCursor
+) -> Iterator[tuple[T_co, DataCursor]]:
+    """Yield batches without end, each with the cursor behind it.
+
+    Raises DataError where the cursor is not in this data.
+    """
     while True:
-        batches = plan.pool(start.epoch, start.pool) if start.pool < plan.pools else ()
-        if start.batch >= len(batches):
+        in_epoch = cursor.pool < sampler.num_pools
+        batches = sampler.pool(cursor.epoch, cursor.pool) if in_epoch else ()
+        if cursor.batch >= len(batches):
             raise DataError(
-                f"there is no {start} in this data: data, batch_tokens or seed are not those that "
-                f"it was saved with; put them back, or start anew."
+                f"there is no {cursor} in this data: data, batch_tokens or seed are not those of "
+                f"the checkpoint; restore them, or start over."
             )
-        for number in range(start.batch, len(batches) - 1):
-            yield batches[number], DataCursor(start.epoch, start.pool, number + 1)
-        epochs, pool = divmod(start.pool + 1, plan.pools)
-        start = DataCursor(start.epoch + epochs, pool)
-        yield batches[-1], start
+        for number in range(cursor.batch, len(batches) - 1):
+            yield batches[number], DataCursor(cursor.epoch, cursor.pool, number + 1)
+        epochs, pool = divmod(cursor.pool + 1, sampler.num_pools)
+        cursor = DataCursor(cursor.epoch + epochs, pool)
+        yield batches[-1], cursor
 
 
 @dataclass(frozen=True)
 class SourceQuota:
-    """What a source brings to an epoch: units (rows or windows), each in one way or more."""
+    """Contribution of a source to an epoch: examples (rows or windows) in some directions."""
 
-    units: int
+    examples: int
     weight: float = 1.0
-    ways: int = 1
+    directions: int = 1
 
     @property
-    def shown(self) -> int:
-        """Units in an epoch; where these are not all, the next epoch goes on with the others."""
-        return max(1, round(self.weight * self.units)) if self.units else 0
+    def per_epoch(self) -> int:
+        """Number of examples in an epoch; with weight < 1 the next epoch continues behind them."""
+        return max(1, round(self.weight * self.examples)) if self.examples else 0
 
 
 class EpochOrder:
-    """All that an epoch shows, in random order."""
+    """Random order of all examples of an epoch."""
 
-    def __init__(self, shares: Sequence[SourceQuota], seed: int) -> None:
+    def __init__(self, quotas: Sequence[SourceQuota], seed: int) -> None:
         self._seed = seed
-        self._units = np.array([share.units for share in shares])
-        self._shown = np.array([share.shown for share in shares])
-        examples = np.array([share.shown * share.ways for share in shares])
-        self._ends = np.cumsum(examples)
-        self._starts = self._ends - examples
-        # A source is shuffled in itself as well: half of it is not to be its first half.
-        self._within = [
-            Permutation(share.units, seed, number, SOURCE) for number, share in enumerate(shares)
+        self._examples = np.array([quota.examples for quota in quotas])
+        self._per_epoch = np.array([quota.per_epoch for quota in quotas])
+        counts = np.array([quota.per_epoch * quota.directions for quota in quotas])
+        self._ends = np.cumsum(counts)
+        self._starts = self._ends - counts
+        # A source is also shuffled in itself: half of it must not be its first half.
+        self._permutations = [
+            Permutation(quota.examples, seed, number, SOURCE) for number, quota in enumerate(quotas)
         ]
 
     def __len__(self) -> int:
         return int(self._ends[-1])
 
-    def stretch(self, epoch: int, start: int, stop: int) -> tuple[Ints, Ints, Ints]:
-        """Of the examples there: the source of each, which unit of it, and in which way."""
-        places = Permutation(len(self), self._seed, epoch, EPOCH)(np.arange(start, stop))
-        source = np.searchsorted(self._ends, places, side="right")
-        way, turn = np.divmod(places - self._starts[source], self._shown[source])
-        unit = (epoch * self._shown[source] + turn) % self._units[source]
-        for number, shuffle in enumerate(self._within):
-            unit[source == number] = shuffle(unit[source == number])
-        return source, unit, way
+    def slice(self, epoch: int, start: int, stop: int) -> tuple[Ints, Ints, Ints]:
+        """Return source, number within the source, and direction of the examples start … stop."""
+        indices = Permutation(len(self), self._seed, epoch, EPOCH)(np.arange(start, stop))
+        source = np.searchsorted(self._ends, indices, side="right")
+        direction, turn = np.divmod(indices - self._starts[source], self._per_epoch[source])
+        example = (epoch * self._per_epoch[source] + turn) % self._examples[source]
+        for number, permutation in enumerate(self._permutations):
+            example[source == number] = permutation(example[source == number])
+        return source, example, direction
 
 
-def packed(lengths: Ints) -> Ints:
-    """The tokens of the first row, the first two, the first three … (N, sides) without padding."""
+def packed_cost(lengths: Ints) -> Ints:
+    """Return the number of tokens (N,) of the first 1, 2, 3 … rows of lengths (N, texts)."""
     total: Ints = lengths.sum(axis=1).cumsum()
     return total
 
 
-def padded(lengths: Ints) -> Ints:
-    """The same where rows are padded to the longest."""
+def padded_cost(lengths: Ints) -> Ints:
+    """Do the same with all rows padded to the longest."""
     total: Ints = np.maximum.accumulate(lengths).sum(axis=1) * np.arange(1, len(lengths) + 1)
     return total
 
 
 class Rows(NamedTuple):
-    """A batch: which rows, of which sections, and which of their sides comes first."""
+    """Rows of a batch: section, row, and which of its texts comes first (the source)."""
 
     sections: Ints
     rows: Ints
     sides: Ints
 
 
-class Table(Protocol):
-    """What has rows: a store, or what is made of one."""
+class RowTable(Protocol):
+    """A table of token rows: a store, or the passages of one."""
 
     @property
     def sections(self) -> Sequence[Section]: ...
@@ -143,20 +154,24 @@ class Table(Protocol):
 
 
 class BucketSampler:
-    """Rows of like length go together, up to so many tokens."""
+    """Groups rows of similar length into batches of at most `budget` tokens."""
 
     def __init__(
         self,
-        store: Table,
-        ways: Sequence[Sequence[int]],
+        store: RowTable,
+        source_sides: Sequence[Sequence[int]],
         extra: Sequence[int],
         budget: int,
         seed: int,
-        cost: Cost = packed,
-        joined: bool = False,
+        cost: Cost = packed_cost,
+        single_sequence: bool = False,
     ) -> None:
-        """`ways` are the sides that each section may begin with; `extra` are tokens that come to
-        those of each side, in the order of the example; `joined` sides are one row in a batch."""
+        """Prepare the order of examples.
+
+        `source_sides` lists for each section the texts that may come first; `extra` is the number
+        of special tokens added to the first text, the second …; with `single_sequence` all texts
+        of a row are one sequence. Raises DataError where the longest row exceeds `budget`.
+        """
         longest = store.longest + sum(extra)
         if longest > budget:
             raise DataError(
@@ -165,52 +180,56 @@ class BucketSampler:
             )
         self._store, self._budget = store, budget
         self._extra: Ints = np.array(extra)
-        self._seed, self._cost, self._joined = seed, cost, joined
+        self._seed, self._cost, self._single_sequence = seed, cost, single_sequence
         self._firsts = np.array([section.first for section in store.sections])
-        most = max(map(len, ways))
-        self._ways = np.array([[*way, *[0] * (most - len(way))] for way in ways])
-        shares = [
-            SourceQuota(section.count, section.weight, len(way))
-            for section, way in zip(store.sections, ways, strict=True)
+        most = max(map(len, source_sides))
+        self._source_sides = np.array(
+            [[*sides, *[0] * (most - len(sides))] for sides in source_sides]
+        )
+        quotas = [
+            SourceQuota(section.count, section.weight, len(sides))
+            for section, sides in zip(store.sections, source_sides, strict=True)
         ]
-        self._order = EpochOrder(shares, seed)
+        self._order = EpochOrder(quotas, seed)
         tokens = len(self._order) * (sum(store.tokens) / len(store) + sum(extra))
-        self.pools = max(1, round(tokens / budget / POOL))
+        self.num_pools = max(1, round(tokens / budget / POOL))
 
     def pool(self, epoch: int, number: int) -> list[Rows]:
-        ends = (len(self._order) * at // self.pools for at in (number, number + 1))
-        section, unit, way = self._order.stretch(epoch, *ends)
-        rows, sides = self._firsts[section] + unit, self._ways[section, way]
+        ends = (len(self._order) * at // self.num_pools for at in (number, number + 1))
+        section, example, direction = self._order.slice(epoch, *ends)
+        rows, sides = self._firsts[section] + example, self._source_sides[section, direction]
         lengths = self._lengths(rows, sides)
-        order = _alike(lengths)
-        batches = [order[each] for each in cut(lengths[order], self._budget, self._cost)]
+        order = _sort_by_length(lengths)
+        slices = split_into_batches(lengths[order], self._budget, self._cost)
+        batches = [order[part] for part in slices]
         shuffled = Permutation(len(batches), self._seed, epoch, number, BATCHES).all()
-        chosen = [batches[at] for at in shuffled.tolist()]
-        return [Rows(section[each], rows[each], sides[each]) for each in chosen]
+        selections = [batches[at] for at in shuffled.tolist()]
+        return [Rows(section[some], rows[some], sides[some]) for some in selections]
 
     def _lengths(self, rows: Ints, sides: Ints) -> Ints:
-        """(N, sides) of the examples, the side that comes first first."""
-        turned = (sides[:, None] + np.arange(self._store.num_texts)) % self._store.num_texts
-        lengths: Ints = np.take_along_axis(self._store.lengths(rows), turned, axis=1)
+        """Return the lengths (N, texts) of the examples, the text that comes first in column 0."""
+        num_texts = self._store.num_texts
+        order = (sides[:, None] + np.arange(num_texts)) % num_texts
+        lengths: Ints = np.take_along_axis(self._store.lengths(rows), order, axis=1)
         lengths = lengths + self._extra
-        return lengths.sum(axis=1, keepdims=True) if self._joined else lengths
+        return lengths.sum(axis=1, keepdims=True) if self._single_sequence else lengths
 
 
-def _alike(lengths: Ints) -> Ints:
-    """By the last side, then by the first, up and down in turn: neighbours agree in both.
+def _sort_by_length(lengths: Ints) -> Ints:
+    """Sort by the last text, then by the first, alternately ascending and descending.
 
-    In turn, so that where one length of the last side gives way to the next, the first does not
-    leap from long to short: half of all padding stood in the batches that straddle such a leap.
+    Alternately, so that where the length of the last text increases by one, the first does not
+    jump from long to short: half of all padding was in the batches across such jumps.
     """
     first, last = lengths[:, 0], lengths[:, -1]
     return np.lexsort((np.where(last % 2 == 0, first, -first), last))
 
 
-def cut(lengths: Ints, budget: int, cost: Cost) -> Iterator[slice]:
-    """Rows one after the other into batches, each as large as the budget allows."""
+def split_into_batches(lengths: Ints, budget: int, cost: Cost) -> Iterator[slice]:
+    """Split sorted rows into consecutive batches, each as large as the budget allows."""
     start = 0
     while start < len(lengths):
-        # Rows are in order of their last side: from here on none has less of it.
+        # Rows are sorted by their last text: none of the following is shorter.
         reach = start + budget // int(lengths[start, -1]) + 1
         size = int(np.searchsorted(cost(lengths[start:reach]), budget, side="right"))
         yield slice(start, start + size)
@@ -218,41 +237,42 @@ def cut(lengths: Ints, budget: int, cost: Cost) -> Iterator[slice]:
 
 
 class EpochSelection(NamedTuple, Generic[T]):
-    """A batch and the epoch it is of."""
+    """The examples of a batch, and the epoch of the batch."""
 
     epoch: int
-    picked: T
+    examples: T
 
 
 class WithEpoch(Generic[T]):
-    """A plan whose batches know their epoch: what is drawn for them is drawn anew in each."""
+    """A sampler whose batches carry their epoch, for random numbers that differ by epoch."""
 
-    def __init__(self, plan: BatchSampler[T]) -> None:
-        self._plan = plan
+    def __init__(self, sampler: BatchSampler[T]) -> None:
+        self._sampler = sampler
 
     @property
-    def pools(self) -> int:
-        return self._plan.pools
+    def num_pools(self) -> int:
+        return self._sampler.num_pools
 
     def pool(self, epoch: int, number: int) -> list[EpochSelection[T]]:
-        return [EpochSelection(epoch, picked) for picked in self._plan.pool(epoch, number)]
+        return [EpochSelection(epoch, examples) for examples in self._sampler.pool(epoch, number)]
 
 
 class Windows(NamedTuple):
-    """A batch of windows: of which section, and at which of its tokens each begins."""
+    """Windows of a batch: section, and the token of the section where each begins."""
 
     sections: Ints
     starts: Ints
 
 
 class WindowSampler:
-    """Windows of running text, each beginning where another ends.
+    """Consecutive windows of running text.
 
-    The text of a section is taken for a ring, and each epoch begins somewhere else in it, so that
-    a model meets the same words at other places of its context.
+    The text of a section is treated as a ring, and each epoch begins at another token of it, so
+    that a model sees the same tokens at other positions of its context.
     """
 
     def __init__(self, store: Store, context: int, budget: int, seed: int) -> None:
+        """Prepare windows of `context` tokens; raises ConfigError if one exceeds `budget`."""
         if budget < context:
             raise ConfigError(
                 f"training.batch_tokens: a batch of {budget:,} tokens cannot hold a window of "
@@ -260,19 +280,19 @@ class WindowSampler:
             )
         self._context, self._size, self._seed = context, budget // context, seed
         self._tokens = np.array([section.tokens[0] for section in store.sections])
-        shares = [
+        quotas = [
             SourceQuota(ceil(section.tokens[0] / context), section.weight)
             for section in store.sections
         ]
-        self._order = EpochOrder(shares, seed)
-        self.pools = ceil(len(self._order) / self._size / POOL)
+        self._order = EpochOrder(quotas, seed)
+        self.num_pools = ceil(len(self._order) / self._size / POOL)
 
     def pool(self, epoch: int, number: int) -> list[Windows]:
         begin = number * POOL * self._size
         end = min(begin + POOL * self._size, len(self._order))
-        section, unit, _ = self._order.stretch(epoch, begin, end)
-        begins = Permutation(2**32, self._seed, epoch, BEGIN)(np.zeros(1, np.int64))
-        starts = (begins + unit * self._context) % self._tokens[section]
+        section, example, _ = self._order.slice(epoch, begin, end)
+        offset = Permutation(2**32, self._seed, epoch, BEGIN)(np.zeros(1, np.int64))
+        starts = (offset + example * self._context) % self._tokens[section]
         return [
             Windows(section[at : at + self._size], starts[at : at + self._size])
             for at in range(0, len(starts), self._size)

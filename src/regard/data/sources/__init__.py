@@ -1,1 +1,1 @@
-"""Data sources, one file a kind."""
+"""Sources of text, one file for each kind, and the readers that they share."""

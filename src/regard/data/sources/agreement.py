@@ -1,10 +1,10 @@
-"""Agreement: which number a verb has, asked of a treebank's sentences with the verb left blank.
+"""Subject-verb agreement: predict the number of a verb that is blanked out of a treebank sentence.
 
     The keys to the cabinet _ on the table.        Plur
 
-A verb is asked for if it is finite and third person, has a number and one nominal subject, and is
-a token of its own. A sentence is asked once for each; one in which there is nothing to ask is
-passed over. The tree is that of the sentence: the blank stands where the verb did.
+A verb is used if it is finite and third person, has a number and one nominal subject, and is a
+token of its own. A sentence gives one record for each such verb, and none if it has none. The tree
+is that of the sentence, with the blank in the position of the verb.
 """
 
 from collections.abc import Iterator
@@ -14,13 +14,13 @@ from typing import ClassVar
 from pydantic import Field
 
 from regard.data.records import Line, Record, Rejected
-from regard.data.sources._conllu import Sentence, read_conllu
 from regard.data.sources.base import LabeledSpec
+from regard.data.sources.conllu import Sentence, read_conllu
 from regard.data.sources.trees import Tree
 
-ASKED = {"VerbForm": "Fin", "Person": "3"}
+VERB_FEATURES = {"VerbForm": "Fin", "Person": "3"}
 NUMBERS = ("Sing", "Plur")
-HELPERS = ("aux", "cop")  # these hang on what their subject hangs on
+AUXILIARIES = ("aux", "cop")  # relations whose subject depends on their head
 NOUNS = ("NOUN", "PROPN", "PRON")
 
 
@@ -33,14 +33,14 @@ class Spec(LabeledSpec):
     attracted: bool = Field(
         False, description="only verbs with a noun of the other number between subject and verb"
     )
-    blank: str = Field("_", min_length=1, description="what is written where the verb was")
+    blank: str = Field("_", min_length=1, description="text that replaces the verb")
 
     def records(self) -> Iterator[Line]:
         for sentence in read_conllu(self.path):
             if isinstance(sentence, Rejected):
                 yield sentence
                 continue
-            for verb, subject in asked(sentence):
+            for verb, subject in agreeing_verbs(sentence):
                 if not self.attracted or attractors(sentence, verb, subject):
                     yield self._record(sentence, verb)
 
@@ -50,22 +50,22 @@ class Spec(LabeledSpec):
     def _record(self, sentence: Sentence, verb: int) -> Record:
         word, (begin, end) = sentence.words[verb], sentence.tree.spans[verb]
         text = sentence.text[:begin] + self.blank + sentence.text[end:]
-        moved = begin + len(self.blank) - end
-        spans = [(a + moved, b + moved) if a >= end else (a, b) for a, b in sentence.tree.spans]
+        shift = begin + len(self.blank) - end
+        spans = [(a + shift, b + shift) if a >= end else (a, b) for a, b in sentence.tree.spans]
         spans[verb] = (begin, begin + len(self.blank))
         tree = Tree(tuple(spans), sentence.tree.heads)
-        return Record(word.place, (text,), labels=(word.features["Number"],), tree=tree)
+        return Record(word.location, (text,), labels=(word.features["Number"],), tree=tree)
 
 
-def asked(sentence: Sentence) -> Iterator[tuple[int, int]]:
-    """The verbs that can be asked for, each with its subject."""
+def agreeing_verbs(sentence: Sentence) -> Iterator[tuple[int, int]]:
+    """Yield the verbs whose number can be predicted, each with its subject."""
     for verb, word in enumerate(sentence.words):
         features = word.features
-        fits = all(features.get(name) == value for name, value in ASKED.items())
-        if not (fits and word.written and features.get("Number") in NUMBERS):
+        matches = all(features.get(name) == value for name, value in VERB_FEATURES.items())
+        if not (matches and word.is_token and features.get("Number") in NUMBERS):
             continue
-        helps = word.relation.partition(":")[0] in HELPERS
-        clause = sentence.tree.heads[verb] if helps else verb
+        is_auxiliary = word.relation.partition(":")[0] in AUXILIARIES
+        clause = sentence.tree.heads[verb] if is_auxiliary else verb
         subjects = [
             other
             for other, head in enumerate(sentence.tree.heads)
@@ -76,7 +76,7 @@ def asked(sentence: Sentence) -> Iterator[tuple[int, int]]:
 
 
 def attractors(sentence: Sentence, verb: int, subject: int) -> int:
-    """The nouns between a verb and its subject that have the other number."""
+    """Count the nouns between a verb and its subject that have the other number."""
     first, last = sorted((verb, subject))
     own = sentence.words[verb].features["Number"]
     return sum(

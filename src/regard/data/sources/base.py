@@ -1,8 +1,8 @@
-"""Where text comes from, one file a kind. All give records, one after the other, never all at once.
+"""Base classes of sources: where text comes from, one file for each kind.
 
-A source has a shape: `pair` (a sentence and its translation), `text` (running text) or `labeled`
-(a text, or two, and its labels). What is read is checked elsewhere (`checks.py`); a source rejects
-only what it cannot make a record of.
+All sources yield records one by one, never all at once. The record type of a source is `pair` (a
+sentence and its translation), `text` (running text) or `labeled` (one or two texts with labels). A
+source rejects only lines that cannot be a record; the filters (`data/filters`) do the rest.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from regard.config import Kind
-from regard.data.records import Line, Place, Record, Rejected
+from regard.data.records import Line, Location, Record, Rejected
 from regard.data.sources.labels import LabelsSpec
 from regard.data.sources.trees import Tree
 
@@ -29,52 +29,52 @@ class SourceSpec(Kind, package="regard.data.sources"):
     }
 
     record_type: ClassVar[RecordType] = "pair"
-    trees: ClassVar[bool] = False  # has every text its dependency tree?
+    trees: ClassVar[bool] = False  # True if every text has a dependency tree
 
     weight: float = Field(
-        1.0, gt=0, le=1000, description="how many times an epoch shows each record; 0.5 = half"
+        1.0, gt=0, le=1000, description="how often an epoch shows each record; 0.5: half of them"
     )
 
     @property
     def language_pair(self) -> tuple[str, ...]:
-        """The language of each side of a pair; none for other shapes."""
+        """Languages of the two texts of a pair; empty for other record types."""
         return ()
 
     @property
     def num_texts(self) -> int:
-        """How many texts a record has."""
+        """Number of texts in a record."""
         return 2 if self.record_type == "pair" else 1
 
     def records(self) -> Iterator[Line]:
-        """Every line of the source, in order: a record, or why it cannot be one."""
+        """Yield every line of the source in order: a record, or why it cannot be one."""
         raise NotImplementedError
 
-    def tree(self, text: str) -> Tree | None:
-        """Of a text that comes without one, where this kind can tell."""
+    def parse(self, text: str) -> Tree | None:
+        """Return the dependency tree of a plain text, or None if this kind has no parser."""
         return None
 
     def files(self) -> list[Path]:
-        """The files that are read: when one of them changes, what was made of it is out of date."""
+        """Return the files that are read: when one changes, prepared data is out of date."""
         return []
 
 
 class PairSpec(SourceSpec):
-    """A kind of source that gives pairs in two languages."""
+    """A kind of source that yields pairs in two languages."""
 
-    languages: tuple[str, str] = Field(..., description="the language of each side, as in [fr, en]")
+    languages: tuple[str, str] = Field(..., description="language of each text, as in [fr, en]")
 
     @field_validator("languages", mode="before")
     @classmethod
-    def _two_names(cls, given: Any) -> Any:
-        names = list(given) if isinstance(given, (list, tuple)) else []
+    def _check_languages(cls, value: Any) -> Any:
+        names = list(value) if isinstance(value, (list, tuple)) else []
         if any(name is False for name in names):
-            raise ValueError("YAML takes a bare no for false; write Norwegian as 'no', in quotes")
+            raise ValueError("YAML reads a bare no as false; write Norwegian as 'no', in quotes")
         for name in names:
             if not re.fullmatch(r"[A-Za-z0-9_-]+", str(name)):
                 raise ValueError(f"a language is named by letters, digits, - and _, not {name!r}")
         if len(names) == 2 and names[0] == names[1]:
             raise ValueError(f"a pair has two languages, and both of these are {names[0]!r}")
-        return given
+        return value
 
     @property
     def language_pair(self) -> tuple[str, ...]:
@@ -82,18 +82,20 @@ class PairSpec(SourceSpec):
 
 
 class LabeledSpec(SourceSpec):
-    """A kind of source whose records have their labels written beside them."""
+    """A kind of source whose records have labels in a field of their own."""
 
     record_type: ClassVar[RecordType] = "labeled"
 
-    labels: LabelsSpec = Field(LabelsSpec(), description="how the labels of a text are written")
+    labels: LabelsSpec = Field(LabelsSpec(), description="format of the labels of a text")
 
-    def labelled(self, place: Place, texts: Sequence[str], written: str | Sequence[str]) -> Line:
-        """A record, or what is wrong with its labels."""
-        labels = self.labels.read(written)
+    def labeled_record(
+        self, location: Location, texts: Sequence[str], value: str | Sequence[str]
+    ) -> Line:
+        """Return a record with the labels in `value`, or what is wrong with them."""
+        labels = self.labels.read(value)
         if labels is None:
-            return Rejected(place, "empty label", f"a label is missing in {written!r}")
+            return Rejected(location, "empty label", f"a label is missing in {value!r}")
         if len(labels) != 1 and not self.labels.several:
-            found = f"there are {len(labels)}; labels: {{separator: ','}} lets a text have several"
-            return Rejected(place, "not one label", found)
-        return Record(place, tuple(texts), labels=labels)
+            detail = f"there are {len(labels)}; labels: {{separator: ','}} allows several"
+            return Rejected(location, "not one label", detail)
+        return Record(location, tuple(texts), labels=labels)

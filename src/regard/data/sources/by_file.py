@@ -1,4 +1,4 @@
-"""A file, or several, for each label: every line in them is a text that has this label."""
+"""One or several files for each label: every line in them is a text with this label."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, field_validator
 
-from regard.data.records import Line, Place, Record, Rejected
+from regard.data.records import Line, Location, Record, Rejected
 from regard.data.sources.base import RecordType, SourceSpec
 from regard.data.sources.lines import decode, stream_lines
 from regard.data.sources.paths import files_at
@@ -18,32 +18,32 @@ class Spec(SourceSpec):
     record_type: ClassVar[RecordType] = "labeled"
 
     classes: dict[str, Path | tuple[Path, ...]] = Field(
-        ..., min_length=1, description="of each label: a file, a folder, or a list of them"
+        ..., min_length=1, description="for each label: a file, a folder, or a list of them"
     )
 
     @field_validator("classes", mode="before")
     @classmethod
-    def _names(cls, given: Any) -> Any:
-        for name in given if isinstance(given, dict) else ():
-            if not isinstance(name, str) or name != name.strip() or not name:
-                raise ValueError(f"a label is text, and {name!r} is not: write it in quotes")
-        return given
+    def _check_labels(cls, value: Any) -> Any:
+        for label in value if isinstance(value, dict) else ():
+            if not isinstance(label, str) or label != label.strip() or not label:
+                raise ValueError(f"a label is text, and {label!r} is not: write it in quotes")
+        return value
 
     def records(self) -> Iterator[Line]:
         for label in self.classes:
             for file in self._files(label):
                 for number, line in stream_lines(file):
-                    place = Place(str(file), number)
-                    text = decode(line, place)
+                    location = Location(str(file), number)
+                    text = decode(line, location)
                     if isinstance(text, Rejected):
                         yield text
                     else:
-                        yield Record(place, (text,), labels=(label,))
+                        yield Record(location, (text,), labels=(label,))
 
     def files(self) -> list[Path]:
         return [file for label in self.classes for file in self._files(label)]
 
     def _files(self, label: str) -> list[Path]:
-        paths = self.classes[label]
-        each = paths if isinstance(paths, tuple) else (paths,)
-        return [file for path in each for file in files_at(path, "*")]
+        value = self.classes[label]
+        paths = value if isinstance(value, tuple) else (value,)
+        return [file for path in paths for file in files_at(path, "*")]

@@ -1,17 +1,17 @@
-"""Characters that no sentence should hold, and what they are called."""
+"""Odd characters: control characters, line separators and invalid code points, and their names."""
 
 import re
 import unicodedata
 
-# Half of a pair of UTF-16: JSON can spell it, UTF-8 cannot, and nothing after us could write it.
+# Half of a UTF-16 pair: JSON can contain it, but it cannot be written as UTF-8.
 SURROGATE = re.compile(r"[\ud800-\udfff]")
 
-# What other programs take for the end of a line, and so put parallel files out of step.
+# Characters that other programs treat as the end of a line, which misaligns parallel files.
 LINE_END = re.compile(r"[\x00\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
-# Control characters but tab and newline, separators, halves, what is left of text that was decoded
-# wrongly (U+FFFD, a byte order mark inside), and the codes that Unicode promises never to assign.
-# Said by what is not odd, for then a common character is known by the first look at it.
+# Control characters except tab and newline, separators, surrogates, remains of wrong decoding
+# (U+FFFD, a byte order mark inside), and code points that Unicode never assigns. The expression
+# lists the characters that are not odd, because a common one is then recognized at once.
 ODD = re.compile(
     r"[^\t\n -~\xa0-\u2027\u202a-\ud7ff\ue000-\ufdcf\ufdf0-\ufefe\uff00-\ufffc"
     + "".join(rf"\U{plane:04x}0000-\U{plane:04x}fffd" for plane in range(1, 17))
@@ -35,11 +35,11 @@ _CATEGORIES = {"Cc": "CONTROL CHARACTER", "Cs": "SURROGATE", "Cn": "NONCHARACTER
 
 
 def name(character: str) -> str:
-    """Its code point and name: `U+2028 LINE SEPARATOR`."""
-    given = unicodedata.name(character, _CATEGORIES.get(unicodedata.category(character), ""))
-    return f"U+{ord(character):04X} {_NAMES.get(character, given)}".rstrip()
+    """Return the code point and name of a character: `U+2028 LINE SEPARATOR`."""
+    default = unicodedata.name(character, _CATEGORIES.get(unicodedata.category(character), ""))
+    return f"U+{ord(character):04X} {_NAMES.get(character, default)}".rstrip()
 
 
 def quote(text: str, width: int = 60) -> str:
-    """The beginning of a text on one line, in quotes, with what cannot be seen written as code."""
+    """Return the beginning of a text in quotes on one line, with invisible characters escaped."""
     return repr(text if len(text) <= width else f"{text[:width]}…")

@@ -1,105 +1,153 @@
-"""A gettext catalogue to be filled in: what has no translation gets one, all else stays as it is.
+"""Reader and writer of gettext catalogs (.po): source texts (msgid) and translations (msgstr).
 
-A new translation is marked fuzzy, as gettext's own tools mark what nobody has looked at yet.
+The writer fills in missing translations and changes nothing else. It marks a new translation as
+fuzzy, as gettext's own tools mark what nobody has reviewed yet.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from regard.data.sources.lines import read_lines
-from regard.data.sources.po import ESCAPES, STATEMENT, unescape
+from regard.data.records import Location, Rejected
+from regard.data.sources.characters import quote
+from regard.data.sources.lines import decode, read_lines
 from regard.errors import DataError
 
+# A keyword and a string, or a string that continues the line before.
+STATEMENT = re.compile(
+    r'(?:(msgctxt|msgid|msgid_plural|msgstr(?:\[\d+\])?)\s*)?"((?:[^"\\]|\\[abfnrtv"\\])*)"'
+)
+ESCAPES = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
 ESCAPED = {character: f"\\{letter}" for letter, character in ESCAPES.items()}
 ESCAPED |= {'"': '\\"', "\\": "\\\\"}
+NEW_ENTRY = (b"#", b"msgctxt", b"msgid ", b"msgid\t", b'msgid"')  # if a msgstr came before
 
 
 @dataclass
-class _Entry:
-    first: int = -1  # the line of its first statement
-    flags: int = -1  # the line of its flags, "#, …"
+class Entry:
+    """An entry of a catalog: the text of each keyword, and the lines it was read from."""
+
+    location: Location  # of its msgid
     texts: dict[str, str] = field(default_factory=dict)
-    spans: dict[str, tuple[int, int]] = field(default_factory=dict)  # lines of each statement
-    last: str = ""
+    is_fuzzy: bool = False
+    rejected: Rejected | None = None  # the first line that is not gettext
+    spans: dict[str, tuple[int, int]] = field(default_factory=dict)  # lines, from 1, of a keyword
+    flags_line: int = 0  # of "#, …"; 0 if there is none
+    last_keyword: str = ""  # that a string without a keyword continues
+
+    @property
+    def is_header(self) -> bool:
+        """True for the entry of the catalog's metadata."""
+        return self.texts.get("msgid") == "" and "msgctxt" not in self.texts
 
     @property
     def forms(self) -> list[str]:
-        return [key for key in self.texts if key.startswith("msgstr")]
+        """Keywords of the translation: msgstr, or msgstr[0], msgstr[1] … for plural forms."""
+        return [keyword for keyword in self.texts if keyword.startswith("msgstr")]
 
     @property
-    def is_open(self) -> bool:
-        """It says something, and nobody has translated it."""
-        said = self.texts.get("msgid", "")
-        return bool(said and self.forms) and not any(self.texts[key] for key in self.forms)
+    def is_untranslated(self) -> bool:
+        """True if there is a source text and no form of a translation."""
+        has_source = bool(self.texts.get("msgid", ""))
+        return has_source and bool(self.forms) and not any(self.texts[form] for form in self.forms)
 
     def source(self, form: str) -> str:
-        singular = form in ("msgstr", "msgstr[0]") and len(self.forms) != 1
-        plain = "msgid_plural" not in self.texts
-        return self.texts["msgid" if plain or singular else "msgid_plural"]
+        """Return the source text of a form: of the first the singular, of others the plural.
+
+        A language with one form for both uses it for the plural.
+        """
+        is_singular = form in ("msgstr", "msgstr[0]") and len(self.forms) > 1
+        singular = self.texts.get("msgid", "")
+        return singular if is_singular else self.texts.get("msgid_plural", singular)
+
+    def add_line(self, line: bytes, location: Location) -> None:
+        """Add a statement; a line that is not gettext rejects the entry."""
+        text = decode(line, location)
+        if isinstance(text, Rejected):
+            self.rejected = self.rejected or text
+            return
+        statement = STATEMENT.fullmatch(text)
+        keyword = statement[1] or self.last_keyword if statement else ""
+        if not statement or not keyword or statement[1] in self.texts:
+            self.rejected = self.rejected or Rejected(location, "not gettext", quote(text))
+            return
+        if keyword == "msgid" != self.last_keyword:
+            self.location = location
+        first_line = self.spans.get(keyword, (location.line, 0))[0]
+        self.spans[keyword] = (first_line, location.line + 1)
+        self.texts[keyword] = self.texts.get(keyword, "") + unescape(statement[2])
+        self.last_keyword = keyword
 
 
-class Catalogue:
+def read_entries(file: str, lines: Iterable[tuple[int, bytes]]) -> Iterator[Entry]:
+    """Yield the entries of numbered lines, empty ones too; obsolete ones (#~) are comments."""
+    entry = Entry(Location(file, 1))
+    for number, raw in lines:
+        line, location = raw.strip(), Location(file, number)
+        has_translation = entry.last_keyword.startswith("msgstr")
+        if not line or (has_translation and line.startswith(NEW_ENTRY)):
+            yield entry
+            entry = Entry(location)
+        if line.startswith(b"#,"):
+            entry.flags_line, entry.is_fuzzy = number, entry.is_fuzzy or b"fuzzy" in line
+        elif line.startswith(b"#~"):
+            # The flags of an obsolete entry are not those of the next one.
+            entry.flags_line, entry.is_fuzzy = 0, False
+        elif line and not line.startswith(b"#"):
+            entry.add_line(line, location)
+    yield entry
+
+
+class Catalog:
+    """A catalog whose missing translations can be filled in."""
+
     def __init__(self, path: Path) -> None:
-        self.path = path
+        """Read a catalog; raises DataError at a line that is not gettext."""
         self._lines = read_lines(path)
-        self._entries = [entry for entry in self._read() if entry.is_open]
+        numbered = ((n, line.encode()) for n, line in enumerate(self._lines, start=1))
+        entries = list(read_entries(str(path), numbered))
+        for entry in entries:
+            if entry.rejected:
+                raise DataError(
+                    f"{entry.rejected.location}: not gettext; a catalog has msgid and msgstr, "
+                    f"each with a text in quotes."
+                )
+        self._untranslated = [entry for entry in entries if entry.is_untranslated]
 
-    def open_texts(self) -> list[str]:
-        """What is to be translated, each text once."""
-        texts = [entry.source(form) for entry in self._entries for form in entry.forms]
+    def untranslated_texts(self) -> list[str]:
+        """Return the texts without a translation, each once."""
+        texts = [entry.source(form) for entry in self._untranslated for form in entry.forms]
         return list(dict.fromkeys(texts))
 
     def filled(self, translations: Mapping[str, str]) -> str:
-        """The whole catalogue with these translations; a text without one stays open."""
+        """Return the catalog with these translations; a text without one stays untranslated."""
         lines = list(self._lines)
-        for entry in reversed(self._entries):
+        for entry in reversed(self._untranslated):
             if all(entry.source(form) in translations for form in entry.forms):
-                self._fill(lines, entry, translations)
+                _fill(lines, entry, translations)
         return "\n".join(lines) + "\n"
 
-    def _fill(self, lines: list[str], entry: _Entry, translations: Mapping[str, str]) -> None:
-        for form in reversed(entry.forms):
-            start, end = entry.spans[form]
-            lines[start:end] = _statement(form, translations[entry.source(form)])
-        if entry.flags < 0:
-            lines.insert(entry.first, "#, fuzzy")
-        elif "fuzzy" not in lines[entry.flags]:
-            lines[entry.flags] = lines[entry.flags].replace("#,", "#, fuzzy,", 1)
 
-    def _read(self) -> list[_Entry]:
-        entries = [_Entry()]
-        for number, raw in enumerate(self._lines):
-            line, entry = raw.strip(), entries[-1]
-            begins = line.startswith("#") or re.match(r"msg(ctxt|id)\b(?!_)", line)
-            if not line or (entry.forms and begins):
-                entry = _Entry()
-                entries.append(entry)
-            if line.startswith("#,"):
-                entry.flags = number
-            elif line and not line.startswith("#"):
-                self._take(entry, line, number)
-        return entries
-
-    def _take(self, entry: _Entry, line: str, number: int) -> None:
-        statement = STATEMENT.fullmatch(line)
-        key = statement[1] or entry.last if statement else ""
-        if not statement or not key:
-            raise DataError(
-                f"{self.path}, line {number + 1}: not gettext; a catalogue has msgid and msgstr, "
-                f"each with a text in quotes."
-            )
-        if not entry.texts:
-            entry.first = number
-        start = entry.spans.get(key, (number, number))[0]
-        entry.spans[key] = (start, number + 1)
-        entry.texts[key] = entry.texts.get(key, "") + unescape(statement[2])
-        entry.last = key
+def _fill(lines: list[str], entry: Entry, translations: Mapping[str, str]) -> None:
+    for form in reversed(entry.forms):
+        start, end = entry.spans[form]
+        lines[start - 1 : end - 1] = _statement(form, translations[entry.source(form)])
+    if not entry.flags_line:
+        first = min(start for start, _ in entry.spans.values())
+        lines.insert(first - 1, "#, fuzzy")
+    elif "fuzzy" not in lines[entry.flags_line - 1]:
+        flags = lines[entry.flags_line - 1]
+        lines[entry.flags_line - 1] = flags.replace("#,", "#, fuzzy,", 1)
 
 
-def _statement(key: str, text: str) -> list[str]:
-    """One line, or, for a text of several, an empty one first, as gettext writes them."""
+def _statement(keyword: str, text: str) -> list[str]:
+    """Return one line, or, for a text of several lines, an empty one first, as gettext does."""
     lines = re.findall(r"[^\n]*\n|[^\n]+", text)
-    quoted = ['"' + "".join(ESCAPED.get(each, each) for each in line) + '"' for line in lines]
-    return [f"{key} {quoted[0]}"] if len(quoted) == 1 else [f'{key} ""', *quoted]
+    quoted = ['"' + "".join(ESCAPED.get(char, char) for char in line) + '"' for line in lines]
+    return [f"{keyword} {quoted[0]}"] if len(quoted) == 1 else [f'{keyword} ""', *quoted]
+
+
+def unescape(text: str) -> str:
+    """Replace the escapes of a gettext string."""
+    return re.sub(r"\\(.)", lambda match: ESCAPES.get(match[1], match[1]), text)

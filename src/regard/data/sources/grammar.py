@@ -1,4 +1,4 @@
-"""The bundled French–English grammar as a source: no files and no network."""
+"""The bundled French-English corpus as a source: no files and no network."""
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -7,12 +7,12 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from regard.data import bundled
-from regard.data.records import Line, Place, Record
+from regard.data.records import Line, Location, Record
 from regard.data.sources.base import SourceSpec
 from regard.errors import ConfigError
 
-# Whoever trains on a corpus and then scores on its pronouns draws it once.
-_drawn = lru_cache(maxsize=1)(bundled.corpus)
+# The training and evaluation sources of one corpus generate it once.
+_corpus = lru_cache(maxsize=1)(bundled.corpus)
 
 
 class Spec(SourceSpec):
@@ -33,20 +33,21 @@ class Spec(SourceSpec):
     pronouns_size: int = Field(
         500, gt=0, le=2_000, description="number of pairs with an ambiguous pronoun"
     )
-    seed: int = Field(1, ge=0, description="the same seed draws the same pairs")
+    seed: int = Field(1, ge=0, description="seed of the random pairs")
 
     @property
     def language_pair(self) -> tuple[str, ...]:
         return ("fr", "en")
 
     def corpus(self) -> bundled.Corpus:
+        """Generate the corpus; raises ConfigError for sizes that the grammar cannot give."""
         try:
-            return _drawn(self.seed, self.train_size, self.dev_size, self.pronouns_size)
+            return _corpus(self.seed, self.train_size, self.dev_size, self.pronouns_size)
         except ValueError as error:
             raise ConfigError(f"data: {error}.") from None
 
     def records(self) -> Iterator[Line]:
-        drawn = self.corpus()
-        splits = {"train": drawn.train, "dev": drawn.dev, "pronouns": drawn.pronouns}
+        corpus = self.corpus()
+        splits = {"train": corpus.train, "dev": corpus.dev, "pronouns": corpus.pronouns}
         for number, pair in enumerate(splits[self.split], start=1):
-            yield Record(Place("the bundled grammar", number), (pair.french, pair.english))
+            yield Record(Location("the bundled grammar", number), (pair.french, pair.english))

@@ -1,8 +1,8 @@
-"""A dataset of the Hugging Face hub by its name. It is fetched once, as Parquet, and kept.
+"""A dataset of the Hugging Face hub by its name, downloaded once, as Parquet, to a cache.
 
-`GET /api/datasets/{name}/parquet` answers {subset: {split: [URL, …]}}. The list is kept first and
-the files after it, each whole or not at all, so that what was cut short goes on where it stopped
-and what is all there needs no network.
+`GET /api/datasets/{name}/parquet` returns {subset: {split: [URL, …]}}. The list is stored first and
+the files after it, each atomically, so that an interrupted download continues where it stopped and
+a complete one needs no network.
 """
 
 import json
@@ -23,7 +23,7 @@ from regard.data.sources.parquet import read_parquet
 from regard.errors import DataError, OutputError
 
 BLOCK = 2**20  # bytes read at once
-PATIENCE = 60  # seconds without a byte
+TIMEOUT = 60  # seconds without a byte
 
 Listing = TypeAdapter(dict[str, dict[str, list[str]]])
 
@@ -35,17 +35,19 @@ class Spec(PairSpec):
         ..., pattern=r"^\w[\w.-]*(/\w[\w.-]*)?$", description="owner/dataset, as on the hub"
     )
     subset: str = Field(
-        "default", pattern=r"^\w[\w.+-]*$", description="which of its subsets (configurations)"
+        "default", pattern=r"^\w[\w.+-]*$", description="subset (configuration) of the dataset"
     )
-    split: str = Field("train", pattern=r"^\w[\w.+-]*$", description="which split of it")
-    columns: tuple[str, str] = Field(..., description="the column of each side, dots lead inwards")
+    split: str = Field("train", pattern=r"^\w[\w.+-]*$", description="split of the dataset")
+    columns: tuple[str, str] = Field(
+        ..., description="column of each text; dots for nested columns"
+    )
 
     def records(self) -> Iterator[Line]:
         for file in self.files():
             yield from read_parquet(file, self.columns)
 
     def files(self) -> list[Path]:
-        """The files in the cache, after those that are missing have been fetched."""
+        """Download missing files and return all files in the cache."""
         folder = _cache() / self.name.replace("/", "--") / self.subset / self.split
         addresses = self._addresses(folder)
         files = [folder / f"{number:05}.parquet" for number in range(len(addresses))]
@@ -57,20 +59,22 @@ class Spec(PairSpec):
     def _addresses(self, folder: Path) -> list[str]:
         known = folder / "urls.json"
         if not known.exists():
-            addresses = self._ask()
+            addresses = self._request_addresses()
             _make(folder)
             write_atomic(known, json.dumps(addresses).encode())
         try:
             return TypeAdapter(list[str]).validate_json(known.read_bytes())
         except ValueError:
-            raise DataError(f"{known}: cannot be understood; delete it to have it anew.") from None
+            raise DataError(f"{known}: cannot be read; delete it to download it again.") from None
 
-    def _ask(self) -> list[str]:
+    def _request_addresses(self) -> list[str]:
         address = f"{_hub()}/api/datasets/{self.name}/parquet"
         try:
             subsets = Listing.validate_json(b"".join(_fetch(address)))
         except ValueError:
-            raise DataError(f"{address}: the answer is not a list of Parquet files.") from None
+            raise DataError(
+                f"{address}: the response is not a list of Parquet files; try again."
+            ) from None
         for key, names in (("subset", subsets), ("split", subsets.get(self.subset, {}))):
             name = getattr(self, key)
             if name not in names:
@@ -117,22 +121,22 @@ def _unwritable(path: Path, error: OSError) -> OutputError:
 
 
 def _fetch(address: str) -> Iterator[bytes]:
-    """What is at an address, block by block; all of it, or an error."""
+    """Yield the content of an address in blocks; raises DataError if it is incomplete."""
     if not address.startswith(("https://", f"{_hub()}/")):
-        raise DataError(f"{address}: the hub names a file outside itself; it is not fetched.")
+        raise DataError(f"{address}: the hub lists a file on another server; it is not downloaded.")
     try:
-        with urlopen(address, timeout=PATIENCE) as answer:
-            missing = int(answer.headers.get("Content-Length", 0))
-            while block := answer.read(BLOCK):
+        with urlopen(address, timeout=TIMEOUT) as response:
+            missing = int(response.headers.get("Content-Length", 0))
+            while block := response.read(BLOCK):
                 missing -= len(block)
                 yield block
             if missing > 0:
-                raise DataError(f"{address}: cut off {missing:,} bytes before its end; try again.")
+                raise DataError(f"{address}: truncated, {missing:,} bytes are missing; try again.")
     except HTTPError as error:
         error.close()
         raise DataError(
-            f"{address}: the hub answers {error.code} ({error.reason}); check the name, and that "
-            f"the dataset is open to all."
+            f"{address}: the hub returns {error.code} ({error.reason}); check the name, and that "
+            f"the dataset is public."
         ) from None
     except (OSError, HTTPException) as error:
         raise DataError(

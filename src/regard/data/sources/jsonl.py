@@ -1,7 +1,7 @@
-"""A JSON object a line. Keys may lead inwards: `translation.fr` is `{"translation": {"fr": …}}`.
+"""One JSON object in each line; nested keys with dots: `translation.fr` of {"translation": …}.
 
-A side may be a list of texts, where the recipe says what of: `sentences` are joined to one text; of
-several `versions` of a text the first is learned, and whoever scores may look at all of them.
+A value may be a list of texts, where the recipe says what it contains: `sentences` are joined to
+one text; of several `versions` of a text the first is learned, and evaluation may use all of them.
 """
 
 import json
@@ -12,74 +12,76 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from regard.data.records import Line, Place, Record, Rejected
+from regard.data.records import Line, Location, Record, Rejected
 from regard.data.sources.base import PairSpec
 from regard.data.sources.lines import decode, stream_lines
 
-Lists = Literal["sentences", "versions", "none"]
+ListContent = Literal["sentences", "versions", "none"]
 
 
 class Spec(PairSpec):
     """{kind: jsonl, path: pairs.jsonl, keys: [translation.fr, translation.en], languages: …}"""
 
-    path: Path = Field(..., description="a JSON object a line; gzip or plain")
-    keys: tuple[str, str] = Field(..., description="the key of each side, with dots inwards")
-    lists: tuple[Lists, Lists] = Field(
-        ("none", "none"), description="what a list on each side is of: sentences, versions, none"
+    path: Path = Field(..., description="one JSON object in each line; gzip or plain")
+    keys: tuple[str, str] = Field(..., description="key of each text; dots for nested keys")
+    lists: tuple[ListContent, ListContent] = Field(
+        ("none", "none"), description="content of a list as value: sentences, versions, none"
     )
 
     @model_validator(mode="after")
-    def _versions_come_second(self) -> Self:
+    def _check_versions(self) -> Self:
         if self.lists[0] == "versions":
-            raise ValueError("lists: only the second side may have versions; the first is read")
+            raise ValueError("lists: only the second text may have versions")
         return self
 
     def records(self) -> Iterator[Line]:
         for number, line in stream_lines(self.path):
-            yield _record(line, Place(str(self.path), number), self.keys, self.lists)
+            yield _record(line, Location(str(self.path), number), self.keys, self.lists)
 
     def files(self) -> list[Path]:
         return [self.path]
 
 
-def _record(line: bytes, place: Place, keys: Sequence[str], lists: Sequence[Lists]) -> Line:
-    values = values_at(line, place, keys)
+def _record(
+    line: bytes, location: Location, keys: Sequence[str], lists: Sequence[ListContent]
+) -> Line:
+    values = read_values(line, location, keys)
     if isinstance(values, Rejected):
         return values
-    others: tuple[str, ...] = ()
-    for side, (value, what) in enumerate(zip(values, lists, strict=True)):
-        if what == "none" or not isinstance(value, list):
+    alternatives: tuple[str, ...] = ()
+    for side, (value, content) in enumerate(zip(values, lists, strict=True)):
+        if content == "none" or not isinstance(value, list):
             continue
-        if not value or not all(isinstance(each, str) for each in value):
-            return Rejected(place, "missing text", f"{keys[side]} is not a list of texts")
-        values[side] = " ".join(value) if what == "sentences" else value[0]
-        others = tuple(value[1:]) if what == "versions" else others
-    made = texts_of(values, place, keys)
-    return replace(made, others=others) if isinstance(made, Record) else made
+        if not value or not all(isinstance(text, str) for text in value):
+            return Rejected(location, "missing text", f"{keys[side]} is not a list of texts")
+        values[side] = " ".join(value) if content == "sentences" else value[0]
+        alternatives = tuple(value[1:]) if content == "versions" else alternatives
+    record = record_of(values, location, keys)
+    return replace(record, alternatives=alternatives) if isinstance(record, Record) else record
 
 
-def values_at(line: bytes, place: Place, keys: Sequence[str]) -> list[Any] | Rejected:
-    """What the object in a line has at these keys, None where it has nothing."""
-    text = decode(line, place)
+def read_values(line: bytes, location: Location, keys: Sequence[str]) -> list[Any] | Rejected:
+    """Return the values of the object in a line at these keys, None where there is none."""
+    text = decode(line, location)
     if isinstance(text, Rejected):
         return text
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        return Rejected(place, "bad JSON", str(error))
-    return [_inside(content, key) for key in keys]
+        return Rejected(location, "bad JSON", str(error))
+    return [_lookup(content, key) for key in keys]
 
 
-def texts_of(values: Sequence[Any], place: Place, keys: Sequence[str]) -> Line:
-    """A record of what should be texts."""
+def record_of(values: Sequence[Any], location: Location, keys: Sequence[str]) -> Line:
+    """Return a record of values that must be texts."""
     for key, value in zip(keys, values, strict=True):
         if not isinstance(value, str):
-            found = f"there is no {key}" if value is None else f"{key} is a {type(value).__name__}"
-            return Rejected(place, "missing text", found)
-    return Record(place, tuple(values))
+            kind = f"there is no {key}" if value is None else f"{key} is a {type(value).__name__}"
+            return Rejected(location, "missing text", kind)
+    return Record(location, tuple(values))
 
 
-def _inside(content: Any, key: str) -> Any:
-    for part in key.split("."):
-        content = content.get(part) if isinstance(content, dict) else None
+def _lookup(content: Any, key: str) -> Any:
+    for name in key.split("."):
+        content = content.get(name) if isinstance(content, dict) else None
     return content

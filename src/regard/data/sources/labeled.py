@@ -13,12 +13,12 @@ from regard.data.sources.tsv import Column, read_columns
 class Spec(LabeledSpec):
     """{kind: labeled, path: reviews.tsv}"""
 
-    path: Path = Field(..., description="lines with a tab between columns; gzip or plain")
+    path: Path = Field(..., description="lines with tabs between columns; gzip or plain")
     columns: tuple[Column, ...] = Field(
         (0, 1),
         min_length=2,
         max_length=3,
-        description="where the text (or both) and, last, the label are, from 0",
+        description="columns, from 0, of the text (or two texts) and, last, the label",
     )
 
     @property
@@ -30,8 +30,8 @@ class Spec(LabeledSpec):
             if isinstance(line, Rejected):
                 yield line
             else:
-                *texts, written = line.texts
-                yield self.labelled(line.place, texts, written)
+                *texts, label = line.texts
+                yield self.labeled_record(line.location, texts, label)
 
     def files(self) -> list[Path]:
         return [self.path]

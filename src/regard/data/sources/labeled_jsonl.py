@@ -1,25 +1,25 @@
-"""A JSON object a line: a text or two, and a label, or a list of them."""
+"""One JSON object in each line: one or two texts, and a label or a list of labels."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import Field
 
-from regard.data.records import Line, Place, Rejected
+from regard.data.records import Line, Location, Rejected
 from regard.data.sources.base import LabeledSpec
-from regard.data.sources.jsonl import texts_of, values_at
+from regard.data.sources.jsonl import read_values, record_of
 from regard.data.sources.lines import stream_lines
 
 
 class Spec(LabeledSpec):
     """{kind: labeled-jsonl, path: reviews.jsonl, keys: [text, label]}"""
 
-    path: Path = Field(..., description="a JSON object a line; gzip or plain")
+    path: Path = Field(..., description="one JSON object in each line; gzip or plain")
     keys: tuple[str, ...] = Field(
         ("text", "label"),
         min_length=2,
         max_length=3,
-        description="of the text (or both) and, last, the label or labels, with dots inwards",
+        description="keys of the text (or two texts) and, last, of the label; dots for nested keys",
     )
 
     @property
@@ -28,23 +28,23 @@ class Spec(LabeledSpec):
 
     def records(self) -> Iterator[Line]:
         for number, line in stream_lines(self.path):
-            yield self._record(line, Place(str(self.path), number))
+            yield self._record(line, Location(str(self.path), number))
 
     def files(self) -> list[Path]:
         return [self.path]
 
-    def _record(self, line: bytes, place: Place) -> Line:
-        values = values_at(line, place, self.keys)
+    def _record(self, line: bytes, location: Location) -> Line:
+        values = read_values(line, location, self.keys)
         if isinstance(values, Rejected):
             return values
-        *texts, given = values
-        record = texts_of(texts, place, self.keys[:-1])
+        *texts, value = values
+        record = record_of(texts, location, self.keys[:-1])
         if isinstance(record, Rejected):
             return record
-        labels = given if isinstance(given, list) else [given]
+        labels = value if isinstance(value, list) else [value]
         for label in labels:
             if isinstance(label, bool) or not isinstance(label, int | str):
-                found = "nothing" if label is None else f"a {type(label).__name__}"
-                return Rejected(place, "missing label", f"{self.keys[-1]} is {found}")
-        written = str(given) if labels is not given else list(map(str, labels))
-        return self.labelled(place, record.texts, written)
+                kind = "missing" if label is None else f"a {type(label).__name__}"
+                return Rejected(location, "missing label", f"{self.keys[-1]} is {kind}")
+        strings = str(value) if labels is not value else list(map(str, labels))
+        return self.labeled_record(location, record.texts, strings)

@@ -1,4 +1,4 @@
-"""Labels as people write them: one in a cell, or several with something between them."""
+"""Format of labels: one in a cell, or several with a separator."""
 
 from collections.abc import Sequence
 from typing import Self
@@ -12,32 +12,32 @@ class LabelsSpec(Spec):
     """labels: {separator: ",", none: "-"}"""
 
     separator: str | None = Field(
-        None, min_length=1, description="between several labels of a text; one each unless given"
+        None, min_length=1, description="separator of several labels; default: one label a text"
     )
     none: str | None = Field(
-        None, min_length=1, description="with a separator: what stands where a text has no label"
+        None, min_length=1, description="with a separator: the value of a text without labels"
     )
 
     @model_validator(mode="after")
-    def _several_or_none(self) -> Self:
+    def _check_separator(self) -> Self:
         if self.none is not None and self.separator is None:
             raise ValueError("none: only where a text may have several labels: give separator too")
         return self
 
     @property
     def several(self) -> bool:
-        """May a text have several labels, or none?"""
+        """True if a text may have several labels, or none."""
         return self.separator is not None
 
-    def read(self, written: str | Sequence[str]) -> tuple[str, ...] | None:
-        """The labels in a cell or a list, each once; None where one of them is empty."""
-        if isinstance(written, str):
-            if self.none is not None and written.strip() == self.none:
+    def read(self, value: str | Sequence[str]) -> tuple[str, ...] | None:
+        """Return the labels in a cell or a list, each once, or None if one of them is empty."""
+        if isinstance(value, str):
+            if self.none is not None and value.strip() == self.none:
                 return ()
-            written = [written] if self.separator is None else written.split(self.separator)
-        labels = tuple(dict.fromkeys(cell.strip() for cell in written))
+            value = [value] if self.separator is None else value.split(self.separator)
+        labels = tuple(dict.fromkeys(label.strip() for label in value))
         return labels if all(labels) else None
 
     def write(self, labels: Sequence[str]) -> str:
-        """What would be read as these."""
+        """Return the cell that is read as these labels."""
         return (self.separator or "").join(labels) if labels else self.none or ""

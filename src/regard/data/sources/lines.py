@@ -1,4 +1,4 @@
-"""Lines of text from files and standard input: they end at \\n only, and are valid UTF-8."""
+"""Lines of text from files and standard input: split at \\n only, decoded as UTF-8."""
 
 import gzip
 import sys
@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, cast
 
-from regard.data.records import Place, Rejected
+from regard.data.records import Location, Rejected
 from regard.errors import DataError
 
 BLOCK = 2**20  # bytes read at once
-LONGEST = 64 * 2**20  # bytes of a line: more is no line, and would fill the memory
+MAX_LINE = 64 * 2**20  # bytes; a longer line would fill the memory
 GZIP = b"\x1f\x8b"
-UTF8_MARK, UTF16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
+UTF8_BOM, UTF16_BOMS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a file; `-` is standard input."""
+    """Return the lines of a file; `-` is standard input. Raises DataError if it is not UTF-8."""
     try:
         data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     except OSError as error:
@@ -26,7 +26,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def decode_lines(data: bytes, where: str) -> list[str]:
-    """Split at \\n alone, so that U+2028 and its like cannot put two files out of step."""
+    """Split at \\n only, so that U+2028 and the like cannot misalign parallel files."""
     lines = data.removesuffix(b"\n").split(b"\n") if data else []
     return [
         _decode(line.removesuffix(b"\r"), f"{where}, line {number}")
@@ -35,9 +35,9 @@ def decode_lines(data: bytes, where: str) -> list[str]:
 
 
 def stream_lines(path: Path, *, keep_ends: bool = False) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file, plain or gzip, with their numbers; the file is never in memory whole.
+    """Yield the numbered lines of a file, plain or gzip, without reading it into memory.
 
-    With `keep_ends` each line has its \\n, and only a last one that has none goes without.
+    With `keep_ends` each line has its \\n, except a last line without one.
     """
     number, rest, end = 1, b"", b"\n" if keep_ends else b""
     for block in _blocks(path):
@@ -45,17 +45,17 @@ def stream_lines(path: Path, *, keep_ends: bool = False) -> Iterator[tuple[int, 
         for line in lines:
             yield number, line.removesuffix(b"\r") + end
             number += 1
-        if len(rest) > LONGEST:
+        if len(rest) > MAX_LINE:
             raise DataError(
-                f"{path}, line {number}: more than {LONGEST // 2**20} MB without a newline; is "
-                f"this text? If so, break its lines first."
+                f"{path}, line {number}: more than {MAX_LINE // 2**20} MB without a newline; "
+                f"break the lines of the text first."
             )
     if rest:
         yield number, rest.removesuffix(b"\r")
 
 
 def stream_text(path: Path) -> Iterator[str]:
-    """The lines of a file, or of standard input (`-`), few of which are in memory at a time."""
+    """Yield the lines of a file, or of standard input (`-`), without reading it into memory."""
     if str(path) == "-":
         for number, line in enumerate(sys.stdin.buffer, start=1):
             text = line.removesuffix(b"\n").removesuffix(b"\r")
@@ -65,13 +65,13 @@ def stream_text(path: Path) -> Iterator[str]:
             yield _decode(line, f"{path}, line {number}")
 
 
-def decode(line: bytes, place: Place) -> str | Rejected:
-    """The text of a line, or which byte of it is wrong."""
+def decode(line: bytes, location: Location) -> str | Rejected:
+    """Return the text of a line, or which byte of it is invalid."""
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
-        found = f"byte {error.start + 1} is 0x{line[error.start]:02x}"
-        return Rejected(place, "invalid UTF-8", found)
+        detail = f"byte {error.start + 1} is 0x{line[error.start]:02x}"
+        return Rejected(location, "invalid UTF-8", detail)
 
 
 def _decode(line: bytes, where: str) -> str:
@@ -85,20 +85,20 @@ def _decode(line: bytes, where: str) -> str:
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
-    """A file's bytes, unpacked if they are gzip's and without the mark of UTF-8."""
+    """Yield the bytes of a file, decompressed if gzip, without a UTF-8 byte order mark."""
     try:
         with path.open("rb") as file:
-            packed = file.peek(len(GZIP)).startswith(GZIP)
-            content = cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if packed else file
+            is_gzip = file.peek(len(GZIP)).startswith(GZIP)
+            content = cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if is_gzip else file
             first = content.read(BLOCK)
-            if first.startswith(UTF16_MARKS):
+            if first.startswith(UTF16_BOMS):
                 raise DataError(f"{path}: this is UTF-16; convert the text to UTF-8 first.")
-            yield first.removeprefix(UTF8_MARK)
+            yield first.removeprefix(UTF8_BOM)
             while block := content.read(BLOCK):
                 yield block
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(
-            f"{path}: damaged or cut off, it cannot be unpacked ({error}); fetch it again."
+            f"{path}: damaged or truncated, it cannot be decompressed ({error}); fetch it again."
         ) from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}).") from None

@@ -1,7 +1,7 @@
-"""Columns of Parquet files, such as a dataset of the Hugging Face hub is kept in.
+"""Columns of Parquet files, the format of datasets on the Hugging Face hub.
 
-Columns may lead inwards: `translation.fr` is the field `fr` of the column `translation`. They are
-read as bytes and decoded here, so that a text that is not UTF-8 costs one row and not the file.
+A nested column has dots: `translation.fr` is the field `fr` of the column `translation`. Columns
+are read as bytes and decoded here, so that invalid UTF-8 costs one row and not the file.
 """
 
 import re
@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import Field
 
-from regard.data.records import Line, Place, Record, Rejected
+from regard.data.records import Line, Location, Record, Rejected
 from regard.data.sources.base import PairSpec
 from regard.data.sources.lines import decode
 from regard.data.sources.paths import files_at
 from regard.errors import DataError
 
-ROWS = 4096  # at once in memory
+ROWS = 4096  # in memory at a time
 TEXT = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
 
@@ -27,46 +27,48 @@ class Spec(PairSpec):
     """{kind: parquet, path: opus_books/, split: train, columns: [translation.fr, …], …}"""
 
     path: Path = Field(..., description="a file, or a folder: all .parquet files below it")
-    split: str = Field("", description="of a folder, only files or folders named so, as train")
-    columns: tuple[str, str] = Field(..., description="the column of each side, dots lead inwards")
+    split: str = Field("", description="only files or folders of this name, as train")
+    columns: tuple[str, str] = Field(
+        ..., description="column of each text; dots for nested columns"
+    )
 
     def records(self) -> Iterator[Line]:
         for file in self.files():
             yield from read_parquet(file, self.columns)
 
     def files(self) -> list[Path]:
-        found = files_at(self.path, "*.parquet")
+        files = files_at(self.path, "*.parquet")
         if not self.split or not self.path.is_dir():
-            return found
-        inside = [file.relative_to(self.path) for file in found]
-        chosen = [self.path / file for file in inside if _is_of(self.split, file)]
-        if not chosen:
+            return files
+        inside = [file.relative_to(self.path) for file in files]
+        of_split = [self.path / file for file in inside if _is_of_split(self.split, file)]
+        if not of_split:
             raise DataError(
                 f"{self.path}: no Parquet file here is of the split '{self.split}'; the first is "
                 f"{inside[0]}."
             )
-        return chosen
+        return of_split
 
 
 def read_parquet(path: Path, columns: Sequence[str]) -> Iterator[Line]:
-    """A record a row, some thousand rows in memory at a time."""
+    """Yield a record for each row, with some thousand rows in memory at a time."""
     row = 0
     for batch in _batches(path, columns):
         for values in zip(*(_bytes(batch, column) for column in columns), strict=True):
             row += 1
-            yield _record(values, Place(str(path), row), columns)
+            yield _record(values, Location(str(path), row), columns)
 
 
-def _record(values: tuple[bytes | None, ...], place: Place, columns: Sequence[str]) -> Line:
+def _record(values: tuple[bytes | None, ...], location: Location, columns: Sequence[str]) -> Line:
     texts = []
     for column, value in zip(columns, values, strict=True):
         if value is None:
-            return Rejected(place, "missing text", f"{column} is null")
-        text = decode(value, place)
+            return Rejected(location, "missing text", f"{column} is null")
+        text = decode(value, location)
         if isinstance(text, Rejected):
             return text
         texts.append(text)
-    return Record(place, tuple(texts))
+    return Record(location, tuple(texts))
 
 
 def _batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -78,8 +80,8 @@ def _batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file or folder.") from None
     except (OSError, pa.ArrowException) as error:
-        said = " ".join(str(error).split())
-        raise DataError(f"{path}: cannot be read as Parquet ({said}).") from None
+        message = " ".join(str(error).split())
+        raise DataError(f"{path}: cannot be read as Parquet ({message}).") from None
 
 
 def _check_is_text(schema: pa.Schema, column: str, path: Path) -> None:
@@ -88,7 +90,7 @@ def _check_is_text(schema: pa.Schema, column: str, path: Path) -> None:
         types = {field.name: field.type for field in fields}
         if part not in types:
             raise DataError(
-                f"{path}: there is no column {column}; where '{part}' should be there are: "
+                f"{path}: there is no column {column}; instead of '{part}' there are: "
                 f"{', '.join(types) or 'no columns'}."
             )
         kind = types[part]
@@ -98,14 +100,14 @@ def _check_is_text(schema: pa.Schema, column: str, path: Path) -> None:
 
 
 def _bytes(batch: pa.RecordBatch, column: str) -> list[bytes | None]:
-    first, *inwards = column.split(".")
+    first, *nested = column.split(".")
     values = batch.column(first)
-    for part in inwards:
+    for part in nested:
         values = pc.struct_field(values, part)
-    found: list[bytes | None] = values.cast(pa.large_binary()).to_pylist()
-    return found
+    values_list: list[bytes | None] = values.cast(pa.large_binary()).to_pylist()
+    return values_list
 
 
-def _is_of(split: str, file: Path) -> bool:
-    """`train-00000-of-00002.parquet` and `train/0.parquet` are of train; `training…` is not."""
+def _is_of_split(split: str, file: Path) -> bool:
+    """Return True for `train-00000-of-00002.parquet` and `train/0.parquet`, not for `training…`."""
     return split in file.parts or bool(re.match(rf"{re.escape(split)}(?!_?[A-Za-z])", file.name))

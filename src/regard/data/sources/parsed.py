@@ -1,7 +1,7 @@
-"""Labelled texts as in `labeled`, with the dependency trees that an installed spaCy makes of them.
+"""Labeled texts as in `labeled`, parsed to dependency trees by an installed spaCy.
 
-Trees are a parser's opinion. The same parser reads what the model is asked later, so that plain
-text will do then.
+Trees of a parser may be wrong. The same parser is used for texts to classify, which can therefore
+be plain.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from regard.data.sources.trees import Tree
 from regard.data.sources.tsv import Column, read_columns
 from regard.errors import ConfigError
 
-NOT_ASKED = ("ner", "lemmatizer")  # what spaCy could tell besides, and would take its time for
+UNUSED_PIPES = ("ner", "lemmatizer")  # slow, and not needed for trees
 
 
 class Spec(LabeledSpec):
@@ -26,27 +26,29 @@ class Spec(LabeledSpec):
 
     trees: ClassVar[bool] = True
 
-    path: Path = Field(..., description="lines with a tab between columns; gzip or plain")
+    path: Path = Field(..., description="lines with tabs between columns; gzip or plain")
     columns: tuple[Column, Column] = Field(
-        (0, 1), description="where the text and the label are, from 0"
+        (0, 1), description="columns of the text and the label, from 0"
     )
     parser: str = Field(
-        "en_core_web_sm", min_length=1, description="a model of spaCy's, by package or folder"
+        "en_core_web_sm", min_length=1, description="a spaCy model: package or folder"
     )
 
     def records(self) -> Iterator[Line]:
-        _parser(self.parser)  # what is not installed is said before anything is read
+        _parser(self.parser)  # fail before reading if it is not installed
         for line in read_columns(self.path, self.columns):
             if isinstance(line, Rejected):
                 yield line
                 continue
-            text, written = line.texts
-            made = self.labelled(line.place, [text], written)
-            yield replace(made, tree=self.tree(text)) if isinstance(made, Record) else made
+            text, label = line.texts
+            record = self.labeled_record(line.location, [text], label)
+            if isinstance(record, Record):
+                record = replace(record, tree=self.parse(text))
+            yield record
 
-    def tree(self, text: str) -> Tree:
+    def parse(self, text: str) -> Tree:
         tokens = _parser(self.parser)(text)
-        # A root is its own head with spaCy too; each sentence of a text has one.
+        # A root is its own head in spaCy too; each sentence of a text has one.
         return Tree(
             tuple((token.idx, token.idx + len(token.text)) for token in tokens),
             tuple(token.head.i for token in tokens),
@@ -62,15 +64,17 @@ def _parser(name: str) -> Any:
         import spacy  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
         raise ConfigError(
-            "the source parsed needs spaCy, which is not installed: `pip install 'regard[spacy]'` "
-            "and a model of it, or give the trees as CoNLL-U (kind: conllu)."
+            "the source parsed needs spaCy, which is not installed: run `pip install "
+            "'regard[spacy]'` and install a model, or give the trees as CoNLL-U (kind: conllu)."
         ) from None
     try:
-        parser = spacy.load(name, exclude=NOT_ASKED)
+        parser = spacy.load(name, exclude=UNUSED_PIPES)
     except OSError:
         raise ConfigError(
-            f"parser: spaCy has no model {name!r} here; install it, or name another."
+            f"parser: the spaCy model {name!r} is not installed; install it, or name another."
         ) from None
     if "parser" not in parser.pipe_names:
-        raise ConfigError(f"parser: spaCy's model {name!r} does not make dependency trees.")
+        raise ConfigError(
+            f"parser: the spaCy model {name!r} has no dependency parser; name another."
+        )
     return parser

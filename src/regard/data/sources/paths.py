@@ -1,4 +1,4 @@
-"""A path in a recipe: a file, or a folder for all files of a kind below it, in order of name."""
+"""Paths of a recipe: a file, or a folder for all files below it, sorted by name."""
 
 from pathlib import Path
 
@@ -6,15 +6,18 @@ from regard.errors import DataError
 
 
 def files_at(path: Path, pattern: str) -> list[Path]:
-    """The file itself, there or not; of a folder what matches, but nothing hidden."""
+    """Return the path of a file, or the files below a folder that match, except hidden ones.
+
+    A file need not exist. Raises DataError if nothing in a folder matches.
+    """
     if not path.is_dir():
         return [path]
     below = sorted(file for file in path.rglob(pattern) if file.is_file())
-    found = [
+    files = [
         file
         for file in below
         if not any(part.startswith(".") for part in file.relative_to(path).parts)
     ]
-    if not found:
+    if not files:
         raise DataError(f"{path}: there is no file {pattern} in this folder or below it.")
-    return found
+    return files

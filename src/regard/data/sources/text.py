@@ -1,10 +1,10 @@
-"""Running text to be continued: books, articles, one's own notes.
+"""Running text for language models: books, articles, notes.
 
-What ends a document (the newline, the blank lines, the end of the file) is no part of it, and all
-else comes back as it stood, but that a line ends with \\n where it ended with \\r\\n.
+The end of a document (newline, blank lines, end of file) is not part of it. All else is unchanged,
+except that \\r\\n becomes \\n.
 
-A `part` of the text is cut at characters, int(share · all of them), wherever that falls: the first
-nine tenths and the last one are [0, 0.9] and [0.9, 1], and no character is in both or in neither.
+A `fraction` of the text is cut at the character int(fraction · number of characters): the first
+nine tenths and the last one are [0, 0.9] and [0.9, 1], and each character is in exactly one.
 """
 
 import glob
@@ -14,14 +14,14 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from regard.data.records import Line, Place, Record, Rejected
+from regard.data.records import Line, Location, Record, Rejected
 from regard.data.sources.base import RecordType, SourceSpec
 from regard.data.sources.characters import ODD
 from regard.data.sources.lines import decode, stream_lines
 from regard.data.sources.paths import files_at
 from regard.errors import DataError
 
-CHUNK = 2**16  # characters of a record at most, unless one line alone has more
+CHUNK = 2**16  # maximum characters of a record, unless one line has more
 
 Documents = Literal["file", "line", "blank"]
 
@@ -37,25 +37,24 @@ class Spec(SourceSpec):
         ..., description="files, folders (all below them) or patterns with *; gzip or plain"
     )
     documents: Documents = Field(
-        "file", description="where a document ends: with its file, its line, or at blank lines"
+        "file", description="what ends a document: the end of its file, of its line, or blank lines"
     )
     fraction: tuple[float, float] | None = Field(
-        None, description="from which share of the characters of all files to which: [0, 0.9]"
+        None, description="range of the characters of all files to read, as in [0, 0.9]"
     )
 
     @field_validator("fraction")
     @classmethod
-    def _some_of_it(cls, given: tuple[float, float] | None) -> tuple[float, float] | None:
-        if given is not None and not 0 <= given[0] < given[1] <= 1:
+    def _check_fraction(cls, value: tuple[float, float] | None) -> tuple[float, float] | None:
+        if value is not None and not 0 <= value[0] < value[1] <= 1:
             raise ValueError(
-                f"a part goes from one share of the text to a larger, as [0, 0.9] and [0.9, 1] do, "
-                f"not {list(given)}"
+                f"a fraction is a range within 0 and 1, as [0, 0.9] or [0.9, 1], not {list(value)}"
             )
-        return given
+        return value
 
     def records(self) -> Iterator[Line]:
         files = self.files()
-        cut = None if self.fraction is None else _Cut.of(files, self.fraction)
+        cut = None if self.fraction is None else _CharacterRange.of(files, self.fraction)
         for file in files:
             lines = stream_lines(file, keep_ends=True)
             yield from _records(_lines(file, lines if cut is None else cut(lines), self.documents))
@@ -68,23 +67,23 @@ class Spec(SourceSpec):
 def _files(path: Path) -> list[Path]:
     if path.exists() or not glob.has_magic(str(path)):
         return files_at(path, "*")
-    found = sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
-    if not found:
-        raise DataError(f"{path}: nothing has a name like this.")
-    return [file for each in found for file in files_at(each, "*")]
+    matches = sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
+    if not matches:
+        raise DataError(f"{path}: no file or folder matches this pattern.")
+    return [file for match in matches for file in files_at(match, "*")]
 
 
-class _Cut:
-    """The characters from one place to another, of files that are gone through one by one."""
+class _CharacterRange:
+    """A range of characters of all files, which are read one by one."""
 
     def __init__(self, first: int, end: int) -> None:
         self._first, self._end, self._at = first, end, 0
 
     @classmethod
-    def of(cls, files: Sequence[Path], part: tuple[float, float]) -> "_Cut":
+    def of(cls, files: Sequence[Path], fraction: tuple[float, float]) -> "_CharacterRange":
         lines = (line for file in files for _, line in stream_lines(file, keep_ends=True))
         total = sum(len(_characters(line)) for line in lines)
-        return cls(*(int(total * share) for share in part))
+        return cls(*(int(total * edge) for edge in fraction))
 
     def __call__(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
         for number, line in lines:
@@ -99,7 +98,7 @@ class _Cut:
             yield number, line if whole else _bytes(text[max(begin, 0) : end])
 
 
-# What is not UTF-8 counts a character a byte, and is found wrong as it would have been.
+# A byte that is not UTF-8 counts as one character, and is rejected later as without a fraction.
 def _characters(line: bytes) -> str:
     return line.decode("utf-8", errors="surrogateescape")
 
@@ -110,46 +109,46 @@ def _bytes(text: str) -> bytes:
 
 def _lines(
     path: Path, lines: Iterable[tuple[int, bytes]], documents: Documents
-) -> Iterator[tuple[Place, str] | Rejected | None]:
-    """The lines of a file and where they stand, with None wherever a document ends."""
+) -> Iterator[tuple[Location, str] | Rejected | None]:
+    """Yield the lines of a file with their location, and None wherever a document ends."""
     for number, line in lines:
-        place = Place(str(path), number)
-        text = decode(line, place)
+        location = Location(str(path), number)
+        text = decode(line, location)
         if isinstance(text, Rejected):
             yield text
         elif documents == "file":
-            yield place, text
+            yield location, text
         elif text.isspace():
             yield None
         elif documents == "blank":
-            yield place, text
+            yield location, text
         else:
-            yield place, text.removesuffix("\n")
+            yield location, text.removesuffix("\n")
             yield None
     yield None
 
 
-def _records(lines: Iterable[tuple[Place, str] | Rejected | None]) -> Iterator[Line]:
-    """Lines put together to records of a handy size, each within one document.
+def _records(lines: Iterable[tuple[Location, str] | Rejected | None]) -> Iterator[Line]:
+    """Yield records of at most CHUNK characters, each within one document.
 
-    A line with an odd character has a record to itself, for the checks drop records whole.
+    A line with an odd character is a record of its own, because filters drop whole records.
     """
     texts: list[str] = []
-    place, size, odd = Place("", 0), 0, False
+    location, size, odd = Location("", 0), 0, False
     for line in lines:
         if isinstance(line, Rejected):
             yield line
         elif line is None:
             if texts:
-                yield Record(place, ("".join(texts),))
+                yield Record(location, ("".join(texts),))
             texts = []
         else:
-            here, text = line
+            line_location, text = line
             was_odd, odd = odd, ODD.search(text) is not None
             if texts and (odd or was_odd or size + len(text) > CHUNK):
-                yield Record(place, ("".join(texts),), ends=False)
+                yield Record(location, ("".join(texts),), ends_document=False)
                 texts = []
             if not texts:
-                place, size = here, 0
+                location, size = line_location, 0
             texts.append(text)
             size += len(text)

@@ -1,7 +1,7 @@
-"""A sentence's dependency tree beside its text: which characters a word is, and on what it hangs.
+"""Dependency trees: the characters of each word, and the head of each word.
 
-A tokeniser knows nothing of grammar. Its pieces inherit the place of the word they are part of; of
-several words (don't, du) it is the one highest in the tree.
+A tokenizer knows no syntax. A token takes the position of the word it is part of; of several words
+(don't, du), that of the one highest in the tree.
 """
 
 from collections.abc import Sequence
@@ -10,44 +10,44 @@ from typing import NamedTuple
 
 
 class Tree(NamedTuple):
-    """The words of a text, in order."""
+    """Words of a text, in order."""
 
-    spans: tuple[tuple[int, int], ...]  # characters: first, end; words of one token share theirs
-    heads: tuple[int, ...]  # the number of each word's head, from 0; the root's is its own
+    spans: tuple[tuple[int, int], ...]  # characters (begin, end); words of one token share theirs
+    heads: tuple[int, ...]  # number of each word's head, from 0; a root is its own head
 
 
 @dataclass(frozen=True)
-class Parsed:
-    """A text with its tree, as a model that reads trees is given it."""
+class ParsedText:
+    """A text with its dependency tree, the input of a model with syntax-aware positions."""
 
     text: str
     tree: Tree
 
 
 def depths(heads: Sequence[int]) -> list[int]:
-    """The steps from each word up to its root; a word that never gets there has −1."""
-    found = []
+    """Return the number of steps from each word to its root; −1 for a word in a cycle."""
+    word_depths = []
     for word in range(len(heads)):
         at, steps = word, 0
         while heads[at] != at and steps <= len(heads):
             at, steps = heads[at], steps + 1
-        found.append(steps if steps <= len(heads) else -1)
-    return found
+        word_depths.append(steps if steps <= len(heads) else -1)
+    return word_depths
 
 
-def words_of(pieces: Sequence[tuple[int, int]], tree: Tree) -> list[int]:
-    """The number of the word that each piece, by its characters, is part of.
+def token_words(tokens: Sequence[tuple[int, int]], tree: Tree) -> list[int]:
+    """Return the number of the word that each token, given by its characters, is part of.
 
-    A piece that is only space goes with the word after it, or with the last.
+    A token that is only space is part of the word after it, or of the last.
     """
-    deep, found, first = depths(tree.heads), [], 0
-    for begin, end in pieces:
+    word_depths, numbers, first = depths(tree.heads), [], 0
+    for begin, end in tokens:
         while first < len(tree.spans) - 1 and tree.spans[first][1] <= begin:
             first += 1
-        touched = [first]
+        overlapping = [first]
         for word in range(first + 1, len(tree.spans)):
             if tree.spans[word][0] >= max(end, begin + 1):
                 break
-            touched.append(word)
-        found.append(min(touched, key=lambda word: deep[word]))
-    return found
+            overlapping.append(word)
+        numbers.append(min(overlapping, key=lambda word: word_depths[word]))
+    return numbers

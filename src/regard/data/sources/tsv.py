@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from regard.data.records import Line, Place, Record, Rejected
+from regard.data.records import Line, Location, Record, Rejected
 from regard.data.sources.base import PairSpec
 from regard.data.sources.hash_split import OUTSIDE_SPLIT, HashSplitSpec
 from regard.data.sources.lines import decode, stream_lines
@@ -19,8 +19,8 @@ class Spec(PairSpec):
 
     renamed_keys: ClassVar[Mapping[str, str]] = {"share": "split"}
 
-    path: Path = Field(..., description="lines with a tab between columns; gzip or plain")
-    columns: tuple[Column, Column] = Field((0, 1), description="where each side is, from 0")
+    path: Path = Field(..., description="lines with tabs between columns; gzip or plain")
+    columns: tuple[Column, Column] = Field((0, 1), description="columns of the two texts, from 0")
     split: HashSplitSpec | None = Field(
         None, description="read only lines whose key hashes into a range: {column, key, from, to}"
     )
@@ -35,19 +35,19 @@ class Spec(PairSpec):
 def read_columns(
     path: Path, columns: Sequence[int], split: HashSplitSpec | None = None
 ) -> Iterator[Line]:
-    """Some columns of a table. All its lines are as wide as its first: a stray tab moves text."""
+    """Yield columns as records; rejects a line whose width differs from that of the first."""
     width, last = 0, max(*columns, split.column if split else 0)
     for number, line in stream_lines(path):
-        place = Place(str(path), number)
-        text = decode(line, place)
+        location = Location(str(path), number)
+        text = decode(line, location)
         if isinstance(text, Rejected):
             yield text
             continue
         cells = text.split("\t")
         width = width or max(len(cells), last + 1)
         if len(cells) == width and split and not split.contains(cells[split.column]):
-            yield Rejected(place, OUTSIDE_SPLIT)
+            yield Rejected(location, OUTSIDE_SPLIT)
         elif len(cells) == width:
-            yield Record(place, tuple(cells[column] for column in columns))
+            yield Record(location, tuple(cells[column] for column in columns))
         else:
-            yield Rejected(place, "wrong columns", f"{len(cells)} instead of {width}")
+            yield Rejected(location, "wrong columns", f"{len(cells)} instead of {width}")

@@ -1,4 +1,4 @@
-"""The parts of the data, written: the second reading, with a tokeniser at hand."""
+"""Build the splits of a token store: the second pass over the data, with the tokenizer trained."""
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
@@ -13,23 +13,23 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from regard.data.config import DataSpec, Dropped, name
+from regard.data.config import DataSpec, Dropped, source_name
 from regard.data.filters.decontaminate import Decontaminator
 from regard.data.filters.deduplicate import deduplicate, hashes
 from regard.data.ledger import Ledger
-from regard.data.records import LengthLimits, Place, Rejected
+from regard.data.records import LengthLimits, Location, Rejected
 from regard.data.store.mmap import MappedFile
 from regard.data.store.scan import scan_corpus, with_progress
-from regard.data.store.store import SIDES, SplitStats
+from regard.data.store.store import TEXTS, SplitStats
 from regard.data.store.writer import RowEncoder, StoreWriter
 from regard.data.tokenizers.base import TokenizerSpec
 from regard.data.tokenizers.cached_encoder import encoder
 from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.errors import DataError
 
-SHARE = 20  # of so many records, at most one is held out
+MAX_DEV_FRACTION = 20  # at most one of this many training records becomes dev data
 
-Progress = Callable[[str, int], None]  # what is being done, and to how many records more
+Progress = Callable[[str, int], None]  # (activity, number of further records)
 
 
 def build_splits(
@@ -41,154 +41,159 @@ def build_splits(
     progress: Progress,
     length_limits: LengthLimits,
 ) -> dict[str, Any]:
-    """Fill a folder; what is to be known of it without opening its parts is given back."""
+    """Write the store into a folder and return its metadata for fingerprint.json."""
     ledger = Ledger()
-    without = Decontaminator(data, ledger)
-    found = scan_corpus(data, tokenizer, special_tokens, without, partial(progress, "Reading"))
-    labels = {label: number for number, label in enumerate(found.labels)}
-    encode_all = encoder(tokenizer, found.tokenizer)
-    form = RowEncoder(
+    decontaminator = Decontaminator(data, ledger)
+    scan = scan_corpus(
+        data, tokenizer, special_tokens, decontaminator, partial(progress, "Reading")
+    )
+    row_encoder = RowEncoder(
         data.record_type,
-        found.tokenizer,
-        encode_all,
+        scan.tokenizer,
+        encoder(tokenizer, scan.tokenizer),
         limit,
-        labels,
+        {label: number for number, label in enumerate(scan.labels)},
         data.num_texts,
         data.trees,
         length_limits,
     )
-    aside = _held_out(data, found.records)
+    to_dev = _to_dev(data, scan.records)
     sources = {"dev": data.train, **data.splits}
-    scribes = {
-        part: StoreWriter(
-            folder / f"{part}.arrow",
-            form,
+    writers = {
+        split: StoreWriter(
+            folder / f"{split}.arrow",
+            row_encoder,
             ledger,
-            [name(source) for source in each],
-            read_for=part if part in data.splits else "train",
+            [source_name(source) for source in sources[split]],
+            read_for=split if split in data.splits else "train",
         )
-        for part, each in sources.items()
+        for split in sources
     }
-    _write(data, without, scribes, aside, ledger, partial(progress, "Cutting into pieces"))
-    _check_some_left(ledger)
-    _sift(folder, data, scribes, ledger)
-    _check_some_left(ledger)
+    _write(data, decontaminator, writers, to_dev, ledger, partial(progress, "Tokenizing"))
+    _check_not_empty(ledger)
+    _deduplicate(folder, data, writers, ledger)
+    _check_not_empty(ledger)
     train = folder / "train.arrow"
     for file, text in {
-        "tokenizer.json": found.tokenizer.to_json(),
-        "languages.json": _guess(train, data, len(found.tokenizer)).to_json(),
+        "tokenizer.json": scan.tokenizer.to_json(),
+        "languages.json": _count_languages(train, data, len(scan.tokenizer)).to_json(),
         "ledger.json": ledger.to_json(),
     }.items():
         (folder / file).write_text(text, "utf-8")
-    facts = {
-        part: SplitStats.of(folder / f"{part}.arrow", scribe.files, len(sources[part]))
-        for part, scribe in scribes.items()
+    stats = {
+        split: SplitStats.measure(folder / f"{split}.arrow", writer.files, len(sources[split]))
+        for split, writer in writers.items()
     }
     return {
-        "parts": {part: asdict(each) for part, each in facts.items()},
-        "labels": found.labels,
-        "unknown": found.tokenizer.unknown_share(ids for _, _, ids in _ids(train)),
+        "splits": {split: asdict(split_stats) for split, split_stats in stats.items()},
+        "labels": scan.labels,
+        "unknown_rate": scan.tokenizer.unknown_rate(ids for _, _, ids in _ids(train)),
     }
 
 
-def _held_out(data: DataSpec, records: int) -> Iterator[bool]:
-    """Which records of the training text go to dev, where none is given: evenly spread."""
+def _to_dev(data: DataSpec, records: int) -> Iterator[bool]:
+    """Yield True for training records that become dev data: none with data.dev, else evenly."""
     if data.dev is not None:
         return repeat(False)
-    count = min(data.dev_size, records // SHARE)
+    count = min(data.dev_size, records // MAX_DEV_FRACTION)
     if count == 0:
         raise DataError(
-            f"data.train: {records:,} records are too few to hold one in {SHARE} out: give "
-            f"data.dev."
+            f"data.train: {records:,} records are too few to take one in {MAX_DEV_FRACTION} as "
+            f"dev data: give data.dev."
         )
     return ((n + 1) * count // records > n * count // records for n in range(records))
 
 
 def _write(
     data: DataSpec,
-    without: Decontaminator,
-    scribes: dict[str, StoreWriter],
-    aside: Iterator[bool],
+    decontaminator: Decontaminator,
+    writers: dict[str, StoreWriter],
+    to_dev: Iterator[bool],
     ledger: Ledger,
     progress: Callable[[int], None],
 ) -> None:
     with ExitStack() as stack:
-        stack.enter_context(_without_collector())
-        for scribe in scribes.values():
-            stack.enter_context(scribe)
-        for part, sources in data.splits.items():
+        stack.enter_context(_garbage_collection_disabled())
+        for writer in writers.values():
+            stack.enter_context(writer)
+        for split, sources in data.splits.items():
             for number, source in enumerate(sources):
-                ledger.keep(part, name(source), 0)  # one that gives nothing is listed as well
+                ledger.keep(split, source_name(source), 0)  # also list a source without lines
                 records = data.read(source)
-                if part == "train":
-                    records = without.kept(records)
+                if split == "train":
+                    records = decontaminator.filter(records)
                 for record in with_progress(records, progress):
                     if isinstance(record, Dropped):
-                        scribes[part].refuse(number, record)
-                    elif part == "train" and next(aside, False):
-                        scribes["dev"].add(number, record)
+                        writers[split].drop(number, record)
+                    elif split == "train" and next(to_dev, False):
+                        writers["dev"].add(number, record)
                     else:
-                        scribes[part].add(number, record)
+                        writers[split].add(number, record)
 
 
 @contextmanager
-def _without_collector() -> Iterator[None]:
-    """Records are in no cycles, and to look for some among them takes two fifths of the time."""
-    was_on = gc.isenabled()
+def _garbage_collection_disabled() -> Iterator[None]:
+    """Disable the cyclic collector: records have no cycles, and it takes two fifths of the time."""
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if was_on:
+        if was_enabled:
             gc.enable()
 
 
-def _check_some_left(ledger: Ledger) -> None:
-    """A part with nothing in it is no part."""
+def _check_not_empty(ledger: Ledger) -> None:
+    """Raise DataError if a split has no record."""
     ledger.enforce(max_dropped=1)
-    if not any(part == "dev" for part, _, _ in ledger.tallies()):
-        raise DataError("data.train: no record that was held out can be used; give data.dev.")
+    if not any(split == "dev" for split, _, _ in ledger.tallies()):
+        raise DataError(
+            "data.train: none of the records taken as dev data can be used; give data.dev."
+        )
 
 
-def _sift(folder: Path, data: DataSpec, scribes: dict[str, StoreWriter], ledger: Ledger) -> None:
-    """Running text may say a thing twice; nothing may be both trained on and held out."""
-    names, files = [name(source) for source in data.train], list(scribes["train"].files)
+def _deduplicate(
+    folder: Path, data: DataSpec, writers: dict[str, StoreWriter], ledger: Ledger
+) -> None:
+    """Remove duplicates (not in running text) and training rows that are in dev or test."""
+    names = [source_name(source) for source in data.train]
+    files = list(writers["train"].files)
 
-    def tell(why: str, rows: pa.RecordBatch) -> None:
+    def report(reason: str, rows: pa.RecordBatch) -> None:
         source = names[rows.column("source")[0].as_py()]
         columns = rows.select(["file", "line"]).to_pylist()
         lines = rows.column("lines").to_pylist() if "lines" in rows.schema.names else repeat(1)
-        for at, count in zip(columns, lines, strict=False):
-            place = Place(files[at["file"]], at["line"])
-            ledger.move("train", source, Rejected(place, why), count)
+        for row, count in zip(columns, lines, strict=False):
+            location = Location(files[row["file"]], row["line"])
+            ledger.move("train", source, Rejected(location, reason), count)
 
-    held = [hashes(folder / f"{part}.arrow") for part in scribes if part != "train"]
+    eval_hashes = [hashes(folder / f"{split}.arrow") for split in writers if split != "train"]
     none = np.zeros(0, np.uint64)
     deduplicate(
         folder / "train.arrow",
-        np.sort(np.concatenate(held)) if data.filters.eval_overlap == "drop" else none,
+        np.sort(np.concatenate(eval_hashes)) if data.filters.eval_overlap == "drop" else none,
         data.filters.duplicates == "drop" and data.record_type != "text",
-        tell,
+        report,
     )
 
 
 def _ids(path: Path) -> Iterator[tuple[int, int, npt.NDArray[Any]]]:
-    """The ids of a part by record batch: source, side, ids."""
+    """Yield source, number of the text, and ids of each record batch of a split."""
     for batch in MappedFile(path):
         source = batch.column("source")[0].as_py()
-        for side, column in enumerate(s for s in SIDES if s in batch.schema.names):
+        for side, column in enumerate(text for text in TEXTS if text in batch.schema.names):
             yield source, side, batch.column(column).values.to_numpy()
 
 
-def _guess(path: Path, data: DataSpec, vocabulary: int) -> LanguageIdentifier:
-    """How often each piece stands in each language."""
+def _count_languages(path: Path, data: DataSpec, vocabulary: int) -> LanguageIdentifier:
+    """Count how often each token occurs in each language."""
     counts = {language: np.zeros(vocabulary, np.int64) for language in data.languages}
     for source, side, ids in _ids(path):
-        if tongues := data.train[source].language_pair:
-            counts[tongues[side]] += np.bincount(ids, minlength=vocabulary)
+        if language_pair := data.train[source].language_pair:
+            counts[language_pair[side]] += np.bincount(ids, minlength=vocabulary)
     return LanguageIdentifier(
         {
-            language: {piece: int(count[piece]) for piece in np.flatnonzero(count).tolist()}
+            language: {token: int(count[token]) for token in np.flatnonzero(count).tolist()}
             for language, count in counts.items()
         }
     )

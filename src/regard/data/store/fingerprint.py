@@ -1,7 +1,8 @@
-"""Everything that shapes a token store: it is made anew when any of it has changed, and only then.
+"""Fingerprint of a token store: everything that determines its content.
 
-A file is known by its content. To read gigabytes at each start, only to find that nothing has
-changed, would be a waste: where size and time of change are those of last time, so is the content.
+A store is rebuilt when its fingerprint has changed, and only then. A file is identified by the hash
+of its content. Its content is not read again where size and modification time are unchanged, so
+that a start does not read gigabytes.
 """
 
 import hashlib
@@ -21,105 +22,108 @@ from regard.data.records import SEPARATE, LengthLimits
 from regard.data.tokenizers.base import TokenizerSpec
 from regard.errors import DataError
 
-FORMAT = 4  # to be raised when the same text is to become another store
+FORMAT = 4  # raise it when the same text is to give another store
 FILE = "fingerprint.json"
-SETTLED = 2e9  # nanoseconds: a file changed just now may change again and its time not show it
+SETTLED = 2e9  # nanoseconds: a file changed more recently may change again within its time stamp
 
 
 @dataclass(frozen=True)
-class Mark:
-    """A file as it was read."""
+class FileState:
+    """A file at the time it was read."""
 
     path: str
     size: int
-    changed: int  # nanoseconds
-    settled: bool  # had it been left alone for a while?
+    modified: int  # nanoseconds
+    settled: bool  # True if the last change was long enough ago to trust the time stamp
     blake2b: str
 
-    def fits(self, path: Path) -> bool:
-        """Are the size and the time of the file those of the mark?"""
-        found = path.stat()
-        return (self.size, self.changed) == (found.st_size, found.st_mtime_ns)
+    def matches(self, path: Path) -> bool:
+        """Return True if the file still has this size and modification time."""
+        stat = path.stat()
+        return (self.size, self.modified) == (stat.st_size, stat.st_mtime_ns)
 
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What a store is made by, and the files that it is made of."""
+    """Settings and files that a store is built from."""
 
-    made_by: Mapping[str, Any]
-    marks: tuple[Mark, ...]
+    settings: Mapping[str, Any]
+    files: tuple[FileState, ...]
 
     @property
     def key(self) -> str:
-        """Another key, another store."""
-        files = [(mark.path, mark.blake2b) for mark in self.marks]
-        text = json.dumps({**self.made_by, "files": files}, sort_keys=True)
+        """Name of the store's folder; differs if settings or the content of files differ."""
+        files = [(file.path, file.blake2b) for file in self.files]
+        text = json.dumps({**self.settings, "files": files}, sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     def check_unchanged(self) -> None:
-        """What was read must be what was marked."""
-        for mark in self.marks:
-            if not mark.fits(Path(mark.path)):
-                raise DataError(f"{mark.path}: changed while it was being read; start again.")
+        """Raise DataError if a file was changed since its state was taken."""
+        for file in self.files:
+            if not file.matches(Path(file.path)):
+                raise DataError(f"{file.path}: changed while it was being read; start again.")
 
     def to_plain(self) -> dict[str, Any]:
-        return {**self.made_by, "files": [asdict(mark) for mark in self.marks]}
+        """Return the content for fingerprint.json."""
+        return {**self.settings, "files": [asdict(file) for file in self.files]}
 
 
-def take(
+def take_fingerprint(
     data: DataSpec,
     tokenizer: TokenizerSpec,
     limit: int,
     special_tokens: Sequence[str] = (),
     length_limits: LengthLimits = SEPARATE,
 ) -> Fingerprint:
-    """Of the store that would be made now."""
-    sources = [source for part in (*data.splits.values(), data.exclude or ()) for source in part]
-    files = [file for source in sources for file in source.files()] + tokenizer.files()
-    known = list(_known(data.prepared))
-    made_by = {
+    """Return the fingerprint of the store that these settings and files give now."""
+    splits = (*data.splits.values(), data.exclude or ())
+    sources = [source for sources in splits for source in sources]
+    paths = [file for source in sources for file in source.files()] + tokenizer.files()
+    known = list(_known_files(data.prepared))
+    settings = {
         "format": FORMAT,
-        "regard": version("regard"),  # with it comes the bundled grammar
+        "regard": version("regard"),  # the bundled grammar changes with it
         "tokenizers": tokenizers.__version__,
-        "data": _that_shapes(data),
+        "data": _data_settings(data),
         "tokenizer": plain(tokenizer),
         "special_tokens": list(special_tokens),
         "limit": None if data.record_type == "text" else limit,
         "length_limits": asdict(length_limits),
     }
-    return Fingerprint(made_by, tuple(_mark(file, known) for file in dict.fromkeys(files)))
+    files = tuple(_file_state(path, known) for path in dict.fromkeys(paths))
+    return Fingerprint(settings, files)
 
 
-def _that_shapes(data: DataSpec) -> dict[str, Any]:
-    """The settings of the data, but those that are heeded when the store is there."""
+def _data_settings(data: DataSpec) -> dict[str, Any]:
+    """Return the settings of the data without those that apply after the store is built."""
     content: dict[str, Any] = plain(data)
     del content["directions"], content["prepared"], content["filters"]["max_dropped"]
     if data.exclude is None:
         del content["exclude"]
-    for part in (*data.splits, *(["exclude"] if data.exclude else [])):
-        for source in content[part]:
+    for split in (*data.splits, *(["exclude"] if data.exclude else [])):
+        for source in content[split]:
             del source["weight"]
     return content
 
 
-def _known(prepared: Path) -> Iterator[Mark]:
-    """The files of which any store in the folder was made."""
+def _known_files(prepared: Path) -> Iterator[FileState]:
+    """Yield the files of all stores in the folder."""
     for path in sorted(prepared.glob(f"*/{FILE}")):
         try:
-            yield from (Mark(**mark) for mark in json.loads(path.read_text("utf-8"))["files"])
+            yield from (FileState(**file) for file in json.loads(path.read_text("utf-8"))["files"])
         except (OSError, ValueError, TypeError, KeyError):
-            continue  # that store is of no use to anybody, and whoever needs it will be told
+            continue  # a damaged or older store; an error is raised where it is needed
 
 
-def _mark(path: Path, known: Iterable[Mark]) -> Mark:
+def _file_state(path: Path, known: Iterable[FileState]) -> FileState:
     try:
-        for mark in known:
-            if mark.path == str(path) and mark.settled and mark.fits(path):
-                return mark
-        found, now = path.stat(), time.time_ns()
-        with path.open("rb") as file:
-            content = hashlib.file_digest(file, "blake2b").hexdigest()
+        for file in known:
+            if file.path == str(path) and file.settled and file.matches(path):
+                return file
+        stat, now = path.stat(), time.time_ns()
+        with path.open("rb") as opened:
+            content = hashlib.file_digest(opened, "blake2b").hexdigest()
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
-    settled = now - found.st_mtime_ns > SETTLED
-    return Mark(str(path), found.st_size, found.st_mtime_ns, settled, content)
+    settled = now - stat.st_mtime_ns > SETTLED
+    return FileState(str(path), stat.st_size, stat.st_mtime_ns, settled, content)

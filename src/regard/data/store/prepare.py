@@ -1,16 +1,15 @@
-"""From sources to token stores in constant memory: however long the text, some thousand records
-are in memory at a time.
+"""Prepare data: from sources to a token store, in constant memory.
 
     prepared/<key>/
-      train.arrow, dev.arrow, test.arrow   the parts, as ids
+      train.arrow, dev.arrow, test.arrow   the splits, as ids
       tokenizer.json                       text ⇄ ids
-      languages.json                       which pieces are whose
+      languages.json                       token counts by language, for language identification
       ledger.json                          what became of every line
-      fingerprint.json                     what all this was made of, and how large it came out
+      fingerprint.json                     settings, files and sizes of the store
 
-The key is that of the fingerprint, so that what is there already is used again. The folder is made
-beside its place and renamed into it: it is whole or not there, and of two processes that prepare
-the same thing at once, the later one takes what the earlier one made.
+The key is that of the fingerprint, so that an existing store is reused. The folder is built under
+another name and then renamed: it is complete or does not exist. If two processes prepare the same
+data at once, the later one uses the folder of the earlier one.
 """
 
 import json
@@ -30,21 +29,21 @@ from regard.data.ledger import Ledger
 from regard.data.records import SEPARATE, LengthLimits
 from regard.data.store import fingerprint
 from regard.data.store.build import Progress, build_splits
-from regard.data.store.fingerprint import Fingerprint
+from regard.data.store.fingerprint import Fingerprint, take_fingerprint
 from regard.data.store.store import Section, SplitStats, Store
 from regard.data.tokenizers.base import TokenizerSpec
 from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import DataError, OutputError, RunError
 
-STALE = 24 * 3600  # seconds without a sign of life, after which a half-made folder is swept away
+STALE = 24 * 3600  # seconds without a change, after which an unfinished folder is removed
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Data that is ready to be trained on."""
+    """Data that is ready for training."""
 
     folder: Path
     tokenizer: Tokenizer
@@ -55,12 +54,12 @@ class Prepared:
     languages: tuple[str, ...]
     labels: tuple[str, ...]
     language_id: LanguageIdentifier
-    unknown: float  # share of the training tokens that stand for what has no piece
+    unknown_rate: float  # fraction of the training tokens that are unknown or spelled in bytes
     reused: bool
 
     @property
     def final_split(self) -> tuple[str, Store]:
-        """What a finished model is judged on, and its name: test, or dev where there is none."""
+        """Name and store of the split for the final evaluation: test, or dev without a test."""
         return ("dev", self.dev) if self.test is None else ("test", self.test)
 
 
@@ -73,19 +72,20 @@ def prepare(
     special_tokens: Sequence[str] = (),
     length_limits: LengthLimits = SEPARATE,
 ) -> Prepared:
-    """The stores of the data, made now unless they are there; `limit` is the model's, in tokens.
+    """Return the stores of the data, built now unless they exist.
 
-    `special_tokens` are pieces that the tokeniser needs besides: mask for <mask>.
+    `limit` is the model's maximum length in tokens; `special_tokens` are names of tokens that the
+    tokenizer needs beside the languages: mask for <mask>. Raises DataError for unusable data.
     """
-    taken = fingerprint.take(data, tokenizer, limit, special_tokens, length_limits)
+    taken = take_fingerprint(data, tokenizer, limit, special_tokens, length_limits)
     folder = data.prepared / taken.key
     prepared = _reuse(folder, data, tokenizer, taken, say)
     if prepared is None:
-        _make(folder, data, tokenizer, limit, special_tokens, taken, progress, length_limits)
+        _build(folder, data, tokenizer, limit, special_tokens, taken, progress, length_limits)
         prepared = _open(folder, data, tokenizer, reused=False)
     prepared.ledger.enforce(data.filters.max_dropped)
     if data.dev is None:
-        say(f"No data.dev is given: {len(prepared.dev):,} records of data.train are held out.")
+        say(f"There is no data.dev: {len(prepared.dev):,} records of data.train are dev data.")
     return prepared
 
 
@@ -102,10 +102,10 @@ def _reuse(
         return None
     path = folder / fingerprint.FILE
     content = json.loads(path.read_text("utf-8"))
-    marked = {**content, **taken.to_plain()}
-    if marked != content:  # files were touched and found equal: not to be read again next time
-        with suppress(OutputError):  # what cannot be written is good to be read all the same
-            write_atomic(path, json.dumps(marked, indent=2).encode())
+    updated = {**content, **taken.to_plain()}
+    if updated != content:  # files have new time stamps and the same content: store these
+        with suppress(OutputError):  # a read-only store can be reused too
+            write_atomic(path, json.dumps(updated, indent=2).encode())
     return prepared
 
 
@@ -116,12 +116,12 @@ def _open(folder: Path, data: DataSpec, tokenizer: TokenizerSpec, reused: bool) 
     try:
         content = json.loads(read(fingerprint.FILE))
         stores = {
-            part: _store(folder, part, SplitStats.from_plain(facts), data)
-            for part, facts in content["parts"].items()
+            split: _store(folder, split, SplitStats.from_plain(stats), data)
+            for split, stats in content["splits"].items()
         }
         return Prepared(
             folder=folder,
-            tokenizer=tokenizer.opened(read("tokenizer.json")),
+            tokenizer=tokenizer.restore(read("tokenizer.json")),
             ledger=Ledger.from_json(read("ledger.json")),
             train=stores["train"],
             dev=stores["dev"],
@@ -129,29 +129,29 @@ def _open(folder: Path, data: DataSpec, tokenizer: TokenizerSpec, reused: bool) 
             languages=data.languages,
             labels=tuple(content["labels"]),
             language_id=LanguageIdentifier.from_json(read("languages.json")),
-            unknown=content["unknown"],
+            unknown_rate=content["unknown_rate"],
             reused=reused,
         )
     except (OSError, ValueError, KeyError, TypeError, RunError) as error:
         raise DataError(f"{folder}: damaged ({error!r}).") from None
 
 
-def _store(folder: Path, part: str, facts: SplitStats, data: DataSpec) -> Store:
-    """Weights are those that the recipe gives now, and only training heeds them."""
-    sources = data.splits.get(part, data.train)
-    firsts = accumulate(facts.rows[:-1], initial=0)
+def _store(folder: Path, split: str, stats: SplitStats, data: DataSpec) -> Store:
+    """Open a split with the weights of the present recipe, which apply to training only."""
+    sources = data.splits.get(split, data.train)
+    firsts = accumulate(stats.rows[:-1], initial=0)
     sections = [
         Section(
-            first, rows, tokens, source.weight if part == "train" else 1.0, source.language_pair
+            first, rows, tokens, source.weight if split == "train" else 1.0, source.language_pair
         )
         for first, rows, tokens, source in zip(
-            firsts, facts.rows, facts.tokens, sources, strict=True
+            firsts, stats.rows, stats.tokens, sources, strict=True
         )
     ]
-    return Store(folder / f"{part}.arrow", facts, sections)
+    return Store(folder / f"{split}.arrow", stats, sections)
 
 
-def _make(
+def _build(
     folder: Path,
     data: DataSpec,
     tokenizer: TokenizerSpec,
@@ -161,17 +161,17 @@ def _make(
     progress: Progress,
     length_limits: LengthLimits,
 ) -> None:
-    """Make the folder, or find in the end that somebody else has just made it."""
+    """Build the folder, unless another process has built it in the meantime."""
     partial = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.partial")
     try:
-        _sweep(folder.parent)
+        _remove_stale(folder.parent)
         partial.mkdir(parents=True)
-        found = build_splits(
+        metadata = build_splits(
             partial, data, tokenizer, limit, special_tokens, progress, length_limits
         )
         taken.check_unchanged()
-        vouching = json.dumps({**taken.to_plain(), **found}, indent=2)
-        (partial / fingerprint.FILE).write_text(vouching, "utf-8")
+        content = json.dumps({**taken.to_plain(), **metadata}, indent=2)
+        (partial / fingerprint.FILE).write_text(content, "utf-8")
         _publish(partial, folder)
     except OSError as error:
         raise OutputError(
@@ -182,7 +182,7 @@ def _make(
 
 
 def _publish(partial: Path, folder: Path) -> None:
-    """All is on the disk before it takes its place; if that is taken, somebody was faster."""
+    """Write everything to disk, then rename; if the folder exists, another process was faster."""
     for path in partial.iterdir():
         with path.open("rb+") as file:
             os.fsync(file.fileno())
@@ -195,9 +195,9 @@ def _publish(partial: Path, folder: Path) -> None:
     fsync_folder(folder.parent)
 
 
-def _sweep(prepared: Path) -> None:
-    """Take away what a process left behind that was killed while it prepared."""
+def _remove_stale(prepared: Path) -> None:
+    """Remove unfinished folders of processes that were killed."""
     for partial in prepared.glob(".*.partial"):
-        signs = [path.stat().st_mtime for path in (partial, *partial.glob("*"))]
-        if time.time() - max(signs) > STALE:
+        times = [path.stat().st_mtime for path in (partial, *partial.glob("*"))]
+        if time.time() - max(times) > STALE:
             shutil.rmtree(partial, ignore_errors=True)

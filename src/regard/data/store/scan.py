@@ -1,7 +1,7 @@
-"""The first reading of the training text: a tokeniser of it, how many records, and which labels.
+"""The first pass over the training data: train the tokenizer, count records, collect labels.
 
-Nothing is kept but counts. Of more text than a tokeniser needs it is given a sample, spread evenly
-by the hash of each record.
+Only counts are kept in memory. Where there is more text than a tokenizer needs, it is trained on a
+sample, which is spread evenly by the hash of each record.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,16 +15,14 @@ from regard.data.tokenizers.base import TokenizerSpec
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import DataError
 
-SAMPLE = 200 * 10**6  # bytes of text: more would tell a tokeniser nothing new
-MANY = 10_000  # labels; what has more of them is not labelled
-TICK = 1000  # records
-
-Read = Record | Dropped
+SAMPLE = 200 * 10**6  # bytes of text for a tokenizer; more does not improve it
+MAX_LABELS = 10_000  # with more, the column is not one of labels
+TICK = 1000  # records between two reports of progress
 
 
 @dataclass(frozen=True)
 class CorpusScan:
-    """What the first reading found."""
+    """Result of the first pass."""
 
     tokenizer: Tokenizer
     records: int
@@ -35,51 +33,53 @@ def scan_corpus(
     data: DataSpec,
     tokenizer: TokenizerSpec,
     special_tokens: Sequence[str],
-    without: Decontaminator,
+    decontaminator: Decontaminator,
     progress: Callable[[int], None],
 ) -> CorpusScan:
-    """Read the training text, if anything is to be learned from it."""
+    """Read the training data as far as tokenizer, record count or labels need it."""
     records, labels = 0, set[str]()
 
     def texts() -> Iterator[str]:
         nonlocal records
-        share = _share(data)
+        fraction = _sample_fraction(data)
         for source in data.train:
-            for record in with_progress(without.kept(data.read(source)), progress):
+            for record in with_progress(decontaminator.filter(data.read(source)), progress):
                 if isinstance(record, Dropped):
                     continue
                 records += 1
                 labels.update(record.labels or ())
-                _check_few(labels, record)
-                if share == 1 or int.from_bytes(record_hash(record)) < share * 2**64:
+                _check_label_count(labels, record)
+                if fraction == 1 or int.from_bytes(record_hash(record)) < fraction * 2**64:
                     yield from record.texts
 
-    reading = texts()
-    made = tokenizer.train(
-        reading if tokenizer.needs_text else (), (*data.languages, *special_tokens)
-    )
+    sample = texts()
+    names = (*data.languages, *special_tokens)
+    trained = tokenizer.train(sample if tokenizer.needs_text else (), names)
     if data.dev is None or data.record_type == "labeled":
-        for _ in reading:  # whatever the tokeniser had no need of is counted all the same
+        for _ in sample:  # count the records that the tokenizer did not need
             pass
-    return CorpusScan(made, records, tuple(sorted(labels)))
+    return CorpusScan(trained, records, tuple(sorted(labels)))
 
 
-def _share(data: DataSpec) -> float:
-    """The share of the records that a tokeniser is given; of packed files it will be more text."""
+def _sample_fraction(data: DataSpec) -> float:
+    """Return the fraction of records for the tokenizer; of gzip files it is more text."""
     size = sum(file.stat().st_size for source in data.train for file in source.files())
     return min(1.0, SAMPLE / max(size, 1))
 
 
-def _check_few(labels: set[str], record: Record) -> None:
-    if len(labels) > MANY:
+def _check_label_count(labels: set[str], record: Record) -> None:
+    if len(labels) > MAX_LABELS:
         raise DataError(
-            f"{record.place}: {(record.labels or ('',))[-1]!r} is label number {len(labels):,}, "
-            f"which is too many to tell apart; is this the column of the labels?"
+            f"{record.location}: {(record.labels or ('',))[-1]!r} is label number "
+            f"{len(labels):,}, more than the {MAX_LABELS:,} possible; is this the column of the "
+            f"labels?"
         )
 
 
-def with_progress(records: Iterable[Read], progress: Callable[[int], None]) -> Iterator[Read]:
-    """The same records; now and then `progress` hears how many more went by."""
+def with_progress(
+    records: Iterable[Record | Dropped], progress: Callable[[int], None]
+) -> Iterator[Record | Dropped]:
+    """Yield the records and call `progress` with the number of records since its last call."""
     number = 0
     for number, record in enumerate(records, start=1):
         yield record

@@ -1,21 +1,21 @@
-"""The token store: a part of the data (train, dev or test) as ids, one Arrow file on the disk.
+"""The token store: one split (train, dev or test) as ids, in one Arrow file.
 
     first    list of ids    a sentence or a text
-    second   list of ids    of pairs: its translation; of labelled pairs: the other text
-    labels   list of int32  of labelled text: its label, or several, or none
-    words    list of int32  of text with trees: the word that each of its ids is part of
+    second   list of ids    of pairs: its translation; of labeled pairs: the second text
+    labels   list of int32  of labeled text: its label, or several, or none
+    words    list of int32  of text with trees: the word that each of its tokens is part of
     heads    list of int32  and the head of each word
-    lines    int32          of running text: how many lines it is
-    source   int16          which source it comes from: rows of one source stand together
-    file     int32          which file,
-    line     int64          and which line of it
+    lines    int32          of running text: its number of lines
+    source   int16          number of its source; the rows of a source are consecutive
+    file     int32          number of its file
+    line     int64          line in the file
     hash     uint64         of the stripped texts
     text_0, text_1          in dev and test: the texts themselves
-    others                  and of pairs: what might stand in the place of the second
+    alternatives            and of pairs: other references for the second text
 
-Within a record batch, Arrow lays the ids of a column one after the other. So the whole file seen
-as one array of ids, and a small table of where each batch begins in it, reach any row of a file of
-any size without a copy.
+Within a record batch, Arrow stores the ids of a column consecutively. So the file viewed as one
+array of ids, and a small table of where each batch begins in it, reach any row of a file of any
+size without a copy.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,81 +27,83 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from regard.data.records import Place
+from regard.data.records import Location
 from regard.data.sources.base import RecordType
 from regard.data.store.mmap import MappedFile
 from regard.errors import DataError
 
-SIDES = ("first", "second")
-NUMBERS = ("labels", "words", "heads")  # columns of numbers, as many as a row has
-SMALL = 2**27  # bytes that may stay mapped; of a larger file, pages are given back after
-TOUCHED = 512  # rows that were looked at, for around each the system maps 64 kB
+TEXTS = ("first", "second")
+NUMBERS = ("labels", "words", "heads")  # columns of lists of int32
+SMALL = 2**27  # bytes that may stay mapped; of a larger file, pages are released after
+TOUCHED = 512  # rows that were read, because the system maps 64 kB around each
 
 Ids = npt.NDArray[Any]  # uint16, or int32 for a large vocabulary
 Ints = npt.NDArray[np.int64]
 
 
 def schema(
-    vocabulary: int, record_type: RecordType, sides: int, texts: int, trees: bool
+    vocabulary: int, record_type: RecordType, num_texts: int, raw_texts: int, trees: bool
 ) -> pa.Schema:
-    """The columns of a part; `texts` says how many raw texts are kept beside the ids."""
+    """Return the columns of a split; `raw_texts` texts are stored beside their ids."""
     ids = pa.list_(pa.uint16() if vocabulary <= 2**16 else pa.int32())
     numbers = pa.list_(pa.int32())
     own = {"pair": [], "labeled": [("labels", numbers)], "text": [("lines", pa.int32())]}
+    alternatives = [("alternatives", pa.list_(pa.large_string()))]
     return pa.schema(
         [
-            *((side, ids) for side in SIDES[:sides]),
+            *((text, ids) for text in TEXTS[:num_texts]),
             *own[record_type],
             *([("words", numbers), ("heads", numbers)] if trees else []),
             ("source", pa.int16()),
             ("file", pa.int32()),
             ("line", pa.int64()),
             ("hash", pa.uint64()),
-            *((f"text_{side}", pa.large_string()) for side in range(texts)),
-            *([("others", pa.list_(pa.large_string()))] if texts and record_type == "pair" else []),
+            *((f"text_{side}", pa.large_string()) for side in range(raw_texts)),
+            *(alternatives if raw_texts and record_type == "pair" else []),
         ]
     )
 
 
 @dataclass(frozen=True)
 class Section:
-    """The rows of one source, which stand together."""
+    """The consecutive rows of one source."""
 
     first: int  # row
     count: int
-    tokens: tuple[int, ...]  # of each side
+    tokens: tuple[int, ...]  # of each text
     weight: float = 1.0
     languages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class SplitStats:
-    """What is known of a part without reading it."""
+    """Sizes of a split, known without reading it."""
 
     bytes: int
-    longest: int  # tokens of a row, its sides together
-    files: tuple[str, ...]  # the names behind the column
+    longest: int  # tokens of a row, all its texts together
+    files: tuple[str, ...]  # names behind the numbers in the column `file`
     rows: tuple[int, ...]  # of each source
-    tokens: tuple[tuple[int, ...], ...]  # of each side of each source
+    tokens: tuple[tuple[int, ...], ...]  # of each text of each source
 
     @classmethod
-    def of(cls, path: Path, files: Iterable[str], sources: int) -> "SplitStats":
-        """Measured on a part as it was written: a record batch is of one source."""
+    def measure(cls, path: Path, files: Iterable[str], sources: int) -> "SplitStats":
+        """Measure a split that was written: a record batch has rows of one source."""
         file, longest, rows = MappedFile(path), 0, [0] * sources
-        names = [side for side in SIDES if side in file.schema.names]
+        names = [text for text in TEXTS if text in file.schema.names]
         tokens = [[0] * len(names) for _ in range(sources)]
         for batch in file:
             source = batch.column("source")[0].as_py()
             rows[source] += batch.num_rows
-            offsets = np.array([batch.column(side).offsets.to_numpy() for side in names])
+            offsets = np.array([batch.column(text).offsets.to_numpy() for text in names])
             for side, end in enumerate(offsets[:, -1].tolist()):
                 tokens[source][side] += end
             longest = max(longest, int(np.diff(offsets).sum(axis=0).max()))
-        each = tuple(map(tuple, tokens))
-        return cls(path.stat().st_size, longest, tuple(files), tuple(rows), each)
+        by_source = tuple(map(tuple, tokens))
+        return cls(path.stat().st_size, longest, tuple(files), tuple(rows), by_source)
 
     @classmethod
     def from_plain(cls, content: Mapping[str, Any]) -> "SplitStats":
+        """Read the statistics from fingerprint.json."""
         return cls(
             content["bytes"],
             content["longest"],
@@ -112,17 +114,18 @@ class SplitStats:
 
 
 class Store:
-    """A part, open for reading."""
+    """A split, open for reading."""
 
-    def __init__(self, path: Path, facts: SplitStats, sections: Sequence[Section]) -> None:
-        if not path.is_file() or path.stat().st_size != facts.bytes:
-            raise DataError(f"{path}: not there, or not as long as it was written.")
-        self.path, self.facts, self.sections = path, facts, tuple(sections)
+    def __init__(self, path: Path, stats: SplitStats, sections: Sequence[Section]) -> None:
+        """Open a split; raises DataError where its size is not that of `stats`."""
+        if not path.is_file() or path.stat().st_size != stats.bytes:
+            raise DataError(f"{path}: missing, or not of the length that was written.")
+        self.path, self.stats, self.sections = path, stats, tuple(sections)
         self._file, self._touched = MappedFile(path), 0
-        self.num_texts = sum(side in self._file.schema.names for side in SIDES)
+        self.num_texts = sum(text in self._file.schema.names for text in TEXTS)
         width = self._file.schema.field("first").type.value_type.bit_width // 8
-        self._ids = self._whole(np.dtype(np.uint16 if width == 2 else np.int32))
-        self._words = self._whole(np.dtype(np.int32))
+        self._ids = self._as_array(np.dtype(np.uint16 if width == 2 else np.int32))
+        self._int32 = self._as_array(np.dtype(np.int32))
         layouts = np.array([self._layout(batch, width) for batch in self._file])
         ends = np.cumsum(layouts[:, :2], axis=0)
         self._row_starts, self._token_starts = (ends - layouts[:, :2]).T
@@ -131,76 +134,74 @@ class Store:
         self._number_offsets_at, self._numbers_at, rest = columns
         self._offsets_at, self._ids_at = np.split(rest, 2, axis=1)
 
-    def _whole(self, kind: np.dtype[Any]) -> Ids:
-        return np.frombuffer(self._file.whole, kind, self.facts.bytes // kind.itemsize)
+    def _as_array(self, dtype: np.dtype[Any]) -> Ids:
+        return np.frombuffer(self._file.buffer, dtype, self.stats.bytes // dtype.itemsize)
 
     def _layout(self, batch: pa.RecordBatch, width: int) -> list[int]:
-        """Rows, tokens of the first side, and where numbers, offsets and ids begin in the file."""
+        """Return rows, tokens of the first text, and file offsets of numbers, offsets and ids."""
 
         def at(buffer: pa.Buffer | None, size: int) -> int:
-            return 0 if buffer is None else (buffer.address - self._file.whole.address) // size
+            return 0 if buffer is None else (buffer.address - self._file.buffer.address) // size
 
-        columns = [batch.column(side) for side in SIDES[: self.num_texts]]
-        there = [name if name in batch.schema.names else None for name in NUMBERS]
-        numbers = [None if name is None else batch.column(name) for name in there]
+        columns = [batch.column(text) for text in TEXTS[: self.num_texts]]
+        numbers = [batch.column(name) if name in batch.schema.names else None for name in NUMBERS]
         return [
             batch.num_rows,
             len(columns[0].values),
-            *(at(None if each is None else each.buffers()[1], 4) for each in numbers),
-            *(at(None if each is None else each.values.buffers()[1], 4) for each in numbers),
+            *(at(None if column is None else column.buffers()[1], 4) for column in numbers),
+            *(at(None if column is None else column.values.buffers()[1], 4) for column in numbers),
             *(at(column.buffers()[1], 4) for column in columns),
             *(at(column.values.buffers()[1], width) for column in columns),
         ]
 
     def __len__(self) -> int:
-        return sum(self.facts.rows)
+        return sum(self.stats.rows)
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """Of each side."""
-        return tuple(map(sum, zip(*self.facts.tokens, strict=True)))
+        """Number of tokens of each text, over all rows."""
+        return tuple(map(sum, zip(*self.stats.tokens, strict=True)))
 
     @property
     def longest(self) -> int:
-        """Tokens of a row, its sides together."""
-        return self.facts.longest
+        """Number of tokens of the longest row, all its texts together."""
+        return self.stats.longest
 
     def lengths(self, rows: Ints) -> Ints:
-        """Tokens (N, sides) of each side of these rows."""
-        found, order = np.empty((len(rows), self.num_texts), np.int64), np.argsort(rows)
+        """Return the number of tokens (N, texts) of each text of these rows."""
+        lengths, order = np.empty((len(rows), self.num_texts), np.int64), np.argsort(rows)
         for start in range(0, len(rows), TOUCHED):
-            some = order[start : start + TOUCHED]  # neighbours share pages
+            some = order[start : start + TOUCHED]  # sorted, so that neighbors share pages
             self._touch(len(some))
             begin, end = self._spans(rows[some, None], np.arange(self.num_texts))
-            found[some] = end - begin
-        return found
+            lengths[some] = end - begin
+        return lengths
 
     def ids(self, rows: Ints, sides: Ints) -> list[Ids]:
-        """One side of each of these rows: views of the file."""
+        """Return the ids of text sides[i] of row rows[i], as views of the file."""
         self._touch(len(rows))
         begin, end = self._spans(rows, sides)
         return [self._ids[a:b] for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
 
-    def lasts(self, rows: Ints) -> Ints:
-        """The last id of the first side of each of these rows, none of which may be empty."""
-        found = np.empty(len(rows), np.int64)
+    def last_ids(self, rows: Ints) -> Ints:
+        """Return the last id of the first text of these rows, none of which may be empty."""
+        last = np.empty(len(rows), np.int64)
         for start in range(0, len(rows), TOUCHED):
             some = slice(start, start + TOUCHED)
             self._touch(len(rows[some]))
-            found[some] = self._ids[self._spans(rows[some], np.zeros_like(rows[some]))[1] - 1]
-        return found
+            last[some] = self._ids[self._spans(rows[some], np.zeros_like(rows[some]))[1] - 1]
+        return last
 
     def row(self, row: int) -> tuple[Ids, ...]:
-        """All sides of one row."""
+        """Return the ids of all texts of one row."""
         return tuple(self.ids(np.full(self.num_texts, row), np.arange(self.num_texts)))
 
     def labels(self, rows: Ints) -> list[Ids]:
-        """The labels of each of these rows, as numbers."""
+        """Return the label numbers of each of these rows."""
         return self._numbers("labels", rows)
 
     def trees(self, rows: Ints) -> tuple[list[Ids], list[Ids]]:
-        """Of each of these rows: the word that each id of its first side is part of, and the head
-        of each word."""
+        """Return for each row the word of each token of its first text, and the word heads."""
         self._touch(len(rows))
         return self._numbers("words", rows), self._numbers("heads", rows)
 
@@ -209,56 +210,56 @@ class Store:
         which = NUMBERS.index(column)
         offsets = self._number_offsets_at[batch, which] + within
         first = self._numbers_at[batch, which]
-        begin, end = first + self._words[offsets], first + self._words[offsets + 1]
-        return [self._words[a:b] for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
+        begin, end = first + self._int32[offsets], first + self._int32[offsets + 1]
+        return [self._int32[a:b] for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
 
     def stream(self, start: int, length: int) -> Ids:
-        """So many ids of the first side from there on, as if all rows were one."""
+        """Return `length` ids of the concatenated first texts from token `start` on."""
         self._touch(1)
-        pieces = []
+        chunks = []
         while length > 0:
             batch = np.searchsorted(self._token_ends, start, side="right")
-            here = min(length, self._token_ends[batch] - start)
+            count = min(length, self._token_ends[batch] - start)
             at = self._ids_at[batch, 0] + start - self._token_starts[batch]
-            pieces.append(self._ids[at : at + here])
-            start, length = start + here, length - here
-        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+            chunks.append(self._ids[at : at + count])
+            start, length = start + count, length - count
+        return chunks[0] if len(chunks) == 1 else np.concatenate(chunks)
 
     def _locate(self, rows: Ints) -> tuple[Ints, Ints]:
-        """The batch of each row, and which of its rows it is."""
+        """Return the record batch of each row, and its number within the batch."""
         batch = np.searchsorted(self._row_starts, rows, side="right") - 1
         return batch, rows - self._row_starts[batch]
 
     def _spans(self, rows: Ints, sides: Ints) -> tuple[Ints, Ints]:
-        """Where the ids of these sides of these rows begin and end in the file."""
+        """Return where the ids of these texts of these rows begin and end in the file."""
         batch, within = self._locate(rows)
         offsets, ids = self._offsets_at[batch, sides] + within, self._ids_at[batch, sides]
-        return ids + self._words[offsets], ids + self._words[offsets + 1]
+        return ids + self._int32[offsets], ids + self._int32[offsets + 1]
 
-    def place(self, row: int) -> Place:
-        """The file and the line that a row comes from."""
+    def location(self, row: int) -> Location:
+        """Return the file and the line that a row comes from."""
         batch, within = self._locate(np.array([row]))
         record = self._file[int(batch[0])].slice(int(within[0]), 1)
         file, line = (record.column(name)[0].as_py() for name in ("file", "line"))
-        return Place(self.facts.files[file], line)
+        return Location(self.stats.files[file], line)
 
     def texts(self, side: int) -> Iterator[str]:
-        """The raw texts of one side, in order; dev and test have them."""
+        """Yield the raw first (0) or second (1) texts in order; only dev and test have them."""
         for batch in self._file:
             yield from batch.column(f"text_{side}").to_pylist()
 
     def references(self) -> Iterator[tuple[str, ...]]:
-        """Of pairs: all that may stand on the second side, in order; dev and test have them."""
+        """Yield all references of each pair in order; only dev and test have them."""
         for batch in self._file:
-            columns = (batch.column(name).to_pylist() for name in ("text_1", "others"))
+            columns = (batch.column(name).to_pylist() for name in ("text_1", "alternatives"))
             yield from ((first, *others) for first, others in zip(*columns, strict=True))
 
     def _touch(self, rows: int) -> None:
         self._touched += rows
-        if self._touched > TOUCHED and self.facts.bytes > SMALL:
+        if self._touched > TOUCHED and self.stats.bytes > SMALL:
             self.release()
 
     def release(self) -> None:
-        """Give back the pages that were looked at; views stay good."""
+        """Release the pages that were read; views stay valid."""
         self._touched = 0
         self._file.release()

@@ -1,4 +1,4 @@
-"""Records to rows: encoded some thousand at a time, measured, and written to a token store."""
+"""Write records to a token store: encode them in batches, check their length, append rows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,95 +15,104 @@ from regard.data.config import Dropped
 from regard.data.ledger import Ledger
 from regard.data.records import SEPARATE, LengthLimits, Record, Rejected
 from regard.data.sources.base import RecordType
-from regard.data.sources.trees import Tree, words_of
+from regard.data.sources.trees import Tree, token_words
 from regard.data.store import store
 from regard.data.tokenizers.cached_encoder import Encode
 from regard.data.tokenizers.tokenizer import Tokenizer
 
-ROWS, CHARACTERS = 8192, 2**20  # of a record batch, whichever is reached first
-ROOM = 2  # tokens beside those of a side: a tag or a start, and an end
+ROWS, CHARACTERS = 8192, 2**20  # limits of a record batch; the first that is reached ends it
+EXTRA = 2  # special tokens of a text: a language tag or start, and an end
 
-Sides = Sequence[Sequence[list[int]]]  # ids by side and record
+IdsByText = Sequence[Sequence[list[int]]]  # [text][record] → ids
 
 
 @dataclass(frozen=True)
 class RowEncoder:
-    """What becomes of a record, in whichever part it is."""
+    """Turns records into rows of ids, the same way in every split."""
 
     record_type: RecordType
     tokenizer: Tokenizer
-    encode_all: Encode  # as the tokeniser would, but faster where it can be
-    limit: int  # tokens of a side; running text has no limit
+    encode_all: Encode  # equal to the tokenizer's, but faster where possible
+    limit: int  # tokens of a text; running text has no limit
     labels: dict[str, int]
-    num_texts: int  # texts of a record, all of which are turned into ids
-    trees: bool = False  # does every record have one?
+    num_texts: int
+    trees: bool = False  # True if every record has a dependency tree
     length_limits: LengthLimits = SEPARATE
 
-    def encode(self, records: Sequence[Record]) -> Sides:
-        sides = [
-            self.encode_all([record.texts[side] for record in records])
-            for side in range(self.num_texts)
+    def encode(self, records: Sequence[Record]) -> IdsByText:
+        """Encode all texts; running text gets an end token where its document ends."""
+        ids_by_text = [
+            self.encode_all([record.texts[number] for record in records])
+            for number in range(self.num_texts)
         ]
         if self.record_type == "text":
-            for record, ids in zip(records, sides[0], strict=True):
-                ids.extend([self.tokenizer.end] * record.ends)
-        return sides
+            for record, ids in zip(records, ids_by_text[0], strict=True):
+                ids.extend([self.tokenizer.end] * record.ends_document)
+        return ids_by_text
 
-    def as_read(self, sides: Sides) -> tuple[Sides, int]:
-        """The sides as far as they are read, and of how many records that is not all."""
-        most = self.length_limits.max_first_text
-        if most is None:
-            return sides, 0
-        first, *rest = sides
-        return [[ids[:most] for ids in first], *rest], sum(len(ids) > most for ids in first)
+    def truncate(self, ids_by_text: IdsByText) -> tuple[IdsByText, int]:
+        """Truncate first texts to their limit; return also the number of truncated records."""
+        limit = self.length_limits.max_first_text
+        if limit is None:
+            return ids_by_text, 0
+        first, *rest = ids_by_text
+        return [[ids[:limit] for ids in first], *rest], sum(len(ids) > limit for ids in first)
 
     def words(self, record: Record) -> list[int]:
-        """The word of its tree that each id of a record is part of."""
+        """Return for each token of a record the number of its word in the tree."""
         spans = self.tokenizer.spans(record.texts[0])
-        return words_of([(first, end) for _, first, end in spans], _tree(record))
+        return token_words([(first, end) for _, first, end in spans], _tree(record))
 
-    def wrong(self, record: Record, lengths: Sequence[int]) -> Rejected | None:
-        """Why a record cannot be learned from, now that its tokens are counted."""
+    def reject_reason(self, record: Record, lengths: Sequence[int]) -> Rejected | None:
+        """Return why a record with texts of these lengths cannot be used, or None."""
         if self.record_type == "text":
             return None
         if not min(lengths):
-            return Rejected(record.place, "empty side", "the tokeniser leaves nothing of it")
-        # Labelled texts are read as one sequence, with an end after each; sides of pairs are two.
+            return Rejected(record.location, "empty side", "the tokenizer gives no token for it")
+        # Labeled texts are one sequence with an end after each; the texts of a pair are two.
         joined = sum(lengths) + len(lengths) - 1
-        needed = ROOM + (joined if self.record_type == "labeled" else max(lengths))
+        needed = EXTRA + (joined if self.record_type == "labeled" else max(lengths))
         if self.length_limits.single_sequence:
-            needed = 2 * ROOM + sum(lengths)
+            needed = 2 * EXTRA + sum(lengths)
         if needed > self.limit:
-            found = f"{needed:,} tokens, and the model takes {self.limit:,}"
-            return Rejected(record.place, "over the limit", found)
+            detail = f"{needed:,} tokens, more than the model's {self.limit:,}"
+            return Rejected(record.location, "over the limit", detail)
         for label in record.labels or ():
             if label not in self.labels:
-                found = f"no training text has the label {label!r}"
-                return Rejected(record.place, "unknown label", found)
+                detail = f"no training text has the label {label!r}"
+                return Rejected(record.location, "unknown label", detail)
         return None
 
 
 def record_hash(record: Record) -> bytes:
-    """Eight bytes that are the same for the same texts and labels, but for space around them."""
-    said = (*record.texts, *(record.labels or ()))
-    return blake2b("\0".join(map(str.strip, said)).encode(), digest_size=8).digest()
+    """Return eight bytes that are equal for equal texts and labels, ignoring space around them."""
+    strings = (*record.texts, *(record.labels or ()))
+    return blake2b("\0".join(map(str.strip, strings)).encode(), digest_size=8).digest()
 
 
 class StoreWriter:
-    """Writes one part, and accounts for every line that it is given.
+    """Writes one split and counts every line in the ledger.
 
-    What it refuses is told of the part that it was read for, which is train for what is held out.
+    A dropped line counts for the split it was read for, which is train for dev data taken from it.
     """
 
     def __init__(
-        self, path: Path, form: RowEncoder, ledger: Ledger, names: Sequence[str], read_for: str
+        self,
+        path: Path,
+        row_encoder: RowEncoder,
+        ledger: Ledger,
+        source_names: Sequence[str],
+        read_for: str,
     ) -> None:
         self.files: dict[str, int] = {}
-        self._part, self._read_for = path.stem, read_for
-        self._form, self._ledger, self._names = form, ledger, names
-        texts = 0 if self._part == "train" else form.num_texts
+        self._split, self._read_for = path.stem, read_for
+        self._row_encoder, self._ledger, self._source_names = row_encoder, ledger, source_names
         self._schema = store.schema(
-            len(form.tokenizer), form.record_type, form.num_texts, texts, form.trees
+            len(row_encoder.tokenizer),
+            row_encoder.record_type,
+            row_encoder.num_texts,
+            0 if self._split == "train" else row_encoder.num_texts,
+            row_encoder.trees,
         )
         self._writer = pa.ipc.new_file(str(path), self._schema)
         self._source, self._size = 0, 0
@@ -123,70 +132,72 @@ class StoreWriter:
         self._writer.close()
 
     def add(self, source: int, record: Record) -> None:
+        """Add a record of the source with this number."""
         full = len(self._pending) == ROWS or self._size > CHARACTERS
-        if full or source != self._source:  # a batch is of one source
+        if full or source != self._source:  # a record batch has one source
             self._write()
         self._source = source
         self._pending.append(record)
         self._size += sum(map(len, record.texts))
 
-    def refuse(self, source: int, refused: Dropped) -> None:
-        """Account for what is not written."""
-        self._ledger.drop(self._read_for, self._names[source], *refused)
+    def drop(self, source: int, dropped: Dropped) -> None:
+        """Count a record that is not written."""
+        self._ledger.drop(self._read_for, self._source_names[source], *dropped)
 
     def _write(self) -> None:
-        """What is pending becomes a record batch; what proves wrong is refused after all."""
+        """Write the pending records as a record batch and drop those that are unusable."""
         records, self._pending, self._size = self._pending, [], 0
-        sides, shortened = self._form.as_read(self._form.encode(records))
-        self._ledger.shorten(self._part, self._names[self._source], shortened)
-        lengths = zip(*(map(len, side) for side in sides), strict=True)
-        wrong = list(map(self._form.wrong, records, lengths))
-        if any(wrong):
-            for record, why in zip(records, wrong, strict=True):
-                if why is not None:
-                    self.refuse(self._source, Dropped(why, record.lines, record.texts))
-            fine = [why is None for why in wrong]
-            records = list(compress(records, fine))
-            sides = [list(compress(side, fine)) for side in sides]
+        ids_by_text, truncated = self._row_encoder.truncate(self._row_encoder.encode(records))
+        self._ledger.truncate(self._split, self._source_names[self._source], truncated)
+        lengths = zip(*(map(len, ids) for ids in ids_by_text), strict=True)
+        reasons = list(map(self._row_encoder.reject_reason, records, lengths))
+        if any(reasons):
+            for record, rejected in zip(records, reasons, strict=True):
+                if rejected is not None:
+                    self.drop(self._source, Dropped(rejected, record.lines, record.texts))
+            usable = [rejected is None for rejected in reasons]
+            records = list(compress(records, usable))
+            ids_by_text = [list(compress(ids, usable)) for ids in ids_by_text]
         if records:
             lines = sum(record.lines for record in records)
-            self._ledger.keep(self._part, self._names[self._source], lines)
-            self._writer.write_batch(self._batch(records, sides))
+            self._ledger.keep(self._split, self._source_names[self._source], lines)
+            self._writer.write_batch(self._batch(records, ids_by_text))
 
-    def _batch(self, records: Sequence[Record], sides: Sides) -> pa.RecordBatch:
-        """The columns that the schema asks for."""
-        make: dict[str, Callable[[pa.DataType], Any]] = {
-            "first": lambda kind: _lists(sides[0], kind),
-            "second": lambda kind: _lists(sides[1], kind),
-            "labels": lambda kind: _lists(list(map(self._numbers, records)), kind),
-            "words": lambda kind: _lists(list(map(self._form.words, records)), kind),
-            "heads": lambda kind: _lists([list(_tree(record).heads) for record in records], kind),
+    def _batch(self, records: Sequence[Record], ids_by_text: IdsByText) -> pa.RecordBatch:
+        """Return the columns of the schema."""
+        words = self._row_encoder.words
+        columns: dict[str, Callable[[pa.DataType], Any]] = {
+            "first": lambda dtype: _lists(ids_by_text[0], dtype),
+            "second": lambda dtype: _lists(ids_by_text[1], dtype),
+            "labels": lambda dtype: _lists(list(map(self._label_numbers, records)), dtype),
+            "words": lambda dtype: _lists(list(map(words, records)), dtype),
+            "heads": lambda dtype: _lists([list(_tree(record).heads) for record in records], dtype),
             "lines": lambda _: [record.lines for record in records],
             "source": lambda _: np.full(len(records), self._source, np.int16),
-            "file": lambda _: [self._number(record.place.file) for record in records],
-            "line": lambda _: [record.place.line for record in records],
+            "file": lambda _: [self._file_number(record.location.file) for record in records],
+            "line": lambda _: [record.location.line for record in records],
             "hash": lambda _: np.frombuffer(b"".join(map(record_hash, records)), np.uint64),
             "text_0": lambda _: [record.texts[0] for record in records],
             "text_1": lambda _: [record.texts[1] for record in records],
-            "others": lambda kind: pa.array([record.others for record in records], kind),
+            "alternatives": lambda dtype: pa.array([r.alternatives for r in records], dtype),
         }
-        columns = [make[column.name](column.type) for column in self._schema]
-        return pa.record_batch(columns, schema=self._schema)
+        arrays = [columns[field.name](field.type) for field in self._schema]
+        return pa.record_batch(arrays, schema=self._schema)
 
-    def _numbers(self, record: Record) -> list[int]:
-        return [self._form.labels[label] for label in record.labels or ()]
+    def _label_numbers(self, record: Record) -> list[int]:
+        return [self._row_encoder.labels[label] for label in record.labels or ()]
 
-    def _number(self, file: str) -> int:
+    def _file_number(self, file: str) -> int:
         return self.files.setdefault(file, len(self.files))
 
 
 def _tree(record: Record) -> Tree:
-    assert record.tree is not None  # a source that says it has trees has them
+    assert record.tree is not None  # a source with `trees` gives one for every record
     return record.tree
 
 
-def _lists(rows: Sequence[list[int]], kind: pa.ListType) -> pa.ListArray:
+def _lists(rows: Sequence[list[int]], dtype: pa.ListType) -> pa.ListArray:
     ends = np.cumsum(np.fromiter(map(len, rows), np.int64, len(rows)))
-    ids = np.fromiter(chain.from_iterable(rows), kind.value_type.to_pandas_dtype(), ends[-1])
+    ids = np.fromiter(chain.from_iterable(rows), dtype.value_type.to_pandas_dtype(), ends[-1])
     offsets = np.concatenate(([0], ends)).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(ids))

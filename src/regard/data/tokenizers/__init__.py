@@ -1,1 +1,1 @@
-"""Tokenizers, one file a kind."""
+"""Tokenizers: one file for each kind, and the tokenizer that all kinds give."""

@@ -1,10 +1,15 @@
-"""The 256 bytes of UTF-8 (as in ByT5, Xue et al. 2022): nothing to learn, and nothing is lost."""
+"""Bytes of UTF-8 as tokens (as in ByT5, Xue et al. 2022): no training, lossless."""
 
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from regard.data.tokenizers.assembly import finish, first_pieces, spelling, whole
 from regard.data.tokenizers.base import TokenizerSpec
+from regard.data.tokenizers.pipeline import (
+    byte_fallback_bpe,
+    finalize,
+    initial_vocabulary,
+    raw_backend,
+)
 from regard.data.tokenizers.tokenizer import Tokenizer
 
 
@@ -18,6 +23,6 @@ class Spec(TokenizerSpec):
         lines: Iterable[str] = (),
         special_tokens: Sequence[str] = (),
     ) -> Tokenizer:
-        backend = whole()
-        backend.model = spelling(first_pieces(special_tokens))
-        return finish(backend, special_tokens)
+        backend = raw_backend()
+        backend.model = byte_fallback_bpe(initial_vocabulary(special_tokens))
+        return finalize(backend, special_tokens)

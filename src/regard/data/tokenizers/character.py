@@ -1,9 +1,14 @@
-"""A piece for each character of the training text; others are spelt in bytes. Nothing is lost."""
+"""Characters of the training text as tokens; other characters are spelled in bytes. Lossless."""
 
 from collections.abc import Iterable, Sequence
 
-from regard.data.tokenizers.assembly import finish, first_pieces, spelling, whole
 from regard.data.tokenizers.base import TokenizerSpec
+from regard.data.tokenizers.pipeline import (
+    byte_fallback_bpe,
+    finalize,
+    initial_vocabulary,
+    raw_backend,
+)
 from regard.data.tokenizers.tokenizer import Tokenizer
 
 
@@ -14,6 +19,7 @@ class Spec(TokenizerSpec):
         characters: set[str] = set()
         for line in lines:
             characters.update(line)
-        backend = whole()
-        backend.model = spelling([*first_pieces(special_tokens), *sorted(characters)])
-        return finish(backend, special_tokens)
+        backend = raw_backend()
+        initial = initial_vocabulary(special_tokens)
+        backend.model = byte_fallback_bpe([*initial, *sorted(characters)])
+        return finalize(backend, special_tokens)

@@ -1,6 +1,6 @@
-"""A `tokenizer.json` that exists: one of Hugging Face's, or the one in a run folder.
+"""An existing `tokenizer.json`: one of Hugging Face's, or the one in a run folder.
 
-Its pieces keep their ids. Special pieces and tags that it lacks are added behind them.
+Its pieces keep their ids. Special tokens and tags that it lacks are appended.
 """
 
 import hashlib
@@ -11,26 +11,26 @@ from typing import ClassVar
 from pydantic import Field
 from tokenizers import Tokenizer as Backend
 
-from regard.data.tokenizers.assembly import tags
 from regard.data.tokenizers.base import TokenizerSpec
-from regard.data.tokenizers.tokenizer import SPECIAL, SPECIAL_ROLES, Tokenizer, name_of
+from regard.data.tokenizers.pipeline import special_pieces
+from regard.data.tokenizers.tokenizer import SPECIAL, SPECIAL_ROLES, Tokenizer, backend_name
 from regard.errors import DataError
 
 
 class Spec(TokenizerSpec):
     """tokenizer: {kind: file, path: tokenizer.json}
 
-    With its checksum it is known without being read: what was prepared with it can be used where
-    the file itself is gone.
+    With `sha256` the file is identified without being read: data that was prepared with it can be
+    used after the file is gone.
     """
 
     needs_text: ClassVar[bool] = False
 
-    path: Path = Field(..., description="a tokenizer.json as the tokenizers library writes it")
-    sha256: str | None = Field(None, description="of the file; another content is then refused")
-    start: int | None = Field(None, ge=0, description="id of the start, where it is not the file's")
-    end: int | None = Field(None, ge=0, description="id of the end, likewise")
-    pad: int | None = Field(None, ge=0, description="id of the padding, likewise")
+    path: Path = Field(..., description="a tokenizer.json of the tokenizers library")
+    sha256: str | None = Field(None, description="checksum of the file; refuse any other content")
+    start: int | None = Field(None, ge=0, description="id of the start, if not that of the file")
+    end: int | None = Field(None, ge=0, description="id of the end, if not that of the file")
+    pad: int | None = Field(None, ge=0, description="id of the padding, if not that of the file")
 
     def train(
         self,
@@ -38,16 +38,15 @@ class Spec(TokenizerSpec):
         special_tokens: Sequence[str] = (),
     ) -> Tokenizer:
         backend = self._read()
-        # A file can order every text to be cut short or filled up; how long a text may be is said
-        # elsewhere.
+        # The file may truncate or pad every text; Regard sets lengths elsewhere.
         backend.no_truncation()
         backend.no_padding()
-        needed = (*SPECIAL, *tags(special_tokens))
-        backend.add_special_tokens([name_of(piece, backend) or piece for piece in needed])
-        return self.opened(Tokenizer(backend).to_json())
+        needed = (*SPECIAL, *special_pieces(special_tokens))
+        backend.add_special_tokens([backend_name(piece, backend) or piece for piece in needed])
+        return self.restore(Tokenizer(backend).to_json())
 
-    def opened(self, text: str) -> Tokenizer:
-        tokenizer = super().opened(text)
+    def restore(self, text: str) -> Tokenizer:
+        tokenizer = super().restore(text)
         for role in SPECIAL_ROLES:
             if getattr(self, role) is not None:
                 setattr(tokenizer, role, getattr(self, role))
@@ -61,8 +60,8 @@ class Spec(TokenizerSpec):
             data = self.path.read_bytes()
             if self.sha256 not in (None, hashlib.sha256(data).hexdigest()):
                 raise DataError(
-                    f"{self.path}: is not the tokenizer that this recipe began with (its checksum "
-                    f"differs); bring that back, or leave out tokenizer.sha256."
+                    f"{self.path}: not the tokenizer that this recipe was started with (its "
+                    f"checksum differs); restore the file, or leave out tokenizer.sha256."
                 )
             return Backend.from_str(data.decode())
         except DataError:

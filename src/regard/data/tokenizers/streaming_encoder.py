@@ -1,46 +1,46 @@
-"""Running text to ids, a stretch at a time: the same ids as if all of it were encoded at once.
+"""Encoding of running text in chunks: the same ids as if all of it were encoded at once.
 
-How a text is cut into pieces at one place depends on what stands around it: a tokeniser may put a
-space before a text, or take blank lines together. So the last line of a stretch waits for the next
-one, and each stretch is encoded behind the last line of the one before.
+The pieces at one place depend on the text around it: a tokenizer may put a space before a text, or
+merge blank lines. So the last line of a chunk is kept until the next chunk, and each chunk is
+encoded behind the last line of the one before.
 """
 
 from regard.data.tokenizers.tokenizer import Tokenizer
 
 
 class StreamingEncoder:
-    """One text, from its beginning to its end."""
+    """Encodes one text, chunk by chunk."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self._before, self._waiting = "", ""  # a line that is done, and text that is not
+        self._context, self._pending = "", ""  # the last encoded line, and text not yet encoded
 
     def add(self, text: str) -> list[int]:
-        """The next ids, as far as what may follow can no longer change them."""
-        self._waiting += text
-        return self._settle(len(self._before) + _last_line(self._waiting))
+        """Add a chunk and return the ids that following text can no longer change."""
+        self._pending += text
+        return self._encode_until(len(self._context) + _last_line(self._pending))
 
     def finish(self) -> list[int]:
-        """The rest of them."""
-        return self._settle(len(self._before) + len(self._waiting))
+        """Return the remaining ids."""
+        return self._encode_until(len(self._context) + len(self._pending))
 
-    def _settle(self, edge: int) -> list[int]:
-        """The ids of what waits before this place; what is left of it goes on waiting."""
-        done, text = len(self._before), self._before + self._waiting
+    def _encode_until(self, edge: int) -> list[int]:
+        """Return the ids of the pending text before `edge`, counted from the context's start."""
+        done, text = len(self._context), self._context + self._pending
         if edge == done:
             return []
-        found = [
-            (each, end)
-            for each, start, end in self._tokenizer.spans(text)
+        tokens = [
+            (token, end)
+            for token, start, end in self._tokenizer.spans(text)
             if start >= done and end <= edge
         ]
-        if found:
-            done = found[-1][1]
-            self._before = text[_last_line(text[:done]) : done]
-            self._waiting = text[done:]
-        return [each for each, _ in found]
+        if tokens:
+            done = tokens[-1][1]
+            self._context = text[_last_line(text[:done]) : done]
+            self._pending = text[done:]
+        return [token for token, _ in tokens]
 
 
 def _last_line(text: str) -> int:
-    """Where the last line begins that is not blank."""
+    """Return where the last line begins that is not blank."""
     return text.rstrip().rfind("\n") + 1

@@ -1,12 +1,12 @@
-"""The unigram model (Kudo 2018): of all ways to cut a word, the most probable one.
+"""The unigram language model (Kudo 2018): the most probable segmentation of a word.
 
-    P(word) = Π P(piece)        P(piece) = how often it is used / how often any is
+    P(word) = Π P(piece)        P(piece) = uses of the piece / uses of all pieces
 
-Beginning with more pieces than asked for, all words are cut by the pieces there are, the pieces are
-counted anew, and the quarter that would be missed least is dropped, until few enough are left.
+Training starts with twice as many pieces as needed. All words are segmented, the pieces are counted
+again, and the quarter whose removal costs least likelihood is dropped, until few enough are left.
 
-The library's own trainer never proposes a word that is part of no other word, cuts a text into some
-15 % more pieces for it, and does not give the same scores twice.
+The library's own trainer never proposes a word that is part of no other word, gives some 15 % more
+pieces for a text because of it, and does not give the same scores twice.
 """
 
 import math
@@ -17,10 +17,10 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import models
 
 from regard.data.tokenizers.base import LearnedSpec
-from regard.data.tokenizers.merging import Merging
+from regard.data.tokenizers.bpe_merges import BPEMerges
 from regard.data.tokenizers.tokenizer import UNKNOWN
 
-LONGEST = 16  # characters of a piece, as in SentencePiece
+MAX_LENGTH = 16  # characters of a piece, as in SentencePiece
 WORDS_AT_ONCE = 10_000
 
 Counts = dict[str, int]
@@ -31,65 +31,69 @@ class Spec(LearnedSpec):
     """tokenizer: {kind: unigram, vocabulary: 8000}"""
 
     def learn(
-        self, backend: Backend, lines: Iterable[str], first: Sequence[str], room: int
+        self, backend: Backend, lines: Iterable[str], initial: Sequence[str], size: int
     ) -> models.Model:
-        merging = Merging(backend, lines, room, LONGEST)
-        words = merging.words()
-        counts = used(scored(occurrences(merging.first(2 * room)[0], words)), words)
-        while len(counts) > room:
-            counts = used(scored(pruned(counts, max(room, len(counts) * 3 // 4))), words)
-        vocabulary = [*((piece, 0.0) for piece in first), *scored(counts).items()]
-        return models.Unigram(vocabulary, first.index(UNKNOWN), byte_fallback=True)
+        merges = BPEMerges(backend, lines, size, MAX_LENGTH)
+        words = merges.words()
+        candidates = merges.first(2 * size)[0]
+        counts = count_uses(log_probs(count_occurrences(candidates, words)), words)
+        while len(counts) > size:
+            kept = prune(counts, max(size, len(counts) * 3 // 4))
+            counts = count_uses(log_probs(kept), words)
+        vocabulary = [*((piece, 0.0) for piece in initial), *log_probs(counts).items()]
+        return models.Unigram(vocabulary, initial.index(UNKNOWN), byte_fallback=True)
 
 
-def occurrences(pieces: Iterable[str], words: Mapping[str, int]) -> Counts:
-    """How often each piece could be used."""
+def count_occurrences(pieces: Iterable[str], words: Mapping[str, int]) -> Counts:
+    """Count how often each piece occurs in the words, overlaps included."""
     counts = dict.fromkeys(pieces, 0)
     for word, count in words.items():
         for start in range(len(word)):
-            for end in range(start + 1, min(start + LONGEST, len(word)) + 1):
+            for end in range(start + 1, min(start + MAX_LENGTH, len(word)) + 1):
                 if (piece := word[start:end]) in counts:
                     counts[piece] += count
     return counts
 
 
-def used(scores: Scores, words: Mapping[str, int]) -> Counts:
-    """How often each piece is used when every word is cut its best way; the unused are left out,
-    except characters, without which some words could not be cut."""
+def count_uses(scores: Scores, words: Mapping[str, int]) -> Counts:
+    """Count how often each piece is used in the best segmentation of every word.
+
+    Unused pieces are left out, except characters, without which some words have no segmentation.
+    """
     pieces = [UNKNOWN, *scores]
     backend = Backend(models.Unigram([(UNKNOWN, 0.0), *scores.items()], 0))
     counts = [0] * len(pieces)
     for batch in _batches(words):
-        cuts = backend.encode_batch_fast(batch, add_special_tokens=False)
-        for word, cut in zip(batch, cuts, strict=True):
-            for piece in cut.ids:
+        segmentations = backend.encode_batch_fast(batch, add_special_tokens=False)
+        for word, segmentation in zip(batch, segmentations, strict=True):
+            for piece in segmentation.ids:
                 counts[piece] += words[word]
     counted = list(zip(pieces, counts, strict=True))[1:]
     return {piece: count for piece, count in counted if count or len(piece) == 1}
 
 
-def scored(counts: Counts) -> Scores:
-    """An unused character counts as half a use: it stays possible."""
+def log_probs(counts: Counts) -> Scores:
+    """Return log P of each piece; an unused character counts half a use and stays possible."""
     total = math.log(sum(counts.values()) or 1)
     return {piece: math.log(count or 0.5) - total for piece, count in counts.items()}
 
 
-def pruned(counts: Counts, number: int) -> Counts:
-    """The pieces whose loss would make the text least probable, and all characters."""
-    scores = scored(counts)
+def prune(counts: Counts, number: int) -> Counts:
+    """Keep the `number` pieces whose removal would cost most likelihood, and all characters."""
+    scores = log_probs(counts)
 
     def loss(piece: str) -> float:
         if len(piece) == 1:
             return math.inf
-        return counts[piece] * (scores[piece] - without(piece, scores))
+        return counts[piece] * (scores[piece] - best_split(piece, scores))
 
     ranked = sorted(counts, key=lambda piece: (-loss(piece), piece))
     kept = set(ranked[:number])
     return {piece: count for piece, count in counts.items() if piece in kept}
 
 
-def without(piece: str, scores: Scores) -> float:
-    """log P of the best cut of a piece into others."""
+def best_split(piece: str, scores: Scores) -> float:
+    """Return log P of the best segmentation of a piece into other pieces."""
     best = [0.0] + [-math.inf] * len(piece)
     for end in range(1, len(piece) + 1):
         for start in range(end == len(piece), end):

@@ -6,7 +6,7 @@ of it. A language model reads running text in windows.
 """
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -22,9 +22,9 @@ from regard.data.batches.corrupted import MaskedBatch, corrupt_spans, mask
 from regard.data.batches.labeled import LabeledBatch, label_tensor
 from regard.data.batches.masking import Masking
 from regard.data.batches.pairs import PairBatch
-from regard.data.batches.spans import Spans
+from regard.data.batches.spans import SpanCorruptor
 from regard.data.batches.text import TextBatch
-from regard.data.records import Place, Record, Rejected
+from regard.data.records import Location, require_records
 from regard.data.sources.files import Spec as TwoFiles
 from regard.data.sources.text import Spec as RunningText
 from regard.data.sources.tsv import read_columns
@@ -125,13 +125,6 @@ def read_examples(
     return Examples(tuple(found), make, unit, to)
 
 
-def _records(lines: Iterable[Record | Rejected]) -> Iterator[Record]:
-    for line in lines:
-        if isinstance(line, Rejected):
-            raise DataError(f"{line.place}: {line.why} ({line.found}); mend the line.")
-        yield line
-
-
 def _pairs(
     translator: Translator, path: Path, target: Path | None, to: str | None
 ) -> Iterator[Row]:
@@ -140,12 +133,12 @@ def _pairs(
     else:
         lines = TwoFiles(source=path, target=target, languages=("source", "target")).records()
     start, end = translator.tokenizer.start, translator.tokenizer.end
-    for record in _records(lines):
+    for record in require_records(lines):
         source, said = record.texts
         asked = translator.source_ids(
-            source, to or translator.target_language(source), str(record.place)
+            source, to or translator.target_language(source), str(record.location)
         )
-        ids = translator.target_ids(said, str(record.place))
+        ids = translator.target_ids(said, str(record.location))
         yield Row((asked, [start, *ids, end]), texts=(source, said))
 
 
@@ -161,7 +154,7 @@ def _windows(writer: TextGenerator, path: Path, lines: int) -> Iterator[Row]:
     begin = writer.bos
     room = min(WINDOW, writer.max_length) - len(begin)
     ids: Ids = []
-    for record in _records(RunningText(path=path).records()):
+    for record in require_records(RunningText(path=path).records()):
         ids += writer.tokenizer.encode(record.texts[0])
         if len(ids) > most * room:
             break
@@ -177,7 +170,7 @@ def _window_batch(writer: TextGenerator, rows: Sequence[Row]) -> TextBatch:
 
 def _labelled(labeller: Classifier, path: Path) -> Iterator[Row]:
     for record in labeled_lines(labeller, path):
-        where = str(record.place)
+        where = str(record.location)
         ids = labeller.encode(labeled_text(record), where)
         yield Row((ids,), tuple(labeller.label_ids(record.labels or (), where)), record.texts)
 
@@ -189,11 +182,11 @@ def _labelled_batch(labeller: Classifier, rows: Sequence[Row]) -> LabeledBatch:
 
 
 def _texts(reader: Embedder | MaskFiller | SpanFiller, path: Path) -> Iterator[Row]:
-    for record in _records(RunningText(path=path, documents="line").records()):
-        yield _whole(reader, record.texts[0], record.place)
+    for record in require_records(RunningText(path=path, documents="line").records()):
+        yield _whole(reader, record.texts[0], record.location)
 
 
-def _whole(loaded: Embedder | MaskFiller | SpanFiller, text: str, place: Place) -> Row:
+def _whole(loaded: Embedder | MaskFiller | SpanFiller, text: str, place: Location) -> Row:
     tokenizer = loaded.tokenizer
     ids = [tokenizer.start, *tokenizer.encode(text), tokenizer.end]
     if len(ids) > loaded.max_length:
@@ -220,7 +213,7 @@ def _masked_batch(filler: MaskFiller) -> Callable[[Sequence[Row]], MaskedBatch]:
 
 
 def _torn_batch(filler: SpanFiller) -> Callable[[Sequence[Row]], PairBatch]:
-    spans = Spans(filler.tokenizer, sentinels=len(filler.sentinels))
+    spans = SpanCorruptor(filler.tokenizer, sentinels=len(filler.sentinels))
 
     def make(rows: Sequence[Row]) -> PairBatch:
         texts, numbers = _texts_and_numbers(rows)

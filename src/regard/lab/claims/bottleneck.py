@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from regard.data.batches.pairs import Example, collate
 from regard.data.bundled import corpus
 from regard.data.config import Direction
-from regard.data.records import Rejected
+from regard.data.records import require_records
 from regard.data.sources.tsv import read_columns
 from regard.data.tokenizers.base import TokenizerSpec
 from regard.data.tokenizers.language_id import LanguageIdentifier
@@ -231,12 +231,10 @@ class Task(NamedTuple):
 def read_pairs(path: Path) -> list[Pair]:
     """Read all pairs of a two-column file; raises DataError at the first invalid line."""
     pairs = []
-    for line in read_columns(path, (0, 1)):
-        if isinstance(line, Rejected):
-            raise DataError(f"{line.place}: {line.why} ({line.found}); mend or remove the line.")
+    for line in require_records(read_columns(path, (0, 1))):
         source, target = line.texts
         if not source.strip() or not target.strip():
-            raise DataError(f"{line.place}: a side has no text; mend or remove the line.")
+            raise DataError(f"{line.location}: a side has no text; fix or remove the line.")
         pairs.append((source, target))
     if not pairs:
         raise DataError(f"{path}: there are no pairs in it; give source<TAB>target, one a line.")

@@ -233,7 +233,7 @@ def _sentence(translator: Translator, pair: Pair) -> _Sentence:
     meant = noun(named)
     source = translator.source_ids(pair.english, "fr", pair.english)
     tagged = len(source) - len(tokenizer.encode(pair.english)) - 1  # besides the end token
-    english, french = (tokenizer.located(text) for text in (pair.english, pair.french))
+    english, french = (tokenizer.spans(text) for text in (pair.english, pair.french))
 
     def places(located: Sequence[tuple[int, int, int]], text: str, words: str) -> list[int]:
         found = re.search(rf"\b(?:{words})\b", text, re.IGNORECASE)

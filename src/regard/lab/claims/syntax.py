@@ -235,7 +235,7 @@ def _drawn_tree(row: Row) -> list[int]:
 def _treebanks(train: Path, test: Path) -> tuple[list[Row], list[Row], int]:
     """Return training rows, test rows and the vocabulary size."""
     learned, judged = (list(Agreement(path=path).records()) for path in (train, test))
-    misled = {each.place for each in Agreement(path=test, attracted=True).records()}
+    misled = {each.location for each in Agreement(path=test, attracted=True).records()}
     counts = Counter(word for record in learned for word in _words(record))
     ids = {word: number for number, (word, _) in enumerate(counts.most_common(KNOWN), start=1)}
 
@@ -245,7 +245,7 @@ def _treebanks(train: Path, test: Path) -> tuple[list[Row], list[Row], int]:
             if isinstance(each, Record) and each.tree is not None and each.labels is not None:
                 known = [ids.get(word, 0) for word in _words(each)]
                 plural = NUMBERS.index(each.labels[0])
-                found.append(Row(known, each.tree.heads, plural, each.place in misled))
+                found.append(Row(known, each.tree.heads, plural, each.location in misled))
         if not found:
             raise DataError(f"{path}: there is no verb in it whose number could be asked for.")
         return found

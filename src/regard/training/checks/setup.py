@@ -77,7 +77,7 @@ def model_inputs(batch: Batch) -> ModelInputs:
         case DocumentMaskedBatch():
             return ModelInputs((), batch.ids[:, :-1], batch.documents[:, :-1])
         case LabeledBatch() | ParsedBatch():
-            return ModelInputs(batch.read)
+            return ModelInputs(batch.inputs)
         case MaskedBatch():
             return ModelInputs((batch.ids, batch.token_mask))
     raise NotImplementedError(f"how is a model called with a {type(batch).__name__}?")
@@ -129,7 +129,7 @@ def make_context(recipe: Recipe, report: Reporter) -> CheckContext:
         model=model.eval(),
         examples=[example.to(world.device) for example in examples],
         pad_id=prepared.tokenizer.pad,
-        unknown=prepared.unknown,
+        unknown=prepared.unknown_rate,
         frozen=frozenset(name for name, p in model.named_parameters() if not p.requires_grad),
     )
 

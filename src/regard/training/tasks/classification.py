@@ -66,11 +66,11 @@ class Classification:
         return meant.model_copy(update={"classes": len(self.labels)})
 
     def batches(self, position: DataCursor) -> Iterator[tuple[Told, DataCursor]]:
-        return self._training.since(position)
+        return self._training.iter_from(position)
 
     def loss(self, model: nn.Module, batch: Told) -> Tensor:
         smoothing = self.recipe.training.label_smoothing
-        logits = model(*batch.read)
+        logits = model(*batch.inputs)
         weights = None if self._weights is None else self._weights.to(logits)
         return classification_loss(logits, batch.labels, smoothing, weights).sum()
 
@@ -158,7 +158,7 @@ class Classification:
         with torch.no_grad():
             for batch in self._batches(store, budget, seed=0).epoch():
                 here = batch.to(device)
-                yield model(*here.read), here.labels
+                yield model(*here.inputs), here.labels
 
     def _judge(
         self, labellers: Sequence[Classifier], store: Store, device: torch.device

@@ -48,7 +48,7 @@ class LanguageModelling:
         return self.recipe.model.for_capability(self.recipe.task.requires)
 
     def batches(self, position: DataCursor) -> Iterator[tuple[AnyTextBatch, DataCursor]]:
-        return self._training.since(position)
+        return self._training.iter_from(position)
 
     def loss(self, model: nn.Module, batch: AnyTextBatch) -> Tensor:
         writing = cast("LanguageModel", model)

@@ -50,7 +50,7 @@ class MaskedModelling:
         return self.recipe.model.for_capability(self.recipe.task.requires)
 
     def batches(self, position: DataCursor) -> Iterator[tuple[MaskedBatch, DataCursor]]:
-        return self._training.since(position)
+        return self._training.iter_from(position)
 
     def loss(self, model: nn.Module, batch: MaskedBatch) -> Tensor:
         filling, chosen = cast("MaskedLM", model), batch.masked_positions

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.data.batches.base import Batches
 from regard.data.batches.corrupted import span_batches
 from regard.data.batches.pairs import PairBatch
-from regard.data.batches.spans import Spans, sentinel
+from regard.data.batches.spans import SpanCorruptor, sentinel
 from regard.data.sampling.passages import Passages
 from regard.data.sampling.sampler import DataCursor, EpochSelection, Rows
 from regard.data.sources.base import RecordType
@@ -35,7 +35,9 @@ AROUND = 4  # tokens that come to those of a text, all of it cut out: start, two
 
 
 class SpanCorruption:
-    def __init__(self, recipe: "Recipe", prepared: Prepared, spans: Spans, sentinels: int) -> None:
+    def __init__(
+        self, recipe: "Recipe", prepared: Prepared, spans: SpanCorruptor, sentinels: int
+    ) -> None:
         self.recipe, self.prepared, self.spans, self.sentinels = recipe, prepared, spans, sentinels
         self.metric = recipe.task.metric(recipe)
         length = recipe.model.max_length
@@ -44,7 +46,7 @@ class SpanCorruption:
             raise ConfigError(
                 f"model.max_length: {length} tokens are no room for a text; raise it."
             )
-        if (most := spans.most(self._room) + 1) > sentinels:
+        if (most := spans.max_spans(self._room) + 1) > sentinels:
             raise ConfigError(
                 f"task.sentinels: texts of {length:,} tokens need {most}, one for each span and "
                 f"one after the last, and there are {sentinels}; raise it, or task.mean_span."
@@ -56,7 +58,7 @@ class SpanCorruption:
         return self.recipe.model.for_capability(self.recipe.task.requires)
 
     def batches(self, position: DataCursor) -> Iterator[tuple[PairBatch, DataCursor]]:
-        return self._training.since(position)
+        return self._training.iter_from(position)
 
     def loss(self, model: nn.Module, batch: PairBatch) -> Tensor:
         return seq2seq_loss(
@@ -155,7 +157,7 @@ class Spec(TaskSpec):
             )
 
     def bind(self, recipe: "Recipe", prepared: Prepared) -> SpanCorruption:
-        spans = Spans(
+        spans = SpanCorruptor(
             prepared.tokenizer,
             self.corruption_rate,
             self.mean_span_length,

@@ -53,7 +53,7 @@ class Summarization:
         return self.recipe.model.for_capability(self.recipe.task.requires)
 
     def batches(self, position: DataCursor) -> Iterator[tuple[PairBatch, DataCursor]]:
-        return self._training.since(position)
+        return self._training.iter_from(position)
 
     def loss(self, model: nn.Module, batch: PairBatch) -> Tensor:
         return seq2seq_loss(cast("Model", model), batch, self.recipe.training.label_smoothing)
