@@ -1,12 +1,12 @@
-"""Experts spread over processes: each keeps some of them whole, and words travel to their experts.
+"""Expert parallelism: each process keeps some experts whole; tokens are sent to their experts.
 
-    words of a process, by expert  ── all to all ──▶  words of all processes, for experts here
-    answers, as the words stood    ◀── all to all ──  answers of the experts here
+    tokens of a process, by expert   ── all-to-all ──▶  tokens of all processes for local experts
+    outputs, in the tokens' order    ◀── all-to-all ──  outputs of the local experts
 
-Backward, gradients travel the same ways in the other direction. So an expert meets the words of all
-processes: its gradient is their sum as it is, and nobody else's business. A parameter that another
-process keeps is on torch's meta device: it has a name, a shape and a place among the optimizer's,
-as if there were one process, but no content and no gradient.
+In the backward pass, gradients are exchanged in the other direction. An expert gets the tokens of
+all processes, so its gradient is a sum already and is not exchanged. A parameter that another
+process keeps is on torch's meta device: it has a name, a shape and an index in the optimizer, as in
+a single process, but no values and no gradient.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,28 +23,28 @@ from regard.training.distributed.world import World
 
 
 def shard_experts(model: nn.Module, world: World) -> None:
-    """Of each mixture every process keeps its run of experts, as many as the others or one more."""
+    """Keep a range of experts of each mixture in every process; ranges differ by one at most."""
     mixtures = _mixtures(model)
     if not mixtures:
         raise ConfigError(
-            "training.expert_parallel: this model has no experts to spread; leave it out, or give "
-            "it some: model.feed_forward: {kind: moe}."
+            "training.expert_parallel: this model has no experts; leave it out, or set "
+            "model.feed_forward: {kind: moe}."
         )
     if world.size == 1:
         return
-    # Their own group: gradients that are summed meanwhile do not get in the way.
+    # A group of its own: gradients are summed at the same time.
     group = dist.new_group()
     for mixture in mixtures:
-        shares = [_share(len(mixture.experts), rank, world.size) for rank in range(world.size)]
-        mixture.here = shares[world.rank]
-        mixture.journey = AllToAllDispatcher([len(share) for share in shares], world.rank, group)
+        ranges = [_local(len(mixture.experts), rank, world.size) for rank in range(world.size)]
+        mixture.here = ranges[world.rank]
+        mixture.journey = AllToAllDispatcher([len(r) for r in ranges], world.rank, group)
         for number, expert in enumerate(mixture.experts):
             if number not in mixture.here:
-                _forget(expert)
+                _to_meta(expert)
 
 
 def expert_parameters(module: nn.Module) -> dict[str, nn.Parameter]:
-    """The parameters of all experts that are spread, by name, wherever they are."""
+    """Return the parameters of all experts in expert parallelism, of whatever process, by name."""
     return {
         f"{name}.experts.{inner}": parameter
         for name, mixture in module.named_modules()
@@ -54,133 +54,140 @@ def expert_parameters(module: nn.Module) -> dict[str, nn.Parameter]:
 
 
 class AllToAllDispatcher:
-    """There and back again, for the words of one mixture."""
+    """Sends the tokens of one mixture to the processes of their experts, and outputs back."""
 
-    def __init__(self, shares: Sequence[int], rank: int, group: Any) -> None:
-        self.shares = list(shares)  # how many experts each process keeps
+    def __init__(self, num_experts: Sequence[int], rank: int, group: Any) -> None:
+        self.num_experts = list(num_experts)  # of each process
         self.rank, self.group = rank, group
 
-    def __call__(self, words: Tensor, given: Tensor, ask: Ask) -> Tensor:
-        coming = self._announced(given)  # (processes, experts here)
-        leave = [int(each.sum()) for each in torch.split(given, self.shares)]
-        arrive = coming.sum(1).tolist()
-        # Every process has to be there on the way back, whether or not it has anything to learn.
-        present = torch.zeros((), device=words.device, requires_grad=torch.is_grad_enabled())
-        arrived = self._travel(words, present, leave, arrive)
-        # They stand by the process they came from, and then by expert: now by expert first.
-        experts = torch.arange(coming.size(1), device=words.device).repeat(len(coming))
-        order = experts.repeat_interleave(coming.flatten()).argsort(stable=True)
-        said = ask(arrived[order], coming.sum(0).tolist())
-        answers = torch.empty_like(arrived).index_copy(0, order, said.to(words.dtype))
-        return self._travel(answers, present, arrive, leave)
+    def __call__(self, tokens: Tensor, counts: Tensor, compute: Ask) -> Tensor:
+        """Compute tokens (N, D), sorted by expert, `counts` of them for each expert."""
+        arriving = self._exchange_counts(counts)  # (processes, local experts)
+        sent = [int(of_process.sum()) for of_process in torch.split(counts, self.num_experts)]
+        received = arriving.sum(1).tolist()
+        # Every process must take part in the backward pass, even one with nothing to train.
+        anchor = torch.zeros((), device=tokens.device, requires_grad=torch.is_grad_enabled())
+        inputs = self._exchange(tokens, anchor, sent, received)
+        # They are sorted by process and then by expert: sort them by expert.
+        experts = torch.arange(arriving.size(1), device=tokens.device).repeat(len(arriving))
+        order = experts.repeat_interleave(arriving.flatten()).argsort(stable=True)
+        by_expert = compute(inputs[order], arriving.sum(0).tolist())
+        outputs = torch.empty_like(inputs).index_copy(0, order, by_expert.to(tokens.dtype))
+        return self._exchange(outputs, anchor, received, sent)
 
-    def _travel(self, rows: Tensor, present: Tensor, leave: list[int], arrive: list[int]) -> Tensor:
+    def _exchange(
+        self, rows: Tensor, anchor: Tensor, sent: list[int], received: list[int]
+    ) -> Tensor:
         exchange: Callable[..., Tensor] = _Exchange.apply
-        return exchange(rows, present, leave, arrive, self.group)
+        return exchange(rows, anchor, sent, received, self.group)
 
-    def _announced(self, given: Tensor) -> Tensor:
-        """How many words each process will send to each expert here."""
-        here, processes = self.shares[self.rank], len(self.shares)
-        coming = given.new_empty(processes * here)
-        dist.all_to_all_single(coming, given, [here] * processes, self.shares, group=self.group)
-        return coming.view(processes, here)
+    def _exchange_counts(self, counts: Tensor) -> Tensor:
+        """Return how many tokens each process will send to each local expert."""
+        local, processes = self.num_experts[self.rank], len(self.num_experts)
+        arriving = counts.new_empty(processes * local)
+        dist.all_to_all_single(
+            arriving, counts, [local] * processes, self.num_experts, group=self.group
+        )
+        return arriving.view(processes, local)
 
 
 class _Exchange(torch.autograd.Function):
-    """Rows go to the processes they are for, in the order of ranks; those of the others come."""
+    """An all-to-all of rows, in the order of ranks, with its backward pass."""
 
     @staticmethod
     def forward(
-        ctx: Any, rows: Tensor, _: Tensor, leave: list[int], arrive: list[int], group: Any
+        ctx: Any, rows: Tensor, _: Tensor, sent: list[int], received: list[int], group: Any
     ) -> Tensor:
-        ctx.ways = arrive, leave, group
-        return _exchanged(rows, leave, arrive, group)
+        ctx.backward_arguments = received, sent, group
+        return _all_to_all(rows, sent, received, group)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        return _exchanged(gradient, *ctx.ways), None, None, None, None
+        return _all_to_all(gradient, *ctx.backward_arguments), None, None, None, None
 
 
-def _exchanged(rows: Tensor, leave: list[int], arrive: list[int], group: Any) -> Tensor:
-    arrived = rows.new_empty(sum(arrive), *rows.shape[1:])
-    dist.all_to_all_single(arrived, rows.contiguous(), arrive, leave, group=group)
-    return arrived
+def _all_to_all(rows: Tensor, sent: list[int], received: list[int], group: Any) -> Tensor:
+    output = rows.new_empty(sum(received), *rows.shape[1:])
+    dist.all_to_all_single(output, rows.contiguous(), received, sent, group=group)
+    return output
 
 
 @contextmanager
 def gathered_experts(model: nn.Module) -> Iterator[None]:
-    """Within, every process has all experts: decoding is for each to do at its own pace."""
-    mixtures = [each for each in _mixtures(model) if each.journey is not None]
-    kept = [(each, each.here, each.journey, _places(each.experts)) for each in mixtures]
+    """Within, every process has all experts: in decoding, each runs at its own pace."""
+    mixtures = [mixture for mixture in _mixtures(model) if mixture.journey is not None]
+    before = [(m, m.here, m.journey, _parameters(m.experts)) for m in mixtures]
     for mixture in mixtures:
-        _bring(mixture)
+        _gather(mixture)
     try:
         yield
     finally:
-        for mixture, here, journey, places in kept:
-            mixture.here, mixture.journey = here, journey
-            for module, name, parameter in places:
+        for mixture, local, dispatcher, parameters in before:
+            mixture.here, mixture.journey = local, dispatcher
+            for module, name, parameter in parameters:
                 setattr(module, name, parameter)
 
 
 @torch.no_grad()
-def _bring(mixture: Experts) -> None:
-    """All experts from where they are, those of a process at once."""
-    journey = mixture.journey
-    assert isinstance(journey, AllToAllDispatcher)
+def _gather(mixture: Experts) -> None:
+    """Broadcast the experts of every process to all, those of a process in one tensor."""
+    dispatcher = mixture.journey
+    assert isinstance(dispatcher, AllToAllDispatcher)
     first = 0
-    for rank, count in enumerate(journey.shares):
-        places = _places(mixture.experts[first : first + count])
+    for rank, count in enumerate(dispatcher.num_experts):
+        parameters = _parameters(mixture.experts[first : first + count])
         first += count
-        if not places:
+        if not parameters:
             continue
         like = next(mixture.router.parameters())
-        numbers = like.new_empty(sum(each.numel() for _, _, each in places))
-        if rank == journey.rank:
-            torch.cat([each.flatten() for _, _, each in places], out=numbers)
-        source = dist.get_global_rank(journey.group, rank)
-        dist.broadcast(numbers, source, group=journey.group)
-        pieces = torch.split(numbers, [each.numel() for _, _, each in places])
-        for (module, name, parameter), piece in zip(places, pieces, strict=True):
-            setattr(module, name, nn.Parameter(piece.view(parameter.shape), requires_grad=False))
+        values = like.new_empty(sum(parameter.numel() for _, _, parameter in parameters))
+        if rank == dispatcher.rank:
+            torch.cat([parameter.flatten() for _, _, parameter in parameters], out=values)
+        source = dist.get_global_rank(dispatcher.group, rank)
+        dist.broadcast(values, source, group=dispatcher.group)
+        flat = torch.split(values, [parameter.numel() for _, _, parameter in parameters])
+        for (module, name, parameter), value in zip(parameters, flat, strict=True):
+            setattr(module, name, nn.Parameter(value.view(parameter.shape), requires_grad=False))
     mixture.here, mixture.journey = range(len(mixture.experts)), None
 
 
 def gather_to_main(tensors: Mapping[str, Tensor], world: World) -> dict[str, Tensor]:
-    """What any process has, for the leading one; for the others, what they have themselves."""
+    """Return the tensors of all processes in the main one; in the others, their own."""
     own = {name: tensor for name, tensor in tensors.items() if not tensor.is_meta}
-    known = world.broadcast(set(own))
-    missing = {name: each for name, each in own.items() if name not in known}
-    announced = world.all_gather([(n, each.shape, each.dtype) for n, each in missing.items()])
+    in_main = world.broadcast(set(own))
+    missing = {name: tensor for name, tensor in own.items() if name not in in_main}
+    announced = world.all_gather([(n, tensor.shape, tensor.dtype) for n, tensor in missing.items()])
     if not world.is_main:
         for tensor in missing.values():
             dist.send(tensor.cpu().contiguous(), dst=0, group=world.control)
         return own
-    for rank, those in enumerate(announced):
-        for name, shape, dtype in those:
+    for rank, incoming in enumerate(announced):
+        for name, shape, dtype in incoming:
             own[name] = torch.empty(shape, dtype=dtype)
             dist.recv(own[name], src=rank, group=world.control)
     return own
 
 
 def _mixtures(model: nn.Module) -> list[Experts]:
-    return [each for each in model.modules() if isinstance(each, Experts)]
+    return [module for module in model.modules() if isinstance(module, Experts)]
 
 
-def _share(count: int, rank: int, size: int) -> range:
+def _local(count: int, rank: int, size: int) -> range:
+    """Return the experts of a process."""
     return range(count * rank // size, count * (rank + 1) // size)
 
 
-def _places(module: nn.Module) -> list[tuple[nn.Module, str, nn.Parameter]]:
-    """All parameters, each with the module that has it and its name there."""
+def _parameters(module: nn.Module) -> list[tuple[nn.Module, str, nn.Parameter]]:
+    """Return all parameters, each with its module and its name there."""
     return [
-        (each, name, parameter)
-        for each in module.modules()
-        for name, parameter in each.named_parameters(recurse=False)
+        (submodule, name, parameter)
+        for submodule in module.modules()
+        for name, parameter in submodule.named_parameters(recurse=False)
     ]
 
 
-def _forget(expert: nn.Module) -> None:
-    for module, name, parameter in _places(expert):
-        nowhere = torch.empty_like(parameter, device="meta")
-        setattr(module, name, nn.Parameter(nowhere, parameter.requires_grad))
+def _to_meta(expert: nn.Module) -> None:
+    """Replace an expert's parameters by ones without values."""
+    for module, name, parameter in _parameters(expert):
+        empty = torch.empty_like(parameter, device="meta")
+        setattr(module, name, nn.Parameter(empty, parameter.requires_grad))

@@ -1,8 +1,8 @@
-"""Weights in parts: each process keeps its share, and borrows the rest for as long as it is needed.
+"""Fully sharded data parallelism: each process keeps a shard of every weight.
 
 FSDP2, torch's `fully_shard`: a block's weights are gathered from all processes just before it
-computes and given up just after; gradients, averages and the optimizer's state exist in parts only.
-A part is a DTensor: some rows of a tensor, and the knowledge of where the others are.
+computes and freed just after; gradients, EMA and optimizer state exist as shards only. A shard is a
+DTensor: some rows of a tensor, and where the others are.
 """
 
 import warnings
@@ -18,60 +18,61 @@ from regard.layers.encoder import EncoderBlock
 
 
 def shard(module: nn.Module, device: torch.device, size: int) -> None:
-    """Cut a module's weights up: each block's together, and together what is outside of blocks."""
-    # Here, for it takes most of a second, and few runs need it.
+    """Shard a module's weights: those of each block together, and those outside of blocks."""
+    # Imported here: it takes most of a second, and few runs need it.
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 
     mesh = init_device_mesh(device.type, (size,))
     for block in _blocks(module):
         if isinstance(block, DecoderBlock) and block.cross is not None:
-            # Its keys and values are wanted before its block's turn, and it stays until backward.
+            # Its keys and values are computed before its block runs; it stays until backward.
             fully_shard(block.cross, mesh=mesh, reshard_after_forward=False)
-            for method in ("remember", "ask"):
+            for method in ("project_keys_values", "project_queries"):
                 register_fsdp_forward_method(block.cross, method)
         fully_shard(block, mesh=mesh)
-    # It warns that views must not be changed in place. Blocks return such, and nobody changes them.
+    # It warns that views must not be changed in place. Blocks return views; nothing changes them.
     warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view", UserWarning)
     fully_shard(module, mesh=mesh)
 
 
 @contextmanager
 def unsharded(module: nn.Module) -> Iterator[None]:
-    """Within, every process has all the weights: decoding calls the parts of a model one by one."""
+    """Within, every process has all weights: decoding calls the layers of a model one by one."""
     from torch.distributed.fsdp import FSDPModule
 
-    parts = [each for each in module.modules() if isinstance(each, FSDPModule)]
+    sharded = [m for m in module.modules() if isinstance(m, FSDPModule)]
     blocks = [block for block in _blocks(module) if isinstance(block, FSDPModule)]
     for block in blocks:
         block.set_reshard_after_forward(False, recurse=False)
-    for part in parts:
-        part.unshard()
+    for submodule in sharded:
+        submodule.unshard()
     try:
         yield
     finally:
-        for part in parts:
-            part.reshard()
+        for submodule in sharded:
+            submodule.reshard()
         for block in blocks:
             block.set_reshard_after_forward(True, recurse=False)
 
 
 def is_sharded(tensor: Tensor) -> bool:
+    """Return whether this process has only a shard of the tensor."""
     return isinstance(tensor, DTensor)
 
 
 def full_tensor(tensor: Tensor) -> Tensor:
-    """All of a tensor that may be in parts; every process has to ask for it."""
+    """Return the full tensor of a shard; all processes must call it."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-def shard_like(tensor: Tensor, model: Tensor) -> Tensor:
-    """A tensor that every process has all of, cut as `model` is."""
-    if not isinstance(model, DTensor):
+def shard_like(tensor: Tensor, reference: Tensor) -> Tensor:
+    """Return this process's shard of a full tensor, sharded as `reference` is."""
+    if not isinstance(reference, DTensor):
         return tensor
-    everywhere = DTensor.from_local(tensor, model.device_mesh, [Replicate()], run_check=False)
-    return everywhere.redistribute(placements=model.placements)
+    replicated = DTensor.from_local(tensor, reference.device_mesh, [Replicate()], run_check=False)
+    return replicated.redistribute(placements=reference.placements)
 
 
 def _blocks(module: nn.Module) -> list[EncoderBlock | DecoderBlock]:
-    return [each for each in module.modules() if isinstance(each, EncoderBlock | DecoderBlock)]
+    return [m for m in module.modules() if isinstance(m, EncoderBlock | DecoderBlock)]

@@ -1,11 +1,11 @@
-"""One process or many: the world that training runs in.
+"""The process group of training: one process or many.
 
-`torchrun … -m regard train RECIPE` starts as many processes as it is told to and tells each its
-rank by environment variables. Every process runs the same lines: reads its share of each batch,
-computes its part of the gradient, and takes part in every sum. Alone, all sums are what is given.
+`torchrun … -m regard train RECIPE` starts several processes and gives each its rank by environment
+variables. Every process runs the same code: it computes its shard of each batch and takes part in
+every all-reduce. With one process, all-reduce returns its argument.
 
-What ends one process ends all. An error is raised where it happens and the others leave without a
-word; where several have the same to say, one says it.
+An error in one process ends all. It is reported where it happens and the others exit silently;
+where several processes have the same error, one reports it.
 """
 
 import os
@@ -27,26 +27,28 @@ from regard.errors import Interrupted, RegardError, TrainingError
 from regard.hardware import best_device
 from regard.training.distributed.fsdp import shard
 
-# Others wait while the leading process prepares the data or judges the finished model.
-PATIENCE = timedelta(days=7)
+# Others wait while the main process prepares the data or evaluates the finished model.
+CONTROL_TIMEOUT = timedelta(days=7)
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class World:
+    """Rank, size and device of this process, and collective operations."""
+
     rank: int = 0
     size: int = 1
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
-    control: dist.ProcessGroup | None = None  # for words, and for whoever may have to wait long
+    control: dist.ProcessGroup | None = None  # for Python objects, and with a long timeout
 
     @property
     def is_main(self) -> bool:
-        """Does this process write and speak for all?"""
+        """Whether this process writes files and reports progress."""
         return self.rank == 0
 
     def all_reduce_sum(self, values: Sequence[float]) -> list[float]:
-        """Each value summed over all processes."""
+        """Return each value summed over all processes."""
         if self.size == 1:
             return list(values)
         total = torch.tensor(values, dtype=torch.float64, device=self.device)
@@ -54,23 +56,23 @@ class World:
         return [float(value) for value in total]
 
     def all_gather(self, value: T) -> list[T]:
-        """The values of all processes, by rank."""
+        """Return the values of all processes, by rank."""
         values: list[Any] = [value] * self.size
         if self.size > 1:
             dist.all_gather_object(values, value, group=self.control)
         return values
 
     def broadcast(self, value: T) -> T:
-        """What the leading process says it is."""
+        """Return the main process's value."""
         values: list[Any] = [value]
         if self.size > 1:
             dist.broadcast_object_list(values, src=0, group=self.control)
-        answer: T = values[0]
-        return answer
+        result: T = values[0]
+        return result
 
     @contextmanager
     def fail_together(self) -> Iterator[None]:
-        """What fails in one process within fails in all: that one says why, the others leave.
+        """End all processes if one fails within: it raises its error, the others exit.
 
         Nothing within may wait for a process that has failed.
         """
@@ -84,29 +86,29 @@ class World:
 
     @contextmanager
     def main_first(self) -> Iterator[None]:
-        """The leading process goes first; the others then find done what it did."""
-        for leaders_turn in (True, False):
+        """Run the block in the main process first; the others then find its results."""
+        for mains_turn in (True, False):
             with self.fail_together():
-                if self.is_main == leaders_turn:
+                if self.is_main == mains_turn:
                     yield
 
-    def wrap(self, module: nn.Module, sharded: bool, apart: Collection[str] = ()) -> nn.Module:
-        """The module, with gradients averaged over all processes after each backward pass.
+    def wrap(self, module: nn.Module, sharded: bool, local: Collection[str] = ()) -> nn.Module:
+        """Return the module with gradients averaged over all processes after each backward pass.
 
-        `apart` are parameters that only one process has, by name.
+        `local` names the parameters that only one process has.
         """
         if self.size == 1:
             return module
         if sharded:
             shard(module, self.device, self.size)
             return module
-        shared = (p for name, p in module.named_parameters() if name not in apart)
+        shared = (p for name, p in module.named_parameters() if name not in local)
         if not any(parameter.requires_grad for parameter in shared):
             return module
-        leave_out = DistributedDataParallel._set_params_and_buffers_to_ignore_for_model
-        leave_out(module, list(apart))  # type: ignore[no-untyped-call]
+        ignore = DistributedDataParallel._set_params_and_buffers_to_ignore_for_model
+        ignore(module, list(local))  # type: ignore[no-untyped-call]
         ids = [self.device.index or 0] if self.device.type == "cuda" else None
-        # Buffers are tables that never change; gradients stay where they were summed.
+        # Buffers are constant tables; gradients stay in the buckets where they were summed.
         return DistributedDataParallel(
             module, device_ids=ids, forward_sync_buffers=False, gradient_as_bucket_view=True
         )
@@ -114,7 +116,7 @@ class World:
 
 @contextmanager
 def distributed_world() -> Iterator[World]:
-    """The world that torchrun made for this process, or this process alone."""
+    """Yield the world that torchrun made for this process, or a world of one process."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         yield World(device=best_device())
@@ -126,42 +128,42 @@ def distributed_world() -> Iterator[World]:
         torch.cuda.set_device(device)
     store, rank, size = next(rendezvous("env://"))
     dist.init_process_group("nccl" if cuda else "gloo", store=store, rank=rank, world_size=size)
-    control = dist.new_group(backend="gloo", timeout=PATIENCE)
-    with _one_voice(store), _listening():
+    control = dist.new_group(backend="gloo", timeout=CONTROL_TIMEOUT)
+    with _report_once(store), _report_lost_process():
         yield World(rank, size, device, control)
-    # Not after an error: it would wait for processes that may be gone.
+    # Not after an error: it would wait for processes that may have ended.
     dist.destroy_process_group()
 
 
 @contextmanager
-def _listening() -> Iterator[None]:
-    """A process that is gone shows in the first exchange that it is missing from."""
+def _report_lost_process() -> Iterator[None]:
+    """Raise TrainingError where a collective operation fails because a process has ended."""
     try:
         yield
     except RuntimeError as error:
         if not isinstance(error, dist.DistError) and "gloo" not in str(error):
             raise
-        # torchrun, which has seen it too, shall not cut the sentence off.
+        # torchrun, which has noticed it too, must not cut the message off.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise TrainingError(
-            "another process of this run ended or does not answer, so all of them end; "
-            "`regard resume` goes on from the last checkpoint, with any number of processes."
+            "another process of this run ended or does not respond, so all of them end; "
+            "`regard resume` continues from the last checkpoint, with any number of processes."
         ) from None
 
 
 @contextmanager
-def _one_voice(store: Store) -> Iterator[None]:
-    """Of several processes with the same to say, the first says it and the others leave."""
+def _report_once(store: Store) -> Iterator[None]:
+    """Let the first of several processes with the same error raise it; the others exit."""
     try:
         yield
     except RegardError as error:
-        if _is_said(str(error), store):
+        if _is_reported(str(error), store):
             raise SystemExit(130 if isinstance(error, Interrupted) else 1) from None
         raise
 
 
-def _is_said(sentence: str, store: Store) -> bool:
+def _is_reported(message: str, store: Store) -> bool:
     try:
-        return store.add(f"said: {sentence}", 1) > 1
-    except dist.DistError:  # who kept the store is gone
+        return store.add(f"reported: {message}", 1) > 1
+    except dist.DistError:  # the process that has the store has ended
         return False

@@ -1,7 +1,7 @@
-"""`init: RUN` in a recipe: what the recipe does not say of tokeniser and model is as in that run.
+"""`init: RUN` in a recipe: settings of tokenizer and model that it leaves out are the run's.
 
-It is filled in when the recipe is read, so that the recipe kept in a run folder is whole, and
-with it the fingerprint of the run: a recipe that has one is whole already.
+They are filled in when the recipe is read, with the fingerprint of the run, so that the recipe in a
+run folder is complete: a recipe with a fingerprint has been filled in already.
 """
 
 import hashlib
@@ -29,30 +29,30 @@ class InitSpec(Spec):
 
     run: Path = Field(..., description="a run folder, trained or imported")
     fingerprint: str | None = Field(
-        None, description="of the model in it, filled in; another model is then refused"
+        None, description="of the model in it, filled in; another model is refused"
     )
 
 
-def fill_in(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The recipe, with all that it does not say."""
-    init = given["init"]
+def fill_in(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the recipe with the settings that it leaves out."""
+    init = recipe["init"]
     init = validate(InitSpec, {"run": init} if isinstance(init, (str, Path)) else init, "init")
     if init.fingerprint is not None:
-        return {**given, "init": init}
+        return {**recipe, "init": init}
     folder = init.run
     try:
         run = run_folder.read(folder)
     except RunError as error:
         raise RunError(f"init: {error}") from None
-    known = init.model_copy(update={"fingerprint": run_folder.fingerprint(folder)})
-    filled = {**given, "init": known}
-    if given.get("tokenizer") is None:
+    identified = init.model_copy(update={"fingerprint": run_folder.fingerprint(folder)})
+    filled = {**recipe, "init": identified}
+    if recipe.get("tokenizer") is None:
         filled["tokenizer"] = _tokenizer(folder, run)
     try:
-        task = TaskSpec.model_validate(given.get("task") or {})
-        filled["model"] = _model(given.get("model") or {}, task, folder, run)
+        task = TaskSpec.model_validate(recipe.get("task") or {})
+        filled["model"] = _model(recipe.get("model") or {}, task, folder, run)
     except ValidationError:
-        pass  # the recipe will be validated too, and that says where the mistake is
+        pass  # validating the recipe reports it, with its key
     return filled
 
 
@@ -65,40 +65,40 @@ def _tokenizer(folder: Path, run: Run) -> dict[str, Any]:
     }
 
 
-def _model(given: Any, task: TaskSpec, folder: Path, run: Run) -> Any:
-    """The keys that are given, and of the run's those that both kinds have."""
-    given = {"kind": given} if isinstance(given, str) else given
-    if not isinstance(given, Mapping):
-        return given
+def _model(settings: Any, task: TaskSpec, folder: Path, run: Run) -> Any:
+    """Return the recipe's settings, completed by those of the run's that both kinds have."""
+    settings = {"kind": settings} if isinstance(settings, str) else settings
+    if not isinstance(settings, Mapping):
+        return settings
     theirs = validate(ModelSpec, run.model, f"init: {folder / run_folder.MANIFEST}: model")
-    kind = given.get("kind", _closest_kind(theirs, task.requires))
+    kind = settings.get("kind", _closest_kind(theirs, task.requires))
     common = _common(theirs, kind)
-    # A named size speaks for the keys that it sets.
-    left_out = {"retained_heads", *SIZES.get(str(given.get("size")), ())}
+    # A named size sets these keys.
+    left_out = {"retained_heads", *SIZES.get(str(settings.get("size")), ())}
     keys = [key for key in common.model_fields if key not in left_out]
-    filled = {"kind": kind, **{key: plain(getattr(theirs, key)) for key in keys}, **given}
-    if kept := getattr(theirs, "retained_heads", None):
-        filled.setdefault("retained_heads", _retained_heads(filled, kept))
+    filled = {"kind": kind, **{key: plain(getattr(theirs, key)) for key in keys}, **settings}
+    if retained := getattr(theirs, "retained_heads", None):
+        filled.setdefault("retained_heads", _retained_heads(filled, retained))
     return filled
 
 
 def _closest_kind(theirs: ModelSpec, requires: Capability) -> str:
-    """The kind that they are, or of those that can do this the one that has most in common."""
+    """Return their kind, or the one with most settings in common that has the capability."""
     if requires in theirs.capabilities:
         return theirs.kind()
     return max(kinds_supporting(requires), key=lambda kind: len(_common(theirs, kind).model_fields))
 
 
 def _common(theirs: ModelSpec, kind: str) -> type[ModelSpec]:
-    """The settings that they share with a kind."""
+    """Return the class of the settings that they share with a kind."""
     own = type(ModelSpec.model_validate({"kind": kind}))
-    common = next(each for each in type(theirs).__mro__ if issubclass(own, each))
+    common = next(base for base in type(theirs).__mro__ if issubclass(own, base))
     assert issubclass(common, ModelSpec)
     return common
 
 
-def _retained_heads(model: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Heads that the run does without, by the names of the attentions in this model."""
+def _retained_heads(model: Mapping[str, Any], retained: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the heads that the run retains, by the names of this model's attention modules."""
     modules = shapes(ModelSpec.model_validate(model), 1).named_modules()
-    found = {name: matching_name(name, kept) for name, m in modules if isinstance(m, MultiHead)}
-    return {name: list(kept[theirs]) for name, theirs in found.items() if theirs is not None}
+    names = {name: matching_name(name, retained) for name, m in modules if isinstance(m, MultiHead)}
+    return {name: list(retained[theirs]) for name, theirs in names.items() if theirs is not None}

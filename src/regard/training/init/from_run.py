@@ -1,7 +1,7 @@
-"""The model that training begins with: fresh, with the weights of another run, or beside them.
+"""The initial model of a training: new, with the weights of another run, or an adapter of it.
 
-An adapter stands beside the weights of its base. They stay as they are and are not saved again: the
-run folder names the base and its fingerprint, and whoever reads the run has the base read with it.
+An adapter leaves the weights of its base model unchanged, and they are not saved again: the run
+folder names the base and its fingerprint, and reading the run reads the base as well.
 """
 
 import os
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class InitReport:
-    """What became of the weights of another run."""
+    """Report of which weights of another run were used, for the console and the model card."""
 
     run: str
-    settings: Mapping[str, str]  # of the model, where they are not the run's
+    settings: Mapping[str, str]  # of the model, where they differ from the run's
     lines: Sequence[Line]
 
     @classmethod
@@ -39,12 +39,14 @@ class InitReport:
         return cls(**{**content, "lines": [Line(**line) for line in content["lines"]]})
 
     def plain(self) -> dict[str, Any]:
+        """Return the report as JSON can hold it."""
         return asdict(self)
 
     def table(self) -> Table:
+        """Return the report as a table for the console."""
         table = Table(box=None, header_style="bold", pad_edge=False)
         table.add_column(f"from {self.run}", overflow="fold")
-        table.add_column("", overflow="fold")  # names are told in full
+        table.add_column("", overflow="fold")  # names are shown in full
         table.add_column("parameters", justify="right", no_wrap=True)
         table.add_column("")
         for row in self._rows():
@@ -52,24 +54,25 @@ class InitReport:
         return table
 
     def card(self) -> str:
+        """Return the report as a section of the model card."""
         rows = "".join(f"| {' | '.join(row)} |\n" for row in self._rows())
         return (
-            f"## Where it began\n\n| from {self.run} | | parameters | |\n|---|---|---|---|\n{rows}"
+            f"## Initial weights\n\n| from {self.run} | | parameters | |\n|---|---|---|---|\n{rows}"
         )
 
     def _rows(self) -> list[tuple[str, str, str, str]]:
-        of_weights = [
+        weights = [
             (
-                each.fate,
-                each.names,
-                f"{each.carried:,} of {each.parameters:,}"
-                if each.fate == "changed"
-                else f"{each.parameters:,}",
-                each.note,
+                line.fate,
+                line.names,
+                f"{line.carried:,} of {line.parameters:,}"
+                if line.fate == "changed"
+                else f"{line.parameters:,}",
+                line.note,
             )
-            for each in self.lines
+            for line in self.lines
         ]
-        return [*of_weights, *(("set", key, "", how) for key, how in self.settings.items())]
+        return [*weights, *(("set", key, "", how) for key, how in self.settings.items())]
 
 
 @dataclass(frozen=True)
@@ -78,13 +81,18 @@ class InitialModel:
 
     model: nn.Module
     report: InitReport | None = None
-    base_parameters: frozenset[str] = frozenset()  # parameters of a base, which stay there
+    base_parameters: frozenset[str] = (
+        frozenset()
+    )  # names of the base model's parameters, which are not saved
 
 
 def initial_model(
     recipe: "Recipe", prepared: "Prepared", task: BoundTask, resuming: bool
 ) -> InitialModel:
-    """The recipe's model; one that goes on has all but borrowed weights in a checkpoint."""
+    """Build the recipe's model with its initial weights.
+
+    When resuming, only the parameters of a base model are needed: the others are in a checkpoint.
+    """
     spec, tokenizer = task.model(), prepared.tokenizer
     model = spec.build(len(tokenizer))
     if recipe.init is None or (resuming and recipe.adapter is None):
@@ -95,9 +103,9 @@ def initial_model(
     init_report = InitReport(str(recipe.init.run), _settings(spec, donor.spec), done.lines())
     if not done.carried:
         raise ConfigError(
-            f"init: no weight of {recipe.init.run} has a place in this model ("
+            f"init: no weight of {recipe.init.run} fits this model ("
             f"{'; '.join(f'{key}: {how}' for key, how in init_report.settings.items())}); leave "
-            f"out of `model` what is not as in that run, or begin without init."
+            f"out of `model` the settings that differ, or leave out init."
         )
     if recipe.adapter is None:
         return InitialModel(model, init_report)
@@ -105,17 +113,18 @@ def initial_model(
 
 
 def load_trained(initial: InitialModel, weights: Mapping[str, Tensor], where: str) -> None:
-    """The model's own weights; borrowed ones it has."""
+    """Set the weights that the run trained; the base model's are in place already."""
     set_trained_weights(initial.model, initial.base_parameters, weights, where)
 
 
 def trained_weights(initial: InitialModel) -> dict[str, Tensor]:
-    has = weights_of(initial.model)
-    return {name: weight for name, weight in has.items() if name not in initial.base_parameters}
+    """Return the weights to save: all but the base model's."""
+    weights = weights_of(initial.model)
+    return {name: weight for name, weight in weights.items() if name not in initial.base_parameters}
 
 
 def adapter_metadata(recipe: "Recipe", folder: Path) -> dict[str, Any]:
-    """For the description of a run: its adapter, and where from its folder the base is found."""
+    """Return the details of an adapter run: its spec, the path of its base and the fingerprint."""
     if recipe.adapter is None or recipe.init is None:
         return {}
     base = os.path.relpath(recipe.init.run, folder)
@@ -124,7 +133,7 @@ def adapter_metadata(recipe: "Recipe", folder: Path) -> dict[str, Any]:
 
 
 def _settings(own: ModelSpec, theirs: ModelSpec) -> dict[str, str]:
-    """Where two models differ: the same weights do not compute the same then."""
+    """Return the settings in which two models differ: equal weights then compute other outputs."""
     ours, before = plain(own), plain(theirs)
     return {
         key: f"{_short(ours[key])}, and was {_short(before[key])}"

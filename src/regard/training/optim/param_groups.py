@@ -1,8 +1,8 @@
-"""Which parameters move, and how fast beside each other.
+"""Parameters that are frozen, and learning rates that differ between parameters.
 
-training.freeze: [embedding, blocks.0]     these stay as they are, bit by bit
-training.layer_lr_decay: 0.8                  each block moves 0.8 times as fast as the one above it
-training.lr_multipliers: {output: 10}               and these so many times as fast as they would
+training.freeze: [embedding, blocks.0]     these are not trained and stay bit-identical
+training.layer_lr_decay: 0.8               the rate of each block is 0.8 times that of the next
+training.lr_multipliers: {output: 10}      the rate of these is multiplied by a factor
 """
 
 import re
@@ -19,33 +19,33 @@ _BLOCK = re.compile(r"(.*\bblocks)\.(\d+)\.")
 
 
 def freeze(model: nn.Module, patterns: Sequence[str]) -> None:
-    """No gradient, so no optimizer state and no weight decay either."""
+    """Freeze the parameters that match: no gradient, no optimizer state, no weight decay."""
     names = all_names(model)
     for pattern in patterns:
         for parameter in match_parameters(pattern, names, "training.freeze"):
             parameter.requires_grad_(False)
     if not any(parameter.requires_grad for parameter in names.values()):
-        raise ConfigError("training.freeze: nothing is left that could learn; freeze less.")
+        raise ConfigError("training.freeze: no parameter is left to train; freeze less.")
 
 
 def lr_multipliers(
-    model: nn.Module, layer_lr_decay: float, rates: Mapping[str, float]
+    model: nn.Module, layer_lr_decay: float, multipliers: Mapping[str, float]
 ) -> dict[nn.Parameter, float]:
-    """By what the learning rate of each parameter is multiplied, where it is not 1."""
-    found: dict[nn.Parameter, float] = defaultdict(lambda: 1.0)
+    """Return the factor of each parameter's learning rate, where it is not 1."""
+    factors: dict[nn.Parameter, float] = defaultdict(lambda: 1.0)
     if layer_lr_decay != 1:
         for name, depth in _depths([name for name, _ in model.named_parameters()]).items():
-            found[model.get_parameter(name)] *= layer_lr_decay**depth
+            factors[model.get_parameter(name)] *= layer_lr_decay**depth
     names = all_names(model)
-    for pattern, factor in rates.items():
-        # A shared parameter has several names, and is meant once.
+    for pattern, factor in multipliers.items():
+        # A shared parameter has several names, and is multiplied once.
         for parameter in set(match_parameters(pattern, names, "training.lr_multipliers")):
-            found[parameter] *= factor
-    return dict(found)
+            factors[parameter] *= factor
+    return dict(factors)
 
 
 def _depths(names: Sequence[str]) -> dict[str, int]:
-    """How far below the head: a stack's last block 1, its embedding below its first."""
+    """Return the distance from the head: 1 for a stack's last block, most for its embedding."""
     layers: dict[str, int] = defaultdict(int)
     for stack, block in _blocks(names).values():
         layers[stack] = max(layers[stack], block + 1)
@@ -59,26 +59,27 @@ def _depths(names: Sequence[str]) -> dict[str, int]:
 
 
 def _blocks(names: Iterable[str]) -> dict[str, tuple[str, int]]:
-    found = {name: _BLOCK.match(name) for name in names}
-    return {name: (match[1], int(match[2])) for name, match in found.items() if match}
+    """Return stack and number of the block of each parameter that is in one."""
+    matches = {name: _BLOCK.match(name) for name in names}
+    return {name: (match[1], int(match[2])) for name, match in matches.items() if match}
 
 
 def set_learning_rates(
-    optimizers: Iterable[torch.optim.Optimizer], factor: Mapping[nn.Parameter, float]
+    optimizers: Iterable[torch.optim.Optimizer], factors: Mapping[nn.Parameter, float]
 ) -> None:
-    """The peak rate of each group of an optimizer, which is parted where factors differ."""
+    """Set the peak rate of each parameter group; split groups whose factors differ."""
     for optimizer in optimizers:
         optimizer.param_groups = [
-            {**group, "params": members, "peak": group["lr"] * times}
+            {**group, "params": members, "peak": group["lr"] * factor}
             for group in optimizer.param_groups
-            for times, members in _by_factor(group["params"], factor)
+            for factor, members in _by_factor(group["params"], factors)
         ]
 
 
 def _by_factor(
-    parameters: Iterable[nn.Parameter], factor: Mapping[nn.Parameter, float]
+    parameters: Iterable[nn.Parameter], factors: Mapping[nn.Parameter, float]
 ) -> list[tuple[float, list[nn.Parameter]]]:
     members: dict[float, list[nn.Parameter]] = defaultdict(list)
     for parameter in parameters:
-        members[factor.get(parameter, 1.0)].append(parameter)
-    return sorted(members.items(), key=lambda each: each[0])
+        members[factors.get(parameter, 1.0)].append(parameter)
+    return sorted(members.items(), key=lambda item: item[0])

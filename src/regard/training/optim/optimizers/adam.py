@@ -10,9 +10,9 @@ from regard.training.optim.optimizers.base import OptimizerSpec
 class Spec(OptimizerSpec):
     """optimizer: {kind: adam, learning_rate: 0.001}"""
 
-    betas: tuple[float, float] = Field((0.9, 0.98), description="Adam's memories")
-    eps: float = Field(1e-9, gt=0, description="keeps a parameter without gradient still")
-    weight_decay: float = Field(0.0, ge=0, description="added to the gradient, so scaled by Adam")
+    betas: tuple[float, float] = Field((0.9, 0.98), description="β₁ and β₂")
+    eps: float = Field(1e-9, gt=0, description="added to the denominator")
+    weight_decay: float = Field(0.0, ge=0, description="L2 penalty: added to the gradient")
 
     def build(self, model: nn.Module) -> list[torch.optim.Optimizer]:
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]

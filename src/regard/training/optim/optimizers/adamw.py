@@ -10,7 +10,7 @@ from regard.training.optim.optimizers.base import Beta, OptimizerSpec, matrices_
 class Spec(OptimizerSpec):
     """optimizer: {kind: adamw, learning_rate: 0.002}"""
 
-    betas: tuple[Beta, Beta] = Field((0.9, 0.98), description="Adam's memories")
+    betas: tuple[Beta, Beta] = Field((0.9, 0.98), description="β₁ and β₂")
 
     def build(self, model: nn.Module) -> list[torch.optim.Optimizer]:
         matrices, others = matrices_and_others(model)

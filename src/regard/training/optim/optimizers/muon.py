@@ -1,13 +1,13 @@
-"""Muon (Jordan et al. 2024): matrices move along the nearest orthogonal matrix to their momentum.
+"""Muon (Jordan et al. 2024): matrices are updated by the orthogonal matrix nearest the momentum.
 
     M ← μM + G        W ← W − η · 0.2 √max(rows, columns) · orthogonal(G + μM)
 
-Every direction of a matrix then moves as fast as every other, where Adam lets a few strong ones
-lead. The factor gives the update the size that Adam's would have (Liu et al. 2025), so one learning
-rate serves both. Embeddings, norms and biases are moved by AdamW.
+All singular values of an update are then equal, where in Adam's a few dominate. The factor gives
+the update the size that Adam's would have (Liu et al. 2025), so one learning rate serves both.
+Embeddings, norms and biases are updated by AdamW.
 
-`orthogonal` is three polynomial steps, in the parameters' own precision: torch's own Muon takes
-bfloat16, which many a CPU computes a hundred times slower than float32.
+`orthogonal` takes three polynomial steps, in the parameters' own precision: torch's Muon uses
+bfloat16, which many CPUs compute a hundred times slower than float32.
 """
 
 from collections import defaultdict
@@ -23,6 +23,8 @@ from regard.training.optim.optimizers.base import Beta, OptimizerSpec, matrices_
 
 
 class Muon(torch.optim.Optimizer):
+    """The optimizer of matrices."""
+
     def __init__(
         self,
         parameters: Iterable[dict[str, Any]],
@@ -39,24 +41,22 @@ class Muon(torch.optim.Optimizer):
         assert closure is None
         for group in self.param_groups:
             for parameters in _batches(group["params"]):
-                looking_ahead = self._momentum(parameters, group["momentum"])
-                updates = orthogonal(torch.stack(looking_ahead), group["iterations"])
+                momenta = self._nesterov(parameters, group["momentum"])
+                updates = orthogonal(torch.stack(momenta), group["iterations"])
                 step = group["lr"] * 0.2 * max(parameters[0].shape) ** 0.5
                 torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
-                parts = [shard_like(*each) for each in zip(updates, parameters, strict=True)]
-                torch._foreach_add_(parameters, parts, alpha=-step)
+                shards = [shard_like(*pair) for pair in zip(updates, parameters, strict=True)]
+                torch._foreach_add_(parameters, shards, alpha=-step)
 
-    def _momentum(self, parameters: list[Tensor], momentum: float) -> list[Tensor]:
-        """Nesterov's: the gradients, and where the momentum is going."""
-        gradients = [each.grad for each in parameters if each.grad is not None]
-        momenta = [self._state(each) for each in parameters]
+    def _nesterov(self, parameters: list[Tensor], momentum: float) -> list[Tensor]:
+        """Update the momenta; return Nesterov's momentum, G + μM."""
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        momenta = [self._momentum(parameter) for parameter in parameters]
         torch._foreach_mul_(momenta, momentum)
         torch._foreach_add_(momenta, gradients)
-        return [
-            full_tensor(each) for each in torch._foreach_add(gradients, momenta, alpha=momentum)
-        ]
+        return [full_tensor(t) for t in torch._foreach_add(gradients, momenta, alpha=momentum)]
 
-    def _state(self, parameter: Tensor) -> Tensor:
+    def _momentum(self, parameter: Tensor) -> Tensor:
         state = self.state[parameter]
         if not state:
             state["momentum"] = torch.zeros_like(parameter)
@@ -65,9 +65,9 @@ class Muon(torch.optim.Optimizer):
 
 
 def _batches(parameters: Iterable[Tensor]) -> Iterable[list[Tensor]]:
-    """Matrices of one shape go together: few large products instead of many small ones.
+    """Group matrices of one shape: few large products instead of many small ones.
 
-    Those in parts go one by one: there may not be room for all of them whole.
+    Sharded ones are computed one by one: there may not be memory for all of them at once.
     """
     batches: dict[Hashable, list[Tensor]] = defaultdict(list)
     for parameter in parameters:
@@ -77,17 +77,17 @@ def _batches(parameters: Iterable[Tensor]) -> Iterable[list[Tensor]]:
 
 
 def orthogonal(matrices: Tensor, steps: int = 3) -> Tensor:
-    """Nearly U Vᵀ for each matrix U Σ Vᵀ of a batch (N, rows, columns)."""
+    """Return about U Vᵀ for each matrix U Σ Vᵀ of a batch (N, rows, columns)."""
     tall = matrices.size(-2) > matrices.size(-1)
     x = matrices.mT if tall else matrices
     x = x / (x.norm(dim=(-2, -1), keepdim=True) * MARGIN + 1e-7)
     iterate = _on_gram if 2 * x.size(-2) <= x.size(-1) else _on_matrix
-    answer: Tensor = iterate(x, steps)
-    return answer.mT if tall else answer
+    result: Tensor = iterate(x, steps)
+    return result.mT if tall else result
 
 
-# Quintics that, one after the other, take singular values in (0, 1] to about 1, as near as so many
-# can: the Polar Express (Amsel et al. 2025, algorithm 1), with its margin for rounding.
+# Quintics that, composed, map singular values in (0, 1] as near to 1 as so many can: the Polar
+# Express (Amsel et al. 2025, algorithm 1), with its margin for rounding.
 #     x ← (a₁ I + a₃ g + a₅ g²) x,  g = x xᵀ
 QUINTICS = (
     (8.28721201814563, -23.595886519098837, 17.300387312530933),
@@ -107,10 +107,10 @@ def _on_matrix(x: Tensor, steps: int) -> Tensor:
 
 
 def _on_gram(x: Tensor, steps: int) -> Tensor:
-    """The same for wide matrices, in products of the small side only.
+    """Iterate on the Gram matrix: for wide matrices, products of the small side only.
 
     With p = a₁ I + a₃ g + a₅ g², which commutes with g, the next g is p g p; the factors p are
-    collected in q and meet x once.
+    multiplied into q, which multiplies x once.
     """
     gram = x @ x.mT
     q = None
@@ -129,13 +129,15 @@ class Spec(OptimizerSpec):
     planned: ClassVar[float] = 4.4e-3
 
     learning_rate: float | None = Field(
-        None, gt=0, lt=1, description="at its peak; by how long training is unless given"
+        None, gt=0, lt=1, description="peak rate (default: chosen by the number of updates)"
     )
-    momentum: float = Field(0.9, ge=0, lt=1, description="Muon's memory, for matrices")
+    momentum: float = Field(0.9, ge=0, lt=1, description="μ, of matrices")
     iterations: int = Field(
-        3, gt=0, le=len(QUINTICS), description="steps towards the orthogonal matrix"
+        3, gt=0, le=len(QUINTICS), description="polynomial steps towards the orthogonal matrix"
     )
-    betas: tuple[Beta, Beta] = Field((0.9, 0.98), description="Adam's memories, for the others")
+    betas: tuple[Beta, Beta] = Field(
+        (0.9, 0.98), description="Adam's β₁ and β₂, for other parameters"
+    )
 
     def build(self, model: nn.Module) -> list[torch.optim.Optimizer]:
         matrices, others = matrices_and_others(model)
@@ -149,5 +151,5 @@ class Spec(OptimizerSpec):
 
 
 def _group(parameters: list[nn.Parameter]) -> list[dict[str, Any]]:
-    """One group, which may be empty where others are frozen."""
+    """Return one parameter group, which may be empty where parameters are frozen."""
     return [{"params": parameters}]

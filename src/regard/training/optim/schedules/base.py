@@ -1,4 +1,4 @@
-"""How the learning rate moves while training goes on, one file a kind."""
+"""Base class of the learning-rate schedules."""
 
 from pydantic import Field
 
@@ -6,19 +6,21 @@ from regard.config import Kind
 
 
 class ScheduleSpec(Kind, package="regard.training.optim.schedules", default="linear"):
-    """A kind of schedule: what the optimizer's learning rate is multiplied by at each step."""
+    """A schedule kind: the factor of the optimizer's learning rate at each step."""
 
-    warmup: int = Field(20, ge=0, description="steps until the learning rate is at its peak")
+    warmup: int = Field(20, ge=0, description="steps until the learning rate reaches its peak")
 
     def factor(self, step: int, progress: float) -> float:
-        """Between 0 and 1, for the step-th update, counted from 1.
+        """Return the factor, between 0 and 1, of the step-th update, counted from 1.
 
-        `progress` is how much of training is behind: steps of all steps, or time of the budget.
+        `progress` is the fraction of training that is done: of the steps, or of the time budget.
         """
-        return min(self.rising(step), self.falling(step, progress))
+        return min(self.warmup_factor(step), self.decay_factor(step, progress))
 
-    def rising(self, step: int) -> float:
+    def warmup_factor(self, step: int) -> float:
+        """Return the factor of the warmup, which rises to 1."""
         return min(1.0, step / (self.warmup + 1))
 
-    def falling(self, step: int, progress: float) -> float:
+    def decay_factor(self, step: int, progress: float) -> float:
+        """Return the factor of the decay."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Up in a line, then level: for fine-tuning, and for comparing with weight averaging."""
+"""Linear warmup, then constant: for fine-tuning, and for comparison with weight averaging."""
 
 from regard.training.optim.schedules.base import ScheduleSpec
 
@@ -6,5 +6,5 @@ from regard.training.optim.schedules.base import ScheduleSpec
 class Spec(ScheduleSpec):
     """schedule: constant"""
 
-    def falling(self, step: int, progress: float) -> float:
+    def decay_factor(self, step: int, progress: float) -> float:
         return 1.0

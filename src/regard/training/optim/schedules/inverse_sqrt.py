@@ -1,4 +1,4 @@
-"""The schedule of Vaswani et al. 2017, equation 3: up in a line, then down as 1/√step.
+"""The schedule of Vaswani et al. 2017, equation 3: linear warmup, then decay as 1/√step.
 
     rate = D^−½ · min(step^−½, step · warmup^−³⁄²)
 
@@ -16,10 +16,10 @@ from regard.training.optim.schedules.base import ScheduleSpec
 class Spec(ScheduleSpec):
     """schedule: {kind: inverse-sqrt, warmup: 4000}"""
 
-    warmup: int = Field(4000, gt=0, description="steps until the learning rate is at its peak")
+    warmup: int = Field(4000, gt=0, description="steps until the learning rate reaches its peak")
 
-    def rising(self, step: int) -> float:
+    def warmup_factor(self, step: int) -> float:
         return step / self.warmup
 
-    def falling(self, step: int, progress: float) -> float:
+    def decay_factor(self, step: int, progress: float) -> float:
         return math.sqrt(self.warmup / step)

@@ -1,4 +1,4 @@
-"""Down in a line to zero: whatever the budget, the weights have come to rest when it ends."""
+"""Linear warmup, then linear decay to zero, which is reached when steps or budget end."""
 
 from regard.training.optim.schedules.base import ScheduleSpec
 
@@ -6,5 +6,5 @@ from regard.training.optim.schedules.base import ScheduleSpec
 class Spec(ScheduleSpec):
     """schedule: {kind: linear, warmup: 20}"""
 
-    def falling(self, step: int, progress: float) -> float:
+    def decay_factor(self, step: int, progress: float) -> float:
         return max(0.0, 1.0 - progress)
