@@ -198,7 +198,7 @@ def test_a_run_without_some_heads_hands_that_on(
             ["pretrained_embeddings={path: v.txt}"],
             "pretrained_embeddings: init already gives the embedding",
         ),
-        (["training.freeze=[encoder, output]"], "nothing is left that could learn"),
+        (["training.freeze=[encoder, output]"], "no parameter is left to train"),
         (["training.freeze=[blocks.9]"], r"training\.freeze: nothing .* called 'blocks\.9'"),
         (["training.lr_multipliers={output: 0}"], "greater than 0"),
         (["model.dim=48"], "init: no weight of .* has a place"),

@@ -68,7 +68,7 @@ def test_a_name_that_nothing_has_is_an_error_with_the_nearest() -> None:
 
 
 def test_somebody_must_learn() -> None:
-    with pytest.raises(ConfigError, match="nothing is left that could learn"):
+    with pytest.raises(ConfigError, match="no parameter is left to train"):
         freeze(built("classifier"), ["encoder", "output"])
 
 
