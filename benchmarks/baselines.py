@@ -1,12 +1,12 @@
-"""What came before the Transformer, and the Transformer, with the same recipes in the same time.
+"""Compare the Transformer with its baselines: the same recipes, the same training time.
 
     python benchmarks/baselines.py --keep results/ --write
 
-On SST-2 (is a sentence about a film kind to it?) and on the characters of Shakespeare, each kind of
-model is trained with the recipe of the Transformer, of which the model is the only change, for so
-many minutes on one thread, in a process of its own, two at a time. What is finished below --keep is
-found again by the next call. Of a translator, which takes longer, a finished run may be given. With
-nothing else running and two cores it takes eleven minutes.
+On SST-2 (sentiment of movie reviews) and on the characters of Shakespeare, each kind of model is
+trained with the recipe of the Transformer, with the model as the only change, for --minutes on one
+thread, in its own process, two at a time. Finished runs in the folder of --keep are reused. The
+recurrent translator takes longer and is not trained here: give its run folder with --translator.
+On two idle cores the script takes eleven minutes.
 """
 
 import argparse
@@ -20,21 +20,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from report import keep, machine, table
+from report import machine, table, write_results
 
-HOME = Path(__file__).parent.parent
-AT_ONCE = 2
+ROOT = Path(__file__).parent.parent
+PROCESSES = 2
 
-JUDGING = {"dim": 128, "dropout": 0.3, "max_length": 128}
-WRITING = {"dropout": 0, "max_length": 64}
+CLASSIFIER = {"dim": 128, "dropout": 0.3, "max_length": 128}
+LANGUAGE_MODEL = {"dropout": 0, "max_length": 64}
 
 
 @dataclass(frozen=True)
 class Task:
     title: str
     recipe: str
-    look: int  # steps from one look at the dev data to the next
-    # What is trained: by name, the model; None where it is the recipe's own.
+    evaluate_every: int  # steps between evaluations on the dev data
+    # Model specs by name; None is the model of the recipe.
     models: dict[str, dict[str, Any] | None]
 
 
@@ -45,9 +45,9 @@ TASKS = {
         50,
         {
             "Transformer": None,
-            "recurrent": {"kind": "recurrent", **JUDGING},
-            "word windows": {"kind": "convolutional", "layers": 2, **JUDGING},
-            "bare": {"kind": "self-attention-only", "layers": 2, **JUDGING},
+            "recurrent": {"kind": "recurrent", **CLASSIFIER},
+            "convolutional": {"kind": "convolutional", "layers": 2, **CLASSIFIER},
+            "self-attention only": {"kind": "self-attention-only", "layers": 2, **CLASSIFIER},
         },
     ),
     "shakespeare": Task(
@@ -56,14 +56,14 @@ TASKS = {
         500,
         {
             "Transformer": None,
-            "recurrent": {"kind": "recurrent", "dim": 256, **WRITING},
-            "word windows": {"kind": "convolutional", "dim": 128, **WRITING},
-            "bare": {"kind": "self-attention-only", "dim": 128, **WRITING},
-            "bare, tied": {
+            "recurrent": {"kind": "recurrent", "dim": 256, **LANGUAGE_MODEL},
+            "convolutional": {"kind": "convolutional", "dim": 128, **LANGUAGE_MODEL},
+            "self-attention only": {"kind": "self-attention-only", "dim": 128, **LANGUAGE_MODEL},
+            "self-attention only, tied": {
                 "kind": "self-attention-only",
                 "dim": 128,
                 "tie_embeddings": True,
-                **WRITING,
+                **LANGUAGE_MODEL,
             },
         },
     ),
@@ -72,32 +72,37 @@ TASKS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=2, help="of training, each model")
-    parser.add_argument("--translator", type=Path, help="a run of multi30k-fr-en-recurrent.yaml")
-    parser.add_argument("--keep", type=Path, help="a folder for runs, used again where finished")
-    parser.add_argument("--write", action="store_true", help="into docs/")
+    parser.add_argument(
+        "--minutes", type=float, default=2, help="training time of each model (default: 2)"
+    )
+    parser.add_argument(
+        "--translator", type=Path, help="run folder of multi30k-fr-en-recurrent.yaml"
+    )
+    parser.add_argument("--keep", type=Path, help="folder of the runs; finished runs are reused")
+    parser.add_argument("--write", action="store_true", help="write the results into docs/")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        home = (options.keep or Path(folder)).resolve()
-        result = measure(home, options.minutes)
+        runs = (options.keep or Path(folder)).resolve()
+        result = measure(runs, options.minutes)
     if options.translator is not None:
         result["translator"] = _summary(options.translator)
     section = describe(result)
     print(section)
     if options.write:
-        keep("baselines", result, section)
+        write_results("baselines", result, section)
 
 
-def measure(home: Path, minutes: float) -> dict[str, Any]:
-    named = [(task, model) for task in TASKS for model in TASKS[task].models]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        rows = list(pool.map(lambda each: _trained(home, minutes, *each), named))
+def measure(runs: Path, minutes: float) -> dict[str, Any]:
+    """Train every model of every task."""
+    names = [(task, model) for task in TASKS for model in TASKS[task].models]
+    with ThreadPoolExecutor(PROCESSES) as pool:
+        rows = list(pool.map(lambda name: _trained(runs, minutes, *name), names))
     return {"machine": {**machine(), "threads": 1}, "minutes": minutes, "rows": rows}
 
 
-def _trained(home: Path, minutes: float, task: str, model: str) -> dict[str, Any]:
-    """One model of one task, trained now unless it is there."""
-    run = home / f"{task}-{model.replace(', ', '-').replace(' ', '-')}-{60 * minutes:.0f}s"
+def _trained(runs: Path, minutes: float, task: str, model: str) -> dict[str, Any]:
+    """Return the results of one model of one task; train it unless its run is there."""
+    run = runs / f"{task}-{model.replace(', ', '-').replace(' ', '-')}-{60 * minutes:.0f}s"
     if not (run / "model.json").exists():
         spec, settings = TASKS[task].models[model], TASKS[task]
         command = [sys.executable, "-m", "regard", "train", f"recipes/{settings.recipe}.yaml"]
@@ -107,22 +112,22 @@ def _trained(home: Path, minutes: float, task: str, model: str) -> dict[str, Any
             "training.steps=null",
             f"training.budget={60 * minutes:.0f}s",
         ]
-        command += [f"training.evaluation.every={settings.look}"]
-        command += [f"data.prepared={home / 'prepared' / run.name}"]  # two at a time: each its own
+        command += [f"training.evaluation.every={settings.evaluate_every}"]
+        command += [f"data.prepared={runs / 'prepared' / run.name}"]  # one for each process
         command += [] if spec is None else [f"model={json.dumps(spec)}"]
-        # The paths of recipes are those of the project's root.
+        # Recipes have paths relative to the root of the project.
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        done = subprocess.run(command, cwd=HOME, env=environment, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"{task}, {model}: failed:\n{done.stderr[-2000:]}")
     row = {"task": task, "model": model, **_summary(run)}
-    told = f"{row['steps']} steps, {row['best']:.4f} on dev"
-    print(f"{task}, {model}: {told}", file=sys.stderr, flush=True)
+    summary = f"{row['steps']} steps, {row['best']:.4f} on dev"
+    print(f"{task}, {model}: {summary}", file=sys.stderr, flush=True)
     return row
 
 
 def _summary(run: Path) -> dict[str, Any]:
-    """What a run folder says of itself."""
+    """Return parameters, steps and scores of a run folder."""
     content = json.loads((run / "model.json").read_text("utf-8"))
     details = content["details"]
     training = details["training"]
@@ -140,41 +145,42 @@ def _summary(run: Path) -> dict[str, Any]:
 
 
 def describe(result: dict[str, Any]) -> str:
+    """Return the section of the page."""
     rows = {(row["task"], row["model"]): row for row in result["rows"]}
     names = list(dict.fromkeys(row["model"] for row in result["rows"]))
     body = [
-        [name, *_judging(rows.get(("sst2", name))), *_writing(rows.get(("shakespeare", name)))]
+        [name, *_accuracy(rows.get(("sst2", name))), *_loss(rows.get(("shakespeare", name)))]
         for name in names
     ]
     head = ["", "SST-2, test accuracy", "parameters", "steps"]
-    head += ["Shakespeare, dev loss a character", "parameters", "steps"]
+    head += ["Shakespeare, dev loss per character", "parameters", "steps"]
     return f"""## Baselines
 
-The recipes `sst2.yaml` and `shakespeare-char.yaml`, with the model as the only change
-([how](../how-to/baselines.md)): one run each of {result["minutes"]:g} min on one thread, two at a
-time. All have the optimizer and the rates that were chosen for the Transformer. Accuracy is on
-the 1,821 sentences of the test data, with its 95 % interval, at the weights that are best on
-dev; the loss is in nats on the last tenth of the text, at the weights that are best there.
+The recipes `sst2.yaml` and `shakespeare-char.yaml` with the model as the only change
+([baselines](../how-to/baselines.md)): one run each of {result["minutes"]:g} min on one thread, two
+at a time. All have the optimizer and the learning rates chosen for the Transformer. Accuracy is on
+the 1,821 sentences of the test data, with its 95 % interval, of the weights that are best on dev;
+the loss is in nats on the last tenth of the text, of the weights that are best there.
 
 {table(head, body)}
-{_translating(result.get("translator"))}"""
+{_translation(result.get("translator"))}"""
 
 
-def _judging(row: dict[str, Any] | None) -> list[str]:
+def _accuracy(row: dict[str, Any] | None) -> list[str]:
     if row is None:
         return [""] * 3
     accuracy, low, high = (100 * row["scores"][name] for name in ("accuracy", "low", "high"))
-    told = f"{accuracy:.1f} % ({low:.1f} – {high:.1f})"
-    return [told, f"{row['parameters']:,}", f"{row['steps']:,}"]
+    interval = f"{accuracy:.1f} % ({low:.1f} – {high:.1f})"
+    return [interval, f"{row['parameters']:,}", f"{row['steps']:,}"]
 
 
-def _writing(row: dict[str, Any] | None) -> list[str]:
+def _loss(row: dict[str, Any] | None) -> list[str]:
     if row is None:
         return [""] * 3
     return [f"{row['scores']['loss']:.2f}", f"{row['parameters']:,}", f"{row['steps']:,}"]
 
 
-def _translating(row: dict[str, Any] | None) -> str:
+def _translation(row: dict[str, Any] | None) -> str:
     if row is None:
         return ""
     [(direction, scores)] = row["scores"].items()

@@ -1,4 +1,4 @@
-"""Multi30k French → English as ids for every engine alike, cut into pieces by Regard."""
+"""Export Multi30k French → English as token ids, the same for every engine."""
 
 import gzip
 import json
@@ -9,12 +9,12 @@ from regard.training.recipe import read_recipe
 
 ROOT = Path(__file__).parent.parent
 RECIPE = ROOT / "recipes" / "multi30k-fr-en.yaml"
-SHARED = ROOT / ".." / "shared" / "data" / "multi30k"
+MULTI30K = ROOT / ".." / "shared" / "data" / "multi30k"
 FILES = {"train": "train", "dev": "val", "test": "test_2016_flickr"}
 
 
 def export(folder: Path) -> Path:
-    """{split}.jsonl with ids, {split}.fr and .en with the text, meta.json, tokenizer.json."""
+    """Write {split}.jsonl (ids), {split}.fr, {split}.en (text), meta.json and tokenizer.json."""
     recipe = read_recipe(RECIPE, ["tokenizer.vocabulary=8000"])
     prepared = prepare(recipe.data, recipe.tokenizer, recipe.model.max_length)
     tokenizer = prepared.tokenizer
@@ -22,7 +22,7 @@ def export(folder: Path) -> Path:
     for split, name in FILES.items():
         sides = {}
         for language in ("fr", "en"):
-            packed = (SHARED / f"{name}.{language}.gz").read_bytes()
+            packed = (MULTI30K / f"{name}.{language}.gz").read_bytes()
             text = gzip.decompress(packed).decode("utf-8")
             (folder / f"{split}.{language}").write_text(text, encoding="utf-8")
             sides[language] = tokenizer.encode_all(text.removesuffix("\n").split("\n"))

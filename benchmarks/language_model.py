@@ -1,13 +1,13 @@
-"""How soon does a small language model write, beside nanoGPT's own loop on the same machine?
+"""Compare the training of a small language model with nanoGPT's loop on the same machine.
 
     python benchmarks/language_model.py --write                 the comparison, two rounds
-    python benchmarks/language_model.py --best 15min --write    the best that so much time gives
+    python benchmarks/language_model.py --best 15min --write    the best model of a time budget
 
-The characters of Shakespeare, the first nine tenths to learn from and the rest to judge by, in the
-small setting that nanoGPT's README gives for a CPU. Each engine trains in a process of its own, one
-after the other, round after round. No evaluation is timed: nanoGPT's clock stands still during it,
-and Regard is trained a second time for its curve, which changes no weight. Run it with nothing else
-running; a round takes some five minutes. What is done is kept below --keep as it goes.
+The characters of Shakespeare, the first nine tenths for training and the rest for validation, in
+the small CPU setting of nanoGPT's README. Each engine trains in its own process, one after the
+other, in several rounds. Evaluation is not timed: nanoGPT's clock excludes it, and Regard is
+trained a second time for its curve, which changes no weight. Run it on an idle machine; a round
+takes about five minutes. Results are stored in the folder of --keep and reused.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from regard.plotting import Line, plot_lines
-from report import DOCS, RESULTS, keep, machine, table
+from report import DOCS, RESULTS, machine, table, write_results
 
 HERE = Path(__file__).parent
 TEXT = HERE.parent.parent / "shared" / "data" / "tinyshakespeare" / "input.txt"
@@ -31,11 +31,11 @@ RECIPE = HERE.parent / "recipes" / "shakespeare-char.yaml"
 BEST = HERE / "recipes" / "shakespeare-best.yaml"
 RESULT = RESULTS / "language_model.json"
 PUBLISHED, PUBLISHED_ON_GPU = 1.88, 1.4697  # nanoGPT's README: best validation losses
-LOOK = 100  # steps from one point of a curve to the next
-# Ways to train with Regard: the share of the steps, and what is not as in the recipe.
+EVALUATE_EVERY = 100  # steps between the points of a curve
+# Variants of Regard's training: fraction of the steps, and overrides of the recipe.
 VARIANTS: dict[str, tuple[float, tuple[str, ...]]] = {
     "Regard": (1, ()),
-    "Regard, planned short": (0.25, ("training.optimizer.learning_rate=0.012",)),
+    "Regard, a quarter of the steps": (0.25, ("training.optimizer.learning_rate=0.012",)),
 }
 
 
@@ -44,36 +44,38 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--best", metavar="TIME", help="train the best model in 15min, say")
-    parser.add_argument("--keep", type=Path, help="a folder for results, used again where there")
-    parser.add_argument("--write", action="store_true", help="into docs/")
+    parser.add_argument(
+        "--best", metavar="TIME", help="train the best model in this time, such as 15min"
+    )
+    parser.add_argument("--keep", type=Path, help="folder of results to reuse")
+    parser.add_argument("--write", action="store_true", help="write the results into docs/")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         store = options.keep or Path(folder) / "results"
         store.mkdir(parents=True, exist_ok=True)
         data = _export(Path(folder) / "data")
-        # Either part leaves what is known of the other as it is.
+        # Each part of the result keeps the other part of an earlier call.
         result = json.loads(RESULT.read_text("utf-8")) if RESULT.exists() else {}
         if options.best:
             result["best"] = _best(data, store, options) | {"machine": machine()}
         else:
             result |= _compare(data, store, options) | {"machine": machine()}
-    section = _section(result)
+    section = describe(result)
     print(section)
     if options.write:
-        keep("language_model", result, section)
+        write_results("language_model", result, section)
         if "engines" in result:
             (DOCS / "images" / "language-model.svg").write_text(draw(result), encoding="utf-8")
 
 
 def _export(folder: Path) -> Path:
-    """The usual split, as text for Regard and as ids for nanoGPT."""
+    """Write the usual split, as text for Regard and as ids for nanoGPT."""
     folder.mkdir()
     text = TEXT.read_text(encoding="utf-8")
     end = int(0.9 * len(text))
     for name, part in (("train", text[:end]), ("dev", text[end:])):
         (folder / f"{name}.txt").write_text(part, encoding="utf-8")
-    number = {character: each for each, character in enumerate(sorted(set(text)))}
+    number = {character: index for index, character in enumerate(sorted(set(text)))}
     ids = np.array([number[character] for character in text], np.uint16)
     ids[:end].tofile(folder / "train.bin")
     ids[end:].tofile(folder / "val.bin")
@@ -84,8 +86,8 @@ def _export(folder: Path) -> Path:
 def _run(name: str, command: Sequence[str], store: Path) -> dict[str, Any]:
     out = store / f"{name}.json"
     if not out.exists():
-        whole = [sys.executable, *command, "--out", str(out)]
-        done = subprocess.run(whole, stderr=subprocess.PIPE, text=True)
+        full = [sys.executable, *command, "--out", str(out)]
+        done = subprocess.run(full, stderr=subprocess.PIPE, text=True)
         if done.returncode:
             sys.exit(f"{name} failed:\n{done.stderr[-2000:]}")
     result: dict[str, Any] = json.loads(out.read_text("utf-8"))
@@ -93,7 +95,7 @@ def _run(name: str, command: Sequence[str], store: Path) -> dict[str, Any]:
     return result
 
 
-def _ours(recipe: Path, data: Path, threads: int, *changes: str) -> list[str]:
+def _regard(recipe: Path, data: Path, threads: int, *changes: str) -> list[str]:
     return [
         str(HERE / "regard_language_model.py"),
         str(recipe),
@@ -107,7 +109,7 @@ def _ours(recipe: Path, data: Path, threads: int, *changes: str) -> list[str]:
 def _compare(data: Path, store: Path, options: argparse.Namespace) -> dict[str, Any]:
     steps, threads = options.steps, options.threads
     peer = [str(HERE / "peers" / "nanogpt.py"), str(data), "--threads", str(threads)]
-    peer += ["--steps", str(steps), "--look", str(LOOK)]
+    peer += ["--steps", str(steps), "--look", str(EVALUATE_EVERY)]
     rounds = [
         {
             "nanoGPT": _run(f"nanoGPT-{number}", peer, store),
@@ -119,21 +121,23 @@ def _compare(data: Path, store: Path, options: argparse.Namespace) -> dict[str, 
         for number in range(1, options.rounds + 1)
     ]
     for name in VARIANTS:
-        watched = _run(f"{_slug(name)}-watched", _variant(name, data, options, LOOK), store)
-        if watched["loss"] != rounds[0][name]["loss"]:
-            sys.exit(f"{name}: the curve is not of the weights that were timed: not exact.")
-        for each in rounds:
-            each[name]["curve"] = _timed(watched["curve"], each[name])
+        evaluated = _run(
+            f"{_slug(name)}-evaluated", _variant(name, data, options, EVALUATE_EVERY), store
+        )
+        if evaluated["loss"] != rounds[0][name]["loss"]:
+            sys.exit(f"{name}: the run with evaluations has other weights than the timed run.")
+        for runs in rounds:
+            runs[name]["curve"] = _timed(evaluated["curve"], runs[name])
     return {"steps": steps, "threads": threads, "engines": _summary(rounds)}
 
 
-def _variant(name: str, data: Path, options: argparse.Namespace, look: int = 0) -> list[str]:
-    """A way to train with the recipe; looked at every so many steps, or only at the end."""
-    share, changes = VARIANTS[name]
-    steps = int(share * options.steps)
-    plan = [f"training.steps={steps}", f"training.evaluation.every={look or steps}"]
+def _variant(name: str, data: Path, options: argparse.Namespace, every: int = 0) -> list[str]:
+    """Return the command of a variant; it evaluates every so many steps, or only at the end."""
+    fraction, changes = VARIANTS[name]
+    steps = int(fraction * options.steps)
+    plan = [f"training.steps={steps}", f"training.evaluation.every={every or steps}"]
     last = "training.evaluation.select=last"
-    return _ours(RECIPE, data, options.threads, *plan, last, *changes)
+    return _regard(RECIPE, data, options.threads, *plan, last, *changes)
 
 
 def _slug(name: str) -> str:
@@ -141,31 +145,31 @@ def _slug(name: str) -> str:
 
 
 def _timed(curve: list[dict[str, float]], run: dict[str, Any]) -> list[dict[str, float]]:
-    """The same losses at the times of the run that nobody looked at."""
+    """Return the losses at the times of the run without evaluations."""
     done = [*run["starts"][1:], run["seconds"]]  # an update is done when the next begins
-    return [{**look, "seconds": done[int(look["step"]) - 1]} for look in curve]
+    return [{**point, "seconds": done[int(point["step"]) - 1]} for point in curve]
 
 
 def _summary(rounds: list[dict[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
-    """Medians over the rounds; ratios are taken within a round."""
+    """Return medians over the rounds; ratios are computed within a round."""
 
     def median(name: str, key: str) -> float:
-        return statistics.median(each[name][key] for each in rounds)
+        return statistics.median(runs[name][key] for runs in rounds)
 
-    for each in rounds:
-        for run in each.values():
+    for runs in rounds:
+        for run in runs.values():
             run["to_published"] = _first(run["curve"], PUBLISHED)
     return {
         name: {
             "seconds": median(name, "seconds"),
             "loss": median(name, "loss"),
             "estimate": median(name, "estimate"),
-            "to_published": _median_time([each[name]["to_published"] for each in rounds]),
+            "to_published": _median_time([runs[name]["to_published"] for runs in rounds]),
             "of_nanogpt": statistics.median(
-                each[name]["seconds"] / each["nanoGPT"]["seconds"] for each in rounds
+                runs[name]["seconds"] / runs["nanoGPT"]["seconds"] for runs in rounds
             ),
             "steps": rounds[0][name]["steps"],
-            "all_seconds": [each[name]["seconds"] for each in rounds],
+            "all_seconds": [runs[name]["seconds"] for runs in rounds],
             **{key: rounds[0][name][key] for key in ("parameters", "peak_memory_bytes", "curve")},
         }
         for name in rounds[0]
@@ -173,7 +177,7 @@ def _summary(rounds: list[dict[str, dict[str, Any]]]) -> dict[str, dict[str, Any
 
 
 def _first(curve: list[dict[str, float]], loss: float) -> float | None:
-    return next((look["seconds"] for look in curve if look["loss"] <= loss), None)
+    return next((point["seconds"] for point in curve if point["loss"] <= loss), None)
 
 
 def _median_time(times: Sequence[float | None]) -> float | None:
@@ -181,27 +185,28 @@ def _median_time(times: Sequence[float | None]) -> float | None:
 
 
 def _best(data: Path, store: Path, options: argparse.Namespace) -> dict[str, Any]:
-    command = _ours(BEST, data, options.threads, f"training.budget={options.best}")
+    command = _regard(BEST, data, options.threads, f"training.budget={options.best}")
     run = _run(f"Regard-best-{options.best}", command, store)
     keys = ("loss", "estimate", "steps", "kept_step", "seconds", "parameters", "curve", "recipe")
     return {"time": options.best, **{key: run[key] for key in keys}}
 
 
 def draw(result: dict[str, Any]) -> str:
-    """Validation loss over time."""
+    """Draw the validation loss over time."""
     lines: dict[str, Line] = {
         name: Line(
-            [look["seconds"] for look in engine["curve"]],
-            [look["loss"] for look in engine["curve"]],
+            [point["seconds"] for point in engine["curve"]],
+            [point["loss"] for point in engine["curve"]],
         )
         for name, engine in result["engines"].items()
     }
     threads = result["threads"]
-    across = f"seconds of training on {threads} thread{'s' * (threads > 1)}"
-    return plot_lines(lines, across, "validation loss")
+    label = f"seconds of training on {threads} thread{'s' * (threads > 1)}"
+    return plot_lines(lines, label, "validation loss")
 
 
-def _section(result: dict[str, Any]) -> str:
+def describe(result: dict[str, Any]) -> str:
+    """Return the section of the page."""
     parts = ["## A small language model"]
     if "engines" in result:
         parts.append(_comparison(result))
@@ -228,19 +233,19 @@ def _comparison(result: dict[str, Any]) -> str:
         ]
         for name, each in result["engines"].items()
     ]
-    head = ["engine", "steps", "take", "of nanoGPT's time", "loss", "by random batches"]
+    head = ["engine", "steps", "time", "relative time", "loss", "loss of random batches"]
     head += [f"time to {PUBLISHED}", "parameters", "memory"]
     about, rounds = result["machine"], len(result["engines"]["Regard"]["all_seconds"])
-    return f"""The characters of Shakespeare (1.1 million, public domain), nine tenths to learn
-from. The CPU setting of nanoGPT's README: 4 layers, 4 heads, D 128, context 64, 12 rows a batch,
-no dropout; its published loss is {PUBLISHED}. nanoGPT's model and loop are written anew in
+    return f"""The characters of Shakespeare (1.1 million, public domain), nine tenths for
+training. The CPU setting of nanoGPT's README: 4 layers, 4 heads, D 128, context 64, 12 rows a
+batch, no dropout; its published loss is {PUBLISHED}. nanoGPT's model and loop are reimplemented in
 `benchmarks/peers/nanogpt.py`, with torch's fused AdamW; Regard is `regard train` with
-`recipes/shakespeare-char.yaml`, checkpoints and metrics included. Evaluation is not
-timed. The loss is exact, over every character of the last tenth but the first, in windows of 64
-that begin where the one before ends; beside it nanoGPT's own figure, of 20 random batches. Planned
-short is the same recipe for a quarter of the steps (rate 0.012). Times to {PUBLISHED} are to the
-first of looks every {LOOK} steps. float32, {result["threads"]} thread(s), each engine in a process
-of its own, {rounds} round(s), medians. {about["cpu"]}, torch {about["torch"]}.
+`recipes/shakespeare-char.yaml`, including checkpoints and metrics. Evaluation is not timed. The
+loss is exact, over every character of the last tenth except the first, in adjacent windows of 64;
+nanoGPT's own estimate of 20 random batches is in another column. "A quarter of the steps" is the
+same recipe with learning rate 0.012. Times to {PUBLISHED} are those of the first of the evaluations
+every {EVALUATE_EVERY} steps. float32, {result["threads"]} thread(s), each engine in its own
+process, {rounds} round(s), medians. {about["cpu"]}, torch {about["torch"]}.
 
 {table(head, rows)}
 
@@ -248,13 +253,13 @@ of its own, {rounds} round(s), medians. {about["cpu"]}, torch {about["torch"]}.
 
 
 def _best_section(best: dict[str, Any]) -> str:
-    return f"""### The best in {best["time"]}
+    return f"""### The best model in {best["time"]}
 
 `benchmarks/recipes/shakespeare-best.yaml`, {best["parameters"]:,} parameters: {best["steps"]:,}
-steps in {best["time"]} on two cores, looks at the validation split included, bring the loss to
-**{best["loss"]:.4f}** at step {best["kept_step"]:,}, the best of its looks ({best["estimate"]:.3f}
-by random batches). nanoGPT's README names {PUBLISHED_ON_GPU} as its best, with 10.7 million
-parameters on a GPU."""
+steps in {best["time"]} on two cores, including evaluations, reach a loss of
+**{best["loss"]:.4f}** at step {best["kept_step"]:,}, the best of the evaluations
+({best["estimate"]:.3f} on random batches). The best loss in nanoGPT's README is {PUBLISHED_ON_GPU},
+with 10.7 million parameters on a GPU."""
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""How much memory does it take to prepare a corpus, to draw batches from it and to train on it?
+"""Measure the memory of preparing a corpus, of sampling batches from it and of training on it.
 
     python benchmarks/memory.py --gigabytes 5 --write
 
-Writes a corpus of pairs into a temporary folder, prepares it in one process, draws batches in
-another and trains in a third, and watches each from outside. None should take more memory for more
-text.
+Generates a corpus of pairs in a temporary folder, prepares it in one process, samples batches in
+another and trains in a third, and measures the memory of each from outside. It must not grow with
+the corpus.
 """
 
 import argparse
@@ -20,22 +20,23 @@ from typing import Any
 
 import numpy as np
 
-from report import keep, machine, table
+from report import machine, table, write_results
 
 WORDS, FRAGMENTS, LINES = 50_000, 100_000, 10_000
 LIMIT, BUDGET, STEPS = 128, 4096, 200
 
 
 def corpus(path: Path, size: int) -> int:
-    """Pairs of random fragments, whose words are as common as words are (Zipf 1935); one in a
-    hundred twice. Gives the number of lines."""
+    """Write pairs of random fragments with Zipf-distributed words (Zipf 1935), one percent of them
+    duplicates; return the number of lines."""
     random, written, lines = np.random.default_rng(1), 0, 0
     fragments = list(_fragments(random))
     with path.open("wb") as file:
         while written < size:
-            picked = random.integers(FRAGMENTS, size=(LINES, 6)).tolist()
+            indices = random.integers(FRAGMENTS, size=(LINES, 6)).tolist()
             block = [
-                b"%b %b %b\t%b %b %b\n" % tuple(fragments[each] for each in six) for six in picked
+                b"%b %b %b\t%b %b %b\n" % tuple(fragments[index] for index in six)
+                for six in indices
             ]
             block[::100] = block[1::100]
             written += file.write(b"".join(block))
@@ -47,15 +48,15 @@ def _fragments(random: np.random.Generator) -> Iterator[bytes]:
     letters = random.integers(ord("a"), ord("z") + 1, size=(WORDS, 12), dtype=np.uint8)
     lengths = random.integers(2, 12, size=WORDS)
     words = [bytes(row[:length]) for row, length in zip(letters, lengths, strict=True)]
-    odds = np.cumsum(1 / np.arange(1, WORDS + 1))
-    odds /= odds[-1]
+    cumulative = np.cumsum(1 / np.arange(1, WORDS + 1))
+    cumulative /= cumulative[-1]
     for size in random.integers(2, 8, size=FRAGMENTS):
-        chosen = np.searchsorted(odds, random.random(size))
-        yield b" ".join(words[each] for each in chosen.tolist())
+        indices = np.searchsorted(cumulative, random.random(size))
+        yield b" ".join(words[index] for index in indices.tolist())
 
 
 def work(task: str, folder: Path, batches: int) -> dict[str, Any]:
-    """One of the three tasks, in a process of its own."""
+    """Run one of the three tasks in this process."""
     if task == "train":
         return train(folder)
     from regard.config import validate
@@ -74,14 +75,15 @@ def work(task: str, folder: Path, batches: int) -> dict[str, Any]:
     stream = pair_batches(
         prepared.train, prepared.tokenizer, data.translation_directions, BUDGET, seed=1
     )
-    began, tokens = time.perf_counter(), 0
+    start, tokens = time.perf_counter(), 0
     for _, (batch, _) in zip(range(batches), stream.iter_from(DataCursor()), strict=False):
         tokens += batch.num_targets
-    each = (time.perf_counter() - began) / batches
-    return {"batches": batches, "milliseconds a batch": round(1000 * each, 3)}
+    seconds = (time.perf_counter() - start) / batches
+    return {"batches": batches, "milliseconds per batch": round(1000 * seconds, 3)}
 
 
 def recipe_of(folder: Path) -> dict[str, Any]:
+    """Return the recipe on the corpus of the folder."""
     source = {"kind": "tsv", "path": str(folder / "pairs.tsv"), "languages": ["xx", "yy"]}
     return {
         "data": {"train": source, "prepared": str(folder / "prepared"), "directions": ["xx-yy"]},
@@ -92,7 +94,7 @@ def recipe_of(folder: Path) -> dict[str, Any]:
 
 
 def train(folder: Path) -> dict[str, Any]:
-    """A real run, from the recipe to the run folder."""
+    """Train a recipe and write its run folder."""
     from regard.training.recipe import make_recipe
     from regard.training.trainer import train as train_recipe
 
@@ -101,26 +103,26 @@ def train(folder: Path) -> dict[str, Any]:
 
 
 def watch(task: str, folder: Path, batches: int) -> dict[str, Any]:
-    """Run a task and look at its memory from outside, in megabytes."""
+    """Run a task in a process and measure its memory in megabytes."""
     command = [sys.executable, __file__, "--work", task, str(folder), "--batches", str(batches)]
-    began, peak = time.perf_counter(), {"RssAnon": 0, "RssFile": 0}
+    start, peak = time.perf_counter(), {"RssAnon": 0, "RssFile": 0}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         while process.poll() is None:
             for key, value in _memory(process.pid):
                 peak[key] = max(peak[key], value)
             time.sleep(0.05)
         assert process.stdout is not None
-        answer = process.stdout.read()
+        output = process.stdout.read()
     if process.returncode:
         raise SystemExit(f"{task} failed.")
-    found: dict[str, Any] = json.loads(answer)
-    return {"seconds": round(time.perf_counter() - began, 1), **found, **peak}
+    result: dict[str, Any] = json.loads(output)
+    return {"seconds": round(time.perf_counter() - start, 1), **result, **peak}
 
 
 def _memory(process: int) -> Iterator[tuple[str, int]]:
     try:
         status = Path(f"/proc/{process}/status").read_text().splitlines()
-    except OSError:  # it has just ended
+    except OSError:  # the process has just ended
         return
     for line in status:
         key, _, value = line.partition(":")
@@ -130,44 +132,49 @@ def _memory(process: int) -> Iterator[tuple[str, int]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--gigabytes", type=float, default=5.0, help="of text to prepare")
-    parser.add_argument("--batches", type=int, default=3000, help="to draw afterwards")
-    parser.add_argument("--write", action="store_true", help="into docs/")
+    parser.add_argument(
+        "--gigabytes", type=float, default=5.0, help="size of the corpus (default: 5)"
+    )
+    parser.add_argument(
+        "--batches", type=int, default=3000, help="batches to sample (default: 3000)"
+    )
+    parser.add_argument("--write", action="store_true", help="write the results into docs/")
     parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.work:
+    options = parser.parse_args()
+    if options.work:
         import resource
 
-        result = work(given.work[0], Path(given.work[1]), given.batches)
+        result = work(options.work[0], Path(options.work[1]), options.batches)
         used = resource.getrusage(resource.RUSAGE_SELF)
         seconds = round(used.ru_utime + used.ru_stime, 1)
         print(json.dumps({**result, "CPU seconds": seconds, "peak RSS": used.ru_maxrss // 1024}))
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        began = time.perf_counter()
-        lines = corpus(folder / "pairs.tsv", int(given.gigabytes * 1e9))
+        start = time.perf_counter()
+        lines = corpus(folder / "pairs.tsv", int(options.gigabytes * 1e9))
         size = (folder / "pairs.tsv").stat().st_size
-        print(f"{size / 1e9:.2f} GB, {lines:,} pairs in {time.perf_counter() - began:.0f} s")
+        print(f"{size / 1e9:.2f} GB, {lines:,} pairs in {time.perf_counter() - start:.0f} s")
         results: dict[str, Any] = {"bytes": size, "lines": lines, "cores": os.cpu_count()}
         for task in ("prepare", "batches", "train"):
-            results[task] = watch(task, folder, given.batches)
+            results[task] = watch(task, folder, options.batches)
             print(task, json.dumps(results[task]))
         rate = size / 1e6 / results["prepare"]["seconds"]
         results["prepare"]["MB/s"] = round(rate, 2)
         print(f"{rate:.2f} MB/s")
     results["machine"] = machine()
-    section = _section(results)
+    section = describe(results)
     print(section)
-    if given.write:
-        keep("memory", results, section)
+    if options.write:
+        write_results("memory", results, section)
 
 
-def _section(results: dict[str, Any]) -> str:
+def describe(results: dict[str, Any]) -> str:
+    """Return the section of the page."""
     names = {
-        "prepare": "preparing",
-        "batches": "drawing batches",
-        "train": f"training, {STEPS} steps",
+        "prepare": "prepare",
+        "batches": "sample batches",
+        "train": f"train, {STEPS} steps",
     }
     rows = [
         [
@@ -179,11 +186,11 @@ def _section(results: dict[str, Any]) -> str:
         ]
         for task, name in names.items()
     ]
-    head = ["task", "peak resident", "of its own", "of files", "time"]
+    head = ["task", "peak resident", "anonymous", "file-backed", "time"]
     return f"""## Memory for a corpus of {results["bytes"] / 1e9:.1f} GB
 
-{results["lines"]:,} pairs of made-up words, as common as words are, in one TSV file; the tokeniser
-has 16,000 pieces, the model is `tiny`. Resident memory of each process, watched from outside.
+{results["lines"]:,} pairs of random, Zipf-distributed words in one TSV file; the tokenizer has a
+vocabulary of 16,000, the model is `tiny`. Resident memory of each process, measured from outside.
 
 {table(head, rows)}
 """

@@ -1,15 +1,17 @@
-"""Does the attention page answer at once when a text is long? In a real Chromium.
+"""Measure how fast the attention page of a long text responds in Chromium.
 
     python benchmarks/page.py --write
 
-2,000 words × 8 heads; from an action to the frame that shows it, median of several.
+2,000 tokens × 8 heads; from an action to the frame that shows it, median of several.
 """
 
 import argparse
 import shutil
 import statistics
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from selenium import webdriver
@@ -18,24 +20,24 @@ from selenium.webdriver.chrome.service import Service
 from regard.insight.page import render
 from regard.insight.panels.base import Panel
 from regard.insight.picture import Picture
-from report import keep, machine, table
+from report import machine, table, write_results
 
-WORDS, HEADS = 2000, 8
+TOKENS, HEADS = 2000, 8
 ON_CELL = (
     "const box = document.getElementById('wide-scroll').getBoundingClientRect(); "
     "document.getElementById('wide-scroll').dispatchEvent(new MouseEvent('mousemove', "
     "{clientX: box.left + 112 + 16 * N, clientY: box.top + 104 + 16 * N}))"
 )
-ON_WORD = (
+ON_TOKEN = (
     "document.querySelector('button[data-query=\"N\"]')"
     ".dispatchEvent(new MouseEvent('mouseover', {bubbles: true}))"
 )
-# N is 0, 1, 2 …, so that there is something new to draw every time.
+# N is 0, 1, 2 …, so that every action changes the page.
 ACTIONS = {
-    "point at a word": ON_WORD,
+    "point at a token": ON_TOKEN,
     "point at a cell of the heat map": ON_CELL,
-    "a head on or off": "document.querySelector('button[data-head=\"N\"]').click()",
-    "another head in the map": "document.querySelector('label[data-map=\"N\"] input').click()",
+    "switch a head on or off": "document.querySelector('button[data-head=\"N\"]').click()",
+    "show another head in the map": "document.querySelector('label[data-map=\"N\"] input').click()",
     "scroll": "document.getElementById('wide-scroll').scrollTo(0, 700 * N)",
 }
 
@@ -43,32 +45,40 @@ ACTIONS = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--write", action="store_true", help="into docs/")
+    parser.add_argument("--write", action="store_true", help="write the results into docs/")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "page.html"
         render.write(picture(), target)
-        times = measured(target, options.rounds)
-    rows = [[name, f"{each:.0f} ms"] for name, each in times.items()]
-    section = f"""## The page
-
-{WORDS:,} words × {HEADS} heads in Chromium without a graphics card: from an action to the
-frame that shows it, median of {options.rounds}; opening, once.
-
-{table(["", "time"], rows)}"""
+        times = measure(target, options.rounds)
+    result = {"machine": machine(), "rounds": options.rounds, "milliseconds": times}
+    section = describe(result)
     print(section)
     if options.write:
-        keep("page", {"machine": machine(), "milliseconds": times}, section)
+        write_results("page", result, section)
+
+
+def describe(result: Mapping[str, Any]) -> str:
+    """Return the section of the page."""
+    rows = [[name, f"{times:.0f} ms"] for name, times in result["milliseconds"].items()]
+    return f"""## Attention page
+
+{TOKENS:,} tokens × {HEADS} heads in Chromium without a graphics card: time from an action to the
+frame that shows it, median of {result["rounds"]}; opening, once.
+
+{table(["", "time"], rows)}"""
 
 
 def picture() -> Picture:
-    words = tuple(f"w{i}" for i in range(WORDS))
-    drawn = np.random.default_rng(5).random((1, HEADS, WORDS, WORDS), dtype=np.float32) ** 300
-    weights = drawn / drawn.sum(axis=-1, keepdims=True)
-    return Picture("large", "", "", "", (Panel("p", "Panel", words, words, weights),))
+    """Return a picture with random attention."""
+    tokens = tuple(f"w{i}" for i in range(TOKENS))
+    random = np.random.default_rng(5).random((1, HEADS, TOKENS, TOKENS), dtype=np.float32) ** 300
+    weights = random / random.sum(axis=-1, keepdims=True)
+    return Picture("large", "", "", "", (Panel("p", "Panel", tokens, tokens, weights),))
 
 
-def measured(target: Path, rounds: int) -> dict[str, float]:
+def measure(target: Path, rounds: int) -> dict[str, float]:
+    """Return the response time of each action in milliseconds."""
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or shutil.which("google-chrome") or ""
     for flag in ("--headless=new", "--no-sandbox", "--window-size=1400,1000"):
@@ -77,11 +87,11 @@ def measured(target: Path, rounds: int) -> dict[str, float]:
     try:
         browser.get(target.as_uri())
         opening = "return performance.getEntriesByType('navigation')[0].duration"
-        found = {"the page opens": float(browser.execute_script(opening))}
+        times = {"open the page": float(browser.execute_script(opening))}
         for name, action in ACTIONS.items():
-            all_of_it = [_spent(browser, action.replace("N", str(n))) for n in range(rounds)]
-            found[name] = statistics.median(all_of_it)
-        return found
+            rows = [_spent(browser, action.replace("N", str(n))) for n in range(rounds)]
+            times[name] = statistics.median(rows)
+        return times
     finally:
         browser.quit()
 

@@ -1,11 +1,11 @@
-"""How good is a translator after the same time on the same machine, and how soon is it good?
+"""Compare the quality of translators after the same training time on the same machine.
 
     python benchmarks/quality.py --seconds 1200 --write
 
-Every engine trains with its usual recipe for so many seconds, in a process of its own, one after
-the other; its best checkpoint translates the test set with a beam of 5. Regard plans its schedule
-for the time it is given, so its time to a score is that of the shortest budget that reaches it.
-Run it with nothing else running; with three engines and 20 minutes it takes an hour and a half.
+Every engine trains with its usual settings for --seconds in its own process, one after the other;
+its best checkpoint translates the test set with a beam of 5. Regard's schedule depends on its time
+budget, so its time to a score is the shortest budget that reaches it. Run it on an idle machine;
+with three engines and 20 minutes it takes an hour and a half.
 """
 
 import argparse
@@ -19,20 +19,26 @@ from typing import Any
 from corpus import export
 from regard.evaluation.bootstrap import confidence, paired_bootstrap
 from regard.plotting import Line, plot_lines
-from report import DOCS, keep, machine, table
+from report import DOCS, machine, table, write_results
 from training import ENGINES
 
-SCORES = (30, 40)  # dev BLEU whose time is taken
+SCORES = (30, 40)  # dev BLEU to whose first time the engines are compared
 DEFAULT = ("Regard", "torch.nn.Transformer", "Hugging Face Marian")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=1200)
-    parser.add_argument("--budgets", type=float, nargs="*", default=[200, 280], help="of Regard")
+    parser.add_argument(
+        "--budgets",
+        type=float,
+        nargs="*",
+        default=[200, 280],
+        help="further time budgets of Regard in seconds",
+    )
     parser.add_argument("--engines", nargs="*", default=list(DEFAULT), choices=list(ENGINES))
-    parser.add_argument("--keep", type=Path, help="a folder for results, used again where there")
-    parser.add_argument("--write", action="store_true", help="into docs/")
+    parser.add_argument("--keep", type=Path, help="folder of results to reuse")
+    parser.add_argument("--write", action="store_true", help="write the results into docs/")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         data = export(Path(folder) / "data")
@@ -42,10 +48,10 @@ def main() -> None:
         short = [_run("Regard", seconds, data, store) for seconds in sorted(options.budgets)]
         references = (data / "test.en").read_text("utf-8").removesuffix("\n").split("\n")
     result = _summary(runs, short, references, options.seconds)
-    section = _section(result)
+    section = describe(result)
     print(section)
     if options.write:
-        keep("quality", result, section)
+        write_results("quality", result, section)
         (DOCS / "images" / "quality.svg").write_text(draw(result), encoding="utf-8")
 
 
@@ -68,19 +74,19 @@ def _summary(
     references: list[str],
     seconds: float,
 ) -> dict[str, Any]:
-    ours = runs["Regard"]["test_hypotheses"]
+    regard = runs["Regard"]["test_hypotheses"]
     engines = {}
     for name, run in runs.items():
-        sure = confidence(references=references, outputs=run["test_hypotheses"])
-        theirs = run["test_hypotheses"]
-        compared = paired_bootstrap(references=references, ours=ours, theirs=theirs)
+        outputs = run["test_hypotheses"]
+        interval = confidence(references=references, outputs=outputs)
+        compared = paired_bootstrap(references=references, ours=regard, theirs=outputs)
         engines[name] = {
             "test_bleu": run["test_bleu"],
-            "margin": sure.margin,
-            "signature": sure.signature,
+            "margin": interval.margin,
+            "signature": interval.signature,
             "p_value": None if name == "Regard" else compared.p_value,
             "dev_bleu": run["best_dev_bleu"],
-            "seconds_to": _times_of_ours([*short, run]) if name == "Regard" else _times(run),
+            "seconds_to": _times_of_regard([*short, run]) if name == "Regard" else _times(run),
             "curve": run["curve"],
         }
     budgets = [
@@ -93,13 +99,13 @@ def _summary(
 def _times(run: dict[str, Any]) -> dict[str, float | None]:
     return {
         str(score): next(
-            (look["seconds"] for look in run["curve"] if look["dev_bleu"] >= score), None
+            (point["seconds"] for point in run["curve"] if point["dev_bleu"] >= score), None
         )
         for score in SCORES
     }
 
 
-def _times_of_ours(runs: list[dict[str, Any]]) -> dict[str, float | None]:
+def _times_of_regard(runs: list[dict[str, Any]]) -> dict[str, float | None]:
     return {
         str(score): next((run["budget"] for run in runs if run["best_dev_bleu"] >= score), None)
         for score in SCORES
@@ -107,25 +113,27 @@ def _times_of_ours(runs: list[dict[str, Any]]) -> dict[str, float | None]:
 
 
 def draw(result: dict[str, Any]) -> str:
-    """Dev BLEU over time: the peers' curves, and what Regard has reached when its budget ends."""
+    """Draw dev BLEU over time: curves of the peers, final scores of Regard by budget."""
     lines: dict[str, Line] = {
         name: Line(
-            [look["seconds"] / 60 for look in engine["curve"]],
-            [look["dev_bleu"] for look in engine["curve"]],
+            [point["seconds"] / 60 for point in engine["curve"]],
+            [point["dev_bleu"] for point in engine["curve"]],
             markers=False,
         )
         for name, engine in result["engines"].items()
         if name != "Regard"
     }
-    budgets, ours = result["budgets"], "Regard, by its budget"
-    lines[ours] = Line(
-        [each["budget"] / 60 for each in budgets],
-        [each["best_dev_bleu"] for each in budgets],
+    budgets = result["budgets"]
+    lines["Regard, by time budget"] = Line(
+        [run["budget"] / 60 for run in budgets],
+        [run["best_dev_bleu"] for run in budgets],
     )
     return plot_lines(lines, "minutes of training on 2 cores", "dev BLEU, French → English")
 
 
-def _section(result: dict[str, Any]) -> str:
+def describe(result: dict[str, Any]) -> str:
+    """Return the section of the page."""
+
     def time(seconds: float | None) -> str:
         return "not reached" if seconds is None else f"{seconds:,.0f} s"
 
@@ -140,7 +148,7 @@ def _section(result: dict[str, Any]) -> str:
         for name, each in result["engines"].items()
     ]
     head = ["engine", "test BLEU", "p against Regard", "dev BLEU (greedy)"]
-    head += [f"to dev BLEU {score}" for score in SCORES]
+    head += [f"time to dev BLEU {score}" for score in SCORES]
     budgets = [
         [f"{each['budget']:,.0f} s", f"{each['best_dev_bleu']:.1f}", f"{each['test_bleu']:.1f}"]
         for each in result["budgets"]
@@ -149,15 +157,15 @@ def _section(result: dict[str, Any]) -> str:
     return f"""## Quality after {result["seconds"] / 60:.0f} minutes on 2 cores
 
 Multi30k French → English (Elliott et al. 2016, 2017), test_2016_flickr, beam 5, cased and
-detokenised, sacrebleu `{signature}`; 95 % intervals and p-values by (paired) bootstrap. Peers train
-with Adam, inverse square root and warm-up; Regard with `recipes/multi30k-fr-en.yaml`. Clocks stand
-still while peers evaluate. One run each.
+detokenized, sacrebleu `{signature}`; 95 % intervals and p-values by (paired) bootstrap. Peers train
+with Adam and an inverse square root schedule with warmup; Regard with
+`recipes/multi30k-fr-en.yaml`. The time of the peers excludes evaluation. One run each.
 
 {table(head, rows)}
 
 ![Dev BLEU over time](../images/quality.svg)
 
-Regard by the budget it was given:
+Regard by time budget:
 
 {table(["budget", "dev BLEU (greedy)", "test BLEU (beam 5)"], budgets)}
 """

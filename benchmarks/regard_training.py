@@ -1,7 +1,7 @@
-"""Regard as one of the engines of the training benchmark, under the peers' protocol.
+"""Run Regard as an engine of the training benchmark, with the peers' command line.
 
-Throughput takes the peers' optimizer (Adam), so that the work is the same. Training takes Regard's
-own defaults: the recipe, with the time as its budget.
+Throughput is measured with the peers' optimizer (Adam), so that the work is the same. Training uses
+Regard's defaults: the recipe with a time budget.
 """
 
 import argparse
@@ -39,13 +39,13 @@ def throughput(options: argparse.Namespace) -> dict[str, Any]:
     batches = task.batches(DataCursor())
     seconds, rates, source, target, real_tokens, padded = [], [], 0, 0, 0, 0
     for step in range(1, options.warmup + options.steps + 1):
-        began = time.perf_counter()
+        start = time.perf_counter()
         batch = next(batches)[0]
         learner.update([batch], step, 0.0)
         if step == 1:
-            first = process_age()
+            first_step = process_age()
         if step > options.warmup:
-            seconds.append(time.perf_counter() - began)
+            seconds.append(time.perf_counter() - start)
             rates.append(matrix_rate())
             source += int(batch.source_mask.sum())
             target += batch.num_targets
@@ -57,7 +57,7 @@ def throughput(options: argparse.Namespace) -> dict[str, Any]:
         "median_step_seconds": statistics.median(seconds),
         "step_seconds": seconds,
         "matrix_rates": rates,
-        "first_step_seconds": first,
+        "first_step_seconds": first_step,
         "peak_memory_bytes": peak_memory(),
         "parameters": parameter_count(learner.model),
         "padding_share": 1 - real_tokens / padded,
@@ -76,9 +76,9 @@ def train(options: argparse.Namespace) -> dict[str, Any]:
         lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     events = [json.loads(line) for line in lines]
     curve = [
-        {"seconds": each["seconds"], "step": each["step"], "dev_bleu": each["scores"]["bleu"]}
-        for each in events
-        if "scores" in each
+        {"seconds": event["seconds"], "step": event["step"], "dev_bleu": event["scores"]["bleu"]}
+        for event in events
+        if "scores" in event
     ]
     references = _lines(options.data / "test.en")
     sources = _lines(options.data / "test.fr")
@@ -87,7 +87,7 @@ def train(options: argparse.Namespace) -> dict[str, Any]:
 
     return {
         "curve": curve,
-        "best_dev_bleu": max(each["dev_bleu"] for each in curve),
+        "best_dev_bleu": max(point["dev_bleu"] for point in curve),
         "test_bleu": bleu(hypotheses, references),
         "test_hypotheses": hypotheses,
         "peak_memory_bytes": peak_memory(),
@@ -107,7 +107,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1200)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("overrides", nargs="*", help="key.path=value, changes to the recipe")
+    parser.add_argument("overrides", nargs="*", help="key.path=value: overrides of the recipe")
     options = parser.parse_intermixed_args()
     import torch
 

@@ -1,11 +1,11 @@
-"""How fast does a training step go, beside the known toolkits on the same work?
+"""Compare the speed of a training step with other toolkits on the same model and data.
 
     python benchmarks/training.py                      all engines, three rounds
     python benchmarks/training.py --rounds 1 --engines Regard Marian
 
-Each engine runs in a process of its own, one after the other, round after round. Between its steps
-the rate of a large float32 matrix product is measured, which its own rate is compared with. Run it
-with nothing else running.
+Each engine runs in its own process, one after the other, in several rounds. Between the steps the
+rate of a large float32 matrix product is measured, the peak that utilization refers to. Run it
+on an idle machine.
 """
 
 import argparse
@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from corpus import export
-from report import keep, machine, table
+from report import machine, table, write_results
 
 HERE = Path(__file__).parent
 PEERS = HERE / "peers"
-# Model FLOPs of a forward and a backward pass, from the sizes: per source and per target token.
+# Model FLOPs of a forward and a backward pass, per source token and per target token.
 SOURCE_WORK, TARGET_WORK = 14.3e6, 31.5e6
 ENGINES: dict[str, list[str]] = {
     "Regard": [str(HERE / "regard_training.py")],
@@ -32,7 +32,7 @@ ENGINES: dict[str, list[str]] = {
     "Eole": [str(PEERS / "eole.py")],
     "Joey NMT": [str(PEERS / "joey.py")],
 }
-ENVIRONMENTS = {"Eole": "eole", "Joey NMT": "joey"}  # of their own, below peers/environments/
+ENVIRONMENTS = {"Eole": "eole", "Joey NMT": "joey"}  # virtual environments in peers/environments/
 
 
 def main() -> None:
@@ -40,27 +40,27 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--engines", nargs="*", default=_installed(), choices=list(ENGINES))
-    parser.add_argument("--write", action="store_true", help="into docs/")
+    parser.add_argument("--write", action="store_true", help="write the results into docs/")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         data = export(Path(folder) / "data")
         rounds = [_round(data, options, number) for number in range(options.rounds)]
     result = {"machine": machine(), "rounds": rounds, "engines": _summary(rounds)}
-    section = _section(result)
+    section = describe(result)
     print(section)
     if options.write:
-        keep("training", result, section)
+        write_results("training", result, section)
 
 
 def _installed() -> list[str]:
-    def is_there(name: str) -> bool:
+    def is_installed(name: str) -> bool:
         return (PEERS / "environments" / ENVIRONMENTS.get(name, "")).is_dir()
 
-    return [name for name in ENGINES if name not in ENVIRONMENTS or is_there(name)]
+    return [name for name in ENGINES if name not in ENVIRONMENTS or is_installed(name)]
 
 
 def _round(data: Path, options: argparse.Namespace, number: int) -> dict[str, dict[str, Any]]:
-    found = {}
+    results = {}
     for name in options.engines:
         out = data.parent / f"{number}.json"
         command = [sys.executable, *ENGINES[name], str(data), "--mode", "throughput"]
@@ -69,9 +69,9 @@ def _round(data: Path, options: argparse.Namespace, number: int) -> dict[str, di
         if done.returncode:
             sys.exit(f"{name} failed:\n{done.stderr[-2000:]}")
         result = json.loads(out.read_text(encoding="utf-8"))
-        found[name] = {**_brief(result), "utilisation": _utilisation(result)}
-        print(f"round {number + 1}: {name}: {found[name]}", flush=True)
-    return found
+        results[name] = {**_brief(result), "utilization": _utilization(result)}
+        print(f"round {number + 1}: {name}: {results[name]}", flush=True)
+    return results
 
 
 def _brief(result: dict[str, Any]) -> dict[str, Any]:
@@ -80,42 +80,42 @@ def _brief(result: dict[str, Any]) -> dict[str, Any]:
     return {key: result.get(key) for key in (*keys, *more)}
 
 
-def _utilisation(result: dict[str, Any]) -> float | None:
-    """The work of its steps against matrix products in between; an engine outside has none."""
+def _utilization(result: dict[str, Any]) -> float | None:
+    """Return the rate of the steps over that of matrix products; None for external programs."""
     if "matrix_rates" not in result:
         return None
-    # Both over the same stretch of time: mean against mean.
-    pace = statistics.harmonic_mean(result["matrix_rates"])
-    return _work(result) / float(pace)
+    # Both over the same time: mean against mean.
+    peak = statistics.harmonic_mean(result["matrix_rates"])
+    return _work(result) / float(peak)
 
 
 def _work(result: dict[str, Any]) -> float:
-    """Operations a second."""
+    """Return operations per second."""
     source = SOURCE_WORK * float(result["source_tokens_per_second"])
     return source + TARGET_WORK * float(result["target_tokens_per_second"])
 
 
 def _summary(rounds: list[dict[str, dict[str, Any]]]) -> dict[str, dict[str, float | None]]:
-    """The median over the rounds; ratios are taken within a round."""
+    """Return medians over the rounds; ratios are computed within a round."""
     summary = {}
     for name in rounds[0]:
         summary[name] = {
             "tokens_per_second": _median([r[name]["target_tokens_per_second"] for r in rounds]),
-            "regard_over_it": _ratio(rounds, name, "target_tokens_per_second"),
-            # What was computed against what the machine could compute at that time: a neighbour
-            # who comes and goes between two engines is left out of it.
-            "regard_over_it_at_equal_pace": _ratio(rounds, name, "utilisation"),
+            "speedup": _ratio(rounds, name, "target_tokens_per_second"),
+            # Relative to what the machine could compute at that time: independent of other
+            # programs that run beside one engine and not beside another.
+            "speedup_at_equal_utilization": _ratio(rounds, name, "utilization"),
             **{
-                key: _median([each[name][key] for each in rounds])
-                for key in ("utilisation", "first_step_seconds", "peak_memory_bytes")
+                key: _median([results[name][key] for results in rounds])
+                for key in ("utilization", "first_step_seconds", "peak_memory_bytes")
             },
         }
     return summary
 
 
 def _ratio(rounds: list[dict[str, dict[str, Any]]], name: str, key: str) -> float | None:
-    pairs = [(each.get("Regard", each[name])[key], each[name][key]) for each in rounds]
-    return _median([mine / its if its else None for mine, its in pairs])
+    pairs = [(results.get("Regard", results[name])[key], results[name][key]) for results in rounds]
+    return _median([regard / other if other else None for regard, other in pairs])
 
 
 def _median(values: list[float | None]) -> float | None:
@@ -127,43 +127,44 @@ def _shown(value: float | None, form: str, unit: str = "") -> str:
 
 
 def _spread(rounds: list[dict[str, dict[str, Any]]]) -> float:
-    """How much faster matrix products were beside one engine than beside another."""
-    paces = [
-        _work(each) / each["utilisation"]
+    """Return how much faster matrix products were beside one engine than beside another."""
+    peaks = [
+        _work(result) / result["utilization"]
         for engines in rounds
-        for each in engines.values()
-        if each["utilisation"]
+        for result in engines.values()
+        if result["utilization"]
     ]
-    return max(paces) / min(paces) - 1
+    return max(peaks) / min(peaks) - 1
 
 
-def _section(result: dict[str, Any]) -> str:
+def describe(result: dict[str, Any]) -> str:
+    """Return the section of the page."""
     rows = [
         [
             name,
             f"{each['tokens_per_second']:,.0f}",
-            _shown(each["utilisation"], ".0%"),
-            _shown(each["regard_over_it"], ".2f", "×"),
-            _shown(each["regard_over_it_at_equal_pace"], ".2f", "×"),
+            _shown(each["utilization"], ".0%"),
+            _shown(each["speedup"], ".2f", "×"),
+            _shown(each["speedup_at_equal_utilization"], ".2f", "×"),
             _shown(each["first_step_seconds"], ".1f", " s"),
             f"{each['peak_memory_bytes'] / 1e9:.2f} GB",
         ]
         for name, each in result["engines"].items()
     ]
-    ratios = ["Regard is, by the clock", "at equal pace"]
-    head = ["engine", "target tokens/s", "of the matrix peak", *ratios, "first step", "memory"]
+    ratios = ["speedup of Regard", "speedup by utilization"]
+    head = ["engine", "target tokens/s", "utilization", *ratios, "first step", "memory"]
     about = result["machine"]
     return f"""## Speed of a training step
 
 Encoder-decoder, D 256, feed-forward 1024, 4 heads, 3 + 3 layers, shared vocabulary of 8,000, about
 4,096 tokens a batch, label smoothing 0.1, dropout 0.1, float32, 2 threads, Adam; Multi30k French →
-English (Elliott et al. 2016, 2017). Each engine in a process of its own, {len(result["rounds"])}
-round(s), medians; real tokens only. Utilisation counts 14.3 MFLOP a source token and 31.5 a target
-token against the rate of 1024 × 1024 float32 matrix products between the steps of the same process;
-at equal pace means the ratio of these, since the machine's own pace differed by up to
-{_spread(result["rounds"]):.0%} from one engine to the next. Eole and Joey NMT cannot be asked.
-A compiled model is compiled anew for lengths it has not met; that time is counted. {about["cpu"]},
-torch {about["torch"]}.
+English (Elliott et al. 2016, 2017). Each engine in its own process, {len(result["rounds"])}
+round(s), medians; padding is not counted. Utilization is 14.3 MFLOP a source token and 31.5 a
+target token, relative to the rate of 1024 × 1024 float32 matrix products between the steps of the
+same process; the speedup by utilization is the ratio of these, because the rate of the machine
+differed by up to {_spread(result["rounds"]):.0%} between engines. It cannot be measured inside Eole
+and Joey NMT. A compiled model is compiled again for new lengths; that time is counted.
+{about["cpu"]}, torch {about["torch"]}.
 
 {table(head, rows)}
 """

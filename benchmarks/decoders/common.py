@@ -1,7 +1,7 @@
-"""What all decoding engines share: the work, the clock and the answer.
+"""The protocol of the decoding engines: settings, timing and results.
 
-An engine is started as `python ENGINE.py WORK.json OUT.json`, loads its model, does the work once
-to warm up on a few lines and then with the clock running, again and again for some seconds.
+An engine is started as `python ENGINE.py WORK.json OUT.json`, loads its model, decodes a few lines
+as a warm-up and then all lines with timing, repeatedly for some seconds.
 """
 
 import json
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-LONGEST = 60  # tokens of a translation, in every engine: captions have half as many
-LONG_ENOUGH = 5  # seconds of work at least: what takes less is done again
+MAX_TOKENS = 60  # of a translation, in every engine: captions have half as many
+MIN_SECONDS = 5  # shorter work is repeated
 
 
 @dataclass(frozen=True)
@@ -24,40 +24,40 @@ class Work:
     model: str  # a folder in the engine's own format
     lines: list[str]
     beam: int = 1
-    batch: int = 1  # 1: line by line; else all lines at once, so many together at most
-    threads: int = 1  # of each worker
+    batch: int = 1  # maximum batch size; 1: line by line
+    threads: int = 1  # per worker
     workers: int = 1
     bits: int = 32
-    quick: bool = True  # a beam ends after so many sentences as it is wide
-    tokens: int = 0  # of a continuation; 0: translate
+    early_stopping: bool = True  # beam search ends after `beam` finished hypotheses
+    tokens: int = 0  # number of tokens of a continuation; 0: translate
 
     @classmethod
-    def given(cls) -> "Work":
+    def from_arguments(cls) -> "Work":
         return cls(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
 
 
-Answer = Callable[[list[str]], list[str]]
+Decode = Callable[[list[str]], list[str]]
 
 
-def do(load: Callable[[Work], Answer]) -> None:
-    """Load, time the work, and write the result."""
-    work, started = Work.given(), time.perf_counter()
-    answer = load(work)
+def run(load: Callable[[Work], Decode]) -> None:
+    """Load a model, measure the decoding, and write the result."""
+    work, started = Work.from_arguments(), time.perf_counter()
+    decode = load(work)
     loaded, at_load = time.perf_counter() - started, memory("VmRSS")
-    answer(work.lines[: min(len(work.lines), 4 * work.batch)])
+    decode(work.lines[: min(len(work.lines), 4 * work.batch)])
     latencies: list[float] = []
     passes: list[float] = []
-    while sum(passes) < LONG_ENOUGH:
+    while sum(passes) < MIN_SECONDS:
         outputs: list[str] = []
-        began = time.perf_counter()
+        start = time.perf_counter()
         if work.batch == 1:
             for line in work.lines:
-                asked = time.perf_counter()
-                outputs += answer([line])
-                latencies.append(time.perf_counter() - asked)
+                begin = time.perf_counter()
+                outputs += decode([line])
+                latencies.append(time.perf_counter() - begin)
         else:
-            outputs = answer(work.lines)
-        passes.append(time.perf_counter() - began)
+            outputs = decode(work.lines)
+        passes.append(time.perf_counter() - start)
     result: dict[str, Any] = {
         "passes": passes,
         "lines_per_second": len(work.lines) / statistics.median(passes),
@@ -73,9 +73,9 @@ def do(load: Callable[[Work], Answer]) -> None:
 
 
 def memory(which: str) -> int:
-    """What is resident now (VmRSS) or was at most (VmHWM), in bytes.
+    """Return resident memory (VmRSS) or its peak (VmHWM) in bytes.
 
-    Not getrusage's peak: that begins with what the parent had.
+    The peak of getrusage would include the memory of the parent process.
     """
     for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
         if line.startswith(which):

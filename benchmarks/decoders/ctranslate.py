@@ -1,11 +1,11 @@
-"""CTranslate2 as one of the engines of the decoding benchmark."""
+"""Run CTranslate2 as an engine of the decoding benchmark."""
 
 from typing import Any
 
-from common import LONGEST, Answer, Work, do
+from common import MAX_TOKENS, Decode, Work, run
 
 
-def load(work: Work) -> Answer:
+def load(work: Work) -> Decode:
     import ctranslate2
     from tokenizers import Tokenizer
 
@@ -16,7 +16,7 @@ def load(work: Work) -> Answer:
         "intra_threads": work.threads,
     }
 
-    def pieces(lines: list[str]) -> list[list[str]]:
+    def tokenize(lines: list[str]) -> list[list[str]]:
         return [tokenizer.encode(line, add_special_tokens=False).tokens for line in lines]
 
     def text(tokens: list[str]) -> str:
@@ -27,19 +27,21 @@ def load(work: Work) -> Answer:
         generator = ctranslate2.Generator(work.model, **settings)
         common |= {"max_length": work.tokens, "include_prompt_in_result": False}
 
-        def written(lines: list[str]) -> list[str]:
-            found = generator.generate_batch(pieces(lines), **common)
-            return [text(each.sequences[0]) for each in found]
+        def generate(lines: list[str]) -> list[str]:
+            results = generator.generate_batch(tokenize(lines), **common)
+            return [text(result.sequences[0]) for result in results]
 
-        return written
+        return generate
     translator = ctranslate2.Translator(work.model, **settings)
 
-    def translated(lines: list[str]) -> list[str]:
-        found = translator.translate_batch(pieces(lines), max_decoding_length=LONGEST, **common)
-        return [text(each.hypotheses[0]) for each in found]
+    def translate(lines: list[str]) -> list[str]:
+        results = translator.translate_batch(
+            tokenize(lines), max_decoding_length=MAX_TOKENS, **common
+        )
+        return [text(result.hypotheses[0]) for result in results]
 
-    return translated
+    return translate
 
 
 if __name__ == "__main__":
-    do(load)
+    run(load)

@@ -1,23 +1,21 @@
-"""Regard as one of the engines of the decoding benchmark."""
+"""Run Regard as an engine of the decoding benchmark."""
 
-from common import LONGEST, Answer, Work, do
+from common import MAX_TOKENS, Decode, Work, run
 
 
-def load(work: Work) -> Answer:
+def load(work: Work) -> Decode:
     import torch
 
     torch.set_num_threads(work.threads * work.workers)
     import regard
     from regard.decoding.config import DecodingConfig
 
-    model, search = (
-        regard.load(work.model, bits=work.bits),
-        DecodingConfig(beam=work.beam, early_stopping=work.quick),
-    )
+    model = regard.load(work.model, bits=work.bits)
+    decoding = DecodingConfig(beam=work.beam, early_stopping=work.early_stopping)
     if not work.tokens:
-        return lambda lines: model.translate(lines, decoding=search, max_tokens=LONGEST)
-    return lambda lines: [found[0] for found in model.candidates(lines, work.tokens, search)]
+        return lambda lines: model.translate(lines, decoding=decoding, max_tokens=MAX_TOKENS)
+    return lambda lines: [texts[0] for texts in model.candidates(lines, work.tokens, decoding)]
 
 
 if __name__ == "__main__":
-    do(load)
+    run(load)
