@@ -23,7 +23,7 @@ from regard.data.bundled import (
     street_sentences,
 )
 from regard.data.bundled.because import AMBIGUOUS, OF_PEOPLE, Family, because
-from regard.data.bundled.grammar import SHARES
+from regard.data.bundled.grammar import PERCENTAGES
 from regard.data.bundled.lexicon import (
     ADJECTIVES,
     ANIMALS,
@@ -277,7 +277,7 @@ def test_more_than_a_million_pairs() -> None:
 
 
 def test_shares_are_in_percent() -> None:
-    assert sum(SHARES.values()) == 100
+    assert sum(PERCENTAGES.values()) == 100
 
 
 # The splits
@@ -324,7 +324,7 @@ def test_small_and_impossible_sizes() -> None:
     assert corpus(train=0, dev=0, pronouns=0) == Corpus([], [], [])
     with pytest.raises(ValueError, match="negative"):
         corpus(train=-1)
-    with pytest.raises(ValueError, match="only 0 of 5 held-out"):
+    with pytest.raises(ValueError, match="only 0 of 5 dev"):
         corpus(train=0, dev=10, pronouns=0)
 
 

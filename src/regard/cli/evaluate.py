@@ -1,7 +1,7 @@
 """regard evaluate: how good a model is on text that it has not seen."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from itertools import chain
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from regard.data.records import Line, Record
     from regard.evaluation.texts import TextScores
     from regard.predictors.classifier import Classifier
     from regard.predictors.generator import TextGenerator
@@ -259,13 +258,3 @@ def _labelling(labeller: "Classifier", asked: Asked, report: "Reporter") -> Verd
         ("counted", f"{found.texts:,} texts"),
     ]
     return Verdict(found.scores, figures)
-
-
-def _records(lines: "Iterable[Line]") -> "Iterator[Record]":
-    """Nothing is left out: what cannot be read ends it."""
-    from regard.data.records import Rejected
-
-    for line in lines:
-        if isinstance(line, Rejected):
-            raise line.error()
-        yield line

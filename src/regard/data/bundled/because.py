@@ -1,4 +1,4 @@
-"""The because-sentences: which noun does *it* mean?
+"""Because-sentences, in which the adjective decides which noun *it* refers to.
 
     The animal didn't cross the street because it was too tired.
     L'animal n'a pas traversé la rue parce qu'il était trop fatigué.
@@ -6,8 +6,8 @@
     The animal didn't cross the street because it was too wide.
     L'animal n'a pas traversé la rue parce qu'elle était trop large.
 
-English leaves the choice to the reader; French must make it, by gender. Nothing but the adjective
-tells: in the ambiguous sentences each adjective is said of subjects only or of objects only.
+English leaves the choice to the reader; French must make it, by gender. Only the adjective decides:
+in the ambiguous sentences each adjective describes subjects only or objects only.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def because(
     degree: str = "too",
     negated: bool = True,
 ) -> Pair:
-    """*Subject didn't verb target because it was too adjective*; ``about`` says what *it* is.
+    """Build *Subject didn't verb target because it was too adjective*.
 
-    ``about`` is ``subject`` or ``target``. The street sentence is
+    ``about``, the referent of *it*, is ``subject`` or ``target``. The street sentence is
     ``because(animal, verb("cross"), street, adjective("wide"), about=street)``.
     """
     negation: Negation | None = "not" if negated else None
@@ -63,21 +63,21 @@ def because(
         f" {degree} {adjective.english}"
     )
     used = combinations(subject, verb, target)
-    said = f"{about.noun.english}+{adjective.english}" if about.noun else None
-    if said:
-        used += (said,)
+    described = f"{about.noun.english}+{adjective.english}" if about.noun else None
+    if described:
+        used += (described,)
     if subject.human:
         return finish("because-person", in_french, in_english, used)
     construction = "because-they" if about.plural else "because-it"
     if subject.plural != target.plural:
         return finish(construction, in_french, in_english, used)
-    choice = said if subject.feminine != target.feminine else None
+    choice = described if subject.feminine != target.feminine else None
     return finish(construction, in_french, in_english, used, pronoun, choice)
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A verb with its subjects and objects, and the adjectives that tell them apart."""
+    """A verb with its subjects and objects, and the adjectives that distinguish them."""
 
     verb: Verb
     subjects: tuple[Noun, ...]
@@ -88,20 +88,21 @@ class Family:
     negated: bool = True
 
     def draw(self, rng: Random) -> Pair:
+        """Draw a random sentence pair."""
         target = definite(rng, pick(rng, self.objects), owner=False)
         subject = self._subject(rng, target)
         assert target.noun is not None
         if rng.random() < 0.5:
             about = target
-            said = self.of_each_object[target.noun]
+            adjectives = self.of_each_object[target.noun]
         else:
             about = subject
-            said = self.of_each_subject[subject.noun] if subject.noun else self.of_subject
+            adjectives = self.of_each_subject[subject.noun] if subject.noun else self.of_subject
         return because(
             subject,
             self.verb,
             target,
-            pick(rng, said),
+            pick(rng, adjectives),
             about,
             pick(rng, _TENSES),
             "too" if self.negated or rng.random() < 0.5 else "very",
@@ -114,7 +115,7 @@ class Family:
         if self.subjects is PEOPLE:
             return person(rng, plural)
         noun = pick(rng, self.subjects)
-        if noun.feminine == target.feminine:  # a second chance to make the choice show
+        if noun.feminine == target.feminine:  # draw again, so that genders differ more often
             noun = pick(rng, self.subjects)
         return definite(rng, noun, plural)
 
@@ -155,7 +156,7 @@ _FITTING = _family(
     "fit in", of_kind("item"), of_kind("container"), "big bulky thick", "small narrow full"
 )
 
-# A family that stands several times is drawn as many times as often.
+# A family that is listed n times is drawn n times as often.
 AMBIGUOUS = (
     _CROSSING,
     _CROSSING,
@@ -186,28 +187,28 @@ OF_PEOPLE = (
 
 
 def choices() -> dict[str, set[str]]:
-    """For each noun of the ambiguous sentences, the adjectives that point at it."""
-    pointing: dict[str, set[str]] = {}
+    """Return for each noun of the ambiguous sentences the adjectives that refer to it."""
+    referring: dict[str, set[str]] = {}
     for family in AMBIGUOUS:
         for of_each in (family.of_each_subject, family.of_each_object):
             for referent, adjectives in of_each.items():
                 names = {each.english for each in adjectives}
-                pointing.setdefault(referent.english, set()).update(names)
-    return pointing
+                referring.setdefault(referent.english, set()).update(names)
+    return referring
 
 
 def because_ambiguous(rng: Random) -> Pair:
-    """it or they, that could grammatically be either noun"""
+    """Generate a sentence whose *it* or *they* could grammatically be either noun."""
     return pick(rng, AMBIGUOUS).draw(rng)
 
 
 def because_person(rng: Random) -> Pair:
-    """he, she or they for people: here it is English that tells, and French that does not"""
+    """Generate a sentence about people, whose pronoun is unambiguous in English: he, she."""
     return pick(rng, OF_PEOPLE).draw(rng)
 
 
 def street_sentences() -> tuple[Pair, Pair]:
-    """The two sentences that started it all."""
+    """Return the two sentences of the lecture: the tired animal and the wide street."""
     animal, street, cross = phrase(noun("animal")), phrase(noun("street")), verb("cross")
     return (
         because(animal, cross, street, adjective("tired"), about=animal),

@@ -24,7 +24,10 @@ def noun_phrase(
     before: Adjective | None = None,
     after: Adjective | None = None,
 ) -> str:
-    """an old man, these small white mice; before and after are the places in French."""
+    """Build a noun phrase: an old man, these small white mice.
+
+    `before` and `after` are adjectives by their position in French.
+    """
     words = [adjective.english for adjective in (before, after) if adjective]
     words.append(noun.english_plural if plural else noun.english)
     if determiner == "a":
@@ -51,7 +54,7 @@ def object_pronoun(phrase: Phrase) -> str:
 
 
 def auxiliary(tense: Tense, subject: Phrase) -> str:
-    """The do, does, did or will of questions and negations."""
+    """Return the auxiliary of questions and negations: do, does, did or will."""
     if tense == "present":
         return "do" if subject.plural or subject.first_person else "does"
     return "did" if tense == "past" else "will"
@@ -60,7 +63,7 @@ def auxiliary(tense: Tense, subject: Phrase) -> str:
 def verb_group(
     verb: Verb, tense: Tense, subject: Phrase, negation: Negation | None = None, adverb: str = ""
 ) -> str:
-    """didn't cross, will never cross, often crosses"""
+    """Build a verb group: didn't cross, will never cross, often crosses."""
     if negation == "not":
         return f"{_CONTRACTED[auxiliary(tense, subject)]} {verb.english}"
     adverb = negation or adverb

@@ -1,7 +1,7 @@
 """French: determiners, agreement, conjugation, and the elisions that join words together.
 
 Phrases are built word by word, unelided ("ne a pas", "de le marché"); `sentence` makes the
-elisions and contractions once, over the whole sentence, where every neighbour is known.
+elisions and contractions once, over the whole sentence, where all adjacent words are known.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DETERMINERS = {
     "our": ("notre", "notre", "nos"),
 } | {english: (french, french, french) for english, french in NUMBERS.items()}
 
-# cet arbre, and the feminine my that sounds better masculine: mon école.
+# cet arbre, and the masculine form of a feminine possessive: mon école.
 _BEFORE_VOWEL = {"ce": "cet", "ma": "mon"}
 
 _NEGATIONS: dict[Negation, str] = {"not": "pas", "never": "jamais", "no longer": "plus"}
@@ -65,7 +65,7 @@ def noun_phrase(
     before: Adjective | None = None,
     after: Adjective | None = None,
 ) -> str:
-    """un vieil homme, de petites souris blanches, mon école"""
+    """Build a noun phrase: un vieil homme, de petites souris blanches, mon école."""
     head = noun.french_plural if plural else noun.french
     words = [head]
     if before:
@@ -100,7 +100,7 @@ def participle(verb: Verb, phrase: Phrase) -> str:
 
 
 def _finite(verb: Verb, tense: Tense, subject: Phrase, agreeing: Phrase | None) -> tuple[str, str]:
-    """The conjugated word, and the participle that follows it in the passé composé."""
+    """Return the conjugated word, and the participle that follows it in the passé composé."""
     plural = subject.plural
     if tense == "present":
         return verb.present[plural], ""
@@ -122,7 +122,7 @@ def verb_group(
     adverb: str = "",
     agreeing: Phrase | None = None,
 ) -> str:
-    """ne le a jamais vu; ``agreeing`` is a direct object that stands before the verb."""
+    """Build a verb group: ne le a jamais vu; ``agreeing`` is a direct object before the verb."""
     finite, rest = _finite(verb, tense, subject, agreeing)
     negative = _NEGATIONS[negation] if negation else ""
     words = ("ne" if negation else "", clitic, finite, negative, adverb, rest, verb.preposition)
@@ -141,7 +141,7 @@ def to_be(tense: Tense, plural: bool, negated: bool = False) -> str:
 
 
 def sentence(text: str, end: str = ".") -> str:
-    """Elide, contract, capitalise and close: de le marché → du marché, que il → qu'il."""
+    """Elide, contract, capitalize and close: de le marché → du marché, que il → qu'il."""
     text = _ELISION.sub(r"\1'", text)
     if "de le" in text or "à le" in text:
         text = _CONTRACTION.sub(lambda match: _CONTRACTED[match[0]], text)

@@ -1,4 +1,4 @@
-"""The grammar as a whole: how often each construction is used, and the endless stream of pairs."""
+"""The grammar: the frequency of each construction, and the generator of sentence pairs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from regard.data.bundled import places, questions, references, statements
 from regard.data.bundled.because import because_ambiguous, because_person
 from regard.data.bundled.meaning import Pair
 
-# In percent. A third are because-sentences: the choice of a pronoun is what this corpus teaches.
-SHARES: dict[Callable[[Random], Pair], int] = {
+# A third are because-sentences: this corpus is for learning the choice of a pronoun.
+PERCENTAGES: dict[Callable[[Random], Pair], int] = {
     because_ambiguous: 31,
     because_person: 5,
     statements.simple: 7,
@@ -40,16 +40,16 @@ SHARES: dict[Callable[[Random], Pair], int] = {
 
 
 def generate(seed: int) -> Iterator[Pair]:
-    """An endless stream of pairs, the same for the same seed; a pair may come again."""
+    """Yield pairs without end, determined by the seed; a pair may repeat."""
     rng = Random(seed)
-    constructions, bounds = list(SHARES), list(accumulate(SHARES.values()))
+    constructions, bounds = list(PERCENTAGES), list(accumulate(PERCENTAGES.values()))
     while True:
         for construct in rng.choices(constructions, cum_weights=bounds, k=256):
             yield construct(rng)
 
 
 def generate_ambiguous(seed: int) -> Iterator[Pair]:
-    """The same, of because-sentences only, about animals and things."""
+    """Yield only because-sentences about animals and things, without end."""
     rng = Random(seed)
     while True:
         yield because_ambiguous(rng)

@@ -1,4 +1,4 @@
-"""The words: nouns, adjectives and verbs, each with its French and its English forms.
+"""The lexicon: nouns, adjectives and verbs, each with its French and its English forms.
 
 One English word answers to exactly one French word, so that either sentence of a pair
 determines the other. Regular forms are derived; only the irregular ones are spelled out.
@@ -66,7 +66,7 @@ ANIMALS = (
 )
 
 PLACES = (
-    # What one crosses.
+    # Crossed.
     la("rue", "street", "way slick steep wide long narrow crowd noise"),
     la("route", "road", "way slick wide long narrow mud noise"),
     la("place", "square", "way drivable slick wide crowd noise"),
@@ -87,12 +87,12 @@ PLACES = (
     le("parc", "park", "land mud crowd noise dark outing"),
     le("village", "village", "land drivable crowd noise outing"),
     le("marché", "market", "crowd noise outing"),
-    # What one climbs.
+    # Climbed.
     la("colline", "hill", "height steep"),
     la("montagne", "mountain", "height steep"),
     la("barrière", "fence", "height"),
     le("mur", "wall", "height"),
-    # What one enters and leaves.
+    # Entered and left.
     la("maison", "house", "room home dark noise building coloured"),
     la("cuisine", "kitchen", "room home dark noise"),
     la("chambre", "bedroom", "room home dark noise"),
@@ -176,7 +176,7 @@ FOOD = (
 
 NOUNS = PEOPLE + ANIMALS + PLACES + THINGS + FOOD
 
-# The names say their gender in both languages; none ends in -s, so that 's is always plain.
+# Each name has one gender in both languages; none ends in -s, so that 's is always regular.
 WOMEN = ("Marie", "Alice", "Emma", "Louise", "Anne", "Julie", "Claire", "Sophie")
 MEN = ("Paul", "Pierre", "Antoine", "Arthur", "Victor", "Simon", "Martin", "Adrien")
 
@@ -190,7 +190,7 @@ COLOURS = (
     after("vert", "green", "coloured"),
 )
 
-# Properties of whoever acts.
+# Properties of agents.
 STATES = (
     before("vieux", "old", "animal adult vehicle building", "vieille", "vieil", more="older"),
     before("jeune", "young", "animal person", more="younger"),
@@ -347,26 +347,26 @@ _VERB_OF = {verb.english: verb for verb in VERBS}
 
 
 def noun(english: str) -> Noun:
-    """The noun of this English name: ``noun("street")``."""
+    """Return the noun of this English name: ``noun("street")``."""
     return _NOUN_OF[english]
 
 
 def adjective(english: str) -> Adjective:
-    """The adjective of this English name: ``adjective("wide")``."""
+    """Return the adjective of this English name: ``adjective("wide")``."""
     return _ADJECTIVE_OF[english]
 
 
 def verb(english: str) -> Verb:
-    """The verb of this English base form: ``verb("cross")``."""
+    """Return the verb of this English base form: ``verb("cross")``."""
     return _VERB_OF[english]
 
 
 def of_kind(*kinds: str) -> tuple[Noun, ...]:
-    """The nouns of any of these kinds, in the order of the lexicon."""
-    wanted = frozenset(kinds)
-    return tuple(noun for noun in NOUNS if noun.kinds & wanted)
+    """Return the nouns of any of these kinds, in the order of the lexicon."""
+    any_of = frozenset(kinds)
+    return tuple(noun for noun in NOUNS if noun.kinds & any_of)
 
 
 def describing(noun: Noun, among: Iterable[Adjective] = ADJECTIVES) -> tuple[Adjective, ...]:
-    """The adjectives that may be said of a noun."""
+    """Return the adjectives that may describe a noun."""
     return tuple(adjective for adjective in among if adjective.kinds & noun.kinds)

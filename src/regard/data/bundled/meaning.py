@@ -1,4 +1,4 @@
-"""What the two languages share: the phrase under construction and the finished pair."""
+"""Types that both languages share: a noun phrase and a finished sentence pair."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ Negation = Literal["not", "never", "no longer"]
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A French sentence and the English sentence that says the same thing."""
+    """A French sentence and its English translation."""
 
     french: str
     english: str
     construction: str
     pronoun: str | None = None
     """In a because-sentence whose English pronoun could grammatically mean either noun: the
-    French pronoun its meaning demands (il, elle, ils or elles)."""
+    correct French pronoun (il, elle, ils or elles)."""
     combinations: frozenset[str] = frozenset()
-    """The word combinations it uses, such as ``street+wide`` or ``cross+street``."""
+    """Word combinations of the sentence, such as ``street+wide`` or ``cross+street``."""
     choice: str | None = None
-    """Where the two nouns differ in gender, so that a wrong pronoun would show: the combination
-    the choice hangs on, such as ``street+wide``."""
+    """Where the two nouns differ in gender, so that a wrong pronoun is visible: the combination
+    that decides, such as ``street+wide``."""
 
 
 class Phrase(NamedTuple):
     """A noun phrase in both languages, with the features that the rest must agree with.
 
-    A named tuple, not a dataclass: several are made for every sentence, and it is the cheaper.
+    A named tuple, because it is cheaper than a dataclass and every sentence has several.
     """
 
     french: str

@@ -1,4 +1,4 @@
-"""Noun phrases and clauses, made in both languages at once, chosen at random or by hand."""
+"""Noun phrases and clauses, built in both languages at once, random or with given words."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ OBJECTS_OF = {verb: of_kind(*verb.objects) for verb in VERBS}
 NIBBLES = (*of_kind("fruit"), noun("bread"), noun("cake"), noun("soup"), noun("cheese"))
 ANIMAL_ROOMS = tuple(room for room in of_kind("room") if "public" not in room.kinds)
 
-# What animals do to fewer things than people: no coffee, no museums, no lost umbrellas.
+# Verbs with fewer objects for animals than for people: no coffee, museums or umbrellas.
 _OBJECTS_OF_ANIMALS = {
     "eat": NIBBLES,
     "drink": (noun("water"), noun("milk")),
@@ -85,7 +85,7 @@ DETERMINERS_OF = tuple(
 
 
 def pick(rng: Random, choices: Sequence[T]) -> T:
-    """`Random.choice`, in a third of its time."""
+    """Return a random item, in a third of the time of `Random.choice`."""
     return choices[int(rng.random() * len(choices))]
 
 
@@ -97,7 +97,7 @@ def phrase(
     before: Adjective | None = None,
     after: Adjective | None = None,
 ) -> Phrase:
-    """A noun phrase with chosen words: ``phrase(noun("street"))`` is *la rue*, *the street*."""
+    """Build a noun phrase: ``phrase(noun("street"))`` is *la rue*, *the street*."""
     return Phrase(
         french.noun_phrase(determiner, noun, plural, before, after),
         english.noun_phrase(determiner, noun, plural, before, after),
@@ -115,7 +115,7 @@ def is_plural(rng: Random, noun: Noun) -> bool:
 
 
 def definite(rng: Random, noun: Noun, plural: bool | None = None, owner: bool = True) -> Phrase:
-    """the, this, my or our; now and then Marie's if an owner may be named; no adjective."""
+    """Draw a noun phrase with the, this, my, our or, if `owner`, a possessor; no adjective."""
     if plural is None:
         plural = is_plural(rng, noun)
     if owner and noun in _OWNABLE[plural] and rng.random() < 0.1:
@@ -124,7 +124,7 @@ def definite(rng: Random, noun: Noun, plural: bool | None = None, owner: bool = 
 
 
 def possessed(rng: Random, noun: Noun, plural: bool) -> Phrase:
-    """Marie's dog, the farmer's horses: le chien de Marie, les chevaux du fermier."""
+    """Draw a possessive: the farmer's horses, les chevaux du fermier."""
     owner = person(rng, plural=False)
     thing = phrase(noun, "the", plural)
     return thing._replace(
@@ -134,7 +134,7 @@ def possessed(rng: Random, noun: Noun, plural: bool) -> Phrase:
 
 
 def described(rng: Random, noun: Noun, determiner: str, plural: bool) -> Phrase:
-    """With one adjective, or with two around the French noun: le petit chat noir."""
+    """Draw a phrase with one adjective, or two around the French noun: le petit chat noir."""
     adjectives = ADJECTIVES_OF[noun]
     if not adjectives:
         return phrase(noun, determiner, plural)
@@ -149,13 +149,13 @@ def described(rng: Random, noun: Noun, determiner: str, plural: bool) -> Phrase:
 
 
 def described_definite(rng: Random, noun: Noun) -> Phrase:
-    """this old bridge, our white hens"""
+    """Draw a definite phrase with adjectives: this old bridge, our white hens."""
     plural = is_plural(rng, noun)
     return described(rng, noun, pick(rng, DETERMINERS_OF[plural][noun]), plural)
 
 
 def indefinite(rng: Random, noun: Noun) -> Phrase:
-    """a cat, some cats, some water, often with an adjective."""
+    """Draw an indefinite phrase, often with an adjective: a cat, some cats, some water."""
     plural = is_plural(rng, noun)
     determiner = "some" if plural or noun.mass else "a"
     if rng.random() < 0.5:
@@ -164,7 +164,7 @@ def indefinite(rng: Random, noun: Noun) -> Phrase:
 
 
 def any_phrase(rng: Random, noun: Noun) -> Phrase:
-    """Any determiner that suits the noun, with or without an adjective."""
+    """Draw a phrase with any possible determiner, with or without an adjective."""
     if "kin" in noun.kinds:
         return definite(rng, noun)
     chance = rng.random()
@@ -180,7 +180,7 @@ def name(rng: Random) -> Phrase:
 
 
 def two_names(rng: Random) -> Phrase:
-    """Paul and Marie, masculine together as soon as one of them is."""
+    """Draw two names: Paul and Marie; masculine together if one of them is."""
     first, second = rng.sample(NAMES, 2)
     return Phrase(
         f"{first.french} et {second.french}",
@@ -213,7 +213,7 @@ def subject_of(rng: Random, verb: Verb) -> Phrase:
 
 
 def object_noun(rng: Random, verb: Verb, subject: Phrase) -> Noun:
-    """A noun the verb accepts, other than its subject."""
+    """Draw a noun that the verb accepts as object, other than its subject."""
     nouns = OBJECTS_OF[verb]
     if not subject.human:
         nouns = _OBJECTS_OF_ANIMALS.get(verb.english, nouns)
@@ -224,14 +224,14 @@ def object_noun(rng: Random, verb: Verb, subject: Phrase) -> Noun:
 
 
 def tense_for(rng: Random, verb: Verb, subject: Phrase) -> Tense:
-    """Any tense that shows: "the girls read" would leave present and past undecided."""
+    """Draw a tense with a distinct form: "the girls read" may be present or past."""
     tense = pick(rng, TENSES)
     hidden = tense == "past" and verb.past == verb.english and subject.plural
     return "future" if hidden else tense
 
 
 def combinations(subject: Phrase, verb: Verb, target: Phrase | None = None) -> tuple[str, ...]:
-    """What a clause brings together: its subject and verb, its verb and object."""
+    """Return the word combinations of a clause: subject and verb, verb and object."""
     found = subject.combinations
     if subject.noun:
         found += (f"{subject.noun.english}+{verb.english}",)
@@ -277,7 +277,7 @@ def clause(
     negation: Negation | None = None,
     adverb: tuple[str, str] = ("", ""),
 ) -> Clause:
-    """Subject, verb and object, which may be NOTHING: *le chat ne boit plus le lait*."""
+    """Build a clause: *le chat ne boit plus le lait*; the object may be NOTHING."""
     in_french = french.verb_group(verb, tense, subject, negation, adverb=adverb[0])
     in_english = english.verb_group(verb, tense, subject, negation, adverb[1])
     return Clause(
@@ -295,7 +295,7 @@ _TIMES: dict[Tense, tuple[tuple[str, str], ...]] = {
 
 
 def timed(rng: Random, said: Clause, tense: Tense) -> Clause:
-    """Say when, at the beginning, at the end, or not at all."""
+    """Add a time expression at the beginning, at the end, or not at all."""
     chance = rng.random()
     if chance > 0.4:
         return said

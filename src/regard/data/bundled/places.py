@@ -1,4 +1,4 @@
-"""Where things are and happen: prepositions, and the places that suit each of them."""
+"""Sentences with places: prepositions, and the nouns that suit each of them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ SETTINGS = (
 
 
 def place(rng: Random, places: Places) -> Phrase:
-    """A preposition and its noun: près de la rivière, near the river."""
+    """Draw a preposition and its noun: près de la rivière, near the river."""
     prepositions, nouns = places
     preposition, noun = pick(rng, prepositions), pick(rng, nouns)
     several = preposition in _AROUND and rng.random() < 0.25
@@ -71,7 +71,7 @@ def place(rng: Random, places: Places) -> Phrase:
 
 
 def location(rng: Random) -> Pair:
-    """Les clés de Marie sont sous le lit."""
+    """Generate a location: Les clés de Marie sont sous le lit."""
     nouns, places = pick(rng, SETTINGS)
     subject = definite(rng, pick(rng, nouns))
     where = place(rng, places)
@@ -86,7 +86,7 @@ def location(rng: Random) -> Pair:
 
 
 def there_is(rng: Random) -> Pair:
-    """Il y a trois chats noirs derrière la maison."""
+    """Generate a there-is clause: Il y a trois chats noirs derrière la maison."""
     nouns, places = pick(rng, SETTINGS)
     noun = pick(rng, tuple(noun for noun in nouns if "kin" not in noun.kinds))
     subject = counted(rng, noun) if rng.random() < 0.4 else indefinite(rng, noun)
@@ -100,11 +100,11 @@ def there_is(rng: Random) -> Pair:
 
 
 def activity(rng: Random) -> Pair:
-    """Les enfants jouent dans le jardin. Le chat dort."""
+    """Generate an activity: Les enfants jouent dans le jardin. Le chat dort."""
     verb = pick(rng, INTRANSITIVE)
     subject = subject_of(rng, verb)
     tense = tense_for(rng, verb, subject)
-    # The shortest sentences there are: a model that never saw any would not know how to stop.
+    # The shortest sentences: a model that is never trained on any does not learn to stop early.
     where = NOTHING if rng.random() < 0.5 else place(rng, pick(rng, BACKDROPS[subject.human]))
     if rng.random() < 0.2:
         return finish("activity", *clause(subject, verb, where, tense, "not"))

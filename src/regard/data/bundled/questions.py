@@ -27,7 +27,7 @@ _QUESTION_WORDS = (("", ""), ("", ""), ("", ""), ("pourquoi ", "why "), ("quand 
 
 
 def question(rng: Random) -> Pair:
-    """Pourquoi est-ce que le roi a quitté le château ?"""
+    """Generate a yes-no or why question: Pourquoi est-ce que le roi a quitté le château ?"""
     verb = pick(rng, TRANSITIVE if rng.random() < 0.8 else MOTION)
     subject = subject_of(rng, verb)
     word = pick(rng, _QUESTION_WORDS)
@@ -46,7 +46,7 @@ def question(rng: Random) -> Pair:
 
 
 def question_where(rng: Random) -> Pair:
-    """Où étaient les enfants ?"""
+    """Generate a where question: Où étaient les enfants ?"""
     noun = pick(rng, pick(rng, SETTINGS)[0])
     subject = any_definite(rng, noun)
     tense: Tense = pick(rng, ("present", "past"))
@@ -62,7 +62,7 @@ _SOMEONE = Phrase("qui", "who", human=True)
 
 
 def question_who(rng: Random) -> Pair:
-    """Qui a ouvert la fenêtre ?"""
+    """Generate a who question: Qui a ouvert la fenêtre ?"""
     verb = pick(rng, TRANSITIVE)
     target = any_definite(rng, pick(rng, OBJECTS_OF[verb]))
     said = clause(_SOMEONE, verb, target, tense_for(rng, verb, _SOMEONE))
@@ -75,7 +75,7 @@ _BOUGHT_OR_EATEN = tuple(
 
 
 def question_what(rng: Random) -> Pair:
-    """Combien de pommes est-ce que Paul a mangées ?"""
+    """Generate a what or how-many question: Combien de pommes est-ce que Paul a mangées ?"""
     verb, subject = pick(rng, _BOUGHT_OR_EATEN), person(rng)
     tense = tense_for(rng, verb, subject)
     helper = english.auxiliary(tense, subject)

@@ -1,4 +1,4 @@
-"""Sentences that speak of one thing twice: clitic pronouns and relative clauses."""
+"""Sentences that mention one thing twice: clitic pronouns and relative clauses."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _other_than(subject: Phrase, rng: Random, nouns: tuple[Noun, ...]) -> Noun:
     return noun if noun is not subject.noun else _other_than(subject, rng, nouns)
 
 
-# What one does to a thing, and then to the same thing again.
+# Verb pairs for two actions on the same thing.
 _CHAINS = tuple(
     (verb(first), verb(second), _shared(verb(first), verb(second)))
     for first, second in (
@@ -59,12 +59,12 @@ _CHAINS = tuple(
         ("watch", "draw"),
     )
 )
-# When she opened it, she closed it: not the same moment.
+# Excluded: "when she opened it, she closed it" are not simultaneous.
 _SUDDEN = tuple(chain for chain in _CHAINS if chain[0].english not in ("watch", "open"))
 
 
 def _continued(verb: Verb, tense: Tense, subject: Phrase, negation: Negation | None = None) -> str:
-    """English says "will" once: she will find the key and hide it."""
+    """Build the English continuation, with "will" only once: she will find the key and hide it."""
     if tense == "future" and not negation:
         return verb.english
     return english.verb_group(verb, tense, subject, negation)
@@ -73,7 +73,7 @@ def _continued(verb: Verb, tense: Tense, subject: Phrase, negation: Negation | N
 def _repeated(
     verb: Verb, tense: Tense, subject: Phrase, target: Phrase, negated: bool
 ) -> tuple[str, str]:
-    """The second mention: la mange, l'a mangée; eats it, ate it."""
+    """Build the second mention: la mange, l'a mangée; eats it, ate it."""
     negation: Negation | None = "not" if negated else None
     clitic = french.object_pronoun(target)
     return (
@@ -83,7 +83,7 @@ def _repeated(
 
 
 def clitic(rng: Random) -> Pair:
-    """Marie a acheté une pomme et l'a mangée."""
+    """Generate a clitic pronoun: Marie a acheté une pomme et l'a mangée."""
     first, second, nouns = pick(rng, _CHAINS)
     subject, tense = person(rng), tense_for(rng, first, I)
     noun = _other_than(subject, rng, nouns)
@@ -101,7 +101,7 @@ def clitic(rng: Random) -> Pair:
 
 
 def when(rng: Random) -> Pair:
-    """Quand Paul a vu la vache, il l'a appelée."""
+    """Generate a when clause: Quand Paul a vu la vache, il l'a appelée."""
     first, second, nouns = pick(rng, _SUDDEN)
     subject = person(rng)
     noun = _other_than(subject, rng, nouns)
@@ -120,12 +120,12 @@ _GREETING = tuple(map(verb, ("see", "call", "help")))
 
 
 def giving(rng: Random) -> Pair:
-    """La reine a donné un livre au prince."""
+    """Generate a verb with an indirect object: La reine a donné un livre au prince."""
     verb, subject = pick(rng, GIVING), person(rng)
     noun = pick(rng, OBJECTS_OF[verb])
     gift = definite(rng, noun) if rng.random() < 0.4 else indefinite(rng, noun)
     receiver = person(rng)
-    # Nor two names, which might be one.
+    # No two names, because the second might be the first.
     while receiver.noun is subject.noun:
         receiver = person(rng)
     if rng.random() < 0.5:
@@ -141,7 +141,7 @@ def giving(rng: Random) -> Pair:
 
 
 def _giving_again(rng: Random, verb: Verb, subject: Phrase, gift: Phrase, receiver: Phrase) -> Pair:
-    """La reine a appelé le prince et lui a donné un livre."""
+    """Generate an indirect clitic pronoun: La reine a appelé le prince et lui a donné un livre."""
     first = pick(rng, _GREETING)
     tense = tense_for(rng, first, subject)
     opening = clause(subject, first, receiver, tense)
@@ -159,12 +159,12 @@ _TOWARDS = tuple(map(verb, ("follow", "watch", "see", "look for", "call", "help"
 
 
 def me_and_us(rng: Random) -> Pair:
-    """Le loup nous suit."""
+    """Generate a first-person object: Le loup nous suit."""
     verb = pick(rng, _TOWARDS)
     subject = subject_of(rng, verb)
     while not subject.noun:  # "Paul follows me" would be too short
         subject = subject_of(rng, verb)
-    # Not in the past: "nous a vus" or "vues" would depend on who we are.
+    # Not in the past: "nous a vus" or "vues" would depend on the gender of the speakers.
     tense: Tense = pick(rng, ("present", "future"))
     negation: Negation | None = "not" if rng.random() < 0.35 else None
     pronoun = pick(rng, (("me", "me"), ("nous", "us")))
@@ -176,12 +176,12 @@ def me_and_us(rng: Random) -> Pair:
     )
 
 
-# "My brother who sings" would want commas.
+# Excluded: "my brother who sings" needs commas.
 _STRANGERS = tuple(noun for noun in PEOPLE if "kin" not in noun.kinds)
 
 
 def relative_subject(rng: Random) -> Pair:
-    """Le chat qui dort dans la cuisine est gris."""
+    """Generate a subject relative clause: Le chat qui dort dans la cuisine est gris."""
     verb = pick(rng, TRANSITIVE if rng.random() < 0.6 else INTRANSITIVE)
     noun = pick(rng, ANIMALS if "animal" in verb.subjects and rng.random() < 0.5 else _STRANGERS)
     subject = phrase(noun, "the", is_plural(rng, noun))
@@ -213,7 +213,7 @@ _SEPARABLE = (
 
 
 def relative_object(rng: Random) -> Pair:
-    """La pomme que Marie a achetée est verte."""
+    """Generate an object relative clause: La pomme que Marie a achetée est verte."""
     verb, subject = pick(rng, _SEPARABLE), person(rng)
     noun = object_noun(rng, verb, subject)
     while "person" in noun.kinds or not PREDICATES_OF[noun]:
@@ -221,7 +221,7 @@ def relative_object(rng: Random) -> Pair:
     thing = phrase(noun, "the", is_plural(rng, noun))
     tense = tense_for(rng, verb, subject)
     adjective, used = quality(rng, thing, noun)
-    # What has been eaten is no more; what has been bought may still be red.
+    # Verbs after which the object still exists: it may have been bought and be red, but not eaten.
     over = tense == "past" and (verb.english == "eat" or rng.random() < 0.5)
     state: Tense = "past" if over else "present"
     group = french.verb_group(verb, tense, subject, agreeing=thing)

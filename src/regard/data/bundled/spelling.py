@@ -12,7 +12,7 @@ _VOWEL_SOUND = re.compile(VOWEL_SOUND)
 
 
 def sounds_like_vowel(word: str) -> bool:
-    """Whether a French word calls for elision."""
+    """Return True if a French word requires elision before it."""
     return _VOWEL_SOUND.match(word) is not None
 
 
@@ -39,7 +39,7 @@ def english_plural(word: str) -> str:
 
 
 def english_third_person(phrase: str) -> str:
-    """The verb is the first word: look for, looks for."""
+    """Inflect the first word, which is the verb: look for, looks for."""
     word, _, rest = phrase.partition(" ")
     return f"{english_plural(word)} {rest}".rstrip()
 

@@ -34,7 +34,7 @@ _DEGREES = (("très ", "very "), ("trop ", "too "), ("", ""))
 
 
 def simple(rng: Random) -> Pair:
-    """La fille a acheté un petit chapeau rouge hier."""
+    """Generate a simple clause: La fille a acheté un petit chapeau rouge hier."""
     verb = pick(rng, TRANSITIVE)
     subject = subject_of(rng, verb)
     tense = tense_for(rng, verb, subject)
@@ -50,7 +50,7 @@ _UNDER_FIRST_PERSON = tuple(verb for verb in TRANSITIVE if verb.past != verb.eng
 
 
 def first_person(rng: Random) -> Pair:
-    """J'ai perdu les clés."""
+    """Generate a first-person clause: J'ai perdu les clés."""
     verb, subject = pick(rng, _UNDER_FIRST_PERSON), pick(rng, (I, WE))
     target = any_phrase(rng, object_noun(rng, verb, subject))
     negated = rng.random() < 0.3
@@ -61,7 +61,7 @@ def first_person(rng: Random) -> Pair:
 
 
 def negation(rng: Random) -> Pair:
-    """Le chat ne boit plus le lait."""
+    """Generate a negated clause: Le chat ne boit plus le lait."""
     verb = pick(rng, TRANSITIVE)
     subject = subject_of(rng, verb)
     tense = tense_for(rng, verb, subject)
@@ -77,7 +77,7 @@ _DESCRIBED = tuple(noun for noun in NOUNS if PREDICATES_OF[noun])
 
 
 def attribute(rng: Random) -> Pair:
-    """La montagne n'est pas très haute."""
+    """Generate an attribute: La montagne n'est pas très haute."""
     noun = pick(rng, _DESCRIBED)
     subject = definite(rng, noun)
     adjective, used = quality(rng, subject, noun)
@@ -105,7 +105,7 @@ _GRADED_OF = {
 
 
 def comparison(rng: Random) -> Pair:
-    """Cette lampe est plus chère que le miroir."""
+    """Generate a comparison: Cette lampe est plus chère que le miroir."""
     nouns = pick(rng, _COMPARABLE)
     first, second = pick(rng, nouns), pick(rng, nouns)
     shared = [adjective for adjective in _GRADED_OF[first] if adjective in _GRADED_OF[second]]
@@ -125,7 +125,7 @@ def comparison(rng: Random) -> Pair:
 
 
 def motion(rng: Random) -> Pair:
-    """Les filles sont allées au marché."""
+    """Generate a verb of motion: Les filles sont allées au marché."""
     verb = pick(rng, MOTION)
     subject = subject_of(rng, verb)
     tense = tense_for(rng, verb, subject)
@@ -140,7 +140,7 @@ _COUNTING = tuple(map(verb, ("buy", "see", "draw", "find")))
 
 
 def number(rng: Random) -> Pair:
-    """Paul a douze petites boîtes."""
+    """Generate a number: Paul a douze petites boîtes."""
     subject = pick(rng, (I, WE)) if rng.random() < 0.2 else person(rng)
     if rng.random() < 0.5:
         target = counted(rng, pick(rng, _COUNTABLE))
@@ -172,7 +172,7 @@ _INTENDED = tuple(verb for verb in TRANSITIVE + MOTION if verb.english not in _A
 
 
 def modal(rng: Random) -> Pair:
-    """Nous ne pouvons pas escalader ce mur."""
+    """Generate a modal verb: Nous ne pouvons pas escalader ce mur."""
     base, third, contracted, *forms = pick(rng, _MODALS)
     verb = pick(rng, _INTENDED)
     subject = pick(rng, (I, WE)) if rng.random() < 0.3 else subject_of(rng, verb)
@@ -198,7 +198,7 @@ _CONSUMING = tuple(map(verb, ("eat", "drink", "buy")))
 
 
 def partitive(rng: Random) -> Pair:
-    """Louise a mangé du poisson frais."""
+    """Generate a partitive article: Louise a mangé du poisson frais."""
     verb = pick(rng, _CONSUMING)
     subject = name(rng) if rng.random() < 0.4 else subject_of(rng, verb)
     noun = object_noun(rng, verb, subject)

@@ -1,4 +1,4 @@
-"""What a noun, an adjective and a verb are, and the short ways in which the lexicon writes them."""
+"""Types of nouns, adjectives and verbs, and the short constructors that the lexicon uses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from regard.data.bundled.spelling import (
     french_plural,
 )
 
-# Words compare by identity (eq=False): each exists once, and that makes them cheap as keys.
+# Words compare by identity (eq=False): each exists once, and is a cheap key.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,14 +79,14 @@ def _noun(
 def le(
     french: str, english: str, kinds: str, fr: str = "", en: str = "", mass: bool = False
 ) -> Noun:
-    """A masculine noun; ``fr`` and ``en`` are its plurals where they are irregular."""
+    """Return a masculine noun; ``fr`` and ``en`` are its plurals where they are irregular."""
     return _noun(french, english, kinds, False, fr, en, mass)
 
 
 def la(
     french: str, english: str, kinds: str, fr: str = "", en: str = "", mass: bool = False
 ) -> Noun:
-    """A feminine noun; ``fr`` and ``en`` are its plurals where they are irregular."""
+    """Return a feminine noun; ``fr`` and ``en`` are its plurals where they are irregular."""
     return _noun(french, english, kinds, True, fr, en, mass)
 
 
@@ -104,14 +104,14 @@ def _adjective(
 def before(
     french: str, english: str, kinds: str, fem: str = "", vowel: str = "", more: str | None = None
 ) -> Adjective:
-    """An adjective that stands before its noun: *une petite souris*."""
+    """Return an adjective that precedes its noun: *une petite souris*."""
     return _adjective(french, english, kinds, True, fem, vowel, more)
 
 
 def after(
     french: str, english: str, kinds: str, fem: str = "", more: str | None = None
 ) -> Adjective:
-    """An adjective that stands after its noun: *une souris blanche*."""
+    """Return an adjective that follows its noun: *une souris blanche*."""
     return _adjective(french, english, kinds, False, fem, "", more)
 
 
@@ -127,7 +127,10 @@ def irregular(
     etre: bool = False,
     imperfect: tuple[str, str] | None = None,
 ) -> Verb:
-    """``french`` gives il, ils, participle and the il of the future: "voit voient vu verra"."""
+    """Return an irregular verb.
+
+    ``french`` is its form with il, ils, the participle, and il in the future: "voit voient vu verra".
+    """
     singular, plural, participle, future = french.split()
     return Verb(
         english=english,
@@ -154,7 +157,7 @@ def er(
     preposition: str = "",
     etre: bool = False,
 ) -> Verb:
-    """A regular verb of the first group: *traverser, il traverse, traversé, il traversera*."""
+    """Return a regular verb of the first group: *traverser, il traverse, il traversera*."""
     stem = infinitive.removesuffix("er")
     forms = f"{stem}e {stem}ent {stem}é {infinitive}a"
     return irregular(
