@@ -129,7 +129,7 @@ def irregular(
 ) -> Verb:
     """Return an irregular verb.
 
-    ``french`` is its form with il, ils, the participle, and il in the future: "voit voient vu verra".
+    ``french`` is il, ils, the participle, and il in the future: "voit voient vu verra".
     """
     singular, plural, participle, future = french.split()
     return Verb(
