@@ -1,4 +1,4 @@
-"""Beam search against all sentences there are, against its plain form, and against greedy."""
+"""Beam search against exhaustive search, a plain implementation and greedy decoding."""
 
 from dataclasses import dataclass, field
 from itertools import product
@@ -15,7 +15,7 @@ from regard.errors import ConfigError
 from regard.models.base import ModelSpec
 
 V, END, FIRST = 5, 0, 1
-CHANCE = torch.randn(100_003, V, generator=torch.Generator().manual_seed(0)).double() * 2
+LOGITS = torch.randn(100_003, V, generator=torch.Generator().manual_seed(0)).double() * 2
 
 tables = st.lists(st.integers(0, 100_002), min_size=1, max_size=4)
 widths = st.integers(1, 12)  # some wider than the vocabulary
@@ -23,25 +23,25 @@ penalties = st.sampled_from([0.0, 0.6, 1.0, 2.0])
 
 
 @dataclass(frozen=True)
-class Memory:
-    """Everything a row has said, as the number of a line of CHANCE."""
+class RandomState:
+    """Hash of each row's ids: a row of LOGITS."""
 
     line: Tensor
 
-    def reorder(self, rows: Tensor) -> "Memory":
-        return Memory(self.line.index_select(0, rows))
+    def reorder(self, rows: Tensor) -> "RandomState":
+        return RandomState(self.line.index_select(0, rows))
 
 
 @dataclass
 class Random:
-    """The next word's chances hang on all words before it, and on no other row."""
+    """A model with random logits that depend on all ids of a row and on no other row."""
 
     batches: list[int] = field(default_factory=list)
 
-    def step(self, ids: Tensor, state: Memory) -> tuple[Tensor, Memory]:
+    def step(self, ids: Tensor, state: RandomState) -> tuple[Tensor, RandomState]:
         self.batches.append(len(ids))
-        line = (state.line * V + ids) % len(CHANCE)
-        return CHANCE[line], Memory(line)
+        line = (state.line * V + ids) % len(LOGITS)
+        return LOGITS[line], RandomState(line)
 
 
 def search(
@@ -52,50 +52,50 @@ def search(
     early_stopping: bool = False,
 ):
     first = torch.full((len(lines),), FIRST)
-    memory = Memory(torch.tensor(lines))
+    state = RandomState(torch.tensor(lines))
     return beam_search(
-        Random(), memory, first, END, limits, width, penalty, early_stopping=early_stopping
+        Random(), state, first, END, limits, width, penalty, early_stopping=early_stopping
     )
 
 
 def log_p(line: int, ids: tuple[int, ...]) -> list[float]:
-    """Of each word after these."""
-    state = Memory(torch.tensor([line]))
+    """Return log p of each token after these."""
+    state = RandomState(torch.tensor([line]))
     for word in (FIRST, *ids):
         logits, state = Random().step(torch.tensor([word]), state)
     return logits[0].log_softmax(-1).tolist()
 
 
 def best(hypotheses: list[tuple[tuple[int, ...], float]], width: int) -> list[Hypothesis]:
-    found = [Hypothesis(list(ids), pytest.approx(score)) for ids, score in hypotheses]
-    order = sorted(range(len(found)), key=lambda i: -hypotheses[i][1])
-    return [found[i] for i in order[:width]]
+    ranked = [Hypothesis(list(ids), pytest.approx(score)) for ids, score in hypotheses]
+    order = sorted(range(len(ranked)), key=lambda i: -hypotheses[i][1])
+    return [ranked[i] for i in order[:width]]
 
 
-def plainly(
+def plain_beam_search(
     line: int, limit: int, width: int, penalty: float, early_stopping: bool = False
 ) -> list[Hypothesis]:
-    """The same search for one row, word by word, to the limit: it never stops early."""
-    beginnings: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
-    found = []
+    """Search one row, token by token, to its limit, without pruning."""
+    hypotheses: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
+    finished = []
     for length in range(1, limit + 2):
-        words = range(V) if length <= limit else [END]
+        tokens = range(V) if length <= limit else [END]
         longer = [
-            ((*ids, word), total + chances[word])
-            for ids, total in beginnings
-            for chances in [log_p(line, ids)]
-            for word in words
+            ((*ids, token), total + next_log_p[token])
+            for ids, total in hypotheses
+            for next_log_p in [log_p(line, ids)]
+            for token in tokens
         ]
         longer = sorted(longer, key=lambda each: -each[1])[:width]
-        found += [(ids[:-1], total / length**penalty) for ids, total in longer if ids[-1] == END]
-        beginnings = [each for each in longer if each[0][-1] != END]
-        if early_stopping and len(found) >= width:
+        finished += [(ids[:-1], total / length**penalty) for ids, total in longer if ids[-1] == END]
+        hypotheses = [each for each in longer if each[0][-1] != END]
+        if early_stopping and len(finished) >= width:
             break
-    return best(found, width)
+    return best(finished, width)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0, 2.0])
-def test_a_beam_wide_enough_finds_all_sentences_in_their_order(penalty: float) -> None:
+def test_exhaustive_beam_finds_all_outputs_in_order(penalty: float) -> None:
     words = [word for word in range(V) if word != END]
     sentences = [ids for length in range(5) for ids in product(words, repeat=length)]
     scores = []
@@ -108,13 +108,13 @@ def test_a_beam_wide_enough_finds_all_sentences_in_their_order(penalty: float) -
 
 @given(tables, widths, penalties, st.booleans(), st.data())
 @settings(max_examples=60, deadline=None)
-def test_in_a_batch_and_stopped_early_the_same_is_found(
+def test_batching_and_pruning_do_not_change_the_result(
     lines: list[int], width: int, penalty: float, early_stopping: bool, data: st.DataObject
 ) -> None:
     limits = [data.draw(st.integers(1, 6)) for _ in lines]
-    found = search(lines, limits, width, penalty, early_stopping)
-    for row, line, limit in zip(found, lines, limits, strict=True):
-        assert row == plainly(line, limit, width, penalty, early_stopping)
+    actual = search(lines, limits, width, penalty, early_stopping)
+    for row, line, limit in zip(actual, lines, limits, strict=True):
+        assert row == plain_beam_search(line, limit, width, penalty, early_stopping)
         assert 1 <= len(row) <= width
         assert all(len(hypothesis.ids) <= limit for hypothesis in row)
         assert END not in {word for hypothesis in row for word in hypothesis.ids}
@@ -122,47 +122,48 @@ def test_in_a_batch_and_stopped_early_the_same_is_found(
 
 @given(tables, penalties)
 @settings(max_examples=50, deadline=None)
-def test_a_beam_of_one_says_what_greedy_says(lines: list[int], penalty: float) -> None:
+def test_beam_of_one_equals_greedy(lines: list[int], penalty: float) -> None:
     limits = [3 + place for place in range(len(lines))]
     first = torch.full((len(lines),), FIRST)
-    said = greedy(Random(), Memory(torch.tensor(lines)), first, END, limits)
+    generated = greedy(Random(), RandomState(torch.tensor(lines)), first, END, limits)
     assert [[best.ids for best in row] for row in search(lines, limits, 1, penalty)] == [
-        [ids] for ids in said
+        [ids] for ids in generated
     ]
 
 
 @dataclass
-class Script(Random):
-    """What is said next hangs only on how much has been said."""
+class Scripted(Random):
+    """A model whose probabilities depend only on the number of generated tokens."""
 
-    scenes: list[dict[int, float]] = field(default_factory=list)  # chances of words, the rest none
+    # Probabilities of tokens at each step; other tokens have almost none
+    steps: list[dict[int, float]] = field(default_factory=list)
 
-    def step(self, ids: Tensor, state: Memory) -> tuple[Tensor, Memory]:
+    def step(self, ids: Tensor, state: RandomState) -> tuple[Tensor, RandomState]:
         self.batches.append(len(ids))
-        chances = torch.full((len(self.scenes), V), 1e-9)
-        chances[:, END] = 2e-9  # of what has none, the first
-        for scene, words in enumerate(self.scenes):
-            chances[scene, list(words)] = torch.tensor(list(words.values()))
-        return chances.log()[state.line], Memory(state.line + 1)
+        probs = torch.full((len(self.steps), V), 1e-9)
+        probs[:, END] = 2e-9  # most likely of the others
+        for step, tokens in enumerate(self.steps):
+            probs[step, list(tokens)] = torch.tensor(list(tokens.values()))
+        return probs.log()[state.line], RandomState(state.line + 1)
 
 
-def test_a_row_that_is_done_leaves_the_batch_long_before_its_limit() -> None:
-    model = Script(scenes=[{2: 1.0}, {2: 1.0}, {2: 1.0}, *[{END: 1.0}] * 40])
-    found = beam_search(
-        model, Memory(torch.tensor([2, 0])), torch.tensor([1, 1]), END, [40, 40], width=2
+def test_finished_row_leaves_the_batch_before_its_limit() -> None:
+    model = Scripted(steps=[{2: 1.0}, {2: 1.0}, {2: 1.0}, *[{END: 1.0}] * 40])
+    actual = beam_search(
+        model, RandomState(torch.tensor([2, 0])), torch.tensor([1, 1]), END, [40, 40], width=2
     )
-    assert [row[0].ids for row in found] == [[2], [2, 2, 2]]
-    assert model.batches[:2] == [2, 2]  # what ended and what has no hope is not continued
+    assert [row[0].ids for row in actual] == [[2], [2, 2, 2]]
+    assert model.batches[:2] == [2, 2]  # finished and pruned hypotheses are not continued
     assert model.batches[-1] == 1
     assert len(model.batches) < 20
 
 
-def test_a_row_goes_on_while_a_poor_beginning_may_come_good() -> None:
-    """Two sentences are found at once; a third costs nothing after its second word."""
-    scenes = [{END: 0.9, 2: 0.1}, {END: 0.9, 3: 0.1}, *[{3: 1.0}] * 8, {END: 1.0}]
-    first, state = torch.tensor([1]), Memory(torch.tensor([0]))
-    (found,) = beam_search(Script(scenes=scenes), state, first, END, [20], width=2)
-    assert [each.ids for each in found] == [[], [2, *[3] * 9]]
+def test_search_continues_while_a_live_hypothesis_can_win() -> None:
+    """Two hypotheses end at once; a third has probability 1 after its second token."""
+    steps = [{END: 0.9, 2: 0.1}, {END: 0.9, 3: 0.1}, *[{3: 1.0}] * 8, {END: 1.0}]
+    first, state = torch.tensor([1]), RandomState(torch.tensor([0]))
+    (actual,) = beam_search(Scripted(steps=steps), state, first, END, [20], width=2)
+    assert [each.ids for each in actual] == [[], [2, *[3] * 9]]
 
 
 def build() -> torch.nn.Module:
@@ -170,42 +171,42 @@ def build() -> torch.nn.Module:
     model = ModelSpec.model_validate({"kind": "encoder-decoder", **sizes}).build(12)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.mul_(3)  # opinions, as in a trained model
+            parameter.mul_(3)  # larger logits, as in a trained model
     return model.double().eval()
 
 
-def test_a_transformers_row_alone_or_with_others_and_greedy() -> None:
+def test_transformer_rows_alone_in_a_batch_and_greedy() -> None:
     model = build()
     source, limits = torch.randint(4, 12, (4, 7)), [3, 5, 8, 12]
     source_mask = torch.arange(7) < torch.tensor([7, 4, 2, 6])[:, None]
 
-    def say(row: slice, width: int) -> list[list[Hypothesis]]:
+    def search_rows(row: slice, width: int) -> list[list[Hypothesis]]:
         state = model.start(source[row], source_mask[row])
         return beam_search(model, state, torch.full((len(source[row]),), 2), 3, limits[row], width)
 
-    everyone = say(slice(4), 4)
+    together = search_rows(slice(4), 4)
     for row in range(4):
-        (alone,) = say(slice(row, row + 1), 4)
-        assert [each.ids for each in everyone[row]] == [each.ids for each in alone]
-        assert [each.score for each in everyone[row]] == pytest.approx([h.score for h in alone])
-    said = greedy(model, model.start(source, source_mask), torch.full((4,), 2), 3, limits)
-    assert [row[0].ids for row in say(slice(4), 1)] == said
+        (alone,) = search_rows(slice(row, row + 1), 4)
+        assert [each.ids for each in together[row]] == [each.ids for each in alone]
+        assert [each.score for each in together[row]] == pytest.approx([h.score for h in alone])
+    generated = greedy(model, model.start(source, source_mask), torch.full((4,), 2), 3, limits)
+    assert [row[0].ids for row in search_rows(slice(4), 1)] == generated
 
 
-def test_scores_are_those_of_the_model_itself() -> None:
+def test_scores_equal_log_probs_of_the_model() -> None:
     model = build()
     source = torch.randint(4, 12, (1, 5))
     source_mask = torch.ones(1, 5, dtype=torch.bool)
     state = model.start(source, source_mask)
-    (found,) = beam_search(model, state, torch.tensor([2]), 3, [6], width=3, length_penalty=0.5)
-    for hypothesis in found:
+    (actual,) = beam_search(model, state, torch.tensor([2]), 3, [6], width=3, length_penalty=0.5)
+    for hypothesis in actual:
         target = torch.tensor([[2, *hypothesis.ids, 3]])
-        chances = model(source, source_mask, target[:, :-1]).log_softmax(-1)[0]
-        total = chances[torch.arange(target.size(1) - 1), target[0, 1:]].sum().item()
+        log_probs = model(source, source_mask, target[:, :-1]).log_softmax(-1)[0]
+        total = log_probs[torch.arange(target.size(1) - 1), target[0, 1:]].sum().item()
         assert hypothesis.score == pytest.approx(total / (len(hypothesis.ids) + 1) ** 0.5)
 
 
 @pytest.mark.parametrize(("width", "penalty"), [(0, 1.0), (2, -0.1)])
-def test_what_cannot_search_is_refused(width: int, penalty: float) -> None:
+def test_invalid_width_or_penalty_is_refused(width: int, penalty: float) -> None:
     with pytest.raises(ConfigError, match="cannot search"):
         search([1], [3], width, penalty)

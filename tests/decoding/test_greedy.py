@@ -1,4 +1,4 @@
-"""Greedy decoding, on a model small enough to follow by hand."""
+"""Greedy decoding of a model that counts down."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ END = 0
 
 @dataclass(frozen=True)
 class Countdown:
-    """Each row counts down from its number to 0, which is the end."""
+    """Each row counts down from its number to 0, the end token."""
 
     left: Tensor
     batch_sizes: list[int]
@@ -29,15 +29,15 @@ class Counter:
         return logits, Countdown(state.left - 1, state.batch_sizes)
 
 
-def test_each_row_goes_to_its_own_end_and_then_leaves_the_batch() -> None:
+def test_finished_rows_leave_the_batch() -> None:
     first = torch.tensor([3, 1, 5])
     state = Countdown(first, [])
-    said = greedy(Counter(), state, first, END, limits=[10, 10, 10])
-    assert said == [[2, 1], [], [4, 3, 2, 1]]
+    generated = greedy(Counter(), state, first, END, limits=[10, 10, 10])
+    assert generated == [[2, 1], [], [4, 3, 2, 1]]
     assert state.batch_sizes == [3, 2, 2, 1, 1]
 
 
-def test_limits_are_kept() -> None:
+def test_limits_bound_the_output() -> None:
     first = torch.tensor([9, 9])
-    said = greedy(Counter(), Countdown(first, []), first, END, limits=[2, 4])
-    assert said == [[8, 7], [8, 7, 6, 5]]
+    generated = greedy(Counter(), Countdown(first, []), first, END, limits=[2, 4])
+    assert generated == [[8, 7], [8, 7, 6, 5]]

@@ -1,4 +1,4 @@
-"""Sampling: the distribution as in Hugging Face, drawn as it says, the same in any batch."""
+"""Sampling: the distribution of Hugging Face, correct frequencies, the same in any batch."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ from regard.errors import ConfigError
     st.floats(0.2, 3), st.integers(0, 12), st.floats(0.05, 1), st.floats(0, 0.9), st.integers(0, 99)
 )
 @settings(max_examples=80, deadline=None)
-def test_the_distribution_is_that_of_hugging_face(
+def test_distribution_equals_hugging_face(
     temperature: float, top_k: int, top_p: float, min_p: float, seed: int
 ) -> None:
     logits = torch.randn(3, 10, generator=torch.Generator().manual_seed(seed)).double() * 3
@@ -31,12 +31,12 @@ def test_the_distribution_is_that_of_hugging_face(
         warpers.append(TopPLogitsWarper(top_p))
     if min_p > 0:
         warpers.append(MinPLogitsWarper(min_p))
-    wanted = warpers(None, logits.clone()).softmax(-1)
-    found = Sampling(temperature, top_k, top_p, min_p).distribution(logits)
-    torch.testing.assert_close(found, wanted)
+    expected = warpers(None, logits.clone()).softmax(-1)
+    actual = Sampling(temperature, top_k, top_p, min_p).distribution(logits)
+    torch.testing.assert_close(actual, expected)
 
 
-def test_words_are_drawn_as_often_as_they_should() -> None:
+def test_tokens_are_drawn_with_their_probabilities() -> None:
     logits = torch.tensor([2.0, 1.0, 0.0, -1.0, 0.5])
     sampling = Sampling(temperature=1.5, top_k=4, seed=3)
     p = sampling.distribution(logits[None].double())[0]
@@ -49,7 +49,7 @@ def test_words_are_drawn_as_often_as_they_should() -> None:
     assert chi2 < 16.3  # 3 degrees of freedom: once in a thousand
 
 
-def test_a_row_draws_the_same_in_any_batch_and_another_with_another_seed() -> None:
+def test_draws_depend_on_seed_row_and_step_only() -> None:
     logits = torch.randn(6, 40)
     together = Sampling(seed=1)(logits, range(6), 4)
     for row in range(6):
@@ -61,7 +61,7 @@ def test_a_row_draws_the_same_in_any_batch_and_another_with_another_seed() -> No
 @pytest.mark.parametrize(
     "wrong", [{"temperature": 0}, {"top_k": -1}, {"top_p": 0}, {"min_p": 1.5}, {"seed": -1}]
 )
-def test_what_makes_no_sense_is_refused(wrong: dict[str, float]) -> None:
+def test_invalid_settings_are_refused(wrong: dict[str, float]) -> None:
     (name,) = wrong
     with pytest.raises(ConfigError, match=name):
         Sampling(**wrong)  # type: ignore[arg-type]

@@ -1,10 +1,11 @@
-"""Guessing changes how fast words come, not which: to the word, and in distribution."""
+"""Speculative decoding gives the greedy output, and samples of the same distribution."""
 
 from collections import Counter
+from dataclasses import dataclass
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from regard.config import validate
 from regard.decoding.greedy import greedy
@@ -33,44 +34,81 @@ def built(seed: int, layers: int = 1) -> nn.Module:
 
 
 class Wrong:
-    """A guesser that is nearly always wrong."""
+    """A drafter that is nearly always wrong."""
 
-    def __call__(self, _said: object, count: int, _sampling: object) -> DraftTokens:
+    def __call__(self, _generated: object, count: int, _sampling: object) -> DraftTokens:
         return DraftTokens([1] * count, None)
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """A state that is the ids themselves."""
+
+    ids: tuple[int, ...] = ()
+
+    @property
+    def length(self) -> int:
+        return len(self.ids)
+
+    def reorder(self, _rows: Tensor) -> "Prefix":
+        return self
+
+    def truncate(self, length: int) -> "Prefix":
+        return Prefix(self.ids[:length])
+
+
+class Memoized:
+    """A model that computes the logits of equal texts once: thousands of samples take seconds."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.logits: dict[tuple[tuple[int, ...], int], Tensor] = {}
+
+    def start(self) -> Prefix:
+        return Prefix()
+
+    def extend(self, ids: Tensor, state: Prefix) -> tuple[Tensor, Prefix]:
+        text, new = (*state.ids, *ids[0].tolist()), ids.size(1)
+        if (text, new) not in self.logits:
+            self.logits[text, new] = self.model(torch.tensor([text]))[:, -new:]
+        return self.logits[text, new], Prefix(text)
 
 
 @pytest.mark.parametrize("count", [1, 3, 6])
 @pytest.mark.parametrize("first", range(1, V))
-def test_greedy_says_the_same_words(first: int, count: int) -> None:
+def test_greedy_output_does_not_depend_on_the_drafter(first: int, count: int) -> None:
     model, small = built(1, 2), built(2)
-    wanted = greedy(model, model.start(), torch.tensor([first]), END, [30])[0]
-    for guesser in (
+    expected = greedy(model, model.start(), torch.tensor([first]), END, [30])[0]
+    for drafter in (
         PromptLookup(),
         DraftModel(small, small.start()),
         DraftModel(model, model.start()),
         Wrong(),
     ):
-        found = list(speculate(model, model.start(), first, END, 30, guesser, count))
-        assert found == wanted
+        actual = list(speculate(model, model.start(), first, END, 30, drafter, count))
+        assert actual == expected
 
 
-def test_a_good_draft_saves_passes() -> None:
+def test_good_draft_saves_forward_passes() -> None:
     model = built(3)
     passes = []
     plain = model.extend
     model.extend = lambda ids, state: passes.append(ids.size(1)) or plain(ids, state)
     draft = built(3)
-    said = list(speculate(model, model.start(), 1, END, 30, DraftModel(draft, draft.start()), 5))
-    assert len(passes) <= len(said) / 5 + 1
+    generated = list(
+        speculate(model, model.start(), 1, END, 30, DraftModel(draft, draft.start()), 5)
+    )
+    assert len(passes) <= len(generated) / 5 + 1
 
 
 @pytest.mark.parametrize("kind", ["draft", "lookup", "wrong"])
-def test_samples_are_distributed_as_without(kind: str) -> None:
-    """Two words after a given one: their joint distribution, exact against drawn."""
+def test_samples_have_the_distribution_of_the_model(kind: str) -> None:
+    """Joint distribution of two tokens after a prompt: exact against sampled."""
     model, small = built(1, 2), built(2)
     with torch.inference_mode():
         p1 = model(torch.tensor([[4]]))[0, -1].softmax(-1)
         p2 = model(torch.tensor([[4, word] for word in range(V)]))[:, -1].softmax(-1)
+    model, small = Memoized(model), Memoized(small)
     joint = {(END,): p1[END].item()}
     for one in range(1, V):
         for two in range(V):
@@ -79,13 +117,15 @@ def test_samples_are_distributed_as_without(kind: str) -> None:
     draws: Counter[tuple[int, ...]] = Counter()
     runs = 3000
     for seed in range(runs):
-        guesser = {
+        drafter = {
             "draft": lambda: DraftModel(small, small.start()),
             "lookup": lambda: PromptLookup(longest=1, prompt=[4, 2, 3, 4]),
             "wrong": Wrong,
         }[kind]()
-        said = list(speculate(model, model.start(), 4, END, 2, guesser, 3, Sampling(seed=seed)))
-        draws[tuple(said) if len(said) == 2 else (*said, END)] += 1
+        generated = list(
+            speculate(model, model.start(), 4, END, 2, drafter, 3, Sampling(seed=seed))
+        )
+        draws[tuple(generated) if len(generated) == 2 else (*generated, END)] += 1
     chi2, degrees = 0.0, -1
     rest_wanted, rest_found = 0.0, 0
     for key, p in joint.items():
@@ -98,8 +138,8 @@ def test_samples_are_distributed_as_without(kind: str) -> None:
     assert chi2 < degrees + 1 + 4 * (2 * (degrees + 1)) ** 0.5
 
 
-def test_a_lookup_says_what_followed_last_time() -> None:
-    look = PromptLookup(longest=2, prompt=[5, 6, 7, 8, 5, 6])
-    assert look([9, 6, 7], 3).ids == [8, 5, 6]
-    assert look([5, 6], 2).ids == [5, 6]  # after the 5, 6 that stands last before them
-    assert look([3], 3).ids == []
+def test_prompt_lookup_drafts_what_followed_the_last_occurrence() -> None:
+    lookup = PromptLookup(longest=2, prompt=[5, 6, 7, 8, 5, 6])
+    assert lookup([9, 6, 7], 3).ids == [8, 5, 6]
+    assert lookup([5, 6], 2).ids == [5, 6]  # after the last earlier 5, 6
+    assert lookup([3], 3).ids == []

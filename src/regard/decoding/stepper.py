@@ -4,7 +4,7 @@ state = model.start(…)                      encode the source or begin an empt
 logits, state = model.step(ids, state)      append one token to each row
 logits, state = model.extend(ids, state)    append several tokens to each row; logits after each
 state = state.reorder(rows)                 keep, drop or repeat rows
-state = state.truncate(length)                   drop all but the first `length` tokens
+state = state.truncate(length)              drop all but the first `length` tokens
 
 States are immutable: each call returns a new state, and an old one can be used again.
 """

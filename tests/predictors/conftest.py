@@ -1,4 +1,4 @@
-"""A translator and writers with weights of chance: what they say means nothing, but they say it."""
+"""A translator and language models with random weights."""
 
 import pytest
 import torch
@@ -38,12 +38,12 @@ def tokenizer():
 @pytest.fixture
 def translator(tokenizer) -> Translator:
     model = random_model("encoder-decoder", len(tokenizer), seed=5)
-    guess = LanguageIdentifier({"fr": {}, "en": {}})
-    return Translator(model, tokenizer, guess, 40, [Direction("fr", "en")])
+    language_identifier = LanguageIdentifier({"fr": {}, "en": {}})
+    return Translator(model, tokenizer, language_identifier, 40, [Direction("fr", "en")])
 
 
 @pytest.fixture
-def writer(tokenizer) -> TextGenerator:
+def generator(tokenizer) -> TextGenerator:
     return TextGenerator(
         random_model("language-model", len(tokenizer), max_length=120), tokenizer, 120
     )

@@ -1,4 +1,4 @@
-"""Fillers: blanks are found in any text, and what is said of them is what the model says."""
+"""MaskFiller and SpanFiller: blanks are located in any text and filled as the model predicts."""
 
 import math
 from typing import Any
@@ -29,10 +29,10 @@ TEXTS = [
 
 
 def ours(**settings: Any) -> Tokenizer:
-    """With a piece for each word."""
+    """Train a tokenizer with one piece for each word."""
     lines = [whole for _, whole, _ in TEXTS] * 20 + TEXT
-    marks = ["mask", *map(sentinel, range(SENTINELS))]
-    return TokenizerSpec.model_validate({"kind": "bpe", **settings}).train(lines, marks)
+    special_tokens = ["mask", *map(sentinel, range(SENTINELS))]
+    return TokenizerSpec.model_validate({"kind": "bpe", **settings}).train(lines, special_tokens)
 
 
 def theirs(kind: str) -> Tokenizer:
@@ -80,26 +80,26 @@ TOKENIZERS = {
 
 
 @pytest.mark.parametrize("kind", TOKENIZERS)
-def test_a_text_with_its_blanks_filled_is_the_whole_text(kind: str) -> None:
-    """What stands around a blank is cut as it is in the whole text, and a word fits in between."""
+def test_filled_blanks_give_the_tokens_of_the_whole_text(kind: str) -> None:
+    """The tokens around a blank are those of the whole text."""
     tokenizer = TOKENIZERS[kind]()
-    borders = WordBoundaries(tokenizer)
+    boundaries = WordBoundaries(tokenizer)
     for text, whole, words in TEXTS:
-        parts = around_blanks(text, 1, tokenizer, borders)
+        parts = around_blanks(text, 1, tokenizer, boundaries)
         assert len(parts) == len(words) + 1
-        ids, wanted = list(parts[0]), tokenizer.encode(whole)
+        ids, expected = list(parts[0]), tokenizer.encode(whole)
         for word, part in zip(words, parts[1:], strict=True):
             (piece,) = (
                 each
-                for each in dict.fromkeys(wanted)
-                if tokenizer.pieces([each]) == [word] and wanted[len(ids)] == each
+                for each in dict.fromkeys(expected)
+                if tokenizer.pieces([each]) == [word] and expected[len(ids)] == each
             )
             ids += [piece, *part]
-        assert ids == wanted
+        assert ids == expected
 
 
 @pytest.mark.parametrize("kind", ["character", "byte"])
-def test_where_a_piece_is_a_character_so_is_a_blank(kind: str) -> None:
+def test_blank_is_one_character_for_character_tokenizers(kind: str) -> None:
     tokenizer = TokenizerSpec.model_validate({"kind": kind}).train(["the cat"], ["mask"])
     first, second = around_blanks("the c___t", 1, tokenizer, WordBoundaries(tokenizer))
     assert (tokenizer.decode(first), tokenizer.decode(second)) == ("the c", "t")
@@ -123,68 +123,68 @@ def spans(tokenizer: Tokenizer) -> SpanFiller:
     return SpanFiller(model, tokenizer, 24, SENTINELS)
 
 
-def test_probabilities_are_the_models(filler: MaskFiller, tokenizer: Tokenizer) -> None:
-    found = filler.fill("The ___ crossed the ___.", top=7)
+def test_fill_returns_the_probabilities_of_the_model(
+    filler: MaskFiller, tokenizer: Tokenizer
+) -> None:
+    actual = filler.fill("The ___ crossed the ___.", top=7)
     ids = filler.encode("The ___ crossed the ___.")
     with torch.inference_mode():
         likely = filler.model(torch.tensor([ids]))[0].softmax(-1)
     places = [place for place, each in enumerate(ids) if each == filler.mask]
-    for place, blank in zip(places, found, strict=True):
+    for place, blank in zip(places, actual, strict=True):
         words = [each for each in range(len(tokenizer)) if each not in tokenizer.special_ids]
         best = sorted(words, key=lambda each: -likely[place, each])[:7]
         assert [each.text.removeprefix("…") for each in blank] == tokenizer.pieces(best)
-        wanted = likely[place, best].tolist()
-        assert [each.probability for each in blank] == pytest.approx(wanted, abs=1e-5)
+        expected = likely[place, best].tolist()
+        assert [each.probability for each in blank] == pytest.approx(expected, abs=1e-5)
     every = filler.fill("The ___", top=10**6)[0]
     assert len(every) == len(words)
     assert 0 < sum(each.probability for each in every) <= 1
 
 
-def test_a_text_is_scored_with_each_word_hidden_in_turn(filler: MaskFiller) -> None:
+def test_score_masks_each_token_in_turn(filler: MaskFiller) -> None:
     (score,) = filler.score(["The animal crossed"])
     ids = [filler.tokenizer.start, *filler.tokenizer.encode("The animal crossed"),
            filler.tokenizer.end]  # fmt: skip
-    for place, found in enumerate(score.token_log_probs, start=1):
+    for place, actual in enumerate(score.token_log_probs, start=1):
         given = list(ids)
         given[place] = filler.mask
         with torch.inference_mode():
             log_p = filler.model(torch.tensor([given]))[0, place].log_softmax(-1)[ids[place]]
-        assert found == pytest.approx(float(log_p), abs=1e-5)
+        assert actual == pytest.approx(float(log_p), abs=1e-5)
     assert len(score.token_log_probs) == len(ids) - 2
 
 
-def test_spans_are_ranked_by_what_the_model_says_of_them(
-    spans: SpanFiller, tokenizer: Tokenizer
-) -> None:
+def test_spans_are_ranked_by_probability(spans: SpanFiller, tokenizer: Tokenizer) -> None:
     text = "The ___ crossed the ___."
     source = spans.encode(text)
-    marks = spans.sentinels
-    assert [each for each in source if each in marks] == marks[:2]
-    found = spans.spans(source, 3)
-    said = [tokenizer.start]
-    for number, (fillings, best) in enumerate(found):
-        said.append(marks[number])
+    sentinels = spans.sentinels
+    assert [each for each in source if each in sentinels] == sentinels[:2]
+    actual = spans.spans(source, 3)
+    generated = [tokenizer.start]
+    for number, (fillings, best) in enumerate(actual):
+        generated.append(sentinels[number])
         ids = torch.tensor([source])
         token_mask = torch.ones_like(ids, dtype=torch.bool)
-        whole = torch.tensor([[*said, *best]])
+        whole = torch.tensor([[*generated, *best]])
         with torch.inference_mode():
             log_p = spans.model(ids, token_mask, whole)[0].log_softmax(-1)
-        wanted = [*best, marks[number + 1]]
-        first = len(said) - 1
-        total = sum(float(log_p[first + n, each]) for n, each in enumerate(wanted))
+        expected = [*best, sentinels[number + 1]]
+        first = len(generated) - 1
+        total = sum(float(log_p[first + n, each]) for n, each in enumerate(expected))
         own = tokenizer.decode(best).strip()
         given = next(each for each in fillings if each.text == own)
         assert given.probability >= math.exp(total) * (1 - 1e-4)
         assert [each.probability for each in fillings] == sorted(
             (each.probability for each in fillings), reverse=True
         )
-        said += best
+        generated += best
         assert best
-    assert [fillings for fillings, _ in found] == spans.fill(text, top=3)
+    assert [fillings for fillings, _ in actual] == spans.fill(text, top=3)
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "message"),
     [
         ("The animal crossed", r"text 3 has no blank: write \[MASK\], <mask> or ___ where"),
         ("", "text 3 has no blank"),
@@ -194,14 +194,14 @@ def test_spans_are_ranked_by_what_the_model_says_of_them(
         ),
     ],
 )
-def test_what_cannot_be_filled_is_refused(
-    filler: MaskFiller, spans: SpanFiller, text: str, complaint: str
+def test_text_without_blank_or_too_long_is_refused(
+    filler: MaskFiller, spans: SpanFiller, text: str, message: str
 ) -> None:
     for each in (filler, spans):
-        with pytest.raises(DataError, match=complaint):
+        with pytest.raises(DataError, match=message):
             each.fill(text, number=3)
 
 
-def test_more_blanks_than_there_are_marks_are_refused(spans: SpanFiller) -> None:
+def test_more_blanks_than_sentinels_are_refused(spans: SpanFiller) -> None:
     with pytest.raises(DataError, match="text 1 has 4 blanks and this model takes 3"):
         spans.fill("___ The ___ the ___ a ___")

@@ -1,4 +1,4 @@
-"""A labeller: honest probabilities, pairs in one row, nothing cut, nothing guessed."""
+"""Classifier: probabilities, pairs, refused texts and evaluation on labeled files."""
 
 from pathlib import Path
 
@@ -14,11 +14,11 @@ from regard.predictors.classifier import Classifier, Prediction
 from regard.predictors.classifier_evaluation import evaluate_classifier, labeled_lines
 
 LABELS = ("good", "bad", "odd")
-SEVERAL = LabelsSpec(separator=";", none="-")
+MULTI_LABEL = LabelsSpec(separator=";", none="-")
 
 
-def labeller(
-    sides: int = 1, written: LabelsSpec | None = None, temperature: float = 1
+def build_classifier(
+    num_texts: int = 1, label_format: LabelsSpec | None = None, temperature: float = 1
 ) -> Classifier:
     tokenizer = TokenizerSpec.model_validate("byte").train(())
     spec = ModelSpec.model_validate(
@@ -26,46 +26,46 @@ def labeller(
     )
     torch.manual_seed(0)
     return Classifier(
-        spec.build(len(tokenizer)), tokenizer, LABELS, 30, sides, written, temperature
+        spec.build(len(tokenizer)), tokenizer, LABELS, 30, num_texts, label_format, temperature
     )
 
 
-def test_one_label_is_a_share_of_all() -> None:
+def test_single_label_probabilities_sum_to_one_in_any_batch() -> None:
     texts = ["fine", "a longer text", "no"]
-    judged = labeller().classify(texts)
-    for each in judged:
+    prediction = build_classifier().classify(texts)
+    for each in prediction:
         assert sum(each.probabilities.values()) == pytest.approx(1)
         assert (
             each.probability == each.probabilities[each.label] == max(each.probabilities.values())
         )
-    alone = [labeller().classify([text])[0] for text in texts]
-    for one, among in zip(alone, judged, strict=True):
+    alone = [build_classifier().classify([text])[0] for text in texts]
+    for one, among in zip(alone, prediction, strict=True):
         assert one.label == among.label
         assert one.probability == pytest.approx(among.probability, abs=1e-5)
-    assert labeller().classify([]) == []
+    assert build_classifier().classify([]) == []
 
 
-def test_of_several_labels_each_is_a_decision() -> None:
-    (judged,) = labeller(written=SEVERAL).classify(["fine"])
-    assert sum(judged.probabilities.values()) != pytest.approx(1)
-    shares = sorted(judged.probabilities.values())
-    assert judged.at_least(0) == tuple(
-        sorted(judged.probabilities, key=judged.probabilities.__getitem__, reverse=True)
+def test_multi_label_probabilities_are_independent() -> None:
+    (prediction,) = build_classifier(label_format=MULTI_LABEL).classify(["fine"])
+    assert sum(prediction.probabilities.values()) != pytest.approx(1)
+    probabilities = sorted(prediction.probabilities.values())
+    assert prediction.at_least(0) == tuple(
+        sorted(prediction.probabilities, key=prediction.probabilities.__getitem__, reverse=True)
     )
-    assert judged.at_least(shares[1]) == judged.at_least(0)[:2]
-    assert judged.at_least(1) == ()
+    assert prediction.at_least(probabilities[1]) == prediction.at_least(0)[:2]
+    assert prediction.at_least(1) == ()
     assert Prediction("a", 0.5).at_least() == ()
 
 
-def test_a_temperature_changes_how_sure_it_is_and_no_decision() -> None:
+def test_temperature_changes_confidence_not_labels() -> None:
     texts = ["fine", "bad", "text"]
-    plain, warm = (labeller(temperature=each).classify(texts) for each in (1, 4))
+    plain, warm = (build_classifier(temperature=each).classify(texts) for each in (1, 4))
     assert [each.label for each in plain] == [each.label for each in warm]
     assert all(b.probability < a.probability for a, b in zip(plain, warm, strict=True))
 
 
-def test_a_pair_is_one_row() -> None:
-    model = labeller(sides=2)
+def test_pair_is_encoded_as_one_sequence() -> None:
+    model = build_classifier(num_texts=2)
     tokenizer = model.tokenizer
     expected = [tokenizer.start, *tokenizer.encode("ab"), tokenizer.end]
     assert model.encode(("ab", "c")) == [*expected, *tokenizer.encode("c"), tokenizer.end]
@@ -75,7 +75,7 @@ def test_a_pair_is_one_row() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sides", "text", "complaint"),
+    ("num_texts", "text", "message"),
     [
         (1, "x" * 29, "text 2: there are 31 tokens and this model takes 30: shorten it"),
         (1, "", "text 2: there is no text to classify"),
@@ -85,38 +85,38 @@ def test_a_pair_is_one_row() -> None:
         (2, ("a" * 20, "b" * 20), "text 2: there are 43 tokens"),
     ],
 )
-def test_what_cannot_be_judged_is_refused(sides: int, text: object, complaint: str) -> None:
-    fine = "fine" if sides == 1 else ("fine", "too")
-    with pytest.raises(DataError, match=complaint):
-        labeller(sides).classify([fine, text])
+def test_invalid_texts_are_refused(num_texts: int, text: object, message: str) -> None:
+    fine = "fine" if num_texts == 1 else ("fine", "too")
+    with pytest.raises(DataError, match=message):
+        build_classifier(num_texts).classify([fine, text])
 
 
 @pytest.mark.parametrize("line", ["one", "one\ttwo\tthree"])
-def test_a_line_that_is_no_pair_is_refused(line: str) -> None:
+def test_line_without_a_pair_is_refused(line: str) -> None:
     with pytest.raises(DataError, match=r"line 3: .* one tab between them"):
-        labeller(sides=2).parse_line(line, "line 3")
+        build_classifier(num_texts=2).parse_line(line, "line 3")
 
 
-def test_a_line_with_a_label_behind_the_text_is_refused() -> None:
+def test_line_with_a_label_is_refused() -> None:
     with pytest.raises(DataError, match=r"line 3: .* there is a tab in this"):
-        labeller(sides=1).parse_line("a fine film\t1", "line 3")
+        build_classifier(num_texts=1).parse_line("a fine film\t1", "line 3")
 
 
-def test_it_is_worth_what_its_labels_are(tmp_path: Path) -> None:
-    model = labeller()
+def test_evaluation_on_its_own_predictions_is_perfect(tmp_path: Path) -> None:
+    model = build_classifier()
     texts = [f"text {number}" for number in range(20)]
-    said = model.classify(texts)
+    predictions = model.classify(texts)
     path = tmp_path / "data.tsv"
-    lines = [f"{text}\t{each.label}\n" for text, each in zip(texts, said, strict=True)]
+    lines = [f"{text}\t{each.label}\n" for text, each in zip(texts, predictions, strict=True)]
     path.write_text("".join(lines))
-    found = evaluate_classifier(model, labeled_lines(model, path))
-    assert (found.texts, found.accuracy) == (20, 1.0)
-    sure = sum(each.probability for each in said) / 20
-    assert found.calibration_error == pytest.approx(1 - sure, abs=1e-5)
+    actual = evaluate_classifier(model, labeled_lines(model, path))
+    assert (actual.texts, actual.accuracy) == (20, 1.0)
+    confidence = sum(each.probability for each in predictions) / 20
+    assert actual.calibration_error == pytest.approx(1 - confidence, abs=1e-5)
 
 
-def test_what_it_was_never_taught_is_named(tmp_path: Path) -> None:
-    model = labeller(written=SEVERAL)
+def test_unknown_labels_and_invalid_lines_are_refused(tmp_path: Path) -> None:
+    model = build_classifier(label_format=MULTI_LABEL)
     path = tmp_path / "data.tsv"
     path.write_text("fine\tgood;odd\nbad\t-\nugly\tbad;ugly\n")
     with pytest.raises(DataError, match=r"data.tsv, line 3: .*not trained with the label 'ugly'"):
