@@ -60,9 +60,9 @@ def test_a_tokeniser_that_loses_something_is_named(writer: Path, call, text: Pat
     ("content", "options", "said"),
     [
         (b"", (), "there is no text in it"),
-        (b"animal", (), "nothing can be foretold"),
+        (b"animal", (), "there is nothing to predict"),
         (b"fine\n\xff\n", (), "line 2: invalid UTF-8 (byte 1 is 0xff)"),
-        (b"fine enough\n", ("--stride", "201"), "stride of 201 tokens would pass over some"),
+        (b"fine enough\n", ("--stride", "201"), "stride: 201 tokens; give a stride from 1"),
         (b"fine enough\n", ("--context", "201"), "this model takes from 1 to 200"),
         (b"fine enough\n", ("--to", "fr"), "--to does nothing for a language model"),
     ],

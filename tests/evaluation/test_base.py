@@ -9,7 +9,12 @@ import torch
 from regard.config import kinds
 from regard.errors import ConfigError
 from regard.evaluation.base import Metric, evaluation_metrics, metric_named, metrics_of
-from regard.evaluation.classification import LabelMetric, Report, Tally, one_hot
+from regard.evaluation.classification import (
+    ClassificationReport,
+    LabelMetric,
+    PredictionCounter,
+    one_hot,
+)
 from regard.evaluation.texts import SummaryMetric, TranslationMetric, score_texts
 from regard.evaluation.tokens import TokenCounts, TokenMetric
 
@@ -52,9 +57,9 @@ def quality(metric: Metric) -> list[Callable[[bool], float]]:
     return computed
 
 
-def report(right: bool) -> Report:
+def report(right: bool) -> ClassificationReport:
     """Of four texts and a confident classifier."""
-    tally = Tally(["a", "b"], several=False)
+    tally = PredictionCounter(["a", "b"], multi_label=False)
     actual = torch.tensor([0, 1, 0, 1])
     predicted = actual if right else 1 - actual
     tally.add(torch.where(one_hot(predicted, torch.zeros(4, 2)), 0.99, 0.01).log(), actual)

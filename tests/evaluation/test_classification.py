@@ -10,7 +10,13 @@ from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, log_loss
 from sklearn.metrics import precision_recall_fscore_support as by_label
 
 from regard.evaluation.calibration import fit_temperature
-from regard.evaluation.classification import MISSED, Report, Tally, accuracy, interval
+from regard.evaluation.classification import (
+    MISSED,
+    ClassificationReport,
+    PredictionCounter,
+    accuracy,
+    interval,
+)
 
 NAMES = ("a", "b", "c", "d")
 
@@ -26,11 +32,11 @@ def test_the_interval_is_wilsons(of: int, data: st.DataObject) -> None:
     assert interval(right, of) == pytest.approx((expected.low, expected.high), abs=1e-6)
 
 
-def judged(texts: int, several: bool, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+def judged(texts: int, multi_label: bool, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Logits that are right more often than not, and what is right; label d is never had."""
     chance = torch.Generator().manual_seed(seed)
     logits = torch.randn(texts, len(NAMES), generator=chance)
-    if several:
+    if multi_label:
         actual = (torch.rand(texts, len(NAMES), generator=chance) < 0.4).long()
         actual[:, 3] = 0
         return logits + 1.5 * actual - 0.7, actual
@@ -39,11 +45,11 @@ def judged(texts: int, several: bool, seed: int) -> tuple[torch.Tensor, torch.Te
     return logits, actual
 
 
-def reported(logits: torch.Tensor, actual: torch.Tensor, batch: int) -> Report:
-    several = actual.dim() == 2
-    tally = Tally(NAMES, several)
+def reported(logits: torch.Tensor, actual: torch.Tensor, batch: int) -> ClassificationReport:
+    multi_label = actual.dim() == 2
+    tally = PredictionCounter(NAMES, multi_label)
     for some, right in zip(logits.split(batch), actual.split(batch), strict=True):
-        found = torch.nn.functional.logsigmoid(some) if several else some.log_softmax(-1)
+        found = torch.nn.functional.logsigmoid(some) if multi_label else some.log_softmax(-1)
         tally.add(found, right)
     return tally.report()
 
@@ -100,22 +106,22 @@ def test_what_is_confused_most_comes_first() -> None:
 def test_calibration_is_the_distance_from_what_is_right() -> None:
     """Nine texts of ten right, always 70 % sure."""
     sure = torch.tensor([0.7, 0.1, 0.1, 0.1]).log().expand(10, -1)
-    tally = Tally(NAMES, several=False)
+    tally = PredictionCounter(NAMES, multi_label=False)
     tally.add(sure, torch.tensor([0] * 9 + [1]))
     found = tally.report()
     assert found.calibration_error == pytest.approx(0.2, abs=1e-6)
     (only,) = found.bins
-    assert (only.decisions, only.right) == (10, 0.9)
+    assert (only.decisions, only.accuracy) == (10, 0.9)
     assert only.confidence == pytest.approx(0.7)
 
 
-@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("multi_label", [False, True])
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
-def test_the_temperature_that_was_there_is_found(several: bool, temperature: float) -> None:
+def test_the_temperature_that_was_there_is_found(multi_label: bool, temperature: float) -> None:
     """Labels drawn as the logits say; the logits are then made hotter or colder."""
     chance = torch.Generator().manual_seed(1)
     logits = 2 * torch.randn(20_000, 3, generator=chance)
-    if several:
+    if multi_label:
         actual = torch.bernoulli(logits.sigmoid(), generator=chance).long()
     else:
         actual = torch.multinomial(logits.softmax(-1), 1, generator=chance)[:, 0]

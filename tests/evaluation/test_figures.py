@@ -2,16 +2,16 @@
 
 import torch
 
-from regard.evaluation.classification import Report, Tally
+from regard.evaluation.classification import ClassificationReport, PredictionCounter
 from regard.evaluation.figures import MAX_LABELS, figures
 
 
-def report(labels: int, several: bool = False) -> Report:
+def report(labels: int, multi_label: bool = False) -> ClassificationReport:
     chance = torch.Generator().manual_seed(0)
     names = [f"label {number} $x_1$" for number in range(labels)]
-    tally = Tally(names, several)
+    tally = PredictionCounter(names, multi_label)
     logits = torch.randn(300, labels, generator=chance)
-    if several:
+    if multi_label:
         actual = (torch.rand(300, labels, generator=chance) < 0.3).long()
         tally.add(torch.nn.functional.logsigmoid(logits + 2 * actual), actual)
     else:
@@ -39,5 +39,5 @@ def test_confusion_matrix_of_many_labels_shows_the_most_confused() -> None:
 
 
 def test_multi_label_confusion_matrix_has_a_column_for_missed_labels() -> None:
-    assert ">missed<" in figures(report(3, several=True))["confusion.svg"]
+    assert ">missed<" in figures(report(3, multi_label=True))["confusion.svg"]
     assert ">missed<" not in figures(report(3))["confusion.svg"]

@@ -103,7 +103,7 @@ def test_after_a_break_the_first_is_not_counted() -> None:
 @pytest.mark.parametrize("at_once", [1, 100, 10_000])
 def test_the_batch_changes_nothing(subwords: TextGenerator, at_once: int) -> None:
     wanted = subwords.perplexity(TEXT, stride=8)
-    found = perplexity(subwords, [Piece(TEXT)], stride=8, at_once=at_once)
+    found = perplexity(subwords, [Piece(TEXT)], stride=8, batch_tokens=at_once)
     assert found.nats == pytest.approx(wanted.nats, rel=1e-6)
     assert (found.tokens, found.right, found.windows) == (
         wanted.tokens,
@@ -177,16 +177,16 @@ def test_a_text_that_does_not_come_back_is_said_to(letters: TextGenerator) -> No
 
 @pytest.mark.parametrize("text", ["", "A"])
 def test_nothing_to_foretell_is_refused(letters: TextGenerator, text: str) -> None:
-    with pytest.raises(DataError, match="nothing can be foretold"):
+    with pytest.raises(DataError, match="there is nothing to predict"):
         letters.perplexity(text)
 
 
 def test_a_stride_that_would_pass_over_tokens_is_refused(letters: TextGenerator) -> None:
-    with pytest.raises(ConfigError, match="stride of 33 tokens would pass over some"):
+    with pytest.raises(ConfigError, match="stride: 33 tokens; give a stride from 1"):
         letters.perplexity(TEXT, stride=33)
     with pytest.raises(ConfigError, match="this model takes from 1 to 32"):
         letters.perplexity(TEXT, context=33)
-    with pytest.raises(ConfigError, match="stride of 0"):
+    with pytest.raises(ConfigError, match="stride: 0 tokens"):
         letters.perplexity(TEXT, stride=0)
 
 

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from regard.evaluation.classification import LabelMetric, Report
+from regard.evaluation.classification import ClassificationReport, LabelMetric
 from regard.evaluation.tokens import TokenCounts, TokenMetric
 
 
@@ -14,5 +14,5 @@ class Spec(TokenMetric, LabelMetric):
     def of_tokens(self, counts: TokenCounts) -> float:
         return counts.right / counts.tokens
 
-    def of_report(self, report: Report) -> float:
+    def of_report(self, report: ClassificationReport) -> float:
         return report.accuracy

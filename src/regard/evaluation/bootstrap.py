@@ -1,7 +1,7 @@
-"""How sure a BLEU is: scored again on test sets drawn, with replacement, from the one at hand.
+"""Confidence intervals and significance tests of BLEU by bootstrap resampling (Koehn 2004).
 
-The bootstrap of Koehn (2004), by sacrebleu. It keeps 40 bytes for each sentence of each draw: ten
-thousand sentences drawn a thousand times take 0.4 GB.
+Computed by sacrebleu, which needs 40 bytes for each sentence of each resample: 10,000 sentences and
+1,000 resamples take 0.4 GB.
 """
 
 import os
@@ -18,17 +18,21 @@ from regard.evaluation.texts import check_alignment
 
 @dataclass(frozen=True)
 class Confidence:
+    """BLEU with its 95 % confidence interval, mean ± margin."""
+
     bleu: float
-    mean: float  # over the draws
-    margin: float  # half the width of the interval that holds 95 % of the draws
-    signature: str  # how BLEU was computed, the number of draws and their seed included
+    mean: float  # over the resamples
+    margin: float  # half the width of the interval that holds 95 % of the resamples
+    signature: str  # of sacrebleu, with the number of resamples and the seed
 
 
 @dataclass(frozen=True)
 class Comparison:
+    """Two systems on the same resamples."""
+
     ours: Confidence
     theirs: Confidence
-    p_value: float  # the chance of a difference as large between systems that are equally good
+    p_value: float  # probability of a difference as large if both systems were equally good
 
 
 def confidence(
@@ -39,7 +43,17 @@ def confidence(
     seed: int = 12345,
     lowercased: bool = False,
 ) -> Confidence:
-    """How far BLEU depends on which sentences happened to be in the test set."""
+    """Estimate how far BLEU depends on the choice of test sentences.
+
+    Args:
+        samples: number of resamples.
+        seed: of the resampling.
+        lowercased: ignore case.
+
+    Raises:
+        DataError: outputs and references differ in number.
+        ConfigError: samples or seed is below 1.
+    """
     (result,), signature = _resample(references, [outputs], samples, seed, lowercased)
     return _confidence(result, signature)
 
@@ -53,14 +67,17 @@ def paired_bootstrap(
     seed: int = 12345,
     lowercased: bool = False,
 ) -> Comparison:
-    """Whether two systems differ by more than which sentences happened to be in the test set."""
-    systems = [theirs, ours]  # sacrebleu's p-value is the second's, against the first
+    """Test whether two systems differ by more than the choice of test sentences explains.
+
+    Arguments and errors are those of `confidence`.
+    """
+    systems = [theirs, ours]  # sacrebleu compares the second with the first
     results, signature = _resample(references, systems, samples, seed, lowercased)
-    of_theirs, of_ours = (_confidence(result, signature) for result in results)
+    baseline, system = (_confidence(result, signature) for result in results)
     p_value = results[1].p_value
     assert p_value is not None
-    # sacrebleu counts the draws that differ more than the whole: of equal outputs, none.
-    return Comparison(of_ours, of_theirs, 1.0 if list(ours) == list(theirs) else p_value)
+    # sacrebleu counts the resamples that differ more than the test set: of equal outputs, none.
+    return Comparison(system, baseline, 1.0 if list(ours) == list(theirs) else p_value)
 
 
 def _resample(
@@ -70,18 +87,19 @@ def _resample(
     seed: int,
     lowercased: bool,
 ) -> tuple[list[Result], str]:
-    """Each system's BLEU on the same draws, and the signature."""
-    if samples < 1 or seed < 1:  # sacrebleu takes 0 for its own number of draws and for no seed
-        raise ConfigError(f"samples is {samples} and seed is {seed}: give both as at least 1.")
+    """BLEU of each system on the same resamples, and the signature."""
+    if samples < 1 or seed < 1:  # to sacrebleu, 0 means its default and no seed
+        raise ConfigError(f"samples is {samples} and seed is {seed}: both must be at least 1.")
     for outputs in systems:
         check_alignment(outputs, [[reference] for reference in references])
     named: list[tuple[str, Sequence[str]]] = [
-        (str(i), list(each)) for i, each in enumerate(systems)
+        (str(number), list(outputs)) for number, outputs in enumerate(systems)
     ]
     bleu = sacrebleu.BLEU(lowercase=lowercased)
     with _seeded(seed):
         signatures, table = PairedTest(named, {"BLEU": bleu}, [list(references)], "bs", samples)()
-    return [each for each in table["BLEU"] if isinstance(each, Result)], str(signatures["BLEU"])
+    results = [result for result in table["BLEU"] if isinstance(result, Result)]
+    return results, str(signatures["BLEU"])
 
 
 def _confidence(result: Result, signature: str) -> Confidence:
@@ -92,7 +110,7 @@ def _confidence(result: Result, signature: str) -> Confidence:
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """The environment is the only way to give sacrebleu a seed."""
+    """Set sacrebleu's seed, which it reads from the environment only."""
     before = os.environ.get("SACREBLEU_SEED")
     os.environ["SACREBLEU_SEED"] = str(seed)
     try:

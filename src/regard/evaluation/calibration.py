@@ -1,8 +1,8 @@
-"""Probabilities as sure as they are right: temperature scaling (Guo et al. 2017).
+"""Calibration by temperature scaling (Guo et al. 2017).
 
-p = softmax(logits / temperature), or of each label by itself the sigmoid of that
+p = softmax(logits / temperature), or sigmoid(logits / temperature) of each label of several
 
-One number is fitted on texts that were not trained on. It changes no decision, only how sure it is.
+The temperature is fitted on texts that were not trained on. It changes probabilities, no decision.
 """
 
 import math
@@ -12,30 +12,34 @@ from torch import Tensor
 
 from regard.evaluation.classification import one_hot
 
-WARMEST = 20.0  # the largest temperature looked for; the smallest is its inverse
-HALVINGS = 40
+MAX_TEMPERATURE = 20.0  # the smallest is its inverse
+BISECTIONS = 40
 
 
 def fit_temperature(logits: Tensor, actual: Tensor) -> float:
-    """What to divide logits (N, labels) by, so that they are as sure as they are right.
+    """Fit the temperature that maximizes the likelihood of the actual labels.
 
-    The likelihood of what was right is concave in 1 / temperature, so its slope is followed to
-    zero. As in Platt (1999), what was right counts for N + 1 of N + 2: a model that made no
-    mistake on few texts is not to be certain of all others.
+    The log-likelihood is concave in 1 / temperature, so the root of its derivative is found by
+    bisection. As in Platt (1999), the target probability of the actual label is (N + 1) / (N + 2):
+    a model without errors on few texts does not become certain of all others.
+
+    Args:
+        logits: (N, labels).
+        actual: label numbers (N,), or 0 and 1 of each label (N, labels).
     """
     logits = logits.double()
     several = actual.dim() == 2
-    wanted = actual.bool() if several else one_hot(actual, logits)
-    others = 1 if several else logits.size(1) - 1  # a decision by itself is yes or no
-    doubt = 1 / (len(logits) + 2)
-    wanted = torch.where(wanted, 1 - doubt, doubt / others).double()
-    said = (wanted * logits).sum()
-    low, high = -math.log(WARMEST), math.log(WARMEST)  # of 1 / temperature
-    for _ in range(HALVINGS):
+    is_actual = actual.bool() if several else one_hot(actual, logits)
+    alternatives = 1 if several else logits.size(1) - 1  # each label of several is yes or no
+    smoothing = 1 / (len(logits) + 2)
+    targets = torch.where(is_actual, 1 - smoothing, smoothing / alternatives).double()
+    observed = (targets * logits).sum()
+    low, high = -math.log(MAX_TEMPERATURE), math.log(MAX_TEMPERATURE)  # log(1 / temperature)
+    for _ in range(BISECTIONS):
         middle = (low + high) / 2
         tempered = logits * math.exp(middle)
         expected = tempered.sigmoid() if several else tempered.softmax(-1)
-        if (expected * logits).sum() < said:
+        if (expected * logits).sum() < observed:
             low = middle
         else:
             high = middle

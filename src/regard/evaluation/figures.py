@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from regard.evaluation.classification import MISSED, Report, interval
+from regard.evaluation.classification import MISSED, ClassificationReport, interval
 from regard.plotting import style_axes, svg_figure, write_in_cell
 
 MAX_LABELS = 25  # in a confusion matrix: more could not be read
@@ -15,15 +15,15 @@ MAX_CHARACTERS = 24  # of a label
 Numbers = npt.NDArray[np.float64]
 
 
-def figures(report: Report) -> dict[str, str]:
+def figures(report: ClassificationReport) -> dict[str, str]:
     """SVG by file name."""
     return {"confusion.svg": confusion(report), "calibration.svg": calibration(report)}
 
 
-def confusion(report: Report) -> str:
+def confusion(report: ClassificationReport) -> str:
     """Confusion matrix: a row is an actual label, a column a predicted one; shares of the row."""
     rows = _most_confused(report)
-    columns = [*rows, MISSED] if report.several else rows
+    columns = [*rows, MISSED] if report.multi_label else rows
     counts = np.array([[report.confusion.get((a, b), 0) for b in columns] for a in rows], float)
     totals = np.array([max(report.labels[label].texts, 1) for label in rows], float)
     names = [_short(report.labels[label].label) for label in rows]
@@ -31,7 +31,7 @@ def confusion(report: Report) -> str:
     with svg_figure(size + 1.6, size + 0.5) as (figure, render):
         axes = figure.add_subplot()
         image = axes.imshow(counts / totals[:, None], cmap="Blues", vmin=0, vmax=1)
-        _name_cells(axes, names, [*names, "missed"] if report.several else names)
+        _name_cells(axes, names, [*names, "missed"] if report.multi_label else names)
         axes.set_xlabel("predicted label")
         axes.set_ylabel("actual label")
         axes.set_title(_title(report, len(rows)), fontsize=10)
@@ -54,7 +54,7 @@ def _name_cells(axes: Any, rows: list[str], columns: list[str]) -> None:
     axes.set_yticks(range(len(rows)), rows)
 
 
-def _most_confused(report: Report) -> list[int]:
+def _most_confused(report: ClassificationReport) -> list[int]:
     """All labels in their order; of more than can be shown, those with the most errors."""
     labels = range(len(report.labels))
     if len(labels) <= MAX_LABELS:
@@ -68,16 +68,18 @@ def _most_confused(report: Report) -> list[int]:
     return sorted(most[: max(2, np.count_nonzero(errors))].tolist())
 
 
-def _title(report: Report, shown: int) -> str:
+def _title(report: ClassificationReport, shown: int) -> str:
     most = f"\nthe {shown} most confused of {len(report.labels):,} labels"
     return "Confusion matrix" + most * (shown < len(report.labels))
 
 
-def calibration(report: Report) -> str:
+def calibration(report: ClassificationReport) -> str:
     """Accuracy by confidence, with 95 % intervals; a calibrated model lies on the diagonal."""
-    confidence = [each.confidence for each in report.bins]
-    accuracy = np.array([each.right for each in report.bins])
-    spans = [interval(round(each.right * each.decisions), each.decisions) for each in report.bins]
+    confidence = [bin_.confidence for bin_ in report.bins]
+    accuracy = np.array([bin_.accuracy for bin_ in report.bins])
+    spans = [
+        interval(round(bin_.accuracy * bin_.decisions), bin_.decisions) for bin_ in report.bins
+    ]
     margins = np.abs(np.array(spans).T - accuracy)  # below and above
     with svg_figure(4.6, 4.6) as (figure, render):
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
@@ -94,13 +96,15 @@ def calibration(report: Report) -> str:
         above.set_ylim(-0.02, 1.02)
         above.set_title(f"Expected calibration error {report.calibration_error:.1%}", fontsize=10)
         above.legend(frameon=False)
-        counts = [each.decisions for each in report.bins]
+        counts = [bin_.decisions for bin_ in report.bins]
         below.bar(confidence, counts, width=0.04)
         if max(counts) > 100 * min(counts):  # most decisions are made with high confidence
             below.set_yscale("log")
         below.set_xlim(-0.02, 1.02)
-        style_axes(above, y_label="share that has the label" if report.several else "share right")
-        style_axes(below, "confidence", "decisions" if report.several else "texts")
+        style_axes(
+            above, y_label="share that has the label" if report.multi_label else "share right"
+        )
+        style_axes(below, "confidence", "decisions" if report.multi_label else "texts")
         return render()
 
 

@@ -1,18 +1,18 @@
-"""How well a language model foretells a text of any length: every token but the first, once.
+"""Loss and perplexity of a causal language model on a text of any length.
 
-A window of `context` tokens slides over the text by `stride`; of each window only what the one
-before did not reach is counted, so that each token is foretold from at least context − stride
-tokens before it (from all there are, near the beginning of the text).
+Every token but the first is predicted once. A window of `context` tokens slides over the text by
+`stride`; only the tokens that the previous window did not contain are counted, so that each token
+is predicted from at least context − stride earlier tokens (from all, near the start of the text).
 
-    loss                 −Σ log p / tokens                 nats; depends on how text is cut
-    perplexity           exp(loss)
-    bits per character   −Σ log2 p / characters            does not; nor do these:
+    loss                 −Σ log p / tokens                 in nats; depends on the tokenizer
+    perplexity           exp(loss)                         likewise
+    bits per character   −Σ log2 p / characters            comparable across tokenizers, as are:
     bits per byte        −Σ log2 p / bytes of UTF-8
-    word perplexity      exp(−Σ log p / words)             words stand between spaces
-    … of words or lines  exp(−Σ log p / (words + lines))   a line's end is a word, as in WikiText
+    word perplexity      exp(−Σ log p / words)             words are separated by white space
+    … of words or lines  exp(−Σ log p / (words + lines))   a line end is a word, as in WikiText
 
-Documents of a text stand one after the other with the end token between them, which is foretold as
-well. A model that expects something before every text (`bos`) has each document for itself.
+The documents of a text are concatenated with the end token between them, which is predicted too. A
+model that needs a prefix before every text (`bos`) processes each document separately.
 """
 
 import math
@@ -30,14 +30,14 @@ from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import ConfigError, DataError
 from regard.models.language_model import LanguageModel
 
-AT_ONCE = 8192  # tokens that the model is given together
-SLICE = 1 << 22  # logits worked out together
+BATCH_TOKENS = 8192
+MAX_LOGITS = 1 << 22  # computed at once
 
 Ids = list[int]
 
 
-class Foreteller(Protocol):
-    """What can be judged: a TextGenerator is one."""
+class CausalScorer(Protocol):
+    """A language model with its tokenizer, such as a TextGenerator."""
 
     model: LanguageModel
     tokenizer: Tokenizer
@@ -46,7 +46,7 @@ class Foreteller(Protocol):
 
 
 class Piece(NamedTuple):
-    """A stretch of running text, in whole lines, and whether its document ends with it."""
+    """A part of a document, in whole lines, and whether the document ends with it."""
 
     text: str
     ends: bool = True
@@ -54,18 +54,20 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Perplexity:
+    """Sums over the predicted tokens of a text, and the metrics that follow from them."""
+
     context: int
     stride: int
     nats: float  # −Σ log p
-    tokens: int  # counted
-    right: int  # of them, those that were found likeliest
+    tokens: int  # predicted
+    right: int  # predicted with the highest probability
     windows: int
     documents: int
-    characters: int  # of these and the next three: without what the first token holds,
-    bytes: int  # where nothing comes before it
+    characters: int  # this and the next three: without the first token,
+    bytes: int  # if it is not predicted
     words: int
-    lines: int  # that end, and documents that do
-    lossless: bool  # whether the tokeniser gives the text back as it was
+    lines: int  # line ends and document ends
+    lossless: bool  # True if decoding the tokens gives the text unchanged
 
     @property
     def loss(self) -> float:
@@ -97,7 +99,7 @@ class Perplexity:
 
     @property
     def counted(self) -> str:
-        """What the figures are of."""
+        """Number of tokens, words, characters and bytes, in a sentence."""
         several = f" of {self.documents:,} documents" if self.documents > 1 else ""
         return (
             f"{self.tokens:,} tokens{several} in {self.windows:,} windows, {self.words:,} words, "
@@ -105,7 +107,7 @@ class Perplexity:
         )
 
     def to_plain(self) -> dict[str, Any]:
-        """All of it; a figure that is not finite is None."""
+        """Plain data for model.json; a value that is not finite is None."""
         figures = {
             name: getattr(self, name)
             for name in (
@@ -118,57 +120,62 @@ class Perplexity:
                 "word_or_line_perplexity",
             )
         }
-        finite = {name: each if math.isfinite(each) else None for name, each in figures.items()}
+        finite = {name: value if math.isfinite(value) else None for name, value in figures.items()}
         return {**finite, **asdict(self)}
 
 
 def perplexity(
-    writer: Foreteller,
+    writer: CausalScorer,
     pieces: Iterable[Piece],
     context: int | None = None,
     stride: int | None = None,
-    at_once: int = AT_ONCE,
+    batch_tokens: int = BATCH_TOKENS,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Perplexity:
-    """Of the documents in these pieces. The context is the model's unless given, the stride the
-    context; `progress` hears how many more tokens are done."""
+    """Predict every token of a text but the first.
+
+    Args:
+        pieces: the documents of the text, in parts.
+        context: tokens of a window (default: the model's maximum).
+        stride: tokens by which the window moves (default: `context`).
+        batch_tokens: tokens processed at once.
+        progress: called with the number of tokens of each finished batch.
+
+    Raises:
+        ConfigError: context or stride is out of range.
+        DataError: the text has fewer than two tokens.
+    """
     context, stride = _checked(context, stride, writer.max_length)
     tally = _Tally()
     rows = windows(_ids(writer, pieces, tally), context, stride)
     nats, tokens, right, count = 0.0, 0, 0, 0
-    while batch := list(islice(rows, max(1, at_once // context))):
-        found, hits = _foretell(writer, batch)
-        counted = sum(window.counted for window in batch)
-        nats, right, tokens, count = (
-            nats + found,
-            right + hits,
-            tokens + counted,
-            count + len(batch),
-        )
-        progress(counted)
+    while batch := list(islice(rows, max(1, batch_tokens // context))):
+        batch_nats, batch_right = _predict(writer, batch)
+        batch_count = sum(window.counted for window in batch)
+        nats, right = nats + batch_nats, right + batch_right
+        tokens, count = tokens + batch_count, count + len(batch)
+        progress(batch_count)
     if not tokens:
-        raise DataError("there is no text of two tokens or more, so nothing can be foretold.")
+        raise DataError("the text has fewer than two tokens: there is nothing to predict.")
     return Perplexity(context, stride, nats, tokens, right, count, **asdict(tally))
 
 
 def _checked(context: int | None, stride: int | None, most: int) -> tuple[int, int]:
     context = most if context is None else context
     if not 1 <= context <= most:
-        raise ConfigError(
-            f"a context of {context:,} tokens: this model takes from 1 to {most:,} of them."
-        )
+        raise ConfigError(f"context: {context:,} tokens, but this model takes from 1 to {most:,}.")
     stride = context if stride is None else stride
     if not 1 <= stride <= context:
         raise ConfigError(
-            f"a stride of {stride:,} tokens would pass over some: give one from 1 to the context, "
-            f"{context:,}."
+            f"stride: {stride:,} tokens; give a stride from 1 to the context, {context:,}, so that "
+            f"no token is skipped."
         )
     return context, stride
 
 
 @dataclass
 class _Tally:
-    """What was read."""
+    """Counts of the text."""
 
     documents: int = 0
     characters: int = 0
@@ -184,8 +191,8 @@ class _Tally:
         self.lines += text.count("\n")
 
 
-def _ids(writer: Foreteller, pieces: Iterable[Piece], tally: _Tally) -> Iterator[Ids | None]:
-    """All that the model is given, and None wherever it begins with something new."""
+def _ids(writer: CausalScorer, pieces: Iterable[Piece], tally: _Tally) -> Iterator[Ids | None]:
+    """Token ids in chunks; None where a new sequence starts."""
     tokenizer, begin = writer.tokenizer, list(writer.bos)
     running, ended, unseen = StreamingEncoder(tokenizer), True, not begin
     for text, ends in pieces:
@@ -199,7 +206,7 @@ def _ids(writer: Foreteller, pieces: Iterable[Piece], tally: _Tally) -> Iterator
             tally.documents += 1
             running = StreamingEncoder(tokenizer)
         skipped = 0
-        if unseen and (spans := tokenizer.spans(text)):  # nothing foretells the very first
+        if unseen and (spans := tokenizer.spans(text)):  # the first token is not predicted
             skipped, unseen = spans[0][2], False
         tally.count(text[skipped:])
         tally.lossless &= tokenizer.decode(tokenizer.encode(text)) == text
@@ -212,44 +219,44 @@ def _ids(writer: Foreteller, pieces: Iterable[Piece], tally: _Tally) -> Iterator
 
 class Window(NamedTuple):
     ids: Ids  # at most context + 1
-    counted: int  # so many of the last ones
+    counted: int  # number of the last ids that count
 
 
 def windows(chunks: Iterable[Ids | None], context: int, stride: int) -> Iterator[Window]:
-    """Every id but the first foretold once; the same anew after each None."""
-    held: Ids = []
-    known = 1  # ids at the beginning of what is held that need not be foretold
+    """Windows in which every id but the first counts once; None starts a new sequence."""
+    buffer: Ids = []
+    known = 1  # ids at the start of the buffer that do not count
     for chunk in chunks:
         if chunk is None:
-            if len(held) > known:
-                yield Window(held, len(held) - known)
-            held, known = [], 1
+            if len(buffer) > known:
+                yield Window(buffer, len(buffer) - known)
+            buffer, known = [], 1
             continue
-        held = held + chunk
+        buffer = buffer + chunk
         at = 0
-        while len(held) - at > context:
-            yield Window(held[at : at + context + 1], context + 1 - known)
+        while len(buffer) - at > context:
+            yield Window(buffer[at : at + context + 1], context + 1 - known)
             at, known = at + stride, context + 1 - stride
-        held = held[at:]
-    if len(held) > known:
-        yield Window(held, len(held) - known)
+        buffer = buffer[at:]
+    if len(buffer) > known:
+        yield Window(buffer, len(buffer) - known)
 
 
 @torch.inference_mode()
-def _foretell(writer: Foreteller, batch: Sequence[Window]) -> tuple[float, int]:
-    """−Σ log p of what these windows count, and how much of it was found likeliest."""
+def _predict(writer: CausalScorer, batch: Sequence[Window]) -> tuple[float, int]:
+    """−Σ log p of the tokens that count, and the number of those with the highest probability."""
     model, device = writer.model, next(writer.model.parameters()).device
     ids, token_mask = pad([window.ids for window in batch], writer.tokenizer.pad)
     first = torch.tensor([len(window.ids) - window.counted for window in batch])
-    asked = (token_mask & (torch.arange(ids.size(1)) >= first[:, None]))[:, 1:].to(device)
+    counted = (token_mask & (torch.arange(ids.size(1)) >= first[:, None]))[:, 1:].to(device)
     ids = ids.to(device)
-    states, words = model.states(ids[:, :-1])[asked], ids[:, 1:][asked]
+    states, words = model.states(ids[:, :-1])[counted], ids[:, 1:][counted]
     nats, right = 0.0, 0
-    rows = max(1, SLICE // model.output.out_features)
-    for some, wanted in zip(*(torch.split(each, rows) for each in (states, words)), strict=True):
+    rows = max(1, MAX_LOGITS // model.output.out_features)
+    for some, labels in zip(states.split(rows), words.split(rows), strict=True):
         logits = model.output(some).float()
-        nats += float(F.cross_entropy(logits, wanted, reduction="none").double().sum())
-        right += int((logits.argmax(-1) == wanted).sum())
+        nats += float(F.cross_entropy(logits, labels, reduction="none").double().sum())
+        right += int((logits.argmax(-1) == labels).sum())
     return nats, right
 
 

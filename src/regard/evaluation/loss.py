@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from regard.evaluation.classification import LabelMetric, Report
+from regard.evaluation.classification import ClassificationReport, LabelMetric
 from regard.evaluation.tokens import LossMetric
 
 
@@ -14,5 +14,5 @@ class Spec(LossMetric, LabelMetric):
     def of_loss(self, loss: float) -> float:
         return loss
 
-    def of_report(self, report: Report) -> float:
+    def of_report(self, report: ClassificationReport) -> float:
         return report.loss

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from regard.evaluation.classification import LabelMetric, Report
+from regard.evaluation.classification import ClassificationReport, LabelMetric
 
 
 class Spec(LabelMetric):
@@ -10,5 +10,5 @@ class Spec(LabelMetric):
     higher_is_better: ClassVar[bool] = True
     percent: ClassVar[bool] = True
 
-    def of_report(self, report: Report) -> float:
+    def of_report(self, report: ClassificationReport) -> float:
         return report.macro_f1

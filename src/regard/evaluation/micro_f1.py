@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from regard.evaluation.classification import LabelMetric, Report
+from regard.evaluation.classification import ClassificationReport, LabelMetric
 
 
 class Spec(LabelMetric):
@@ -11,5 +11,5 @@ class Spec(LabelMetric):
     percent: ClassVar[bool] = True
     multi_label_only: ClassVar[bool] = True
 
-    def of_report(self, report: Report) -> float:
+    def of_report(self, report: ClassificationReport) -> float:
         return report.micro_f1

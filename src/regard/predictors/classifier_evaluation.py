@@ -10,7 +10,7 @@ from regard.data.records import Record, require_records
 from regard.data.sources.base import SourceSpec
 from regard.data.sources.trees import ParsedText
 from regard.errors import ConfigError, DataError
-from regard.evaluation.classification import Report, Tally
+from regard.evaluation.classification import ClassificationReport, PredictionCounter
 from regard.predictors.classifier import Classifier, Text
 
 CHUNK = 512  # texts in memory
@@ -48,7 +48,7 @@ def labeled_text(record: Record) -> Text:
     return (first, others[0]) if others else first
 
 
-def evaluate_classifier(classifier: Classifier, records: Iterable[Record]) -> Report:
+def evaluate_classifier(classifier: Classifier, records: Iterable[Record]) -> ClassificationReport:
     """Return accuracy, F1 and the other metrics of a classifier on labeled records.
 
     Args:
@@ -58,7 +58,7 @@ def evaluate_classifier(classifier: Classifier, records: Iterable[Record]) -> Re
     Raises:
         DataError: There is no record, or the classifier was not trained with a label.
     """
-    tally, remaining = Tally(classifier.labels, classifier.multi_label), iter(records)
+    tally, remaining = PredictionCounter(classifier.labels, classifier.multi_label), iter(records)
     classes = len(classifier.labels) if classifier.multi_label else None
     while chunk := list(islice(remaining, CHUNK)):
         names = [str(record.location) for record in chunk]

@@ -21,7 +21,7 @@ from regard.data.store.store import Store
 from regard.errors import ConfigError, DataError
 from regard.evaluation.base import Metric, evaluation_metrics, metrics_of
 from regard.evaluation.calibration import fit_temperature
-from regard.evaluation.classification import LabelMetric, Report, Tally
+from regard.evaluation.classification import ClassificationReport, LabelMetric, PredictionCounter
 from regard.evaluation.figures import figures
 from regard.models.base import Capability, ModelSpec
 from regard.predictors.classifier import Classifier
@@ -162,9 +162,9 @@ class Classification:
 
     def _judge(
         self, labellers: Sequence[Classifier], store: Store, device: torch.device
-    ) -> list[Report]:
+    ) -> list[ClassificationReport]:
         """What each is worth; they have one model, and differ in how sure they are."""
-        tallies = [Tally(self.labels, self.written.several) for _ in labellers]
+        tallies = [PredictionCounter(self.labels, self.written.several) for _ in labellers]
         for logits, actual in self._logits(labellers[0].model, store, device):
             for tally, labeller in zip(tallies, labellers, strict=True):
                 tally.add(labeller.calibrate(logits), actual)
@@ -181,7 +181,9 @@ class Classification:
                 break
         return fit_temperature(torch.cat(logits), torch.cat(actual))
 
-    def _card(self, found: Report, raw: Report, temperature: float, part: str) -> str:
+    def _card(
+        self, found: ClassificationReport, raw: ClassificationReport, temperature: float, part: str
+    ) -> str:
         rows = sorted(found.labels, key=lambda each: -each.texts)
         lines = "\n".join(
             f"| {each.label.replace('|', '¦')} | {each.texts:,} | {each.precision:.1%} | "
@@ -192,7 +194,7 @@ class Classification:
         metrics = metrics_of(LabelMetric)
         shown = " | ".join(metric.show(metric.of_report(found)) for metric in metrics)
         headings = " | ".join(metric.label for metric in metrics)
-        exact = " Accuracy counts texts with all labels right." * found.several
+        exact = " Accuracy counts texts with all labels right." * found.multi_label
         return f"""| {part} texts | {headings} |
 |---|{"---|" * len(metrics)}
 | {found.texts:,} | {shown} |
@@ -211,7 +213,9 @@ The 95 % interval of the accuracy is {found.low:.1%} – {found.high:.1%}.{exact
 """
 
 
-def _calibration(found: Report, raw: Report, temperature: float, part: str) -> str:
+def _calibration(
+    found: ClassificationReport, raw: ClassificationReport, temperature: float, part: str
+) -> str:
     error = f"expected calibration error on {part} {found.calibration_error:.1%}"
     if temperature == 1:
         return f"Probabilities are the model's own: {error}."
@@ -222,14 +226,14 @@ def _calibration(found: Report, raw: Report, temperature: float, part: str) -> s
     )
 
 
-def _said(found: Report, part: str) -> str:
+def _said(found: ClassificationReport, part: str) -> str:
     return (
         f"{found.accuracy:.1%} of {found.texts:,} {part} texts right ({found.low:.1%} – "
         f"{found.high:.1%}), macro-F1 {found.macro_f1:.1%}."
     )
 
 
-def _confusion_table(found: Report) -> str:
+def _confusion_table(found: ClassificationReport) -> str:
     """All of it, however many labels: had, given, texts."""
     names = (*found.names, "")  # the last is MISSED
     rows = [
