@@ -109,7 +109,7 @@ def _regard(recipe: Path, data: Path, threads: int, *changes: str) -> list[str]:
 def _compare(data: Path, store: Path, options: argparse.Namespace) -> dict[str, Any]:
     steps, threads = options.steps, options.threads
     peer = [str(HERE / "peers" / "nanogpt.py"), str(data), "--threads", str(threads)]
-    peer += ["--steps", str(steps), "--look", str(EVALUATE_EVERY)]
+    peer += ["--steps", str(steps), "--evaluate-every", str(EVALUATE_EVERY)]
     rounds = [
         {
             "nanoGPT": _run(f"nanoGPT-{number}", peer, store),

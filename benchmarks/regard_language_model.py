@@ -17,7 +17,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent / "peers"))
 from common import peak_memory, write
-from nanogpt import estimate, whole_loss
+from nanogpt import estimate, exact_loss
 
 
 def train(options: argparse.Namespace) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def train(options: argparse.Namespace) -> dict[str, Any]:
         "seconds": evaluations[-1]["seconds"],
         "steps": evaluations[-1]["step"],
         "kept_step": state["best_step"],
-        "loss": whole_loss(generator.model, ids, context),
+        "loss": exact_loss(generator.model, ids, context),
         "estimate": estimate(generator.model, ids, context),
         "parameters": parameter_count(generator.model),
         "peak_memory_bytes": peak_memory(),

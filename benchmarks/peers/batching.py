@@ -1,7 +1,7 @@
-"""Batches of pairs of like length under a budget of tokens, for peers that are plain loops.
+"""Batches of pairs of similar length within a budget of tokens, for peers that are plain loops.
 
-Examples are shuffled, sorted by length within pools of about a hundred batches, and cut; the
-batches of an epoch are shuffled again. Little is padding and no two epochs are alike.
+Examples are shuffled, sorted by length within pools of about a hundred batches, and divided into
+batches, which are shuffled again. There is little padding, and every epoch has other batches.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ class Batch:
     source_mask: Tensor
     target: Tensor
     source_tokens: int
-    target_tokens: int  # to be predicted: all but the start of each row
+    target_tokens: int  # predicted tokens: all except the start of each row
 
     @property
     def cells(self) -> int:
@@ -36,7 +36,7 @@ class Batch:
 
 
 def pad(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
-    """Rows as one tensor (B, T), and where it is real."""
+    """Return the rows as one padded tensor (B, T) and its token mask."""
     lengths = np.array([len(row) for row in rows])
     token_mask = np.arange(lengths.max()) < lengths[:, None]
     ids = np.full(token_mask.shape, pad_id, dtype=np.int64)
@@ -57,7 +57,7 @@ def collate(examples: Sequence[Example], pad_id: int) -> Batch:
 
 
 def batches(examples: Sequence[Example], budget: int, seed: int, pad_id: int) -> Iterator[Batch]:
-    """Batches without end, epoch after epoch."""
+    """Yield batches without end, epoch after epoch."""
     lengths = np.array([(len(example.source), len(example.target)) for example in examples])
     longest = int(lengths.sum(axis=1).max())
     if longest > budget:
@@ -69,15 +69,15 @@ def batches(examples: Sequence[Example], budget: int, seed: int, pad_id: int) ->
         rows: list[list[int]] = []
         for start in range(0, len(order), pool):
             chunk = order[start : start + pool]
-            # By target, then by source, so that the rows of a batch agree in both.
+            # By target, then by source, so that the rows of a batch have similar lengths in both.
             chunk = chunk[np.lexsort((lengths[chunk, 0], lengths[chunk, 1]))]
-            rows.extend(_cut(chunk.tolist(), lengths, budget))
+            rows.extend(_divide(chunk.tolist(), lengths, budget))
         for index in random.permutation(len(rows)):
             yield collate([examples[row] for row in rows[index]], pad_id)
 
 
-def _cut(ordered: list[int], lengths: np.ndarray, budget: int) -> Iterator[list[int]]:
-    """Runs of examples, each as long as it may be: rows × (longest source + longest target)."""
+def _divide(ordered: list[int], lengths: np.ndarray, budget: int) -> Iterator[list[int]]:
+    """Yield maximal batches: rows × (longest source + longest target) ≤ budget."""
     batch: list[int] = []
     longest = np.zeros(2, dtype=np.int64)
     for index in ordered:

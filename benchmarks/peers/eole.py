@@ -1,9 +1,9 @@
-"""Eole (OpenNMT's successor), through its own command line.
+"""Train Eole (OpenNMT's successor) through its own command line.
 
-Its transformer has norms before each sublayer; biases are switched on everywhere but in the output,
-as in the other peers. What costs time and is not asked of the others is off: attention entropy in
-the log, and workers that would prepare batches beside the two threads. Eole counts the longer of
-the two sides, so half the budget of tokens is its batch size.
+Its Transformer is pre-norm; biases are on everywhere except in the output layer, as in the other
+peers. Features that cost time and that the others do not have are off: attention entropy in the
+log, and workers that prepare batches beside the two threads. Eole counts the longer of the two
+sides, so its batch size is half the budget of tokens.
 """
 
 import argparse
@@ -12,17 +12,17 @@ import re
 from pathlib import Path
 from typing import Any
 
-import outside
-from common import DIM, DROPOUT, HEADS, INNER, LAYERS, SMOOTHING, Corpus
+import external
+from common import DIM, DROPOUT, FFN_DIM, HEADS, LAYERS, SMOOTHING, Corpus
 
 STEP = re.compile(r"Step\s+(\d+)/.*xent: ([\d.]+);.*bsz:\s*(\d+)/\s*(\d+)/")
 
 
-def parse(line: str, now: float) -> outside.Step | None:
-    found = STEP.search(line)
-    if not found:
+def parse(line: str, now: float) -> external.Step | None:
+    match = STEP.search(line)
+    if not match:
         return None
-    return outside.Step(int(found[1]), float(found[2]), int(found[3]), int(found[4]), now)
+    return external.Step(int(match[1]), float(match[2]), int(match[3]), int(match[4]), now)
 
 
 def config(corpus: Corpus, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def config(corpus: Corpus, folder: Path, options: argparse.Namespace) -> dict[st
             "heads": HEADS,
             "hidden_size": DIM,
             "word_vec_size": DIM,
-            "transformer_ff": INNER,
+            "transformer_ff": FFN_DIM,
             "mlp_activation_fn": "relu",
             "add_qkvbias": True,
             "add_final_linear_bias": True,
@@ -59,14 +59,14 @@ def config(corpus: Corpus, folder: Path, options: argparse.Namespace) -> dict[st
         },
         "training": {
             "model_path": str(folder / "model"),
-            "train_steps": outside.FOREVER,
-            "valid_steps": outside.FOREVER,
+            "train_steps": external.UNLIMITED,
+            "valid_steps": external.UNLIMITED,
             "save_checkpoint_steps": options.save_steps if options.mode == "train" else 0,
             "keep_checkpoint": -1,
             "batch_type": "tokens",
             "batch_size": options.batch_tokens // 2,
             "normalization": "tokens",
-            # All examples once, then sorted and cut: an epoch.
+            # All examples, sorted and divided into batches: an epoch.
             "bucket_size": len(corpus.examples("train")),
             "num_workers": 0,
             "compute_dtype": "fp32",
@@ -75,8 +75,8 @@ def config(corpus: Corpus, folder: Path, options: argparse.Namespace) -> dict[st
             "adam_eps": 1e-9,
             "decay_method": "noam",
             # Noam's rule has its peak at learning_rate / √(D · warmup_steps).
-            "learning_rate": options.peak * math.sqrt(DIM * options.rise),
-            "warmup_steps": options.rise,
+            "learning_rate": options.peak * math.sqrt(DIM * options.warmup_steps),
+            "warmup_steps": options.warmup_steps,
             "max_grad_norm": 1.0,
             "dropout": [DROPOUT],
             "attention_dropout": [0.0],
@@ -89,9 +89,9 @@ def config(corpus: Corpus, folder: Path, options: argparse.Namespace) -> dict[st
     }
 
 
-def toolkit(corpus: Corpus, folder: Path, options: argparse.Namespace) -> outside.Toolkit:
+def toolkit(corpus: Corpus, folder: Path, options: argparse.Namespace) -> external.Toolkit:
     program = str(options.environment / "bin" / "eole")
-    outside.save(folder / "config.yaml", config(corpus, folder, options))
+    external.save(folder / "config.yaml", config(corpus, folder, options))
 
     def translate(step: int, split: str, beam: int, output: Path) -> list[str]:
         return [
@@ -103,10 +103,10 @@ def toolkit(corpus: Corpus, folder: Path, options: argparse.Namespace) -> outsid
             *("-batch_type", "sents", "-batch_size", "64"),
         ]
 
-    return outside.Toolkit(
+    return external.Toolkit(
         name="eole (compiled)" if options.compile else "eole",
         parse=parse,
-        beginning=re.compile(r"Start training loop"),
+        start_pattern=re.compile(r"Start training loop"),
         parameters=re.compile(r"number of parameters: ([\d,]+)"),
         train=[program, "train", "-config", str(folder / "config.yaml")],
         translate=translate,
@@ -114,13 +114,15 @@ def toolkit(corpus: Corpus, folder: Path, options: argparse.Namespace) -> outsid
 
 
 def main() -> None:
-    options = outside.parser(__doc__, "eole")
-    options.add_argument("--save-steps", type=int, default=50, help="train: between checkpoints")
-    options.add_argument("--compile", action="store_true", help="its own torch_compile")
-    chosen = options.parse_args()
-    if chosen.compile and chosen.mode == "train":
-        options.error("compiled, Eole cannot save a model with tied embeddings: no --compile")
-    outside.run(toolkit, chosen)
+    options = external.parser(__doc__, "eole")
+    options.add_argument(
+        "--save-steps", type=int, default=50, help="train: steps between checkpoints"
+    )
+    options.add_argument("--compile", action="store_true", help="use its option torch_compile")
+    arguments = options.parse_args()
+    if arguments.compile and arguments.mode == "train":
+        options.error("compiled, Eole cannot save a model with tied embeddings; omit --compile")
+    external.run(toolkit, arguments)
 
 
 if __name__ == "__main__":

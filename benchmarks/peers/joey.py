@@ -1,9 +1,9 @@
-"""Joey NMT (Kreutzer et al. 2019), through its own command line: throughput only.
+"""Train Joey NMT (Kreutzer et al. 2019) through its own command line: throughput only.
 
-Its batches are not sorted by length; it counts the longer of the two sides, so half the budget of
-tokens is its batch size. Its log tells target tokens a second; source tokens are taken to be as
-many as the corpus has for each target token. It saves a model only after validating it, with the
-clock running, so how good it is after so many seconds is not measured here.
+Its batches are not sorted by length; it counts the longer of the two sides, so its batch size is
+half the budget of tokens. Its log has target tokens per second; source tokens are estimated by the
+corpus's ratio of source to target tokens. It saves a model only after a timed validation, so its
+quality after a given time is not measured.
 """
 
 import argparse
@@ -11,31 +11,31 @@ import re
 from pathlib import Path
 from typing import Any
 
-import outside
-from common import DIM, DROPOUT, HEADS, INNER, LAYERS, SMOOTHING, Corpus
+import external
+from common import DIM, DROPOUT, FFN_DIM, HEADS, LAYERS, SMOOTHING, Corpus
 
 STEP = re.compile(r"Step:\s+(\d+), Batch Loss:\s+([\d.]+),.*Tokens per Sec:\s+(\d+)")
 
 
-class Reader:
-    """Lines of the log as steps: tokens are rates times the seconds between two lines."""
+class LogParser:
+    """Parse lines of the log to steps: tokens are rates times the seconds between two lines."""
 
     def __init__(self, corpus: Corpus) -> None:
         examples = corpus.examples("train")
-        sources = sum(len(each.source) for each in examples)
-        self.ratio = sources / sum(len(each.target) - 1 for each in examples)
+        sources = sum(len(example.source) for example in examples)
+        self.ratio = sources / sum(len(example.target) - 1 for example in examples)
         self.last = 0.0
 
-    def __call__(self, line: str, now: float) -> outside.Step | None:
+    def __call__(self, line: str, now: float) -> external.Step | None:
         if "EPOCH" in line:
             self.last = now
-        found = STEP.search(line)
-        if not found:
+        match = STEP.search(line)
+        if not match:
             return None
-        tokens = int(found[3]) * (now - self.last)
+        tokens = int(match[3]) * (now - self.last)
         self.last = now
-        return outside.Step(
-            int(found[1]), float(found[2]), round(tokens * self.ratio), round(tokens), now
+        return external.Step(
+            int(match[1]), float(match[2]), round(tokens * self.ratio), round(tokens), now
         )
 
 
@@ -52,7 +52,7 @@ def config(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         "num_layers": LAYERS,
         "num_heads": HEADS,
         "hidden_size": DIM,
-        "ff_size": INNER,
+        "ff_size": FFN_DIM,
         "dropout": DROPOUT,
         "layer_norm": "pre",
         "embeddings": {"embedding_dim": DIM, "scale": True, "dropout": DROPOUT},
@@ -75,15 +75,15 @@ def config(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
             "adam_betas": [0.9, 0.98],
             "scheduling": "warmupinversesquareroot",
             "learning_rate": options.peak,
-            "learning_rate_warmup": options.rise,
+            "learning_rate_warmup": options.warmup_steps,
             "clip_grad_norm": 1.0,
             "label_smoothing": SMOOTHING,
             "normalization": "tokens",
             "batch_type": "token",
             "batch_size": options.batch_tokens // 2,
-            "epochs": outside.FOREVER,
+            "epochs": external.UNLIMITED,
             "logging_freq": 1,
-            "validation_freq": outside.FOREVER,
+            "validation_freq": external.UNLIMITED,
             "early_stopping_metric": "loss",
         },
         "model": {
@@ -98,25 +98,25 @@ def config(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def toolkit(corpus: Corpus, folder: Path, options: argparse.Namespace) -> outside.Toolkit:
+def toolkit(corpus: Corpus, folder: Path, options: argparse.Namespace) -> external.Toolkit:
     python = str(options.environment / "bin" / "python")
-    outside.save(folder / "config.yaml", config(folder, options))
+    external.save(folder / "config.yaml", config(folder, options))
 
-    return outside.Toolkit(
+    return external.Toolkit(
         name="Joey NMT",
-        parse=Reader(corpus),
-        beginning=re.compile(r"EPOCH 1\b"),
+        parse=LogParser(corpus),
+        start_pattern=re.compile(r"EPOCH 1\b"),
         parameters=re.compile(r"Total params: (\d+)"),
         train=[python, "-m", "joeynmt", "train", str(folder / "config.yaml"), "--skip-test"],
     )
 
 
 def main() -> None:
-    options = outside.parser(__doc__, "joey")
-    chosen = options.parse_args()
-    if chosen.mode == "train":
-        options.error("Joey NMT is measured for its throughput only: --mode throughput")
-    outside.run(toolkit, chosen)
+    options = external.parser(__doc__, "joey")
+    arguments = options.parse_args()
+    if arguments.mode == "train":
+        options.error("only the throughput of Joey NMT is measured; use --mode throughput")
+    external.run(toolkit, arguments)
 
 
 if __name__ == "__main__":

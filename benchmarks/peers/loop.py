@@ -1,4 +1,4 @@
-"""The two modes of a peer that is a torch module: how fast it steps, and how soon it translates."""
+"""Throughput and training of a peer that is a torch module."""
 
 import argparse
 import math
@@ -28,34 +28,34 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
 CLIP = 1.0
-ROWS = 128  # sentences that are translated together
+ROWS = 128  # batch size of translation
 
 
 class Peer(nn.Module, ABC):
-    """A model as its own camp would write it."""
+    """A model as users of its library would write it."""
 
     @abstractmethod
     def forward(self, source: Tensor, source_mask: Tensor, target: Tensor) -> Tensor:
-        """The loss, summed over the target's real tokens."""
+        """Return the loss, summed over the target tokens without padding."""
 
     @abstractmethod
     def translate(self, source: Tensor, source_mask: Tensor, beam: int) -> list[list[int]]:
-        """Ids without the start, one list a row; beam 1 is greedy."""
+        """Return ids without the start token, one list a row; beam 1 is greedy."""
 
 
-def smoothed(logits: Tensor, following: Tensor, padding: int) -> Tensor:
-    """Cross-entropy with label smoothing (Szegedy et al. 2016), summed over real tokens."""
+def smoothed_cross_entropy(logits: Tensor, labels: Tensor, pad_id: int) -> Tensor:
+    """Return the label-smoothed cross-entropy (Szegedy et al. 2016), summed without padding."""
     return F.cross_entropy(
         logits.flatten(0, 1),
-        following.flatten(),
-        ignore_index=padding,
+        labels.flatten(),
+        ignore_index=pad_id,
         label_smoothing=SMOOTHING,
         reduction="sum",
     )
 
 
 def run(name: str, build: Callable[[Corpus], Peer], options: argparse.Namespace) -> None:
-    """Build the peer and do as the command line says."""
+    """Build the peer and run the mode of the command line."""
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
     corpus = Corpus.open(options.data)
@@ -71,12 +71,12 @@ def run(name: str, build: Callable[[Corpus], Peer], options: argparse.Namespace)
 
 
 def stepper(peer: Peer, options: argparse.Namespace) -> Callable[[Batch], float]:
-    """One update of the weights; gives the loss per target token."""
+    """Return a function that updates the weights and returns the loss per target token."""
     adam = torch.optim.Adam(
         peer.parameters(), lr=options.peak, betas=(0.9, 0.98), eps=1e-9, fused=True
     )
-    rate = LambdaLR(adam, lambda step: inverse_root(step + 1, options.rise))
-    # One compilation for all shapes: batches come in hundreds of them.
+    schedule = LambdaLR(adam, lambda step: inverse_root(step + 1, options.warmup_steps))
+    # One compilation for all shapes: there are hundreds of them.
     objective = torch.compile(peer, dynamic=True) if options.compile else peer
 
     def step(batch: Batch) -> float:
@@ -86,15 +86,15 @@ def stepper(peer: Peer, options: argparse.Namespace) -> Callable[[Batch], float]
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(peer.parameters(), CLIP)
         adam.step()
-        rate.step()
+        schedule.step()
         return loss.item()
 
     return step
 
 
-def inverse_root(step: int, rise: int) -> float:
-    """Up in a line, then down with 1/√step (Vaswani et al. 2017), as a share of the peak."""
-    return min(step / rise, math.sqrt(rise / step))
+def inverse_root(step: int, warmup: int) -> float:
+    """Return linear warmup, then 1/√step (Vaswani et al. 2017), relative to the peak."""
+    return min(step / warmup, math.sqrt(warmup / step))
 
 
 def stream(corpus: Corpus, options: argparse.Namespace) -> Iterator[Batch]:
@@ -104,22 +104,22 @@ def stream(corpus: Corpus, options: argparse.Namespace) -> Iterator[Batch]:
 def throughput(
     peer: Peer, corpus: Corpus, options: argparse.Namespace, about: dict[str, Any]
 ) -> None:
-    """Time steps one after another, the making of their batches included."""
+    """Measure consecutive steps, including the creation of their batches."""
     step = stepper(peer, options)
     peer.train()
     seconds: list[float] = []
     rates: list[float] = []
     seen: list[Batch] = []
-    first = 0.0
-    before = time.perf_counter()
+    first_step = 0.0
+    start = time.perf_counter()
     for batch in islice(stream(corpus, options), options.warmup + options.steps):
         step(batch)
         now = time.perf_counter()
-        first = first or process_age()
-        seconds.append(now - before)
+        first_step = first_step or process_age()
+        seconds.append(now - start)
         seen.append(batch)
         rates.append(matrix_rate())
-        before = time.perf_counter()
+        start = time.perf_counter()
     timed, counted = seconds[options.warmup :], seen[options.warmup :]
     result = about | {
         "target_tokens_per_second": sum(b.target_tokens for b in counted) / sum(timed),
@@ -127,7 +127,7 @@ def throughput(
         "median_step_seconds": statistics.median(timed),
         "step_seconds": timed,
         "matrix_rates": rates[options.warmup :],
-        "first_step_seconds": first,
+        "first_step_seconds": first_step,
         "peak_memory_bytes": peak_memory(),
         "padding_share": 1 - sum(b.real_tokens for b in counted) / sum(b.cells for b in counted),
     }
@@ -135,9 +135,9 @@ def throughput(
 
 
 def train(peer: Peer, corpus: Corpus, options: argparse.Namespace, about: dict[str, Any]) -> None:
-    """Train by the clock, which stands still during evaluation; test the best checkpoint.
+    """Train for a time without evaluation; evaluate the best checkpoint on test.
 
-    Training seconds hold everything else: making batches and, where asked for, compiling.
+    The time includes everything else: creating batches and, with --compile, compilation.
     """
     step = stepper(peer, options)
     curve: list[dict[str, float]] = []
@@ -145,11 +145,11 @@ def train(peer: Peer, corpus: Corpus, options: argparse.Namespace, about: dict[s
     losses: list[float] = []
     seconds, due = 0.0, min(options.evaluate_every, options.seconds)
     peer.train()
-    before = time.perf_counter()
+    start = time.perf_counter()
     for number, batch in enumerate(stream(corpus, options), start=1):
         losses.append(step(batch))
         now = time.perf_counter()
-        seconds, before = seconds + now - before, now
+        seconds, start = seconds + now - start, now
         if seconds < due:
             continue
         dev = bleu(translate(peer, corpus, "dev", beam=1), corpus.references("dev"))
@@ -157,7 +157,7 @@ def train(peer: Peer, corpus: Corpus, options: argparse.Namespace, about: dict[s
             {
                 "seconds": seconds,
                 "step": number,
-                "loss": statistics.fmean(losses),  # since the evaluation before
+                "loss": statistics.fmean(losses),  # since the previous evaluation
                 "dev_bleu": dev,
             }
         )
@@ -170,7 +170,7 @@ def train(peer: Peer, corpus: Corpus, options: argparse.Namespace, about: dict[s
         losses = []
         due = min(due + options.evaluate_every, options.seconds)
         peer.train()
-        before = time.perf_counter()
+        start = time.perf_counter()
     peer.load_state_dict(best[1])
     hypotheses = translate(peer, corpus, "test", BEAM)
     result = about | {
@@ -185,7 +185,7 @@ def train(peer: Peer, corpus: Corpus, options: argparse.Namespace, about: dict[s
 
 @torch.inference_mode()
 def translate(peer: Peer, corpus: Corpus, split: str, beam: int) -> list[str]:
-    """A split in its own order, translated in batches of like length."""
+    """Translate a split in batches of similar length; return the texts in its order."""
     peer.eval()
     sources = [example.source for example in corpus.examples(split)]
     order = sorted(range(len(sources)), key=lambda index: len(sources[index]))
@@ -199,5 +199,5 @@ def translate(peer: Peer, corpus: Corpus, split: str, beam: int) -> list[str]:
 
 
 def limit(source: Tensor) -> int:
-    """How long a translation may grow: no sentence of the corpus is near it."""
+    """Return the maximum length of a translation; all sentences of the corpus are shorter."""
     return 2 * source.size(1) + 10

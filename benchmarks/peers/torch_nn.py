@@ -1,20 +1,20 @@
-"""torch.nn.Transformer in a plain loop, as a careful user would write it.
+"""Train torch.nn.Transformer in a plain loop, as a careful user would write it.
 
-What PyTorch offers is used to its advantage: the causal mask is only hinted at, so that the fused
-attention needs no mask in the decoder; padding of the target is on the right, where the causal mask
-hides it already; Adam is fused.
+It uses what PyTorch offers: the causal mask is passed as a hint, so that the fused attention needs
+no mask in the decoder; padding of the target is on the right, where the causal mask excludes it;
+Adam is fused.
 
-torch.nn.Transformer also drops attention weights and the inside of the feed-forward network. The
-former would cost the CPU its fused attention, and no other peer does it, so both are switched off
-unless --stock-dropout is given.
+torch.nn.Transformer also has dropout on attention weights and inside the feed-forward network. The
+former would disable fused attention on the CPU, and no other peer has it, so both are off unless
+--stock-dropout is given.
 """
 
 import math
 
 import search
 import torch
-from common import DIM, DROPOUT, HEADS, INNER, LAYERS, Corpus, parser
-from loop import Peer, limit, run, smoothed
+from common import DIM, DROPOUT, FFN_DIM, HEADS, LAYERS, Corpus, parser
+from loop import Peer, limit, run, smoothed_cross_entropy
 from torch import Tensor, nn
 
 
@@ -26,7 +26,7 @@ def sinusoids(length: int) -> Tensor:
 
 
 class Translator(Peer):
-    """Embedding, nn.Transformer, and the embedding once more as the output layer."""
+    """Embedding, nn.Transformer, and the tied embedding as output layer."""
 
     positions: Tensor
 
@@ -38,7 +38,7 @@ class Translator(Peer):
         nn.init.normal_(self.embedding.weight, std=DIM**-0.5)
         self.dropout = nn.Dropout(DROPOUT)
         self.transformer = nn.Transformer(
-            DIM, HEADS, LAYERS, LAYERS, INNER, DROPOUT, batch_first=True, norm_first=norm_first
+            DIM, HEADS, LAYERS, LAYERS, FFN_DIM, DROPOUT, batch_first=True, norm_first=norm_first
         )
         self.register_buffer("positions", sinusoids(1024), persistent=False)
         if not stock_dropout:
@@ -79,30 +79,30 @@ class Translator(Peer):
     def forward(self, source: Tensor, source_mask: Tensor, target: Tensor) -> Tensor:
         memory = self.encode(source, source_mask)
         logits = self.output(self.decode(target[:, :-1], memory, source_mask))
-        return smoothed(logits, target[:, 1:], self.corpus.pad)
+        return smoothed_cross_entropy(logits, target[:, 1:], self.corpus.pad)
 
     def translate(self, source: Tensor, source_mask: Tensor, beam: int) -> list[list[int]]:
         memory = self.encode(source, source_mask)
 
-        def following(prefix: Tensor, rows: Tensor) -> Tensor:
+        def next_logits(prefix: Tensor, rows: Tensor) -> Tensor:
             return self.output(self.decode(prefix, memory[rows], source_mask[rows])[:, -1])
 
-        edges = (len(source), self.corpus.start, self.corpus.end, limit(source))
+        arguments = (len(source), self.corpus.start, self.corpus.end, limit(source))
         if beam == 1:
-            return search.greedy(following, *edges)
-        return search.beam(following, *edges, beam)
+            return search.greedy(next_logits, *arguments)
+        return search.beam(next_logits, *arguments, beam)
 
 
 def main() -> None:
     options = parser(__doc__)
     options.add_argument("--compile", action="store_true", help="torch.compile model and loss")
-    options.add_argument("--post-norm", action="store_true", help="norms as in the paper")
-    options.add_argument("--stock-dropout", action="store_true", help="dropout in all four places")
-    chosen = options.parse_args()
+    options.add_argument("--post-norm", action="store_true", help="post-norm, as in the paper")
+    options.add_argument("--stock-dropout", action="store_true", help="keep the default dropout")
+    arguments = options.parse_args()
     run(
-        "torch.nn (compiled)" if chosen.compile else "torch.nn",
-        lambda corpus: Translator(corpus, not chosen.post_norm, chosen.stock_dropout),
-        chosen,
+        "torch.nn (compiled)" if arguments.compile else "torch.nn",
+        lambda corpus: Translator(corpus, not arguments.post_norm, arguments.stock_dropout),
+        arguments,
     )
 
 

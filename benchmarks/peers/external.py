@@ -1,7 +1,7 @@
-"""Peers that are started through their own command line and judged by their logs and checkpoints.
+"""Run peers through their own command line; measure them by their logs and checkpoints.
 
-They are given the same pieces as text: the id 17 is the word `p17`, and a line of such words is a
-sentence. What they translate comes back the same way.
+They get the same token ids as text: the id 17 is the word `p17`, and a line of such words is a
+sentence. Their translations are in the same form.
 """
 
 import argparse
@@ -21,38 +21,38 @@ from typing import Any
 import common
 from common import BEAM, Corpus, bleu, peak_memory, write
 
-FOREVER = 10**6  # steps
+UNLIMITED = 10**6  # steps
 
 
-def spell(ids: list[int]) -> str:
+def to_words(ids: list[int]) -> str:
     return " ".join(f"p{index}" for index in ids)
 
 
-def understand(line: str) -> list[int]:
-    """The ids of a line; words that are not pieces (a toolkit's own unknown) are left out."""
-    return [int(found) for found in re.findall(r"\bp(\d+)\b", line)]
+def to_ids(line: str) -> list[int]:
+    """Return the ids of a line without other words (a toolkit's unknown token)."""
+    return [int(index) for index in re.findall(r"\bp(\d+)\b", line)]
 
 
-def spell_corpus(corpus: Corpus, folder: Path) -> None:
-    """Sources with their end; targets bare, since toolkits add their own start and end."""
+def write_corpus(corpus: Corpus, folder: Path) -> None:
+    """Write sources with end token and targets without: toolkits add their own start and end."""
     for split in ("train", "dev", "test"):
         examples = corpus.examples(split)
         for side, rows in (
             ("fr", [example.source for example in examples]),
             ("en", [example.target[1:-1] for example in examples]),
         ):
-            text = "".join(spell(row) + "\n" for row in rows)
+            text = "".join(to_words(row) + "\n" for row in rows)
             (folder / f"{split}.{side}").write_text(text, encoding="utf-8")
     words = (f"p{index}\n" for index in range(corpus.vocabulary))
-    outside = {f"p{corpus.pad}\n", f"p{corpus.start}\n"}  # never seen: toolkits have their own
+    excluded = {f"p{corpus.pad}\n", f"p{corpus.start}\n"}  # toolkits have their own
     (folder / "vocabulary.txt").write_text(
-        "".join(word for word in words if word not in outside), encoding="utf-8"
+        "".join(word for word in words if word not in excluded), encoding="utf-8"
     )
 
 
 @dataclass(frozen=True)
 class Step:
-    """One line of a training log: when it came, since the process was started."""
+    """One line of a training log; seconds are since the start of the process."""
 
     number: int
     loss: float
@@ -63,30 +63,30 @@ class Step:
 
 @dataclass(frozen=True)
 class Log:
-    """What a training run had said when it ended or was ended."""
+    """The log of a training run."""
 
     steps: list[Step]
-    began: float  # when the training loop did
+    start: float  # of the training loop, in seconds
     parameters: int
 
 
 @dataclass(frozen=True)
 class Toolkit:
-    """What differs from one toolkit to the next."""
+    """The commands and log patterns of a toolkit."""
 
     name: str
     parse: Callable[[str, float], Step | None]
-    beginning: re.Pattern[str]
+    start_pattern: re.Pattern[str]
     parameters: re.Pattern[str]
-    train: list[str]  # the command, which would go on for very long
-    # step, split, beam, output → command; absent where only throughput is measured
+    train: list[str]  # the command; it is stopped
+    # step, split, beam, output → command; None if only throughput is measured
     translate: Callable[[int, str, int, Path], list[str]] | None = None
 
 
 def parser(description: str | None, name: str) -> argparse.ArgumentParser:
     options = common.parser(description)
-    place = Path(__file__).parent / "environments" / name
-    options.add_argument("--environment", type=Path, default=place)
+    folder = Path(__file__).parent / "environments" / name
+    options.add_argument("--environment", type=Path, default=folder)
     return options
 
 
@@ -99,9 +99,9 @@ def environment(threads: int) -> dict[str, str]:
     }
 
 
-def watch(command: list[str], folder: Path, threads: int) -> Iterator[tuple[float, str]]:
-    """Lines of a process with the second each came; closing the iterator ends the process."""
-    began = time.perf_counter()
+def log_lines(command: list[str], folder: Path, threads: int) -> Iterator[tuple[float, str]]:
+    """Yield the lines of a process with their times; closing the iterator ends the process."""
+    start = time.perf_counter()
     with (
         (folder / "log.txt").open("w", encoding="utf-8") as log,
         subprocess.Popen(
@@ -117,33 +117,33 @@ def watch(command: list[str], folder: Path, threads: int) -> Iterator[tuple[floa
         try:
             for line in process.stdout:
                 log.write(line)
-                yield time.perf_counter() - began, line
+                yield time.perf_counter() - start, line
         except GeneratorExit:
             process.terminate()
             raise
     if process.returncode:
-        said = (folder / "log.txt").read_text(encoding="utf-8").splitlines()[-20:]
-        raise RuntimeError("\n".join([f"{command[0]} failed; it said last:", *said]))
+        last = (folder / "log.txt").read_text(encoding="utf-8").splitlines()[-20:]
+        raise RuntimeError("\n".join([f"{command[0]} failed; its last lines:", *last]))
 
 
 def follow(
     toolkit: Toolkit, folder: Path, options: argparse.Namespace, steps: int, seconds: float
 ) -> Log:
-    """Train for so many steps or seconds of training, whichever comes first, and end it there."""
-    found: list[Step] = []
-    began, parameters = 0.0, 0
-    lines = watch(toolkit.train, folder, options.threads)
+    """Train until a number of steps or seconds, whichever comes first, and stop the process."""
+    steps_done: list[Step] = []
+    start, parameters = 0.0, 0
+    lines = log_lines(toolkit.train, folder, options.threads)
     for now, line in lines:
-        if toolkit.beginning.search(line):
-            began = now
+        if toolkit.start_pattern.search(line):
+            start = now
         if match := toolkit.parameters.search(line):
             parameters = int(match[1].replace(",", ""))
         if step := toolkit.parse(line, now):
-            found.append(step)
-            if step.number >= steps or now - began > seconds:
+            steps_done.append(step)
+            if step.number >= steps or now - start > seconds:
                 break
     lines.close()  # type: ignore[attr-defined]
-    return Log(found, began, parameters)
+    return Log(steps_done, start, parameters)
 
 
 def run(
@@ -153,7 +153,7 @@ def run(
     modes = {"throughput": throughput, "train": train}
     with tempfile.TemporaryDirectory(prefix="peer-") as scratch:
         folder = Path(scratch)
-        spell_corpus(corpus, folder)
+        write_corpus(corpus, folder)
         toolkit = make(corpus, folder, options)
         about = {
             "peer": toolkit.name,
@@ -164,15 +164,15 @@ def run(
 
 def throughput(
     toolkit: Toolkit,
-    corpus: Corpus,  # noqa: ARG001  the modes are called alike
+    corpus: Corpus,  # noqa: ARG001  both modes have the same arguments
     folder: Path,
     options: argparse.Namespace,
     about: dict[str, Any],
 ) -> None:
-    """Steps timed by the arrival of their lines in the log, which holds a line for each."""
+    """Measure steps by the times of their lines in the log."""
     log = follow(toolkit, folder, options, options.warmup + options.steps, float("inf"))
-    before = [log.began, *(step.seconds for step in log.steps)]
-    gaps = [step.seconds - start for step, start in zip(log.steps, before, strict=False)]
+    starts = [log.start, *(step.seconds for step in log.steps)]
+    gaps = [step.seconds - start for step, start in zip(log.steps, starts, strict=False)]
     timed, counted = gaps[options.warmup :], log.steps[options.warmup :]
     result = about | {
         "parameters": log.parameters,
@@ -194,11 +194,11 @@ def train(
     options: argparse.Namespace,
     about: dict[str, Any],
 ) -> None:
-    """Train in one go, then translate with the checkpoints left behind, about one a period.
+    """Train, then translate with the saved checkpoints, about one in each period.
 
-    Training seconds run from the start of the training loop; they hold the saving of checkpoints.
+    The time runs from the start of the training loop and includes the saving of checkpoints.
     """
-    log = follow(toolkit, folder, options, FOREVER, options.seconds)
+    log = follow(toolkit, folder, options, UNLIMITED, options.seconds)
     memory = peak_memory(resource.RUSAGE_CHILDREN)
     about |= {"parameters": log.parameters}
     curve: list[dict[str, float]] = []
@@ -207,7 +207,7 @@ def train(
         hypotheses = translate(toolkit, corpus, folder, options, step.number, "dev", beam=1)
         curve.append(
             {
-                "seconds": step.seconds - log.began,
+                "seconds": step.seconds - log.start,
                 "step": step.number,
                 "loss": statistics.fmean(s.loss for s in log.steps[since : step.number]),
                 "dev_bleu": bleu(hypotheses, corpus.references("dev")),
@@ -228,16 +228,16 @@ def train(
 
 
 def checkpoints(log: Log, options: argparse.Namespace) -> list[Step]:
-    """The first step saved in each period, and the last of all; one cut short does not count."""
+    """Return the first saved step of each period, and the last complete one."""
     saved = [step for step in log.steps[:-1] if step.number % options.save_steps == 0]
     if not saved:
-        raise RuntimeError("no checkpoint was saved in time: lower --save-steps")
-    chosen: list[Step] = []
+        raise RuntimeError("no checkpoint was saved in time; lower --save-steps")
+    selected: list[Step] = []
     for step in saved:
-        due = (len(chosen) + 1) * options.evaluate_every
-        if step.seconds - log.began >= due or step is saved[-1]:
-            chosen.append(step)
-    return chosen
+        due = (len(selected) + 1) * options.evaluate_every
+        if step.seconds - log.start >= due or step is saved[-1]:
+            selected.append(step)
+    return selected
 
 
 def translate(
@@ -259,9 +259,9 @@ def translate(
         check=True,
     )
     lines = output.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    return [corpus.text(understand(line)) for line in lines]
+    return [corpus.text(to_ids(line)) for line in lines]
 
 
 def save(path: Path, config: dict[str, Any]) -> None:
-    """A config file: JSON, which YAML readers read."""
+    """Write a config file as JSON, which is valid YAML."""
     path.write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
