@@ -10,7 +10,7 @@ from regard.engine.library import library
 from regard.engine.select import Decodable
 from regard.errors import ConfigError
 from regard.models.adapters.base import AdapterSpec
-from regard.models.adapters.lora import Adapted
+from regard.models.adapters.lora import LoRALinear
 from regard.models.base import ModelSpec
 
 SMALL = {"dim": 16, "heads": 2, "ffn_dim": 32, "layers": 2, "max_length": 12, "dropout": 0.0}
@@ -37,7 +37,7 @@ def said(model: nn.Module, kind: str) -> torch.Tensor:
 
 def learn(model: nn.Module) -> None:
     for module in model.modules():
-        if isinstance(module, Adapted):
+        if isinstance(module, LoRALinear):
             nn.init.normal_(module.b, std=0.3)
 
 
@@ -56,7 +56,7 @@ def test_the_equation(dropout: float) -> None:
     """y = W x + b + (alpha / rank) B A x, written out; dropout is on what A reads alone."""
     torch.manual_seed(2)
     linear = nn.Linear(7, 5)
-    model = Adapted(linear, rank=2, scale=4 / 2, dropout=dropout).double().eval()
+    model = LoRALinear(linear, rank=2, scale=4 / 2, dropout=dropout).double().eval()
     nn.init.normal_(model.b)
     x = torch.randn(3, 7, dtype=torch.double)
     a, b, w, bias = (each.detach() for each in (model.a, model.b, linear.weight, linear.bias))
@@ -76,7 +76,7 @@ def test_the_equation(dropout: float) -> None:
 def test_it_learns_what_gradients_of_the_whole_matrix_say() -> None:
     """dA = s Bᵀ G and dB = s G Aᵀ, where G is the gradient that W would have had."""
     torch.manual_seed(3)
-    model = Adapted(nn.Linear(6, 4), rank=2, scale=0.5, dropout=0.0).double()
+    model = LoRALinear(nn.Linear(6, 4), rank=2, scale=0.5, dropout=0.0).double()
     nn.init.normal_(model.b)
     x, up = torch.randn(9, 6, dtype=torch.double), torch.randn(9, 4, dtype=torch.double)
     (model(x) * up).sum().backward()
@@ -118,7 +118,10 @@ def test_the_engine_decodes_what_the_adapted_model_says() -> None:
     [
         ({"on": ["w_x"]}, r"adapter\.on: nothing in this model is called 'w_x'; did you mean 'w_"),
         ({"on": ["embedding"]}, r"adapter\.on: nothing in this model is called 'embedding'"),
-        ({"rank": 17}, r"adapter\.rank: 17 is more than .*w_q has, which is 16 × 16; give 16 at"),
+        (
+            {"rank": 17},
+            r"adapter\.rank: 17 is more than the rank of .*w_q, which is 16 × 16; set it to 16 at",
+        ),
         ({"on": ["output"]}, r"adapter\.on: decoder\.output shares its weights with an embedding"),
     ],
 )
@@ -130,4 +133,4 @@ def test_what_cannot_be_is_refused(settings: dict[str, Any], complaint: str) -> 
 def test_an_output_layer_of_its_own_can_be_adapted() -> None:
     model = built("language-model", tie_embeddings=False)
     adapter(on=["output"]).attach(model)
-    assert isinstance(model.decoder.output, Adapted)
+    assert isinstance(model.decoder.output, LoRALinear)

@@ -117,6 +117,6 @@ def _together(x: Tensor, *maps: Any) -> tuple[Tensor, ...]:
     product = F.linear(x, weight, torch.cat(biases) if biases else None)
     parts = torch.split(product, [each.out_features for each in plain], dim=-1)
     return tuple(
-        part if each is base else part + each.beside(x)
+        part if each is base else part + each.low_rank_update(x)
         for part, each, base in zip(parts, maps, plain, strict=True)
     )

@@ -1,1 +1,1 @@
-"""Adapters: a few new weights beside those of a trained model, one file a kind."""
+"""Adapters: few trainable parameters added to a frozen model, one file a kind."""

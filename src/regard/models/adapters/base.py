@@ -1,7 +1,7 @@
-"""Adapters: a few new weights beside those of a trained model, which stay as they are.
+"""Base class of the adapters: few trainable parameters added to a frozen model.
 
-One file a kind. An adapter is attached to a model, is trained and saved apart from it, and can be
-merged: the model is then an ordinary one again.
+An adapter is attached to a model, trained and saved separately, and can be merged into the model's
+parameters, which then is a model without adapter again.
 """
 
 from torch import nn
@@ -10,12 +10,12 @@ from regard.config import Kind
 
 
 class AdapterSpec(Kind, package="regard.models.adapters", default="lora"):
-    """A kind of adapter."""
+    """An adapter kind."""
 
     def attach(self, model: nn.Module) -> None:
-        """Put the adapter beside the weights; the model says just what it said before."""
+        """Add the adapter to the model; its outputs do not change."""
         raise NotImplementedError
 
     def merge(self, model: nn.Module) -> None:
-        """Put what the adapter has learned into the weights, and take it away."""
+        """Add the adapter's contribution to the model's parameters and remove the adapter."""
         raise NotImplementedError

@@ -1,6 +1,6 @@
-"""Parameters by name: which are the same in two models, and which a recipe means.
+"""Match parameter names: between two models, and with the patterns of a recipe.
 
-A stack of blocks is a model by itself or a part of one, so `blocks.0` of an encoder is
+A stack of blocks is a model or a part of one, so `blocks.0` of an encoder matches
 `encoder.blocks.0` of a classifier: names are compared with and without the name of the stack.
 """
 
@@ -19,29 +19,35 @@ T = TypeVar("T")
 
 
 def all_names(model: nn.Module) -> dict[str, nn.Parameter]:
-    """The parameters by all their names: a shared one has several."""
+    """Parameters by all their names; a shared parameter has several."""
     return dict(model.named_parameters(remove_duplicate=False))
 
 
 def matching_name(name: str, others: Collection[str]) -> str | None:
-    """Which of the others has the same name, or the same in another stack or in none."""
+    """Return the name in `others` that is equal, up to the name of the stack; None if none is."""
     bare = _bare(name)
     candidates = (name, bare, *(stack + bare for stack in STACKS))
-    return next((each for each in candidates if each in others), None)
+    return next((candidate for candidate in candidates if candidate in others), None)
 
 
 def match_parameters(pattern: str, names: Mapping[str, T], key: str) -> list[T]:
-    """All that have the pattern in their name, between dots: blocks.0, w_q, blocks.[01].*.bias.
+    """Return the values whose name contains the pattern between dots: blocks.0, w_q, blocks.*.bias.
 
-    One that means nothing is an error, which names the `key` it is from.
+    Args:
+        pattern: a shell pattern.
+        names: values by parameter name.
+        key: the recipe key of the pattern, for the error message.
+
+    Raises:
+        ConfigError: no name matches.
     """
-    found = [each for name, each in names.items() if fnmatchcase(f".{name}.", f"*.{pattern}.*")]
-    if not found:
+    matches = [value for name, value in names.items() if fnmatchcase(f".{name}.", f"*.{pattern}.*")]
+    if not matches:
         known = list(dict.fromkeys(part for name in names for part in _parts(name)))
         near = get_close_matches(pattern, known, n=1, cutoff=0.0)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise ConfigError(f"{key}: nothing in this model is called '{pattern}'{hint}")
-    return found
+    return matches
 
 
 def _bare(name: str) -> str:
@@ -49,7 +55,7 @@ def _bare(name: str) -> str:
 
 
 def _parts(name: str) -> Iterator[str]:
-    """All that a name may be called by: each of its words, and how it begins."""
+    """Patterns that match a name: each of its parts, and its beginnings."""
     words = _bare(name).split(".")
     yield from (word for word in words if not word.isdigit())
     yield from (".".join(words[:length]) for length in range(2, len(words) + 1))

@@ -1,13 +1,13 @@
-"""Weights of one model into another, by name; whatever does not fit is told, never guessed.
+"""Copy the parameters of one model (the donor) into another, by name, and report each of them.
 
-    same name and shape            kept
-    rows with names of their own   carried one by one (pieces of a vocabulary, positions, labels);
-                                   those that the other model does not have keep their first weights
-    another shape                  keeps its first weights, and so does the bias of such a matrix
-    in one of the models only      added, or dropped
+    same name and shape       kept: copied
+    rows with names           copied row by row (vocabulary pieces, positions, labels); rows that
+                              the donor does not have stay as initialized
+    another shape             changed: stays as initialized, as does the bias of such a matrix
+    in one model only         added, or dropped
 
-Which parameters have a row a piece, a model says itself: it is built with one piece more, without
-memory, and what has grown by a row has one a piece.
+The parameters with a row for each vocabulary piece are found by building the model on the meta
+device with one piece more: they are the ones that have grown by a row.
 """
 
 import re
@@ -21,16 +21,16 @@ from torch import Tensor, nn
 from regard.models.base import ModelSpec
 from regard.models.transfer.names import all_names, matching_name
 
-# What rows may stand for: of a vocabulary, or of what this key of a spec counts.
+# What rows stand for, and the spec key that counts them (pieces: the vocabulary size).
 PIECES, POSITIONS, LABELS = "pieces", "positions", "labels"
 COUNTED = {POSITIONS: "max_length", LABELS: "classes"}
 
-Rows = Sequence[Sequence[str]]  # the names each row goes by, its own first
+Rows = Sequence[Sequence[str]]  # the names of each row, its own first
 
 
 @dataclass(frozen=True)
 class Donor:
-    """A model whose weights are taken."""
+    """The model whose parameters are copied."""
 
     spec: ModelSpec
     vocabulary: int
@@ -40,17 +40,17 @@ class Donor:
 
 @dataclass(frozen=True)
 class Fate:
-    """What became of a parameter."""
+    """Result for one parameter."""
 
     kind: str  # kept, changed, added or dropped
-    size: int  # numbers in it
-    carried: int = 0  # so many of them are the donor's
+    size: int  # number of elements
+    carried: int = 0  # elements copied from the donor
     note: str = ""
 
 
 @dataclass(frozen=True)
 class Line:
-    """What became of some parameters, in short: a name stands for all that is below it."""
+    """Result for a group of parameters; a name stands for all parameters below it."""
 
     fate: str
     names: str
@@ -61,9 +61,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Transplant:
+    """Results for all parameters."""
+
     fates: Mapping[str, Fate]  # of the parameters of the model
-    dropped: Mapping[str, Fate]  # and of the donor's that have no place in it
-    donors: Collection[str]  # all of the donor's parameters
+    dropped: Mapping[str, Fate]  # of the donor's parameters that were not used
+    donors: Collection[str]  # names of all parameters of the donor
 
     @property
     def carried(self) -> int:
@@ -71,7 +73,7 @@ class Transplant:
 
     @property
     def whole(self) -> frozenset[str]:
-        """The parameters of which every number is the donor's."""
+        """Names of the parameters that were copied completely."""
         return frozenset(name for name, fate in self.fates.items() if fate.carried == fate.size)
 
     def lines(self) -> list[Line]:
@@ -87,31 +89,33 @@ class Transplant:
 def transplant(
     model: nn.Module, spec: ModelSpec, vocabulary: int, rows: Mapping[str, Rows], donor: Donor
 ) -> Transplant:
-    """Give the model, built by `spec`, the donor's weights wherever they have a place in it."""
+    """Copy the donor's parameters into the model, which was built by `spec`."""
     theirs, aliases = _all_theirs(donor)
     own_rows, their_rows = _with_rows(spec, vocabulary), _with_rows(donor.spec, donor.vocabulary)
     fates: dict[str, Fate] = {}
     used: set[str] = set()
-    fresh: set[str] = set()  # modules of which the matrix could not be taken: nor is its bias
+    fresh: set[str] = (
+        set()
+    )  # modules whose matrix has another shape: their bias is not copied either
     for name, parameter in model.named_parameters():
         stands_for = own_rows.get(name)
-        alike = {each for each in theirs if their_rows.get(each) == stands_for}
-        source = matching_name(name, alike)
+        candidates = {other for other in theirs if their_rows.get(other) == stands_for}
+        source = matching_name(name, candidates)
         if source is None:
             fates[name] = Fate("added", parameter.numel())
             continue
         used.add(aliases[source])
-        given, owner = theirs[source], name.rpartition(".")[0]
-        if stands_for is not None and given.shape[1:] == parameter.shape[1:]:
-            fates[name] = _by_row(parameter, given, stands_for, rows, donor.rows)
-        elif given.shape != parameter.shape:
+        weight, owner = theirs[source], name.rpartition(".")[0]
+        if stands_for is not None and weight.shape[1:] == parameter.shape[1:]:
+            fates[name] = _by_row(parameter, weight, stands_for, rows, donor.rows)
+        elif weight.shape != parameter.shape:
             fresh.add(owner)
-            sizes = f"starts fresh: {_shape(parameter)}, and was {_shape(given)}"
+            sizes = f"starts fresh: {_shape(parameter)}, and was {_shape(weight)}"
             fates[name] = Fate("changed", parameter.numel(), note=sizes)
         elif owner in fresh:
             fates[name] = Fate("changed", parameter.numel(), note="starts fresh, as its matrix")
         else:
-            parameter.copy_(given)
+            parameter.copy_(weight)
             fates[name] = Fate("kept", parameter.numel(), parameter.numel())
     dropped = {
         name: Fate("dropped", weight.numel())
@@ -122,7 +126,7 @@ def transplant(
 
 
 def _all_theirs(donor: Donor) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The donor's weights by all their names, and by which of these each is stored."""
+    """The donor's parameters by all their names, and the stored name of each."""
     shared = all_names(shapes(donor.spec, donor.vocabulary))
     stored = {id(shared[name]): name for name in donor.weights}
     aliases = {name: stored[id(parameter)] for name, parameter in shared.items()}
@@ -130,7 +134,7 @@ def _all_theirs(donor: Donor) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 
 def _with_rows(spec: ModelSpec, vocabulary: int) -> dict[str, str]:
-    """The parameters whose rows stand for something, and for what."""
+    """Parameters with named rows, and what the rows stand for."""
     before = all_names(shapes(spec, vocabulary))
     larger = {PIECES: shapes(spec, vocabulary + 1)}
     for what, key in COUNTED.items():
@@ -146,42 +150,45 @@ def _with_rows(spec: ModelSpec, vocabulary: int) -> dict[str, str]:
 
 
 def shapes(spec: ModelSpec, vocabulary: int) -> nn.Module:
-    """The model without its numbers."""
+    """Build the model on the meta device, without memory for its parameters."""
     with torch.device("meta"):
         return spec.build(vocabulary)
 
 
 def _by_row(
     parameter: nn.Parameter,
-    given: Tensor,
+    weight: Tensor,
     stands_for: str,
     rows: Mapping[str, Rows],
     donors: Mapping[str, Rows],
 ) -> Fate:
-    at = _places(donors.get(stands_for, ())[: len(given)])
+    """Copy the rows that have a name in common."""
+    donor_row = _row_numbers(donors.get(stands_for, ())[: len(weight)])
     own = rows.get(stands_for, ())[: len(parameter)]
-    known = [next((at[name] for name in names if name in at), None) for names in own]
-    pairs = [(row, there) for row, there in enumerate(known) if there is not None]
+    sources = [
+        next((donor_row[name] for name in names if name in donor_row), None) for names in own
+    ]
+    pairs = [(row, source) for row, source in enumerate(sources) if source is not None]
     if pairs:
-        to, source = (torch.tensor(each) for each in zip(*pairs, strict=True))
-        parameter[to.to(parameter.device)] = given[source].to(parameter)
+        to, source = (torch.tensor(numbers) for numbers in zip(*pairs, strict=True))
+        parameter[to.to(parameter.device)] = weight[source].to(parameter)
     carried = len(pairs) * (parameter.numel() // len(parameter))
-    if len(given) == len(parameter) and pairs == [(row, row) for row in range(len(parameter))]:
+    if len(weight) == len(parameter) and pairs == [(row, row) for row in range(len(parameter))]:
         return Fate("kept", parameter.numel(), carried)
     note = f"{len(pairs):,} of {len(parameter):,} {stands_for}"
-    if len(given) != len(parameter):
-        note += f", and there were {len(given):,}"
+    if len(weight) != len(parameter):
+        note += f", and there were {len(weight):,}"
     return Fate("changed", parameter.numel(), carried, note)
 
 
-def _places(rows: Rows) -> dict[str, int]:
-    """Which row goes by a name; its own name goes before those that others have besides."""
-    at: dict[str, int] = {}
+def _row_numbers(rows: Rows) -> dict[str, int]:
+    """Row number by name; the first name of a row takes precedence over other names."""
+    numbers: dict[str, int] = {}
     for first in (True, False):
         for row, names in enumerate(rows):
             for name in names[:1] if first else names:
-                at.setdefault(name, row)
-    return at
+                numbers.setdefault(name, row)
+    return numbers
 
 
 def _shape(tensor: Tensor) -> str:
@@ -189,7 +196,7 @@ def _shape(tensor: Tensor) -> str:
 
 
 def _lines(fates: Mapping[str, Fate], among: Collection[str]) -> Iterator[Line]:
-    """Parameters of one fate: by the shortest names below which there is nothing else."""
+    """Group parameters with the same result under the shortest names that cover only them."""
     others = set(among) - fates.keys()
     groups: dict[tuple[str, str], list[tuple[str, Fate]]] = defaultdict(list)
     for name, fate in fates.items():
@@ -212,11 +219,11 @@ def _shortest(name: str, others: Collection[str]) -> str:
 
 
 def _together(names: Sequence[str]) -> str:
-    """blocks.0, blocks.1 and blocks.2 as blocks.0–2; where numbers are left out, each is named."""
+    """Join blocks.0, blocks.1 and blocks.2 to blocks.0–2, or blocks.0,2 if a number is missing."""
     numbers = [re.findall(r"\b\d+\b", name) for name in names]
-    if len(names) == 1 or any(len(each) != 1 for each in numbers):
+    if len(names) == 1 or any(len(found) != 1 for found in numbers):
         return ", ".join(names)
-    found = sorted(int(each[0]) for each in numbers)
-    run = found == list(range(found[0], found[-1] + 1))
-    span = f"{found[0]}–{found[-1]}" if run else ",".join(map(str, found))
+    layers = sorted(int(found[0]) for found in numbers)
+    contiguous = layers == list(range(layers[0], layers[-1] + 1))
+    span = f"{layers[0]}–{layers[-1]}" if contiguous else ",".join(map(str, layers))
     return re.sub(r"\b\d+\b", span, names[0], count=1)
