@@ -27,8 +27,11 @@ MIN_WORDS = 8_000  # of a body: more tokens than are read
 HELD_OUT = 4  # articles
 LOSSES = 3  # updates whose mean loss is reported
 
-ALTERNATING = {"kind": "alternating", "of": [{"kind": "block-local", "size": 256}, "compressed"]}
-EXPERTS = {"kind": "moe", "experts": 64, "top": 2}
+ALTERNATING = {
+    "kind": "alternating",
+    "pattern": [{"kind": "block-local", "size": 256}, "compressed"],
+}
+EXPERTS = {"kind": "moe", "num_experts": 64, "top_k": 2}
 MODELS: dict[str, dict[str, Any]] = {
     "memory-compressed attention": {"attention": ALTERNATING},
     "the same, 64 experts": {"attention": ALTERNATING, "feed_forward": EXPERTS, "ffn_dim": 512},

@@ -145,15 +145,15 @@ def _summarization(task: Settings, training: Settings | None = None, **model: An
 
 ALTERNATING = {
     "kind": "alternating",
-    "of": [{"kind": "block-local", "size": 8}, {"kind": "compressed", "width": 3}],
+    "pattern": [{"kind": "block-local", "size": 8}, {"kind": "compressed", "stride": 3}],
 }
 EXPERTS = {
     "kind": "moe",
-    "experts": 4,
-    "top": 2,
-    "of": {"kind": "gated", "gate": "silu"},
-    "capacity": 1.25,
-    "balance": 0.02,
+    "num_experts": 4,
+    "top_k": 2,
+    "expert": {"kind": "gated", "gate": "silu"},
+    "capacity_factor": 1.25,
+    "balance_loss": 0.02,
     "jitter": 0.05,
 }
 
@@ -304,7 +304,7 @@ RUNS: dict[str, Run] = {
         _language_model(attention={"kind": "block-local", "size": 8}, position="none")
     ),
     "compressed-attention": Run(
-        _language_model(attention={"kind": "compressed", "width": 3}, position="sinusoidal")
+        _language_model(attention={"kind": "compressed", "stride": 3}, position="sinusoidal")
     ),
     "recurrent-language-model": Run(_baseline("language-model", "recurrent", cell="lstm")),
     "word-window-language-model": Run(
@@ -367,7 +367,7 @@ RUNS: dict[str, Run] = {
             kind="encoder-decoder",
             encoder_attention={
                 "kind": "alternating",
-                "of": [{"kind": "window", "size": 8}, {"kind": "compressed", "width": 3}],
+                "pattern": [{"kind": "window", "size": 8}, {"kind": "compressed", "stride": 3}],
             },
         )
     ),
@@ -378,7 +378,7 @@ RUNS: dict[str, Run] = {
             kind="decoder-only",
             max_length=128,
             attention=ALTERNATING,
-            feed_forward={**EXPERTS, "of": "dense"},
+            feed_forward={**EXPERTS, "expert": "dense"},
         )
     ),
     # Initialized from another run, or imported.
@@ -397,7 +397,7 @@ RUNS: dict[str, Run] = {
             "model": {},
             "tokenizer": None,
             "init": "runs/weight-averaging",
-            "adapter": {"kind": "lora", "rank": 4, "on": ["w_q", "w_v", "widen"], "dropout": 0.1},
+            "adapter": {"kind": "lora", "rank": 4, "on": ["w_q", "w_v", "up_proj"], "dropout": 0.1},
         },
         needs=("weight-averaging",),
     ),

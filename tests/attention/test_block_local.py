@@ -44,20 +44,22 @@ def test_layers_take_turns_from_the_first() -> None:
     stack = Alternating().stack(SIZES, 5)
     assert [type(each) for each in stack] == [Blocks, Compressed, Blocks, Compressed, Blocks]
     assert len({id(each) for each in stack}) == 5
-    spec = validate(AttentionSpec, {"kind": "alternating", "of": ["linear", "fused"]}, "a test")
+    spec = validate(
+        AttentionSpec, {"kind": "alternating", "pattern": ["linear", "fused"]}, "a test"
+    )
     assert validate(AttentionSpec, plain(spec), "a test") == spec
     spec.require(frozenset({"cross", "cache"}), "a decoder")
 
 
-@pytest.mark.parametrize("of", [["block-local", "linear"], ["fused", "linformer"]])
-def test_all_of_them_are_asked(of: list[str]) -> None:
-    spec = validate(AttentionSpec, {"kind": "alternating", "of": of}, "a test")
+@pytest.mark.parametrize("pattern", [["block-local", "linear"], ["fused", "linformer"]])
+def test_all_of_them_are_asked(pattern: list[str]) -> None:
+    spec = validate(AttentionSpec, {"kind": "alternating", "pattern": pattern}, "a test")
     with pytest.raises(ConfigError, match=r"'alternating' cannot be had of these: .* cannot"):
         spec.require(frozenset({"cross", "cache"}), "a decoder")
 
 
 def test_none_is_no_kind() -> None:
-    with pytest.raises(ConfigError, match=r"of: .*at least 1 item"):
-        validate(AttentionSpec, {"kind": "alternating", "of": []}, "a test")
+    with pytest.raises(ConfigError, match=r"pattern: .*at least 1 item"):
+        validate(AttentionSpec, {"kind": "alternating", "pattern": []}, "a test")
     with pytest.raises(ConfigError, match="there is no kind 'block', did you mean 'block-local'"):
-        validate(AttentionSpec, {"kind": "alternating", "of": ["block"]}, "a test")
+        validate(AttentionSpec, {"kind": "alternating", "pattern": ["block"]}, "a test")

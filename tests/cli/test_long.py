@@ -7,7 +7,7 @@ import pytest
 from regard.data.bundled import corpus
 
 LINEAR = "model.attention=linear"
-TURNS = "model.attention={kind: alternating, of: [{kind: block-local, size: 8}, compressed]}"
+TURNS = "model.attention={kind: alternating, pattern: [{kind: block-local, size: 8}, compressed]}"
 WINDOW = "model.attention={kind: window, size: 8}"
 BIGBIRD = "model.attention={kind: bigbird, block: 2, window: 1, global: 1, random: 1}"
 LINFORMER = "model.attention={kind: linformer, rank: 8, share: layers}"
@@ -116,7 +116,7 @@ def test_all_that_applies_is_proven(call, folder: Path, recipe: str, attention: 
         (["model.attention={kind: window, size: -3}"], "model.attention.size: input should be"),
         (["model.attention={kind: window, dilation: 300}"], "a word sees only itself"),
         ([f"{TURNS[:-1]}, width: 3}}"], "unknown key 'width'"),
-        (["model.feed_forward={kind: moe, experts: 2, top: 3}"], "the top 3 of 2 experts"),
+        (["model.feed_forward={kind: moe, num_experts: 2, top_k: 3}"], "the top 3 of 2 experts"),
     ],
 )
 def test_what_cannot_go_together_is_refused(

@@ -23,7 +23,7 @@ from regard.training.trainer import prepare_data, train
 
 WORDS = ["red", "green", "blue", "big", "small", "old", "new", "fast", "slow", "round"]
 MODEL = {"dim": 32, "heads": 2, "ffn_dim": 64, "layers": 2, "dropout": 0.0, "max_length": 32}
-MEMORY = {"kind": "alternating", "of": [{"kind": "block-local", "size": 8}, "compressed"]}
+MEMORY = {"kind": "alternating", "pattern": [{"kind": "block-local", "size": 8}, "compressed"]}
 
 
 def pairs(count: int, seed: int) -> list[tuple[str, str]]:

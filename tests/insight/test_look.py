@@ -102,7 +102,7 @@ def test_too_long_texts_are_refused(translator: Translator) -> None:
 
 
 def test_page_shows_the_experts_of_each_token(browser, tmp_path: Path) -> None:
-    mixture = untrained(feed_forward={"kind": "moe", "experts": 6})
+    mixture = untrained(feed_forward={"kind": "moe", "num_experts": 6})
     picture = look(mixture, EN, to="fr")
     assert [panel.name for panel in picture.panels] == [
         *("encoder", "decoder", "cross"),
@@ -128,7 +128,7 @@ def test_page_shows_the_experts_of_each_token(browser, tmp_path: Path) -> None:
 
 
 def test_terminal_names_all_experts_of_a_token() -> None:
-    mixture = untrained(feed_forward={"kind": "moe", "experts": 6, "top": 3})
+    mixture = untrained(feed_forward={"kind": "moe", "num_experts": 6, "top_k": 3})
     picture = look(mixture, EN, to="fr")
     console = Console(width=100, file=StringIO())
     console.print(terminal.render(picture, "experts-decoder", 0))

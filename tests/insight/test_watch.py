@@ -125,7 +125,9 @@ def test_residual_stream_is_the_sum_of_attention_and_feed_forward(gated: bool) -
             before = "embedding" if layer == 0 else f"blocks.{layer - 1}"
             attended = seen.last(f"blocks.{layer}.attention", "output")
             inner = seen.last(f"blocks.{layer}.feed_forward", "activations")
-            expected = seen.last(before, "residual") + attended + block.feed_forward.narrow(inner)
+            expected = (
+                seen.last(before, "residual") + attended + block.feed_forward.down_proj(inner)
+            )
             assert torch.allclose(seen.last(f"blocks.{layer}", "residual"), expected, atol=1e-5)
             heads = seen.last(f"blocks.{layer}.attention", "head_outputs")
             joined = block.attention.w_o(heads.transpose(1, 2).flatten(2))
@@ -134,7 +136,7 @@ def test_residual_stream_is_the_sum_of_attention_and_feed_forward(gated: bool) -
 
 
 def test_gate_weights_of_experts_are_recorded() -> None:
-    spec = {"kind": "encoder-decoder", **SMALL, "feed_forward": {"kind": "moe", "experts": 5}}
+    spec = {"kind": "encoder-decoder", **SMALL, "feed_forward": {"kind": "moe", "num_experts": 5}}
     model = ModelSpec.model_validate(spec).build(20).eval()
     unwatched = model(*INPUTS["encoder-decoder"])
     with torch.no_grad(), watch(model) as seen:

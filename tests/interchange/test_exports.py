@@ -163,7 +163,7 @@ def test_what_has_no_equivalent_is_refused(export: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("export", [huggingface.export, ctranslate2.export, onnx.export])
 @pytest.mark.parametrize("kind", ["encoder-decoder", "language-model"])
 def test_experts_are_refused(export: Any, kind: str, tmp_path: Path) -> None:
-    mixture = {"feed_forward": {"kind": "moe", "experts": 3}}
+    mixture = {"feed_forward": {"kind": "moe", "num_experts": 3}}
     run = made(kind, mixture, tmp_path / "run")
     with pytest.raises(ConfigError, match="moe has no equivalent"):
         export(run_folder.read(run), tmp_path / "theirs")

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.layers.dropout import LEVELS, Dropout, random_bytes, rest
+from regard.layers.dropout import LEVELS, Dropout, random_bytes, set_dropout_enabled
 
 MANY = 200_000
 
@@ -84,7 +84,7 @@ def test_bytes_are_all_alike_in_number() -> None:
 def test_it_can_rest() -> None:
     model = torch.nn.Sequential(Dropout(0.5), Dropout(0.9)).train()
     x = torch.ones(50)
-    rest(model, True)
+    set_dropout_enabled(model, False)
     assert torch.equal(model(x), x)
-    rest(model, False)
+    set_dropout_enabled(model, True)
     assert not torch.equal(model(x), x)

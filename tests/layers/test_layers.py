@@ -45,8 +45,10 @@ def test_a_constant_vector_is_normalised_to_zero_not_nan() -> None:
 def test_feed_forward_is_its_equation(activation: str) -> None:
     dense = FeedForwardSpec.model_validate({"kind": "dense", "activation": activation}).build(D, 32)
     x = torch.randn(2, 3, D)
-    inner = ACTIVATIONS[activation](x @ dense.widen.weight.T + dense.widen.bias)
-    assert torch.allclose(dense(x), inner @ dense.narrow.weight.T + dense.narrow.bias, atol=1e-6)
+    inner = ACTIVATIONS[activation](x @ dense.up_proj.weight.T + dense.up_proj.bias)
+    assert torch.allclose(
+        dense(x), inner @ dense.down_proj.weight.T + dense.down_proj.bias, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,23 +62,23 @@ def test_feed_forward_is_its_equation(activation: str) -> None:
 def test_gated_feed_forward_is_its_equation(gate: str, function: object) -> None:
     gated = FeedForwardSpec.model_validate({"kind": "gated", "gate": gate}).build(D, 32)
     x = torch.randn(2, 3, D)
-    inner = function(x @ gated.gate.weight.T) * (x @ gated.widen.weight.T)
-    assert torch.allclose(gated(x), inner @ gated.narrow.weight.T, atol=1e-6)
+    inner = function(x @ gated.gate_proj.weight.T) * (x @ gated.up_proj.weight.T)
+    assert torch.allclose(gated(x), inner @ gated.down_proj.weight.T, atol=1e-6)
 
 
 def test_residual_wiring_first_and_last() -> None:
     x, answer = torch.randn(2, 3, D), torch.randn(2, 3, D)
     norm = nn.LayerNorm(D)
     first, last = Residual(norm, True, 0.0), Residual(norm, False, 0.0)
-    assert torch.equal(first.enter(x), norm(x))
-    assert torch.equal(first.leave(x, answer), x + answer)
-    assert torch.equal(last.enter(x), x)
-    assert torch.equal(last.leave(x, answer), norm(x + answer))
+    assert torch.equal(first.sublayer_input(x), norm(x))
+    assert torch.equal(first.add(x, answer), x + answer)
+    assert torch.equal(last.sublayer_input(x), x)
+    assert torch.equal(last.add(x, answer), norm(x + answer))
 
 
 def test_dropout_falls_on_the_answer_and_not_on_the_residual() -> None:
     residual = Residual(nn.Identity(), True, 0.5).train()
     x, answer = torch.zeros(1000), torch.ones(1000)
-    added = residual.leave(x, answer)
+    added = residual.add(x, answer)
     assert set(added.unique().tolist()) == {0.0, 2.0}
-    assert torch.equal(residual.leave(torch.ones(1000), torch.zeros(1000)), torch.ones(1000))
+    assert torch.equal(residual.add(torch.ones(1000), torch.zeros(1000)), torch.ones(1000))

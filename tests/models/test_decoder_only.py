@@ -16,8 +16,8 @@ from regard.positions.base import PositionSpec
 
 V, START, END = 30, 2, 3
 SMALL = {"dim": 32, "heads": 4, "ffn_dim": 64, "layers": 2, "dropout": 0.0, "max_length": 128}
-EXPERTS = {"kind": "moe", "experts": 3, "top": 2, "capacity": 0.5, "of": "gated"}
-MEMORY = {"kind": "alternating", "of": [{"kind": "block-local", "size": 8}, "compressed"]}
+EXPERTS = {"kind": "moe", "num_experts": 3, "top_k": 2, "capacity_factor": 0.5, "expert": "gated"}
+MEMORY = {"kind": "alternating", "pattern": [{"kind": "block-local", "size": 8}, "compressed"]}
 ATTENTION: list[object] = [
     "fused",
     {"kind": "window", "size": 5},

@@ -23,7 +23,7 @@ from regard.training.init.word_vectors import read_vectors, set_rows
 V = 30
 SMALL = {"dim": 32, "heads": 4, "ffn_dim": 64, "layers": 2, "dropout": 0.0, "max_length": 64}
 POSITIONS = [k for k in kinds("regard.positions") if not PositionSpec.model_validate(k).needs_trees]
-EXPERTS = {"kind": "moe", "experts": 3, "top": 2, "capacity": 0.5, "of": "gated"}
+EXPERTS = {"kind": "moe", "num_experts": 3, "top_k": 2, "capacity_factor": 0.5, "expert": "gated"}
 
 
 def build(kind: str, **changes: object) -> nn.Module:

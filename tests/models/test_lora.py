@@ -87,7 +87,7 @@ def test_it_learns_what_gradients_of_the_whole_matrix_say() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_merged_it_is_an_ordinary_model_that_says_the_same(kind: str) -> None:
-    model, spec = built(kind), adapter(on=["w_q", "w_v", "w_o", "narrow"])
+    model, spec = built(kind), adapter(on=["w_q", "w_v", "w_o", "down_proj"])
     names = list(dict(model.named_parameters()))
     before = said(model, kind)
     spec.attach(model)
@@ -102,7 +102,7 @@ def test_merged_it_is_an_ordinary_model_that_says_the_same(kind: str) -> None:
 @pytest.mark.skipif(library() is None, reason="the engine is not built")
 def test_the_engine_decodes_what_the_adapted_model_says() -> None:
     model = built("language-model")
-    adapter(on=["w_q", "w_v", "widen"]).attach(model)
+    adapter(on=["w_q", "w_v", "up_proj"]).attach(model)
     ids = torch.tensor([3, 5])
     decodable = Decodable(model, capacity=12)
     for _ in range(2):

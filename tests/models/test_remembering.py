@@ -18,12 +18,12 @@ V, WORDS = 20, 150
 ATTENTIONS: dict[str, Any] = {
     "fused": "fused",
     "linear": "linear",
-    "compressed": {"kind": "compressed", "width": 3},
+    "compressed": {"kind": "compressed", "stride": 3},
     "block-local": {"kind": "block-local", "size": 8},
     "window": {"kind": "window", "size": 8},
     "alternating": {
         "kind": "alternating",
-        "of": [{"kind": "block-local", "size": 8}, "compressed"],
+        "pattern": [{"kind": "block-local", "size": 8}, "compressed"],
     },
 }
 

@@ -90,10 +90,10 @@ def copy_bert(ours: Encoder, theirs: nn.Module) -> None:
     for block, layer in zip(ours.blocks, theirs.encoder.layer, strict=True):
         own, output = layer.attention.self, layer.attention.output
         copy_projections(block.attention, own.query, own.key, own.value, output.dense)
-        copy_norm(block.around_attention.norm, output.LayerNorm)
-        copy_linear(block.feed_forward.widen, *layer.intermediate.dense.parameters())
-        copy_linear(block.feed_forward.narrow, *layer.output.dense.parameters())
-        copy_norm(block.around_feed_forward.norm, layer.output.LayerNorm)
+        copy_norm(block.attention_residual.norm, output.LayerNorm)
+        copy_linear(block.feed_forward.up_proj, *layer.intermediate.dense.parameters())
+        copy_linear(block.feed_forward.down_proj, *layer.output.dense.parameters())
+        copy_norm(block.feed_forward_residual.norm, layer.output.LayerNorm)
 
 
 def gpt2() -> tuple[LanguageModel, nn.Module]:
@@ -130,8 +130,8 @@ def copy_gpt2(ours: LanguageModel, theirs: nn.Module) -> None:
     decoder.embedding.position.table.data.copy_(theirs.wpe.weight)
     copy_norm(decoder.norm, theirs.ln_f)
     for block, layer in zip(decoder.blocks, theirs.h, strict=True):
-        copy_norm(block.around_attention.norm, layer.ln_1)
-        copy_norm(block.around_feed_forward.norm, layer.ln_2)
+        copy_norm(block.attention_residual.norm, layer.ln_1)
+        copy_norm(block.feed_forward_residual.norm, layer.ln_2)
         # GPT-2's "Conv1D" keeps its matrices the other way round.
         weights, biases = layer.attn.c_attn.weight.T.chunk(3), layer.attn.c_attn.bias.chunk(3)
         attention = block.attention
@@ -140,8 +140,8 @@ def copy_gpt2(ours: LanguageModel, theirs: nn.Module) -> None:
         ):
             copy_linear(linear, weight, bias)
         copy_linear(attention.w_o, layer.attn.c_proj.weight.T, layer.attn.c_proj.bias)
-        copy_linear(block.feed_forward.widen, layer.mlp.c_fc.weight.T, layer.mlp.c_fc.bias)
-        copy_linear(block.feed_forward.narrow, layer.mlp.c_proj.weight.T, layer.mlp.c_proj.bias)
+        copy_linear(block.feed_forward.up_proj, layer.mlp.c_fc.weight.T, layer.mlp.c_fc.bias)
+        copy_linear(block.feed_forward.down_proj, layer.mlp.c_proj.weight.T, layer.mlp.c_proj.bias)
 
 
 def test_gpt2() -> None:
@@ -212,13 +212,13 @@ def copy_marian(ours: EncoderDecoder, theirs: nn.Module) -> None:
     for blocks, layers in stacks:
         for block, layer in zip(blocks, layers, strict=True):
             copy_marian_attention(block.attention, layer.self_attn)
-            copy_norm(block.around_attention.norm, layer.self_attn_layer_norm)
+            copy_norm(block.attention_residual.norm, layer.self_attn_layer_norm)
             if hasattr(layer, "encoder_attn"):
                 copy_marian_attention(block.cross, layer.encoder_attn)
-                copy_norm(block.around_cross.norm, layer.encoder_attn_layer_norm)
-            copy_linear(block.feed_forward.widen, *layer.fc1.parameters())
-            copy_linear(block.feed_forward.narrow, *layer.fc2.parameters())
-            copy_norm(block.around_feed_forward.norm, layer.final_layer_norm)
+                copy_norm(block.cross_residual.norm, layer.encoder_attn_layer_norm)
+            copy_linear(block.feed_forward.up_proj, *layer.fc1.parameters())
+            copy_linear(block.feed_forward.down_proj, *layer.fc2.parameters())
+            copy_norm(block.feed_forward_residual.norm, layer.final_layer_norm)
 
 
 def copy_marian_attention(ours: MultiHead, theirs: nn.Module) -> None:

@@ -45,7 +45,7 @@ def learner(training: dict[str, Any] | None = None, **experts: Any) -> Learner:
     given = {"steps": 100, "precision": "float32", "max_grad_norm": 1e9, **(training or {})}
     spec = validate(TrainingSpec, given, "recipe")
     torch.manual_seed(spec.seed)
-    mixture = {"kind": "moe", "experts": 4, "jitter": 0.0, **experts}
+    mixture = {"kind": "moe", "num_experts": 4, "jitter": 0.0, **experts}
     model = validate(ModelSpec, {**SMALL, "feed_forward": mixture}, "recipe").build(V).double()
     return Learner(model, copying, spec, World())
 
@@ -66,7 +66,7 @@ def gradients(learner: Learner) -> dict[str, Tensor]:
 
 
 def test_the_balance_is_added_for_each_prediction_and_told_apart_from_the_loss() -> None:
-    plain, wishing = learner(balance=0.0), learner(balance=0.5)
+    plain, wishing = learner(balance_loss=0.0), learner(balance_loss=0.5)
     without, beside = (each.update([batch()], 1, 0.0) for each in (plain, wishing))
     assert without.loss == pytest.approx(beside.loss, rel=1e-12)
     assert without.aux_loss == 0.0
@@ -81,8 +81,8 @@ def test_words_are_counted_and_padding_is_not() -> None:
     given = batch()
     counts = learner().update([given], 1, 0.0).counts
     words = int(given.source_mask.sum()) + int(given.target_mask[:, 1:].sum())
-    assert counts == {"claims": 2 * words, "overflowed": 0}
-    assert learner(capacity=0.5).update([given], 1, 0.0).counts["overflowed"] > 0
+    assert counts == {"assignments": 2 * words, "dropped": 0}
+    assert learner(capacity_factor=0.5).update([given], 1, 0.0).counts["dropped"] > 0
 
 
 @pytest.mark.usefixtures("four_threads")
@@ -93,7 +93,7 @@ def test_lanes_and_accumulation_change_nothing_without_a_wish(
     learners = []
     for enough, pieces in ((10**9, [batch()]), (1, [batch()]), (10**9, halves(batch()))):
         monkeypatch.setattr("regard.training.thread_parallel.TOKENS_PER_WORKER", enough)
-        each = learner({"optimizer": optimizer}, balance=0.0)
+        each = learner({"optimizer": optimizer}, balance_loss=0.0)
         told = [each.update(pieces, step, 0.0) for step in (1, 2, 3)]
         learners.append((each, [update.counts for update in told]))
     first, counts = learners[0]
@@ -114,10 +114,10 @@ def test_lanes_draw_the_same_jitter_and_tell_the_same_every_time(
     monkeypatch.setattr("regard.training.thread_parallel.TOKENS_PER_WORKER", 1)
     updates = []
     for _ in range(2):
-        each = learner(jitter=0.3, capacity=0.8, balance=0.1)
+        each = learner(jitter=0.3, capacity_factor=0.8, balance_loss=0.1)
         updates.append([each.update([batch()], step, 0.0) for step in (1, 2)])
     assert updates[0] == updates[1]
-    assert updates[0][0].counts["overflowed"] > 0
+    assert updates[0][0].counts["dropped"] > 0
 
 
 def test_a_model_without_such_parts_says_nothing(make_learner: Any, toy: Any) -> None:
@@ -125,7 +125,7 @@ def test_a_model_without_such_parts_says_nothing(make_learner: Any, toy: Any) ->
     assert (update.aux_loss, update.counts) == (0.0, {})
 
 
-MIXTURE = "model.feed_forward={kind: moe, experts: 4, capacity: 0.7, balance: 0.02}"
+MIXTURE = "model.feed_forward={kind: moe, num_experts: 4, capacity_factor: 0.7, balance_loss: 0.02}"
 
 
 def test_a_run_tells_what_overflowed(tiny: Any, tmp_path: Path) -> None:
@@ -133,18 +133,22 @@ def test_a_run_tells_what_overflowed(tiny: Any, tmp_path: Path) -> None:
     steps = [each for each in metrics.read(tmp_path / "run") if "grad_norm" in each]
     assert len(steps) == 4
     for step in steps:
-        assert step["claims"] > step["overflowed"] > 0
+        assert step["assignments"] > step["dropped"] > 0
         assert step["aux_loss"] >= 0.02 * 4  # two blocks in each of two stacks
-    claims, overflowed = (sum(each[name] for each in steps) for name in ("claims", "overflowed"))
+    assignments, dropped = (
+        sum(each[name] for each in steps) for name in ("assignments", "dropped")
+    )
     card = (tmp_path / "run/README.md").read_text(encoding="utf-8")
-    assert f"given to experts {claims:,} times" in card
-    assert f"{overflowed:,} times ({overflowed / claims:.2%}) there was no room" in card
+    assert f"given to experts {assignments:,} times" in card
+    assert f"{dropped:,} times ({dropped / assignments:.2%}) there was no room" in card
     names = load_file(tmp_path / "run" / run_folder.WEIGHTS).keys()
-    assert "encoder.blocks.0.feed_forward.experts.3.narrow.weight" in names
+    assert "encoder.blocks.0.feed_forward.experts.3.down_proj.weight" in names
 
 
 def test_a_run_without_experts_tells_nothing_of_them(tiny: Any, tmp_path: Path) -> None:
     train(tiny("training.steps=2", "training.evaluation.every=2"), tmp_path / "run")
     text = (tmp_path / "run" / metrics.NAME).read_text()
-    assert not {"aux_loss", "claims", "counts"} & set().union(*map(json.loads, text.splitlines()))
+    assert not {"aux_loss", "assignments", "counts"} & set().union(
+        *map(json.loads, text.splitlines())
+    )
     assert "experts" not in (tmp_path / "run/README.md").read_text(encoding="utf-8")

@@ -222,8 +222,8 @@ def test_dropout_waits_for_the_second_pass(make_learner: MakeLearner, toy: Any) 
     learner = make_learner(dropout_start_epoch=1)
     for epoch in (0, 1, 0):
         learner.update([toy().batch(1)], 1, 0.0, epoch=epoch)
-        resting = {m.resting for m in learner.model.modules() if isinstance(m, Dropout)}
-        assert resting == {epoch == 0}
+        disabled = {m.disabled for m in learner.model.modules() if isinstance(m, Dropout)}
+        assert disabled == {epoch == 0}
 
 
 def test_a_model_is_judged_averaged_and_without_dropout(

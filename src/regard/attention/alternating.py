@@ -1,6 +1,7 @@
 """Layers of one stack that attend in different ways, by turns: local and memory-compressed in the
 decoder of Liu et al. (2018), so that what one cannot see the next one can."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from pydantic import Field
@@ -12,12 +13,14 @@ from regard.positions.base import Sizes
 
 
 class Spec(AttentionSpec):
-    """attention: {kind: alternating, of: [{kind: block-local, size: 256}, compressed]}"""
+    """attention: {kind: alternating, pattern: [{kind: block-local, size: 256}, compressed]}"""
 
     # Of the usual two; any others are asked themselves.
     supports: ClassVar[frozenset[str]] = block_local.Spec.supports & compressed.Spec.supports
 
-    of: tuple[AttentionSpec, ...] = Field(
+    renamed_keys: ClassVar[Mapping[str, str]] = {"of": "pattern"}
+
+    pattern: tuple[AttentionSpec, ...] = Field(
         default_factory=lambda: (block_local.Spec(), compressed.Spec()),
         min_length=1,
         description="kinds in attention/, one a layer from the first, then over again",
@@ -27,12 +30,12 @@ class Spec(AttentionSpec):
         return self.stack(sizes, 1)[0]
 
     def stack(self, sizes: Sizes, layers: int) -> list[Attention]:
-        turns = len(self.of)
-        each = [kind.stack(sizes, -(-layers // turns)) for kind in self.of]
+        turns = len(self.pattern)
+        each = [kind.stack(sizes, -(-layers // turns)) for kind in self.pattern]
         return [each[layer % turns][layer // turns] for layer in range(layers)]
 
     def require(self, needs: frozenset[str], who: str) -> None:
-        for kind in self.of:
+        for kind in self.pattern:
             try:
                 kind.require(needs, who)
             except ConfigError as error:

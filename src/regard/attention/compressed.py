@@ -10,7 +10,7 @@ to itself, as they are: none is compressed with what comes after it, and the fir
 something to look at. Queries are taken some at a time, so that no mask of all pairs is made.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -36,10 +36,10 @@ class VisibleKeys(NamedTuple):
 
 
 class Compressed(Attention):
-    def __init__(self, heads: int, head_dim: int, width: int) -> None:
+    def __init__(self, heads: int, head_dim: int, stride: int) -> None:
         super().__init__()
-        self.width = width
-        mean = (torch.eye(head_dim) / width).repeat(heads, width, 1)  # (H, w·K, K)
+        self.stride = stride
+        mean = (torch.eye(head_dim) / stride).repeat(heads, stride, 1)  # (H, w·K, K)
         self.keys = nn.Parameter(mean)
         self.values = nn.Parameter(mean.clone())
 
@@ -58,13 +58,13 @@ class Compressed(Attention):
         require_full_or_causal(mask, "compressed")
         words, token_mask = KVCache(k, v), mask.token_mask
         if isinstance(mask.pattern, Full):
-            keys_seen, places = self._around(words, token_mask), -(-k.size(2) // self.width)
+            keys_seen, places = self._around(words, token_mask), -(-k.size(2) // self.stride)
         else:
-            seen, places = self._hidden(words, token_mask), (words.end - 1) // self.width
+            seen, places = self._hidden(words, token_mask), (words.end - 1) // self.stride
             whole = self._places(None, seen)
             keys_seen = self._back(words.end - q.size(2), words.end, whole, seen, token_mask)
         answers, weights = dot_product_attention(q, *keys_seen)
-        first = (words.end - q.size(2)) // self.width * self.width
+        first = (words.end - q.size(2)) // self.stride * self.stride
         told = self._told(weights[..., :places], k.size(2), token_mask)
         if weights.size(-1) > places:
             told = told + F.pad(weights[..., places:], (first, 0))
@@ -76,7 +76,7 @@ class Compressed(Attention):
 
     def update_cache(self, past: Any, new: KVCache) -> Any:
         """Places, and the last words as they are: those of the unfinished place among them."""
-        return new if past is None else compress_prefix(past, self.width, self._added).append(new)
+        return new if past is None else compress_prefix(past, self.stride, self._added).append(new)
 
     def attend(self, q: Tensor, cache: Any, mask: AttentionMask, position: InAttention) -> Tensor:
         if isinstance(cache, KVCache):
@@ -93,7 +93,7 @@ class Compressed(Attention):
     def _compressed(self, words: KVCache) -> KVCache:
         """(B, H, w·C, K) → (B, H, C, K), heads that share keys apart again."""
         words = words.repeat_kv(self.keys.size(0))
-        keys, values = (_grouped(each, 2, self.width).flatten(3) for each in words[:2])
+        keys, values = (_grouped(each, 2, self.stride).flatten(3) for each in words[:2])
         return KVCache(keys @ self.keys, values @ self.values)
 
     def _added(self, before: Tensor | None, words: KVCache) -> Tensor:
@@ -110,7 +110,7 @@ class Compressed(Attention):
 
     def _around(self, words: KVCache, token_mask: Tensor | None) -> VisibleKeys:
         """All words, the last place filled up with nothing."""
-        lacking = -words.end % self.width
+        lacking = -words.end % self.stride
         keys, values = (
             F.pad(each, (0, 0, 0, lacking)) for each in self._hidden(words, token_mask)[:2]
         )
@@ -120,7 +120,7 @@ class Compressed(Attention):
 
     def _any(self, token_mask: Tensor) -> Tensor:
         """Places that have a real word: (B, 1, 1, C)."""
-        return _grouped(token_mask, 1, self.width).any(-1)[:, None, None]
+        return _grouped(token_mask, 1, self.stride).any(-1)[:, None, None]
 
     def _looking_back(
         self, q: Tensor, before: KVCache | None, words: KVCache, token_mask: Tensor | None
@@ -137,21 +137,21 @@ class Compressed(Attention):
 
     def _places(self, before: KVCache | None, words: KVCache) -> KVCache:
         """All that are full: those from before, which are of the forgotten words, and new ones."""
-        new = self._compressed(words.slice(words.offset, words.end // self.width * self.width))
+        new = self._compressed(words.slice(words.offset, words.end // self.stride * self.stride))
         return new if before is None else before.append(new)
 
     def _back(
         self, first: int, until: int, places: KVCache, words: KVCache, token_mask: Tensor | None
     ) -> VisibleKeys:
         """What queries at `first` up to `until` see: places before their own, then words of it."""
-        width, device = self.width, words.keys.device
-        start, before = first // width * width, (until - 1) // width
+        stride, device = self.stride, words.keys.device
+        start, before = first // stride * stride, (until - 1) // stride
         near = words.slice(start, until)
         i = torch.arange(first, until, device=device)[:, None]
         c, j = torch.arange(before, device=device), torch.arange(start, until, device=device)
-        visible = torch.cat([c < i // width, (j // width == i // width) & (j <= i)], dim=1)
+        visible = torch.cat([c < i // stride, (j // stride == i // stride) & (j <= i)], dim=1)
         if token_mask is not None:
-            far = self._any(token_mask[:, : before * width])
+            far = self._any(token_mask[:, : before * stride])
             visible = visible & torch.cat([far, token_mask[:, None, None, start:until]], dim=-1)
         return VisibleKeys(
             torch.cat([places.keys[:, :, :before], near.keys], dim=2),
@@ -161,21 +161,21 @@ class Compressed(Attention):
 
     def _told(self, weights: Tensor, length: int, token_mask: Tensor | None) -> Tensor:
         """Weights of places (B, H, T, C) as weights of their real words (B, H, T, length)."""
-        spread = weights.repeat_interleave(self.width, dim=-1)
+        spread = weights.repeat_interleave(self.stride, dim=-1)
         spread = F.pad(spread, (0, length - spread.size(-1)))  # shorter, or longer by the filling
         is_token = (
             torch.ones_like(spread[:, :1, :1]) if token_mask is None else token_mask[:, None, None]
         )
         is_token = is_token.to(spread.dtype)
-        lacking = -length % self.width
-        counts = _grouped(F.pad(is_token, (0, lacking)), 3, self.width).sum(-1)
-        counts = counts.clamp(min=1).repeat_interleave(self.width, dim=-1)[..., :length]
+        lacking = -length % self.stride
+        counts = _grouped(F.pad(is_token, (0, lacking)), 3, self.stride).sum(-1)
+        counts = counts.clamp(min=1).repeat_interleave(self.stride, dim=-1)[..., :length]
         return spread * is_token / counts
 
 
-def _grouped(x: Tensor, dim: int, width: int) -> Tensor:
+def _grouped(x: Tensor, dim: int, stride: int) -> Tensor:
     """An axis as two: the places, and the words of each."""
-    return torch.unflatten(x, dim, (x.size(dim) // width, width))
+    return torch.unflatten(x, dim, (x.size(dim) // stride, stride))
 
 
 def _fused(q: Tensor, keys_seen: VisibleKeys) -> Tensor:
@@ -185,11 +185,13 @@ def _fused(q: Tensor, keys_seen: VisibleKeys) -> Tensor:
 
 
 class Spec(AttentionSpec):
-    """attention: {kind: compressed, width: 3}"""
+    """attention: {kind: compressed, stride: 3}"""
 
     supports: ClassVar[frozenset[str]] = frozenset({"causal", "padding", "cache", "cross"})
 
-    width: int = Field(3, gt=0, description="words that are one place, and the stride")
+    renamed_keys: ClassVar[Mapping[str, str]] = {"width": "stride"}
+
+    stride: int = Field(3, gt=0, description="tokens that are compressed into one")
 
     def build(self, sizes: Sizes) -> Attention:
-        return Compressed(sizes.heads, sizes.head_dim, self.width)
+        return Compressed(sizes.heads, sizes.head_dim, self.stride)

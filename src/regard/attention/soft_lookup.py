@@ -25,7 +25,7 @@ def self_attention(x: Tensor, visible: Tensor | None = None) -> Tensor:
     return dot_product_attention(x, x, x, visible, scale=1.0)[0]
 
 
-class Bare(Attention):
+class UnscaledAttention(Attention):
     """The same within models, where it may be masked and watched: scores are not divided by √K."""
 
     def forward(

@@ -20,7 +20,7 @@ class Layer(ctypes.Structure):
     _fields_ = [
         *[(name, Norm) for name in ("attention_norm", "cross_norm", "feed_forward_norm")],
         *[(name, POINTER) for name in ("project", "merge", "cross_ask", "cross_merge")],
-        *[(name, POINTER) for name in ("gate", "widen", "narrow", "distance_bias")],
+        *[(name, POINTER) for name in ("gate", "up_proj", "down_proj", "distance_bias")],
         *[(name, ctypes.c_int) for name in ("heads", "cross_heads")],
     ]
 

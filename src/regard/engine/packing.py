@@ -81,7 +81,7 @@ class PackedStack:
         self.bits = bits
         self._kept: list[Any] = []
         attention, feed_forward = blocks[0].attention, blocks[0].feed_forward
-        norm_first = blocks[0].around_attention.norm_first
+        norm_first = blocks[0].attention_residual.norm_first
         dim = embedding.tokens.embedding_dim
         # Heads may have been removed: what all layers share has the room of the widest.
         looking = [each for block in blocks for each in _attentions(block)]
@@ -93,7 +93,7 @@ class PackedStack:
             heads=heads,
             kv_heads=kv_heads,
             head_dim=attention.head_dim,
-            ffn_dim=feed_forward.narrow.in_features,
+            ffn_dim=feed_forward.down_proj.in_features,
             layers=len(blocks),
             capacity=capacity,
             vocabulary=embedding.tokens.num_embeddings if output is None else output.out_features,
@@ -118,19 +118,19 @@ class PackedStack:
         for attention in (block.attention, cross):
             if attention is not None and not isinstance(attention.attention, (Fused, Reference)):
                 raise UnsupportedError(f"attention {type(attention.attention).__name__}")
-        gate = feed_forward.gate if isinstance(feed_forward, Gated) else None
+        gate = feed_forward.gate_proj if isinstance(feed_forward, Gated) else None
         own: MultiHead = block.attention
         return c.Layer(
-            attention_norm=self._norm(block.around_attention.norm),
-            cross_norm=self._norm(block.around_cross.norm) if cross else c.Norm(),
-            feed_forward_norm=self._norm(block.around_feed_forward.norm),
+            attention_norm=self._norm(block.attention_residual.norm),
+            cross_norm=self._norm(block.cross_residual.norm) if cross else c.Norm(),
+            feed_forward_norm=self._norm(block.feed_forward_residual.norm),
             project=self._matrix(own.w_q, own.w_k, own.w_v),
             merge=self._matrix(own.w_o),
             cross_ask=self._matrix(cross.w_q) if cross else None,
             cross_merge=self._matrix(cross.w_o) if cross else None,
             gate=self._matrix(gate) if gate is not None else None,
-            widen=self._matrix(feed_forward.widen),
-            narrow=self._matrix(feed_forward.narrow),
+            up_proj=self._matrix(feed_forward.up_proj),
+            down_proj=self._matrix(feed_forward.down_proj),
             distance_bias=self._distances(own.position, own, capacity),
             heads=own.heads,
             cross_heads=cross.heads if cross else 0,

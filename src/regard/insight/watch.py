@@ -25,7 +25,7 @@ from regard.insight.seen import Seen
 from regard.layers.base import PerTokenModule, ResidualModule
 from regard.layers.feedforward.dense import Dense
 from regard.layers.feedforward.gated import Gated
-from regard.layers.feedforward.moe import Experts
+from regard.layers.feedforward.moe import MixtureOfExperts
 
 POINTS = {
     "weights": "attention weights, (B, H, T, S)",
@@ -97,8 +97,8 @@ def _hooks(module: nn.Module, name: str, points: Collection[str], seen: Seen) ->
     elif isinstance(module, ResidualModule) and "residual" in points:
         yield module.register_forward_hook(_record_output(name, "residual", seen))
     elif isinstance(module, (Dense, Gated)) and "activations" in points:
-        yield module.narrow.register_forward_pre_hook(_record_input(name, "activations", seen))
-    elif isinstance(module, Experts) and "experts" in points:
+        yield module.down_proj.register_forward_pre_hook(_record_input(name, "activations", seen))
+    elif isinstance(module, MixtureOfExperts) and "experts" in points:
         yield module.register_forward_pre_hook(
             lambda _, inputs: seen.record(name, "experts", module.gates(*inputs))
         )

@@ -1,1 +1,1 @@
-"""What stands around attention: norms, feed-forward, residual wiring, and the two blocks."""
+"""Layers around attention: norms, feed-forward networks, residual connections, and blocks."""

@@ -1,12 +1,12 @@
-"""What a part says beside its answer, to whoever trains: a loss of its own, and what it counted.
+"""Auxiliary losses: a layer can add a term to the training loss, and count events.
 
-    with listening() as asides:
+    with collect_aux_losses() as terms:
         loss = objective(model, batch)
-    loss = loss + batch.tokens · Σ aside.loss
+    loss = loss + batch.num_targets · Σ term.loss
 
-Models return logits, never losses; a part with a wish of its own (experts want to be used evenly)
-leaves it with the one who listens. Nobody listens but who trains, and each thread for itself:
-lanes go through one model at once.
+Models return logits, never losses. A layer that needs a loss term of its own (the load balancing of
+a mixture of experts) adds it here while training collects; outside of `collect_aux_losses` it is
+discarded. Each thread collects its own terms, because several threads may run one model at once.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,27 +17,29 @@ from typing import NamedTuple
 from torch import Tensor
 
 
-class Aside(NamedTuple):
-    loss: Tensor  # to be added for each prediction of the batch
-    counts: Mapping[str, int]  # by name; those of all parts are added up
+class AuxLoss(NamedTuple):
+    """An auxiliary loss term of one layer, and the counts that are reported with it."""
+
+    loss: Tensor  # added to the loss of each target token
+    counts: Mapping[str, int]  # by name; counts of all layers are summed
 
 
-_listener: ContextVar[list[Aside] | None] = ContextVar("listener", default=None)
+_collector: ContextVar[list[AuxLoss] | None] = ContextVar("collector", default=None)
 
 
 @contextmanager
-def listening() -> Iterator[list[Aside]]:
-    """Within, what parts say in this thread comes into the list, in the order of their calls."""
-    heard: list[Aside] = []
-    token = _listener.set(heard)
+def collect_aux_losses() -> Iterator[list[AuxLoss]]:
+    """Collect the auxiliary losses of this thread in a list, in the order of the calls."""
+    terms: list[AuxLoss] = []
+    token = _collector.set(terms)
     try:
-        yield heard
+        yield terms
     finally:
-        _listener.reset(token)
+        _collector.reset(token)
 
 
-def say_aside(aside: Aside) -> None:
-    """Heard where somebody listens."""
-    heard = _listener.get()
-    if heard is not None:
-        heard.append(aside)
+def add_aux_loss(term: AuxLoss) -> None:
+    """Add a term if somebody collects, otherwise discard it."""
+    terms = _collector.get()
+    if terms is not None:
+        terms.append(term)

@@ -1,13 +1,13 @@
-"""Word windows: each word is made anew from its neighbours within a window, by one map for all.
+"""Gated convolutions over tokens: each token is computed from its neighbors within a window.
 
-    y_t = x_t + dropout(glu(W [n_{t−w+1} … n_t] + b))        n = norm(x); causal, w words wide
-    glu(a, g) = a ∗ σ(g)                                     one half opens or shuts the other
+    y_t = x_t + dropout(glu(W [n_{t−w+1} … n_t] + b))        n = norm(x); causal, w tokens wide
+    glu(a, g) = a ∗ σ(g)                                     one half gates the other
 
-A convolution over words (Waibel et al. 1989, LeCun et al. 1998; Collobert and Weston 2008 for
-words), gated as by Dauphin et al. (2017). What lies outside the text is zero. A layer carries over
-w − 1 words, a stack of layers over as many for each: distance costs depth.
+A convolution over tokens (Waibel et al. 1989, LeCun et al. 1998; Collobert and Weston 2008 for
+text), gated as by Dauphin et al. (2017). Tokens outside the text are zero. One layer connects
+tokens that are up to w − 1 apart, n layers n times as far: distance costs depth.
 
-The map is a matrix product over windows laid side by side, which is what a convolution is.
+The convolution is computed as one matrix product over the concatenated tokens of each window.
 """
 
 from typing import NamedTuple
@@ -22,78 +22,84 @@ from regard.layers.decoder import CachedInput
 from regard.layers.residual import Residual
 
 
-class Inputs(NamedTuple):
-    """What a layer was given so far: (B, T, D). It needs the last few; going back needs all."""
+class ConvolutionCache(NamedTuple):
+    """Inputs of a layer so far (B, T, D). A step needs the last few; truncation needs all."""
 
-    words: Tensor
+    inputs: Tensor
 
-    def append(self, new: "Inputs") -> "Inputs":
-        return Inputs(torch.cat([self.words, new.words], dim=1))
+    def append(self, new: "ConvolutionCache") -> "ConvolutionCache":
+        return ConvolutionCache(torch.cat([self.inputs, new.inputs], dim=1))
 
-    def truncate(self, length: int) -> "Inputs":
-        return Inputs(self.words[:, :length])
+    def truncate(self, length: int) -> "ConvolutionCache":
+        """Keep the first `length` tokens."""
+        return ConvolutionCache(self.inputs[:, :length])
 
-    def reorder(self, rows: Tensor) -> "Inputs":
-        return Inputs(self.words.index_select(0, rows))
+    def reorder(self, rows: Tensor) -> "ConvolutionCache":
+        """Select rows of the batch by index."""
+        return ConvolutionCache(self.inputs.index_select(0, rows))
 
 
-class Window(nn.Module):
-    """The map from a window's words to one, gated."""
+class GatedConvolution(nn.Module):
+    """Gated linear map from the tokens of a window to one token."""
 
     def __init__(self, dim: int, width: int) -> None:
         super().__init__()
         self.width = width
-        self.map = nn.Linear(width * dim, 2 * dim)
+        self.proj = nn.Linear(width * dim, 2 * dim)
 
-    def forward(self, words: Tensor, visible: Tensor | None = None) -> Tensor:
-        """words (B, T + width − 1, D) → (B, T, D); of each window's words those that are visible
-        (B, T, width), where not all are."""
-        length = words.size(1) - self.width + 1
-        windows = torch.cat([words[:, at : at + length] for at in range(self.width)], dim=-1)
-        if visible is not None:
-            apart = windows.view(*windows.shape[:-1], self.width, -1) * visible.unsqueeze(-1)
-            windows = apart.flatten(-2)
-        return F.glu(self.map(windows), dim=-1)
+    def forward(self, tokens: Tensor, same_document: Tensor | None = None) -> Tensor:
+        """tokens (B, T + width − 1, D) → (B, T, D).
+
+        `same_document` (B, T, width) is True where a token of a window is used; None: all are.
+        """
+        length = tokens.size(1) - self.width + 1
+        windows = torch.cat([tokens[:, at : at + length] for at in range(self.width)], dim=-1)
+        if same_document is not None:
+            by_token = windows.view(*windows.shape[:-1], self.width, -1)
+            windows = (by_token * same_document.unsqueeze(-1)).flatten(-2)
+        return F.glu(self.proj(windows), dim=-1)
 
 
-class CausalWindow(ResidualModule):
-    """Each word and those before it; stands where a decoder has its blocks."""
+class CausalConvolution(ResidualModule):
+    """Convolution over each token and those before it: the block of a convolutional decoder."""
 
-    def __init__(self, window: Window, residual: Residual) -> None:
+    def __init__(self, convolution: GatedConvolution, residual: Residual) -> None:
         super().__init__()
-        self.window = window
-        self.around = residual
+        self.convolution = convolution
+        self.residual = residual
 
-    def forward(self, x: Tensor, past: CachedInput[Inputs], _: None) -> tuple[Tensor, Inputs]:
-        """x (B, T, D) → (B, T, D), and the inputs of past and new words together."""
-        new = Inputs(self.around.enter(x))
+    def forward(
+        self, x: Tensor, past: CachedInput[ConvolutionCache], _: None
+    ) -> tuple[Tensor, ConvolutionCache]:
+        """x (B, T, D) → (B, T, D), and the cache with the new tokens appended."""
+        new = ConvolutionCache(self.residual.sublayer_input(x))
         cache = new if past.cache is None else past.cache.append(new)
-        before = self.window.width - 1
-        near = cache.words[:, -(x.size(1) + before) :]
+        before = self.convolution.width - 1
+        near = cache.inputs[:, -(x.size(1) + before) :]
         near = F.pad(near, (0, 0, x.size(1) + before - near.size(1), 0))
-        seen = self.window(near, self._visible(past.mask))
-        return self.around.leave(x, seen), cache
+        output = self.convolution(near, self._same_document(past.mask))
+        return self.residual.add(x, output), cache
 
-    def _visible(self, mask: AttentionMask) -> Tensor | None:
-        """Which words of its window are of a word's own document."""
+    def _same_document(self, mask: AttentionMask) -> Tensor | None:
+        """Return (B, T, width): True where a token of the window is in the same document."""
         if mask.documents is None:
             return None
-        before = F.pad(mask.documents, (self.window.width - 1, 0), value=-1)
-        return before.unfold(1, self.window.width, 1) == mask.documents.unsqueeze(-1)
+        before = F.pad(mask.documents, (self.convolution.width - 1, 0), value=-1)
+        return before.unfold(1, self.convolution.width, 1) == mask.documents.unsqueeze(-1)
 
 
-class CentredWindow(ResidualModule):
-    """Each word and as many on either side; stands where an encoder has its blocks."""
+class CenteredConvolution(ResidualModule):
+    """Convolution over each token and its neighbors on both sides: the block of an encoder."""
 
-    def __init__(self, window: Window, residual: Residual) -> None:
+    def __init__(self, convolution: GatedConvolution, residual: Residual) -> None:
         super().__init__()
-        self.window = window
-        self.around = residual
+        self.convolution = convolution
+        self.residual = residual
 
     def forward(self, x: Tensor, mask: AttentionMask) -> Tensor:
-        """x (B, T, D) → (B, T, D); padding is as nothing, as is what lies outside the text."""
-        words = self.around.enter(x)
+        """x (B, T, D) → (B, T, D); padding is zero, like tokens outside the text."""
+        tokens = self.residual.sublayer_input(x)
         if mask.token_mask is not None:
-            words = words * mask.token_mask.unsqueeze(-1)
-        side = self.window.width // 2
-        return self.around.leave(x, self.window(F.pad(words, (0, 0, side, side))))
+            tokens = tokens * mask.token_mask.unsqueeze(-1)
+        side = self.convolution.width // 2
+        return self.residual.add(x, self.convolution(F.pad(tokens, (0, 0, side, side))))

@@ -1,7 +1,7 @@
-"""The decoder block: look back, look across where there is a source, then think each word over.
+"""The decoder block: causal self-attention, cross-attention if there is a source, feed-forward.
 
-The keys and values of earlier words are an argument and come back longer, so that the same lines
-serve training (all words at once, no past) and decoding (one word, all the past).
+The KV cache of earlier tokens is an argument and is returned with the new tokens appended, so the
+same code serves training (all tokens at once, no past) and decoding (one token, all the past).
 """
 
 from collections.abc import Callable
@@ -15,13 +15,13 @@ from regard.attention.multi_head import MultiHead
 from regard.layers.base import ResidualModule
 from regard.layers.residual import Residual
 
-M = TypeVar("M", bound=LayerCache)
+C = TypeVar("C", bound=LayerCache)
 
 
-class CachedInput(NamedTuple, Generic[M]):
-    """What a block can look at: a memory, and who may look at what in it."""
+class CachedInput(NamedTuple, Generic[C]):
+    """A cache of earlier tokens or of a source, and the mask of the tokens that attend to it."""
 
-    cache: M | None
+    cache: C | None
     mask: AttentionMask
 
 
@@ -37,29 +37,32 @@ class DecoderBlock(ResidualModule):
         self.attention = attention
         self.cross = cross
         self.feed_forward = feed_forward
-        self.around_attention = residual()
-        self.around_cross = residual() if cross is not None else None
-        self.around_feed_forward = residual()
+        self.attention_residual = residual()
+        self.cross_residual = residual() if cross is not None else None
+        self.feed_forward_residual = residual()
 
     def forward(
         self, x: Tensor, past: CachedInput[LayerCache], source: CachedInput[KVCache] | None
     ) -> tuple[Tensor, LayerCache]:
-        """x (B, T, D) → (B, T, D), and what is kept of past and new words together."""
+        """x (B, T, D) → (B, T, D), and the cache with the new tokens appended."""
         x, cache = self._self_attention(x, past)
         if source is not None:
             x = self._cross_attention(x, source)
-        thought = self.feed_forward(self.around_feed_forward.enter(x), past.mask.needed)
-        return self.around_feed_forward.leave(x, thought), cache
+        ffn_in = self.feed_forward_residual.sublayer_input(x)
+        ffn_out = self.feed_forward(ffn_in, past.mask.needed)
+        return self.feed_forward_residual.add(x, ffn_out), cache
 
     def _self_attention(
         self, x: Tensor, past: CachedInput[LayerCache]
     ) -> tuple[Tensor, LayerCache]:
-        q, new = self.attention.project_qkv(self.around_attention.enter(x), past.mask.queries)
-        found, cache = self.attention.self_attend(q, new, past.cache, past.mask)
-        return self.around_attention.leave(x, found), cache
+        attention_in = self.attention_residual.sublayer_input(x)
+        q, new = self.attention.project_qkv(attention_in, past.mask.queries)
+        output, cache = self.attention.self_attend(q, new, past.cache, past.mask)
+        return self.attention_residual.add(x, output), cache
 
     def _cross_attention(self, x: Tensor, source: CachedInput[KVCache]) -> Tensor:
         assert self.cross is not None
-        assert self.around_cross is not None
-        q = self.cross.project_queries(self.around_cross.enter(x), source.mask.queries)
-        return self.around_cross.leave(x, self.cross(q, source.cache, source.mask))
+        assert self.cross_residual is not None
+        cross_in = self.cross_residual.sublayer_input(x)
+        q = self.cross.project_queries(cross_in, source.mask.queries)
+        return self.cross_residual.add(x, self.cross(q, source.cache, source.mask))

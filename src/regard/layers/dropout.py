@@ -1,10 +1,10 @@
-"""Dropout (Srivastava et al. 2014): in training each number is zero with probability p.
+"""Dropout (Srivastava et al. 2014): in training, each number is zeroed with probability p.
 
-    output = x ∗ m / (1 − p),   m drawn anew each time, 1 with probability 1 − p
+    output = x ∗ m / (1 − p),   m drawn anew in every call, 1 with probability 1 − p
 
-On a CPU torch draws m one number at a time and takes a tenth of a training step for it. Here m
-comes from random bytes, eight to a 64-bit draw of a fast generator, which is seeded from torch's
-own: `torch.manual_seed` still decides everything. p is met to the nearest 1/256.
+On a CPU, torch draws m one number at a time, which takes a tenth of a training step. Here m comes
+from random bytes, eight from each 64-bit draw of a fast generator that is seeded from torch's
+generator: `torch.manual_seed` still determines everything. p is rounded to the nearest 1/256.
 """
 
 import threading
@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-LEVELS = 256  # what a byte can tell apart
+LEVELS = 256  # values of a byte
 _this_thread = threading.local()
 
 
@@ -25,10 +25,10 @@ class Dropout(nn.Module):
     def __init__(self, p: float) -> None:
         super().__init__()
         self.p = p
-        self.resting = False  # as if p were 0
+        self.disabled = False  # True = behave as if p were 0
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.training or self.resting or self.p == 0:
+        if not self.training or self.disabled or self.p == 0:
             return x
         if x.device.type != "cpu" or torch.compiler.is_compiling():
             return F.dropout(x, self.p)
@@ -42,15 +42,15 @@ class Dropout(nn.Module):
         return f"p={self.p}"
 
 
-def rest(model: nn.Module, resting: bool) -> None:
-    """Let a model go without its dropout, or let it begin."""
+def set_dropout_enabled(model: nn.Module, enabled: bool) -> None:
+    """Enable or disable every dropout layer of a model, whether it trains or not."""
     for module in model.modules():
         if isinstance(module, Dropout):
-            module.resting = resting
+            module.disabled = not enabled
 
 
 def random_bytes(count: int) -> Tensor:
-    """So many bytes, each value equally likely, as torch's generator decides."""
+    """Return `count` uniform random bytes, determined by torch's generator."""
     generator = getattr(_this_thread, "generator", None)
     seed: Any = torch.randint(2**62, (), generator=generator).item()
     words = np.random.SFC64(seed).random_raw(-(-count // 8))
@@ -58,8 +58,8 @@ def random_bytes(count: int) -> Tensor:
 
 
 @contextmanager
-def drawing_from(seed: int) -> Iterator[None]:
-    """Within, this thread's dropout has a generator of its own, whatever other threads draw."""
+def fork_rng(seed: int) -> Iterator[None]:
+    """Give the dropout of this thread a generator of its own, independent of other threads."""
     _this_thread.generator = torch.Generator().manual_seed(seed)
     try:
         yield

@@ -1,4 +1,4 @@
-"""The encoder block: look around, then think each word over."""
+"""The encoder block: bidirectional self-attention, then a feed-forward network."""
 
 from collections.abc import Callable
 
@@ -17,12 +17,14 @@ class EncoderBlock(ResidualModule):
         super().__init__()
         self.attention = attention
         self.feed_forward = feed_forward
-        self.around_attention = residual()
-        self.around_feed_forward = residual()
+        self.attention_residual = residual()
+        self.feed_forward_residual = residual()
 
     def forward(self, x: Tensor, mask: AttentionMask) -> Tensor:
         """x (B, T, D) → (B, T, D)."""
-        q, cache = self.attention.project_qkv(self.around_attention.enter(x), mask.queries)
-        x = self.around_attention.leave(x, self.attention(q, cache, mask))
-        thought = self.feed_forward(self.around_feed_forward.enter(x), mask.token_mask)
-        return self.around_feed_forward.leave(x, thought)
+        attention_in = self.attention_residual.sublayer_input(x)
+        q, cache = self.attention.project_qkv(attention_in, mask.queries)
+        x = self.attention_residual.add(x, self.attention(q, cache, mask))
+        ffn_in = self.feed_forward_residual.sublayer_input(x)
+        ffn_out = self.feed_forward(ffn_in, mask.token_mask)
+        return self.feed_forward_residual.add(x, ffn_out)

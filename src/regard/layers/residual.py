@@ -1,10 +1,10 @@
-"""Residual wiring around a sublayer f, with the norm before it or after.
+"""Residual connection around a sublayer f, with the norm before or after it.
 
-    first:  x + dropout(f(norm(x)))        trains without warm-up; the residual path is an identity
-    last:   norm(x + dropout(f(x)))        as in the paper (Vaswani et al. 2017, section 5.4)
+    norm first:  x + dropout(f(norm(x)))   trains without warm-up; the residual path is an identity
+    norm last:   norm(x + dropout(f(x)))   as in the paper (Vaswani et al. 2017, section 5.4)
 
-The gradient through the sum is 1 plus what comes through f, so depth does not starve it. Split in
-two halves, `enter` and `leave`, so that a sublayer may take and return state between them.
+The gradient through the sum is 1 plus the gradient through f, so it does not vanish with depth. The
+connection is split into two methods, so that a sublayer can take and return state between them.
 """
 
 from torch import Tensor, nn
@@ -19,13 +19,13 @@ class Residual(nn.Module):
         self.norm_first = norm_first
         self.dropout = Dropout(dropout)
 
-    def enter(self, x: Tensor) -> Tensor:
-        """What the sublayer is given."""
-        entering: Tensor = self.norm(x) if self.norm_first else x
-        return entering
+    def sublayer_input(self, x: Tensor) -> Tensor:
+        """Return the input of the sublayer: norm(x) with norms first, otherwise x."""
+        normed: Tensor = self.norm(x) if self.norm_first else x
+        return normed
 
-    def leave(self, x: Tensor, answer: Tensor) -> Tensor:
-        """What goes on, given the sublayer's answer."""
-        total: Tensor = x + self.dropout(answer)
-        leaving: Tensor = total if self.norm_first else self.norm(total)
-        return leaving
+    def add(self, x: Tensor, sublayer_output: Tensor) -> Tensor:
+        """Return the residual stream with the output of the sublayer added."""
+        total: Tensor = x + self.dropout(sublayer_output)
+        stream: Tensor = total if self.norm_first else self.norm(total)
+        return stream

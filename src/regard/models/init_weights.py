@@ -33,7 +33,7 @@ def initialized(model: M, spec: TransformerSpec) -> M:
             _correlate_keys(module, KEY_QUERY_CORRELATION.get(name.rpartition(".")[2], 0.0))
     if spec.norm_first:
         for name, parameter in model.named_parameters():
-            if name.endswith(("w_o.weight", "narrow.weight")):
+            if name.endswith(("w_o.weight", "down_proj.weight")):
                 parameter.data.mul_((2 * spec.layers) ** -0.5)
     retain_heads(model, spec.retained_heads)
     return model

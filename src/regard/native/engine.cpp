@@ -384,7 +384,7 @@ struct Layer {
   Norm attention_norm, cross_norm, feed_forward_norm;
   Matrix *project, *merge;              // queries, keys and values in one; W_O
   Matrix *cross_ask, *cross_merge;      // absent without a source
-  Matrix *gate, *widen, *narrow;        // gate may be absent
+  Matrix *gate, *up_proj, *down_proj;        // gate may be absent
   const float *distance_bias;           // (heads, 2·capacity − 1) by key − query, may be absent
   int heads, cross_heads;               // of this layer: heads may have been removed
 };
@@ -482,15 +482,15 @@ void feed_forward(const Stack &s, const Layer &layer, Buffers &b, int tokens, Te
     Activation activation = Activation(s.activation);
     if (layer.gate) {
       apply(*layer.gate, entered, s.dim, tokens, b.gate.data(), s.ffn_dim, team, {false, activation});
-      apply(*layer.widen, entered, s.dim, tokens, b.hidden.data(), s.ffn_dim, team);
+      apply(*layer.up_proj, entered, s.dim, tokens, b.hidden.data(), s.ffn_dim, team);
       team.meet();
       for (int m = team.from(tokens); m < team.to(tokens); m++)
         for (int i = 0; i < s.ffn_dim; i++) b.hidden[size_t(m) * s.ffn_dim + i] *= b.gate[size_t(m) * s.ffn_dim + i];
     } else {
-      apply(*layer.widen, entered, s.dim, tokens, b.hidden.data(), s.ffn_dim, team, {false, activation});
+      apply(*layer.up_proj, entered, s.dim, tokens, b.hidden.data(), s.ffn_dim, team, {false, activation});
     }
     team.meet();
-    apply(*layer.narrow, b.hidden.data(), s.ffn_dim, tokens, b.x.data(), s.dim, team, {true});
+    apply(*layer.down_proj, b.hidden.data(), s.ffn_dim, tokens, b.x.data(), s.dim, team, {true});
   });
 }
 

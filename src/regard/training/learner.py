@@ -20,8 +20,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.hardware import computes_bfloat16
-from regard.layers.aux_loss import listening
-from regard.layers.dropout import rest
+from regard.layers.aux_loss import collect_aux_losses
+from regard.layers.dropout import set_dropout_enabled
 from regard.training.config import TrainingSpec
 from regard.training.distributed.expert_parallel import (
     expert_parameters,
@@ -159,7 +159,7 @@ class Learner:
         _seed_generators(self.world.device, _seed(self.spec.seed, step, self.world.rank))
         if not self.model.training:
             self.model.train()
-        rest(self.model, epoch < self.spec.dropout_start_epoch)
+        set_dropout_enabled(self.model, epoch >= self.spec.dropout_start_epoch)
         self._with_loss.reset()
         for parameter in self.parameters:
             parameter.grad = None
@@ -249,11 +249,13 @@ class _WithLoss(nn.Module):
         self._collected: list[tuple[float, Mapping[str, int]]] = []
 
     def forward(self, batch: Any) -> Tensor:
-        with listening() as asides:
+        with collect_aux_losses() as aux_losses:
             loss = self.loss(self.model, batch)
-        for aside in asides:
-            loss = loss + batch.num_targets * aside.loss
-            self._collected.append((float(batch.num_targets * aside.loss.detach()), aside.counts))
+        for aux_loss in aux_losses:
+            loss = loss + batch.num_targets * aux_loss.loss
+            self._collected.append(
+                (float(batch.num_targets * aux_loss.loss.detach()), aux_loss.counts)
+            )
         return loss
 
     def collected(self) -> tuple[float, dict[str, int]]:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.layers.dropout import drawing_from
+from regard.layers.dropout import fork_rng
 
 TOKENS_PER_WORKER = 384  # enough to keep a worker busy
 
@@ -71,7 +71,7 @@ class ThreadedBackward:
     ) -> tuple[float, Sequence[Tensor | None]]:
         torch.get_num_threads()  # the first call in a thread resets the number, so set it after
         torch.set_num_threads(threads)
-        with drawing_from(seed):
+        with fork_rng(seed):
             loss = self.loss(shard)
         gradients = torch.autograd.grad(loss * scale, self.parameters, allow_unused=True)
         return float(loss.detach()), gradients

@@ -82,7 +82,7 @@ def test_merged_words_are_masked_where_all_their_tokens_are(show, hands) -> None
 def test_masked_cells_of_a_long_text_are_gray_in_every_layer(show, hands) -> None:
     """Alternating layers have different masks; each reads its own among the written weights."""
     kinds = [{"kind": "window", "size": 3}, "fused"]
-    picture = picture_of({"kind": "alternating", "of": kinds}, " ".join([TEXT] * 6))
+    picture = picture_of({"kind": "alternating", "pattern": kinds}, " ".join([TEXT] * 6))
     panel = picture.panels[0]
     words = len(panel.queries)
     assert words > 100  # drawn on a canvas

@@ -6,7 +6,7 @@ from torch import nn
 
 from regard.config import kinds
 from regard.layers.recurrent.base import Cell, CellSpec
-from regard.layers.recurrent.stack import BothWaysBlock
+from regard.layers.recurrent.stack import BidirectionalBlock
 
 KINDS = kinds("regard.layers.recurrent")
 TORCH = {"gru": nn.GRU, "lstm": nn.LSTM}
@@ -39,16 +39,16 @@ def test_a_cell_equals_torchs_and_learns_alike(kind):
     cell = cell_of(kind)
     peer = TORCH[kind](INPUTS, D, batch_first=True)
     copy_to(cell, peer)
-    x, state = torch.randn(B, T, INPUTS), torch.randn(B, cell.keeps * D)
-    parts = [each.contiguous()[None] for each in state.chunk(cell.keeps, dim=-1)]
+    x, state = torch.randn(B, T, INPUTS), torch.randn(B, cell.state_vectors * D)
+    parts = [each.contiguous()[None] for each in state.chunk(cell.state_vectors, dim=-1)]
     wanted, last = peer(x, tuple(parts) if len(parts) > 1 else parts[0])
     states = cell.run(x, state)
-    torch.testing.assert_close(cell.said(states), wanted, atol=1e-5, rtol=0)
+    torch.testing.assert_close(cell.output(states), wanted, atol=1e-5, rtol=0)
     ends = torch.cat([each[0] for each in last], dim=-1) if isinstance(last, tuple) else last[0]
     torch.testing.assert_close(states[:, -1], ends, atol=1e-5, rtol=0)
 
     weight = torch.randn_like(wanted)
-    (cell.said(states) * weight).sum().backward()
+    (cell.output(states) * weight).sum().backward()
     (wanted * weight).sum().backward()
     ours = [cell.w_x.weight.grad, cell.w_h.weight.grad, cell.w_x.bias.grad]
     theirs = [peer.weight_ih_l0.grad, peer.weight_hh_l0.grad, peer.bias_ih_l0.grad]
@@ -60,19 +60,19 @@ def test_a_cell_equals_torchs_and_learns_alike(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_both_ways_with_padding_equals_packed_sequences(kind):
-    block = BothWaysBlock(cell_of(kind, D), cell_of(kind, D))
+    block = BidirectionalBlock(cell_of(kind, D), cell_of(kind, D))
     peer = TORCH[kind](D, D, batch_first=True, bidirectional=True)
-    copy_to(block.ahead, peer)
-    copy_to(block.back, peer, "l0_reverse")
+    copy_to(block.forward_cell, peer)
+    copy_to(block.backward_cell, peer, "l0_reverse")
     x, lengths = torch.randn(B, T, D), torch.tensor([4, 7, 1])
     token_mask = torch.arange(T) < lengths[:, None]
     packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
     output, last = peer(packed)
-    wanted = block.join(nn.utils.rnn.pad_packed_sequence(output, batch_first=True)[0])
+    wanted = block.proj(nn.utils.rnn.pad_packed_sequence(output, batch_first=True)[0])
     hidden = last[0] if isinstance(last, tuple) else last
     states, ends = block(x, token_mask)
     torch.testing.assert_close(states[token_mask], wanted[token_mask], atol=1e-5, rtol=0)
-    torch.testing.assert_close(ends, block.join(torch.cat(list(hidden), -1)), atol=1e-5, rtol=0)
+    torch.testing.assert_close(ends, block.proj(torch.cat(list(hidden), -1)), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -80,20 +80,20 @@ def test_steps_equal_the_run_and_a_beginning_forgets(kind):
     cell = cell_of(kind)
     x = torch.randn(B, T, INPUTS)
     states = cell.run(x)
-    state = cell.nothing(x)
+    state = cell.initial_state(x)
     for at in range(T):
         state = cell(cell.w_x(x[:, at]), state)
         torch.testing.assert_close(state, states[:, at])
-    begins = torch.zeros(B, T, dtype=torch.bool)
-    begins[:, 3] = True
+    resets = torch.zeros(B, T, dtype=torch.bool)
+    resets[:, 3] = True
     parts = torch.cat([cell.run(x[:, :3]), cell.run(x[:, 3:])], dim=1)
-    torch.testing.assert_close(cell.run(x, begins=begins), parts)
+    torch.testing.assert_close(cell.run(x, resets=resets), parts)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_first_weights_keep_the_length_of_a_state_and_remember(kind):
     cell = cell_of(kind)
-    cell.initialise()
+    cell.initialize()
     for gate in cell.w_h.weight.chunk(cell.gates):
         torch.testing.assert_close(gate @ gate.T, torch.eye(D), atol=1e-5, rtol=0)
     bias = cell.w_x.bias.detach().view(cell.gates, D)

@@ -97,7 +97,7 @@ def test_a_layer_equals_the_sum_written_out_and_torchs_convolution(capability: s
     else:
         block, near, pad = model.encoder.blocks[0], range(-2, 3), (2, 2)
         ours = block(x, AttentionMask.bidirectional(9, here))
-    normed, linear = F.layer_norm(x, (D,)), block.window.map
+    normed, linear = F.layer_norm(x, (D,)), block.convolution.proj
     plainly = [torch.stack(written_out(list(row), linear, near)) for row in normed]
     assert torch.allclose(ours, x + torch.stack(plainly), atol=1e-5)
     kernel = linear.weight.view(2 * D, 5, D).transpose(1, 2)

@@ -150,28 +150,30 @@ def test_the_same_number_of_other_labels_is_not_the_same() -> None:
 def test_what_has_another_shape_starts_fresh_and_is_named() -> None:
     _, before, new, done = moved(spec_of("encoder"), spec_of("encoder", ffn_dim=48, layers=3))
     assert torch.equal(
-        new.blocks[0].feed_forward.widen.weight, before.blocks[0].feed_forward.widen.weight
+        new.blocks[0].feed_forward.up_proj.weight, before.blocks[0].feed_forward.up_proj.weight
     )
     told = fates(done)
-    assert told["blocks.0–1.feed_forward.widen.weight"] == "starts fresh: 48 × 16, and was 32 × 16"
-    assert told["blocks.0–1.feed_forward.narrow.bias"] == "starts fresh, as its matrix"
+    assert (
+        told["blocks.0–1.feed_forward.up_proj.weight"] == "starts fresh: 48 × 16, and was 32 × 16"
+    )
+    assert told["blocks.0–1.feed_forward.down_proj.bias"] == "starts fresh, as its matrix"
     assert torch.equal(
-        new.blocks[0].feed_forward.narrow.bias, before.blocks[0].feed_forward.narrow.bias
+        new.blocks[0].feed_forward.down_proj.bias, before.blocks[0].feed_forward.down_proj.bias
     )
     assert told["blocks.2"] == "added"
     assert told["blocks.0–1.attention"] == "kept"
 
 
 def test_experts_are_carried_and_more_of_them_are_added() -> None:
-    few, many = ({"kind": "moe", "experts": count} for count in (2, 3))
+    few, many = ({"kind": "moe", "num_experts": count} for count in (2, 3))
     old, before, new, done = moved(
         spec_of("encoder", feed_forward=few), spec_of("encoder", feed_forward=many)
     )
     mixtures = (each.blocks[0].feed_forward for each in (old, before, new))
     was, fresh, now = mixtures
     for number in range(2):
-        assert torch.equal(now.experts[number].widen.weight, was.experts[number].widen.weight)
-    assert torch.equal(now.experts[2].widen.weight, fresh.experts[2].widen.weight)
+        assert torch.equal(now.experts[number].up_proj.weight, was.experts[number].up_proj.weight)
+    assert torch.equal(now.experts[2].up_proj.weight, fresh.experts[2].up_proj.weight)
     assert torch.equal(now.router.weight, fresh.router.weight)
     told = [fate for name, fate in fates(done).items() if name.endswith("router.weight")]
     assert told == ["starts fresh: 3 × 16, and was 2 × 16"]

@@ -382,7 +382,13 @@ def test_experts_pass_whatever_they_do_in_training_only(
 ) -> None:
     """With full experts and a wish for even use, batches would matter; the proofs go without."""
     data = {"train": GRAMMAR, "dev": {**GRAMMAR, "split": "dev"}}
-    crowded = {"kind": "moe", "experts": 64, "capacity": 0.5, "balance": 1.0, "jitter": 0.5}
+    crowded = {
+        "kind": "moe",
+        "num_experts": 64,
+        "capacity_factor": 0.5,
+        "balance_loss": 1.0,
+        "jitter": 0.5,
+    }
     model = {"kind": "encoder-decoder", "feed_forward": crowded}
     context = context_of("translation", data, model, tmp_path_factory.mktemp("experts"))
     for spec in (grad_accumulation.Spec(), parameter_gradients.Spec()):

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.config import validate
 from regard.data.batches.pairs import Example, PairBatch, collate
 from regard.errors import ConfigError
-from regard.layers.feedforward.moe import Experts
+from regard.layers.feedforward.moe import MixtureOfExperts
 from regard.models.base import ModelSpec
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.training.config import TrainingSpec
@@ -36,21 +36,21 @@ MODEL = {
     "layers": 1,
     "dropout": 0.0,
 }
-PLAIN = {"kind": "moe", "experts": 6, "top": 2, "jitter": 0.0, "balance": 0.0}
-OTHERS = ["*embedding", "*attention", "*cross", "*norm", "*router", "*around_*"]
+PLAIN = {"kind": "moe", "num_experts": 6, "top_k": 2, "jitter": 0.0, "balance_loss": 0.0}
+OTHERS = ["*embedding", "*attention", "*cross", "*norm", "*router", "*_residual*"]
 FIRST = ["*.experts.0", "*.experts.1"]  # those of the leading process
 # By name: the experts, and what is unusual in training
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "two each": (PLAIN, {}),
-    "not as many each": ({**PLAIN, "experts": 7, "of": "gated"}, {"optimizer": "muon"}),
+    "not as many each": ({**PLAIN, "num_experts": 7, "expert": "gated"}, {"optimizer": "muon"}),
     "none in the leading process": (
-        {**PLAIN, "experts": 2},
+        {**PLAIN, "num_experts": 2},
         {"max_grad_norm": 0.01, "ema_decay": 0.5},
     ),
-    "all words to one": ({**PLAIN, "top": 1}, {"freeze": ["*.router"]}),
+    "all words to one": ({**PLAIN, "top_k": 1}, {"freeze": ["*.router"]}),
     "some held still": (PLAIN, {"freeze": FIRST}),
     "nothing but others' experts moves": (PLAIN, {"freeze": [*OTHERS, *FIRST]}),
-    "little room": ({**PLAIN, "capacity": 0.6, "balance": 0.1}, {}),
+    "little room": ({**PLAIN, "capacity_factor": 0.6, "balance_loss": 0.1}, {}),
 }
 
 
@@ -123,17 +123,17 @@ def test_they_learn_what_they_learn_in_one_process(case: str, spread: Path) -> N
 
 def test_where_room_is_short_some_find_none(spread: Path) -> None:
     told = load_file(spread / "little room-0.safetensors")["told"]
-    aside, claims, overflowed = told[:, 2:].unbind(1)
-    assert (aside > 0).all()
-    assert (claims > overflowed).all()
-    assert (overflowed > 0).all()
+    aux_loss, assignments, dropped = told[:, 2:].unbind(1)
+    assert (aux_loss > 0).all()
+    assert (assignments > dropped).all()
+    assert (dropped > 0).all()
 
 
 def test_alone_they_stay() -> None:
     model = learner("two each", World()).model
-    mixtures = [each for each in model.modules() if isinstance(each, Experts)]
+    mixtures = [each for each in model.modules() if isinstance(each, MixtureOfExperts)]
     assert mixtures
-    assert all(each.journey is None and len(each.here) == 6 for each in mixtures)
+    assert all(each.dispatcher is None and len(each.local_experts) == 6 for each in mixtures)
 
 
 def test_without_experts_there_is_nothing_to_spread(tiny: Any, tmp_path: Path) -> None:

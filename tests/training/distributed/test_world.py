@@ -254,7 +254,7 @@ def test_two_adapt_what_one_adapts(recipe: Path, alone: Path, tmp_path: Path) ->
     assert len(load_file(tmp_path / "two" / run_folder.WEIGHTS)) == 2 * 6
 
 
-EXPERTS = "model.feed_forward={kind: moe, experts: 32, top: 1, balance: 0, jitter: 0}"
+EXPERTS = "model.feed_forward={kind: moe, num_experts: 32, top_k: 1, balance_loss: 0, jitter: 0}"
 
 
 def test_two_learn_what_one_learns_with_experts_that_only_one_of_them_asks(
@@ -265,16 +265,17 @@ def test_two_learn_what_one_learns_with_experts_that_only_one_of_them_asks(
     for two, sharded in ((tmp_path / "whole", WHOLE), (tmp_path / "sharded", SHARDED)):
         ended(launched("train", recipe, *changes, sharded, "--run", two), code=0)
         assert_alike(two, tmp_path / "alone")
-        assert claims(two) == claims(tmp_path / "alone")
+        assert assignments(two) == assignments(tmp_path / "alone")
 
 
-def claims(run: Path) -> list[int]:
+def assignments(run: Path) -> list[int]:
     """How often words were given to experts, step by step."""
-    return [each["claims"] for each in metrics.read(run) if "norm" in each]
+    return [each["assignments"] for each in metrics.read(run) if "norm" in each]
 
 
 UNEVEN = (  # two of the five experts are the first process's, three the second's
-    "model.feed_forward={kind: moe, experts: 5, top: 2, balance: 0, jitter: 0, of: gated}",
+    "model.feed_forward={kind: moe, num_experts: 5, top_k: 2, balance_loss: 0, jitter: 0, "
+    "expert: gated}",
     "model.layers=1",
     "training.steps=5",
     "training.evaluation.every=5",

@@ -94,9 +94,9 @@ def _inputs(run: ForwardPass, site: AttentionSite, seen: Seen) -> list[torch.Ten
         name = f"{site.blocks}.{number}"
         if site.attention == "cross":
             attended = seen.last(f"{name}.attention", "output")[0]
-            after = block.around_attention.leave(stream, attended)
-            inputs.append(block.around_cross.enter(after))
+            after = block.attention_residual.add(stream, attended)
+            inputs.append(block.cross_residual.sublayer_input(after))
         else:
-            inputs.append(block.around_attention.enter(stream))
+            inputs.append(block.attention_residual.sublayer_input(stream))
         stream = seen.last(name, "residual")[0]
     return inputs

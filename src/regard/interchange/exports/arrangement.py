@@ -18,13 +18,13 @@ READS = (
     "cross.w_q.weight",
     "cross.w_k.weight",
     "cross.w_v.weight",
-    "widen.weight",
-    "gate.weight",
+    "up_proj.weight",
+    "gate_proj.weight",
     "tokens.weight",
     "output.weight",
     "position.table",
 )
-WRITES = ("w_o.weight", "narrow.weight", "w_o.bias", "narrow.bias", "norm.gain", "norm.bias")
+WRITES = ("w_o.weight", "down_proj.weight", "w_o.bias", "down_proj.bias", "norm.gain", "norm.bias")
 
 
 def in_halves(weights: Mapping[str, Tensor], dim: int) -> dict[str, Tensor]:

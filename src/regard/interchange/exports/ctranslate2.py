@@ -112,7 +112,7 @@ def _common(
 
 def _layer(scope: str, spec: TransformerSpec, block: Any) -> Iterator[tuple[str, Value]]:
     own, network, cross = block.attention, block.feed_forward, getattr(block, "cross", None)
-    yield from _norm(f"{scope}/self_attention/layer_norm", block.around_attention.norm)
+    yield from _norm(f"{scope}/self_attention/layer_norm", block.attention_residual.norm)
     yield from _linear(f"{scope}/self_attention/linear_0", own.w_q, own.w_k, own.w_v)
     yield from _linear(f"{scope}/self_attention/linear_1", own.w_o)
     yield from _sizes(f"{scope}/self_attention", spec)
@@ -122,18 +122,18 @@ def _layer(scope: str, spec: TransformerSpec, block: Any) -> Iterator[tuple[str,
         adjacent = own.position.pairs == "adjacent"
         yield f"{scope}/self_attention/rotary_interleave", np.int8(adjacent)
     if cross is not None:
-        yield from _norm(f"{scope}/attention/layer_norm", block.around_cross.norm)
+        yield from _norm(f"{scope}/attention/layer_norm", block.cross_residual.norm)
         yield from _linear(f"{scope}/attention/linear_0", cross.w_q)
         yield from _linear(f"{scope}/attention/linear_1", cross.w_k, cross.w_v)
         yield from _linear(f"{scope}/attention/linear_2", cross.w_o)
         yield from _sizes(f"{scope}/attention", spec)
-    yield from _norm(f"{scope}/ffn/layer_norm", block.around_feed_forward.norm)
-    if hasattr(network, "gate"):
-        yield from _linear(f"{scope}/ffn/linear_0", network.gate)
-        yield from _linear(f"{scope}/ffn/linear_0_noact", network.widen)
+    yield from _norm(f"{scope}/ffn/layer_norm", block.feed_forward_residual.norm)
+    if hasattr(network, "gate_proj"):
+        yield from _linear(f"{scope}/ffn/linear_0", network.gate_proj)
+        yield from _linear(f"{scope}/ffn/linear_0_noact", network.up_proj)
     else:
-        yield from _linear(f"{scope}/ffn/linear_0", network.widen)
-    yield from _linear(f"{scope}/ffn/linear_1", network.narrow)
+        yield from _linear(f"{scope}/ffn/linear_0", network.up_proj)
+    yield from _linear(f"{scope}/ffn/linear_1", network.down_proj)
 
 
 def _sizes(scope: str, spec: TransformerSpec) -> Iterator[tuple[str, Value]]:

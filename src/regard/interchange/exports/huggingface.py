@@ -197,7 +197,10 @@ def _gpt2(
     }
     for layer in range(spec.layers):
         own, name = f"decoder.blocks.{layer}", f"h.{layer}"
-        for around, norm_name in (("around_attention", "ln_1"), ("around_feed_forward", "ln_2")):
+        for around, norm_name in (
+            ("attention_residual", "ln_1"),
+            ("feed_forward_residual", "ln_2"),
+        ):
             theirs[f"{name}.{norm_name}.weight"] = weights[f"{own}.{around}.norm.gain"]
             theirs[f"{name}.{norm_name}.bias"] = weights[f"{own}.{around}.norm.bias"]
         joined = [weights[f"{own}.attention.w_{letter}.weight"] for letter in "qkv"]
@@ -206,8 +209,8 @@ def _gpt2(
         theirs[f"{name}.attn.c_attn.bias"] = torch.cat(biases)
         for ours, part in (
             ("attention.w_o", "attn.c_proj"),
-            ("feed_forward.widen", "mlp.c_fc"),
-            ("feed_forward.narrow", "mlp.c_proj"),
+            ("feed_forward.up_proj", "mlp.c_fc"),
+            ("feed_forward.down_proj", "mlp.c_proj"),
         ):
             theirs[f"{name}.{part}.weight"] = weights[f"{own}.{ours}.weight"].T
             theirs[f"{name}.{part}.bias"] = weights[f"{own}.{ours}.bias"]

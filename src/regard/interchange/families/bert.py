@@ -66,12 +66,12 @@ def names(config: Config) -> dict[str, Take]:
         "attention.w_k": "attention.self.key",
         "attention.w_v": "attention.self.value",
         "attention.w_o": "attention.output.dense",
-        "feed_forward.widen": "intermediate.dense",
-        "feed_forward.narrow": "output.dense",
+        "feed_forward.up_proj": "intermediate.dense",
+        "feed_forward.down_proj": "output.dense",
     }
     norms = {
-        "around_attention.norm": "attention.output.LayerNorm",
-        "around_feed_forward.norm": "output.LayerNorm",
+        "attention_residual.norm": "attention.output.LayerNorm",
+        "feed_forward_residual.norm": "output.LayerNorm",
     }
     for layer in range(config["num_hidden_layers"]):
         own, their = f"blocks.{layer}", f"encoder.layer.{layer}"

@@ -42,7 +42,7 @@ def names(config: Config) -> dict[str, Take]:
     }
     for layer in range(config["n_layer"]):
         ours, theirs = f"decoder.blocks.{layer}", f"h.{layer}"
-        for norm, name in (("around_attention", "ln_1"), ("around_feed_forward", "ln_2")):
+        for norm, name in (("attention_residual", "ln_1"), ("feed_forward_residual", "ln_2")):
             found[f"{ours}.{norm}.norm.gain"] = Take(f"{theirs}.{name}.weight")
             found[f"{ours}.{norm}.norm.bias"] = Take(f"{theirs}.{name}.bias")
         # Their "Conv1D" keeps matrices the other way round, queries, keys and values in one.
@@ -55,8 +55,8 @@ def names(config: Config) -> dict[str, Take]:
             )
         for own, name in (
             ("attention.w_o", "attn.c_proj"),
-            ("feed_forward.widen", "mlp.c_fc"),
-            ("feed_forward.narrow", "mlp.c_proj"),
+            ("feed_forward.up_proj", "mlp.c_fc"),
+            ("feed_forward.down_proj", "mlp.c_proj"),
         ):
             found[f"{ours}.{own}.weight"] = Take(f"{theirs}.{name}.weight", lambda w: w.T)
             found[f"{ours}.{own}.bias"] = Take(f"{theirs}.{name}.bias")

@@ -45,15 +45,15 @@ def names(config: Config) -> dict[str, Take]:
     if not config.get("tie_word_embeddings", False):
         found["decoder.output.weight"] = Take("lm_head.weight")
     parts = {
-        "around_attention.norm.gain": "input_layernorm",
-        "around_feed_forward.norm.gain": "post_attention_layernorm",
+        "attention_residual.norm.gain": "input_layernorm",
+        "feed_forward_residual.norm.gain": "post_attention_layernorm",
         "attention.w_q.weight": "self_attn.q_proj",
         "attention.w_k.weight": "self_attn.k_proj",
         "attention.w_v.weight": "self_attn.v_proj",
         "attention.w_o.weight": "self_attn.o_proj",
-        "feed_forward.gate.weight": "mlp.gate_proj",
-        "feed_forward.widen.weight": "mlp.up_proj",
-        "feed_forward.narrow.weight": "mlp.down_proj",
+        "feed_forward.gate_proj.weight": "mlp.gate_proj",
+        "feed_forward.up_proj.weight": "mlp.up_proj",
+        "feed_forward.down_proj.weight": "mlp.down_proj",
     }
     for layer in range(config["num_hidden_layers"]):
         for ours, theirs in parts.items():

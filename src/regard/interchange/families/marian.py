@@ -43,8 +43,8 @@ def names(config: Config) -> dict[str, Take]:
     }
     attention = {"w_q": "q_proj", "w_k": "k_proj", "w_v": "v_proj", "w_o": "out_proj"}
     sublayers = {
-        "attention": ("self_attn", "around_attention"),
-        "cross": ("encoder_attn", "around_cross"),
+        "attention": ("self_attn", "attention_residual"),
+        "cross": ("encoder_attn", "cross_residual"),
     }
     for stack, layers in (
         ("encoder", config["encoder_layers"]),
@@ -52,8 +52,8 @@ def names(config: Config) -> dict[str, Take]:
     ):
         for layer in range(layers):
             own, their = f"{stack}.blocks.{layer}", f"model.{stack}.layers.{layer}"
-            linear = {"feed_forward.widen": "fc1", "feed_forward.narrow": "fc2"}
-            norms = {"around_feed_forward.norm": "final_layer_norm"}
+            linear = {"feed_forward.up_proj": "fc1", "feed_forward.down_proj": "fc2"}
+            norms = {"feed_forward_residual.norm": "final_layer_norm"}
             for ours, (theirs, around) in sublayers.items():
                 if ours == "cross" and stack == "encoder":
                     continue

@@ -63,8 +63,8 @@ def names(config: Config) -> dict[str, Take]:
     gated = config.get("feed_forward_proj", "relu").startswith("gated-")
     for stack, count in layers.items():
         found[f"{stack}.norm.gain"] = Take(f"{stack}.final_layer_norm.weight")
-        sublayers = [("attention", "around_attention", "SelfAttention")]
-        sublayers += [("cross", "around_cross", "EncDecAttention")] if stack == "decoder" else []
+        sublayers = [("attention", "attention_residual", "SelfAttention")]
+        sublayers += [("cross", "cross_residual", "EncDecAttention")] if stack == "decoder" else []
         for layer in range(count):
             own, their = f"{stack}.blocks.{layer}", f"{stack}.block.{layer}.layer"
             for place, (ours, around, theirs) in enumerate(sublayers):
@@ -80,15 +80,15 @@ def names(config: Config) -> dict[str, Take]:
             )
             last = len(sublayers)
             network = f"{their}.{last}.DenseReluDense"
-            found[f"{own}.around_feed_forward.norm.gain"] = Take(
+            found[f"{own}.feed_forward_residual.norm.gain"] = Take(
                 f"{their}.{last}.layer_norm.weight"
             )
-            found[f"{own}.feed_forward.narrow.weight"] = Take(f"{network}.wo.weight")
+            found[f"{own}.feed_forward.down_proj.weight"] = Take(f"{network}.wo.weight")
             if gated:
-                found[f"{own}.feed_forward.gate.weight"] = Take(f"{network}.wi_0.weight")
-                found[f"{own}.feed_forward.widen.weight"] = Take(f"{network}.wi_1.weight")
+                found[f"{own}.feed_forward.gate_proj.weight"] = Take(f"{network}.wi_0.weight")
+                found[f"{own}.feed_forward.up_proj.weight"] = Take(f"{network}.wi_1.weight")
             else:
-                found[f"{own}.feed_forward.widen.weight"] = Take(f"{network}.wi.weight")
+                found[f"{own}.feed_forward.up_proj.weight"] = Take(f"{network}.wi.weight")
     return found
 
 

@@ -208,11 +208,11 @@ class Straight(nn.Module):
         super().__init__()
         self.norm = norm
 
-    def enter(self, x: Tensor) -> Tensor:
+    def sublayer_input(self, x: Tensor) -> Tensor:
         entering: Tensor = self.norm(x)
         return entering
 
-    def leave(self, x: Tensor, answer: Tensor) -> Tensor:
+    def add(self, x: Tensor, answer: Tensor) -> Tensor:
         return answer
 
 
@@ -221,15 +221,15 @@ def without(model: LanguageModel, residuals: bool, norms: bool) -> None:
     blocks = model.decoder.blocks
     for block in blocks:
         assert isinstance(block, DecoderBlock)
-        for around in ("around_attention", "around_feed_forward"):
-            residual: Residual = getattr(block, around)
+        for residual_name in ("attention_residual", "feed_forward_residual"):
+            residual: Residual = getattr(block, residual_name)
             if not norms:
                 residual.norm = nn.Identity()
             if not residuals:
-                setattr(block, around, Straight(residual.norm))
+                setattr(block, residual_name, Straight(residual.norm))
     # Undo the initial scale 1/√(2·layers), so that all variants start alike.
     for name, parameter in model.named_parameters():
-        if name.endswith(("w_o.weight", "narrow.weight")):
+        if name.endswith(("w_o.weight", "down_proj.weight")):
             parameter.data.mul_((2 * len(blocks)) ** 0.5)
 
 

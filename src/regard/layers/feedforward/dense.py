@@ -14,12 +14,12 @@ from regard.layers.feedforward.base import ACTIVATIONS, FeedForwardSpec
 class Dense(nn.Module):
     def __init__(self, dim: int, ffn_dim: int, activation: str, bias: bool) -> None:
         super().__init__()
-        self.widen = nn.Linear(dim, ffn_dim, bias)
-        self.narrow = nn.Linear(ffn_dim, dim, bias)
+        self.up_proj = nn.Linear(dim, ffn_dim, bias)
+        self.down_proj = nn.Linear(ffn_dim, dim, bias)
         self.activation = ACTIVATIONS[activation]
 
     def forward(self, x: Tensor, _: Tensor | None = None) -> Tensor:
-        narrowed: Tensor = self.narrow(self.activation(self.widen(x)))
+        narrowed: Tensor = self.down_proj(self.activation(self.up_proj(x)))
         return narrowed
 
 

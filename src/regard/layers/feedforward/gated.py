@@ -14,13 +14,13 @@ from regard.layers.feedforward.base import ACTIVATIONS, FeedForwardSpec
 class Gated(nn.Module):
     def __init__(self, dim: int, ffn_dim: int, gate: str, bias: bool) -> None:
         super().__init__()
-        self.gate = nn.Linear(dim, ffn_dim, bias)
-        self.widen = nn.Linear(dim, ffn_dim, bias)
-        self.narrow = nn.Linear(ffn_dim, dim, bias)
+        self.gate_proj = nn.Linear(dim, ffn_dim, bias)
+        self.up_proj = nn.Linear(dim, ffn_dim, bias)
+        self.down_proj = nn.Linear(ffn_dim, dim, bias)
         self.activation = ACTIVATIONS[gate]
 
     def forward(self, x: Tensor, _: Tensor | None = None) -> Tensor:
-        narrowed: Tensor = self.narrow(self.activation(self.gate(x)) * self.widen(x))
+        narrowed: Tensor = self.down_proj(self.activation(self.gate_proj(x)) * self.up_proj(x))
         return narrowed
 
 

@@ -1,4 +1,4 @@
-"""The first word, which stands for the whole: BERT's [CLS], our <s> (Devlin et al. 2019)."""
+"""The state of the first token: [CLS] in BERT, <s> here (Devlin et al. 2019)."""
 
 from torch import Tensor, nn
 

@@ -1,4 +1,4 @@
-"""The mean of all real words."""
+"""The mean of the states of all real tokens."""
 
 from torch import Tensor, nn
 
@@ -7,8 +7,8 @@ from regard.layers.pooling.base import PoolingSpec
 
 class Mean(nn.Module):
     def forward(self, states: Tensor, token_mask: Tensor) -> Tensor:
-        token_mask = token_mask.unsqueeze(-1)
-        return (states * token_mask).sum(1) / token_mask.sum(1)
+        is_token = token_mask.unsqueeze(-1)
+        return (states * is_token).sum(1) / is_token.sum(1)
 
 
 class Spec(PoolingSpec):

@@ -1,6 +1,6 @@
-"""The blocks of recurrent models: a cell that reads on, two that read both ways, one that looks.
+"""Blocks of recurrent models: left to right, bidirectional, and with attention to a source.
 
-What a block says is of the size of what it is given, D, so that deep stacks can add it to that.
+The output of a block has the size of its input, D, so that deep stacks can use residual sums.
 """
 
 import torch
@@ -13,43 +13,45 @@ from regard.layers.recurrent.base import Cell
 
 
 class ForwardBlock(nn.Module):
-    """Reads from left to right."""
+    """A cell that runs from left to right."""
 
     def __init__(self, cell: Cell) -> None:
         super().__init__()
         self.cell = cell
 
     def forward(
-        self, x: Tensor, state: Tensor | None = None, begins: Tensor | None = None
+        self, x: Tensor, state: Tensor | None = None, resets: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """What is said after each of x (B, T, D), and the states (B, T, N) it is a part of."""
-        states = self.cell.run(x, state, begins)
-        return self.cell.said(states), states
+        """Return the outputs (B, T, D) and the states (B, T, N) after each token of x (B, T, D)."""
+        states = self.cell.run(x, state, resets)
+        return self.cell.output(states), states
 
 
-class BothWaysBlock(nn.Module):
-    """Reads from both ends, so that each word's state knows all (Schuster and Paliwal 1997).
+class BidirectionalBlock(nn.Module):
+    """Two cells, one in each direction: each output depends on all tokens (Schuster and Paliwal
+    1997).
 
     a_j = W [→h_j; ←h_j]
     """
 
-    def __init__(self, ahead: Cell, back: Cell) -> None:
+    def __init__(self, forward_cell: Cell, backward_cell: Cell) -> None:
         super().__init__()
-        self.ahead = ahead
-        self.back = back
-        self.join = nn.Linear(ahead.dim + back.dim, ahead.dim)
+        self.forward_cell = forward_cell
+        self.backward_cell = backward_cell
+        self.proj = nn.Linear(forward_cell.dim + backward_cell.dim, forward_cell.dim)
 
     def forward(self, x: Tensor, token_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """States (B, T, D) of x (B, T, D), and one (B, D) of both ends: of where each cell ended.
+        """Return the outputs (B, T, D) for x (B, T, D), and one (B, D) from both final states.
 
-        Rows are padded on the right: no real word comes after padding, read either way.
+        Rows are padded on the right: in both directions no real token comes after padding.
         """
         lengths = _lengths(x, token_mask)
-        ahead = self.ahead.said(self.ahead.run(x))
-        back = _turned(self.back.said(self.back.run(_turned(x, lengths))), lengths)
+        ahead = self.forward_cell.output(self.forward_cell.run(x))
+        reversed_x = _reversed(x, lengths)
+        back = _reversed(self.backward_cell.output(self.backward_cell.run(reversed_x)), lengths)
         rows = torch.arange(len(x), device=x.device)
         ends = torch.cat([ahead[rows, lengths - 1], back[:, 0]], dim=-1)
-        return self.join(torch.cat([ahead, back], dim=-1)), self.join(ends)
+        return self.proj(torch.cat([ahead, back], dim=-1)), self.proj(ends)
 
 
 def _lengths(x: Tensor, token_mask: Tensor | None) -> Tensor:
@@ -58,16 +60,16 @@ def _lengths(x: Tensor, token_mask: Tensor | None) -> Tensor:
     return token_mask.sum(1)
 
 
-def _turned(x: Tensor, lengths: Tensor) -> Tensor:
-    """The real words of each row of x (B, T, D) the other way round; padding stays behind them."""
-    places = torch.arange(x.size(1), device=x.device)
-    mirrored = lengths[:, None] - 1 - places
-    source = torch.where(mirrored >= 0, mirrored, places)
+def _reversed(x: Tensor, lengths: Tensor) -> Tensor:
+    """Reverse the real tokens of each row of x (B, T, D); padding stays behind them."""
+    positions = torch.arange(x.size(1), device=x.device)
+    mirrored = lengths[:, None] - 1 - positions
+    source = torch.where(mirrored >= 0, mirrored, positions)
     return x.gather(1, source[:, :, None].expand_as(x))
 
 
-class LookingBlock(nn.Module):
-    """One step of a decoder that looks at a source first (Bahdanau et al. 2015).
+class RecurrentAttentionBlock(nn.Module):
+    """One step of a decoder that attends to a source before the cell (Bahdanau et al. 2015).
 
     c_t = attention(s_{t−1}, a),   s_t = cell([y_{t−1}; c_t], s_{t−1})
 
@@ -84,14 +86,22 @@ class LookingBlock(nn.Module):
 
     def forward(
         self,
-        given: Tensor,
+        projected: Tensor,
         state: Tensor,
         summary: Tensor,
         source: KVCache | None,
         mask: AttentionMask,
     ) -> tuple[Tensor, Tensor]:
-        """The next state (B, N) and the context (B, D); `given` (B, gates · D) is W_y y."""
+        """Return the next state (B, N) and the context (B, D).
+
+        Args:
+            projected: W_y y of the last token (B, gates · D).
+            state: The last state (B, N).
+            summary: Final state of the encoder (B, D), the context without attention.
+            source: Keys and values of the source; None without attention.
+            mask: The mask of the source.
+        """
         context = summary
         if self.cross is not None:
-            context = self.cross(self.cell.said(state)[:, None], source, mask)[:, 0]
-        return self.cell(given + self.w_c(context), state), context
+            context = self.cross(self.cell.output(state)[:, None], source, mask)[:, 0]
+        return self.cell(projected + self.w_c(context), state), context

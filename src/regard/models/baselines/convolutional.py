@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from torch import nn
 
 from regard.config import kind_field
-from regard.layers.convolution import CausalWindow, CentredWindow, Window
+from regard.layers.convolution import CausalConvolution, CenteredConvolution, GatedConvolution
 from regard.layers.norms.base import NormSpec
 from regard.layers.residual import Residual
 from regard.models.base import Capability
@@ -56,7 +56,7 @@ class Spec(BaselineSpec):
     def build_causal_lm(self, vocabulary: int) -> LanguageModel:
         tokens = nn.Embedding(vocabulary, self.dim)
         blocks = nn.ModuleList(
-            CausalWindow(Window(self.dim, self.window), self._residual())
+            CausalConvolution(GatedConvolution(self.dim, self.window), self._residual())
             for _ in range(self.layers)
         )
         model = LanguageModel(
@@ -67,7 +67,7 @@ class Spec(BaselineSpec):
 
     def build_classifier(self, vocabulary: int) -> ClassifierModel:
         blocks = nn.ModuleList(
-            CentredWindow(Window(self.dim, self.window), self._residual())
+            CenteredConvolution(GatedConvolution(self.dim, self.window), self._residual())
             for _ in range(self.layers)
         )
         encoder = Encoder(

@@ -16,7 +16,7 @@ from regard.attention.recurrent import RecurrentCrossAttention
 from regard.attention.scores.base import ScoreSpec
 from regard.config import kind_field
 from regard.layers.recurrent.base import Cell, CellSpec
-from regard.layers.recurrent.stack import BothWaysBlock, ForwardBlock, LookingBlock
+from regard.layers.recurrent.stack import BidirectionalBlock, ForwardBlock, RecurrentAttentionBlock
 from regard.models.base import Capability
 from regard.models.baselines.base import BaselineSpec
 from regard.models.baselines.recurrent_layers import (
@@ -47,14 +47,14 @@ class Spec(BaselineSpec):
     def build_seq2seq(self, vocabulary: int) -> EncoderDecoder:
         tokens = nn.Embedding(vocabulary, self.dim)
         score = self.score.build(self.dim)
-        attending = LookingBlock(
+        attending = RecurrentAttentionBlock(
             self._cell(), None if score is None else RecurrentCrossAttention(score)
         )
         blocks = nn.ModuleList([attending, *self._forward_blocks(self.layers - 1)])
         decoder = RecurrentDecoder(
             self.embedding(tokens),
             blocks,
-            first=nn.Linear(self.dim, self.layers * attending.cell.keeps * self.dim),
+            first=nn.Linear(self.dim, self.layers * attending.cell.state_vectors * self.dim),
             readout=nn.Linear(3 * self.dim, self.dim),
             output=self.output(tokens),
             dropout=self.dropout,
@@ -76,7 +76,7 @@ class Spec(BaselineSpec):
 
     def _encoder(self, tokens: nn.Embedding) -> RecurrentEncoder:
         blocks = nn.ModuleList(
-            BothWaysBlock(self._cell(), self._cell()) for _ in range(self.layers)
+            BidirectionalBlock(self._cell(), self._cell()) for _ in range(self.layers)
         )
         return RecurrentEncoder(self.embedding(tokens), blocks, self.dropout)
 
@@ -91,5 +91,5 @@ class Spec(BaselineSpec):
         initialize(model, self.dim**-0.5)
         for module in model.modules():
             if isinstance(module, Cell):
-                module.initialise()
+                module.initialize()
         return model

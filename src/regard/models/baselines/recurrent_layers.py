@@ -14,7 +14,7 @@ from regard.attention.kv_cache import KVCache
 from regard.attention.masks import AttentionMask, positions_in_documents
 from regard.layers.base import PerTokenModule
 from regard.layers.dropout import Dropout
-from regard.layers.recurrent.stack import LookingBlock
+from regard.layers.recurrent.stack import RecurrentAttentionBlock
 from regard.models.embedding import Embedding
 
 
@@ -110,7 +110,7 @@ class RecurrentDecoder(PerTokenModule):
     ) -> RecurrentState:
         """Encode a source (B, S) and return the state before the first token."""
         states, summary = cast("RecurrentEncoder", encoder).encode(source, source_mask)
-        cross = cast("LookingBlock", self.blocks[0]).cross
+        cross = cast("RecurrentAttentionBlock", self.blocks[0]).cross
         initial = self.first(summary).tanh().chunk(len(self.blocks), dim=-1)
         return RecurrentState(
             past=tuple(state[:, None] for state in initial),
@@ -128,7 +128,7 @@ class RecurrentDecoder(PerTokenModule):
     ) -> tuple[Tensor, RecurrentState]:
         """Hidden states (B, T, D) before the output layer for the new ids (B, T), and the state
         after them; `needed` saves nothing here."""
-        attending = cast("LookingBlock", self.blocks[0])
+        attending = cast("RecurrentAttentionBlock", self.blocks[0])
         embedded = self.embedding(ids)
         assert state.source_mask is not None
         mask = AttentionMask.cross(1, state.source_mask)
@@ -138,7 +138,7 @@ class RecurrentDecoder(PerTokenModule):
             states.append(current)
             contexts.append(context)
         new = [torch.stack(states, dim=1)]
-        x = attending.cell.said(new[0])
+        x = attending.cell.output(new[0])
         for layer, block in list(enumerate(self.blocks))[1:]:
             residual, layer_states = block(self.dropout(x), state.last(layer))
             x = x + residual

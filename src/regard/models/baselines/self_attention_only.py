@@ -10,7 +10,7 @@ from typing import ClassVar
 from pydantic import Field
 from torch import nn
 
-from regard.layers.self_attention_only import BareLookAround, BareLookBack
+from regard.layers.self_attention_only import ParameterFreeDecoderBlock, ParameterFreeEncoderBlock
 from regard.models.base import Capability
 from regard.models.baselines.base import BaselineSpec
 from regard.models.classifier import ClassifierModel
@@ -40,11 +40,11 @@ class Spec(BaselineSpec):
     def build_causal_lm(self, vocabulary: int) -> LanguageModel:
         embedding = self._embedding(vocabulary)
         output = self.output(embedding.tokens)
-        blocks = nn.ModuleList(BareLookBack() for _ in range(self.layers))
+        blocks = nn.ModuleList(ParameterFreeDecoderBlock() for _ in range(self.layers))
         return LanguageModel(Decoder(embedding, blocks, nn.Identity(), output))
 
     def build_classifier(self, vocabulary: int) -> ClassifierModel:
-        blocks = nn.ModuleList(BareLookAround() for _ in range(self.layers))
+        blocks = nn.ModuleList(ParameterFreeEncoderBlock() for _ in range(self.layers))
         encoder = Encoder(self._embedding(vocabulary), blocks, nn.Identity())
         output = nn.Linear(self.dim, self.classes)
         return ClassifierModel(encoder, self.pooling.build(self.dim), self.dropout, output)

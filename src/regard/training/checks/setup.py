@@ -24,7 +24,7 @@ from regard.data.batches.text import DocumentMaskedBatch, TextBatch
 from regard.data.sampling.sampler import DataCursor
 from regard.hardware import best_device
 from regard.layers.dropout import Dropout
-from regard.layers.feedforward.moe import Experts
+from regard.layers.feedforward.moe import MixtureOfExperts
 from regard.training.config import TrainingSpec
 from regard.training.distributed.world import World
 from regard.training.learner import Learner
@@ -119,8 +119,8 @@ def make_context(recipe: Recipe, report: Reporter) -> CheckContext:
     for module in model.modules():
         if isinstance(module, Dropout | nn.Dropout):
             module.p = 0.0
-        if isinstance(module, Experts):
-            module.capacity, module.balance, module.jitter = None, 0.0, 0.0
+        if isinstance(module, MixtureOfExperts):
+            module.capacity_factor, module.balance_loss, module.jitter = None, 0.0, 0.0
     examples = islice(_examples(task), EXAMPLES)
     return CheckContext(
         task=task,

@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from regard.errors import ConfigError
-from regard.layers.feedforward.moe import Ask, Experts
+from regard.layers.feedforward.moe import MixtureOfExperts, RunExperts
 from regard.training.distributed.world import World
 
 
@@ -36,10 +36,10 @@ def shard_experts(model: nn.Module, world: World) -> None:
     group = dist.new_group()
     for mixture in mixtures:
         ranges = [_local(len(mixture.experts), rank, world.size) for rank in range(world.size)]
-        mixture.here = ranges[world.rank]
-        mixture.journey = AllToAllDispatcher([len(r) for r in ranges], world.rank, group)
+        mixture.local_experts = ranges[world.rank]
+        mixture.dispatcher = AllToAllDispatcher([len(r) for r in ranges], world.rank, group)
         for number, expert in enumerate(mixture.experts):
-            if number not in mixture.here:
+            if number not in mixture.local_experts:
                 _to_meta(expert)
 
 
@@ -48,7 +48,7 @@ def expert_parameters(module: nn.Module) -> dict[str, nn.Parameter]:
     return {
         f"{name}.experts.{inner}": parameter
         for name, mixture in module.named_modules()
-        if isinstance(mixture, Experts) and mixture.journey is not None
+        if isinstance(mixture, MixtureOfExperts) and mixture.dispatcher is not None
         for inner, parameter in mixture.experts.named_parameters()
     }
 
@@ -60,7 +60,7 @@ class AllToAllDispatcher:
         self.num_experts = list(num_experts)  # of each process
         self.rank, self.group = rank, group
 
-    def __call__(self, tokens: Tensor, counts: Tensor, compute: Ask) -> Tensor:
+    def __call__(self, tokens: Tensor, counts: Tensor, compute: RunExperts) -> Tensor:
         """Compute tokens (N, D), sorted by expert, `counts` of them for each expert."""
         arriving = self._exchange_counts(counts)  # (processes, local experts)
         sent = [int(of_process.sum()) for of_process in torch.split(counts, self.num_experts)]
@@ -115,23 +115,23 @@ def _all_to_all(rows: Tensor, sent: list[int], received: list[int], group: Any) 
 @contextmanager
 def gathered_experts(model: nn.Module) -> Iterator[None]:
     """Within, every process has all experts: in decoding, each runs at its own pace."""
-    mixtures = [mixture for mixture in _mixtures(model) if mixture.journey is not None]
-    before = [(m, m.here, m.journey, _parameters(m.experts)) for m in mixtures]
+    mixtures = [mixture for mixture in _mixtures(model) if mixture.dispatcher is not None]
+    before = [(m, m.local_experts, m.dispatcher, _parameters(m.experts)) for m in mixtures]
     for mixture in mixtures:
         _gather(mixture)
     try:
         yield
     finally:
         for mixture, local, dispatcher, parameters in before:
-            mixture.here, mixture.journey = local, dispatcher
+            mixture.local_experts, mixture.dispatcher = local, dispatcher
             for module, name, parameter in parameters:
                 setattr(module, name, parameter)
 
 
 @torch.no_grad()
-def _gather(mixture: Experts) -> None:
+def _gather(mixture: MixtureOfExperts) -> None:
     """Broadcast the experts of every process to all, those of a process in one tensor."""
-    dispatcher = mixture.journey
+    dispatcher = mixture.dispatcher
     assert isinstance(dispatcher, AllToAllDispatcher)
     first = 0
     for rank, count in enumerate(dispatcher.num_experts):
@@ -148,7 +148,7 @@ def _gather(mixture: Experts) -> None:
         flat = torch.split(values, [parameter.numel() for _, _, parameter in parameters])
         for (module, name, parameter), value in zip(parameters, flat, strict=True):
             setattr(module, name, nn.Parameter(value.view(parameter.shape), requires_grad=False))
-    mixture.here, mixture.journey = range(len(mixture.experts)), None
+    mixture.local_experts, mixture.dispatcher = range(len(mixture.experts)), None
 
 
 def gather_to_main(tensors: Mapping[str, Tensor], world: World) -> dict[str, Tensor]:
@@ -168,8 +168,8 @@ def gather_to_main(tensors: Mapping[str, Tensor], world: World) -> dict[str, Ten
     return own
 
 
-def _mixtures(model: nn.Module) -> list[Experts]:
-    return [module for module in model.modules() if isinstance(module, Experts)]
+def _mixtures(model: nn.Module) -> list[MixtureOfExperts]:
+    return [module for module in model.modules() if isinstance(module, MixtureOfExperts)]
 
 
 def _local(count: int, rank: int, size: int) -> range:

@@ -49,11 +49,11 @@ steps ({state.target_tokens:,} predicted tokens, {spent}).{skipped} `recipe.yaml
 
 def _overflow(counts: Mapping[str, int]) -> str:
     """What became of words that found their experts full."""
-    if not counts.get("claims"):
+    if not counts.get("assignments"):
         return ""
-    share = counts["overflowed"] / counts["claims"]
+    share = counts["dropped"] / counts["assignments"]
     return (
-        f"\nWords were given to experts {counts['claims']:,} times while it was trained; "
-        f"{counts['overflowed']:,} times ({share:.2%}) there was no room left, and the word went "
+        f"\nWords were given to experts {counts['assignments']:,} times while it was trained; "
+        f"{counts['dropped']:,} times ({share:.2%}) there was no room left, and the word went "
         f"on by the residual alone. Now there is room for all.\n"
     )

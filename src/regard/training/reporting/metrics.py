@@ -109,7 +109,7 @@ def _aux_metrics(event: Step, prefix: str = "") -> dict[str, float]:
 
 def total_counts(events: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """All that parts of the model counted, over all that was read."""
-    names = ("claims", "overflowed")
+    names = ("assignments", "dropped")
     return {name: sum(each.get(name, 0) for each in events) for name in names}
 
 

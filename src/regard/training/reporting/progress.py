@@ -139,8 +139,8 @@ def _score(name: str, value: float) -> str:
 
 def _overflow(step: Step) -> str:
     """How many of the words given to experts found no room, where any did."""
-    overflowed = step.counts.get("overflowed", 0)
-    return f"  overflow {overflowed / step.counts['claims']:.1%}" if overflowed else ""
+    dropped = step.counts.get("dropped", 0)
+    return f"  overflow {dropped / step.counts['assignments']:.1%}" if dropped else ""
 
 
 silent = Reporter(Console(quiet=True))
