@@ -1,4 +1,4 @@
-"""What the tests of this room may use: real text, where it lies beside the project."""
+"""Shared fixtures: real text beside the project, if it is there."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder ../shared/data, seen from the root of the project."""
+    """Return the folder ../shared/data beside the project."""
     folder = Path(__file__).parents[3] / "shared" / "data"
     if not folder.is_dir():
         missing = f"{folder} is not there: real corpora cannot be read"

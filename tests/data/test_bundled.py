@@ -1,4 +1,4 @@
-"""The bundled corpus: its languages are correct, its pairs determined, its splits honest."""
+"""The bundled corpus: correct languages, deterministic pairs, disjoint splits."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_one_word_has_one_translation() -> None:
         assert len({target for _, target in lexicon}) == len(lexicon)
 
 
-def test_a_seed_fixes_the_pairs_whatever_the_hash_seed() -> None:
+def test_seed_determines_pairs_for_any_hash_seed() -> None:
     code = (
         "from itertools import islice; from regard.data.bundled import corpus, generate;"
         "print([p.french for p in islice(generate(5), 300)]);"
@@ -92,7 +92,7 @@ def test_a_seed_fixes_the_pairs_whatever_the_hash_seed() -> None:
     assert len(outputs) == 1
 
 
-def test_another_seed_gives_other_pairs() -> None:
+def test_other_seed_gives_other_pairs() -> None:
     first, second = (list(islice(generate(seed), 50)) for seed in (1, 2))
     assert first != second
 
@@ -148,7 +148,7 @@ WRONG_ENGLISH = [
 
 
 @pytest.mark.parametrize("wrong", WRONG_FRENCH)
-def test_french_is_never(wrong: str, pairs: list[Pair]) -> None:
+def test_french_has_no_forbidden_pattern(wrong: str, pairs: list[Pair]) -> None:
     pattern = re.compile(wrong)
     found = [pair.french for pair in pairs[:20_000] if pattern.search(pair.french)]
     assert not [text for text in found if not _allowed(text, wrong)], found[:5]
@@ -160,12 +160,12 @@ def _allowed(text: str, wrong: str) -> bool:
 
 
 @pytest.mark.parametrize("wrong", WRONG_ENGLISH)
-def test_english_is_never(wrong: str, pairs: list[Pair]) -> None:
+def test_english_has_no_forbidden_pattern(wrong: str, pairs: list[Pair]) -> None:
     pattern = re.compile(wrong)
     assert not [pair.english for pair in pairs[:20_000] if pattern.search(pair.english)]
 
 
-def test_sentences_are_closed_and_of_a_readable_length(pairs: list[Pair]) -> None:
+def test_sentences_end_with_punctuation_and_have_bounded_length(pairs: list[Pair]) -> None:
     for pair in pairs[:20_000]:
         assert pair.french.endswith(" ?") == pair.english.endswith("?")
         assert pair.french[-1] == pair.english[-1]
@@ -227,19 +227,19 @@ def test_english_verbs() -> None:
 
 
 @pytest.mark.parametrize("family", AMBIGUOUS + OF_PEOPLE)
-def test_an_adjective_belongs_to_one_side_of_a_family(family: Family) -> None:
+def test_adjective_describes_subjects_or_objects_of_a_family(family: Family) -> None:
     of_objects = {each for said in family.of_each_object.values() for each in said}
     assert of_objects
     assert not of_objects & set(family.of_subject)
 
 
-def test_an_adjective_keeps_its_side_over_all_ambiguous_families() -> None:
+def test_adjective_describes_the_same_side_in_all_ambiguous_families() -> None:
     of_subjects = {each for family in AMBIGUOUS for each in family.of_subject}
     of_objects = {each for f in AMBIGUOUS for said in f.of_each_object.values() for each in said}
     assert not of_subjects & of_objects
 
 
-def test_the_because_family_is_broad(pairs: list[Pair]) -> None:
+def test_because_sentences_are_diverse(pairs: list[Pair]) -> None:
     crossing = next(family for family in AMBIGUOUS if family.verb is verb("cross"))
     assert len(ANIMALS) >= 20
     assert {animal.feminine for animal in ANIMALS} == {True, False}
@@ -255,7 +255,7 @@ def test_the_because_family_is_broad(pairs: list[Pair]) -> None:
 # Sizes
 
 
-def test_vocabulary(pairs: list[Pair]) -> None:
+def test_vocabulary_size(pairs: list[Pair]) -> None:
     for texts in ([pair.french for pair in pairs], [pair.english for pair in pairs]):
         assert 450 <= len({word for text in texts[:20_000] for word in words(text)}) <= 820
 
@@ -269,21 +269,21 @@ def _count_phrases(nouns: Iterable[Noun], described: bool) -> int:
     )
 
 
-def test_more_than_a_million_pairs() -> None:
-    """Counted in one construction: a person, a verb in two tenses, an object with an adjective."""
+def test_grammar_has_more_than_a_million_pairs() -> None:
+    """Count one construction: a person, a verb in two tenses, an object with an adjective."""
     people = _count_phrases(PEOPLE, described=False)
     objects = sum(_count_phrases(OBJECTS_OF[each], described=True) for each in TRANSITIVE)
     assert people * 2 * objects > 1_000_000
 
 
-def test_shares_are_in_percent() -> None:
+def test_percentages_add_up_to_100() -> None:
     assert sum(PERCENTAGES.values()) == 100
 
 
 # The splits
 
 
-def test_sizes_and_distinctness(drawn: Corpus) -> None:
+def test_splits_have_their_sizes_and_distinct_pairs(drawn: Corpus) -> None:
     parts = (drawn.train, drawn.dev, drawn.pronouns)
     assert [len(part) for part in parts] == [40_000, 1_000, 500]
     everything = [pair for part in parts for pair in part]
@@ -300,13 +300,13 @@ def test_reserved_combinations_never_enter_training(drawn: Corpus) -> None:
     assert all(not pair.combinations <= met for pair in novel)
 
 
-def test_every_word_is_met_in_training(drawn: Corpus) -> None:
+def test_every_word_occurs_in_training(drawn: Corpus) -> None:
     known = {w for pair in drawn.train for w in words(f"{pair.french} {pair.english}")}
     for pair in drawn.dev + drawn.pronouns:
         assert known.issuperset(words(f"{pair.french} {pair.english}"))
 
 
-def test_pronouns_hang_on_an_unseen_combination(drawn: Corpus) -> None:
+def test_pronouns_depend_on_a_reserved_combination(drawn: Corpus) -> None:
     met = {combination for pair in drawn.train for combination in pair.combinations}
     for pair in drawn.pronouns:
         assert pair.pronoun in {"il", "elle", "ils", "elles"}
@@ -318,7 +318,7 @@ def test_pronouns_hang_on_an_unseen_combination(drawn: Corpus) -> None:
     assert min(counts.values()) >= 25
 
 
-def test_small_and_impossible_sizes() -> None:
+def test_small_sizes_work_and_impossible_sizes_are_refused() -> None:
     small = corpus(train=300, dev=10, pronouns=3)
     assert len(small.train) == 300
     assert corpus(train=0, dev=0, pronouns=0) == Corpus([], [], [])
@@ -328,7 +328,7 @@ def test_small_and_impossible_sizes() -> None:
         corpus(train=0, dev=10, pronouns=0)
 
 
-def test_every_noun_a_pronoun_can_mean_is_meant_in_training() -> None:
+def test_every_referent_of_a_pronoun_occurs_in_training() -> None:
     drawn = corpus(train=40_000, dev=10, pronouns=500)
     meant = {pair.choice.split("+")[0] for pair in drawn.train if pair.choice}
     assert {pair.choice.split("+")[0] for pair in drawn.pronouns if pair.choice} <= meant

@@ -1,4 +1,4 @@
-"""The data of a recipe: what may be said of it, and what is read."""
+"""The data section of a recipe."""
 
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,12 @@ def spec(**given: Any) -> DataSpec:
     return validate(DataSpec, given, "recipe.yaml: data")
 
 
-def test_one_source_is_a_list_of_one() -> None:
+def test_single_source_is_a_list_of_one() -> None:
     assert spec(train=FR_EN) == spec(train=[FR_EN])
     assert spec(train="grammar", dev="grammar").dev == spec(train="grammar").train
 
 
-def test_all_directions_that_are_offered_unless_some_are_named() -> None:
+def test_all_available_directions_are_used_by_default() -> None:
     both = [Direction("fr", "en"), Direction("en", "fr")]
     assert list(spec(train=FR_EN).translation_directions) == both
     assert list(spec(train=[FR_EN, FR_EN, DE_EN]).translation_directions) == [
@@ -59,12 +59,12 @@ def test_all_directions_that_are_offered_unless_some_are_named() -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused(given: dict[str, Any], says: str) -> None:
+def test_inconsistent_data_is_refused(given: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         spec(**given)
 
 
-def test_running_text_is_read_in_stretches_where_some_is_to_be_held_out(tmp_path: Path) -> None:
+def test_running_text_without_dev_is_read_in_chunks(tmp_path: Path) -> None:
     lines = [f"line {number} of a long book\n" for number in range(2000)]
     (tmp_path / "book.txt").write_text("".join(lines))
     source = {"kind": "text", "path": str(tmp_path / "book.txt")}

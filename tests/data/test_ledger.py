@@ -1,4 +1,4 @@
-"""Every line read is accounted for, shown, stored, and limited in what may be lost."""
+"""The ledger: counts, table, JSON, and the limit on dropped lines."""
 
 from collections import Counter
 
@@ -65,7 +65,7 @@ def test_every_line_is_kept_or_dropped(acts: list[tuple[str, str, str, str, int]
     assert Ledger.from_json(ledger.to_json()).to_json() == ledger.to_json()
 
 
-def test_the_first_lines_of_a_cause_are_remembered() -> None:
+def test_first_lines_of_a_cause_are_kept() -> None:
     ((_, _, tally), _) = a_ledger().tallies()
     cause = tally.dropped["empty side"]
     assert (tally.read, tally.kept, cause.count) == (98, 88, 7)
@@ -73,7 +73,7 @@ def test_the_first_lines_of_a_cause_are_remembered() -> None:
     assert cause.first[0].excerpt == r"'é\n' | ''"
 
 
-def test_the_table_says_it_all_in_a_line_a_cause() -> None:
+def test_table_has_one_line_for_each_cause() -> None:
     lines = [" ".join(line.split()) for line in printed(a_ledger()).splitlines()]
     assert lines == [
         "split source read kept dropped reason first at",
@@ -84,12 +84,12 @@ def test_the_table_says_it_all_in_a_line_a_cause() -> None:
     ]
 
 
-def test_a_narrow_table_hides_nothing() -> None:
+def test_narrow_table_truncates_nothing() -> None:
     narrow, wide = (Counter(printed(a_ledger(), width)) for width in (60, 120))
     assert all(narrow[each] == wide[each] for each in wide if not each.isspace())
 
 
-def test_too_much_lost_names_the_cause_and_the_setting() -> None:
+def test_too_many_dropped_lines_error_names_cause_and_setting() -> None:
     ledger = a_ledger()
     ledger.enforce(0.1)
     with pytest.raises(DataError) as caught:
@@ -103,7 +103,7 @@ def test_too_much_lost_names_the_cause_and_the_setting() -> None:
         ledger.enforce(0.1)
 
 
-def test_what_stands_elsewhere_is_not_lost() -> None:
+def test_duplicates_do_not_count_as_dropped() -> None:
     ledger = Ledger()
     ledger.keep("train", "a", 60)
     ledger.drop("train", "a", rejected(DUPLICATE), 20)
@@ -114,7 +114,7 @@ def test_what_stands_elsewhere_is_not_lost() -> None:
     assert ledger.drop_rate == 0.5
 
 
-def test_a_source_of_which_nothing_is_left_is_refused() -> None:
+def test_source_without_kept_lines_is_refused() -> None:
     ledger = Ledger()
     ledger.drop("train", "a", rejected(EVAL_OVERLAP), 20)
     with pytest.raises(
@@ -131,6 +131,6 @@ def test_a_source_of_which_nothing_is_left_is_refused() -> None:
     "text",
     ["", "[]", '{"train": 1}', '{"train": {"a": {"read": 9, "kept": 1, "dropped": {}}}}'],
 )
-def test_json_that_is_no_ledger_is_refused(text: str) -> None:
+def test_invalid_ledger_json_is_refused(text: str) -> None:
     with pytest.raises(RunError, match="the ledger cannot be read"):
         Ledger.from_json(text)

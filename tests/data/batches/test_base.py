@@ -1,4 +1,4 @@
-"""Batches: the right ids in the right places, and shares that add up."""
+"""Batches: token ids, padding, labels, windows and shards."""
 
 from collections import Counter
 from itertools import islice
@@ -58,7 +58,7 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
 
 
 def sentences(batch: PairBatch, prepared: Prepared) -> Counter[tuple[str, str, str]]:
-    """What a batch says: tag or "", source, target; and that its frame is as it should be."""
+    """Return (tag or "", source, target) of each row, and check its special tokens."""
     tokenizer = prepared.tokenizer
     tags = {tokenizer.special_id(name): name for name in prepared.languages}
     said: Counter[tuple[str, str, str]] = Counter()
@@ -73,7 +73,7 @@ def sentences(batch: PairBatch, prepared: Prepared) -> Counter[tuple[str, str, s
     return said
 
 
-def test_pairs_come_each_way_with_the_tag_of_the_language_to_produce(pairs: Prepared) -> None:
+def test_pairs_are_translated_both_ways_with_target_language_tag(pairs: Prepared) -> None:
     batches = pair_batches(pairs.train, pairs.tokenizer, ALL, budget=200, seed=1)
     said: Counter[tuple[str, str, str]] = Counter()
     for batch in batches.epoch():
@@ -88,14 +88,14 @@ def test_pairs_come_each_way_with_the_tag_of_the_language_to_produce(pairs: Prep
     assert said == expected
 
 
-def test_one_language_to_produce_needs_no_tag(pairs: Prepared) -> None:
+def test_single_target_language_needs_no_tag(pairs: Prepared) -> None:
     into_english = [way for way in ALL if way.target == "en"]
     batches = pair_batches(pairs.train, pairs.tokenizer, into_english, budget=200, seed=1)
     said = sum((sentences(batch, pairs) for batch in batches.epoch()), Counter())
     assert said == Counter(("", *pair) for pair in FR_EN + DE_EN)
 
 
-def test_batches_go_on_exactly_where_they_were(pairs: Prepared) -> None:
+def test_batches_resume_from_cursor(pairs: Prepared) -> None:
     batches = pair_batches(pairs.train, pairs.tokenizer, ALL, budget=200, seed=1)
     drawn = list(islice(batches.iter_from(DataCursor()), 100))
     assert drawn[-1][1].epoch > 1
@@ -104,7 +104,7 @@ def test_batches_go_on_exactly_where_they_were(pairs: Prepared) -> None:
         assert torch.equal(batch.target, again.target)
 
 
-def test_windows_are_the_text(text: Prepared) -> None:
+def test_windows_contain_the_text(text: Prepared) -> None:
     batches = text_batches(text.train, context=10, budget=50, seed=1)
     ring = "abcdefghijklmnopqrstuvwxyz" * 20
     store, tokenizer = text.train, text.tokenizer
@@ -123,7 +123,7 @@ def test_windows_are_the_text(text: Prepared) -> None:
     assert tokenizer.decode(whole) == ring
 
 
-def test_text_to_score_on_is_predicted_once_and_all_of_it(text: Prepared) -> None:
+def test_eval_windows_predict_each_token_once(text: Prepared) -> None:
     store, said, tokens = text.dev, [], 0
     for batch in eval_windows(store, context=16, budget=40, pad_id=text.tokenizer.pad):
         assert len(batch.ids) <= 2
@@ -134,7 +134,7 @@ def test_text_to_score_on_is_predicted_once_and_all_of_it(text: Prepared) -> Non
     assert tokens == len(said)
 
 
-def test_texts_come_with_their_labels(labelled: Prepared) -> None:
+def test_labeled_batches_have_the_labels_of_their_texts(labelled: Prepared) -> None:
     tokenizer, seen = labelled.tokenizer, {}
     batches = labeled_batches(labelled.train, tokenizer, budget=200, seed=1)
     for batch in batches.epoch():
@@ -146,7 +146,7 @@ def test_texts_come_with_their_labels(labelled: Prepared) -> None:
     assert seen == {"ab" * n: f"label {n % 3}" for n in range(1, 40)}
 
 
-def test_two_texts_are_one_row_and_several_labels_a_row_of_them(
+def test_text_pair_is_one_row_and_several_labels_are_one_hot(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     source = {"kind": "labeled", "columns": [0, 1, 2], "labels": {"separator": ",", "none": "-"}}
@@ -171,7 +171,7 @@ def test_two_texts_are_one_row_and_several_labels_a_row_of_them(
     assert seen == len(found.train)
 
 
-def test_rows_are_padded_on_the_right_and_marked() -> None:
+def test_collate_pads_on_the_right_and_sets_token_mask() -> None:
     batch = collate([Example([5, 6, 7], [2, 8, 3]), Example([5], [2, 3])], pad_id=0)
     assert batch.source.tolist() == [[5, 6, 7], [5, 0, 0]]
     assert batch.source_mask.tolist() == [[True] * 3, [True, False, False]]
@@ -190,7 +190,7 @@ BATCHES = [
 
 @pytest.mark.parametrize("batch", BATCHES, ids=lambda batch: type(batch).__name__)
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
-def test_shares_add_up_and_none_is_empty(batch: Batch, size: int) -> None:
+def test_shards_add_up_and_none_is_empty(batch: Batch, size: int) -> None:
     whole = batch.num_targets
     shares = [batch.shard(rank, size) for rank in range(size)]
     assert sum(share.num_targets for share in shares) == whole
@@ -202,13 +202,13 @@ def test_shares_add_up_and_none_is_empty(batch: Batch, size: int) -> None:
 
 
 @pytest.mark.parametrize("batch", BATCHES, ids=lambda batch: type(batch).__name__)
-def test_batches_move_whole(batch: Batch) -> None:
+def test_to_moves_all_tensors(batch: Batch) -> None:
     moved = batch.to(torch.device("meta"))
     assert type(moved) is type(batch)
     assert {tensor.device.type for tensor in vars(moved).values()} == {"meta"}
 
 
-def test_the_end_of_a_document_begins_the_next() -> None:
+def test_end_token_begins_the_next_document() -> None:
     ids, token_mask = pad([[7, 8, 3, 7, 3, 3, 9], [3, 7, 7, 3]], 0)
     batch = DocumentMaskedBatch(ids, token_mask, torch.full((2,), 3))
     assert batch.documents.tolist() == [[0, 0, 1, 1, 2, 3, 3], [1, 1, 1, 2, 2, 2, 2]]
@@ -216,7 +216,7 @@ def test_the_end_of_a_document_begins_the_next() -> None:
     assert again.documents.tolist() == [[1, 1, 1, 2, 2, 2, 2]]
 
 
-def test_apart_or_not_the_windows_are_the_same(text: Prepared) -> None:
+def test_document_mask_does_not_change_windows(text: Prepared) -> None:
     end = text.tokenizer.end
     across = text_batches(text.train, context=10, budget=50, seed=1).epoch()
     apart = text_batches(text.train, context=10, budget=50, seed=1, end=end).epoch()

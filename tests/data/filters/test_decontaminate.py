@@ -1,4 +1,4 @@
-"""What is to be tested on is kept out of training, however it is written."""
+"""Decontamination of training data."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ def written(path: Path, *lines: str) -> str:
 
 
 def filled(lines: list[str]) -> list[str]:
-    """With others around them, so that something is left."""
+    """Add other texts, so that some records are kept."""
     return [*lines, *(f"sentence number {n} of many" for n in range(60))]
 
 
@@ -42,7 +42,7 @@ def left(found: Prepared) -> list[str]:
     return [found.tokenizer.decode(row.tolist()) for row in rows]
 
 
-def test_a_text_is_known_however_it_is_written(tmp_path: Path) -> None:
+def test_excluded_text_is_found_however_written(tmp_path: Path) -> None:
     ways = [
         LONG,
         "The film won't win any prizes, but it's good “fun” (really)!",
@@ -72,7 +72,7 @@ def test_a_text_is_known_however_it_is_written(tmp_path: Path) -> None:
         assert found.ledger.drop_rate == 0  # it was asked for
 
 
-def test_labelled_texts_and_pairs_are_kept_out_by_what_they_say(tmp_path: Path) -> None:
+def test_labeled_texts_and_pairs_are_excluded_by_their_texts(tmp_path: Path) -> None:
     train = written(tmp_path / "a.tsv", *(f"{text}\tgood" for text in filled([LONG])))
     other = written(tmp_path / "other.txt", LONG.upper(), "good")  # a label is no text
     found = prepared(
@@ -91,7 +91,7 @@ def test_labelled_texts_and_pairs_are_kept_out_by_what_they_say(tmp_path: Path) 
 
 
 @given(st.lists(st.sampled_from(["excluded", "good", "bad", ""]), min_size=1, max_size=8))
-def test_running_text_loses_these_lines_only_and_still_ends(lines: list[str]) -> None:
+def test_only_matching_lines_of_running_text_are_dropped(lines: list[str]) -> None:
     spec = validate(DataSpec, {"train": {"kind": "text", "path": "a"}, "dev_size": 1}, "recipe")
     without = Decontaminator(spec, Ledger())
     without._add(["Excluded!"])
@@ -107,7 +107,7 @@ def test_running_text_loses_these_lines_only_and_still_ends(lines: list[str]) ->
             assert text.split("\n")[each.location.line - 5] == first
 
 
-def test_it_is_part_of_the_fingerprint(tmp_path: Path) -> None:
+def test_excluded_sources_are_part_of_the_fingerprint(tmp_path: Path) -> None:
     train = {"kind": "text", "path": written(tmp_path / "train.txt", "a"), "documents": "line"}
     test = written(tmp_path / "test.tsv", "a\t1")
 
@@ -126,7 +126,7 @@ def test_it_is_part_of_the_fingerprint(tmp_path: Path) -> None:
     assert key(exclude=source) != with_it
 
 
-def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_unreadable_excluded_sources_are_reported(tmp_path: Path) -> None:
     train = {"kind": "text", "path": written(tmp_path / "t.txt", *filled([])), "documents": "line"}
     with pytest.raises(DataError, match=r"nowhere.tsv: cannot be read"):
         prepared(tmp_path, train=train, exclude={"kind": "labeled", "path": "nowhere.tsv"})
@@ -147,10 +147,8 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
         prepared(tmp_path, train=train, exclude=everything)
 
 
-def test_the_movie_reviews_without_what_is_tested_in_sst2(
-    tmp_path: Path, shared_data: Path
-) -> None:
-    """1,421 of the sentences of the test are lines there, and more are parts of lines."""
+def test_movie_reviews_are_decontaminated_of_sst2(tmp_path: Path, shared_data: Path) -> None:
+    """1,421 test sentences are lines of the reviews, and more are parts of lines."""
     reviews = shared_data / "movie-reviews"
     train = {"kind": "text", "path": str(reviews), "documents": "line"}
     test = shared_data / "sst2" / "test.tsv"

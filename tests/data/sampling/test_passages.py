@@ -1,4 +1,4 @@
-"""Documents as passages: nothing is lost, nothing is too long, nothing is twice."""
+"""Documents as passages of bounded length."""
 
 from itertools import islice
 from pathlib import Path
@@ -34,7 +34,7 @@ LINES = [f"{'abcdefgh' * (n % 9)} line {n}\n" for n in range(60)] + ["\n", "z\n"
 
 @pytest.mark.parametrize("documents", ["line", "file", "blank"])
 @pytest.mark.parametrize("room", [1, 7, 30, 1000])
-def test_all_text_is_there_once(tmp_path: Path, documents: str, room: int) -> None:
+def test_passages_contain_all_text_once(tmp_path: Path, documents: str, room: int) -> None:
     prepared = made(tmp_path, documents, LINES)
     end = prepared.tokenizer.end
     passages = Passages(prepared.train, end, room)
@@ -53,7 +53,7 @@ def test_all_text_is_there_once(tmp_path: Path, documents: str, room: int) -> No
     assert section.tokens == passages.tokens == (len(whole[whole != end]),)
 
 
-def test_batches_go_on_from_anywhere_and_hide_other_words_in_each_epoch(tmp_path: Path) -> None:
+def test_corrupted_batches_resume_from_cursor_and_differ_by_epoch(tmp_path: Path) -> None:
     prepared = made(tmp_path, "line", LINES)
     tokenizer = prepared.tokenizer
     passages = Passages(prepared.train, tokenizer.end, 30)
@@ -80,7 +80,7 @@ def _ids(batch: object) -> object:
     return getattr(batch, "ids", getattr(batch, "source", None))
 
 
-def test_a_text_of_nothing_is_none(tmp_path: Path) -> None:
+def test_empty_text_is_refused(tmp_path: Path) -> None:
     prepared = made(tmp_path, "line", LINES)
     store = prepared.train
     with pytest.MonkeyPatch.context() as patch:
@@ -89,7 +89,7 @@ def test_a_text_of_nothing_is_none(tmp_path: Path) -> None:
             Passages(store, prepared.tokenizer.end, 10)
 
 
-def test_where_no_piece_is_known_nothing_can_be_hidden(tmp_path: Path) -> None:
+def test_batch_without_maskable_token_is_refused(tmp_path: Path) -> None:
     prepared = made(tmp_path, "line", LINES)
     tokenizer = prepared.tokenizer
     passages = Passages(prepared.train, tokenizer.end, 30)

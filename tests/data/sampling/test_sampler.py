@@ -1,4 +1,4 @@
-"""The order of examples: all of them, by their weights, and the same again from anywhere."""
+"""Batch samplers: completeness, weights, token budget, resuming."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ def store_of(folder: Path, kind: str, *sources: Sequence[str], weights: Sequence
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """Two sources, of 300 pairs and of 100, of many lengths, no two alike."""
+    """Return two sources of 300 and 100 distinct pairs of many lengths."""
     random = np.random.default_rng(0)
 
     def lines(first: int, count: int) -> list[str]:
@@ -76,7 +76,7 @@ Shares = st.lists(
 
 
 @given(shares=Shares, seed=st.integers(0, 9))
-def test_an_epoch_shows_what_the_weights_say(shares: list[SourceQuota], seed: int) -> None:
+def test_epoch_shows_examples_by_source_weight(shares: list[SourceQuota], seed: int) -> None:
     order = EpochOrder(shares, seed)
     source, unit, way = order.slice(3, 0, len(order))
     for number, share in enumerate(shares):
@@ -90,7 +90,7 @@ def test_an_epoch_shows_what_the_weights_say(shares: list[SourceQuota], seed: in
         assert max(often, default=0) - min(often, default=0) <= 1
 
 
-def test_what_one_epoch_leaves_out_the_next_one_shows() -> None:
+def test_next_epoch_continues_with_omitted_examples() -> None:
     order = EpochOrder([SourceQuota(100, 0.25)], seed=1)
     epochs = [set(order.slice(epoch, 0, 25)[1].tolist()) for epoch in range(4)]
     assert set().union(*epochs) == set(range(100))
@@ -101,7 +101,7 @@ def plan(store: Store, budget: int = 400, seed: int = 1, cost: Any = packed_cost
     return BucketSampler(store, [(0, 1)] * len(store.sections), (2, 2), budget, seed, cost)
 
 
-def test_every_pair_both_ways_as_often_as_its_weight(pairs: Store) -> None:
+def test_pairs_appear_in_both_directions_by_weight(pairs: Store) -> None:
     whole = plan(pairs)
     seen: Counter[tuple[int, int]] = Counter()
     for epoch in range(2):
@@ -114,7 +114,7 @@ def test_every_pair_both_ways_as_often_as_its_weight(pairs: Store) -> None:
 
 
 @pytest.mark.parametrize("cost", [packed_cost, padded_cost])
-def test_no_batch_is_over_budget_and_few_are_far_below(pairs: Store, cost: Any) -> None:
+def test_batches_fill_the_token_budget(pairs: Store, cost: Any) -> None:
     whole = plan(pairs, cost=cost)
     sizes, real = [], 0
     for pool in range(whole.num_pools):
@@ -133,7 +133,7 @@ def test_no_batch_is_over_budget_and_few_are_far_below(pairs: Store, cost: Any) 
     budget=st.integers(60, 300),
     cost=st.sampled_from([packed_cost, padded_cost]),
 )
-def test_cuts_lose_nothing_and_take_what_fits(
+def test_split_into_batches_keeps_all_rows_and_fills_batches(
     lengths: list[tuple[int, int]], budget: int, cost: Any
 ) -> None:
     rows = np.array(sorted(lengths, key=lambda pair: (pair[1], pair[0])))
@@ -145,7 +145,7 @@ def test_cuts_lose_nothing_and_take_what_fits(
             assert cost(rows[each.start : each.stop + 1])[-1] > budget
 
 
-def test_seeds_and_epochs_differ_and_repeat(pairs: Store) -> None:
+def test_order_depends_on_seed_and_epoch_only(pairs: Store) -> None:
     def rows(seed: int, epoch: int) -> list[list[int]]:
         return [batch.rows.tolist() for batch in plan(pairs, seed=seed).pool(epoch, 0)]
 
@@ -154,9 +154,7 @@ def test_seeds_and_epochs_differ_and_repeat(pairs: Store) -> None:
     assert rows(1, 0) != rows(1, 1)
 
 
-def test_from_any_position_the_same_comes_as_without_a_pause(
-    pairs: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sampler_resumes_from_any_cursor(pairs: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("regard.data.sampling.sampler.POOL", 10)
     whole = plan(pairs)
     assert whole.num_pools > 3
@@ -170,13 +168,13 @@ def test_from_any_position_the_same_comes_as_without_a_pause(
             assert np.array_equal(batch.sides, again.sides)
 
 
-def test_a_position_of_other_data_is_refused(pairs: Store) -> None:
+def test_cursor_of_other_data_is_refused(pairs: Store) -> None:
     for strange in (DataCursor(0, 99), DataCursor(0, 0, 10_000)):
         with pytest.raises(DataError, match="are not those of the checkpoint"):
             next(iter_batches(plan(pairs), strange))
 
 
-def test_an_example_larger_than_a_batch_is_refused(pairs: Store) -> None:
+def test_example_larger_than_batch_is_refused(pairs: Store) -> None:
     longest = pairs.stats.longest + 4
     with pytest.raises(DataError, match=rf"has {longest} tokens and a batch holds {longest - 1}"):
         plan(pairs, budget=longest - 1)
@@ -190,7 +188,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return store_of(folder, "text", first, second, weights=(1, 3))
 
 
-def test_windows_cover_the_text_from_another_place_each_epoch(text: Store) -> None:
+def test_windows_cover_the_text_at_another_offset_each_epoch(text: Store) -> None:
     whole = WindowSampler(text, context=16, budget=64, seed=1)
     begins = []
     for epoch in range(3):
@@ -208,6 +206,6 @@ def test_windows_cover_the_text_from_another_place_each_epoch(text: Store) -> No
     assert begins[0] != begins[1] != begins[2]
 
 
-def test_a_window_larger_than_a_batch_is_refused(text: Store) -> None:
+def test_window_larger_than_batch_is_refused(text: Store) -> None:
     with pytest.raises(ConfigError, match=r"a batch of 64 tokens cannot hold a window of 65"):
         WindowSampler(text, context=65, budget=64, seed=1)

@@ -1,4 +1,4 @@
-"""Which characters are odd, and what they are called."""
+"""Odd characters and their names."""
 
 import unicodedata
 
@@ -10,24 +10,24 @@ ALL = "".join(map(chr, range(0x110000)))
 
 
 def is_odd(character: str) -> bool:
-    """By the categories of Unicode, where the pattern says it by ranges."""
+    """Decide by Unicode categories; the pattern uses ranges."""
     code = ord(character)
     never_assigned = code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
     control = unicodedata.category(character) in {"Cc", "Cs", "Zl", "Zp"}
     return (control and character not in "\t\n") or never_assigned or character in "\ufeff\ufffd"
 
 
-def test_odd_characters_are_these_and_no_others() -> None:
+def test_odd_pattern_matches_exactly_the_odd_characters() -> None:
     assert set(ODD.findall(ALL)) == set(filter(is_odd, ALL))
 
 
-def test_what_ends_a_line_elsewhere_is_odd() -> None:
-    """Python itself is such a program."""
+def test_line_ends_of_other_programs_are_odd() -> None:
+    """Python is such a program."""
     ends = {character for character in ALL if len(f"a{character}b".splitlines()) == 2}
     assert ends - {"\n"} <= set(LINE_END.findall(ALL)) <= set(ODD.findall(ALL))
 
 
-def test_surrogates_are_all_that_cannot_be_written() -> None:
+def test_surrogates_are_the_characters_that_utf8_cannot_encode() -> None:
     halves = set(SURROGATE.findall(ALL))
     assert len(halves) == 2048
     for character in halves:
@@ -49,10 +49,10 @@ def test_surrogates_are_all_that_cannot_be_written() -> None:
         ("\ue000", "U+E000"),
     ],
 )
-def test_characters_have_names(character: str, called: str) -> None:
+def test_character_names(character: str, called: str) -> None:
     assert name(character) == called
 
 
-def test_what_is_quoted_stays_on_one_line() -> None:
+def test_quote_is_one_line() -> None:
     assert quote("été\u2028\n\x1b[31m") == r"'été\u2028\n\x1b[31m'"
     assert quote("x" * 100, width=5) == "'xxxxx…'"

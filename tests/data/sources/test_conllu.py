@@ -1,4 +1,4 @@
-"""CoNLL-U: what the format says, what is wrong with a file and where, and real treebanks."""
+"""CoNLL-U: parsing, errors with their line, trees, agreement, real treebanks."""
 
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ def one(tmp_path: Path, *lines: str) -> Sentence:
     return sentence
 
 
-def test_tokens_of_several_words_and_empty_nodes(tmp_path: Path) -> None:
+def test_multiword_tokens_and_empty_nodes_are_read(tmp_path: Path) -> None:
     sentence = one(tmp_path, *THEY_DO_NOT)
     assert sentence.text == "They don't ."
     assert sentence.tree == Tree(((0, 4), (5, 10), (5, 10), (11, 12)), (1, 1, 1, 1))
@@ -58,14 +58,14 @@ def test_tokens_of_several_words_and_empty_nodes(tmp_path: Path) -> None:
     assert sentence.location == Location(str(tmp_path / "a.conllu"), 3)
 
 
-def test_text_is_put_together_where_there_is_none(tmp_path: Path) -> None:
+def test_missing_text_is_built_from_tokens(tmp_path: Path) -> None:
     close = {"notes": "Gloss=x|SpaceAfter=No"}
     sentence = one(tmp_path, word(1, "Go", 0), word(2, "home", 1, **close), word(3, "!", 1))
     assert sentence.text == "Go home!"
     assert sentence.tree.spans == ((0, 2), (3, 7), (7, 8))
 
 
-def test_spaces_are_those_of_the_text(tmp_path: Path) -> None:
+def test_spans_follow_the_spaces_of_the_text(tmp_path: Path) -> None:
     sentence = one(tmp_path, "# text = Go  home", word(1, "Go", 0), word(2, "home", 1))
     assert sentence.tree.spans == ((0, 2), (4, 8))
 
@@ -117,7 +117,7 @@ WRONG: dict[str, tuple[list[str], int, str, str]] = {
 
 
 @pytest.mark.parametrize(("block", "line", "why", "found"), WRONG.values(), ids=list(WRONG))
-def test_what_is_wrong_is_said_with_its_line(
+def test_invalid_sentence_is_rejected_with_its_line(
     tmp_path: Path, block: list[str], line: int, why: str, found: str
 ) -> None:
     before, rejected, after = read(tmp_path, [A], block, [A])
@@ -129,7 +129,7 @@ def test_what_is_wrong_is_said_with_its_line(
     assert found in rejected.detail
 
 
-def test_bytes_that_are_no_text_are_said_once(tmp_path: Path) -> None:
+def test_invalid_utf8_is_rejected_once(tmp_path: Path) -> None:
     path = tmp_path / "a.conllu"
     path.write_bytes(b"# text = \xff\n" + A.encode().replace(b"a", b"\xff") + b"\n\n")
     (rejected,) = read_conllu(path)
@@ -145,13 +145,13 @@ def test_comments_alone_are_no_sentence(tmp_path: Path) -> None:
 # ── pieces and words ─────────────────────────────────────────────────────────────────────────────
 
 
-def test_pieces_inherit_their_word() -> None:
+def test_tokens_are_mapped_to_their_word() -> None:
     tree = Tree(((0, 4), (5, 10), (5, 10), (10, 11)), (1, 1, 1, 1))  # "They don't."
     pieces = [(0, 2), (2, 4), (4, 7), (7, 10), (10, 11)]
     assert token_words(pieces, tree) == [0, 0, 1, 1, 3]
 
 
-def test_of_several_words_the_highest_counts() -> None:
+def test_token_of_several_words_takes_the_highest_in_the_tree() -> None:
     spans = ((0, 2), (2, 5), (6, 7))
     for root in range(2):
         heads = tuple(root for _ in spans)
@@ -159,12 +159,12 @@ def test_of_several_words_the_highest_counts() -> None:
     assert token_words([(0, 7)], Tree(spans, (2, 2, 2))) == [2]
 
 
-def test_space_goes_with_the_word_after_it() -> None:
+def test_space_token_belongs_to_the_next_word() -> None:
     assert token_words([(0, 1), (1, 3), (3, 4)], Tree(((0, 1), (3, 4)), (0, 0))) == [0, 1, 1]
     assert token_words([(0, 1), (1, 2)], Tree(((0, 1),), (0,))) == [0, 0]
 
 
-def test_depths_find_what_never_ends() -> None:
+def test_depths_detect_cycles() -> None:
     assert depths([0, 0, 1, 2]) == [0, 1, 2, 3]
     assert depths([0, 2, 1]) == [0, -1, -1]
 
@@ -178,7 +178,7 @@ def records(tmp_path: Path, *lines: str, **given: Any) -> list[Record | Rejected
     return list(validate(SourceSpec, given, "recipe").records())
 
 
-def test_labels_stand_in_comments(tmp_path: Path) -> None:
+def test_labels_are_read_from_comments(tmp_path: Path) -> None:
     (record,) = records(tmp_path, *THEY_DO_NOT)
     assert isinstance(record, Record)
     assert (record.texts, record.labels) == (("They don't .",), ("no",))
@@ -199,7 +199,7 @@ KEYS = [
 ]
 
 
-def test_agreement_is_asked_with_the_verb_left_blank(tmp_path: Path) -> None:
+def test_agreement_blanks_the_verb_and_labels_its_number(tmp_path: Path) -> None:
     for attracted in (False, True):
         (record,) = records(tmp_path, *KEYS, kind="agreement", attracted=attracted, blank="??")
         assert isinstance(record, Record)
@@ -221,12 +221,12 @@ def test_agreement_is_asked_with_the_verb_left_blank(tmp_path: Path) -> None:
         (5, word(6, "they", 4, "nsubj")),  # two subjects
     ],
 )
-def test_what_cannot_be_asked_is_passed_over(tmp_path: Path, place: int, changed: str) -> None:
+def test_agreement_skips_unsuitable_verbs(tmp_path: Path, place: int, changed: str) -> None:
     lines = [changed if at == place else line for at, line in enumerate(KEYS)]
     assert records(tmp_path, *lines, kind="agreement") == []
 
 
-def test_without_a_noun_of_the_other_number_none_is_attracted(tmp_path: Path) -> None:
+def test_attracted_requires_a_noun_of_the_other_number(tmp_path: Path) -> None:
     lines = [line.replace("Number=Sing", "Number=Plur") for line in KEYS]
     assert records(tmp_path, *lines, kind="agreement", attracted=True) == []
     assert len(records(tmp_path, *lines, kind="agreement")) == 1
@@ -235,7 +235,7 @@ def test_without_a_noun_of_the_other_number_none_is_attracted(tmp_path: Path) ->
 # ── to the batch ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_batches_carry_the_trees_of_their_rows(tmp_path: Path) -> None:
+def test_parsed_batches_have_the_trees_of_their_rows(tmp_path: Path) -> None:
     sentences = ["\n".join([f"# label = {n % 2}", *THEY_DO_NOT[2:], *extra(n)]) for n in range(20)]
     (tmp_path / "a.conllu").write_text("\n\n".join(sentences), "utf-8")
     given = {"train": {"kind": "conllu", "path": tmp_path / "a.conllu"}, "dev_size": 1}
@@ -274,7 +274,7 @@ def extra(count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["de-pud", "en-pud", "fr-pud"])
-def test_real_treebanks_are_read_whole(shared_data: Path, name: str) -> None:
+def test_real_treebanks_are_read_completely(shared_data: Path, name: str) -> None:
     sentences = list(read_conllu(shared_data / "treebanks" / name / "test.conllu.gz"))
     assert len(sentences) == 1000
     for sentence in sentences:

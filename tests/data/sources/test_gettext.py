@@ -1,4 +1,4 @@
-"""A catalogue is filled in where it is empty, and nothing else of it changes."""
+"""Filling in gettext catalogs."""
 
 import shutil
 import subprocess
@@ -45,16 +45,16 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "fr.po"
 
 
-def test_what_is_open_is_found(path: Path) -> None:
+def test_untranslated_texts_are_found(path: Path) -> None:
     texts = Catalog(path).untranslated_texts()
     assert texts == ['%d file "found"', '%d files "found"', "\n  Two\nlines\n"]
 
 
-def test_everything_else_stays_as_it_is(path: Path) -> None:
+def test_filling_nothing_changes_nothing(path: Path) -> None:
     assert Catalog(path).filled({}) == PO
 
 
-def test_lines_are_translated_and_marked(path: Path) -> None:
+def test_translations_are_filled_in_and_marked_fuzzy(path: Path) -> None:
     def loud(lines: Sequence[str]) -> list[str]:
         return [line.upper().replace("%D", "%d") for line in lines]
 
@@ -68,7 +68,7 @@ def test_lines_are_translated_and_marked(path: Path) -> None:
     )
 
 
-def test_a_text_that_lost_a_variable_stays_open(path: Path) -> None:
+def test_translation_without_its_variable_is_not_filled_in(path: Path) -> None:
     text, lost = fill(Catalog(path), lambda lines: ["perdu" for _ in lines])
     assert lost == ['%d file "found"', '%d files "found"']
     assert 'msgstr[0] ""' in text
@@ -76,14 +76,14 @@ def test_a_text_that_lost_a_variable_stays_open(path: Path) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("msgfmt"), reason="gettext is not installed")
-def test_gettext_accepts_it(path: Path, tmp_path: Path) -> None:
+def test_msgfmt_accepts_the_filled_catalog(path: Path, tmp_path: Path) -> None:
     text, _ = fill(Catalog(path), lambda lines: [f"<{line}>" for line in lines])
     (tmp_path / "new.po").write_text(text, encoding="utf-8")
     command = ["msgfmt", "-c", "--use-fuzzy", "-o", tmp_path / "new.mo", tmp_path / "new.po"]
     assert subprocess.run(command, capture_output=True).returncode == 0
 
 
-def test_what_is_no_catalogue_is_refused(tmp_path: Path) -> None:
+def test_file_that_is_not_gettext_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.po").write_text('msgid "a"\nmsgstr "b"\nhello\n')
     with pytest.raises(DataError, match=r"bad\.po, line 3: not gettext"):
         Catalog(tmp_path / "bad.po")

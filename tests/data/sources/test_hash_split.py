@@ -1,4 +1,4 @@
-"""Shares of a file, and lists of texts in JSON lines."""
+"""Splits by the hash of a key, and lists of texts in JSON lines."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ def source(path: Path, begin: float, end: float) -> dict[str, object]:
     return {"kind": "tsv", "path": path, "columns": [1, 2], "languages": languages, "split": share}
 
 
-def test_every_line_is_in_one_share_and_those_of_a_key_in_the_same(tmp_path: Path) -> None:
+def test_every_line_is_in_one_split_and_equal_keys_in_the_same(tmp_path: Path) -> None:
     path = tmp_path / "packages.tsv"
     path.write_text("".join(f"{name}\ttext of {name}\tits {name}\n" for name in NAMES))
     borders = {"train": (0.0, 0.6), "dev": (0.6, 0.8), "test": (0.8, 1.0)}
@@ -40,7 +40,7 @@ def test_every_line_is_in_one_share_and_those_of_a_key_in_the_same(tmp_path: Pat
         assert all(stems.count(stem) == 3 for stem in stems)
 
 
-def test_a_key_is_what_the_expression_finds() -> None:
+def test_key_is_the_match_of_the_expression() -> None:
     share = HashSplitSpec.model_validate(
         {"column": 0, "key": "^(?:lib|python-)*([a-z]+)", "to": 0.5}
     )
@@ -55,7 +55,7 @@ def lines(path: Path, content: object, **settings: object) -> list[Record | Reje
     return list(spec.records())
 
 
-def test_lists_are_what_the_recipe_says(tmp_path: Path) -> None:
+def test_jsonl_lists_are_sentences_or_versions(tmp_path: Path) -> None:
     content = {"source": ["One.", "Two."], "target": ["first", "second"]}
     path = tmp_path / "texts.jsonl"
     (record,) = lines(path, content, lists=["sentences", "versions"])
@@ -73,7 +73,7 @@ def test_lists_are_what_the_recipe_says(tmp_path: Path) -> None:
         lines(path, content, lists=["versions", "none"])
 
 
-def test_all_versions_are_kept_to_score_by(tmp_path: Path) -> None:
+def test_all_versions_are_references_for_evaluation(tmp_path: Path) -> None:
     path = tmp_path / "texts.jsonl"
     rows = [{"source": f"text {n}", "target": [f"a{n}", f"b{n}"][: n % 2 + 1]} for n in range(40)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))

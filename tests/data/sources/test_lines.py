@@ -1,4 +1,4 @@
-"""Lines of files: where they end, how they are decoded, and what is said when they cannot be."""
+"""Lines of files: line ends, decoding, gzip, errors, memory."""
 
 import gzip
 import tracemalloc
@@ -27,12 +27,12 @@ def test_lines_end_at_newline_only() -> None:
     assert decode_lines(b"a\n\nb", "here") == ["a", "", "b"]
 
 
-def test_bytes_that_are_not_utf8_are_named() -> None:
+def test_invalid_utf8_error_names_the_byte() -> None:
     with pytest.raises(DataError, match=r"here, line 2: byte 3 \(0xe9\) is not valid UTF-8"):
         decode_lines(b"ok\nab\xe9", "here")
 
 
-def test_a_line_is_decoded_or_rejected() -> None:
+def test_line_is_decoded_or_rejected() -> None:
     assert decode("é\u2028".encode(), AT) == "é\u2028"
     assert decode(b"caf\xe9 au lait", AT) == Rejected(AT, "invalid UTF-8", "byte 4 is 0xe9")
 
@@ -44,10 +44,10 @@ def test_a_line_is_decoded_or_rejected() -> None:
     st.booleans(),
     st.integers(1, 8),
 )
-def test_a_stream_gives_the_lines_that_were_written(
+def test_stream_lines_yields_the_written_lines(
     tmp_path: Path, given: list[bytes], windows: bool, packed: bool, block: int
 ) -> None:
-    """Whatever the lines are, and wherever a block of the file ends between them or inside."""
+    """For any lines, and any position of block ends between or within them."""
     end = b"\r\n" if windows else b"\n"
     # A letter first, for some bytes at the beginning of a file are marks of what it is.
     given = [b"first", *given]
@@ -58,25 +58,25 @@ def test_a_stream_gives_the_lines_that_were_written(
 
 
 @pytest.mark.parametrize("text", ["", "\n", "a", "a\n", "a\n\nb", "\n\na\u2028b\n"])
-def test_with_their_ends_lines_are_the_text(tmp_path: Path, text: str) -> None:
+def test_lines_with_ends_concatenate_to_the_text(tmp_path: Path, text: str) -> None:
     path = write(tmp_path / "text", text.encode())
     assert b"".join(line for _, line in stream_lines(path, keep_ends=True)).decode() == text
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_mark_of_utf8_is_no_text(tmp_path: Path, packed: bool) -> None:
+def test_utf8_byte_order_mark_is_removed(tmp_path: Path, packed: bool) -> None:
     path = write(tmp_path / "marked", b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", packed)
     assert list(stream_lines(path)) == [(1, b"a"), (2, b"\xef\xbb\xbfb")]
 
 
 @pytest.mark.parametrize("coding", ["utf-16", "utf-16-be", "utf-32"])
-def test_utf16_is_one_clear_sentence(tmp_path: Path, coding: str) -> None:
+def test_utf16_is_refused(tmp_path: Path, coding: str) -> None:
     path = write(tmp_path / "wide.txt", "\ufeffbonjour\n".encode(coding))
     with pytest.raises(DataError, match=r"wide\.txt: this is UTF-16.*; convert .* to UTF-8 first"):
         list(stream_lines(path))
 
 
-def test_a_damaged_gzip_is_one_clear_sentence(tmp_path: Path) -> None:
+def test_damaged_gzip_is_refused(tmp_path: Path) -> None:
     whole = gzip.compress(bytes(range(256)) * 999)
     damaged = {
         "cut.gz": whole[:-20],
@@ -89,7 +89,7 @@ def test_a_damaged_gzip_is_one_clear_sentence(tmp_path: Path) -> None:
             list(stream_lines(write(tmp_path / name, data)))
 
 
-def test_what_is_no_readable_file_is_named(tmp_path: Path) -> None:
+def test_unreadable_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere: cannot be read \(No such file"):
         list(stream_lines(tmp_path / "nowhere"))
     with pytest.raises(DataError, match=r"cannot be read \(Is a directory"):
@@ -98,7 +98,7 @@ def test_what_is_no_readable_file_is_named(tmp_path: Path) -> None:
         read_lines(tmp_path / "nowhere")
 
 
-def test_a_line_without_end_does_not_fill_the_memory(
+def test_endless_line_is_refused_in_bounded_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path / "zeros", b"a\n" + bytes(32 * 2**20), packed=True)
@@ -112,7 +112,7 @@ def test_a_line_without_end_does_not_fill_the_memory(
         tracemalloc.stop()
 
 
-def test_a_long_file_takes_no_more_memory_than_a_short_one(tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_file_length(tmp_path: Path) -> None:
     path = write(tmp_path / "long", (b"x" * 2000 + b"\n") * 10_000, packed=True)
     tracemalloc.start()
     try:

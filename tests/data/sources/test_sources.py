@@ -1,4 +1,4 @@
-"""Sources: what each kind reads, what it cannot, and how that is said."""
+"""Sources: records and rejected lines of every kind."""
 
 import json
 import threading
@@ -63,7 +63,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 }
 
 
-def test_every_kind_is_written_as_it_is_read() -> None:
+def test_every_kind_survives_a_yaml_round_trip() -> None:
     assert sorted(EXAMPLES) == kinds("regard.data.sources")
     for kind, example in EXAMPLES.items():
         spec = source(kind=kind, **example)
@@ -83,7 +83,7 @@ def test_every_kind_is_written_as_it_is_read() -> None:
         ("fr-en", "languages"),
     ],
 )
-def test_languages_are_two_names(languages: Any, complaint: str) -> None:
+def test_languages_must_be_two_names(languages: Any, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         source(kind="tsv", path="a.tsv", languages=languages)
     assert source(kind="tsv", path="a", languages=["pt_BR", "zh-Hans"]).language_pair == (
@@ -93,7 +93,7 @@ def test_languages_are_two_names(languages: Any, complaint: str) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(EXAMPLES.keys() - {"grammar", "hub", "parsed"}))
-def test_a_missing_file_is_named(tmp_path: Path, kind: str) -> None:
+def test_missing_file_is_reported(tmp_path: Path, kind: str) -> None:
     given = EXAMPLES[kind] | {"path": tmp_path / "nowhere"}
     if kind == "by-file":
         given = {"classes": {"good": tmp_path / "nowhere"}}
@@ -111,7 +111,7 @@ def aligned(tmp_path: Path, source: str | bytes, target: str | bytes) -> dict[st
     return {"kind": "files", **given, **FR_EN}
 
 
-def test_lines_of_two_files_belong_together(tmp_path: Path) -> None:
+def test_files_pairs_lines_by_number(tmp_path: Path) -> None:
     given = aligned(tmp_path, "un\u2028\r\ndeux\n\n", "one\ntwo\nthree")
     place = str(tmp_path / "a.fr")
     assert read(**given) == [
@@ -122,7 +122,7 @@ def test_lines_of_two_files_belong_together(tmp_path: Path) -> None:
     assert source(**given).files() == [tmp_path / "a.fr", tmp_path / "a.en"]
 
 
-def test_a_line_that_cannot_be_decoded_names_its_own_file(tmp_path: Path) -> None:
+def test_files_reports_the_file_of_invalid_utf8(tmp_path: Path) -> None:
     given = aligned(tmp_path, b"un\ndeux\n", b"one\n\xe9\n")
     where = Location(str(tmp_path / "a.en"), 2)
     assert read(**given)[1] == Rejected(where, "invalid UTF-8", "byte 1 is 0xe9")
@@ -141,10 +141,10 @@ def test_a_line_that_cannot_be_decoded_names_its_own_file(tmp_path: Path) -> Non
         ("\x00", "U+0000 NULL"),
     ],
 )
-def test_files_out_of_step_are_led_back_to_the_character(
+def test_misaligned_files_report_the_first_line_end_character(
     tmp_path: Path, odd: str, name: str
 ) -> None:
-    """As when somebody else split at it: one file has a line more, the other still has it."""
+    """One file was split at the character and has a line more; the other still has it."""
     given = aligned(tmp_path, "un\r\nde\nux\r\ntrois\r\n", f"one\ntw{odd}o\nth{odd}ree\n")
     with pytest.raises(DataError) as caught:
         read(**given)
@@ -155,7 +155,7 @@ def test_files_out_of_step_are_led_back_to_the_character(
     assert odd not in said
 
 
-def test_files_out_of_step_without_such_a_character(tmp_path: Path) -> None:
+def test_misaligned_files_without_line_end_character(tmp_path: Path) -> None:
     given = aligned(tmp_path, "un\ndeux\n", "one\ntwo\nthree\nfour\n")
     assert isinstance(next(source(**given).records()), Record)
     with pytest.raises(DataError, match=r"2 lines and .* has 4: .*; find the line that only one"):
@@ -174,7 +174,7 @@ def test_multi30k_is_read(shared_data: Path) -> None:
 # ── tsv and labelled ─────────────────────────────────────────────────────────────────────────────
 
 
-def test_two_columns_of_a_table(tmp_path: Path) -> None:
+def test_tsv_reads_two_columns(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "le chat\tthe cat\nle chien\tthe dog")
     assert pairs(kind="tsv", path=path, **FR_EN) == [
         ("le chat", "the cat"),
@@ -185,7 +185,7 @@ def test_two_columns_of_a_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bad", ["one column", "three\tcolumns\there", ""])
-def test_a_line_of_another_width_is_rejected(tmp_path: Path, bad: str) -> None:
+def test_tsv_rejects_lines_of_another_width(tmp_path: Path, bad: str) -> None:
     path = write(tmp_path / "a.tsv", f"bon\tgood\n{bad}\nmal\tbad\n")
     good, rejected, also_good = read(kind="tsv", path=path, **FR_EN)
     found = f"{bad.count('	') + 1} instead of 2"
@@ -194,12 +194,12 @@ def test_a_line_of_another_width_is_rejected(tmp_path: Path, bad: str) -> None:
     assert isinstance(also_good, Record)
 
 
-def test_a_first_line_too_narrow_is_the_one_rejected(tmp_path: Path) -> None:
+def test_tsv_rejects_a_first_line_that_is_too_narrow(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "# pairs\nbon\tgood\n")
     assert [type(line) for line in read(kind="tsv", path=path, **FR_EN)] == [Rejected, Record]
 
 
-def test_a_table_with_labels(tmp_path: Path) -> None:
+def test_labeled_reads_text_and_label(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", b"fine\t1\nbad\xff\t0\nno label\n")
     lines = read(kind="labeled", path=path)
     assert lines[0] == Record(Location(path, 1), ("fine",), labels=("1",))
@@ -209,7 +209,7 @@ def test_a_table_with_labels(tmp_path: Path) -> None:
     ]
 
 
-def test_real_tables_are_read(shared_data: Path) -> None:
+def test_real_labeled_files_are_read(shared_data: Path) -> None:
     path = shared_data / "tatoeba-fr-en" / "dev.tsv.gz"
     read_pairs = pairs(kind="tsv", path=path, **FR_EN)
     assert (len(read_pairs), read_pairs[0]) == (1733, ("J’ai fait signe.", "I waved."))
@@ -217,7 +217,7 @@ def test_real_tables_are_read(shared_data: Path) -> None:
     assert {line.labels for line in rated if isinstance(line, Record)} == {("0",), ("1",)}
 
 
-def test_pairs_and_several_labels(tmp_path: Path) -> None:
+def test_labeled_reads_text_pairs_and_several_labels(tmp_path: Path) -> None:
     table = "one\ttwo\tnews; sport ;news\na\tb\t-\nc\td\tnews;;sport\ne\tf\t \n"
     path = write(tmp_path / "a.tsv", table)
     written = {"separator": ";", "none": "-"}
@@ -241,12 +241,12 @@ def test_pairs_and_several_labels(tmp_path: Path) -> None:
         ({"labels": {"separator": ""}}, "labels.separator"),
     ],
 )
-def test_what_is_no_labelled_table_is_refused(given: dict[str, Any], complaint: str) -> None:
+def test_invalid_labeled_spec_is_refused(given: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         source(kind="labeled", path="a.tsv", **given)
 
 
-def test_labels_in_json(tmp_path: Path) -> None:
+def test_labeled_jsonl_reads_labels(tmp_path: Path) -> None:
     lines = ['{"text": "a\\nb", "label": "x"}', '{"text": "b", "label": 1}']
     lines += ['{"text": "c", "label": ["x", "y"]}', '{"text": "d", "label": []}', '{"text": "e"}']
     path = write(tmp_path / "a.jsonl", "\n".join(lines))
@@ -266,7 +266,7 @@ def test_labels_in_json(tmp_path: Path) -> None:
     ]
 
 
-def test_a_file_for_each_label(tmp_path: Path, shared_data: Path) -> None:
+def test_by_file_labels_lines_by_file(tmp_path: Path, shared_data: Path) -> None:
     good = write(tmp_path / "good", "fine\nsuperb")
     bad = write(tmp_path / "bad", b"dull\n\xff")
     lines = read(kind="by-file", classes={"+": good, "-": [bad, bad]})
@@ -291,7 +291,7 @@ def test_a_file_for_each_label(tmp_path: Path, shared_data: Path) -> None:
 
 @quickly
 @given(st.lists(st.tuples(st.text(), st.text()), max_size=5), st.booleans())
-def test_any_text_comes_back_from_json(
+def test_jsonl_restores_any_text(
     tmp_path: Path, texts: list[tuple[str, str]], ascii_only: bool
 ) -> None:
     lines = [{"id": 1, "translation": {"fr": fr, "en": en}} for fr, en in texts]
@@ -314,7 +314,7 @@ def test_any_text_comes_back_from_json(
         (b'{"fr": "\xff", "en": "one"}', "invalid UTF-8", "byte 9 is 0xff"),
     ],
 )
-def test_json_that_is_no_pair_is_rejected(
+def test_jsonl_rejects_invalid_lines(
     tmp_path: Path, line: str | bytes, why: str, found: str
 ) -> None:
     path = write(tmp_path / "a.jsonl", line if line else "\n")
@@ -342,7 +342,7 @@ def parquet(path: Path, content: pa.Table) -> str:
 COLUMNS = {"columns": ["fr", "en"], **FR_EN}
 
 
-def test_columns_of_parquet(tmp_path: Path) -> None:
+def test_parquet_reads_columns(tmp_path: Path) -> None:
     texts = [(f"un {n}", f"one {n}") for n in range(10)]
     path = parquet(tmp_path / "a.parquet", table(*texts))
     assert pairs(kind="parquet", path=path, **COLUMNS) == texts
@@ -352,7 +352,7 @@ def test_columns_of_parquet(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text_type", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())]
 )
-def test_structs_of_parquet(tmp_path: Path, text_type: pa.DataType) -> None:
+def test_parquet_reads_nested_columns(tmp_path: Path, text_type: pa.DataType) -> None:
     fr, en = (pa.array(side, pa.string()).cast(text_type) for side in (["un", None], ["one", "2"]))
     rows = pa.StructArray.from_arrays([fr, en], ["fr", "en"])
     path = parquet(tmp_path / "a.parquet", pa.table({"translation": rows}))
@@ -363,7 +363,7 @@ def test_structs_of_parquet(tmp_path: Path, text_type: pa.DataType) -> None:
     ]
 
 
-def test_a_text_in_parquet_that_is_no_text_costs_one_row(tmp_path: Path) -> None:
+def test_parquet_rejects_only_the_row_with_invalid_utf8(tmp_path: Path) -> None:
     raw = pa.array([b"un", b"\xff"], pa.binary()).view(pa.string())
     path = parquet(tmp_path / "a.parquet", pa.table({"fr": raw, "en": ["one", "two"]}))
     assert read(kind="parquet", path=path, **COLUMNS) == [
@@ -372,7 +372,7 @@ def test_a_text_in_parquet_that_is_no_text_costs_one_row(tmp_path: Path) -> None
     ]
 
 
-def test_a_folder_of_parquet_and_its_splits(tmp_path: Path) -> None:
+def test_parquet_reads_a_folder_and_its_splits(tmp_path: Path) -> None:
     names = ["train-00001-of-00002", "train-00000-of-00002", "test", "more/train/0", "training"]
     for name in [*names, ".cache/train-0"]:
         parquet(tmp_path / f"{name}.parquet", table((name, "x")))
@@ -398,13 +398,15 @@ def test_a_folder_of_parquet_and_its_splits(tmp_path: Path) -> None:
         (["id", "en"], "the column id holds int64 and not text"),
     ],
 )
-def test_columns_that_are_not_there(tmp_path: Path, columns: list[str], complaint: str) -> None:
+def test_parquet_reports_missing_columns(
+    tmp_path: Path, columns: list[str], complaint: str
+) -> None:
     path = parquet(tmp_path / "a.parquet", table(("un", "one")))
     with pytest.raises(DataError, match=f"a.parquet: {complaint}"):
         read(kind="parquet", path=path, columns=columns, **FR_EN)
 
 
-def test_damaged_parquet_is_named(tmp_path: Path) -> None:
+def test_damaged_parquet_is_reported(tmp_path: Path) -> None:
     path = Path(parquet(tmp_path / "a.parquet", table(*[("un", "one")] * 1000)))
     whole = path.read_bytes()
     for damaged in (whole[:-9], whole[:8] + bytes(200) + whole[208:], b"", b"a\tb\n"):
@@ -462,7 +464,7 @@ def catalogue(tmp_path: Path, content: str | bytes) -> list[Line]:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_a_catalogue(tmp_path: Path, end: str) -> None:
+def test_po_reads_a_catalog(tmp_path: Path, end: str) -> None:
     def at(line: int) -> Location:
         return Location(str(tmp_path / "fr.po"), line)
 
@@ -477,7 +479,7 @@ def test_a_catalogue(tmp_path: Path, end: str) -> None:
     ]
 
 
-def test_one_form_for_all_numbers_is_the_plurals(tmp_path: Path) -> None:
+def test_po_assigns_a_single_form_to_the_plural(tmp_path: Path) -> None:
     content = 'msgid "%d file"\nmsgid_plural "%d files"\nmsgstr[0] "%d ファイル"\n'
     (line,) = catalogue(tmp_path, content)
     assert isinstance(line, Record)
@@ -491,9 +493,7 @@ def test_one_form_for_all_numbers_is_the_plurals(tmp_path: Path) -> None:
     ),
     st.booleans(),
 )
-def test_any_text_comes_back_from_a_catalogue(
-    tmp_path: Path, texts: list[tuple[str, str]], blank: bool
-) -> None:
+def test_po_restores_any_text(tmp_path: Path, texts: list[tuple[str, str]], blank: bool) -> None:
     def quoted(text: str) -> str:
         for character, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r")):
             text = text.replace(character, escaped)
@@ -516,7 +516,7 @@ def test_any_text_comes_back_from_a_catalogue(
         (b'msgid "a"', "untranslated"),
     ],
 )
-def test_a_bad_entry_is_rejected_once_and_alone(tmp_path: Path, bad: bytes, why: str) -> None:
+def test_po_rejects_a_bad_entry_once(tmp_path: Path, bad: bytes, why: str) -> None:
     good = b'msgid "yes"\nmsgstr "oui"\n'
     first, rejected, last = catalogue(tmp_path, good + b"\n" + bad + b"\n\n" + good)
     assert isinstance(first, Record)
@@ -525,13 +525,13 @@ def test_a_bad_entry_is_rejected_once_and_alone(tmp_path: Path, bad: bytes, why:
     assert rejected.reason == why
 
 
-def test_a_catalogue_in_another_coding_is_refused(tmp_path: Path) -> None:
+def test_po_refuses_another_charset(tmp_path: Path) -> None:
     content = CATALOGUE.replace("UTF-8", "ISO-8859-1").replace("version: x", "version: é")
     with pytest.raises(DataError, match=r"fr\.po: the catalog is in ISO-8859-1; convert it"):
         catalogue(tmp_path, content.encode("latin-1", errors="replace"))
 
 
-def test_a_folder_of_catalogues(tmp_path: Path) -> None:
+def test_po_reads_a_folder(tmp_path: Path) -> None:
     for name in ("b", "a/c"):
         write(tmp_path / f"{name}.po", f'msgid "{name}"\nmsgstr "x"\n')
     write(tmp_path / "README", "no catalogue")
@@ -545,7 +545,7 @@ TEXT = "one\n two\n\n \n\nthree\u2028\nfour"
 
 
 def documents(path: Any, ending: str) -> list[str]:
-    """Documents put together again from their records."""
+    """Restore documents from their records."""
     found, open_one = [], ""
     for line in read(kind="text", path=path, documents=ending):
         assert isinstance(line, Record)
@@ -557,7 +557,7 @@ def documents(path: Any, ending: str) -> list[str]:
     return found
 
 
-def test_where_documents_end(tmp_path: Path) -> None:
+def test_text_documents_end_at_file_line_or_blank_lines(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", TEXT)
     assert documents(path, "file") == [TEXT]
     assert documents(path, "line") == ["one", " two", "three\u2028", "four"]
@@ -566,7 +566,7 @@ def test_where_documents_end(tmp_path: Path) -> None:
 
 @quickly
 @given(st.text(st.sampled_from("ab \n\u2028é"), max_size=60), st.integers(1, 9))
-def test_running_text_comes_back_whole(tmp_path: Path, content: str, chunk: int) -> None:
+def test_text_is_restored_from_its_records(tmp_path: Path, content: str, chunk: int) -> None:
     path = write(tmp_path / "a.txt", content)
     kept = [line for line in content.split("\n") if line and not line.isspace()]
     with pytest.MonkeyPatch.context() as patch:
@@ -585,7 +585,7 @@ def test_running_text_comes_back_whole(tmp_path: Path, content: str, chunk: int)
     st.lists(st.text(st.sampled_from("ab \n\u2028é"), max_size=30), min_size=1, max_size=3),
     st.floats(0.05, 0.95),
 )
-def test_parts_of_a_text_are_cut_as_python_would(
+def test_text_fraction_equals_python_slicing(
     tmp_path: Path, contents: list[str], share: float
 ) -> None:
     paths = [write(tmp_path / f"{n}.txt", content) for n, content in enumerate(contents)]
@@ -598,7 +598,7 @@ def test_parts_of_a_text_are_cut_as_python_would(
     assert (first, rest) == (whole[:cut], whole[cut:])
 
 
-def test_a_part_ends_a_document_and_knows_its_lines(tmp_path: Path) -> None:
+def test_text_fraction_ends_a_document_and_has_line_numbers(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", b"one\r\ntwo\nth\xffee\n")  # 4 + 4 + 6 characters
     assert read(kind="text", path=path, fraction=[0, 0.5]) == [
         Record(Location(path, 1), ("one\ntwo",))
@@ -610,12 +610,12 @@ def test_a_part_ends_a_document_and_knows_its_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", [[0.9, 0.1], [0, 1.5], [-0.1, 1], [0.5, 0.5], [0.5], "half"])
-def test_a_part_is_one(part: Any) -> None:
+def test_invalid_text_fraction_is_refused(part: Any) -> None:
     with pytest.raises(ConfigError, match="fraction"):
         source(kind="text", path="a.txt", fraction=part)
 
 
-def test_shakespeare_is_cut_as_everywhere(shared_data: Path) -> None:
+def test_shakespeare_fractions_are_the_usual_split(shared_data: Path) -> None:
     path = shared_data / "tinyshakespeare" / "input.txt"
     data = path.read_text(encoding="utf-8")
     n = len(data)
@@ -627,7 +627,7 @@ def test_shakespeare_is_cut_as_everywhere(shared_data: Path) -> None:
     assert [len(part) for part in parts] == [1_003_854, 111_540]
 
 
-def test_places_and_lines_of_running_text(tmp_path: Path) -> None:
+def test_text_records_have_locations_and_line_counts(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", "word\n" * 30_000)
     records = [line for line in read(kind="text", path=path) if isinstance(line, Record)]
     assert max(len(record.texts[0]) for record in records) <= 2**16
@@ -639,7 +639,7 @@ def test_places_and_lines_of_running_text(tmp_path: Path) -> None:
         next_line += record.lines
 
 
-def test_a_line_that_is_no_text_is_all_that_is_lost(tmp_path: Path) -> None:
+def test_text_rejects_only_the_invalid_line(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", b"one\n\xff\r\ntwo\r\n")
     assert read(kind="text", path=path) == [
         Rejected(Location(path, 2), "invalid UTF-8", "byte 1 is 0xff"),
@@ -647,7 +647,7 @@ def test_a_line_that_is_no_text_is_all_that_is_lost(tmp_path: Path) -> None:
     ]
 
 
-def test_files_folders_and_patterns(tmp_path: Path) -> None:
+def test_text_reads_files_folders_and_patterns(tmp_path: Path) -> None:
     for name in ("b.txt", "a.txt", "c/d.txt", "c/.hidden", "e.md", "[1].txt"):
         write(tmp_path / name, name)
     assert documents(tmp_path, "file") == ["[1].txt", "a.txt", "b.txt", "c/d.txt", "e.md"]
@@ -659,13 +659,15 @@ def test_files_folders_and_patterns(tmp_path: Path) -> None:
         read(kind="text", path=tmp_path / "*.nothing")
 
 
-def test_a_pattern_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_pattern_relative_to_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(tmp_path / "notes" / "a.txt", "a")
     monkeypatch.chdir(tmp_path)
     assert source(kind="text", path="notes/*.txt").files() == [Path("notes/a.txt")]
 
 
-def test_real_text_comes_back_whole(shared_data: Path) -> None:
+def test_real_text_is_restored_from_its_records(shared_data: Path) -> None:
     path = shared_data / "tinyshakespeare" / "input.txt"
     assert documents(path, "file") == [path.read_text(encoding="utf-8")]
     speeches = documents(path, "blank")
@@ -676,7 +678,7 @@ def test_real_text_comes_back_whole(shared_data: Path) -> None:
 # ── grammar ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_grammar_is_a_source() -> None:
+def test_grammar_yields_the_bundled_splits() -> None:
     sizes = {"train_size": 200, "dev_size": 20, "pronouns_size": 5}
     parts = {
         split: pairs(kind="grammar", split=split, **sizes) for split in ("train", "dev", "pronouns")
@@ -688,7 +690,7 @@ def test_the_grammar_is_a_source() -> None:
     assert next(spec.records()).location == Location("the bundled grammar", 1)
 
 
-def test_more_than_the_grammar_can_give_is_refused() -> None:
+def test_grammar_refuses_impossible_sizes() -> None:
     with pytest.raises(ConfigError, match="train_size: input should be less than or equal to"):
         source(kind="grammar", train_size=10**9)
 
@@ -747,7 +749,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
         thread.join()
 
 
-def test_a_dataset_is_fetched_once_and_read_in_order(hub: Hub, tmp_path: Path) -> None:
+def test_hub_downloads_once_and_reads_in_order(hub: Hub, tmp_path: Path) -> None:
     given = {"kind": "hub", "name": "owner/set", **COLUMNS}
     expected = [(f"un {number}", "one") for number in range(11)]
     assert pairs(**given) == expected
@@ -759,7 +761,7 @@ def test_a_dataset_is_fetched_once_and_read_in_order(hub: Hub, tmp_path: Path) -
     assert pairs(**given, split="test") == expected[:1]
 
 
-def test_what_was_cut_short_goes_on_where_it_stopped(hub: Hub, tmp_path: Path) -> None:
+def test_hub_continues_an_interrupted_download(hub: Hub, tmp_path: Path) -> None:
     given = {"kind": "hub", "name": "owner/set", **COLUMNS}
     page = hub.pages.pop("/7.parquet")
     with pytest.raises(DataError, match=r"/7\.parquet: the hub returns 401"):
@@ -771,7 +773,7 @@ def test_what_was_cut_short_goes_on_where_it_stopped(hub: Hub, tmp_path: Path) -
     assert not list(tmp_path.rglob("*.partial"))
 
 
-def test_half_a_file_is_none(hub: Hub, tmp_path: Path) -> None:
+def test_hub_stores_no_truncated_file(hub: Hub, tmp_path: Path) -> None:
     given = {"kind": "hub", "name": "owner/set", "split": "test", **COLUMNS}
     assert source(**given).files()
     (tmp_path / "cache/datasets/owner--set/default/test/00000.parquet").unlink()
@@ -781,7 +783,7 @@ def test_half_a_file_is_none(hub: Hub, tmp_path: Path) -> None:
     assert not list((tmp_path / "cache").rglob("*.p*"))
 
 
-def test_without_a_network_it_is_said_what_to_do(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hub_without_network_suggests_parquet(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     given = {"kind": "hub", "name": "owner/set", **COLUMNS}
     kept = pairs(**given, split="test")
     monkeypatch.setenv("REGARD_HUB", "http://127.0.0.1:9")
@@ -801,14 +803,16 @@ def test_without_a_network_it_is_said_what_to_do(hub: Hub, monkeypatch: pytest.M
         ({"name": "owner/bad"}, "file:///etc/passwd: the hub lists a file on another server"),
     ],
 )
-def test_what_the_hub_does_not_have(hub: Hub, given: dict[str, str], complaint: str) -> None:
+def test_hub_reports_missing_datasets_and_splits(
+    hub: Hub, given: dict[str, str], complaint: str
+) -> None:
     hub.offer("owner/odd", ["a.parquet"])
     hub.offer("owner/bad", {"default": {"train": ["file:///etc/passwd"]}})
     with pytest.raises(DataError, match=complaint):
         read(**({"kind": "hub", "name": "owner/set", **COLUMNS} | given))
 
 
-def test_a_cache_that_cannot_be_written(
+def test_hub_reports_an_unwritable_cache(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REGARD_CACHE", write(tmp_path / "a file", "in the way"))
@@ -819,6 +823,6 @@ def test_a_cache_that_cannot_be_written(
 
 @pytest.mark.parametrize("key", ["name", "subset", "split"])
 @pytest.mark.parametrize("outside", ["..", "../../etc", "a/../b", "a/b/c", "", "a b"])
-def test_names_stay_inside_the_cache(key: str, outside: str) -> None:
+def test_hub_names_cannot_leave_the_cache(key: str, outside: str) -> None:
     with pytest.raises(ConfigError, match=key):
         source(**({"kind": "hub", "name": "owner/set", **COLUMNS} | {key: outside}))

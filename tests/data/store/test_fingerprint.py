@@ -1,4 +1,4 @@
-"""What makes another store, and what does not."""
+"""Fingerprints: what changes the key of a store, and what does not."""
 
 import os
 from pathlib import Path
@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_all_that_shapes_the_store_changes_the_key(
+def test_key_changes_with_every_setting_of_the_store(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = [
@@ -56,7 +56,7 @@ def test_all_that_shapes_the_store_changes_the_key(
     assert len(set(keys)) == len(keys)
 
 
-def test_what_is_heeded_later_does_not(folder: Path) -> None:
+def test_key_ignores_settings_applied_after_building(folder: Path) -> None:
     same = key(data(folder))
     assert key(data(folder, weight=3)) == same
     assert key(data(folder, {"directions": ["fr-en"]})) == same
@@ -64,14 +64,14 @@ def test_what_is_heeded_later_does_not(folder: Path) -> None:
     assert key(data(folder, {"prepared": str(folder / "elsewhere")})) == same
 
 
-def test_the_limit_is_nothing_to_running_text(tmp_path: Path) -> None:
+def test_key_of_running_text_ignores_the_length_limit(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("text\n" * 3)
     train = {"kind": "text", "path": str(tmp_path / "a.txt")}
     spec = validate(DataSpec, {"train": train, "prepared": str(tmp_path)}, "recipe")
     assert key(spec, limit=10) == key(spec, limit=20)
 
 
-def test_what_is_known_is_not_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_files_are_not_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = folder / "train.tsv"
     os.utime(path, (1e9, 1e9))
     prepare(data(folder), tokenizer(), 64)
@@ -91,7 +91,7 @@ def test_what_is_known_is_not_read_again(folder: Path, monkeypatch: pytest.Monke
     assert read == [str(path)]
 
 
-def test_a_file_changed_just_now_is_not_trusted(folder: Path) -> None:
+def test_recently_changed_file_is_read_again(folder: Path) -> None:
     path = folder / "train.tsv"
     times = (path.stat().st_atime_ns, path.stat().st_mtime_ns)
     before = key(data(folder))
@@ -101,7 +101,7 @@ def test_a_file_changed_just_now_is_not_trusted(folder: Path) -> None:
     assert key(data(folder)) != before
 
 
-def test_a_file_that_changes_while_it_is_read_is_named(folder: Path) -> None:
+def test_file_that_changes_while_being_read_is_reported(folder: Path) -> None:
     taken = fingerprint.take_fingerprint(data(folder), tokenizer(), 64)
     taken.check_unchanged()
     (folder / "train.tsv").write_text(LINES * 2)
@@ -109,7 +109,7 @@ def test_a_file_that_changes_while_it_is_read_is_named(folder: Path) -> None:
         taken.check_unchanged()
 
 
-def test_a_missing_file_is_named(folder: Path) -> None:
+def test_missing_file_is_reported(folder: Path) -> None:
     (folder / "train.tsv").unlink()
     with pytest.raises(DataError, match=r"train\.tsv: cannot be read \(No such file"):
         key(data(folder))

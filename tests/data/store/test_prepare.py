@@ -1,4 +1,4 @@
-"""From sources to stores: every line accounted for, made once, whole or not there."""
+"""Preparing data: ledger, deduplication, reuse, atomic folders."""
 
 import json
 import os
@@ -41,13 +41,13 @@ def counts(ledger: Ledger, part: str) -> dict[str, int]:
 
 
 def texts(prepared: Prepared) -> list[tuple[str, str]]:
-    """The training pairs, read back from their ids."""
+    """Decode the training pairs from their ids."""
     rows = map(prepared.train.row, range(len(prepared.train)))
     decode = prepared.tokenizer.decode
     return [(decode(first.tolist()), decode(second.tolist())) for first, second in rows]
 
 
-def test_the_parts_are_what_the_sources_gave(tmp_path: Path) -> None:
+def test_splits_contain_the_records_of_the_sources(tmp_path: Path) -> None:
     train, dev = tsv(tmp_path / "train.tsv", PAIRS[:150]), tsv(tmp_path / "dev.tsv", PAIRS[150:])
     prepared = made(tmp_path, train=train, dev=dev)
     assert texts(prepared) == PAIRS[:150]
@@ -66,7 +66,7 @@ def test_the_parts_are_what_the_sources_gave(tmp_path: Path) -> None:
     }
 
 
-def test_every_line_is_accounted_for(tmp_path: Path) -> None:
+def test_ledger_accounts_for_every_line(tmp_path: Path) -> None:
     bad = [
         ("", "an empty side"),
         ("one column",),
@@ -100,7 +100,7 @@ def test_every_line_is_accounted_for(tmp_path: Path) -> None:
     assert (example.file, example.line) == (str(tmp_path / "train.tsv"), 105)
 
 
-def test_repeats_can_be_kept(tmp_path: Path) -> None:
+def test_duplicates_can_be_kept(tmp_path: Path) -> None:
     prepared = made(
         tmp_path,
         train=tsv(tmp_path / "train.tsv", PAIRS[:50] + PAIRS[:50]),
@@ -110,7 +110,7 @@ def test_repeats_can_be_kept(tmp_path: Path) -> None:
     assert texts(prepared) == PAIRS[:50] + PAIRS[:50]
 
 
-def test_duplicates_are_found_range_by_range(
+def test_duplicates_are_found_in_several_hash_ranges(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("regard.data.filters.deduplicate.RANGE", 16)
@@ -128,7 +128,7 @@ def test_duplicates_are_found_range_by_range(
     assert [each.kept for each in read] == [section.count for section in prepared.train.sections]
 
 
-def test_without_dev_some_of_train_is_held_out_evenly(tmp_path: Path) -> None:
+def test_without_dev_training_records_are_taken_evenly(tmp_path: Path) -> None:
     prepared = made(tmp_path, train=tsv(tmp_path / "train.tsv", PAIRS))
     held = list(zip(prepared.dev.texts(0), prepared.dev.texts(1), strict=True))
     assert held == PAIRS[19::20]
@@ -140,7 +140,7 @@ def test_without_dev_some_of_train_is_held_out_evenly(tmp_path: Path) -> None:
         made(tmp_path, train=tsv(tmp_path / "few.tsv", PAIRS[:19]))
 
 
-def test_what_cannot_be_held_out_is_lost_to_train(tmp_path: Path) -> None:
+def test_unusable_dev_records_count_as_dropped_from_train(tmp_path: Path) -> None:
     long = ("x" * 200, "y" * 200)
     prepared = made(tmp_path, train=tsv(tmp_path / "a.tsv", [*PAIRS[:19], long, *PAIRS[20:]]))
     assert len(prepared.dev) == 9
@@ -150,7 +150,7 @@ def test_what_cannot_be_held_out_is_lost_to_train(tmp_path: Path) -> None:
         made(tmp_path, train=tsv(tmp_path / "b.tsv", [*PAIRS[:19], long]))
 
 
-def test_running_text_keeps_its_repeats_and_loses_no_character(tmp_path: Path) -> None:
+def test_running_text_keeps_duplicates_and_every_character(tmp_path: Path) -> None:
     lines = [f"line {number % 50} of a poem with a refrain\n" for number in range(4000)]
     (tmp_path / "poem.txt").write_text("".join(lines))
     (tmp_path / "dev.txt").write_text("something else\n")
@@ -172,7 +172,7 @@ def test_running_text_keeps_its_repeats_and_loses_no_character(tmp_path: Path) -
         made(tmp_path, train=train, dev=train)
 
 
-def test_labels_are_those_of_the_training_text(tmp_path: Path) -> None:
+def test_labels_are_those_of_the_training_data(tmp_path: Path) -> None:
     rows = [(f"text {number}", ("good", "bad")[number % 2]) for number in range(40)]
     train = {**tsv(tmp_path / "train.tsv", rows), "kind": "labeled"}
     dev = {**tsv(tmp_path / "dev.tsv", [("mine", "bad"), ("yours", "ugly")]), "kind": "labeled"}
@@ -187,7 +187,7 @@ def test_labels_are_those_of_the_training_text(tmp_path: Path) -> None:
     assert example.detail == "no training text has the label 'ugly'"
 
 
-def test_pieces_are_counted_by_language(tmp_path: Path) -> None:
+def test_tokens_are_counted_by_language(tmp_path: Path) -> None:
     spec = validate(TokenizerSpec, {"kind": "bpe", "vocabulary": 400}, "recipe")
     prepared = made(tmp_path, spec, train=tsv(tmp_path / "train.tsv", PAIRS))
     for side, language in enumerate(("fr", "en")):
@@ -201,7 +201,7 @@ def test_pieces_are_counted_by_language(tmp_path: Path) -> None:
     )
 
 
-def test_a_tokeniser_of_much_text_learns_from_a_sample(
+def test_tokenizer_of_much_text_is_trained_on_a_sample(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("regard.data.store.scan.SAMPLE", 2000)
@@ -220,7 +220,7 @@ def test_a_tokeniser_of_much_text_learns_from_a_sample(
     assert set(seen) <= sides[0] | sides[1]
 
 
-def test_what_is_there_is_used_again_and_made_again_where_it_is_damaged(tmp_path: Path) -> None:
+def test_store_is_reused_and_rebuilt_if_damaged(tmp_path: Path) -> None:
     data = validate(
         DataSpec,
         {"train": tsv(tmp_path / "train.tsv", PAIRS), "prepared": str(tmp_path / "prepared")},
@@ -243,7 +243,7 @@ def test_what_is_there_is_used_again_and_made_again_where_it_is_damaged(tmp_path
         del mended
 
 
-def test_too_much_lost_is_an_error_each_time_and_may_be_allowed(tmp_path: Path) -> None:
+def test_too_many_dropped_lines_is_an_error_unless_allowed(tmp_path: Path) -> None:
     train = tsv(tmp_path / "train.tsv", [*PAIRS, *[("", "x")] * 50])
     for _ in range(2):
         with pytest.raises(DataError, match=r"of the 240 lines for train are dropped"):
@@ -251,14 +251,14 @@ def test_too_much_lost_is_an_error_each_time_and_may_be_allowed(tmp_path: Path) 
     assert made(tmp_path, train=train, filters={"max_dropped": 0.3}).reused
 
 
-def test_an_empty_source_is_named(tmp_path: Path) -> None:
+def test_empty_source_is_refused(tmp_path: Path) -> None:
     empty = tsv(tmp_path / "empty.tsv", [])
     train = [tsv(tmp_path / "train.tsv", PAIRS), empty]
     with pytest.raises(DataError, match=r"empty\.tsv: none of the 0 lines for train"):
         made(tmp_path, train=train)
 
 
-def test_nothing_is_left_of_what_failed(tmp_path: Path) -> None:
+def test_failed_build_leaves_no_folder(tmp_path: Path) -> None:
     train = {**tsv(tmp_path / "train.tsv", PAIRS), "kind": "files"}
     del train["path"]
     (tmp_path / "short.en").write_text("one\n")
@@ -269,7 +269,7 @@ def test_nothing_is_left_of_what_failed(tmp_path: Path) -> None:
     assert list((tmp_path / "prepared").iterdir()) == []
 
 
-def test_what_a_killed_process_left_is_swept_away_after_a_day(tmp_path: Path) -> None:
+def test_stale_partial_folders_are_removed_after_a_day(tmp_path: Path) -> None:
     old, new = (tmp_path / "prepared" / f".{name}.partial" for name in ("old", "new"))
     for folder, when in ((old, 1e9), (new, time.time())):
         folder.mkdir(parents=True)
@@ -281,13 +281,13 @@ def test_what_a_killed_process_left_is_swept_away_after_a_day(tmp_path: Path) ->
     assert new.exists()
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_unwritable_prepared_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "prepared").write_text("a file")
     with pytest.raises(OutputError, match=r"prepared: cannot be written .* set data\.prepared"):
         made(tmp_path, train=tsv(tmp_path / "train.tsv", PAIRS))
 
 
-def test_two_at_once_end_with_one_folder(tmp_path: Path) -> None:
+def test_concurrent_builds_give_one_folder(tmp_path: Path) -> None:
     train = tsv(tmp_path / "train.tsv", PAIRS)
     with ThreadPoolExecutor(4) as pool:
         prepared = list(pool.map(lambda _: made(tmp_path, train=train), range(4)))
@@ -295,7 +295,7 @@ def test_two_at_once_end_with_one_folder(tmp_path: Path) -> None:
     assert all(texts(each) == texts(prepared[0]) for each in prepared)
 
 
-def test_weights_are_those_of_the_recipe_now(tmp_path: Path) -> None:
+def test_weights_come_from_the_present_recipe(tmp_path: Path) -> None:
     train = tsv(tmp_path / "train.tsv", PAIRS)
     assert made(tmp_path, train=train).train.sections[0].weight == 1
     prepared = made(tmp_path, train={**train, "weight": 2.5})
@@ -304,7 +304,7 @@ def test_weights_are_those_of_the_recipe_now(tmp_path: Path) -> None:
     assert prepared.dev.sections[0].weight == 1
 
 
-def test_progress_and_what_is_held_out_are_told(tmp_path: Path) -> None:
+def test_progress_and_dev_size_are_reported(tmp_path: Path) -> None:
     told: dict[str, int] = {}
 
     def progress(doing: str, more: int) -> None:
@@ -321,7 +321,7 @@ def test_progress_and_what_is_held_out_are_told(tmp_path: Path) -> None:
     assert told == {"Reading": 200, "Tokenizing": 200}
 
 
-def test_the_fingerprint_file_is_plain_json(tmp_path: Path) -> None:
+def test_fingerprint_file_is_json(tmp_path: Path) -> None:
     prepared = made(tmp_path, train=tsv(tmp_path / "train.tsv", PAIRS))
     content = json.loads((prepared.folder / "fingerprint.json").read_text())
     assert content["splits"]["train"]["rows"] == [190]

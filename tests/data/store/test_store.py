@@ -1,4 +1,4 @@
-"""The token store: what goes in comes out, from anywhere in it."""
+"""The token store: rows, labels and streams are restored from any position."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,7 +52,7 @@ Texts = st.text(alphabet="abcé ", min_size=1, max_size=30)
 
 
 @given(pairs=st.lists(st.tuples(Texts, Texts), min_size=1, max_size=40), split=st.integers(0, 40))
-def test_every_row_comes_back(
+def test_every_row_is_restored(
     tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[str, str]], split: int
 ) -> None:
     records = [pair(*texts, line) for line, texts in enumerate(pairs, start=1)]
@@ -74,7 +74,9 @@ def test_every_row_comes_back(
     ]
 
 
-def test_many_batches_are_one_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_found_in_many_record_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("regard.data.store.writer.ROWS", 7)
     monkeypatch.setattr("regard.data.store.store.TOUCHED", 5)
     monkeypatch.setattr("regard.data.store.store.SMALL", 0)
@@ -111,7 +113,7 @@ def test_running_text_is_one_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("texts", [("text",), ("text", "another")])
-def test_labels_are_numbers(
+def test_labels_are_stored_as_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, texts: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr("regard.data.store.writer.ROWS", 2)
@@ -124,7 +126,7 @@ def test_labels_are_numbers(
     assert [ids.tolist() for ids in store.row(3)] == BYTE.encode_all(texts)
 
 
-def test_a_large_vocabulary_takes_wider_ids(tmp_path: Path) -> None:
+def test_large_vocabulary_uses_wider_ids(tmp_path: Path) -> None:
     class Large(Tokenizer):
         def __len__(self) -> int:
             return 70_000
@@ -137,7 +139,7 @@ def test_a_large_vocabulary_takes_wider_ids(tmp_path: Path) -> None:
     assert [ids.tolist() for ids in store.row(0)] == [[69_999, 2], [69_999, 1]]
 
 
-def test_a_file_that_is_cut_off_or_spoilt_is_named(tmp_path: Path) -> None:
+def test_truncated_or_damaged_store_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "train.arrow"
     store = written(path, [[pair("ab", "c")]], "pair")
     facts, sections, data = store.stats, store.sections, path.read_bytes()

@@ -1,4 +1,4 @@
-"""Word by word the ids are those of the whole text."""
+"""Cached encoding gives the ids of the tokenizer."""
 
 from typing import Any
 
@@ -33,14 +33,14 @@ Texts = (
 
 @given(texts=st.lists(Texts, max_size=5))
 @example(texts=["l'\u0301a  \u0301b", " '\x1ca l' a ", "", " ", "l'", "<s> a</s>", "qu'\nil  \n"])
-def test_it_is_what_the_tokeniser_says(texts: list[str]) -> None:
+def test_cached_encoder_equals_tokenizer(texts: list[str]) -> None:
     for spec, tokenizer in BOTH:
         encode: Any = encoder(spec, tokenizer)
         assert encode(texts) == tokenizer.encode_all(texts)
         assert encode(LINES + texts) == tokenizer.encode_all(LINES + texts)
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("regard.data.tokenizers.cached_encoder.CACHE_SIZE", 10)
     spec, tokenizer = BOTH[0]
     encode: Any = encoder(spec, tokenizer)
@@ -50,7 +50,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(encode._cache) <= 16
 
 
-def test_bytes_are_left_to_the_tokeniser() -> None:
+def test_byte_tokenizer_is_not_cached() -> None:
     spec = TokenizerSpec.model_validate("byte")
     tokenizer = spec.train(())
     assert encoder(spec, tokenizer)(["a  b "]) == tokenizer.encode_all(["a  b "])

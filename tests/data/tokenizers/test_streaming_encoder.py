@@ -1,4 +1,4 @@
-"""Running text, a stretch at a time: the ids are those of the whole."""
+"""Streaming encoding gives the ids of the whole text."""
 
 from functools import cache
 
@@ -41,7 +41,7 @@ lines = st.lists(some, max_size=12)
 @pytest.mark.parametrize("kind", [*KINDS, "metaspace"])
 @settings(deadline=None, max_examples=40)
 @given(st.lists(lines, max_size=5))
-def test_the_ids_are_those_of_the_whole(kind: str, stretches: list[list[str]]) -> None:
+def test_streamed_ids_equal_those_of_the_whole_text(kind: str, stretches: list[list[str]]) -> None:
     tokenizer = made(kind)
     texts = ["".join(f"{line}\n" for line in each) for each in stretches]
     running = StreamingEncoder(tokenizer)
@@ -49,7 +49,7 @@ def test_the_ids_are_those_of_the_whole(kind: str, stretches: list[list[str]]) -
     assert found == tokenizer.encode("".join(texts))
 
 
-def test_it_does_not_wait_for_the_end() -> None:
+def test_ids_are_returned_before_the_end() -> None:
     running = StreamingEncoder(made("bpe"))
     given = [running.add(text) for text in TEXT * 50]
     assert sum(map(len, given[:50])) > 500

@@ -1,4 +1,4 @@
-"""The kinds of tokeniser: what all of them promise, and what is special to each."""
+"""Tokenizer kinds: common properties, and those of each kind."""
 
 import json
 import math
@@ -55,7 +55,7 @@ def collapsed(text: str) -> str:
     return WHITE_SPACE.sub(" ", unicodedata.normalize("NFC", text)).strip(" ")
 
 
-def test_the_kinds_of_the_room() -> None:
+def test_tokenizer_kinds() -> None:
     assert set(kinds("regard.data.tokenizers")) == {*dict(MADE_HERE), "file"}
     assert plain(validate(TokenizerSpec, {}, "recipe"))["kind"] == "bpe"
     assert [spec(kind).needs_text for kind in dict(MADE_HERE)] == [True, True, True, True, False]
@@ -81,7 +81,7 @@ texts = st.lists(awkward | st.text(characters, max_size=5), max_size=8).map("".j
 @example(text="<0x41>")
 @example(text="▁▁ ▁")
 @example(text=" \n\t\x85 a \x0b\u2028b\u3000")
-def test_any_text_comes_back(kind: str, spaces: str, text: str) -> None:
+def test_any_text_is_restored(kind: str, spaces: str, text: str) -> None:
     tokenizer = trained(kind, spaces)
     ids = tokenizer.encode(text)
     assert tokenizer.decode(ids) == (collapsed(text) if spaces == "collapse" else text)
@@ -93,13 +93,13 @@ def test_any_text_comes_back(kind: str, spaces: str, text: str) -> None:
 @pytest.mark.parametrize("kind", [kind for kind, spaces in MADE_HERE if spaces != "collapse"])
 @settings(max_examples=30)
 @given(texts, texts)
-def test_where_nothing_is_lost_texts_can_be_joined_as_ids(kind: str, one: str, other: str) -> None:
+def test_lossless_ids_can_be_concatenated(kind: str, one: str, other: str) -> None:
     tokenizer = trained(kind, "keep" if kind in LEARNED else "")
     assert tokenizer.decode(tokenizer.encode(one) + tokenizer.encode(other)) == one + other
 
 
 @pytest.mark.parametrize(("kind", "spaces"), MADE_HERE)
-def test_pieces_stand_in_the_order_that_was_promised(kind: str, spaces: str) -> None:
+def test_vocabulary_has_the_documented_order(kind: str, spaces: str) -> None:
     tokenizer = trained(kind, spaces)
     pieces = tokenizer.vocabulary()
     assert pieces[:262] == [*SPECIAL, "<fr>", "<en>", *BYTES]
@@ -109,7 +109,7 @@ def test_pieces_stand_in_the_order_that_was_promised(kind: str, spaces: str) -> 
 
 
 @pytest.mark.parametrize("kind", dict(MADE_HERE))
-def test_the_same_lines_give_the_same_tokeniser(kind: str) -> None:
+def test_training_is_deterministic(kind: str) -> None:
     lines = [*sentences()[:100], *(f"{chr(0x4E00 + code)}{code}" for code in range(300))]
     first, *others = (spec(kind).train(iter(lines), ["fr"]).to_json() for _ in range(3))
     assert others == [first, first]
@@ -117,7 +117,7 @@ def test_the_same_lines_give_the_same_tokeniser(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", LEARNED)
 @pytest.mark.parametrize("vocabulary", [300, 320, 500])
-def test_equally_rare_pieces_are_not_dropped_by_chance(kind: str, vocabulary: int) -> None:
+def test_equally_rare_pieces_are_dropped_deterministically(kind: str, vocabulary: int) -> None:
     lines = ["".join(map(chr, range(0x4E00 + start, 0x4E00 + start + 3))) for start in range(200)]
     first, *others = (spec(kind, "", vocabulary).train(lines).to_json() for _ in range(3))
     assert others == [first, first]
@@ -137,14 +137,14 @@ class Line(str):
 
 
 @pytest.mark.parametrize("kind", [kind for kind in dict(MADE_HERE) if spec(kind).needs_text])
-def test_the_text_is_never_all_in_memory(kind: str) -> None:
+def test_training_text_is_streamed(kind: str) -> None:
     Line.most = 0
     spec(kind).train(Line(f"{LINES[number % 3]} {number}") for number in range(3000))
     assert 0 < Line.most < 1000
 
 
 @pytest.mark.parametrize("kind", [kind for kind in dict(MADE_HERE) if spec(kind).needs_text])
-def test_what_is_wrong_with_the_lines_is_said_as_it_is(kind: str) -> None:
+def test_errors_of_the_line_iterator_are_raised_unchanged(kind: str) -> None:
     def lines() -> Iterator[str]:
         yield LINES[0]
         raise DataError("pairs.tsv, line 2: no text.")
@@ -155,13 +155,13 @@ def test_what_is_wrong_with_the_lines_is_said_as_it_is(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", dict(MADE_HERE))
 @pytest.mark.parametrize("lines", [[], [""], [" \n"], ["x"], ["\0\0 \0"], ["a" * 5000]])
-def test_little_text_is_enough(kind: str, lines: list[str]) -> None:
+def test_training_on_little_text_works(kind: str, lines: list[str]) -> None:
     tokenizer = spec(kind).train(lines)
     assert tokenizer.decode(tokenizer.encode("Le chat\0.")) == "Le chat\0."
 
 
 @pytest.mark.parametrize("kind", dict(MADE_HERE))
-def test_a_language_cannot_have_the_name_of_another_piece(kind: str) -> None:
+def test_language_named_like_a_special_token_is_refused(kind: str) -> None:
     with pytest.raises(ConfigError, match="'pad' cannot name a language: <pad> is another piece"):
         spec(kind).train(LINES, ["fr", "pad"])
 
@@ -170,7 +170,7 @@ def test_a_language_cannot_have_the_name_of_another_piece(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", LEARNED)
-def test_no_more_pieces_than_asked_for(kind: str) -> None:
+def test_vocabulary_does_not_exceed_its_size(kind: str) -> None:
     chosen = (spec(kind, "", size) for size in (300, 400, 9999))
     sizes = [len(each.train(sentences(), ["fr", "en"])) for each in chosen]
     assert sizes[0] <= 300
@@ -179,14 +179,14 @@ def test_no_more_pieces_than_asked_for(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", LEARNED)
-def test_more_pieces_cut_a_text_into_fewer(kind: str) -> None:
+def test_larger_vocabulary_gives_fewer_tokens(kind: str) -> None:
     few, many = (spec(kind, "", size).train(sentences()) for size in (350, 700))
     length = {each: sum(map(len, each.encode_all(sentences()))) for each in (few, many)}
     assert length[many] < 0.8 * length[few]
 
 
 @pytest.mark.parametrize("kind", LEARNED)
-def test_a_vocabulary_without_room_is_refused(kind: str) -> None:
+def test_vocabulary_without_learned_pieces_is_refused(kind: str) -> None:
     with pytest.raises(ConfigError, match=r"recipe: vocabulary: .*300"):
         spec(kind, "", 200)
     many = [f"l{number}" for number in range(40)]
@@ -195,7 +195,7 @@ def test_a_vocabulary_without_room_is_refused(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_where_characters_do_not_fit_the_rarest_are_spelt(kind: str) -> None:
+def test_rarest_characters_are_spelled_in_bytes(kind: str) -> None:
     rare = [chr(0x4E00 + code) for code in range(200)]
     tokenizer = spec(kind, "", 400).train([*LINES[:2] * 9, "".join(rare)])
     assert set(rare[-90:]) <= set(tokenizer.unknown_characters("".join(rare)))
@@ -207,7 +207,7 @@ def test_where_characters_do_not_fit_the_rarest_are_spelt(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_words_are_cut_where_a_person_would(kind: str) -> None:
+def test_pre_tokenizer_splits_elisions_and_punctuation(kind: str) -> None:
     tokenizer = trained(kind)
     pieces = tokenizer.pieces(tokenizer.encode(LINES[0]))
     assert pieces[:6] == ["L'", "animal", "n'", "a", "pas", "traversé"]
@@ -216,19 +216,19 @@ def test_words_are_cut_where_a_person_would(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", LEARNED)
-def test_composed_and_decomposed_accents_are_one_unless_kept(kind: str) -> None:
+def test_decomposed_accents_are_composed_unless_kept(kind: str) -> None:
     collapse, keep = trained(kind, "collapse"), trained(kind, "keep")
     assert collapse.encode("traversé") == collapse.encode("traverse\u0301")
     assert keep.encode("traversé") != keep.encode("traverse\u0301")
 
 
 @pytest.mark.parametrize("kind", LEARNED)
-def test_the_bundled_sentences_come_back(kind: str) -> None:
+def test_bundled_sentences_are_restored(kind: str) -> None:
     tokenizer = spec(kind, "", 600).train(sentences(), ["fr", "en"])
     assert list(map(tokenizer.decode, tokenizer.encode_all(sentences()))) == sentences()
 
 
-def test_a_word_is_the_same_piece_at_the_start_of_a_sentence() -> None:
+def test_word_is_the_same_piece_at_the_start_of_a_sentence() -> None:
     tokenizer = trained("bpe")
     assert tokenizer.encode("chat") == tokenizer.encode("le chat")[1:]
 
@@ -236,7 +236,7 @@ def test_a_word_is_the_same_piece_at_the_start_of_a_sentence() -> None:
 # --- what is special to each ----------------------------------------------------------------------
 
 
-def test_bpe_learns_what_the_library_learns() -> None:
+def test_bpe_equals_the_library_trainer() -> None:
     backend = word_backend("collapse")
     trainer = trainers.BpeTrainer(vocab_size=240, show_progress=False)
     backend.train_from_iterator(sentences(), trainer)
@@ -254,7 +254,7 @@ def scores() -> dict[str, float]:
 
 
 def cuts(word: str) -> Iterator[list[str]]:
-    """All ways to cut a word."""
+    """Return all segmentations of a word."""
     places = range(1, len(word))
     for chosen in chain.from_iterable(combinations(places, number) for number in range(len(word))):
         bounds = [0, *chosen, len(word)]
@@ -266,7 +266,7 @@ def log_probability(cut: list[str], scores: dict[str, float]) -> float:
 
 
 @pytest.mark.parametrize("word", [" chat", " traverse", " the", "animal", " restaient", "zzz"])
-def test_unigram_takes_the_most_probable_of_all_cuts(word: str, scores: dict[str, float]) -> None:
+def test_unigram_gives_the_most_probable_segmentation(word: str, scores: dict[str, float]) -> None:
     scores = {**scores, "z": min(scores.values()) - 1}
     best = max(log_probability(cut, scores) for cut in cuts(word))
     backend = Backend(models.Unigram([("<unk>", 0.0), *scores.items()], 0))
@@ -277,7 +277,7 @@ def test_unigram_takes_the_most_probable_of_all_cuts(word: str, scores: dict[str
     )
 
 
-def test_unigram_probabilities_are_shares_of_what_is_used(scores: dict[str, float]) -> None:
+def test_unigram_probabilities_are_relative_frequencies(scores: dict[str, float]) -> None:
     assert sum(map(math.exp, scores.values())) == pytest.approx(1, abs=0.01)
     tokenizer = spec("unigram", "", 420).train(sentences())
     used = list(chain.from_iterable(tokenizer.encode_all(sentences())))
@@ -287,31 +287,31 @@ def test_unigram_probabilities_are_shares_of_what_is_used(scores: dict[str, floa
     assert math.exp(scores[commonest]) == pytest.approx(share, rel=0.01)
 
 
-def test_unigram_drops_what_is_missed_least() -> None:
+def test_unigram_prunes_the_least_useful_pieces() -> None:
     counts = {"a": 5, "b": 5, "c": 1, "ab": 50, "bc": 2, "abc": 40}
     assert set(unigram.prune(counts, 5)) == {"a", "b", "c", "ab", "abc"}
 
 
-def test_unigram_learns_words_that_are_part_of_no_other() -> None:
+def test_unigram_learns_isolated_words() -> None:
     tokenizer = trained("unigram")
     assert tokenizer.pieces(tokenizer.encode("street animal chat")) == ["street", "animal", "chat"]
 
 
-def test_a_known_word_is_one_piece_and_an_unknown_one_its_bytes() -> None:
+def test_known_word_is_one_piece_and_unknown_word_is_bytes() -> None:
     tokenizer = trained("word")
     assert tokenizer.pieces(tokenizer.encode("le chat dort")) == ["le", "chat", "dort"]
     assert bytes(each - 6 for each in tokenizer.encode("le vélo")[1:]) == " vélo".encode()
     assert tokenizer.unknown_characters("le vélo") == ["v", "é", "l", "o"]
 
 
-def test_words_are_kept_by_how_often_they_occur() -> None:
+def test_word_vocabulary_keeps_the_most_frequent() -> None:
     lines = ["un deux deux trois trois trois"] + [f"mot{number}" for number in range(60)]
     pieces = spec("word", "", 300).train(lines).vocabulary()
     assert pieces[260:263] == [" trois", " deux", " mot0"]
     assert len(pieces) == 300
 
 
-def test_characters_are_pieces_and_other_characters_bytes() -> None:
+def test_character_vocabulary_and_byte_fallback() -> None:
     tokenizer = trained("character")
     assert tokenizer.vocabulary()[262:] == sorted(set("".join(LINES)))
     assert tokenizer.pieces(tokenizer.encode("é\n ?")) == ["é", "⏎", "▁", "?"]
@@ -319,7 +319,7 @@ def test_characters_are_pieces_and_other_characters_bytes() -> None:
 
 
 @given(texts)
-def test_bytes_are_bytes(text: str) -> None:
+def test_byte_tokenizer_encodes_utf8_bytes(text: str) -> None:
     tokenizer = trained("byte")
     assert bytes(each - 6 for each in tokenizer.encode(text)) == text.encode()
     assert len(tokenizer) == 262
@@ -391,7 +391,7 @@ def like_llama() -> Backend:
     return backend
 
 
-def test_a_file_like_that_of_gpt2(tmp_path: Path) -> None:
+def test_file_of_gpt2_type(tmp_path: Path) -> None:
     theirs = like_gpt2()
     tokenizer = adopt(theirs, tmp_path, "fr", "en")
     text = "The cat 🦊 <|endoftext|>\n  été"
@@ -404,7 +404,7 @@ def test_a_file_like_that_of_gpt2(tmp_path: Path) -> None:
     assert tokenizer.unknown_characters(text) == []
 
 
-def test_a_file_like_that_of_bert(tmp_path: Path) -> None:
+def test_file_of_bert_type(tmp_path: Path) -> None:
     tokenizer = adopt(like_bert(), tmp_path, "fr")
     ids = tokenizer.encode(LINES[1])
     assert tokenizer.decode(ids).startswith("the animal didn")
@@ -415,7 +415,7 @@ def test_a_file_like_that_of_bert(tmp_path: Path) -> None:
     assert tokenizer.unknown_rate([tokenizer.encode("猫 猫 chat")]) == pytest.approx(2 / 3)
 
 
-def test_a_file_like_that_of_llama(tmp_path: Path) -> None:
+def test_file_of_llama_type(tmp_path: Path) -> None:
     tokenizer = adopt(like_llama(), tmp_path)
     assert tokenizer.decode(tokenizer.encode("chat 🦊</s>")) == "chat 🦊</s>"
     assert (tokenizer.unknown, tokenizer.start, tokenizer.end) == (0, 1, 2)
@@ -427,7 +427,7 @@ def test_a_file_like_that_of_llama(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "spaces"), MADE_HERE)
-def test_the_file_of_an_earlier_run_serves_again(kind: str, spaces: str, tmp_path: Path) -> None:
+def test_file_of_an_earlier_run_can_be_reused(kind: str, spaces: str, tmp_path: Path) -> None:
     earlier = trained(kind, spaces)
     tokenizer = adopt(Backend.from_str(earlier.to_json()), tmp_path, "fr", "en", "de")
     assert tokenizer.vocabulary() == [*earlier.vocabulary(), "<de>"]
@@ -437,14 +437,14 @@ def test_the_file_of_an_earlier_run_serves_again(kind: str, spaces: str, tmp_pat
 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"model": 3}', "<html>", "[1, 2]"])
-def test_a_file_that_is_no_tokeniser_is_named(content: str, tmp_path: Path) -> None:
+def test_file_that_is_no_tokenizer_is_refused(content: str, tmp_path: Path) -> None:
     path = tmp_path / "other.json"
     path.write_text(content)
     with pytest.raises(DataError, match=r"other\.json: not a tokenizer\.json of the tokenizers"):
         validate(TokenizerSpec, {"kind": "file", "path": path}, "recipe").train([])
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_unreadable_tokenizer_file_is_refused(tmp_path: Path) -> None:
     binary = tmp_path / "sentencepiece.model"
     binary.write_bytes(b"\n\xff\x00\x80")
     for path, problem in [

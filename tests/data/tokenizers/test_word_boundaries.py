@@ -1,4 +1,4 @@
-"""Words are told from their pieces, whoever made the tokeniser."""
+"""Word boundaries among tokens of any tokenizer."""
 
 from itertools import pairwise
 from typing import Any
@@ -18,7 +18,7 @@ WORDS = ["The", "animal", "didn't", "cross", "the", "well-known", "street", ",",
 
 
 def grouped(tokenizer: Tokenizer, text: str) -> list[str]:
-    """The text of each word, as the borders have it."""
+    """Return the text of each word by the boundaries."""
     ids = np.array(tokenizer.encode(text))
     starts = [*WordBoundaries(tokenizer)(ids).nonzero()[0].tolist(), len(ids)]
     words = [ids[begin:end].tolist() for begin, end in pairwise(starts)]
@@ -27,7 +27,7 @@ def grouped(tokenizer: Tokenizer, text: str) -> list[str]:
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "word", "character", "byte"])
 @pytest.mark.parametrize("spaces", ["collapse", "keep"])
-def test_words_of_our_own_tokenisers(kind: str, spaces: str) -> None:
+def test_word_boundaries_of_regard_tokenizers(kind: str, spaces: str) -> None:
     learned = {"vocabulary": 320, "spaces": spaces} if kind not in ("character", "byte") else {}
     spec = TokenizerSpec.model_validate({"kind": kind, **learned})
     tokenizer = spec.train([TEXT, "an animal crosses", "streets are known"] * 3)
@@ -45,7 +45,7 @@ def backend(model: Any, pre: Any, decoder: Any) -> Tokenizer:
     return Tokenizer(made)
 
 
-def test_words_of_others() -> None:
+def test_word_boundaries_of_other_tokenizers() -> None:
     pieces = ["[UNK]", "the", "anim", "##al", "cross", "##ed", "didn", "'", "t", ".", "##s"]
     bert = backend(
         models.WordPiece({piece: n for n, piece in enumerate(pieces)}, unk_token="[UNK]"),

@@ -1,4 +1,4 @@
-"""What is dropped, why, and what is left alone."""
+"""Quality filters: which records are dropped, and with what reason."""
 
 from pathlib import Path
 
@@ -35,31 +35,31 @@ def test_real_translations_are_kept(pair: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize("empty", ["", " ", "\u00a0\t"])
-def test_a_side_without_text_is_dropped(empty: str) -> None:
+def test_empty_text_is_dropped(empty: str) -> None:
     assert why("un", empty) == why(empty, "one") == "empty side"
     assert why(empty, "1", record_type="labeled") == "empty side"
     assert why(empty, record_type="text") == ""
 
 
-def test_an_odd_character_is_named_with_its_place() -> None:
+def test_odd_character_is_reported_with_its_position() -> None:
     found = reject_reason(Record(AT, ("a b", "one two three fo\u2028ur")), SPEC, "pair")
     seen = "U+2028 LINE SEPARATOR at character 17 of the second side"
     assert found == Rejected(AT, "odd character", seen)
 
 
-def test_in_running_text_the_line_is_named() -> None:
+def test_odd_character_in_running_text_is_reported_with_its_line() -> None:
     found = reject_reason(Record(AT, ("one\n\ntwo \x00 three\nfour\n",)), SPEC, "text")
     seen = "U+0000 NULL at character 5 of the line"
     assert found == Rejected(Location("here", 9), "odd character", seen)
 
 
-def test_odd_characters_are_kept_if_asked_but_never_half_ones() -> None:
+def test_odd_characters_can_be_kept_except_surrogates() -> None:
     keep = FiltersSpec(odd_characters="keep")
     assert why("a\x00", "b\u2028", spec=keep) == ""
     assert why("a", "\ud83d", spec=keep) == "odd character"
 
 
-def test_lengths_have_limits() -> None:
+def test_long_texts_are_dropped() -> None:
     spec = FiltersSpec(max_characters=30, max_ratio=3)
     assert why("x" * 30, "y" * 30, spec=spec) == ""
     assert why("x" * 31, "y" * 30, spec=spec) == "too long"
@@ -71,11 +71,11 @@ def test_lengths_have_limits() -> None:
 
 
 @given(st.text(max_size=40), st.text(max_size=40))
-def test_the_sides_of_a_pair_are_alike_to_it(first: str, second: str) -> None:
+def test_length_ratio_is_symmetric(first: str, second: str) -> None:
     assert bool(why(first, second)) == bool(why(second, first))
 
 
-def test_causes_name_settings_that_there_are() -> None:
+def test_reasons_name_existing_settings() -> None:
     assert set(SETTINGS.values()) <= set(FiltersSpec.model_fields)
 
 
@@ -83,7 +83,7 @@ def test_causes_name_settings_that_there_are() -> None:
     ("path", "languages"),
     [("tatoeba-fr-en/train.tsv.gz", ["fr", "en"]), ("python-docs-fr/en-fr.tsv.gz", ["en", "fr"])],
 )
-def test_a_real_corpus_loses_next_to_nothing(
+def test_filters_drop_little_of_a_real_corpus(
     shared_data: Path, path: str, languages: list[str]
 ) -> None:
     given = {"kind": "tsv", "path": shared_data / path, "languages": languages}

@@ -1,4 +1,4 @@
-"""What is hidden is what was asked for, and nothing else changes; what is torn can be mended."""
+"""Token masking and span corruption."""
 
 from functools import cache
 
@@ -32,7 +32,7 @@ def tokenizer() -> Tokenizer:
 
 
 def rows(count: int, joined: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """So many rows between start and end, each of so many sentences, padded."""
+    """Return padded rows of some sentences each, between start and end."""
     some = [" ".join(texts()[n : n + joined]) for n in range(count)]
     ids = [[tokenizer().start, *tokenizer().encode(text), tokenizer().end] for text in some]
     wide = max(map(len, ids))
@@ -41,7 +41,7 @@ def rows(count: int, joined: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
 
 
 @pytest.mark.parametrize("whole_words", [False, True])
-def test_the_shares_are_those_of_bert(whole_words: bool) -> None:
+def test_masking_rates_are_those_of_bert(whole_words: bool) -> None:
     ids, token_mask = rows(400, 3)
     masking = Masking(tokenizer(), whole_words=whole_words)
     hidden, chosen = masking(ids, token_mask, (1, 0), np.arange(len(ids)))
@@ -60,7 +60,7 @@ def test_the_shares_are_those_of_bert(whole_words: bool) -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(0, 9), st.floats(0.05, 0.9), st.booleans())
-def test_only_what_is_chosen_changes(seed: int, epoch: int, share: float, words: bool) -> None:
+def test_only_masked_positions_change(seed: int, epoch: int, share: float, words: bool) -> None:
     ids, token_mask = rows(6, 1)
     masking = Masking(tokenizer(), share, whole_words=words)
     hidden, chosen = masking(ids, token_mask, (seed, epoch), np.arange(6))
@@ -77,7 +77,7 @@ def test_only_what_is_chosen_changes(seed: int, epoch: int, share: float, words:
                 assert chosen[row][pieces].all()
 
 
-def test_a_row_is_masked_the_same_in_any_company_and_anew_in_each_epoch() -> None:
+def test_mask_depends_on_row_and_epoch_not_on_batch() -> None:
     ids, token_mask = rows(20, 2)
     masking, numbers = Masking(tokenizer(), whole_words=True), np.arange(100, 120)
     hidden, chosen = masking(ids, token_mask, (1, 0), numbers)
@@ -91,8 +91,8 @@ def test_a_row_is_masked_the_same_in_any_company_and_anew_in_each_epoch() -> Non
         ).mean() > 0.7
 
 
-def test_words_are_chosen_alike_wherever_they_stand_and_however_long() -> None:
-    """Over many epochs, each piece is chosen in its share of them."""
+def test_mask_rate_is_equal_at_all_positions_and_word_lengths() -> None:
+    """Over many epochs, each token is masked in its fraction of them."""
     ids, token_mask = rows(40, 4)
     masking = Masking(tokenizer(), whole_words=True)
     often = sum(
@@ -107,7 +107,7 @@ def test_words_are_chosen_alike_wherever_they_stand_and_however_long() -> None:
     assert shares.max() < 0.3
 
 
-def test_where_nothing_can_be_hidden_nothing_is() -> None:
+def test_special_tokens_are_never_masked() -> None:
     ids = np.array([[tokenizer().start, tokenizer().unknown, tokenizer().end]])
     hidden, chosen = Masking(tokenizer())(ids, ids >= 0, (1, 0), np.arange(1))
     assert (hidden == ids).all()
@@ -115,7 +115,7 @@ def test_where_nothing_can_be_hidden_nothing_is() -> None:
 
 
 def mended(source: list[int], target: list[int]) -> list[int]:
-    """The text, put together again as a reader of the two would."""
+    """Restore the text from source and target."""
     marks = [tokenizer().special_id(sentinel(n)) for n in range(SENTINELS)]
     assert source[-1] == target[-1] == tokenizer().end
     assert target[0] == tokenizer().start
@@ -139,7 +139,7 @@ def mended(source: list[int], target: list[int]) -> list[int]:
     st.floats(1, 5),
     st.booleans(),
 )
-def test_what_is_torn_can_be_mended(
+def test_corrupted_text_can_be_restored(
     seed: int, first: int, joined: int, share: float, mean: float, words: bool
 ) -> None:
     ids = np.array(tokenizer().encode(" ".join(texts()[first : first + joined])))
@@ -156,7 +156,7 @@ def test_what_is_torn_can_be_mended(
 
 
 def cuts(source: list[int], target: list[int]) -> list[int]:
-    """Where in the text spans begin and end."""
+    """Return where spans begin and end in the text."""
     found, at = [], 0
     for each in source[:-1]:
         if each in tokenizer().special_ids:
@@ -169,7 +169,7 @@ def cuts(source: list[int], target: list[int]) -> list[int]:
     return found
 
 
-def test_spans_are_as_many_and_as_long_as_asked_for() -> None:
+def test_span_counts_and_lengths_match_rates() -> None:
     spans = SpanCorruptor(tokenizer(), sentinels=SENTINELS)
     ids = np.array(tokenizer().encode(" ".join(texts()[:60]))[:300])
     torn = [spans(ids, 1000, (1, epoch), 0) for epoch in range(200)]
