@@ -117,7 +117,7 @@ def test_killed_half_way_it_goes_on_where_it_was(demo, tmp_path: Path) -> None:
         file.write(b"half a li")  # as a power cut may leave it
     again = subprocess.run(command, capture_output=True, text=True)
     assert again.returncode == 0
-    assert f"Going on after line {done:,}." in again.stderr
+    assert f"Resuming after line {done:,}." in again.stderr
     assert target.read_text() == f"{FR}\n{EN}\n\n" * 4000
     assert not part.exists()
 

@@ -1,4 +1,4 @@
-"""regard summarize: long texts in, short ones out."""
+"""regard summarize: summarize texts, one summary for each."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli._shared.lines import peeked, to_file, to_standard_output
 from regard.cli._shared.options import Beam, Int8, NoRepeatNgram, Output
+from regard.cli._shared.seq2seq import (
+    DecodingOptions,
+    TextCommand,
+    require_text,
+    to_file,
+    to_standard_output,
+)
 
 if TYPE_CHECKING:
-    from regard.data.tokenizers.tokenizer import Tokenizer
-    from regard.decoding.config import DecodingConfig
     from regard.predictors.summarizer import Summarizer, Summary
 
 STANDARD_INPUT = Path("-")
@@ -58,81 +62,57 @@ def summarize(
     A text that is too long for the model is refused; a model trained on the first tokens of texts
     (task.source) reads those and reports it. With --output, an interrupted run resumes.
     """
-    from regard.decoding.config import DecodingConfig
-    from regard.errors import DataError
     from regard.loading import load_summarizer
 
-    summarizer = load_summarizer(run, bits=8 if int8 else 32)
-    search = DecodingConfig(
-        beam=max(beam, n_best),
-        n_best=n_best,
-        length_penalty=length_penalty,
-        no_repeat_ngram=no_repeat_ngram,
-        return_scores=scores,
-        suppress_phrases=[summarizer.tokenizer.encode(phrase) for phrase in suppress_phrase or []],
+    options = DecodingOptions(
+        beam, n_best, scores, length_penalty, no_repeat_ngram, suppress_phrase or []
     )
-    job = _Job(summarizer, search, prefix, max_tokens, scores, whole_file)
-    given = files or [STANDARD_INPUT]
-    seen, texts = peeked(_texts(given, whole_file))
-    if not seen:
-        where = " ".join(map(str, files)) if files else "standard input"
-        raise DataError(f"{where}: there is no text to summarize.")
+    summarizer = load_summarizer(run, bits=8 if int8 else 32)
+    command = _Summarize(summarizer, options, prefix, max_tokens, whole_file)
+    inputs = files or [STANDARD_INPUT]
+    source = " ".join(map(str, files)) if files else "standard input"
+    texts = require_text(_texts(inputs, whole_file), source, "summarize")
     if output is None:
-        return to_standard_output(job, texts)
-    return to_file(job, texts, output, run, [] if STANDARD_INPUT in given else given)
+        return to_standard_output(command, texts)
+    return to_file(command, texts, output, run, [] if STANDARD_INPUT in inputs else inputs)
 
 
-class _Job:
-    """A question to the summarizer, the same for every text."""
+class _Summarize(TextCommand):
+    """A summarizer and its options, the same for every text."""
 
     title, unit = "Summarizing", "texts"
 
     def __init__(
         self,
         summarizer: "Summarizer",
-        search: "DecodingConfig",
+        options: DecodingOptions,
         prefix: str,
-        tokens: int | None,
-        scores: bool,
-        whole: bool,
+        max_tokens: int | None,
+        whole_file: bool,
     ) -> None:
-        self.summarizer, self.search = summarizer, search
-        self.prefix, self.tokens, self.scores, self.whole = prefix, tokens, scores, whole
-        self.done = 0  # texts
+        super().__init__(summarizer.tokenizer, options)
+        self.summarizer, self.prefix = summarizer, prefix
+        self.max_tokens, self.whole_file = max_tokens, whole_file
 
-    def __call__(self, texts: list[str]) -> list[str]:
-        found = self.summarizer.candidates(
+    def candidates(self, texts: list[str]) -> "list[list[Summary]]":
+        return self.summarizer.candidates(
             texts,
-            decoding=self.search,
+            decoding=self.decoding,
             prefix=self.prefix,
-            max_tokens=self.tokens,
-            notice=lambda said: typer.echo(said, err=True),
+            max_tokens=self.max_tokens,
+            notice=lambda message: typer.echo(message, err=True),
             names=[f"text {self.done + number}" for number in range(1, len(texts) + 1)],
         )
-        printed = [
-            "\n".join(self._shown(number, each) for each in candidates)
-            for number, candidates in enumerate(found, start=self.done + 1)
-        ]
-        self.done += len(texts)
-        return printed
 
-    def _shown(self, number: int, each: "Summary") -> str:
-        fields = [str(number), f"{each.score:.4f}"] if self.scores else []
-        return "\t".join([*fields, each.text.replace("\n", " ")])  # a line for a summary
-
-    @property
-    def tokenizer(self) -> "Tokenizer":
-        return self.summarizer.tokenizer
-
-    def plain(self) -> Any:
-        return [repr(self.search), self.prefix, self.tokens, self.scores, self.whole]
+    def settings(self) -> Any:
+        return [self.prefix, self.max_tokens, self.whole_file]
 
 
-def _texts(files: Sequence[Path], whole: bool) -> Iterator[str]:
+def _texts(files: Sequence[Path], whole_file: bool) -> Iterator[str]:
     from regard.data.sources.lines import stream_text
 
     for file in files:
-        if whole:
+        if whole_file:
             yield " ".join(filter(None, map(str.strip, stream_text(file))))
         else:
             yield from stream_text(file)

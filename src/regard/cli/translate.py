@@ -1,4 +1,4 @@
-"""regard translate: lines in, lines out."""
+"""regard translate: translate text, one line out for each line in."""
 
 import sys
 from collections.abc import Sequence
@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli._shared.lines import peeked, to_file, to_standard_output, told
 from regard.cli._shared.options import Beam, Int8, NoRepeatNgram, Output
+from regard.cli._shared.seq2seq import (
+    DecodingOptions,
+    TextCommand,
+    require_text,
+    to_file,
+    to_standard_output,
+    warn_of_unknown_characters,
+)
 
 if TYPE_CHECKING:
-    from regard.data.tokenizers.tokenizer import Tokenizer
-    from regard.decoding.config import DecodingConfig
     from regard.predictors.translator import Translation, Translator
 
 
@@ -82,45 +87,41 @@ def translate(
     without a translation are translated, with all their placeholders.
     """
     from regard.data.sources.lines import stream_text
-    from regard.decoding.config import DecodingConfig
-    from regard.errors import DataError
     from regard.loading import load_translator
 
-    translator = load_translator(run, bits=8 if int8 else 32)
-    search = DecodingConfig(
-        beam=max(beam, n_best),
-        n_best=n_best,
-        length_penalty=length_penalty,
-        early_stopping=early_stopping,
-        beam_groups=beam_groups,
-        no_repeat_ngram=no_repeat_ngram,
-        return_scores=scores,
-        suppress_phrases=[translator.tokenizer.encode(phrase) for phrase in suppress_phrase or []],
+    options = DecodingOptions(
+        beam,
+        n_best,
+        scores,
+        length_penalty,
+        no_repeat_ngram,
+        suppress_phrase or [],
+        early_stopping,
+        beam_groups,
     )
-    wishes = {
+    constraints = {
         "require_phrases": require_phrase or [],
         "prefix": prefix,
         "keep_placeholders": keep_placeholders,
         "max_tokens": max_tokens,
     }
-    job = _Job(translator, to, search, wishes, scores, align)
+    translator = load_translator(run, bits=8 if int8 else 32)
+    command = _Translate(translator, to, options, constraints, align)
+    from_stdin = str(file) == "-"
     if file.suffix == ".po":
-        return _to_catalog(job, file, output)
-    if str(file) == "-" and output is None and sys.stdin.isatty():
-        return _converse(job)
-    seen, lines = peeked(stream_text(file))
-    if not seen:
-        where = "standard input" if str(file) == "-" else file
-        raise DataError(f"{where}: there is no text to translate.")
+        return _translate_catalog(command, file, output)
+    if from_stdin and output is None and sys.stdin.isatty():
+        return _translate_interactively(command)
+    lines = require_text(stream_text(file), "standard input" if from_stdin else file, "translate")
     if output is None:
-        return to_standard_output(job, lines)
-    if str(file) == "-":
-        return to_file(job, lines, output, run)
-    return to_file(job, lines, output, run, [file], sum(1 for _ in stream_text(file)))
+        return to_standard_output(command, lines)
+    if from_stdin:
+        return to_file(command, lines, output, run)
+    return to_file(command, lines, output, run, [file], sum(1 for _ in stream_text(file)))
 
 
-class _Job:
-    """A question to the translator, the same for every line."""
+class _Translate(TextCommand):
+    """A translator and its options, the same for every line."""
 
     title, unit = "Translating", "lines"
 
@@ -128,74 +129,64 @@ class _Job:
         self,
         translator: "Translator",
         to: str | None,
-        search: "DecodingConfig",
-        wishes: dict[str, Any],
-        scores: bool,
+        options: DecodingOptions,
+        constraints: dict[str, Any],
         align: bool,
     ) -> None:
-        self.translator = translator
-        self.to, self.search, self.scores, self.align = to, search, scores, align
-        self.wishes = wishes  # of the translator: what must be said, and how much may be
-        self.done = 0  # lines
+        super().__init__(translator.tokenizer, options)
+        self.translator, self.to, self.align = translator, to, align
+        self.constraints = constraints
 
-    def __call__(self, lines: list[str]) -> list[str]:
-        """What to print for each line: one text, of several lines where several are asked for."""
-        found = self.translator.candidates(lines, self.to, decoding=self.search, **self.wishes)
-        texts = []
-        for number, candidates in enumerate(found, start=self.done + 1):
-            texts.append("\n".join(self._shown(number, each) for each in candidates))
-        self.done += len(lines)
-        return texts
+    def candidates(self, texts: list[str]) -> "list[list[Translation]]":
+        return self.translator.candidates(
+            texts, self.to, decoding=self.decoding, **self.constraints
+        )
 
-    def _shown(self, number: int, each: "Translation") -> str:
-        fields = [str(number), f"{each.score:.4f}"] if self.scores else []
-        fields.append(each.text.replace("\n", " "))  # a line for a line
-        if self.align:
-            from regard.insight.alignment import align_parts
+    def settings(self) -> Any:
+        return [self.to, self.constraints, self.align]
 
-            fields.append(" ".join(map(str, align_parts(self.translator, each, self.to))))
-        return "\t".join(fields)
+    def columns(self, candidate: "Translation") -> list[str]:
+        if not self.align:
+            return super().columns(candidate)
+        from regard.insight.alignment import align_parts
 
-    @property
-    def tokenizer(self) -> "Tokenizer":
-        return self.translator.tokenizer
-
-    def plain(self) -> Any:
-        """All that the answers depend on but the model and the text."""
-        return [self.to, repr(self.search), self.wishes, self.scores, self.align]
+        alignment = align_parts(self.translator, candidate, self.to)
+        return [*super().columns(candidate), " ".join(map(str, alignment))]
 
 
-def _to_catalog(job: _Job, file: Path, output: Path | None) -> None:
+def _translate_catalog(command: _Translate, file: Path, output: Path | None) -> None:
+    """Translate the messages of a gettext catalog that have no translation."""
     from regard.atomic import write_atomic
     from regard.cli._shared.console import reporter
     from regard.data.sources.gettext import Catalog
     from regard.predictors.gettext import fill
 
-    job.wishes["keep_placeholders"] = True
-    with reporter().bar("Translating", None, "lines") as show:
+    constraints = {**command.constraints, "keep_placeholders": True}
+    with reporter().bar("Translating", None, "lines") as advance:
 
         def translate(lines: Sequence[str]) -> list[str]:
-            return job.translator.translate(
-                lines, job.to, on_progress=show, decoding=job.search, **job.wishes
+            return command.translator.translate(
+                lines, command.to, on_progress=advance, decoding=command.decoding, **constraints
             )
 
-        text, lost = fill(Catalog(file), translate)
+        text, incomplete = fill(Catalog(file), translate)
     if output is None:
         typer.echo(text, nl=False)
     else:
         write_atomic(output, text.encode())
-    for left in lost:
-        typer.echo(f"{file}: left open, because a part was lost: {left!r}", err=True)
+    for message in incomplete:
+        typer.echo(f"{file}: not translated, because a placeholder was lost: {message!r}", err=True)
 
 
-def _converse(job: _Job) -> None:
-    """A person types: each line is answered at once, and a line that cannot be is not the end."""
+def _translate_interactively(command: _Translate) -> None:
+    """Translate lines as a person types them; a line with an error does not end the session."""
     from regard.errors import DataError
 
     typer.echo("Type a sentence and press Enter; Ctrl-D ends.", err=True)
     for line in sys.stdin:
         try:
-            for text in job(list(told(job, iter([line.rstrip("\n")])))):
+            texts = list(warn_of_unknown_characters(command, iter([line.rstrip("\n")])))
+            for text in command(texts):
                 typer.echo(text)
         except DataError as error:
             typer.echo(f"regard: {error}", err=True)

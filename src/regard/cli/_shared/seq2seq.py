@@ -1,0 +1,164 @@
+"""Translation and summarization of any number of texts: what the two commands share."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import typer
+
+if TYPE_CHECKING:
+    from regard.data.tokenizers.tokenizer import Tokenizer
+    from regard.decoding.config import DecodingConfig
+
+
+@dataclass(frozen=True)
+class DecodingOptions:
+    """The decoding options of a command, as they are given."""
+
+    beam: int
+    n_best: int
+    scores: bool
+    length_penalty: float
+    no_repeat_ngram: int
+    suppress_phrase: Sequence[str]
+    early_stopping: bool = False
+    beam_groups: int = 1
+
+    def config(self, tokenizer: "Tokenizer") -> "DecodingConfig":
+        """Return the settings of the decoder; the beam is at least as wide as `n_best`."""
+        from regard.decoding.config import DecodingConfig
+
+        return DecodingConfig(
+            beam=max(self.beam, self.n_best),
+            n_best=self.n_best,
+            length_penalty=self.length_penalty,
+            early_stopping=self.early_stopping,
+            beam_groups=self.beam_groups,
+            no_repeat_ngram=self.no_repeat_ngram,
+            return_scores=self.scores,
+            suppress_phrases=[tokenizer.encode(phrase) for phrase in self.suppress_phrase],
+        )
+
+
+class Candidate(Protocol):
+    """One output of a predictor."""
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def score(self) -> float: ...
+
+
+class TextCommand:
+    """A predictor and its options, applied to texts in chunks, with as many outputs as texts."""
+
+    title: ClassVar[str]  # of the progress bar
+    unit: ClassVar[str]  # of the progress bar, in the plural
+
+    def __init__(self, tokenizer: "Tokenizer", options: DecodingOptions) -> None:
+        self.tokenizer, self.options = tokenizer, options
+        self.decoding = options.config(tokenizer)
+        self.done = 0  # texts
+
+    def candidates(self, texts: list[str]) -> "Sequence[Sequence[Candidate]]":
+        """Return the best outputs of each text, best first."""
+        raise NotImplementedError
+
+    def settings(self) -> Any:
+        """Return the other settings that the outputs depend on, as plain data."""
+        raise NotImplementedError
+
+    def columns(self, candidate: Any) -> list[str]:
+        """Return the columns to print for an output: its text, on one line."""
+        return [candidate.text.replace("\n", " ")]
+
+    def __call__(self, texts: list[str]) -> list[str]:
+        """Return the lines to print for each text, joined if there are several."""
+        printed = []
+        for number, candidates in enumerate(self.candidates(texts), start=self.done + 1):
+            printed.append("\n".join(self._line(number, candidate) for candidate in candidates))
+        self.done += len(texts)
+        return printed
+
+    def request(self) -> Any:
+        """Return everything that the outputs depend on besides model and texts, as plain data."""
+        return [asdict(self.options), self.settings()]
+
+    def _line(self, number: int, candidate: Candidate) -> str:
+        prefix = [str(number), f"{candidate.score:.4f}"] if self.options.scores else []
+        return "\t".join([*prefix, *self.columns(candidate)])
+
+
+def require_text(texts: Iterator[str], source: object, verb: str) -> Iterator[str]:
+    """Return the texts; refuse if the first 10,000 are all that there are and all are empty."""
+    from itertools import chain, islice
+
+    from regard.errors import DataError
+
+    first = list(islice(texts, 10_000))
+    if not any(map(str.strip, first)) and len(first) < 10_000:
+        raise DataError(f"{source}: there is no text to {verb}.")
+    return chain(first, texts)
+
+
+def to_standard_output(command: TextCommand, texts: Iterator[str]) -> None:
+    """Print the outputs as they are computed."""
+    from regard.cli._shared.console import reporter
+    from regard.predictors.resume_file import in_chunks
+
+    with reporter().bar(command.title, None, command.unit) as advance:
+        for line in in_chunks(warn_of_unknown_characters(command, texts), command):
+            typer.echo(line)
+            advance(1)
+
+
+def to_file(
+    command: TextCommand,
+    texts: Iterator[str],
+    output: Path,
+    run: Path,
+    files: Sequence[Path] = (),
+    total: int | None = None,
+) -> None:
+    """Write the outputs to a file; resume an interrupted command if the input files are known."""
+    from itertools import islice
+
+    from regard.cli._shared.console import reporter
+    from regard.predictors.resume_file import ResumableOutput, in_chunks
+    from regard.run_folder import fingerprint
+
+    stamps = [
+        [str(file.absolute()), file.stat().st_size, file.stat().st_mtime_ns] for file in files
+    ]
+    resumable = ResumableOutput(output, [fingerprint(run), stamps, command.request()])
+    done = resumable.done() if files else 0
+    if command.decoding.n_best > 1:
+        done = 0  # the number of outputs may differ from text to text: start from the beginning
+    if done:
+        typer.echo(f"Resuming after line {done:,}.", err=True)
+    command.done = done
+    remaining = None if total is None else total - done
+    with reporter().bar(command.title, remaining, command.unit) as advance:
+
+        def lines() -> Iterator[str]:
+            rest = warn_of_unknown_characters(command, islice(texts, done, None))
+            for line in in_chunks(rest, command):
+                advance(1)
+                yield line
+
+        resumable.write(lines(), done)
+
+
+def warn_of_unknown_characters(command: TextCommand, texts: Iterator[str]) -> Iterator[str]:
+    """Yield the texts; name characters that training never saw in the first three that have any."""
+    warnings = 0
+    for number, text in enumerate(texts, start=command.done + 1):
+        unknown = command.tokenizer.unknown_characters(text) if warnings < 3 else []
+        if unknown:
+            warnings += 1
+            characters = ", ".join(f"'{char}' (U+{ord(char):04X})" for char in unknown[:5])
+            unit = command.unit.removesuffix("s")
+            typer.echo(f"{unit} {number}: never seen in training: {characters}.", err=True)
+        yield text
