@@ -1,3 +1,5 @@
+"""Run the command line: `python -m regard`."""
+
 from regard.cli import main
 
 main()

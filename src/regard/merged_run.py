@@ -71,15 +71,22 @@ def attach_adapter(
 ) -> frozenset[str]:
     """Attach the adapter and freeze the base model.
 
-    `unchanged` names the parameters that are all the base's; their names after attaching are
-    returned.
+    Args:
+        model: The model with the base's weights.
+        adapter: The adapter to attach.
+        unchanged: Names of the parameters that are wholly the base's.
+
+    Returns:
+        The names of those parameters after attaching.
     """
     base = [parameter for name, parameter in model.named_parameters() if name in unchanged]
     for parameter in base:
         parameter.requires_grad_(False)
     adapter.attach(model)
     frozen = set(map(id, base))
-    return frozenset(name for name, each in model.named_parameters() if id(each) in frozen)
+    return frozenset(
+        name for name, parameter in model.named_parameters() if id(parameter) in frozen
+    )
 
 
 def set_trained_weights(
@@ -96,9 +103,9 @@ def set_trained_weights(
 def table_rows(
     spec: ModelSpec, tokenizer: Tokenizer, vocabulary: int, labels: Sequence[str]
 ) -> dict[str, Rows]:
-    """Names of the rows of a model's tables: pieces, positions, labels."""
+    """Return the names of the rows of a model's tables: pieces, positions, labels."""
     pieces = tokenizer.vocabulary()[:vocabulary]
-    # Rows beyond the pieces, and ids that a file leaves out, go by their number.
+    # Rows beyond the pieces, and ids without a piece, are named by their number.
     names = [[piece or f"#{row}"] for row, piece in enumerate(pieces)]
     names += [[f"#{row}"] for row in range(len(pieces), vocabulary)]
     ids = (tokenizer.pad, tokenizer.unknown, tokenizer.start, tokenizer.end)

@@ -159,7 +159,7 @@ def _translate_catalog(command: _Translate, file: Path, output: Path | None) -> 
     from regard.atomic import write_atomic
     from regard.cli._shared.console import reporter
     from regard.data.sources.gettext import Catalog
-    from regard.predictors.gettext import fill
+    from regard.predictors.gettext import translate_catalog
 
     constraints = {**command.constraints, "keep_placeholders": True}
     with reporter().bar("Translating", None, "lines") as advance:
@@ -169,7 +169,7 @@ def _translate_catalog(command: _Translate, file: Path, output: Path | None) -> 
                 lines, command.to, on_progress=advance, decoding=command.decoding, **constraints
             )
 
-        text, incomplete = fill(Catalog(file), translate)
+        text, incomplete = translate_catalog(Catalog(file), translate)
     if output is None:
         typer.echo(text, nl=False)
     else:

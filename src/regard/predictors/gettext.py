@@ -1,7 +1,7 @@
-"""Translating a gettext catalog, line by line, with all its variables or not at all.
+"""Translate a gettext catalog line by line, each message with all its placeholders or not at all.
 
-A program that prints a translation from which %s is missing may fail; so what came out without one
-of the parts that must be kept stays untranslated, and is named.
+A program may fail when it prints a translation without a %s of the source. A message whose
+translation lacks a placeholder therefore stays untranslated, and is reported.
 """
 
 import re
@@ -15,24 +15,37 @@ LINE = re.compile(r"(?P<before>\s*)(?P<text>.*?)(?P<after>\s*)", re.DOTALL)
 Translate = Callable[[Sequence[str]], Sequence[str]]  # as many lines out as in
 
 
-def fill(catalog: Catalog, translate: Translate) -> tuple[str, list[str]]:
-    """The catalog with translations of what had none, and the texts that still have none."""
-    texts = catalog.untranslated_texts()
-    lines = list(dict.fromkeys(line for text in texts for line in _lines(text)))
-    known = dict(zip(lines, translate(lines), strict=True))
-    done = {text: _with(text, known) for text in texts}
-    lost = [text for text in texts if missing_placeholders(text, done[text])]
-    return catalog.filled({text: done[text] for text in texts if text not in lost}), lost
+def translate_catalog(catalog: Catalog, translate: Translate) -> tuple[str, list[str]]:
+    """Translate the messages of a catalog that have no translation.
+
+    Args:
+        catalog: The catalog.
+        translate: Translates lines.
+
+    Returns:
+        The text of the translated catalog, and the messages that stay untranslated.
+    """
+    messages = catalog.untranslated_texts()
+    lines = list(dict.fromkeys(line for message in messages for line in _lines(message)))
+    by_line = dict(zip(lines, translate(lines), strict=True))
+    translations = {message: _translated(message, by_line) for message in messages}
+    refused = [
+        message for message in messages if missing_placeholders(message, translations[message])
+    ]
+    complete = {message: translations[message] for message in messages if message not in refused}
+    return catalog.filled(complete), refused
 
 
-def _lines(text: str) -> list[str]:
-    """What is to be translated of it: its lines, without the space around them."""
-    return [line for line in map(str.strip, text.split("\n")) if line]
+def _lines(message: str) -> list[str]:
+    """Return the lines of a message, without white space around them."""
+    return [line for line in map(str.strip, message.split("\n")) if line]
 
 
-def _with(text: str, known: dict[str, str]) -> str:
-    """The text with its lines translated; space around them is as it was."""
-    parts = (LINE.fullmatch(line) for line in text.split("\n"))
+def _translated(message: str, by_line: dict[str, str]) -> str:
+    """Translate the lines of a message; white space around them stays."""
+    matches = (LINE.fullmatch(line) for line in message.split("\n"))
     return "\n".join(
-        part["before"] + known.get(part["text"], "") + part["after"] for part in parts if part
+        match["before"] + by_line.get(match["text"], "") + match["after"]
+        for match in matches
+        if match
     )

@@ -59,9 +59,9 @@ def _merge(segments: list[Segment], fits: Fits) -> list[Segment]:
     """Join neighbors for as long as they fit together."""
     merged = segments[:1]
     for segment in segments[1:]:
-        joined = merged[-1].text + merged[-1].gap + segment.text
-        if fits(joined):
-            merged[-1] = Segment(joined, segment.gap)
+        longer = merged[-1].text + merged[-1].gap + segment.text
+        if fits(longer):
+            merged[-1] = Segment(longer, segment.gap)
         else:
             merged.append(segment)
     return merged

@@ -9,7 +9,7 @@ import pytest
 
 from regard.data.sources.gettext import Catalog
 from regard.errors import DataError
-from regard.predictors.gettext import fill
+from regard.predictors.gettext import translate_catalog
 
 PO = """# Translators, please.
 msgid ""
@@ -58,7 +58,7 @@ def test_translations_are_filled_in_and_marked_fuzzy(path: Path) -> None:
     def loud(lines: Sequence[str]) -> list[str]:
         return [line.upper().replace("%D", "%d") for line in lines]
 
-    text, lost = fill(Catalog(path), loud)
+    text, lost = translate_catalog(Catalog(path), loud)
     assert lost == []
     assert text == PO.replace("#, c-format", "#, fuzzy, c-format").replace(
         'msgstr[0] ""\nmsgstr[1] ""',
@@ -69,7 +69,7 @@ def test_translations_are_filled_in_and_marked_fuzzy(path: Path) -> None:
 
 
 def test_translation_without_its_variable_is_not_filled_in(path: Path) -> None:
-    text, lost = fill(Catalog(path), lambda lines: ["perdu" for _ in lines])
+    text, lost = translate_catalog(Catalog(path), lambda lines: ["perdu" for _ in lines])
     assert lost == ['%d file "found"', '%d files "found"']
     assert 'msgstr[0] ""' in text
     assert '"  perdu\\n"' in text
@@ -77,7 +77,7 @@ def test_translation_without_its_variable_is_not_filled_in(path: Path) -> None:
 
 @pytest.mark.skipif(not shutil.which("msgfmt"), reason="gettext is not installed")
 def test_msgfmt_accepts_the_filled_catalog(path: Path, tmp_path: Path) -> None:
-    text, _ = fill(Catalog(path), lambda lines: [f"<{line}>" for line in lines])
+    text, _ = translate_catalog(Catalog(path), lambda lines: [f"<{line}>" for line in lines])
     (tmp_path / "new.po").write_text(text, encoding="utf-8")
     command = ["msgfmt", "-c", "--use-fuzzy", "-o", tmp_path / "new.mo", tmp_path / "new.po"]
     assert subprocess.run(command, capture_output=True).returncode == 0
