@@ -33,7 +33,7 @@ def compare(ours: list[str], theirs: list[str]) -> Comparison:
     return paired_bootstrap(references=REFERENCES, ours=ours, theirs=theirs, samples=200)
 
 
-def test_a_real_difference_is_told_from_chance() -> None:
+def test_real_difference_is_significant() -> None:
     good, bad = worsened(REFERENCES, 0.1, seed=1), worsened(REFERENCES, 0.4, seed=2)
     real = compare(good, bad)
     assert real.ours.bleu == pytest.approx(score_translations(good, REFERENCES)["bleu"])
@@ -43,12 +43,12 @@ def test_a_real_difference_is_told_from_chance() -> None:
     assert compare(good, worsened(REFERENCES, 0.1, seed=3)).p_value > 0.05
 
 
-def test_nothing_is_not_a_difference() -> None:
+def test_equal_systems_do_not_differ() -> None:
     same = worsened(REFERENCES, 0.2, seed=1)
     assert compare(same, list(same)).p_value == 1
 
 
-def test_more_sentences_are_surer_and_the_interval_holds_the_score() -> None:
+def test_interval_contains_the_score_and_shrinks_with_more_sentences() -> None:
     outputs = worsened(REFERENCES, 0.2, seed=1)
     whole = confidence(references=REFERENCES, outputs=outputs, samples=300)
     few = confidence(references=REFERENCES[:20], outputs=outputs[:20], samples=300)
@@ -56,7 +56,9 @@ def test_more_sentences_are_surer_and_the_interval_holds_the_score() -> None:
     assert abs(whole.bleu - whole.mean) < whole.margin
 
 
-def test_the_seed_decides_and_is_kept_in_the_signature(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seed_determines_the_resamples_and_is_in_the_signature(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("SACREBLEU_SEED", "7")
     outputs = worsened(REFERENCES, 0.2, seed=1)
 
@@ -71,7 +73,7 @@ def test_the_seed_decides_and_is_kept_in_the_signature(monkeypatch: pytest.Monke
     assert os.environ["SACREBLEU_SEED"] == "7"
 
 
-def test_what_cannot_be_compared_is_refused() -> None:
+def test_outputs_of_different_number_are_refused() -> None:
     with pytest.raises(
         DataError, match="199 outputs cannot be scored against the references of 200 texts"
     ):

@@ -26,7 +26,7 @@ def test_accuracy() -> None:
 
 
 @given(of=st.integers(1, 3000), data=st.data())
-def test_the_interval_is_wilsons(of: int, data: st.DataObject) -> None:
+def test_interval_equals_wilsons(of: int, data: st.DataObject) -> None:
     right = data.draw(st.integers(0, of))
     expected = binomtest(right, of).proportion_ci(method="wilson")
     assert interval(right, of) == pytest.approx((expected.low, expected.high), abs=1e-6)
@@ -56,7 +56,7 @@ def reported(logits: torch.Tensor, actual: torch.Tensor, batch: int) -> Classifi
 
 @given(texts=st.integers(1, 60), seed=st.integers(0, 99), batch=st.integers(1, 60))
 @settings(max_examples=25, deadline=None)
-def test_one_label_as_scikit_learn_has_it(texts: int, seed: int, batch: int) -> None:
+def test_single_label_scores_equal_scikit_learn(texts: int, seed: int, batch: int) -> None:
     logits, actual = judged(texts, False, seed)
     found, given_labels = reported(logits, actual, batch), logits.argmax(-1)
     assert found.texts == texts
@@ -80,7 +80,7 @@ def test_one_label_as_scikit_learn_has_it(texts: int, seed: int, batch: int) -> 
 
 @given(texts=st.integers(1, 60), seed=st.integers(0, 99), batch=st.integers(1, 60))
 @settings(max_examples=25, deadline=None)
-def test_several_labels_as_scikit_learn_has_them(texts: int, seed: int, batch: int) -> None:
+def test_multi_label_scores_equal_scikit_learn(texts: int, seed: int, batch: int) -> None:
     logits, actual = judged(texts, True, seed)
     found, said = reported(logits, actual, batch), (logits >= 0).long()
     assert found.accuracy == pytest.approx(accuracy_score(actual, said))
@@ -95,7 +95,7 @@ def test_several_labels_as_scikit_learn_has_them(texts: int, seed: int, batch: i
         assert kept + found.confusion.get((label, MISSED), 0) == each.texts
 
 
-def test_what_is_confused_most_comes_first() -> None:
+def test_most_frequent_confusion_comes_first() -> None:
     logits = torch.eye(4)[torch.tensor([0, 1, 1, 1, 2])] * 9
     found = reported(logits, torch.tensor([0, 0, 0, 1, 1]), batch=2)
     assert found.most_confused() == [("a", "b", 2), ("b", "c", 1)]
@@ -103,7 +103,7 @@ def test_what_is_confused_most_comes_first() -> None:
     assert "confusion" not in found.scores
 
 
-def test_calibration_is_the_distance_from_what_is_right() -> None:
+def test_calibration_error_equals_its_definition() -> None:
     """Nine texts of ten right, always 70 % sure."""
     sure = torch.tensor([0.7, 0.1, 0.1, 0.1]).log().expand(10, -1)
     tally = PredictionCounter(NAMES, multi_label=False)
@@ -117,7 +117,7 @@ def test_calibration_is_the_distance_from_what_is_right() -> None:
 
 @pytest.mark.parametrize("multi_label", [False, True])
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
-def test_the_temperature_that_was_there_is_found(multi_label: bool, temperature: float) -> None:
+def test_fitted_temperature_recovers_the_true_one(multi_label: bool, temperature: float) -> None:
     """Labels drawn as the logits say; the logits are then made hotter or colder."""
     chance = torch.Generator().manual_seed(1)
     logits = 2 * torch.randn(20_000, 3, generator=chance)
@@ -128,7 +128,7 @@ def test_the_temperature_that_was_there_is_found(multi_label: bool, temperature:
     assert fit_temperature(logits * temperature, actual) == pytest.approx(temperature, rel=0.05)
 
 
-def test_a_few_texts_without_a_mistake_make_no_certainty() -> None:
+def test_few_texts_without_errors_do_not_give_certainty() -> None:
     logits = torch.eye(2).repeat(10, 1) * 4
     actual = torch.tensor([0, 1] * 10)
     tempered = logits / fit_temperature(logits, actual)

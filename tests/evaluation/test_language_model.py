@@ -58,7 +58,7 @@ def one_by_one(model: TextGenerator, ids: list[int], context: int, stride: int) 
 
 
 @pytest.mark.parametrize(("context", "stride"), [(32, 32), (32, 8), (32, 1), (7, 3), (1, 1)])
-def test_it_is_the_sum_over_tokens_one_by_one(
+def test_loss_equals_the_sum_over_single_tokens(
     subwords: TextGenerator, context: int, stride: int
 ) -> None:
     found = subwords.perplexity(TEXT, context, stride)
@@ -95,13 +95,13 @@ def test_windows_count_every_token_but_the_first_once(
     assert counted == list(range(1, number))
 
 
-def test_after_a_break_the_first_is_not_counted() -> None:
+def test_first_token_of_a_new_sequence_is_not_counted() -> None:
     found = list(windows([[1, 2, 3], None, [4], None, [5, 6]], 8, 8))
     assert found == [([1, 2, 3], 2), ([5, 6], 1)]
 
 
 @pytest.mark.parametrize("at_once", [1, 100, 10_000])
-def test_the_batch_changes_nothing(subwords: TextGenerator, at_once: int) -> None:
+def test_batch_size_does_not_change_scores(subwords: TextGenerator, at_once: int) -> None:
     wanted = subwords.perplexity(TEXT, stride=8)
     found = perplexity(subwords, [Piece(TEXT)], stride=8, batch_tokens=at_once)
     assert found.nats == pytest.approx(wanted.nats, rel=1e-6)
@@ -112,7 +112,7 @@ def test_the_batch_changes_nothing(subwords: TextGenerator, at_once: int) -> Non
     )
 
 
-def test_stretches_of_a_text_are_the_text(subwords: TextGenerator) -> None:
+def test_pieces_of_a_text_score_like_the_text(subwords: TextGenerator) -> None:
     lines = TEXT.splitlines(keepends=True)
     pieces = [Piece(line, ends=False) for line in lines]
     assert perplexity(subwords, pieces).to_plain() == pytest.approx(
@@ -120,7 +120,9 @@ def test_stretches_of_a_text_are_the_text(subwords: TextGenerator) -> None:
     )
 
 
-def test_what_is_counted(letters: TextGenerator, subwords: TextGenerator) -> None:
+def test_tokens_words_characters_and_bytes_are_counted(
+    letters: TextGenerator, subwords: TextGenerator
+) -> None:
     """The first token is not foretold, so what it holds is not counted."""
     found = letters.perplexity("Un été\nà Paris…\n")
     assert (found.tokens, found.characters, found.bytes) == (18, 15, 20)  # é, é and à take two each
@@ -135,7 +137,7 @@ def test_what_is_counted(letters: TextGenerator, subwords: TextGenerator) -> Non
     assert "tokens in 1 windows" in found.counted
 
 
-def test_bits_per_character_do_not_ask_how_text_is_cut() -> None:
+def test_bits_per_character_do_not_depend_on_the_tokenizer() -> None:
     """A model that finds all pieces equally likely: log2 V bits a piece, whatever it holds."""
     for kind in (character.Spec(), bpe.Spec(vocabulary=400, spaces="keep")):
         model = writer(kind.train([TEXT]))
@@ -147,7 +149,7 @@ def test_bits_per_character_do_not_ask_how_text_is_cut() -> None:
         assert found.bits_per_character == pytest.approx(bits, rel=1e-5)
 
 
-def test_between_documents_the_end_is_foretold(letters: TextGenerator) -> None:
+def test_end_token_between_documents_is_predicted(letters: TextGenerator) -> None:
     found = perplexity(letters, [Piece("A dog"), Piece("runs"), Piece(" over")])
     end = letters.tokenizer.end
     parts = [letters.tokenizer.encode(text) for text in ("A dog", "runs", " over")]
@@ -156,7 +158,7 @@ def test_between_documents_the_end_is_foretold(letters: TextGenerator) -> None:
     assert (found.tokens, found.documents, found.lines, found.words) == (15, 3, 2, 3)
 
 
-def test_a_model_that_expects_a_beginning_has_each_document_for_itself(
+def test_model_with_bos_scores_each_document_separately(
     letters: TextGenerator,
 ) -> None:
     end = letters.tokenizer.end
@@ -169,19 +171,19 @@ def test_a_model_that_expects_a_beginning_has_each_document_for_itself(
     assert (found.tokens, found.windows, found.characters, found.words) == (10, 2, 9, 3)
 
 
-def test_a_text_that_does_not_come_back_is_said_to(letters: TextGenerator) -> None:
+def test_lossy_tokenization_is_reported(letters: TextGenerator) -> None:
     collapsing = writer(bpe.Spec(vocabulary=400, spaces="collapse").train([TEXT]))
     assert not collapsing.perplexity(TEXT).lossless
     assert letters.perplexity("日本 \n\n x").lossless
 
 
 @pytest.mark.parametrize("text", ["", "A"])
-def test_nothing_to_foretell_is_refused(letters: TextGenerator, text: str) -> None:
+def test_text_without_predictable_tokens_is_refused(letters: TextGenerator, text: str) -> None:
     with pytest.raises(DataError, match="there is nothing to predict"):
         letters.perplexity(text)
 
 
-def test_a_stride_that_would_pass_over_tokens_is_refused(letters: TextGenerator) -> None:
+def test_stride_that_skips_tokens_is_refused(letters: TextGenerator) -> None:
     with pytest.raises(ConfigError, match="stride: 33 tokens; give a stride from 1"):
         letters.perplexity(TEXT, stride=33)
     with pytest.raises(ConfigError, match="this model takes from 1 to 32"):
@@ -190,7 +192,7 @@ def test_a_stride_that_would_pass_over_tokens_is_refused(letters: TextGenerator)
         letters.perplexity(TEXT, stride=0)
 
 
-def test_figures_too_large_to_say_are_none() -> None:
+def test_infinite_values_are_none() -> None:
     found = Perplexity(8, 8, 4000.0, 400, 1, 50, 1, 1600, 1600, 0, 0, True).to_plain()
     assert found["word_perplexity"] is None
     assert found["loss"] == 10

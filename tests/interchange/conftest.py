@@ -1,4 +1,4 @@
-"""Models of Hugging Face with weights of chance, as folders on disk."""
+"""Hugging Face models with random weights, as folders on disk."""
 
 from pathlib import Path
 from typing import Any

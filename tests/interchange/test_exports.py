@@ -1,6 +1,6 @@
-"""Exported models say the same words in Hugging Face, CTranslate2 and ONNX Runtime.
+"""Exported models decode the same tokens in Hugging Face, CTranslate2 and ONNX Runtime.
 
-The other libraries run in processes of their own: two OpenMP runtimes in one ruin each other.
+The other libraries run in processes of their own: two OpenMP runtimes in one process conflict.
 """
 
 import json
@@ -119,12 +119,16 @@ def regard_search() -> Any:
 
 
 @pytest.mark.parametrize("settings", TRANSLATORS.values(), ids=TRANSLATORS.keys())
-def test_translators_in_hugging_face(settings: dict[str, Any], tmp_path: Path) -> None:
+def test_exported_translators_equal_in_hugging_face(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
     compare(huggingface.export, "in_hugging_face.py", "encoder-decoder", settings, tmp_path)
 
 
 @pytest.mark.parametrize("settings", WRITERS.values(), ids=WRITERS.keys())
-def test_writers_in_hugging_face(settings: dict[str, Any], tmp_path: Path) -> None:
+def test_exported_language_models_equal_in_hugging_face(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
     compare(huggingface.export, "in_hugging_face.py", "language-model", settings, tmp_path)
 
 
@@ -132,19 +136,23 @@ ALL = {**TRANSLATORS, **ELSEWHERE}
 
 
 @pytest.mark.parametrize("settings", ALL.values(), ids=ALL.keys())
-def test_translators_in_ctranslate2(settings: dict[str, Any], tmp_path: Path) -> None:
+def test_exported_translators_equal_in_ctranslate2(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
     pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
     compare(ctranslate2.export, "in_ctranslate2.py", "encoder-decoder", settings, tmp_path)
 
 
 @pytest.mark.parametrize("settings", WRITERS.values(), ids=WRITERS.keys())
-def test_writers_in_ctranslate2(settings: dict[str, Any], tmp_path: Path) -> None:
+def test_exported_language_models_equal_in_ctranslate2(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
     pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
     compare(ctranslate2.export, "in_ctranslate2.py", "language-model", settings, tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["encoder-decoder", "language-model"])
-def test_both_in_onnxruntime(kind: str, tmp_path: Path) -> None:
+def test_exported_models_equal_in_onnxruntime(kind: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
     stack = "encoder" if kind == "encoder-decoder" else "decoder"
     fewer = {f"{stack}.blocks.1.attention": [0, 3]}  # a model whose other heads were pruned
@@ -153,7 +161,7 @@ def test_both_in_onnxruntime(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("export", [huggingface.export, ctranslate2.export])
-def test_what_has_no_equivalent_is_refused(export: Any, tmp_path: Path) -> None:
+def test_settings_without_equivalent_are_refused(export: Any, tmp_path: Path) -> None:
     run = made("encoder-decoder", {"position": "relative"}, tmp_path / "run")
     with pytest.raises(ConfigError, match="relative has no equivalent"):
         export(run_folder.read(run), tmp_path / "theirs")
@@ -171,14 +179,14 @@ def test_experts_are_refused(export: Any, kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("export", [huggingface.export, ctranslate2.export, onnx.export])
-def test_an_encoder_that_looks_at_less_is_refused(export: Any, tmp_path: Path) -> None:
+def test_sparse_encoder_attention_is_refused(export: Any, tmp_path: Path) -> None:
     run = made("encoder-decoder", {"encoder_attention": "window"}, tmp_path / "run")
     with pytest.raises(ConfigError, match="attention window has no equivalent"):
         export(run_folder.read(run), tmp_path / "theirs")
     assert not (tmp_path / "theirs").exists()
 
 
-def test_there_and_back_again(tmp_path: Path) -> None:
+def test_export_and_import_round_trip(tmp_path: Path) -> None:
     from regard.data.config import Direction
     from regard.interchange.importing import import_model
 

@@ -1,4 +1,4 @@
-"""Models of Hugging Face, imported, give the same logits, and say the same words."""
+"""Imported Hugging Face models give the same logits and decode the same tokens."""
 
 import json
 import shutil
@@ -69,7 +69,9 @@ def t5(vocabulary: int, **more: Any) -> Any:
 
 
 @pytest.mark.parametrize("which", ["gpt2", "llama", "llama, all keys, tied"])
-def test_language_models(which: str, folder: Path, tmp_path: Path) -> None:
+def test_imported_language_models_equal_hugging_face(
+    which: str, folder: Path, tmp_path: Path
+) -> None:
     tokenizer = byte_level(["<|endoftext|>"] if which == "gpt2" else ["<unk>", "<s>", "</s>"])
     vocabulary = tokenizer.get_vocab_size()
     more = {"num_key_value_heads": 4, "tie_word_embeddings": True} if "tied" in which else {}
@@ -90,7 +92,7 @@ def test_language_models(which: str, folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("roberta", [False, True])
-def test_encoders(roberta: bool, folder: Path, tmp_path: Path) -> None:
+def test_imported_encoders_equal_hugging_face(roberta: bool, folder: Path, tmp_path: Path) -> None:
     special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     tokenizer = byte_level(special) if roberta else word_pieces()
     theirs = bert(tokenizer.get_vocab_size(), roberta)
@@ -110,7 +112,7 @@ def test_encoders(roberta: bool, folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("which", ["marian", "pegasus", "t5", "t5 gated, not scaled"])
-def test_translators(which: str, folder: Path, tmp_path: Path) -> None:
+def test_imported_translators_equal_hugging_face(which: str, folder: Path, tmp_path: Path) -> None:
     tokenizer = byte_level(["<pad>", "<unk>", "<s>", "</s>"])
     vocabulary = tokenizer.get_vocab_size()
     theirs = (
@@ -138,7 +140,7 @@ def test_translators(which: str, folder: Path, tmp_path: Path) -> None:
         assert said == (wanted[: wanted.index(3)] if 3 in wanted else wanted)
 
 
-def test_a_pickle_is_refused_with_the_way_out(folder: Path, tmp_path: Path) -> None:
+def test_pickles_are_refused_with_a_remedy(folder: Path, tmp_path: Path) -> None:
     saved(gpt2(300), byte_level(["<|endoftext|>"]), folder)
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     with pytest.raises(DataError, match=r"pytorch_model\.bin.*save_pretrained"):
@@ -149,7 +151,7 @@ def test_a_pickle_is_refused_with_the_way_out(folder: Path, tmp_path: Path) -> N
     assert not (tmp_path / "run").exists()
 
 
-def test_damaged_and_foreign_folders_are_refused(folder: Path, tmp_path: Path) -> None:
+def test_damaged_and_unknown_folders_are_refused(folder: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     with pytest.raises(DataError, match="no such folder"):
         import_model(folder, run)
@@ -178,7 +180,7 @@ def test_damaged_and_foreign_folders_are_refused(folder: Path, tmp_path: Path) -
     assert not run.exists()
 
 
-def test_what_a_model_must_be_kept_from_saying(folder: Path, tmp_path: Path) -> None:
+def test_suppressed_tokens_are_imported(folder: Path, tmp_path: Path) -> None:
     tokenizer = byte_level(["<pad>", "<unk>", "<s>", "</s>"])
     saved(marian(tokenizer.get_vocab_size(), False), tokenizer, folder)
     import_model(folder, tmp_path / "free", WAY)
@@ -193,7 +195,7 @@ def test_what_a_model_must_be_kept_from_saying(folder: Path, tmp_path: Path) -> 
         )
 
 
-def test_a_translator_must_say_its_languages(folder: Path, tmp_path: Path) -> None:
+def test_translator_without_languages_is_refused(folder: Path, tmp_path: Path) -> None:
     tokenizer = byte_level(["<pad>", "<unk>", "<s>", "</s>"])
     saved(marian(tokenizer.get_vocab_size(), False), tokenizer, folder)
     with pytest.raises(DataError, match="--languages fr-en"):

@@ -1,4 +1,4 @@
-"""Models of llama2.c: a real one gives the text that was published; what is damaged is refused."""
+"""Models of llama2.c: parity with published output; damaged files are refused."""
 
 import os
 import struct
@@ -47,7 +47,7 @@ def stories(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("engine", [True, False])
-def test_the_published_story_is_told(
+def test_published_story_is_reproduced(
     engine: bool,
     stories: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -63,7 +63,7 @@ def test_the_published_story_is_told(
     assert capsys.readouterr().out == PUBLISHED + "\n"
 
 
-def test_a_story_ends_where_the_next_would_begin(stories: Path) -> None:
+def test_generation_stops_at_the_start_token(stories: Path) -> None:
     writer = regard.load(stories)
     story = writer.generate("", 500)
     assert story.startswith(PUBLISHED)
@@ -71,7 +71,7 @@ def test_a_story_ends_where_the_next_would_begin(stories: Path) -> None:
     assert writer.score([story])[0].token_log_probs[-1] > -2  # which was to be expected
 
 
-def test_a_prompt_is_continued_with_its_space(stories: Path) -> None:
+def test_prompt_keeps_its_leading_space(stories: Path) -> None:
     writer = regard.load(stories)
     said = writer.generate("Tom went", 12)
     assert said.startswith(" for a walk")
@@ -81,7 +81,7 @@ def test_a_prompt_is_continued_with_its_space(stories: Path) -> None:
         writer.generate("Tom had a dog. " * 200)
 
 
-def test_its_tokeniser_merges_as_the_program_does(stories: Path) -> None:
+def test_tokenizer_merges_like_llama2c(stories: Path) -> None:
     """The algorithm of llama2.c, written plainly: the best pair of all, again and again."""
     data = (STORIES / "tok512.bin").read_bytes()
     pieces, at = {}, 4
@@ -113,7 +113,7 @@ def test_its_tokeniser_merges_as_the_program_does(stories: Path) -> None:
         assert ours.decode(ours.encode(text)) == text
 
 
-def test_hugging_face_finds_the_same_in_it(stories: Path, tmp_path: Path) -> None:
+def test_llama2c_model_equals_hugging_face(stories: Path, tmp_path: Path) -> None:
     huggingface.export(run_folder.read(stories), tmp_path)
     theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path).eval()
     assert isinstance(theirs, transformers.LlamaForCausalLM)
@@ -124,7 +124,7 @@ def test_hugging_face_finds_the_same_in_it(stories: Path, tmp_path: Path) -> Non
     assert theirs.config.eos_token_id == theirs.config.bos_token_id == 1
 
 
-def test_turning_neighbours_or_halves_is_the_same_in_another_order() -> None:
+def test_rotary_pairs_and_halves_are_permutations_of_each_other() -> None:
     from regard.positions.rotary import Rotary
 
     x, weight, positions = torch.randn(5, 12), torch.randn(2 * 8, 12), torch.arange(5)
@@ -172,7 +172,7 @@ def checkpoint(version: int, tied: bool, folder: Path) -> tuple[Path, dict[str, 
 
 @pytest.mark.parametrize("version", [0, 1])
 @pytest.mark.parametrize("tied", [True, False])
-def test_every_tensor_is_where_it_belongs(version: int, tied: bool, tmp_path: Path) -> None:
+def test_every_tensor_is_read_from_its_offset(version: int, tied: bool, tmp_path: Path) -> None:
     file, made = checkpoint(version, tied, tmp_path)
     found = Checkpoint(file).weights()
     names = {
@@ -199,7 +199,7 @@ def refused(source: Path, said: str, run: Path) -> None:
     assert not run.exists()
 
 
-def test_what_is_damaged_or_something_else_is_refused(tmp_path: Path) -> None:
+def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
     folder, run = tmp_path / "model", tmp_path / "run"
     file, made = checkpoint(0, True, folder)
     whole = file.read_bytes()

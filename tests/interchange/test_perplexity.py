@@ -1,4 +1,4 @@
-"""The same weights, the same text: Hugging Face finds the same perplexity."""
+"""Perplexity equals Hugging Face's on the same weights and text."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ CASES = [  # how the model is made, context, stride
 ]
 
 
-def test_they_find_the_same(tmp_path: Path) -> None:
+def test_perplexity_equals_hugging_face(tmp_path: Path) -> None:
     found, asked = [], []
     for number, (settings, context, stride) in enumerate(CASES):
         run = made("language-model", settings, tmp_path / f"run-{number}")

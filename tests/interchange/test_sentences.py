@@ -1,4 +1,4 @@
-"""Encoders as sentence-transformers saves them: a real one gives the similarities published."""
+"""Import of sentence-transformers encoders; parity with published similarities."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def reader(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Embedder:
     return regard.load(run)
 
 
-def test_the_published_similarities(reader: Embedder) -> None:
+def test_published_similarities_are_reproduced(reader: Embedder) -> None:
     """The README of sentence-transformers shows those of LOVELY."""
     vectors = reader.embed(LOVELY)
     wanted = torch.tensor(
@@ -58,7 +58,7 @@ def test_the_published_similarities(reader: Embedder) -> None:
     assert [round(each, 3) for each in alike] == [0.695, 0.943, 0.257]
 
 
-def test_the_vectors_are_those_of_hugging_face(minilm: Path, reader: Embedder) -> None:
+def test_sentence_vectors_equal_hugging_face(minilm: Path, reader: Embedder) -> None:
     theirs = transformers.BertModel.from_pretrained(minilm).eval()
     cut = transformers.BertTokenizerFast(str(minilm / "vocab.txt"), do_lower_case=True)
     lines = [*LOVELY, *HAPPY, *TEXT[:4], "UPPER case, Ünïcödé — 🦊", "word " * 200]
@@ -71,7 +71,7 @@ def test_the_vectors_are_those_of_hugging_face(minilm: Path, reader: Embedder) -
     torch.testing.assert_close(reader.embed(lines), wanted, atol=1e-5, rtol=0)
 
 
-def test_it_has_what_fine_tuning_asks_for(reader: Embedder) -> None:
+def test_imported_encoder_can_be_fine_tuned(reader: Embedder) -> None:
     pieces = reader.tokenizer.vocabulary()
     ids = [reader.tokenizer.pad, reader.tokenizer.unknown, reader.tokenizer.start]
     ids += [reader.tokenizer.end, reader.tokenizer.special_id("mask")]
@@ -79,7 +79,7 @@ def test_it_has_what_fine_tuning_asks_for(reader: Embedder) -> None:
     assert len(pieces) == reader.model.embedding.tokens.num_embeddings
 
 
-def test_what_is_longer_than_it_was_trained_for_is_refused(reader: Embedder) -> None:
+def test_texts_longer_than_the_trained_length_are_refused(reader: Embedder) -> None:
     assert reader.max_length == 256
     assert reader.embed(["word " * 254]).shape == (1, 384)
     with pytest.raises(DataError, match="text 2 has 257 tokens and this model takes 256"):
@@ -110,7 +110,7 @@ def sentences(folder: Path, pooling: dict[str, object], *more: str, **length: ob
         ({"pooling_mode": "mean", "include_prompt": True}, "mean"),
     ],
 )
-def test_pooling_is_as_the_folder_says(
+def test_pooling_follows_the_folder_configuration(
     pooling: dict[str, object], ours: str, folder: Path, tmp_path: Path
 ) -> None:
     import_model(sentences(folder, pooling, max_seq_length=40), tmp_path / "run")
@@ -126,7 +126,7 @@ def test_pooling_is_as_the_folder_says(
     assert reader.similarity(TEXT[0], TEXT[0]) == pytest.approx(1)
 
 
-def test_what_has_no_equivalent_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_settings_without_equivalent_are_refused(folder: Path, tmp_path: Path) -> None:
     mean = {"pooling_mode_mean_tokens": True}
     for pooling, more, length, said in (
         (mean, ("Dense", "Normalize"), {}, r"modules\.json.*Dense.*without this file"),

@@ -1,4 +1,4 @@
-"""Tokenisers of folders without a tokenizer.json cut text as Hugging Face's own do."""
+"""Tokenizers of folders without a tokenizer.json split text like Hugging Face's own."""
 
 import json
 from pathlib import Path
@@ -41,7 +41,7 @@ def folder_of(path: Path, **config: object) -> ModelFolder:
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
-def test_a_sentencepiece_model(kind: str, tmp_path: Path) -> None:
+def test_sentencepiece_model_tokenizes_like_the_original(kind: str, tmp_path: Path) -> None:
     more = {"byte_fallback": True} if kind == "bpe" else {}
     path = trained(kind, tmp_path / "model", "tokenizer.model", **more)
     theirs = sentencepiece.SentencePieceProcessor(model_file=str(path))
@@ -52,7 +52,7 @@ def test_a_sentencepiece_model(kind: str, tmp_path: Path) -> None:
             assert ours.decode(ours.encode(line)) == theirs.decode(theirs.encode(line)), line
 
 
-def test_spaces_that_mean_something(tmp_path: Path) -> None:
+def test_significant_spaces_are_kept(tmp_path: Path) -> None:
     """As in Llama: none is taken away, and one comes first even where there is one."""
     more = {"byte_fallback": True, "remove_extra_whitespaces": False}
     more["normalization_rule_name"] = "identity"
@@ -88,7 +88,7 @@ def test_marian(tmp_path: Path) -> None:
         assert ours.encode(line) == theirs(line, add_special_tokens=False).input_ids, line
 
 
-def test_bytes_merged(tmp_path: Path) -> None:
+def test_byte_level_bpe_is_imported(tmp_path: Path) -> None:
     tokenizer = byte_level(["<|endoftext|>"])
     tokenizer.model.save(str(tmp_path))
     ours = tokenizer_of(folder_of(tmp_path))
@@ -97,7 +97,7 @@ def test_bytes_merged(tmp_path: Path) -> None:
         assert ours.decode(ours.encode(line)) == line
 
 
-def test_word_pieces(tmp_path: Path) -> None:
+def test_wordpiece_is_imported(tmp_path: Path) -> None:
     tokenizer: Tokenizer = word_pieces()
     tokenizer.model.save(str(tmp_path))
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
@@ -107,7 +107,7 @@ def test_word_pieces(tmp_path: Path) -> None:
         assert ours.encode(line) == theirs(line, add_special_tokens=False).input_ids, line
 
 
-def test_what_is_no_sentencepiece_model_is_refused(tmp_path: Path) -> None:
+def test_files_that_are_no_sentencepiece_model_are_refused(tmp_path: Path) -> None:
     for content in (b"", b"\xff\xff", b"hello there", bytes(100)):
         (tmp_path / "tokenizer.model").write_bytes(content)
         with pytest.raises(DataError, match="not a SentencePiece model"):

@@ -1,4 +1,4 @@
-"""The decoder only: a language model over source and target, each row as if it were alone."""
+"""The decoder-only model equals a language model over source and target."""
 
 import pytest
 import torch
@@ -45,7 +45,7 @@ def sources(*lengths: int) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("part", PARTS, ids=str)
-def test_it_is_a_language_model_of_source_and_target(part: dict[str, object]) -> None:
+def test_equals_a_language_model_over_source_and_target(part: dict[str, object]) -> None:
     """In any company and with any padding, each row is what it is alone, gap or no gap."""
     model, plain = build(**part), build("language-model", **part)
     assert isinstance(plain, LanguageModel)
@@ -60,7 +60,7 @@ def test_it_is_a_language_model_of_source_and_target(part: dict[str, object]) ->
 
 
 @pytest.mark.parametrize("part", PARTS, ids=str)
-def test_cached_equals_uncached(part: dict[str, object]) -> None:
+def test_incremental_decoding_equals_full_forward(part: dict[str, object]) -> None:
     model = build(**part)
     source, source_mask = sources(11, 3, 11)
     first = torch.full((3,), START)
@@ -76,7 +76,7 @@ def test_cached_equals_uncached(part: dict[str, object]) -> None:
         assert said[row] == ids[1:]
 
 
-def test_a_beam_finds_the_same_in_any_company() -> None:
+def test_beam_search_does_not_depend_on_the_batch() -> None:
     model = build(attention=MEMORY)
     source, source_mask = sources(11, 3, 8, 3)
     first = torch.full((4,), START)
@@ -89,7 +89,7 @@ def test_a_beam_finds_the_same_in_any_company() -> None:
             assert [each.ids for each in found[row]] == [each.ids for each in alone]
 
 
-def test_states_can_be_taken_back_and_put_in_another_order() -> None:
+def test_states_can_be_truncated_and_reordered() -> None:
     model = build()
     assert isinstance(model, DecoderOnly)
     source, source_mask = sources(6, 2, 6)
@@ -100,7 +100,7 @@ def test_states_can_be_taken_back_and_put_in_another_order() -> None:
     assert torch.allclose(again, logits[rows, 2:], atol=1e-5)
 
 
-def test_what_does_not_count_takes_no_place() -> None:
+def test_tokens_that_are_not_needed_take_no_position() -> None:
     """Learned positions end at max_length: a long source beside a long target is not past it."""
     model = build(position="learned", max_length=12)
     source, source_mask = sources(9, 2)
@@ -122,6 +122,6 @@ def test_gradients_reach_every_parameter() -> None:
             assert parameter.grad.abs().sum() > 0, name
 
 
-def test_an_attention_that_cannot_look_back_is_refused() -> None:
+def test_attention_without_causal_support_is_refused() -> None:
     with pytest.raises(ConfigError, match="which a decoder needs"):
         build(attention="bigbird")

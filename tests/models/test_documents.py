@@ -1,4 +1,4 @@
-"""Documents packed into one row, each read as if it were alone."""
+"""Documents packed into one row do not influence each other."""
 
 import pytest
 import torch
@@ -46,7 +46,9 @@ def alone(model: LanguageModel, ids: Tensor, documents: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("position", POSITIONS)
 @pytest.mark.parametrize("attention", ATTENTIONS)
-def test_a_document_in_a_row_is_read_as_if_it_were_alone(position: str, attention: str) -> None:
+def test_document_in_a_row_has_the_outputs_of_a_single_document(
+    position: str, attention: str
+) -> None:
     model, (ids, documents) = built(position, attention), rows()
     packed, apart = model(ids, documents), alone(model, ids, documents)
     assert torch.allclose(packed, apart, atol=1e-5)
@@ -62,7 +64,7 @@ def test_a_document_in_a_row_is_read_as_if_it_were_alone(position: str, attentio
 
 @pytest.mark.parametrize("position", POSITIONS)
 @pytest.mark.parametrize("attention", ATTENTIONS)
-def test_nothing_leaks_over_a_border(position: str, attention: str) -> None:
+def test_no_gradient_across_document_boundaries(position: str, attention: str) -> None:
     """Another word in one document moves its own logits from there on, and no others."""
     model, (ids, documents) = built(position, attention), rows()
     with torch.no_grad():
@@ -75,13 +77,13 @@ def test_nothing_leaks_over_a_border(position: str, attention: str) -> None:
             assert torch.equal(moved, later & (documents == documents[:, place, None]))
 
 
-def test_one_document_is_a_plain_row() -> None:
+def test_one_document_equals_a_row_without_documents() -> None:
     model, (ids, documents) = built("learned", "fused"), rows()
     assert torch.allclose(model(ids, torch.zeros_like(documents)), model(ids), atol=1e-6)
     assert not torch.allclose(model(ids, documents), model(ids), atol=1e-3)
 
 
-def test_an_attention_that_cannot_is_refused_before_anything_is_read(
+def test_attention_without_document_support_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from regard.attention import reference

@@ -1,4 +1,4 @@
-"""The same weights in Hugging Face's BERT, GPT-2 and Marian give the same outputs."""
+"""Parity with Hugging Face's BERT, GPT-2 and Marian on the same weights."""
 
 import pytest
 import torch
@@ -151,7 +151,7 @@ def test_gpt2() -> None:
     assert torch.allclose(ours(ids)[token_mask], expected[token_mask], atol=1e-4)
 
 
-def test_gpt2_says_the_same_greedily() -> None:
+def test_gpt2_greedy_decoding_is_equal() -> None:
     ours, theirs = gpt2()
     first = torch.tensor([2, 7, 11])
     said = greedy(ours, ours.start(), first, end=3, limits=[20] * 3)
@@ -235,7 +235,7 @@ def test_marian() -> None:
     assert torch.allclose(ours(ids, token_mask, target), expected, atol=1e-4)
 
 
-def test_marian_says_the_same_greedily() -> None:
+def test_marian_greedy_decoding_is_equal() -> None:
     ours, theirs = marian()
     ids, token_mask = batch()
     said = greedy(ours, ours.start(ids, token_mask), torch.full((3,), 2), end=3, limits=[20] * 3)
@@ -253,7 +253,7 @@ def test_marian_says_the_same_greedily() -> None:
         assert said[row] == ids_said
 
 
-def test_rotary_is_llamas() -> None:
+def test_rotary_equals_llama() -> None:
     from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
     from regard.positions.rotary import Rotary

@@ -1,4 +1,4 @@
-"""The local window beside the package local-attention and Hugging Face's Longformer."""
+"""Sliding-window attention: parity with local-attention and Hugging Face's Longformer."""
 
 import math
 

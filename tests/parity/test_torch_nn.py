@@ -1,4 +1,4 @@
-"""The same weights in torch.nn's layers give the same outputs."""
+"""Parity with the layers of torch.nn on the same weights."""
 
 import pytest
 import torch

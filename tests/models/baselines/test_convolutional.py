@@ -1,4 +1,4 @@
-"""Word windows: exact reach, exact caches, and the same numbers as torch's convolution."""
+"""The convolutional baseline: receptive field, caches and parity with torch's convolution."""
 
 from typing import Any
 
@@ -47,9 +47,7 @@ def support(states: Tensor, vectors: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize(("layers", "window"), [(1, 2), (1, 5), (2, 3), (3, 2), (4, 3)])
-def test_a_causal_stack_reaches_exactly_layers_times_window_less_one_back(
-    layers: int, window: int
-) -> None:
+def test_receptive_field_of_the_causal_stack(layers: int, window: int) -> None:
     model, settings = (make(WRITES, layers=layers, window=window) for make in (build, spec))
     assert settings.reach == layers * (window - 1)
     vectors = torch.randn(1, 14, D, requires_grad=True)
@@ -61,7 +59,7 @@ def test_a_causal_stack_reaches_exactly_layers_times_window_less_one_back(
 
 
 @pytest.mark.parametrize(("layers", "window"), [(1, 3), (2, 3), (1, 7), (2, 5)])
-def test_a_centred_stack_reaches_exactly_half_of_that_either_side(layers: int, window: int) -> None:
+def test_receptive_field_of_the_centered_stack(layers: int, window: int) -> None:
     model, settings = (make(LABELS, layers=layers, window=window) for make in (build, spec))
     assert settings.reach == layers * (window - 1) // 2
     vectors = torch.randn(1, 14, D, requires_grad=True)
@@ -85,7 +83,7 @@ def written_out(words: list[Tensor], linear: nn.Linear, near: range) -> list[Ten
 
 
 @pytest.mark.parametrize("capability", [WRITES, LABELS])
-def test_a_layer_equals_the_sum_written_out_and_torchs_convolution(capability: str) -> None:
+def test_layer_equals_its_equation_and_torch_conv1d(capability: str) -> None:
     from regard.attention.masks import AttentionMask
     from regard.layers.decoder import CachedInput
 
@@ -109,7 +107,7 @@ def test_a_layer_equals_the_sum_written_out_and_torchs_convolution(capability: s
 @given(
     window=st.integers(2, 6), cuts=st.lists(st.integers(1, 4), min_size=1, max_size=4), at=st.data()
 )
-def test_steps_extensions_cuts_and_new_orders_equal_the_whole(
+def test_step_extend_truncate_and_reorder_equal_full_forward(
     window: int, cuts: list[int], at: st.DataObject
 ) -> None:
     model, ids = build(WRITES, window=window), words(3, 1 + sum(cuts))
@@ -130,7 +128,7 @@ def test_steps_extensions_cuts_and_new_orders_equal_the_whole(
         assert back.length == kept + 1
 
 
-def test_documents_of_a_row_do_not_see_each_other() -> None:
+def test_documents_of_a_row_are_independent() -> None:
     model, ids = build(WRITES, window=4), words(2, 11)
     documents = torch.tensor([[0] * 3 + [1] + [2] * 7, [4] * 6 + [5] * 5])
     packed = model(ids, documents)
@@ -144,7 +142,7 @@ def test_documents_of_a_row_do_not_see_each_other() -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(lengths=st.lists(st.integers(1, 9), min_size=2, max_size=4), extra=st.integers(0, 5))
-def test_padding_and_company_change_nothing(lengths: list[int], extra: int) -> None:
+def test_padding_and_batch_do_not_change_outputs(lengths: list[int], extra: int) -> None:
     model = build(LABELS, window=5)
     longest = max(lengths) + extra
     ids = words(len(lengths), longest)
@@ -168,7 +166,7 @@ def test_gradients_reach_every_parameter(capability: str, norm: str) -> None:
         assert parameter.grad.any(), name
 
 
-def test_what_is_in_reach_is_learned_and_what_is_not_is_not() -> None:
+def test_only_dependencies_within_the_receptive_field_are_learned() -> None:
     """Say again the word of two places ago: one layer of two words cannot, two layers can."""
 
     def error(layers: int) -> float:
@@ -188,7 +186,7 @@ def test_what_is_in_reach_is_learned_and_what_is_not_is_not() -> None:
     assert error(layers=1) > 0.5
 
 
-def test_a_window_around_a_word_is_odd_and_the_job_is_named() -> None:
+def test_classifier_needs_an_odd_window_and_a_capability() -> None:
     with pytest.raises(ConfigError, match=r"model: window: .* choose 3 or 5, not 4"):
         spec(WRITES, window=4).for_capability(LABELS)
     untold = ModelSpec.model_validate({"kind": "convolutional"})

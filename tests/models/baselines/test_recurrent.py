@@ -1,4 +1,4 @@
-"""The recurrent models: what must hold of every cell and every score."""
+"""The recurrent baseline: properties of every cell and every attention score."""
 
 import pytest
 import torch
@@ -74,7 +74,7 @@ def check_steps(model: nn.Module, start, whole: Tensor, words: Tensor) -> None:
 @each_cell
 @each_score
 @each_depth
-def test_a_translator_decodes_as_it_was_taught(cell, score, layers):
+def test_seq2seq_incremental_decoding_equals_teacher_forcing(cell, score, layers):
     model, words = translator(cell=cell, score=score, layers=layers), some_words()
     source = a_source()
     with torch.no_grad():
@@ -83,7 +83,7 @@ def test_a_translator_decodes_as_it_was_taught(cell, score, layers):
 
 @each_cell
 @each_depth
-def test_a_writer_decodes_as_it_was_taught(cell, layers):
+def test_language_model_incremental_decoding_equals_full_forward(cell, layers):
     model, words = writer(cell=cell, layers=layers), some_words()
     with torch.no_grad():
         check_steps(model, model.start(), model(words), words)
@@ -91,7 +91,7 @@ def test_a_writer_decodes_as_it_was_taught(cell, layers):
 
 @each_cell
 @each_score
-def test_padding_and_company_change_nothing(cell, score):
+def test_padding_and_batch_do_not_change_outputs(cell, score):
     model, words = translator(cell=cell, score=score, layers=2), some_words()
     source, token_mask = a_source()
     with torch.no_grad():
@@ -109,7 +109,7 @@ def test_padding_and_company_change_nothing(cell, score):
 
 
 @each_cell
-def test_padding_changes_nothing_in_a_class(cell):
+def test_padding_does_not_change_classifier_logits(cell):
     model = build("sequence-classification", cell=cell, layers=2, classes=3)
     source, token_mask = a_source()
     with torch.no_grad():
@@ -122,7 +122,7 @@ def test_padding_changes_nothing_in_a_class(cell):
 
 
 @each_score
-def test_no_word_sees_those_after_it(score):
+def test_recurrent_decoder_is_causal(score):
     model, words = translator(score=score, layers=2), some_words()
     source, other = a_source(), words.clone()
     other[:, 3] = (other[:, 3] + 1) % V
@@ -138,7 +138,7 @@ def test_no_word_sees_those_after_it(score):
 
 @each_cell
 @each_depth
-def test_a_document_is_read_as_if_it_were_alone(cell, layers):
+def test_documents_of_a_row_are_independent(cell, layers):
     model, words = writer(cell=cell, layers=layers), some_words(7)
     documents = torch.tensor([[0, 0, 0, 1, 1, 1, 1], [4, 4, 4, 5, 5, 5, 5], [7, 7, 7, 9, 9, 9, 9]])
     with torch.no_grad():
@@ -164,20 +164,20 @@ def test_gradients_reach_every_parameter(cell, score):
         assert not without
 
 
-def test_what_is_tied_is_one():
+def test_tied_embeddings_are_one_parameter():
     tied, free = translator(), translator(tie_embeddings=False)
     assert tied.output.weight is tied.decoder.embedding.tokens.weight
     assert tied.encoder.embedding.tokens is tied.decoder.embedding.tokens
     assert free.output.weight is not free.decoder.embedding.tokens.weight
 
 
-def test_without_attention_no_source_is_looked_at():
+def test_without_score_there_is_no_source_attention():
     model = translator(score="none")
     assert model.decoder.blocks[0].cross is None
     assert model.start(*a_source()).source is None
 
 
-def test_it_must_be_told_what_for():
+def test_build_without_capability_is_refused():
     with pytest.raises(
         ConfigError, match=r"model\.capability: a recurrent needs one of its capabilities"
     ):
@@ -192,7 +192,7 @@ def reversed_words(rows: int, length: int, seed: int) -> tuple[Tensor, Tensor, T
     return source, torch.cat([torch.zeros_like(wanted[:, :1]), wanted[:, :-1]], 1), wanted
 
 
-def test_a_reverse_task_is_learned():
+def test_recurrent_translator_learns_to_reverse():
     torch.manual_seed(0)
     spec = {"kind": "recurrent", "capability": "seq2seq", "dim": 48, "dropout": 0.0}
     model = ModelSpec.model_validate(spec).build(V)

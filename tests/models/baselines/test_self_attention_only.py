@@ -1,4 +1,4 @@
-"""Bare self-attention as a model: the equation, the embeddings, and nothing else."""
+"""The self-attention-only baseline: its equation and its parameters."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def token_mask(ids: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def test_a_classifier_is_the_equation_pooled() -> None:
+def test_classifier_equals_the_equation() -> None:
     model, ids = build(LABELS, classes=3), words(2, 7)
     x = model.encoder.embedding.tokens(ids)
     wanted = model.output(self_attention(self_attention(x)).mean(1))
@@ -50,7 +50,7 @@ def test_a_classifier_is_the_equation_pooled() -> None:
 
 
 @torch.no_grad()
-def test_a_language_model_is_the_equation_looking_back() -> None:
+def test_language_model_equals_the_causal_equation() -> None:
     model, ids = build(WRITES, tie_embeddings=True), words(2, 7)
     x, back = model.decoder.embedding.tokens(ids), torch.ones(7, 7, dtype=torch.bool).tril()
     states = self_attention(self_attention(x, back), back)
@@ -59,7 +59,7 @@ def test_a_language_model_is_the_equation_looking_back() -> None:
 
 
 @torch.no_grad()
-def test_the_order_of_words_means_nothing_to_it() -> None:
+def test_token_order_does_not_change_outputs() -> None:
     model, ids = build(LABELS), words(2, 7)
     order = torch.randperm(7)
     states = model.encoder(ids)
@@ -69,7 +69,7 @@ def test_the_order_of_words_means_nothing_to_it() -> None:
     )
 
 
-def test_embeddings_and_output_are_all_its_parameters() -> None:
+def test_only_embedding_and_output_have_parameters() -> None:
     assert {n for n, _ in build(LABELS).named_parameters()} == {
         "encoder.embedding.tokens.weight",
         "output.weight",
@@ -81,7 +81,7 @@ def test_embeddings_and_output_are_all_its_parameters() -> None:
 
 
 @pytest.mark.parametrize(("capability", "stack"), [(WRITES, "decoder"), (LABELS, "encoder")])
-def test_watching_shows_words_that_ask_for_themselves(capability: str, stack: str) -> None:
+def test_watch_shows_queries_equal_to_inputs(capability: str, stack: str) -> None:
     model, ids = build(capability), words(2, 6)
     inputs = (ids,) if capability == WRITES else (ids, token_mask(ids))
     with torch.no_grad(), watch(model) as seen:
@@ -101,7 +101,7 @@ def test_watching_shows_words_that_ask_for_themselves(capability: str, stack: st
 
 
 @torch.no_grad()
-def test_steps_extensions_cuts_and_new_orders_equal_the_whole() -> None:
+def test_step_extend_truncate_and_reorder_equal_full_forward() -> None:
     model, ids = build(WRITES), words(3, 9)
     whole = model(ids)
     logits, state = model.step(ids[:, 0], model.start())
@@ -114,7 +114,7 @@ def test_steps_extensions_cuts_and_new_orders_equal_the_whole() -> None:
 
 
 @torch.no_grad()
-def test_neither_padding_nor_other_documents_nor_what_comes_later_is_seen() -> None:
+def test_padding_other_documents_and_later_tokens_have_no_influence() -> None:
     labels, writes, ids = build(LABELS), build(WRITES), words(1, 8)
     some = torch.arange(8)[None] < 5
     assert torch.allclose(labels(ids, some), labels(ids[:, :5], some[:, :5]), atol=1e-6)
@@ -123,7 +123,7 @@ def test_neither_padding_nor_other_documents_nor_what_comes_later_is_seen() -> N
     assert torch.allclose(writes(ids)[:, :5], writes(ids[:, :5]), atol=1e-6)
 
 
-def test_which_words_are_there_is_learned() -> None:
+def test_bag_of_tokens_task_is_learned() -> None:
     model = build(LABELS, dim=32).train()
     optimizer = torch.optim.AdamW(model.parameters(), 0.01)
     draw = torch.Generator().manual_seed(1)

@@ -1,4 +1,4 @@
-"""Weights go from model to model by name, rows by what they stand for, and all of it is told."""
+"""Parameters are copied by name and rows by what they stand for; everything is reported."""
 
 from typing import Any
 
@@ -54,7 +54,7 @@ def fates(done: Transplant) -> dict[str, str]:
 
 @pytest.mark.parametrize("position", ["sinusoidal", "learned", "relative", "rotary"])
 @pytest.mark.parametrize("kind", ["encoder", "classifier", "language-model", "encoder-decoder"])
-def test_into_its_like_everything_is_kept(kind: str, position: str) -> None:
+def test_same_architecture_keeps_every_parameter(kind: str, position: str) -> None:
     spec = spec_of(kind, position=position)
     old, _, new, done = moved(spec, spec)
     assert {line.fate for line in done.lines()} == {"kept"}
@@ -64,7 +64,7 @@ def test_into_its_like_everything_is_kept(kind: str, position: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["encoder", "language-model", "encoder-decoder"])
-def test_a_classifier_has_the_encoder_of_any_model(kind: str) -> None:
+def test_classifier_takes_the_encoder_of_any_model(kind: str) -> None:
     old, before, new, done = moved(spec_of(kind), spec_of("classifier"))
     stack = {"encoder": lambda: old, "language-model": lambda: old.decoder}.get(
         kind, lambda: old.encoder
@@ -76,7 +76,7 @@ def test_a_classifier_has_the_encoder_of_any_model(kind: str) -> None:
     assert ("decoder" in fates(done)) == (kind == "encoder-decoder")
 
 
-def test_pieces_find_their_rows_wherever_they_stand() -> None:
+def test_vocabulary_rows_are_matched_by_piece() -> None:
     spec = spec_of("language-model", tie_embeddings=False, output_bias=True)
     old, before, new, done = moved(spec, spec, (ABC, ("x", "g", "a", "y", "d")))
     for name in ("embedding.tokens.weight", "output.weight", "output.bias"):
@@ -87,7 +87,7 @@ def test_pieces_find_their_rows_wherever_they_stand() -> None:
     assert fates(done)["decoder.blocks"] == "kept"
 
 
-def test_a_row_goes_by_what_it_is_for_where_it_is_called_otherwise() -> None:
+def test_rows_are_matched_by_role_when_names_differ() -> None:
     spec = spec_of("encoder")
     old, new = spec.build(3), spec.build(2)
     theirs = {PIECES: [["[CLS]", "<s>"], ["<s>"], ["cat"]]}
@@ -97,7 +97,7 @@ def test_a_row_goes_by_what_it_is_for_where_it_is_called_otherwise() -> None:
     assert torch.equal(found, given[[1, 2]]), "a row's own name goes before what it is for"
 
 
-def test_a_matrix_as_large_as_the_vocabulary_is_not_taken_for_one() -> None:
+def test_matrix_of_vocabulary_size_is_not_matched_by_piece() -> None:
     """Its rows are not pieces: they stay in their order when the pieces change theirs."""
     pieces = tuple(map(str, range(SMALL["dim"])))
     spec = spec_of("language-model", tie_embeddings=False)
@@ -108,7 +108,7 @@ def test_a_matrix_as_large_as_the_vocabulary_is_not_taken_for_one() -> None:
     assert torch.equal(new.decoder.output.weight, old.decoder.output.weight.flip(0))
 
 
-def test_tied_weights_serve_both_places_of_an_untied_model_and_the_other_way_about() -> None:
+def test_tied_and_untied_models_exchange_parameters() -> None:
     tied, untied = spec_of("language-model"), spec_of("language-model", tie_embeddings=False)
     old, _, new, done = moved(tied, untied)
     assert torch.equal(new.decoder.output.weight, old.decoder.embedding.tokens.weight)
@@ -118,7 +118,7 @@ def test_tied_weights_serve_both_places_of_an_untied_model_and_the_other_way_abo
     assert fates(done)["decoder.output"] == "dropped"
 
 
-def test_positions_in_common_are_carried() -> None:
+def test_common_positions_are_copied() -> None:
     old, before, new, done = moved(
         spec_of("encoder", position="learned", max_length=8),
         spec_of("encoder", position="learned", max_length=11),
@@ -129,7 +129,7 @@ def test_positions_in_common_are_carried() -> None:
     assert fates(done)["embedding.position.table"] == "8 of 11 positions, and there were 8"
 
 
-def test_labels_find_their_rows() -> None:
+def test_label_rows_are_matched_by_name() -> None:
     old, _, new, done = moved(
         spec_of("classifier"),
         spec_of("classifier", classes=3),
@@ -140,14 +140,14 @@ def test_labels_find_their_rows() -> None:
     assert "output.weight" not in done.whole
 
 
-def test_the_same_number_of_other_labels_is_not_the_same() -> None:
+def test_other_labels_are_not_copied() -> None:
     spec = spec_of("classifier")
     _, before, new, done = moved(spec, spec, labels=(("bad", "good"), ("0", "1")))
     assert torch.equal(new.output.weight, before.output.weight)
     assert fates(done)["output.weight"] == "0 of 2 labels"
 
 
-def test_what_has_another_shape_starts_fresh_and_is_named() -> None:
+def test_parameters_of_another_shape_stay_initialized_and_are_reported() -> None:
     _, before, new, done = moved(spec_of("encoder"), spec_of("encoder", ffn_dim=48, layers=3))
     assert torch.equal(
         new.blocks[0].feed_forward.up_proj.weight, before.blocks[0].feed_forward.up_proj.weight
@@ -164,7 +164,7 @@ def test_what_has_another_shape_starts_fresh_and_is_named() -> None:
     assert told["blocks.0–1.attention"] == "kept"
 
 
-def test_experts_are_carried_and_more_of_them_are_added() -> None:
+def test_experts_are_copied_and_additional_ones_added() -> None:
     few, many = ({"kind": "moe", "num_experts": count} for count in (2, 3))
     old, before, new, done = moved(
         spec_of("encoder", feed_forward=few), spec_of("encoder", feed_forward=many)
@@ -179,7 +179,7 @@ def test_experts_are_carried_and_more_of_them_are_added() -> None:
     assert told == ["starts fresh: 3 × 16, and was 2 × 16"]
 
 
-def test_every_parameter_is_told_of_once() -> None:
+def test_every_parameter_is_reported_once() -> None:
     theirs = spec_of("encoder-decoder", layers=3)
     ours = spec_of("classifier", ffn_dim=48)
     old, _, new, done = moved(theirs, ours, (ABC, ABC[:4]))

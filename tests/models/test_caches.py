@@ -1,5 +1,4 @@
-"""What a decoder keeps of the words so far: enough to go on, bounded where a kind says so, and
-reordered and taken back exactly."""
+"""Caches of every attention kind: incremental decoding, bounded size, reorder and truncate."""
 
 from typing import Any
 
@@ -56,7 +55,7 @@ def places(memory: Any) -> int:
 @pytest.mark.parametrize("kind", ATTENTIONS)
 @pytest.mark.parametrize("more", [{}, {"position": "rotary", "kv_heads": 2}])
 @torch.no_grad()
-def test_step_by_step_is_as_all_at_once(kind: str, more: dict[str, Any]) -> None:
+def test_incremental_decoding_equals_full_forward(kind: str, more: dict[str, Any]) -> None:
     model, ids = built(kind, **more), torch.randint(0, V, (2, WORDS))
     whole = model(ids)
     for steps in (1, 7, 80):
@@ -65,7 +64,7 @@ def test_step_by_step_is_as_all_at_once(kind: str, more: dict[str, Any]) -> None
 
 @pytest.mark.parametrize("kind", ATTENTIONS)
 @torch.no_grad()
-def test_taken_back_and_reordered_it_goes_on_as_if_nothing_had_been(kind: str) -> None:
+def test_truncated_and_reordered_caches_decode_correctly(kind: str) -> None:
     model, ids = built(kind), torch.randint(0, V, (3, WORDS))
     whole = model(ids)
     rows = torch.tensor([2, 0, 0, 1])
@@ -80,7 +79,7 @@ def test_taken_back_and_reordered_it_goes_on_as_if_nothing_had_been(kind: str) -
 
 
 @torch.no_grad()
-def test_memory_is_bounded_as_promised() -> None:
+def test_cache_size_is_bounded() -> None:
     ids, kinds = torch.randint(0, V, (1, 300)), list(ATTENTIONS)[:-1]
     kept = {kind: places(read(built(kind), ids, 4)[1].past[0]) for kind in kinds}
     assert kept["fused"] == 300
@@ -95,7 +94,7 @@ def test_memory_is_bounded_as_promised() -> None:
 
 @pytest.mark.parametrize("kind", ["linear", "compressed", "block-local", "window"])
 @torch.no_grad()
-def test_more_than_is_kept_cannot_be_taken_back(kind: str) -> None:
+def test_truncating_beyond_the_cache_is_refused(kind: str) -> None:
     model, ids = built(kind), torch.randint(0, V, (1, 300))
     _, state = read(model, ids, 4)
     with pytest.raises(ConfigError, match=r"roll back .*draft fewer"):
@@ -103,13 +102,13 @@ def test_more_than_is_kept_cannot_be_taken_back(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["block-local", "compressed", "linear"])
-def test_documents_in_a_row_are_refused(kind: str) -> None:
+def test_several_documents_in_a_row_are_refused(kind: str) -> None:
     attention = validate(ModelSpec, {"kind": "encoder", "attention": kind}, "a test").attention
     with pytest.raises(ConfigError, match=f"'{kind}' cannot keep the documents of a row apart"):
         attention.require(frozenset({"documents"}), "task.document_mask: true")
 
 
-def test_cross_attention_of_each_kind_that_can() -> None:
+def test_cross_attention_of_every_supporting_kind() -> None:
     """Padding of a source changes nothing, and words written one by one are as all at once."""
     source, source_mask = (
         torch.randint(0, V, (2, 7)),

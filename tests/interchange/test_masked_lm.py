@@ -1,4 +1,4 @@
-"""BERT and RoBERTa with the head that fills blanks: in, out, and the same probabilities."""
+"""Import and export of BERT and RoBERTa with their masked-language-model head."""
 
 import json
 from pathlib import Path
@@ -65,7 +65,7 @@ def theirs_of(model: Any, filler: Any, text: str) -> torch.Tensor:
         ("roberta", {}),
     ],
 )
-def test_an_imported_head_fills_as_theirs(
+def test_imported_masked_lm_equals_hugging_face(
     kind: str, more: dict[str, Any], folder: Path, tmp_path: Path
 ) -> None:
     special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
@@ -106,7 +106,7 @@ def made(folder: Path, **settings: Any) -> Path:
 
 
 @pytest.mark.parametrize("tie_embeddings", [True, False])
-def test_an_exported_model_fills_as_ours_and_comes_back(
+def test_exported_masked_lm_equals_hugging_face_and_round_trips(
     tie_embeddings: bool, tmp_path: Path
 ) -> None:
     run = made(tmp_path / "run", **BERT, tie_embeddings=tie_embeddings)
@@ -141,7 +141,7 @@ def test_an_exported_model_fills_as_ours_and_comes_back(
         ({"scale_embedding": True}, "model.scale_embedding: True"),
     ],
 )
-def test_what_bert_has_no_place_for_is_refused(
+def test_settings_that_bert_lacks_are_refused(
     settings: dict[str, Any], complaint: str, tmp_path: Path
 ) -> None:
     run = made(tmp_path / "run", **{**BERT, **settings})
@@ -150,7 +150,7 @@ def test_what_bert_has_no_place_for_is_refused(
     assert not (tmp_path / "theirs").exists()
 
 
-def test_a_mask_is_known_in_a_vocabulary_alone(folder: Path, tmp_path: Path) -> None:
+def test_mask_token_is_found_in_a_plain_vocabulary(folder: Path, tmp_path: Path) -> None:
     """As older folders have it: vocab.txt, and nothing that says which pieces are special."""
     tokenizer = word_pieces()
     saved(with_head(tokenizer.get_vocab_size(), "bert"), None, folder)

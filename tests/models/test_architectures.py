@@ -1,9 +1,7 @@
-"""The three forms: sizes, masks, caches, gradients, embeddings."""
+"""Transformer architectures: sizes, causality, incremental decoding, gradients, tied embeddings."""
 
 from contextlib import nullcontext
-from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -13,12 +11,11 @@ from torch import nn
 from regard.attention.base import Attention
 from regard.config import kinds
 from regard.decoding.greedy import greedy
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError
 from regard.models.base import ModelSpec, parameter_count
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.language_model import LanguageModel
 from regard.positions.base import PositionSpec
-from regard.training.init.word_vectors import read_vectors, set_rows
 
 V = 30
 SMALL = {"dim": 32, "heads": 4, "ffn_dim": 64, "layers": 2, "dropout": 0.0, "max_length": 64}
@@ -35,7 +32,7 @@ def words(rows: int, length: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(("size", "published"), [("base", 65e6), ("big", 213e6)])
-def test_named_sizes_match_the_papers_table(size: str, published: float) -> None:
+def test_named_sizes_match_the_paper(size: str, published: float) -> None:
     """Vaswani et al. 2017, table 3, with a shared vocabulary of 37,000."""
     with torch.device("meta"):
         spec = ModelSpec.model_validate({"kind": "encoder-decoder", "size": size})
@@ -47,7 +44,7 @@ def test_named_sizes_match_the_papers_table(size: str, published: float) -> None
 
 @pytest.mark.parametrize("position", POSITIONS)
 @pytest.mark.parametrize("norm_first", [True, False])
-def test_a_language_model_does_not_look_ahead(position: str, norm_first: bool) -> None:
+def test_language_model_is_causal(position: str, norm_first: bool) -> None:
     model = build("language-model", position=position, norm_first=norm_first)
     vectors = torch.randn(2, 7, 32, requires_grad=True)
     model.decoder.embedding.tokens.forward = lambda _: vectors  # the gradient with respect to words
@@ -59,7 +56,7 @@ def test_a_language_model_does_not_look_ahead(position: str, norm_first: bool) -
 
 
 @pytest.mark.parametrize("position", POSITIONS)
-def test_a_translator_does_not_look_ahead_but_at_the_whole_source(position: str) -> None:
+def test_encoder_decoder_is_causal_and_attends_to_the_whole_source(position: str) -> None:
     model = build("encoder-decoder", position=position, tie_embeddings="output")
     source, target = words(1, 6), words(1, 5)
     source_mask = torch.ones(1, 6, dtype=torch.bool)
@@ -78,7 +75,7 @@ def test_a_translator_does_not_look_ahead_but_at_the_whole_source(position: str)
     "part", [*({"position": each} for each in POSITIONS), {"feed_forward": EXPERTS}], ids=str
 )
 @pytest.mark.parametrize("kind", ["encoder-decoder", "language-model"])
-def test_cached_equals_uncached(kind: str, part: dict[str, object]) -> None:
+def test_incremental_decoding_equals_full_forward(kind: str, part: dict[str, object]) -> None:
     """Greedy decoding step by step says the same as running the whole sequence each time."""
     model = build(kind, **part)
     source, source_mask = words(3, 6), torch.ones(3, 6, dtype=torch.bool)
@@ -108,7 +105,7 @@ def test_cached_equals_uncached(kind: str, part: dict[str, object]) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(lengths=st.lists(st.integers(1, 9), min_size=2, max_size=4), extra=st.integers(0, 5))
-def test_padding_and_company_change_nothing(lengths: list[int], extra: int) -> None:
+def test_padding_and_batch_do_not_change_outputs(lengths: list[int], extra: int) -> None:
     torch.manual_seed(3)
     model = build("encoder-decoder", feed_forward=EXPERTS if extra % 2 else "dense")
     rows = [words(1, length)[0] for length in lengths]
@@ -146,56 +143,20 @@ def test_gradients_reach_every_parameter(kind: str, feed_forward: object, norm: 
 
 
 @pytest.mark.parametrize(("tie_embeddings", "matrices"), [("all", 1), ("output", 2), ("none", 3)])
-def test_embeddings_are_tied_as_asked(tie_embeddings: str, matrices: int) -> None:
+def test_tied_embeddings_share_parameters(tie_embeddings: str, matrices: int) -> None:
     model = build("encoder-decoder", tie_embeddings=tie_embeddings)
     sized = [p for p in model.parameters() if tuple(p.shape) == (V, 32)]
     assert len(sized) == matrices
 
 
-def test_keys_given_beside_a_named_size_win() -> None:
+def test_recipe_keys_override_the_named_size() -> None:
     spec = ModelSpec.model_validate({"kind": "encoder", "size": "base", "heads": 16})
     assert spec.heads == 16
     assert spec.dim == 512
 
 
-def write_vectors(path: Path, header: bool) -> None:
-    lines = ["chat " + " ".join(["0.5"] * 32), "chien " + " ".join(["-1"] * 32)]
-    path.write_text("\n".join(([f"{len(lines)} 32"] if header else []) + lines) + "\n")
-
-
-@pytest.mark.parametrize("header", [True, False], ids=["word2vec", "glove"])
-@pytest.mark.parametrize("frozen", [True, False])
-def test_pretrained_vectors_seed_the_embedding(tmp_path: Path, header: bool, frozen: bool) -> None:
-    write_vectors(tmp_path / "v.txt", header)
-    vocabulary = ["<s>", "Chat", "chien", "oiseau"]
-    found = read_vectors(tmp_path / "v.txt", ["chat", "chien", "oiseau"], 32)
-    model = ModelSpec.model_validate({"kind": "encoder", **SMALL, "position": "none"}).build(4)
-    seeded = set_rows(model.embedding, vocabulary, found, frozen)
-    assert (seeded.found, seeded.missing) == (2, 2)
-    model.eval()
-    assert torch.allclose(model.embedding(torch.tensor([[1]])), torch.full((1, 1, 32), 0.5))
-    model(torch.arange(4)[None]).square().sum().backward()
-    gradient = model.embedding.tokens.weight.grad
-    moved = [bool(row.any()) for row in gradient]
-    assert moved == ([True, False, False, True] if frozen else [True] * 4)
-
-
-def test_vectors_of_another_size_are_named(tmp_path: Path) -> None:
-    write_vectors(tmp_path / "v.txt", header=True)
-    with pytest.raises(DataError, match=r"v\.txt, line 2: 32 numbers .* size is 16"):
-        read_vectors(tmp_path / "v.txt", ["chat"], 16)
-    (tmp_path / "v.txt").write_text("chat " + "x " * 16)
-    with pytest.raises(DataError, match="line 1: not numbers"):
-        read_vectors(tmp_path / "v.txt", ["chat"], 16)
-
-
-def test_vectors_are_read_as_float32(tmp_path: Path) -> None:
-    write_vectors(tmp_path / "v.txt", header=False)
-    assert read_vectors(tmp_path / "v.txt", ["chien"], 32)["chien"].dtype == np.float32
-
-
 @torch.no_grad()
-def test_keys_begin_like_queries() -> None:
+def test_initial_keys_correlate_with_queries() -> None:
     model = ModelSpec.model_validate({"kind": "encoder-decoder", "size": "small"}).build(50)
     for block in model.decoder.blocks:
         assert torch.equal(block.cross.w_k.weight, block.cross.w_q.weight)
@@ -209,7 +170,7 @@ def test_keys_begin_like_queries() -> None:
 APART = {"encoder_attention": {"kind": "window", "size": 3}, "attention": "block-local"}
 
 
-def test_encoder_decoder_and_the_way_across_may_look_in_different_ways() -> None:
+def test_encoder_decoder_and_cross_attention_can_have_different_kinds() -> None:
     model = build("encoder-decoder", **APART, cross_attention="fused")
     assert isinstance(model, EncoderDecoder)
     looks = [type(each).__name__ for each in model.modules() if isinstance(each, Attention)]
@@ -236,6 +197,8 @@ def test_encoder_decoder_and_the_way_across_may_look_in_different_ways() -> None
         ({"cross_attention": "window"}, "look at another sequence, which a decoder with a source"),
     ],
 )
-def test_each_stack_needs_what_it_needs(changes: dict[str, object], cannot: str | None) -> None:
+def test_unsupported_attention_kinds_are_refused_for_each_stack(
+    changes: dict[str, object], cannot: str | None
+) -> None:
     with nullcontext() if cannot is None else pytest.raises(ConfigError, match=cannot):
         build("encoder-decoder", **changes)

@@ -1,4 +1,4 @@
-"""Low-rank adapters: the equation, the start, the merging, and what is refused."""
+"""LoRA: equation, initialization, merging and refused settings."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def learn(model: nn.Module) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_at_first_the_model_says_exactly_what_it_said(kind: str) -> None:
+def test_attached_adapter_does_not_change_outputs(kind: str) -> None:
     model = built(kind)
     before = said(model, kind)
     adapter(on=["attention", "feed_forward"]).attach(model)
@@ -52,7 +52,7 @@ def test_at_first_the_model_says_exactly_what_it_said(kind: str) -> None:
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
-def test_the_equation(dropout: float) -> None:
+def test_output_equals_the_lora_equation(dropout: float) -> None:
     """y = W x + b + (alpha / rank) B A x, written out; dropout is on what A reads alone."""
     torch.manual_seed(2)
     linear = nn.Linear(7, 5)
@@ -73,7 +73,7 @@ def test_the_equation(dropout: float) -> None:
         assert drawn.std(0).min() > 0.1
 
 
-def test_it_learns_what_gradients_of_the_whole_matrix_say() -> None:
+def test_gradients_equal_those_of_the_full_matrix() -> None:
     """dA = s Bᵀ G and dB = s G Aᵀ, where G is the gradient that W would have had."""
     torch.manual_seed(3)
     model = LoRALinear(nn.Linear(6, 4), rank=2, scale=0.5, dropout=0.0).double()
@@ -86,7 +86,7 @@ def test_it_learns_what_gradients_of_the_whole_matrix_say() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_merged_it_is_an_ordinary_model_that_says_the_same(kind: str) -> None:
+def test_merged_model_has_no_adapter_and_the_same_outputs(kind: str) -> None:
     model, spec = built(kind), adapter(on=["w_q", "w_v", "w_o", "down_proj"])
     names = list(dict(model.named_parameters()))
     before = said(model, kind)
@@ -100,7 +100,7 @@ def test_merged_it_is_an_ordinary_model_that_says_the_same(kind: str) -> None:
 
 
 @pytest.mark.skipif(library() is None, reason="the engine is not built")
-def test_the_engine_decodes_what_the_adapted_model_says() -> None:
+def test_engine_decodes_like_the_adapted_model() -> None:
     model = built("language-model")
     adapter(on=["w_q", "w_v", "up_proj"]).attach(model)
     ids = torch.tensor([3, 5])
@@ -125,12 +125,12 @@ def test_the_engine_decodes_what_the_adapted_model_says() -> None:
         ({"on": ["output"]}, r"adapter\.on: decoder\.output shares its weights with an embedding"),
     ],
 )
-def test_what_cannot_be_is_refused(settings: dict[str, Any], complaint: str) -> None:
+def test_impossible_settings_are_refused(settings: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         adapter(**settings).attach(built("language-model"))
 
 
-def test_an_output_layer_of_its_own_can_be_adapted() -> None:
+def test_untied_output_layer_can_be_adapted() -> None:
     model = built("language-model", tie_embeddings=False)
     adapter(on=["output"]).attach(model)
     assert isinstance(model.decoder.output, LoRALinear)
