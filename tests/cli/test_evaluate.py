@@ -64,7 +64,7 @@ def test_a_tokeniser_that_loses_something_is_named(writer: Path, call, text: Pat
         (b"fine\n\xff\n", (), "line 2: invalid UTF-8 (byte 1 is 0xff)"),
         (b"fine enough\n", ("--stride", "201"), "stride: 201 tokens; give a stride from 1"),
         (b"fine enough\n", ("--context", "201"), "this model takes from 1 to 200"),
-        (b"fine enough\n", ("--to", "fr"), "--to does nothing for a language model"),
+        (b"fine enough\n", ("--to", "fr"), "--to has no effect on a language model"),
     ],
 )
 def test_bad_input_is_one_sentence(
@@ -132,7 +132,7 @@ def test_a_translator_on_pairs(translator: Path, call, tmp_path: Path) -> None:
     assert told["exact_match"] == 0.5
     assert "case:lc" in found.signatures["bleu"]
     wrong = call("evaluate", translator, tmp_path / "pairs.tsv", "--stride", "3")
-    assert "--stride does nothing for a translator" in wrong.err
+    assert "--stride has no effect on a translator" in wrong.err
     (tmp_path / "pairs.tsv").write_text("no columns\nhere\n")
     assert call("evaluate", translator, tmp_path / "pairs.tsv").code == 1
 

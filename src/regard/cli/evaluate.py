@@ -1,4 +1,4 @@
-"""regard evaluate: how good a model is on text that it has not seen."""
+"""regard evaluate: score a model on held-out data with the metrics of its task."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -18,122 +18,131 @@ if TYPE_CHECKING:
     from regard.predictors.translator import Translator
     from regard.training.reporting.progress import Reporter
 
-MISTAKES = 10  # kinds of them that are shown, the commonest
+MAX_CONFUSIONS = 10  # pairs of labels that are printed, the most frequent
 
 
-class Ends(StrEnum):
+class DocumentEnd(StrEnum):
+    """The end of a document in a text file."""
+
     file = "file"
     line = "line"
     blank = "blank"
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The data and the options of the command: None where one was not given."""
+class Options:
+    """Data and options of the command; None for an option that was not given."""
 
     data: Sequence[Path]
     context: int | None
     stride: int | None
-    documents: Ends | None
+    documents: DocumentEnd | None
     to: str | None
     beam: int | None
     lowercase: bool | None
     source: Sequence[str] | None
 
-    def only(self, whose: str, *options: str) -> None:
-        """Refuse all other options: they would do nothing."""
+    def allow_only(self, predictor: str, *options: str) -> None:
+        """Refuse all options but these, because they would have no effect."""
         from regard.errors import ConfigError
 
         for name, value in asdict(self).items():
             if name not in ("data", *options) and value is not None:
-                raise ConfigError(f"--{name} does nothing for {whose}: leave it out.")
+                raise ConfigError(f"--{name} has no effect on {predictor}: leave it out.")
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What was found: as plain data, and as a person reads it."""
+class Result:
+    """Scores as plain data, and as rows to print."""
 
-    figures: dict[str, Any]
+    scores: dict[str, Any]
     rows: Sequence[tuple[str, str]]
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
     data: Annotated[
         list[Path],
         typer.Argument(
-            help="Text; for a translator or summarizer, pairs with a tab between, or two files; "
-            "for a classifier, texts and labels with a tab between."
+            help="Text files; for a translator or summarizer, pairs with a tab between, or two "
+            "files; for a classifier, texts and labels with a tab between."
         ),
     ],
     context: Annotated[
-        int | None, typer.Option(min=1, help="Tokens looked back at, at most; the model's own.")
+        int | None, typer.Option(min=1, help="Maximum context in tokens (default: the model's).")
     ] = None,
     stride: Annotated[
-        int | None, typer.Option(min=1, help="How far the context slides; by all of it.")
+        int | None,
+        typer.Option(min=1, help="Stride of the context in tokens (default: the context)."),
     ] = None,
     documents: Annotated[
-        Ends | None, typer.Option(help="Where a document ends: with its file, or at …")
+        DocumentEnd | None,
+        typer.Option(help="End of a document: the end of the file, of each line, or a blank line."),
     ] = None,
-    to: Annotated[str | None, typer.Option(help="The language of the translations.")] = None,
+    to: Annotated[str | None, typer.Option(help="Language of the translations.")] = None,
     beam: Annotated[
-        int | None, typer.Option(min=1, help="Of the translator or summarizer; 1.")
+        int | None,
+        typer.Option(min=1, help="Beam width of a translator or summarizer (default: 1)."),
     ] = None,
     lowercase: Annotated[
         bool | None, typer.Option("--lowercase", help="Compute BLEU and chrF on lowercased text.")
     ] = None,
     source: Annotated[
         list[str] | None,
-        typer.Option(help="For a classifier: key=value of its source, not as in training."),
+        typer.Option(
+            help="Classifier: key=value settings of the data source (default: as in training)."
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all scores as JSON.")] = False,
 ) -> None:
-    """Perplexity of a text; BLEU of translations; ROUGE of summaries; accuracy and F1 of labels."""
+    """Print perplexity of text, BLEU of translations, ROUGE of summaries, or accuracy of labels."""
     from regard.cli._shared.console import reporter
     from regard.errors import RunError
     from regard.loading import load, noun_of
 
     loaded = load(run)
-    asked = Asked(data, context, stride, documents, to, beam, lowercase, source)
-    judges = _judges()
-    if type(loaded) not in judges:
-        raise RunError(f"{run}: there is no measure yet for {noun_of(loaded)}.")
-    verdict = judges[type(loaded)](loaded, asked, reporter())
+    options = Options(data, context, stride, documents, to, beam, lowercase, source)
+    evaluators = _evaluators()
+    if type(loaded) not in evaluators:
+        raise RunError(f"{run}: there is no metric for {noun_of(loaded)}.")
+    result = evaluators[type(loaded)](loaded, options, reporter())
     if as_json:
-        typer.echo(json.dumps(verdict.figures, indent=2))
+        typer.echo(json.dumps(result.scores, indent=2))
         return
-    width = max(len(name) for name, _ in verdict.rows)
-    for name, value in verdict.rows:
+    width = max(len(name) for name, _ in result.rows)
+    for name, value in result.rows:
         typer.echo(f"{name:{width}}  {value}")
 
 
-def _judges() -> "dict[type, Callable[[Any, Asked, Reporter], Verdict]]":
-    """What judges what `regard.load` gives, one function each."""
+def _evaluators() -> "dict[type, Callable[[Any, Options, Reporter], Result]]":
+    """Return the evaluation function of each predictor class."""
     from regard.predictors.classifier import Classifier
     from regard.predictors.generator import TextGenerator
     from regard.predictors.summarizer import Summarizer
     from regard.predictors.translator import Translator
 
     return {
-        TextGenerator: _foretelling,
-        Translator: _translating,
-        Summarizer: _summarizing,
-        Classifier: _labelling,
+        TextGenerator: _evaluate_language_model,
+        Translator: _evaluate_translator,
+        Summarizer: _evaluate_summarizer,
+        Classifier: _evaluate_classifier,
     }
 
 
-def _foretelling(writer: "TextGenerator", asked: Asked, report: "Reporter") -> Verdict:
+def _evaluate_language_model(
+    generator: "TextGenerator", options: Options, report: "Reporter"
+) -> Result:
     from regard.data.records import require_records
     from regard.data.sources.text import Spec as Text
     from regard.errors import DataError
     from regard.evaluation.language_model import Piece, perplexity
 
-    asked.only("a language model", "context", "stride", "documents")
-    text = Text(path=tuple(asked.data), documents=(asked.documents or Ends.file).value)
+    options.allow_only("a language model", "context", "stride", "documents")
+    text = Text(path=tuple(options.data), documents=(options.documents or DocumentEnd.file).value)
     with report.busy("Reading …"):
         characters = sum(len(record.texts[0]) for record in require_records(text.records()))
     if not characters:
-        raise DataError(f"{', '.join(map(str, asked.data))}: there is no text in it.")
+        raise DataError(f"{', '.join(map(str, options.data))}: there is no text in it.")
     with report.bar("Evaluating", characters, "characters") as advance:
 
         def pieces() -> Iterator[Piece]:
@@ -141,70 +150,70 @@ def _foretelling(writer: "TextGenerator", asked: Asked, report: "Reporter") -> V
                 yield Piece(record.texts[0], record.ends_document)
                 advance(len(record.texts[0]))
 
-        found = perplexity(writer, pieces(), asked.context, asked.stride)
-    if not found.lossless:
+        perplexities = perplexity(generator, pieces(), options.context, options.stride)
+    if not perplexities.lossless:
         report.say(
-            "Note: this tokeniser does not give the text back as it was (it collapses spaces, or "
-            "does not know all of it): bits and words are of the text, tokens of what is left."
+            "Note: this tokenizer does not reproduce the text exactly (it collapses spaces or has "
+            "unknown characters): bits and words count the text, tokens what is left of it."
         )
-    figures = [
-        ("loss per token", f"{found.loss:.4f}"),
-        ("perplexity", f"{found.perplexity:,.4f}"),
-        ("next tokens right", f"{found.accuracy:.2%}"),
-        ("bits per character", f"{found.bits_per_character:.4f}"),
-        ("bits per byte", f"{found.bits_per_byte:.4f}"),
-        ("perplexity of a word", f"{found.word_perplexity:,.2f}"),
-        ("… of a word or a line's end", f"{found.word_or_line_perplexity:,.2f}"),
-        ("context, stride", f"{found.context:,}, {found.stride:,}"),
-        ("counted", found.counted),
+    rows = [
+        ("loss per token", f"{perplexities.loss:.4f}"),
+        ("perplexity", f"{perplexities.perplexity:,.4f}"),
+        ("accuracy of the next token", f"{perplexities.accuracy:.2%}"),
+        ("bits per character", f"{perplexities.bits_per_character:.4f}"),
+        ("bits per byte", f"{perplexities.bits_per_byte:.4f}"),
+        ("perplexity of a word", f"{perplexities.word_perplexity:,.2f}"),
+        ("… of a word or line end", f"{perplexities.word_or_line_perplexity:,.2f}"),
+        ("context, stride", f"{perplexities.context:,}, {perplexities.stride:,}"),
+        ("counted", perplexities.counted),
     ]
-    return Verdict(found.to_plain(), figures)
+    return Result(perplexities.to_plain(), rows)
 
 
-def _translating(translator: "Translator", asked: Asked, report: "Reporter") -> Verdict:
+def _evaluate_translator(translator: "Translator", options: Options, report: "Reporter") -> Result:
     from regard.evaluation.texts import score_translations
 
-    asked.only("a translator", "to", "beam", "lowercase")
-    pairs = _pairs(asked.data)
+    options.allow_only("a translator", "to", "beam", "lowercase")
+    pairs = _pairs(options.data)
     sources, references = zip(*pairs, strict=True)
-    beam = asked.beam or 1
+    beam = options.beam or 1
     with report.bar("Translating", len(pairs), "pairs") as advance:
-        outputs = translator.translate(sources, asked.to, advance, beam=beam)
-    found = score_translations(outputs, references, bool(asked.lowercase))
-    figures = [
-        *_text_scores(found),
-        ("counted", f"{found.count:,} pairs, a beam of {beam}"),
+        outputs = translator.translate(sources, options.to, advance, beam=beam)
+    text_scores = score_translations(outputs, references, bool(options.lowercase))
+    rows = [
+        *_text_scores(text_scores),
+        ("counted", f"{text_scores.count:,} pairs, a beam of {beam}"),
     ]
-    return Verdict({**found.to_plain("pairs"), "beam": beam}, figures)
+    return Result({**text_scores.to_plain("pairs"), "beam": beam}, rows)
 
 
-def _summarizing(summarizer: "Summarizer", asked: Asked, report: "Reporter") -> Verdict:
+def _evaluate_summarizer(summarizer: "Summarizer", options: Options, report: "Reporter") -> Result:
     from regard.evaluation.texts import score_summaries
     from regard.evaluation.tokens import loss_scores
 
-    asked.only("a summarizer", "beam")
-    texts, references = zip(*_pairs(asked.data), strict=True)
-    beam = asked.beam or 1
+    options.allow_only("a summarizer", "beam")
+    texts, references = zip(*_pairs(options.data), strict=True)
+    beam = options.beam or 1
     with report.busy("Scoring …"):
         scores = summarizer.score(texts, references)
     losses = loss_scores(
-        -sum(each.total for each in scores) / sum(len(each.token_log_probs) for each in scores)
+        -sum(score.total for score in scores) / sum(len(score.token_log_probs) for score in scores)
     )
     with report.bar("Summarizing", len(texts), "texts") as advance:
         outputs = summarizer.summarize(texts, advance, beam=beam)
-    found = score_summaries(outputs, [[reference] for reference in references])
-    figures = [
-        *_text_scores(found),
+    text_scores = score_summaries(outputs, [[reference] for reference in references])
+    rows = [
+        *_text_scores(text_scores),
         ("perplexity of a token", f"{losses['perplexity']:,.4f}"),
-        ("counted", f"{found.count:,} texts, a beam of {beam}"),
+        ("counted", f"{text_scores.count:,} texts, a beam of {beam}"),
     ]
     if summarizer.truncate_source is not None:
-        figures.append(("read", f"the first {summarizer.truncate_source:,} tokens of each text"))
-    return Verdict({**found.to_plain("texts"), **losses, "beam": beam}, figures)
+        rows.append(("read", f"the first {summarizer.truncate_source:,} tokens of each text"))
+    return Result({**text_scores.to_plain("texts"), **losses, "beam": beam}, rows)
 
 
 def _text_scores(scores: "TextScores") -> Iterator[tuple[str, str]]:
-    """A row for each metric, with its signature if it has one."""
+    """Yield a row for each metric, with its signature if it has one."""
     from regard.evaluation.base import metric_named
 
     for name, value in scores.values.items():
@@ -214,14 +223,14 @@ def _text_scores(scores: "TextScores") -> Iterator[tuple[str, str]]:
 
 
 def _pairs(data: Sequence[Path]) -> list[tuple[str, ...]]:
-    """Of a file with a tab between the two of a pair, or of two files with a line for each."""
+    """Read pairs from a file with a tab between them, or from two parallel files."""
     from regard.data.records import require_records
     from regard.data.sources.files import Spec as TwoFiles
     from regard.data.sources.tsv import read_columns
     from regard.errors import ConfigError, DataError
 
     if len(data) > 2:
-        raise ConfigError("give one file of pairs with a tab between, or two with a line for each.")
+        raise ConfigError("give one file of pairs with a tab between them, or two parallel files.")
     if len(data) == 1:
         lines = read_columns(data[0], (0, 1))
     else:
@@ -234,27 +243,30 @@ def _pairs(data: Sequence[Path]) -> list[tuple[str, ...]]:
     return pairs
 
 
-def _labelling(labeller: "Classifier", asked: Asked, report: "Reporter") -> Verdict:
+def _evaluate_classifier(classifier: "Classifier", options: Options, report: "Reporter") -> Result:
     from regard.evaluation.base import metrics_of
     from regard.evaluation.classification import LabelMetric
     from regard.predictors.classifier_evaluation import evaluate_classifier, labeled_lines
 
-    asked.only("a classifier", "source")
-    changes = asked.source or ()
-    lines = chain.from_iterable(labeled_lines(labeller, path, changes) for path in asked.data)
+    options.allow_only("a classifier", "source")
+    changes = options.source or ()
+    lines = chain.from_iterable(labeled_lines(classifier, path, changes) for path in options.data)
     with report.busy("Classifying …"):
-        found = evaluate_classifier(labeller, lines)
-    figures = [
+        results = evaluate_classifier(classifier, lines)
+    rows = [
         *(
-            (metric.label, metric.show(metric.of_report(found), max(metric.digits, 2)))
+            (metric.label, metric.show(metric.of_report(results), max(metric.digits, 2)))
             for metric in metrics_of(LabelMetric)
         ),
-        ("95 % interval of the accuracy", f"{found.low:.1%} to {found.high:.1%}"),
-        *((f"F1 of {each.label}", f"{each.f1:.2%}  ({each.texts:,})") for each in found.labels),
+        ("95 % interval of the accuracy", f"{results.low:.1%} to {results.high:.1%}"),
         *(
-            (f"{had}, taken for {given}", f"{texts:,}")
-            for had, given, texts in found.most_confused()[:MISTAKES]
+            (f"F1 of {label.label}", f"{label.f1:.2%}  ({label.texts:,})")
+            for label in results.labels
         ),
-        ("counted", f"{found.texts:,} texts"),
+        *(
+            (f"{label}, predicted as {predicted}", f"{texts:,}")
+            for label, predicted, texts in results.most_confused()[:MAX_CONFUSIONS]
+        ),
+        ("counted", f"{results.texts:,} texts"),
     ]
-    return Verdict(found.scores, figures)
+    return Result(results.scores, rows)

@@ -1,4 +1,4 @@
-"""regard look: which word looked at which, as a page, live in a browser and in the terminal."""
+"""regard look: show attention as a page, live in a browser, and in the terminal."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,25 +11,26 @@ if TYPE_CHECKING:
 
 
 def look(
-    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
     texts: Annotated[
         list[str] | None,
         typer.Argument(
-            help="What it reads; two are shown side by side. For a model that reads trees, also a "
-            ".conllu file."
+            help="Input text; two are shown side by side. For a model that needs dependency trees, "
+            "also a .conllu file."
         ),
     ] = None,
     to: Annotated[
-        str | None, typer.Option(help="The language to produce; the other one unless given.")
+        str | None, typer.Option(help="Target language (default: the other one).")
     ] = None,
     sentence: Annotated[
-        int | None, typer.Option(min=1, help="Of a .conllu file, which one; the first.")
+        int | None,
+        typer.Option(min=1, help="Number of the sentence in a .conllu file (default: 1)."),
     ] = None,
     compare: Annotated[
         Path | None, typer.Option(help="Another run folder to show side by side.")
     ] = None,
     live: Annotated[
-        bool, typer.Option("--live", help="A page on this machine where you type the text.")
+        bool, typer.Option("--live", help="Serve a page where you type the text.")
     ] = False,
     history: Annotated[
         bool,
@@ -39,38 +40,38 @@ def look(
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", help="The page; attention.html in the run folder if not given."
-        ),
+        typer.Option("--output", "-o", help="Page to write (default: RUN/attention.html)."),
     ] = None,
     panel: Annotated[
         str | None,
-        typer.Option(help="What to show in the terminal: encoder, decoder, cross, experts."),
+        typer.Option(help="Panel in the terminal: encoder, decoder, cross or experts."),
     ] = None,
     layer: Annotated[
-        int | None, typer.Option(help="Which layer to show in the terminal, from 1; the last.")
+        int | None, typer.Option(help="Layer in the terminal, from 1 (default: the last).")
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Where the live page listens; others reach it unless loopback.")
+        str,
+        typer.Option(
+            help="Address of the live page; a loopback address is reached from this machine only."
+        ),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the live page.")] = 8321,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the live page.")] = 8321,
 ) -> None:
-    """Write a page that shows which word looked at which, and a compact view here."""
+    """Write a page that shows which token attends to which, and print a compact view."""
     from regard.errors import ConfigError
 
-    asked = [
-        name for name, given in (("--live", live), ("--history", history), ("TEXT", texts)) if given
-    ]
-    if len(asked) != 1:
+    inputs = {"--live": live, "--history": history, "TEXT": texts}
+    chosen = [name for name, value in inputs.items() if value]
+    if len(chosen) != 1:
         raise ConfigError(
             "give a text (in quotes), or --live to type it in a browser, or --history; "
-            f"given: {' and '.join(asked) or 'none of them'}."
+            f"given: {' and '.join(chosen) or 'none of them'}."
         )
     if len(texts or []) + (compare is not None) > 2:
         raise ConfigError("two can be shown side by side: give two texts, or one and --compare.")
     folders = [run, compare] if compare else [run]
     if history:
-        _show_film(run, output)
+        _show_history(run, output)
     elif live:
         _serve(folders, host, port)
     else:
@@ -95,16 +96,16 @@ def _picture(run: Path, text: str, to: str | None, sentence: int | None) -> "Pic
 
 
 def _sentence(path: Path, number: int) -> "ParsedText":
-    """One of a file's, counted from 1."""
+    """Return a sentence of a file, counted from 1."""
     from regard.data.sources.conllu import parsed_sentences
     from regard.errors import DataError
 
-    there = 0
-    for each in parsed_sentences(path):
-        there += 1
-        if there == number:
-            return each
-    raise DataError(f"{path}: there is no sentence {number}; it has {there:,}.")
+    count = 0
+    for parsed in parsed_sentences(path):
+        count += 1
+        if count == number:
+            return parsed
+    raise DataError(f"{path}: there is no sentence {number}; it has {count:,}.")
 
 
 def _write(pictures: "list[Picture]", target: Path, panel: str | None, layer: int | None) -> None:
@@ -117,8 +118,10 @@ def _write(pictures: "list[Picture]", target: Path, panel: str | None, layer: in
 
     try:
         views = [
-            terminal.render(each, panel or _usual(each), None if layer is None else layer - 1)
-            for each in pictures
+            terminal.render(
+                picture, panel or _default_panel(picture), None if layer is None else layer - 1
+            )
+            for picture in pictures
         ]
     except LookupError as error:
         raise DataError(f"{error.args[0]}.") from None
@@ -126,19 +129,19 @@ def _write(pictures: "list[Picture]", target: Path, panel: str | None, layer: in
     console = Console()
     for view in views:
         console.print(view)
-    for note in dict.fromkeys(note for each in pictures for note in each.notes):
+    for note in dict.fromkeys(note for picture in pictures for note in picture.notes):
         console.print(note, highlight=False)
     console.print(f"The page is {target}; it opens in any browser.", highlight=False)
 
 
-def _usual(picture: "Picture") -> str:
-    """The last panel with attention in it: where there are experts, they come after."""
+def _default_panel(picture: "Picture") -> str:
+    """Return the name of the last panel with attention; panels of expert routing follow it."""
     from regard.insight.panels.base import EXPERTS
 
-    return [each.name for each in picture.panels if not each.name.startswith(EXPERTS)][-1]
+    return [panel.name for panel in picture.panels if not panel.name.startswith(EXPERTS)][-1]
 
 
-def _show_film(run: Path, output: Path | None) -> None:
+def _show_history(run: Path, output: Path | None) -> None:
     from regard.insight import history
     from regard.insight.page import render
 
