@@ -155,7 +155,7 @@ def _learned() -> Learned:
     return Learned(model.eval(), reversing(64, seed=1000), before.eval())
 
 
-def plant_twins(attention: MultiHead, first: int, second: int) -> None:
+def make_duplicates(attention: MultiHead, first: int, second: int) -> None:
     """Two heads that are the same, each with one half of what the first said."""
     size = attention.head_dim
     one, other = (slice(each * size, (each + 1) * size) for each in (first, second))

@@ -1,4 +1,4 @@
-"""`regard heads` from end to end on tiny runs: figures, pages, smaller runs, and bad input."""
+"""The command `regard heads` on tiny runs: figures, pages, pruned runs and invalid input."""
 
 import json
 import re
@@ -15,39 +15,39 @@ from regard.training.config import TrainingSpec
 from .conftest import SIZES
 
 
-def test_a_study_of_a_translator(make, command) -> None:
+def test_study_of_a_translator(make, command) -> None:
     home = make("encoder-decoder", decoder_layers=1)
     answer = command(home.run, home.data, "--bleu")
     assert answer.code == 0, answer.err
     assert "encoder.2.4" in answer.out
-    assert re.search(r"\d+ of 16 heads can go for 0.5 BLEU", answer.out)
+    assert re.search(r"\d+ of 16 heads can be removed for 0.5 BLEU", answer.out)
     folder = home.run / "heads"
     found = json.loads((folder / "heads.json").read_text())
     assert len(found["heads"]) == 16
     assert found["heads"][0]["loss_rise"] is not None
-    assert len(found["likeness"]["cross"]["map"]) == 4
-    assert found["likeness"]["cross"]["means_before_training"]["cka"]["within_layers"] > 0
-    assert len(found["removal"]["steps"]) == 13
+    assert len(found["similarity"]["cross"]["map"]) == 4
+    assert found["similarity"]["cross"]["means_before_training"]["cka"]["within_layers"] > 0
+    assert len(found["ablation"]["steps"]) == 13
     page = (folder / "heads.html").read_text()
     assert "default-src 'none'" in page
     assert page.count("<svg") == 4
     assert "<script" not in page
     assert not re.search(r'(src|href)="https?:', page)
     drawn = {path.stem for path in folder.glob("*.svg")}
-    assert drawn == {"importance", "map", "likeness", "removal"}
+    assert drawn == {"importance", "map", "similarity", "ablation"}
 
 
 @pytest.mark.parametrize("kind", ["language-model", "classifier"])
-def test_a_study_of_other_kinds(make, command, tmp_path: Path, kind: str) -> None:
+def test_study_of_other_models(make, command, tmp_path: Path, kind: str) -> None:
     home = make(kind)
     answer = command(home.run, home.data, "-o", tmp_path / "found", "--tolerance", "20")
     assert answer.code == 0, answer.err
-    assert "of 8 heads can go for 20 % of the loss" in answer.out
+    assert "of 8 heads can be removed for 20 % of the loss" in answer.out
     assert json.loads((tmp_path / "found" / "heads.json").read_text())["loss"] > 0
     assert not (home.run / "heads").exists()
 
 
-def test_grouped_keys_as_imported_models_have_them(make, command, tmp_path: Path) -> None:
+def test_study_with_grouped_keys(make, command, tmp_path: Path) -> None:
     llama = {"position": "rotary", "norm": "rms", "feed_forward": "gated", "bias": False}
     home = make("language-model", kv_heads=2, **llama)
     assert command(home.run, home.data).code == 0
@@ -56,18 +56,18 @@ def test_grouped_keys_as_imported_models_have_them(make, command, tmp_path: Path
     assert len(regard.load(tmp_path / "small").generate("The", 5)) >= 0
 
 
-def test_an_encoder_has_no_loss_and_says_so(make, command) -> None:
+def test_study_of_an_encoder_reports_that_it_has_no_loss(make, command) -> None:
     home = make("encoder")
     answer = command(home.run, home.data)
     assert answer.code == 0, answer.err
-    assert "An encoder alone has no loss" in answer.out
+    assert "An encoder has no loss" in answer.out
     found = json.loads((home.run / "heads" / "heads.json").read_text())
-    assert "removal" not in found
+    assert "ablation" not in found
     assert "loss_rise" not in found["heads"][0]
-    assert found["likeness"]["encoder"]["divergence"]
+    assert found["similarity"]["encoder"]["divergence"]
 
 
-def test_how_heads_grew_apart_by_checkpoint(make, command, learner_for) -> None:
+def test_divergence_over_training_by_checkpoint(make, command, learner_for) -> None:
     home = make("language-model")
     learner_for(home, steps=(5, 10))
     answer = command(home.run, home.data)
@@ -102,7 +102,7 @@ def learner_for(tokenizer):
     return write
 
 
-def test_a_smaller_run(make, command, tmp_path: Path) -> None:
+def test_pruned_run_is_written(make, command, tmp_path: Path) -> None:
     home = make("encoder-decoder")
     answer = command(home.run, home.data, "--prune", "0.5", "-o", tmp_path / "small")
     assert answer.code == 0, answer.err
@@ -120,20 +120,22 @@ def test_a_smaller_run(make, command, tmp_path: Path) -> None:
     [
         (["--prune", "1.5"], "--prune 1.5: give the share of heads to remove, between 0 and 1"),
         (["--prune", "0"], "between 0 and 1"),
-        (["--prune", "0.01"], "of 8 heads that is not one"),
+        (["--prune", "0.01"], "less than one of 8 heads"),
         (["--prune", "0.5", "--remove", "encoder.1.1"], "give one of the two"),
-        (["--prune", "0.5", "--bleu"], "leave them out when pruning"),
+        (["--prune", "0.5", "--bleu"], "no effect on pruning: leave them out"),
         (["--remove", "encoder.1.9"], "there is no head encoder.1.9"),
         (["--remove", "encoder.5.1"], "there is no head encoder.5.1"),
-        (["--remove", "nonsense"], "names no head"),
+        (["--remove", "nonsense"], "is not a head"),
         ([f"--remove=encoder.1.{n}" for n in (1, 2, 3, 4)], "at least one must stay"),
-        (["--bleu"], "--bleu is for translators"),
-        (["--to", "fr"], "for translators"),
+        (["--bleu"], "--bleu needs a translator"),
+        (["--to", "fr"], "need a translator"),
         (["-o", "/dev/null/nowhere"], "cannot be written"),
         (["--prune", "0.5", "-o", "/dev/null/nowhere"], "cannot be written"),
     ],
 )
-def test_bad_input_is_one_clear_sentence(make, command, arguments: list, complaint: str) -> None:
+def test_invalid_input_gets_a_one_line_error(
+    make, command, arguments: list, complaint: str
+) -> None:
     home = make("classifier")
     answer = command(home.run, home.data, *arguments)
     assert answer.code == 1, answer.out
@@ -142,7 +144,7 @@ def test_bad_input_is_one_clear_sentence(make, command, arguments: list, complai
     assert answer.err.count("\n") == 1
 
 
-def test_no_data_and_no_run(make, command, tmp_path: Path) -> None:
+def test_missing_data_and_missing_run_are_refused(make, command, tmp_path: Path) -> None:
     home = make("classifier")
     assert "cannot be read" in command(home.run, tmp_path / "nowhere.tsv").err
     assert "no such run folder" in command(tmp_path / "nowhere", home.data).err

@@ -1,4 +1,4 @@
-"""Text for each kind of model, and text that cannot be used."""
+"""Examples for each kind of model, and invalid text."""
 
 import gzip
 from pathlib import Path
@@ -12,7 +12,7 @@ from regard.insight.heads.losses import losses
 from .conftest import PAIRS, TEXTS
 
 
-def test_two_files_or_one_gzip_or_plain(make, tmp_path: Path) -> None:
+def test_pairs_from_one_or_two_files_plain_or_gzip(make, tmp_path: Path) -> None:
     home = make("encoder-decoder")
     for name, side in (("a.fr.gz", 0), ("a.en.gz", 1)):
         text = "".join(f"{pair[side]}\n" for pair in PAIRS)
@@ -22,7 +22,7 @@ def test_two_files_or_one_gzip_or_plain(make, tmp_path: Path) -> None:
     assert len(read_examples(home.loaded, home.data, lines=2).rows) == 2
 
 
-def test_the_loss_is_what_the_translator_says_it_is(make) -> None:
+def test_loss_equals_the_score_of_the_translator(make) -> None:
     home = make("encoder-decoder")
     scores = home.loaded.score(*(list(side) for side in zip(*PAIRS, strict=True)))
     found = losses(home.loaded.model, home.examples)
@@ -37,7 +37,7 @@ def test_every_token_of_running_text_is_predicted_once(make) -> None:
     assert found.tokens.sum() == pytest.approx(tokens - 1, abs=1)
 
 
-def test_halves_do_not_overlap_and_lose_nothing(make) -> None:
+def test_halves_are_disjoint_and_complete(make) -> None:
     examples = make("classifier").examples
     chosen, judged = examples.halves(4)
     assert len(chosen.rows) <= 4
@@ -51,10 +51,10 @@ LONG = "court " * 100
 @pytest.mark.parametrize(
     ("kind", "text", "complaint"),
     [
-        ("encoder-decoder", "", "there are no lines in it"),
-        ("classifier", "", "there are no lines in it"),
-        ("encoder", "\n\n", "there are no lines in it"),
-        ("language-model", "", "there are no lines in it"),
+        ("encoder-decoder", "", "the file has no lines"),
+        ("classifier", "", "the file has no lines"),
+        ("encoder", "\n\n", "the file has no lines"),
+        ("language-model", "", "the file has no lines"),
         ("encoder-decoder", "Un chien.\n", r"line 1: wrong columns \(1 instead of 2\)"),
         ("encoder-decoder", "a\tb\na\tb\tc\n", r"line 2: wrong columns \(3 instead of 2\)"),
         ("encoder-decoder", f"a\tb\n{LONG}\tb\n", "line 2: the text has .* takes at most 48"),
@@ -69,7 +69,7 @@ LONG = "court " * 100
         ("encoder", f"chien\n{LONG}\n", "line 2: the text has .* takes 48"),
     ],
 )
-def test_text_that_cannot_be_used_is_named(make, kind: str, text: str, complaint: str) -> None:
+def test_errors_name_invalid_text(make, kind: str, text: str, complaint: str) -> None:
     home = make(kind)
     home.data.write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=complaint) as raised:
@@ -77,7 +77,7 @@ def test_text_that_cannot_be_used_is_named(make, kind: str, text: str, complaint
     assert str(raised.value).startswith(str(home.data))
 
 
-def test_translations_are_for_translators(make) -> None:
+def test_translation_options_need_a_translator(make) -> None:
     home = make("classifier")
-    with pytest.raises(ConfigError, match="for translators"):
+    with pytest.raises(ConfigError, match="need a translator"):
         read_examples(home.loaded, home.data, target=home.data)

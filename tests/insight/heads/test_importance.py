@@ -1,4 +1,4 @@
-"""The gradient tells what masking would show, and twins cost nothing."""
+"""Estimated and measured importance of heads."""
 
 from copy import deepcopy
 
@@ -9,10 +9,10 @@ from regard.insight.heads.head_names import attention, find_head, heads_of
 from regard.insight.heads.importance import _ranks, agreement, estimated, measured
 from regard.insight.heads.losses import losses
 
-from .conftest import plant_twins
+from .conftest import make_duplicates
 
 
-def test_the_gradients_estimate_correlates_with_the_masked_loss(learned) -> None:
+def test_estimated_importance_correlates_with_measured(learned) -> None:
     _, rise = measured(learned.model, learned.examples)
     guess = estimated(learned.model, learned.examples)
     agrees = agreement(rise, guess)
@@ -20,26 +20,26 @@ def test_the_gradients_estimate_correlates_with_the_masked_loss(learned) -> None
     assert agrees.pearson > 0.4
 
 
-def test_the_estimate_is_the_gradient_of_a_gate(learned) -> None:
+def test_estimate_is_the_gradient_of_a_mask(learned) -> None:
     """Of one example, by a small change of one gate."""
     model, one = learned.model, learned.examples.few(1)
-    from regard.insight.heads.head_masks import gated
+    from regard.insight.heads.head_masks import masked_heads
 
     head = find_head(model, "cross.2.1")
     step = 1e-3
     sides = []
     for change in (step, -step):
-        gate = torch.ones(4)
-        gate[head.number] += change
-        with gated(model, {head.module: gate}):
+        head_mask = torch.ones(4)
+        head_mask[head.number] += change
+        with masked_heads(model, {head.module: head_mask}):
             sides.append(losses(model, one).mean)
     wanted = abs(sides[0] - sides[1]) / (2 * step)
     assert estimated(model, one)[head] == pytest.approx(wanted, rel=0.05, abs=1e-4)
 
 
-def test_a_twin_costs_nothing_until_the_other_is_gone(learned) -> None:
+def test_duplicate_has_no_importance_until_the_other_is_removed(learned) -> None:
     model = deepcopy(learned.model)
-    plant_twins(attention(model, "decoder.blocks.0.cross"), 0, 1)
+    make_duplicates(attention(model, "decoder.blocks.0.cross"), 0, 1)
     whole, rise = measured(model, learned.examples)
     one, other = (find_head(model, f"cross.1.{number}") for number in (1, 2))
     assert rise[one] == rise[other] == 0
@@ -50,7 +50,7 @@ def test_a_twin_costs_nothing_until_the_other_is_gone(learned) -> None:
     assert one not in left
 
 
-def test_ranks_share_the_places_of_equals(learned) -> None:
+def test_equal_values_share_their_mean_rank(learned) -> None:
     import numpy as np
 
     assert _ranks(np.array([3.0, 1.0, 3.0, 9.0])).tolist() == [2.5, 1, 2.5, 4]

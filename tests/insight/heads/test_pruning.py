@@ -1,4 +1,4 @@
-"""A pruned run is the masked model, smaller, and loads like any other."""
+"""A pruned run equals the masked model, and loads like any other."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from regard.engine.library import library
 from regard.engine.steppers import FastEncoderDecoder, FastLanguageModel
 from regard.errors import ConfigError, OutputError
 from regard.insight.heads.examples import read_examples
-from regard.insight.heads.head_masks import gated, without
+from regard.insight.heads.head_masks import masked_heads, without
 from regard.insight.heads.head_names import attention, find_head, heads_of
 from regard.insight.heads.losses import row_losses
 from regard.insight.heads.pruning import choose, compared, prune, pruned, wanted_count
@@ -19,7 +19,7 @@ from regard.interchange.exports import huggingface
 from regard.models.base import parameter_count
 from regard.training.reporting.progress import Reporter
 
-from .conftest import SIZES, Home, built, plant_twins
+from .conftest import SIZES, Home, built, make_duplicates
 
 GONE = {
     "encoder-decoder": ["encoder.1.1", "encoder.1.4", "decoder.2.2", "cross.1.3"],
@@ -49,7 +49,7 @@ def check_equal_to_masked(home: Home, gone: list[str], output: Path) -> None:
     whole = home.loaded.model
     found = prune(home.run, output, gone)
     smaller = regard.load(output)
-    with gated(whole, without(whole, [find_head(whole, name) for name in gone])):
+    with masked_heads(whole, without(whole, [find_head(whole, name) for name in gone])):
         masked = outputs(whole, home)
     torch.testing.assert_close(outputs(smaller.model, home), masked, rtol=1e-5, atol=1e-5)
     assert found.parameters[1] == parameter_count(smaller.model) < found.parameters[0]
@@ -62,26 +62,30 @@ def test_pruned_equals_masked(make, tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("position", POSITIONS)
-def test_with_every_kind_of_position(make, tmp_path: Path, position: str) -> None:
+def test_pruned_equals_masked_with_every_kind_of_position(
+    make, tmp_path: Path, position: str
+) -> None:
     home = make("language-model", position=position)
     check_equal_to_masked(home, GONE["language-model"], tmp_path / "small")
 
 
 @pytest.mark.parametrize(("kv_heads", "gone"), [(2, GROUPS), (1, GONE["language-model"])])
-def test_with_shared_keys(make, tmp_path: Path, kv_heads: int, gone: list[str]) -> None:
+def test_pruned_equals_masked_with_shared_keys(
+    make, tmp_path: Path, kv_heads: int, gone: list[str]
+) -> None:
     home = make("language-model", kv_heads=kv_heads, position="rotary", bias=False)
     check_equal_to_masked(home, gone, tmp_path / "small")
 
 
-def test_a_twin_hands_its_columns_over(make) -> None:
+def test_columns_of_a_removed_head_are_added_to_its_duplicate(make) -> None:
     home = make("language-model")
     model = home.loaded.model
-    plant_twins(attention(model, "decoder.blocks.0.attention"), 0, 1)
+    make_duplicates(attention(model, "decoder.blocks.0.attention"), 0, 1)
     smaller = pruned(model, [find_head(model, "decoder.1.2")])
     torch.testing.assert_close(outputs(smaller, home), outputs(model, home), rtol=1e-5, atol=1e-5)
 
 
-def test_rows_and_columns_are_really_gone(make, tmp_path: Path) -> None:
+def test_rows_and_columns_of_pruned_heads_are_removed(make, tmp_path: Path) -> None:
     home = make("encoder-decoder")
     prune(home.run, tmp_path / "small", GONE["encoder-decoder"])
     run = run_folder.read(tmp_path / "small")
@@ -96,7 +100,7 @@ def test_rows_and_columns_are_really_gone(make, tmp_path: Path) -> None:
     assert run.details["pruned"]["heads"] == sorted(GONE["encoder-decoder"])
 
 
-def test_a_pruned_run_does_everything(make, tmp_path: Path) -> None:
+def test_pruned_run_loads_and_trains_like_any_other(make, tmp_path: Path) -> None:
     home = make("encoder-decoder")
     prune(home.run, tmp_path / "small", GONE["encoder-decoder"])
     smaller = regard.load(tmp_path / "small")
@@ -113,7 +117,7 @@ def test_a_pruned_run_does_everything(make, tmp_path: Path) -> None:
         huggingface.export(run_folder.read(tmp_path / "small"), tmp_path / "theirs")
 
 
-def test_what_was_pruned_can_be_pruned_again(make, tmp_path: Path) -> None:
+def test_pruned_run_can_be_pruned_again(make, tmp_path: Path) -> None:
     home = make("language-model")
     prune(home.run, tmp_path / "once", ["decoder.1.2"])
     prune(tmp_path / "once", tmp_path / "twice", ["decoder.1.2", "decoder.2.1"])
@@ -123,13 +127,13 @@ def test_what_was_pruned_can_be_pruned_again(make, tmp_path: Path) -> None:
     }
     model = home.loaded.model
     gone = [find_head(model, name) for name in ("decoder.1.2", "decoder.1.3", "decoder.2.1")]
-    with gated(model, without(model, gone)):
+    with masked_heads(model, without(model, gone)):
         masked = outputs(model, home)
     again = regard.load(tmp_path / "twice").model
     torch.testing.assert_close(outputs(again, home), masked, rtol=1e-5, atol=1e-5)
 
 
-def test_a_share_is_chosen_and_one_head_of_each_attention_stays(make, capsys) -> None:
+def test_share_of_heads_is_chosen_and_one_of_each_attention_stays(make, capsys) -> None:
     home = make("language-model")
     model = home.loaded.model
     assert len(choose(model, home.examples, 0.5)) == 4
@@ -140,23 +144,25 @@ def test_a_share_is_chosen_and_one_head_of_each_attention_stays(make, capsys) ->
     assert "At least one head of each attention stays" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("share", "complaint"), [(1.5, "between 0 and 1"), (0.01, "is not one")])
-def test_shares_that_are_none(share: float, complaint: str) -> None:
+@pytest.mark.parametrize(
+    ("share", "complaint"), [(1.5, "between 0 and 1"), (0.01, "less than one")]
+)
+def test_invalid_shares_are_refused(share: float, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         wanted_count(built("language-model"), share)
 
 
-def test_what_cannot_be_pruned(make, tmp_path: Path) -> None:
+def test_invalid_prunings_are_refused(make, tmp_path: Path) -> None:
     home = make("language-model", kv_heads=2)
     output = tmp_path / "small"
-    with pytest.raises(ConfigError, match=r"all 4 heads of decoder\.1 would go"):
+    with pytest.raises(ConfigError, match=r"all 4 heads of decoder\.1 would be removed"):
         prune(home.run, output, [f"decoder.1.{number}" for number in (1, 2, 3, 4)])
     with pytest.raises(ConfigError, match="2 heads in a row ask the same keys"):
         prune(home.run, output, ["decoder.1.1"])
     with pytest.raises(ConfigError, match=r"no head decoder\.7\.1"):
         prune(home.run, output, ["decoder.7.1"])
     assert not output.exists()
-    with pytest.raises(OutputError, match="a model is there"):
+    with pytest.raises(OutputError, match="a model exists there"):
         prune(home.run, home.run, GROUPS)
     encoder = make("encoder", "encoder")
     with pytest.raises(ConfigError, match="an encoder has no loss to choose heads by"):
@@ -172,14 +178,14 @@ def test_what_cannot_be_pruned(make, tmp_path: Path) -> None:
         ({"decoder.blocks.0.attention": [1, 0]}, "in order"),
     ],
 )
-def test_a_spec_with_heads_that_cannot_be(kept: dict[str, list[int]], complaint: str) -> None:
+def test_invalid_retained_heads_are_refused(kept: dict[str, list[int]], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         built("language-model", retained_heads=kept)
 
 
 @pytest.mark.skipif(library() is None, reason="the engine was not built")
 @pytest.mark.parametrize("settings", [{}, {"position": "alibi"}, {"kv_heads": 2}])
-def test_the_engine_computes_models_with_uneven_heads(settings: dict[str, object]) -> None:
+def test_engine_computes_models_with_uneven_heads(settings: dict[str, object]) -> None:
     kept = {"decoder.blocks.0.attention": [0, 1]}
     uneven = built("language-model", retained_heads=kept, **settings)
     fast = FastLanguageModel(uneven, SIZES["max_length"])
@@ -192,7 +198,7 @@ def test_the_engine_computes_models_with_uneven_heads(settings: dict[str, object
 
 
 @pytest.mark.skipif(library() is None, reason="the engine was not built")
-def test_the_engine_translates_with_uneven_heads() -> None:
+def test_engine_translates_with_uneven_heads() -> None:
     kept = {"encoder.blocks.1.attention": [3], "decoder.blocks.0.cross": [1, 2]}
     uneven = built("encoder-decoder", retained_heads=kept)
     fast = FastEncoderDecoder(uneven, SIZES["max_length"])
@@ -204,7 +210,7 @@ def test_the_engine_translates_with_uneven_heads() -> None:
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_both_are_timed_on_the_same_text(make, tmp_path: Path) -> None:
+def test_both_models_are_timed_on_the_same_text(make, tmp_path: Path) -> None:
     home = make("classifier")
     prune(home.run, tmp_path / "small", GONE["classifier"])
     smaller = regard.load(tmp_path / "small")

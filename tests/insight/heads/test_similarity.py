@@ -1,26 +1,26 @@
-"""Twins are alike by every measure, strangers by none, and the map keeps distances."""
+"""Similarity of duplicate, disjoint and trained heads; classical scaling."""
 
 import numpy as np
 import pytest
 import torch
 
-from regard.insight.heads.divergence_over_training import likenesses
-from regard.insight.heads.head_activity import glimpses
+from regard.insight.heads.divergence_over_training import similarities
+from regard.insight.heads.head_activity import head_activity
 from regard.insight.heads.head_names import attention
-from regard.insight.heads.similarity import divergences, laid_out, likeness
+from regard.insight.heads.similarity import classical_scaling, divergences, similarity
 
-from .conftest import plant_twins
+from .conftest import make_duplicates
 
 
 @pytest.mark.parametrize("kind", ["encoder-decoder", "language-model", "classifier", "encoder"])
-def test_twins_are_the_same_by_every_measure(make, kind: str) -> None:
+def test_duplicates_are_equal_by_every_measure(make, kind: str) -> None:
     home = make(kind)
     model = home.loaded.model
     name = {"language-model": "decoder.blocks.0.attention", "encoder": "blocks.0.attention"}.get(
         kind, "encoder.blocks.0.attention"
     )
-    plant_twins(attention(model, name), 1, 3)
-    found = likenesses(model, home.examples)
+    make_duplicates(attention(model, name), 1, 3)
+    found = similarities(model, home.examples)
     like = found["decoder" if kind == "language-model" else "encoder"]
     assert like.cosine[1, 3] == pytest.approx(1, abs=1e-5)
     assert like.divergence[1, 3] == pytest.approx(0, abs=1e-5)
@@ -30,16 +30,16 @@ def test_twins_are_the_same_by_every_measure(make, kind: str) -> None:
     assert like.cka[1, 2] < 0.99
 
 
-def test_heads_that_look_elsewhere_are_one_bit_apart() -> None:
+def test_disjoint_heads_diverge_by_one_bit() -> None:
     weights = torch.eye(3)[:, None, :]  # three heads, one query, three words
     found = divergences(weights)
     assert torch.allclose(found, torch.ones(3, 3, dtype=torch.float64) - torch.eye(3))
 
 
-def test_all_measures_are_symmetric_and_in_their_range(make) -> None:
+def test_measures_are_symmetric_and_in_range(make) -> None:
     home = make("encoder-decoder")
-    seen = [each["cross"] for each in glimpses(home.loaded.model, home.examples)]
-    like = likeness(seen)
+    seen = [each["cross"] for each in head_activity(home.loaded.model, home.examples)]
+    like = similarity(seen)
     for measure in (like.cosine, like.divergence, like.cka):
         assert np.allclose(measure, measure.T)
         assert measure.min() >= -1e-9
@@ -48,17 +48,19 @@ def test_all_measures_are_symmetric_and_in_their_range(make) -> None:
     assert like.across(like.cka) is not None
 
 
-def test_the_map_keeps_the_distances_of_points_on_a_plane() -> None:
+def test_classical_scaling_keeps_distances_on_a_plane() -> None:
     points = np.array([[0.0, 0], [3, 0], [0, 1], [-2, -2], [1, 1]])
     apart = ((points[:, None] - points[None]) ** 2).sum(-1)
-    places = laid_out(apart)
+    places = classical_scaling(apart)
     again = ((places[:, None] - places[None]) ** 2).sum(-1)
     assert np.allclose(apart, again)
-    assert np.array_equal(places, laid_out(apart))
+    assert np.array_equal(places, classical_scaling(apart))
 
 
-def test_trained_heads_differ_more_than_fresh_ones(learned) -> None:
-    after, before = (likenesses(each, learned.examples) for each in (learned.model, learned.before))
+def test_trained_heads_differ_more_than_untrained_ones(learned) -> None:
+    after, before = (
+        similarities(each, learned.examples) for each in (learned.model, learned.before)
+    )
     for kind in ("decoder", "cross"):
         one, other = after[kind], before[kind]
         assert one.overall(one.divergence) > other.overall(other.divergence)

@@ -1,9 +1,9 @@
-"""Planted attention gets the right numbers and the right name."""
+"""Statistics and labels of known attention weights."""
 
 import pytest
 import torch
 
-from regard.insight.heads.head_activity import Glimpse, Sight, glimpses
+from regard.insight.heads.head_activity import AttentionContext, HeadActivity, head_activity
 from regard.insight.heads.head_names import Head, by_kind
 from regard.insight.heads.statistics import HeadStatistics, punctuation_of, statistics
 
@@ -19,13 +19,13 @@ def looking_at(place: torch.Tensor, kind: str, lengths: tuple[int, ...]) -> Head
     ids[:, 2] = 7  # a comma
     comma = NOT.clone()
     comma[7] = True
-    glimpse = Glimpse(
+    activity = HeadActivity(
         [Head("m", kind, 0, 0)],
         weights.expand(1, len(lengths), -1, -1),
         torch.zeros(1, len(lengths), LENGTH, 2),
-        Sight(token_mask, token_mask, ids, kind),
+        AttentionContext(token_mask, token_mask, ids, kind),
     )
-    return statistics([glimpse], comma)[0]
+    return statistics([activity], comma)[0]
 
 
 HERE = torch.arange(LENGTH)
@@ -41,7 +41,7 @@ HERE = torch.arange(LENGTH)
         (torch.full_like(HERE, 5), "cross", "end of text", None),
     ],
 )
-def test_a_head_is_called_after_what_it_looks_at(
+def test_label_is_the_dominant_target(
     place: torch.Tensor, kind: str, label: str, distance: float | None
 ) -> None:
     found = looking_at(place, kind, (6, 6))
@@ -51,7 +51,7 @@ def test_a_head_is_called_after_what_it_looks_at(
         assert found.distance == pytest.approx(distance)
 
 
-def test_only_real_words_that_have_a_choice_count() -> None:
+def test_only_queries_with_several_keys_count() -> None:
     found = looking_at(HERE - 1, "decoder", (6, 3))
     assert found.shares["previous"] == 1
     assert found.shares["same"] == 0
@@ -67,19 +67,19 @@ def test_cross_attention_has_no_distance() -> None:
     assert set(found.shares) == {"first", "last", "punctuation"}
 
 
-def test_even_attention_has_all_the_bits_and_no_name() -> None:
+def test_uniform_attention_has_full_entropy_and_no_label() -> None:
     token_mask = torch.ones(1, 8, dtype=torch.bool)
     ids = torch.full((1, 8), 5)
     even = torch.full((1, 1, 8, 8), 1 / 8)
-    sight = Sight(token_mask, token_mask, ids, "encoder")
-    glimpse = Glimpse([Head("m", "encoder", 0, 0)], even, even, sight)
-    (found,) = statistics([glimpse], NOT)
+    attention_context = AttentionContext(token_mask, token_mask, ids, "encoder")
+    activity = HeadActivity([Head("m", "encoder", 0, 0)], even, even, attention_context)
+    (found,) = statistics([activity], NOT)
     assert found.entropy == pytest.approx(3)
     assert found.label == ""
     assert found.shares["first"] == pytest.approx(1 / 8)
 
 
-def test_punctuation_is_what_has_no_letter(tokenizer) -> None:
+def test_punctuation_tokens_have_no_letter(tokenizer) -> None:
     found = punctuation_of(tokenizer, len(tokenizer))
     named = {tokenizer.pieces([each])[0] for each in found.nonzero().flatten().tolist()}
     assert "." in named
@@ -88,10 +88,10 @@ def test_punctuation_is_what_has_no_letter(tokenizer) -> None:
 
 
 @pytest.mark.parametrize("kind", ["encoder-decoder", "language-model", "classifier", "encoder"])
-def test_every_kind_of_model_can_be_looked_at(make, kind: str) -> None:
+def test_statistics_of_every_kind_of_model(make, kind: str) -> None:
     home = make(kind)
     for name, heads in by_kind(home.loaded.model).items():
-        seen = [each[name] for each in glimpses(home.loaded.model, home.examples)]
+        seen = [each[name] for each in head_activity(home.loaded.model, home.examples)]
         found = statistics(seen, torch.zeros(2000, dtype=torch.bool))
         assert [each.head for each in found] == heads
         assert all(each.entropy > 0 for each in found)

@@ -1,9 +1,9 @@
-"""How many heads are needed: they go one after the other, the least important first.
+"""Ablation: heads are removed one after the other, the least important first.
 
-At each step the gradient (`importance.estimated`), taken anew of what is left, names a few
-candidates, and the one without which the loss is lowest goes. At least one head of each attention
-stays. Heads are chosen by some of the text and judged by the rest; the bands say how far the
-numbers depend on which rows happened to be in it (bootstrap, Efron 1979: 95 % of the draws).
+At each step the gradient (`importance.estimated`) of the remaining model selects a few candidates,
+and the one with the lowest loss without it is removed. At least one head of each attention stays.
+Heads are chosen on some rows and evaluated on the others; the bands are bootstrap intervals over
+rows (Efron 1979: 95 % of the draws).
 """
 
 from collections.abc import Collection, Sequence
@@ -15,7 +15,7 @@ from torch import nn
 
 from regard.evaluation.bootstrap import paired_bootstrap
 from regard.insight.heads.examples import Examples
-from regard.insight.heads.head_masks import silenced, without
+from regard.insight.heads.head_masks import copy_with_head_masks, without
 from regard.insight.heads.head_names import Head, heads_of, units
 from regard.insight.heads.importance import estimated
 from regard.insight.heads.losses import Losses, losses
@@ -23,7 +23,7 @@ from regard.predictors.seq2seq import Model
 from regard.predictors.translator import Translator
 from regard.training.reporting.progress import Reporter, silent
 
-CHOOSING = 128  # rows to choose by, at most
+CHOOSING = 128  # largest number of rows to choose heads by
 CANDIDATES = 4
 DRAWS = 1000
 SEED = 12345
@@ -33,45 +33,48 @@ Band = tuple[float, float]
 
 @dataclass(frozen=True)
 class Step:
-    """The model when these heads, too, are gone."""
+    """The model after one more removal."""
 
-    gone: tuple[Head, ...]  # at this step
-    removed: int  # in all
-    loss: float  # by token
+    gone: tuple[Head, ...]  # removed at this step
+    removed: int  # heads removed so far
+    loss: float  # per token
     band: Band
-    rise: Band  # of the loss in percent of the whole model's, row by row
+    rise: Band  # of the loss, in percent of the full model's, paired by row
     bleu: float | None = None
     bleu_margin: float | None = None
-    bleu_chance: float | None = None  # of a difference as large from the whole model's (p-value)
+    bleu_p_value: float | None = None  # of the difference to the full model
 
 
 @dataclass(frozen=True)
-class Removal:
-    steps: list[Step]  # the first is the whole model
-    heads: int  # of the whole model
-    rows: int  # judged by
+class Ablation:
+    """The steps of an ablation."""
+
+    steps: list[Step]  # the first is the full model
+    heads: int  # of the full model
+    rows: int  # used for evaluation
 
     @property
     def order(self) -> list[tuple[Head, ...]]:
+        """The removed heads, in order."""
         return [step.gone for step in self.steps[1:]]
 
     def knee(self, tolerance: float | None = None) -> str:
-        """How many can go, in one sentence: for a percentage of the loss, or for BLEU."""
+        """Return how many heads can be removed for a percentage of the loss, or for BLEU."""
         whole, by_bleu = self.steps[0], self.steps[0].bleu is not None
         tolerance = (0.5 if by_bleu else 1.0) if tolerance is None else tolerance
         last = self.within(tolerance)
         if by_bleu:
             price = f"{tolerance:g} BLEU"
-            change = f"{whole.bleu:.1f} → {last.bleu:.1f}, p = {last.bleu_chance:.2f}"
+            change = f"{whole.bleu:.1f} → {last.bleu:.1f}, p = {last.bleu_p_value:.2f}"
         else:
             price = f"{tolerance:g} % of the loss"
             change = (
                 f"{whole.loss:.4f} → {last.loss:.4f}, {last.rise[0]:+.1f} to {last.rise[1]:+.1f} %"
             )
-        return f"{last.removed} of {self.heads} heads can go for {price} ({change})."
+        return f"{last.removed} of {self.heads} heads can be removed for {price} ({change})."
 
     def within(self, tolerance: float) -> Step:
-        """The last step that costs no more than that."""
+        """Return the last step that costs no more than the tolerance."""
         return [step for step in self.steps if self._cost(step) <= tolerance][-1]
 
     def _cost(self, step: Step) -> float:
@@ -81,35 +84,35 @@ class Removal:
         return 100 * (step.loss - whole.loss) / whole.loss
 
 
-def remove(
+def ablate(
     model: nn.Module,
     examples: Examples,
     translator: Translator | None = None,
     most: int | None = None,
     report: Reporter = silent,
-) -> Removal:
-    """Let heads go until `most` are gone, or none can; with a translator, BLEU at each step too."""
-    choosing, judging = examples.halves(CHOOSING)
-    whole = losses(model, judging)
-    bleu = _Bleu(translator, model, judging)
-    steps = [_judged(whole, whole, (), 0)]
+) -> Ablation:
+    """Remove up to `most` heads, by default all that can be; with a translator, measure BLEU."""
+    choosing, evaluating = examples.halves(CHOOSING)
+    whole = losses(model, evaluating)
+    bleu = _Bleu(translator, model, evaluating)
+    steps = [_evaluated(whole, whole, (), 0)]
     removed: set[Head] = set()
     total = len(heads_of(model)) if most is None else most
     with report.bar("Removing heads", total, "heads") as advance:
         steps[0] = bleu.add(steps[0], removed)
-        while candidates := _may_go(model, removed, most):
+        while candidates := _removable(model, removed, most):
             unit = _least(model, choosing, candidates, removed)
             removed |= set(unit)
-            now = losses(model, judging, without(model, removed))
-            steps.append(bleu.add(_judged(now, whole, unit, len(removed)), removed))
+            now = losses(model, evaluating, without(model, removed))
+            steps.append(bleu.add(_evaluated(now, whole, unit, len(removed)), removed))
             advance(len(unit))
-    return Removal(steps, len(heads_of(model)), len(judging.rows))
+    return Ablation(steps, len(heads_of(model)), len(evaluating.rows))
 
 
-def _may_go(
+def _removable(
     model: nn.Module, removed: Collection[Head], most: int | None
 ) -> list[tuple[Head, ...]]:
-    """What is left and is not the last of its attention."""
+    """Return the units that can be removed: not the last of an attention."""
     left = [unit for unit in units(model) if unit[0] not in removed]
     modules = [unit[0].module for unit in left]
     room = len(heads_of(model)) if most is None else most - len(removed)
@@ -133,17 +136,17 @@ def _least(
     return min(likely, key=loss)
 
 
-def _judged(now: Losses, whole: Losses, gone: tuple[Head, ...], removed: int) -> Step:
-    drawn, before = (_drawn(each) for each in (now, whole))
+def _evaluated(now: Losses, whole: Losses, gone: tuple[Head, ...], removed: int) -> Step:
+    drawn, before = (_bootstrap(rows) for rows in (now, whole))
     rise = 100 * (drawn - before) / before
     return Step(gone, removed, now.mean, _middle(drawn), _middle(rise))
 
 
-def _drawn(found: Losses) -> npt.NDArray[np.float64]:
-    """The loss on as many rows, drawn with replacement; the same draws for each step."""
-    count = len(found.rows)
+def _bootstrap(losses: Losses) -> npt.NDArray[np.float64]:
+    """Return bootstrap means of the loss; the same draws for each step."""
+    count = len(losses.rows)
     often = np.random.default_rng(SEED).multinomial(count, np.full(count, 1 / count), DRAWS)
-    return np.asarray((often @ found.rows) / (often @ found.tokens))
+    return np.asarray((often @ losses.rows) / (often @ losses.tokens))
 
 
 def _middle(draws: npt.NDArray[np.float64]) -> Band:
@@ -152,31 +155,33 @@ def _middle(draws: npt.NDArray[np.float64]) -> Band:
 
 
 class _Bleu:
-    """What is said with fewer and fewer heads, scored beside what the whole model said."""
+    """BLEU of translations with fewer heads, compared with the full model's."""
 
     def __init__(self, translator: Translator | None, model: nn.Module, examples: Examples) -> None:
         self.translator, self.model, self.examples = translator, model, examples
         self.first: list[str] = []
 
     def add(self, step: Step, removed: Collection[Head]) -> Step:
-        """The step with its BLEU, where there is a translator."""
+        """Return the step with its BLEU, if there is a translator."""
         if self.translator is None:
             return step
-        quiet = silenced(self.model, without(self.model, removed))
-        said = translate(self.translator, quiet, self.examples)
-        self.first = self.first or said
+        pruned = copy_with_head_masks(self.model, without(self.model, removed))
+        translations = translate(self.translator, pruned, self.examples)
+        self.first = self.first or translations
         references = [row.texts[1] for row in self.examples.rows]
-        found = paired_bootstrap(references=references, ours=said, theirs=self.first, samples=DRAWS)
+        result = paired_bootstrap(
+            references=references, ours=translations, theirs=self.first, samples=DRAWS
+        )
         return replace(
             step,
-            bleu=found.ours.bleu,
-            bleu_margin=found.ours.margin,
-            bleu_chance=found.p_value,
+            bleu=result.ours.bleu,
+            bleu_margin=result.ours.margin,
+            bleu_p_value=result.p_value,
         )
 
 
 def translate(translator: Translator, model: nn.Module, examples: Examples) -> list[str]:
-    """What the translator says with another model in its place."""
+    """Translate the examples with another model in place of the translator's."""
     assert isinstance(model, Model)
     other = Translator(
         model,

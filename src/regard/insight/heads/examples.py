@@ -1,8 +1,8 @@
-"""Text as the model takes it, line by line from a file: what heads are judged on.
+"""Examples from a file, on which heads are evaluated.
 
-A translator reads `source<TAB>translation` (or two files), a classifier `text<TAB>label`, an
-encoder a text a line. What fills blanks reads a text a line as well, with words hidden or cut out
-of it. A language model reads running text in windows.
+A translator reads `source<TAB>translation` (or two files), a classifier `text<TAB>label`,
+an encoder one text a line. Masked language models and span corruption read one text a line
+too, with tokens masked or spans removed. A language model reads running text in windows.
 """
 
 import zlib
@@ -38,9 +38,9 @@ from regard.predictors.span_filler import SpanFiller
 from regard.predictors.summarizer import Summarizer
 from regard.predictors.translator import Translator
 
-WINDOW = 128  # tokens of running text at a time, where the model takes so many:
-LINES_OF_A_WINDOW = 8  # as much to read as so many sentences
-ROWS = 32  # of a batch
+WINDOW = 128  # tokens of running text, if the model has room for them
+LINES_OF_A_WINDOW = 8  # a window counts as so many lines
+ROWS = 32  # in a batch
 LINES = 1000
 
 Ids = list[int]
@@ -50,7 +50,7 @@ AnyBatch = PairBatch | TextBatch | LabeledBatch | MaskedBatch
 
 @dataclass(frozen=True)
 class Row:
-    """One example: ids, its labels if it has any, and the texts it was made of."""
+    """One example: token ids, labels if any, and its texts."""
 
     ids: tuple[Ids, ...]
     labels: tuple[int, ...] = ()
@@ -59,24 +59,25 @@ class Row:
 
 @dataclass(frozen=True)
 class Examples:
-    """Rows, shortest first, and how to put them into a batch."""
+    """Rows, shortest first, and a function that makes a batch of them."""
 
     rows: tuple[Row, ...]
     make: Callable[[Sequence[Row]], AnyBatch]
-    unit: str  # what a row is, in the plural
-    to: str | None = None  # the language to produce, where that must be said
+    unit: str  # name of the rows, plural
+    to: str | None = None  # target language
 
     def batches(self, rows: int = ROWS) -> Iterator[AnyBatch]:
+        """Yield batches of so many rows."""
         for start in range(0, len(self.rows), rows):
             yield self.make(self.rows[start : start + rows])
 
     def few(self, most: int) -> "Examples":
-        """At most so many rows, of all lengths."""
+        """Return at most so many rows, of all lengths."""
         step = max(1, -(-len(self.rows) // most))
         return replace(self, rows=self.rows[::step])
 
     def halves(self, most: int) -> tuple["Examples", "Examples"]:
-        """At most so many rows to choose by, and the others to judge by; of one row, both."""
+        """Split into at most so many rows and the others; one row is in both."""
         if len(self.rows) < 2:
             return self, self
         step = max(2, -(-len(self.rows) // most))
@@ -91,9 +92,21 @@ def read_examples(
     to: str | None = None,
     lines: int = LINES,
 ) -> Examples:
-    """The first lines of a file for what `regard.load` gave."""
+    """Read the first lines of a file as examples for a loaded predictor.
+
+    Args:
+        loaded: a predictor as returned by `regard.load`.
+        path: the file.
+        target: the file of translations, for two files.
+        to: the target language.
+        lines: number of lines to read.
+
+    Raises:
+        ConfigError: where options or heads do not fit the predictor.
+        DataError: where a line is invalid, or there is none.
+    """
     if (target is not None or to is not None) and not isinstance(loaded, Translator):
-        raise ConfigError("--target and --to are for translators, and this model is none.")
+        raise ConfigError("--target and --to need a translator; this model is not one.")
     if getattr(loaded.model, "single_sequence", False) or isinstance(loaded, Summarizer):
         raise ConfigError(
             f"the heads of a {type(loaded).__name__.lower()} of this kind cannot be compared yet; "
@@ -101,8 +114,8 @@ def read_examples(
         )
     if isinstance(loaded, Classifier) and loaded.tree_source is not None:
         raise ConfigError(
-            "the heads of a model that reads trees cannot be compared yet; `regard look` shows "
-            "them, sentence by sentence."
+            "the heads of a model with tree positions cannot be compared yet; `regard look` shows "
+            "them for a sentence."
         )
     make: Callable[[Sequence[Row]], AnyBatch]
     if isinstance(loaded, Translator):
@@ -110,18 +123,18 @@ def read_examples(
     elif isinstance(loaded, TextGenerator):
         rows, make, unit = _windows(loaded, path, lines), partial(_window_batch, loaded), "windows"
     elif isinstance(loaded, Classifier):
-        rows, make, unit = _labelled(loaded, path), partial(_labelled_batch, loaded), "texts"
+        rows, make, unit = _labeled(loaded, path), partial(_labeled_batch, loaded), "texts"
     elif isinstance(loaded, Embedder):
         rows, make, unit = _texts(loaded, path), partial(_text_batch, loaded), "texts"
     elif isinstance(loaded, MaskFiller):
         rows, make, unit = _texts(loaded, path), _masked_batch(loaded), "texts"
     elif isinstance(loaded, SpanFiller):
-        rows, make, unit = _texts(loaded, path), _torn_batch(loaded), "texts"
+        rows, make, unit = _texts(loaded, path), _corrupted_batch(loaded), "texts"
     else:
-        raise ConfigError(f"a {type(loaded).__name__} has no heads that could be looked at.")
+        raise ConfigError(f"a {type(loaded).__name__} has no heads to compare.")
     found = sorted(islice(rows, lines), key=lambda row: [len(each) for each in row.ids])
     if not found:
-        raise DataError(f"{path}: there are no lines in it.")
+        raise DataError(f"{path}: the file has no lines.")
     return Examples(tuple(found), make, unit, to)
 
 
@@ -149,7 +162,7 @@ def _pair_batch(translator: Translator, rows: Sequence[Row]) -> PairBatch:
 
 
 def _windows(writer: TextGenerator, path: Path, lines: int) -> Iterator[Row]:
-    """Running text cut into windows; each begins as this model expects a text to."""
+    """Split running text into windows, each with the model's start tokens."""
     most = -(-lines // LINES_OF_A_WINDOW)
     begin = writer.bos
     room = min(WINDOW, writer.max_length) - len(begin)
@@ -160,7 +173,7 @@ def _windows(writer: TextGenerator, path: Path, lines: int) -> Iterator[Row]:
             break
     for at in range(0, min(len(ids), most * room), room):
         row = [*begin, *ids[at : at + room + (not begin)]]
-        if len(row) > 1:  # one alone predicts nothing
+        if len(row) > 1:  # a single token has no prediction
             yield Row((row,))
 
 
@@ -168,16 +181,16 @@ def _window_batch(writer: TextGenerator, rows: Sequence[Row]) -> TextBatch:
     return TextBatch(*pad([row.ids[0] for row in rows], writer.tokenizer.pad))
 
 
-def _labelled(labeller: Classifier, path: Path) -> Iterator[Row]:
-    for record in labeled_lines(labeller, path):
+def _labeled(classifier: Classifier, path: Path) -> Iterator[Row]:
+    for record in labeled_lines(classifier, path):
         where = str(record.location)
-        ids = labeller.encode(labeled_text(record), where)
-        yield Row((ids,), tuple(labeller.label_ids(record.labels or (), where)), record.texts)
+        ids = classifier.encode(labeled_text(record), where)
+        yield Row((ids,), tuple(classifier.label_ids(record.labels or (), where)), record.texts)
 
 
-def _labelled_batch(labeller: Classifier, rows: Sequence[Row]) -> LabeledBatch:
-    ids, token_mask = pad([row.ids[0] for row in rows], labeller.tokenizer.pad)
-    classes = len(labeller.labels) if labeller.multi_label else None
+def _labeled_batch(classifier: Classifier, rows: Sequence[Row]) -> LabeledBatch:
+    ids, token_mask = pad([row.ids[0] for row in rows], classifier.tokenizer.pad)
+    classes = len(classifier.labels) if classifier.multi_label else None
     return LabeledBatch(ids, token_mask, label_tensor([row.labels for row in rows], classes))
 
 
@@ -212,7 +225,7 @@ def _masked_batch(filler: MaskFiller) -> Callable[[Sequence[Row]], MaskedBatch]:
     return make
 
 
-def _torn_batch(filler: SpanFiller) -> Callable[[Sequence[Row]], PairBatch]:
+def _corrupted_batch(filler: SpanFiller) -> Callable[[Sequence[Row]], PairBatch]:
     spans = SpanCorruptor(filler.tokenizer, sentinels=len(filler.sentinels))
 
     def make(rows: Sequence[Row]) -> PairBatch:
@@ -223,6 +236,6 @@ def _torn_batch(filler: SpanFiller) -> Callable[[Sequence[Row]], PairBatch]:
 
 
 def _texts_and_numbers(rows: Sequence[Row]) -> tuple[list[Array], Array]:
-    """A text's number is its own: the same words are hidden in it in whichever batch it is."""
+    """Number each text by its content, so that the same tokens are masked in any batch."""
     texts = [np.array(row.ids[0][1:-1], np.int64) for row in rows]
     return texts, np.array([zlib.crc32(text.tobytes()) for text in texts])

@@ -1,39 +1,37 @@
-"""The figures of a study as SVG, by name: importance, map, likeness, removal, training."""
+"""The figures of a study as SVG, by name: importance, map, similarity, ablation, training."""
 
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from regard.insight.heads.ablation import Removal
-from regard.insight.heads.similarity import Likeness, laid_out
+from regard.insight.heads.ablation import Ablation
+from regard.insight.heads.similarity import Similarity, classical_scaling
 from regard.insight.heads.study import Importance, Study
 from regard.plotting import Line, add_line, hide_frame, style_axes, svg_figure, write_in_cell
 
 CAPTIONS = {
-    "importance": "How much the loss rises without each head, in percent. A row is a layer.",
-    "map": "Heads that look alike lie together: divergence laid out on a plane. The colour is the "
-    "layer, the number layer.head.",
-    "likeness": "Divergence of each two heads, in bits: dark is alike. Lines part the layers.",
-    "removal": "The model with fewer and fewer heads, the least important first. The band holds 95 "
-    "% of draws of the text.",
-    "training": "How heads grow apart in training: mean divergence, in bits.",
+    "importance": "Rise of the loss without each head, in percent. A row is a layer.",
+    "map": "Divergence on a plane: similar heads are close. Color: layer; number: layer.head.",
+    "similarity": "Divergence of every two heads in bits: dark is similar. Lines separate layers.",
+    "ablation": "Removal of heads, the least important first, with 95 % bootstrap bands.",
+    "training": "Mean divergence of heads over training, in bits.",
 }
 
 
 def figures(study: Study) -> dict[str, str]:
     drawn = {}
-    kinds = list(study.likeness)
+    kinds = list(study.similarity)
     if study.importance is not None:
         drawn["importance"] = _side_by_side(kinds, _importance(study.importance))
-    several = [kind for kind in kinds if len(study.likeness[kind].heads) > 2]
+    several = [kind for kind in kinds if len(study.similarity[kind].heads) > 2]
     if several:
-        drawn["map"] = _side_by_side(several, _map(study.likeness))
-        drawn["likeness"] = _side_by_side(several, _likeness(study.likeness))
-    if study.removal is not None and len(study.removal.steps) > 1:
-        drawn["removal"] = _removal(study.removal)
-    if len(study.growth) > 1:
-        drawn["training"] = _growth(study.growth)
+        drawn["map"] = _side_by_side(several, _map(study.similarity))
+        drawn["similarity"] = _side_by_side(several, _likeness(study.similarity))
+    if study.ablation is not None and len(study.ablation.steps) > 1:
+        drawn["ablation"] = _removal(study.ablation)
+    if len(study.divergence_over_training) > 1:
+        drawn["training"] = _growth(study.divergence_over_training)
     return drawn
 
 
@@ -71,10 +69,10 @@ def _importance(importance: Importance) -> Callable[[Any, Any, str], None]:
     return paint
 
 
-def _map(likeness: dict[str, Likeness]) -> Callable[[Any, Any, str], None]:
+def _map(similarity: dict[str, Similarity]) -> Callable[[Any, Any, str], None]:
     def paint(_: Any, axes: Any, kind: str) -> None:
-        like = likeness[kind]
-        places = laid_out(like.divergence)
+        like = similarity[kind]
+        places = classical_scaling(like.divergence)
         layers = [head.layer for head in like.heads]
         axes.scatter(places[:, 0], places[:, 1], c=layers, cmap="viridis", s=60, alpha=0.8)
         if len(like.heads) <= 48:
@@ -88,9 +86,9 @@ def _map(likeness: dict[str, Likeness]) -> Callable[[Any, Any, str], None]:
     return paint
 
 
-def _likeness(likeness: dict[str, Likeness]) -> Callable[[Any, Any, str], None]:
+def _likeness(similarity: dict[str, Similarity]) -> Callable[[Any, Any, str], None]:
     def paint(figure: Any, axes: Any, kind: str) -> None:
-        like = likeness[kind]
+        like = similarity[kind]
         shown = axes.imshow(like.divergence, cmap="viridis", vmin=0, vmax=1)
         layers = [head.layer for head in like.heads]
         for at in (place for place in range(1, len(layers)) if layers[place] != layers[place - 1]):
@@ -103,8 +101,8 @@ def _likeness(likeness: dict[str, Likeness]) -> Callable[[Any, Any, str], None]:
     return paint
 
 
-def _removal(removal: Removal) -> str:
-    steps = removal.steps
+def _removal(ablation: Ablation) -> str:
+    steps = ablation.steps
     with_bleu = steps[0].bleu is not None
     with svg_figure(5.2 * (1 + with_bleu), 3.6) as (figure, render):
         gone = [step.removed for step in steps]
@@ -117,7 +115,7 @@ def _removal(removal: Removal) -> str:
             axes = figure.add_subplot(1, 2, 2)
             _curve(axes, gone, bleu, (bleu - margin, bleu + margin), "BLEU")
         for each in figure.axes:
-            each.set_xlabel(f"heads removed of {removal.heads}")
+            each.set_xlabel(f"heads removed of {ablation.heads}")
         return render()
 
 
@@ -126,12 +124,12 @@ def _curve(axes: Any, x: Any, y: Any, band: tuple[Any, Any], y_label: str) -> No
     style_axes(axes, y_label=y_label)
 
 
-def _growth(growth: list[dict[str, Any]]) -> str:
+def _growth(divergence_over_training: list[dict[str, Any]]) -> str:
     with svg_figure(6.4, 3.6) as (figure, render):
         axes = figure.add_subplot()
-        steps = [each["step"] for each in growth]
-        for kind in growth[0]["divergence"]:
-            means = [each["divergence"][kind]["all"] for each in growth]
+        steps = [each["step"] for each in divergence_over_training]
+        for kind in divergence_over_training[0]["divergence"]:
+            means = [each["divergence"][kind]["all"] for each in divergence_over_training]
             values = [float("nan") if mean is None else mean for mean in means]
             add_line(axes, Line(steps, values), kind)
         style_axes(axes, "step", "mean divergence (bits)", legend=True)

@@ -1,6 +1,6 @@
-"""What every head did with a batch: where it looked, and what it answered.
+"""Activity of every head on a batch: attention weights and head outputs.
 
-Shapes: G heads of one kind, layer by layer; B rows, T queries, S keys, K key size.
+Shapes: G heads of one kind, layer by layer; B rows, T queries, S keys, K head size.
 """
 
 from collections.abc import Iterator
@@ -23,80 +23,84 @@ ROWS = 8  # at a time: every head's weights are in memory together
 
 
 @dataclass(frozen=True)
-class Sight:
-    """Who looks at what in one kind of attention."""
+class AttentionContext:
+    """The queries and keys of one kind of attention."""
 
-    queries: Tensor  # (B, T), True = a real word
-    keys: Tensor  # (B, S), likewise
-    ids: Tensor  # (B, S), the words looked at
+    queries: Tensor  # (B, T), True = token
+    keys: Tensor  # (B, S), True = token
+    ids: Tensor  # (B, S), the key tokens
     kind: str
 
     @property
     def choosing(self) -> Tensor:
-        """(B, T): the real queries that see more than one word. The others have no choice."""
+        """(B, T): True for queries that may attend to more than one key."""
         if self.kind == DECODER:
             return self.queries & (torch.arange(self.queries.size(1)) > 0)
         return self.queries & (self.keys.sum(1, keepdim=True) > 1)
 
 
 @dataclass(frozen=True)
-class Glimpse:
+class HeadActivity:
+    """Attention weights and outputs of the heads of one kind."""
+
     heads: list[Head]
     weights: Tensor  # (G, B, T, S)
-    answers: Tensor  # (G, B, T, K)
-    sight: Sight
+    outputs: Tensor  # (G, B, T, K)
+    context: AttentionContext
 
 
 @torch.inference_mode()
-def glimpses(model: nn.Module, examples: Examples) -> Iterator[dict[str, Glimpse]]:
-    """For each batch, what the heads of each kind did."""
+def head_activity(model: nn.Module, examples: Examples) -> Iterator[dict[str, HeadActivity]]:
+    """Yield for each batch the activity of the heads of each kind."""
     device = next(model.parameters()).device
     kinds = by_kind(model)
     for batch in examples.batches(ROWS):
-        with watch(model) as seen, _heard(model) as answers:
+        with watch(model) as seen, _head_outputs(model) as outputs:
             run(model, batch.to(device))
-        found = {}
+        by_name = {}
         for kind, heads in kinds.items():
             names = list(dict.fromkeys(head.module for head in heads))
             weights = torch.cat([seen.weights(name).transpose(0, 1) for name in names])
-            answered = torch.cat([answers[name] for name in names])
-            found[kind] = Glimpse(heads, weights.cpu(), answered.cpu(), sight(batch, kind))
-        yield found
+            joined = torch.cat([outputs[name] for name in names])
+            context = attention_context(batch, kind)
+            by_name[kind] = HeadActivity(heads, weights.cpu(), joined.cpu(), context)
+        yield by_name
 
 
-def sight(batch: AnyBatch, kind: str) -> Sight:
+def attention_context(batch: AnyBatch, kind: str) -> AttentionContext:
+    """Return the queries and keys of one kind of attention in a batch."""
     if isinstance(batch, TextBatch):
         token_mask, ids = batch.token_mask, batch.ids
-        return Sight(token_mask[:, 1:], token_mask[:, :-1], ids[:, :-1], DECODER)
+        return AttentionContext(token_mask[:, 1:], token_mask[:, :-1], ids[:, :-1], DECODER)
     if not isinstance(batch, PairBatch):
-        return Sight(batch.token_mask, batch.token_mask, batch.ids, ENCODER)
+        return AttentionContext(batch.token_mask, batch.token_mask, batch.ids, ENCODER)
     said = batch.target_mask
     return {
-        ENCODER: Sight(batch.source_mask, batch.source_mask, batch.source, ENCODER),
-        DECODER: Sight(said[:, 1:], said[:, :-1], batch.target[:, :-1], DECODER),
-        CROSS: Sight(said[:, 1:], batch.source_mask, batch.source, CROSS),
+        ENCODER: AttentionContext(batch.source_mask, batch.source_mask, batch.source, ENCODER),
+        DECODER: AttentionContext(said[:, 1:], said[:, :-1], batch.target[:, :-1], DECODER),
+        CROSS: AttentionContext(said[:, 1:], batch.source_mask, batch.source, CROSS),
     }[kind]
 
 
 @contextmanager
-def _heard(model: nn.Module) -> Iterator[dict[str, Tensor]]:
-    """Each head's answer before W_O, by the name of its attention: (H, B, T, K)."""
-    answers: dict[str, Tensor] = {}
+def _head_outputs(model: nn.Module) -> Iterator[dict[str, Tensor]]:
+    """Collect each head's output before W_O, by the name of its attention: (H, B, T, K)."""
+    outputs: dict[str, Tensor] = {}
 
-    def listener(name: str, heads: int) -> Any:
-        def listen(_: nn.Module, inputs: tuple[Tensor]) -> None:
+    def recorder(name: str, heads: int) -> Any:
+        def record(_: nn.Module, inputs: tuple[Tensor]) -> None:
             by_head = inputs[0].view(*inputs[0].shape[:2], heads, -1)
-            answers[name] = by_head.permute(2, 0, 1, 3)
+            outputs[name] = by_head.permute(2, 0, 1, 3)
 
-        return listen
+        return record
 
     hooks = [
-        module.w_o.register_forward_pre_hook(listener(name, module.heads))
+        module.w_o.register_forward_pre_hook(recorder(name, module.heads))
         for name, module in model.named_modules()
         if isinstance(module, MultiHead)
     ]
     try:
-        yield answers
+        yield outputs
     finally:
         for hook in hooks:
             hook.remove()

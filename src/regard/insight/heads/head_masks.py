@@ -1,12 +1,12 @@
-"""Heads turned up, down or off while a model runs; the model itself is not changed.
+"""Head masks: scale or mask the outputs of heads while a model runs, without changing the model.
 
-    output = [ξ_1 head_1 … ξ_H head_H] W_O            ξ = 1: as it is, ξ = 0: masked
+    output = [ξ_1 head_1 … ξ_H head_H] W_O            ξ = 1: unchanged, ξ = 0: masked
 
-(Michel et al. 2019, section 2.3). A hook before W_O does it, for as long as the context lasts.
+(Michel et al. 2019, section 2.3), by a hook before W_O for as long as the context lasts.
 
-To remove a head is to mask it, with one exception. A head whose twin (the same W_Q, W_K and W_V)
-is left has nothing of its own to say: with its columns of W_O added to the twin's, the output is
-exactly what it was. So it goes for nothing, and only with the last of them does something go.
+Removing a head is masking it, with one exception. A head with a remaining duplicate (the same W_Q,
+W_K and W_V) is redundant: with its columns of W_O added to the duplicate's, the output is exactly
+the same. Only removing the last of them changes the output.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -21,22 +21,23 @@ from regard.attention.multi_head import MultiHead
 from regard.errors import ConfigError
 from regard.insight.heads.head_names import Head, attention, attentions
 
-Gates = Mapping[str, Tensor]  # by the name of the attention: (H,), or (B, H) for each row
+HeadMasks = Mapping[str, Tensor]  # by the name of the attention: (H,), or (B, H) by row
 
 
 @contextmanager
-def gated(model: nn.Module, gates: Gates) -> Iterator[None]:
-    """Within, each head's answer is multiplied by its gate."""
-    found = {name: each for name, each in model.named_modules() if isinstance(each, MultiHead)}
-    for name, gate in gates.items():
-        if name not in found:
-            raise ConfigError(f"there is no attention '{name}' here, only: {', '.join(found)}.")
-        if gate.shape[-1] != found[name].heads:
+def masked_heads(model: nn.Module, head_masks: HeadMasks) -> Iterator[None]:
+    """Multiply each head's output by its mask while the context lasts."""
+    modules = {name: m for name, m in model.named_modules() if isinstance(m, MultiHead)}
+    for name, head_mask in head_masks.items():
+        if name not in modules:
+            raise ConfigError(f"there is no attention '{name}' here, only: {', '.join(modules)}.")
+        if head_mask.shape[-1] != modules[name].heads:
             raise ConfigError(
-                f"{name} has {found[name].heads} heads and was given {gate.shape[-1]} gates."
+                f"{name} has {modules[name].heads} heads and got a mask of {head_mask.shape[-1]}."
             )
     hooks = [
-        found[name].w_o.register_forward_pre_hook(_scaling(gate)) for name, gate in gates.items()
+        modules[name].w_o.register_forward_pre_hook(_scaling(head_mask))
+        for name, head_mask in head_masks.items()
     ]
     try:
         yield
@@ -45,53 +46,53 @@ def gated(model: nn.Module, gates: Gates) -> Iterator[None]:
             hook.remove()
 
 
-def _scaling(gate: Tensor) -> Any:
-    by_row = gate[..., None, :, None]  # (1, H, 1) or (B, 1, H, 1)
+def _scaling(head_mask: Tensor) -> Any:
+    by_row = head_mask[..., None, :, None]  # (1, H, 1) or (B, 1, H, 1)
 
     def scale(_: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
-        answers = inputs[0].view(*inputs[0].shape[:2], gate.shape[-1], -1)  # (B, T, H, K)
-        return ((answers * by_row.to(answers.dtype)).flatten(-2),)
+        outputs = inputs[0].view(*inputs[0].shape[:2], head_mask.shape[-1], -1)  # (B, T, H, K)
+        return ((outputs * by_row.to(outputs.dtype)).flatten(-2),)
 
     return scale
 
 
 def without(model: nn.Module, removed: Collection[Head]) -> dict[str, Tensor]:
-    """The gates that remove these heads, 0 or 1; twins speak for each other."""
+    """Return the masks (0 or 1) that remove these heads; a duplicate replaces a removed head."""
     device = next(model.parameters()).device
-    gates = {}
+    head_masks = {}
     for name, heads in attentions(model).items():
         gone = {head.number for head in heads if head in removed}
         if gone:
-            groups = twins(attention(model, name))
+            groups = duplicates(attention(model, name))
             left = {groups[head.number] for head in heads if head.number not in gone}
-            gate = [float(groups[each] in left) for each in range(len(heads))]
-            gates[name] = torch.tensor(gate, device=device)
-    return gates
+            head_mask = [float(groups[number] in left) for number in range(len(heads))]
+            head_masks[name] = torch.tensor(head_mask, device=device)
+    return head_masks
 
 
-def silenced(model: nn.Module, gates: Gates) -> nn.Module:
-    """A copy with the gates in its W_O: the same answers without a hook, so that engines apply."""
+def copy_with_head_masks(model: nn.Module, head_masks: HeadMasks) -> nn.Module:
+    """Return a copy with the masks multiplied into its W_O, which the compiled engine can run."""
     copy = deepcopy(model)
     with torch.no_grad():
-        for name, gate in gates.items():
+        for name, head_mask in head_masks.items():
             w_o = attention(copy, name).w_o.weight
-            w_o.mul_(gate.repeat_interleave(w_o.shape[1] // len(gate)))
+            w_o.mul_(head_mask.repeat_interleave(w_o.shape[1] // len(head_mask)))
     return copy
 
 
 @torch.no_grad()
-def twins(heads: MultiHead) -> list[int]:
-    """For each head the first one that is the same: mostly, itself."""
+def duplicates(heads: MultiHead) -> list[int]:
+    """Return for each head the number of the first one that is equal: mostly, itself."""
     own = _by_head(heads)
     first: list[int] = []
-    for each in range(heads.heads):
-        same = (other for other in range(each) if torch.equal(own[other], own[each]))
-        first.append(next(same, each))
+    for number in range(heads.heads):
+        same = (other for other in range(number) if torch.equal(own[other], own[number]))
+        first.append(next(same, number))
     return first
 
 
 def _by_head(heads: MultiHead) -> Tensor:
-    """All that decides what a head answers: (H, N)."""
+    """Return all parameters that determine the output of each head: (H, N)."""
     parts = []
     for linear in (heads.w_q, heads.w_k, heads.w_v):
         count = linear.out_features // heads.head_dim

@@ -1,7 +1,7 @@
-"""Which heads a model has, and what each is called: `encoder.1.3` is layer 1, head 3, from 1.
+"""Names of heads: `encoder.1.3` is head 3 of layer 1, counted from 1.
 
-There are three kinds of attention: encoder (all look at all), decoder (nobody looks ahead) and
-cross (a decoder at its source). Heads of one kind look at the same words and can be compared.
+There are three kinds of attention: encoder (bidirectional), decoder (causal) and cross. Heads of
+one kind attend to the same tokens and can be compared.
 """
 
 from dataclasses import dataclass
@@ -23,18 +23,19 @@ class Head:
     module: str  # the name of the attention in the model
     kind: str
     layer: int  # from 0
-    number: int  # from 0, among those the model has
+    number: int  # from 0
 
     def __str__(self) -> str:
         return f"{self.kind}.{self.layer + 1}.{self.number + 1}"
 
 
 def attention(model: nn.Module, name: str) -> MultiHead:
+    """Return the attention of that name."""
     return cast("MultiHead", model.get_submodule(name))
 
 
 def attentions(model: nn.Module) -> dict[str, list[Head]]:
-    """The heads of each attention, by its name."""
+    """Return the heads of each attention, by its name."""
     found = {}
     for name, module in model.named_modules():
         if isinstance(module, MultiHead):
@@ -47,11 +48,12 @@ def attentions(model: nn.Module) -> dict[str, list[Head]]:
 
 
 def heads_of(model: nn.Module) -> list[Head]:
+    """Return all heads of a model."""
     return [head for heads in attentions(model).values() for head in heads]
 
 
 def by_kind(model: nn.Module) -> dict[str, list[Head]]:
-    """The heads of each kind, layer by layer."""
+    """Return the heads of each kind, layer by layer."""
     found: dict[str, list[Head]] = {}
     for head in heads_of(model):
         found.setdefault(head.kind, []).append(head)
@@ -59,7 +61,7 @@ def by_kind(model: nn.Module) -> dict[str, list[Head]]:
 
 
 def units(model: nn.Module) -> list[tuple[Head, ...]]:
-    """What can only go together: heads that ask the same keys, unless one key head serves all."""
+    """Return groups of heads to remove together: those that share one of several key heads."""
     found = []
     for name, heads in attentions(model).items():
         shared = attention(model, name).kv_heads
@@ -69,7 +71,7 @@ def units(model: nn.Module) -> list[tuple[Head, ...]]:
 
 
 def find_head(model: nn.Module, name: str) -> Head:
-    """The head of that name."""
+    """Return the head of that name; raises ConfigError where there is none."""
     known = {str(head): head for head in heads_of(model)}
     if name in known:
         return known[name]
@@ -79,7 +81,7 @@ def find_head(model: nn.Module, name: str) -> Head:
         kinds = ", ".join(by_kind(model))
         example = next(iter(known))
         raise ConfigError(
-            f"'{name}' names no head: write kind.layer.head, as {example}; kinds here: {kinds}."
+            f"'{name}' is not a head: write kind.layer.head, as {example}; kinds here: {kinds}."
         )
     layers = sorted({head.layer + 1 for head in own})
     if rest.split(".")[0] not in map(str, layers):

@@ -1,9 +1,10 @@
-"""How much a head matters: what the loss is without it, measured and estimated.
+"""Importance of heads: the loss without each head, measured and estimated.
 
     measured    L(ξ_h = 0) − L                    one pass over the text for each head
     estimated   E_x |∂L(x) / ∂ξ_h|  at ξ = 1      one pass and its gradient for all heads
 
-(Michel et al. 2019, sections 3.2 and 4.1), both by token. A head whose twin is left matters not.
+(Michel et al. 2019, sections 3.2 and 4.1), both per token. A head with a
+duplicate has importance 0.
 """
 
 from collections.abc import Collection
@@ -15,23 +16,23 @@ import torch
 from torch import nn
 
 from regard.insight.heads.examples import Examples
-from regard.insight.heads.head_masks import gated, twins, without
+from regard.insight.heads.head_masks import duplicates, masked_heads, without
 from regard.insight.heads.head_names import Head, attention, attentions, heads_of
 from regard.insight.heads.losses import losses, row_losses
 from regard.training.reporting.progress import Reporter, silent
 
 
 class Agreement(NamedTuple):
-    """How far two judgements of the same heads agree, −1 to 1."""
+    """Correlation of two importance scores of the same heads, −1 to 1."""
 
-    pearson: float  # in size
-    spearman: float  # in order
+    pearson: float  # of the values
+    spearman: float  # of the ranks
 
 
 def measured(
     model: nn.Module, examples: Examples, report: Reporter = silent
 ) -> tuple[float, dict[Head, float]]:
-    """The loss by token, and how it rises without each head in turn."""
+    """Return the loss per token, and its rise without each head."""
     heads = heads_of(model)
     whole = losses(model, examples).mean
     rise = {}
@@ -45,7 +46,7 @@ def measured(
 def estimated(
     model: nn.Module, examples: Examples, removed: Collection[Head] = ()
 ) -> dict[Head, float]:
-    """The mean size of the gradient with respect to the gate of each head that is left."""
+    """Return the mean absolute gradient with respect to the mask of each remaining head."""
     device = next(model.parameters()).device
     base = without(model, removed)
     found = attentions(model)
@@ -53,29 +54,29 @@ def estimated(
     tokens = 0.0
     for batch in examples.batches():
         rows = len(next(iter(vars(batch).values())))
-        # A gate for each row: the gradient then falls apart into those of single examples.
-        gates = {
+        # A mask for each row: its gradient is that of a single example.
+        head_masks = {
             name: (torch.ones(rows, len(heads), device=device) * base.get(name, 1.0))
             .detach()
             .requires_grad_()
             for name, heads in found.items()
         }
-        with torch.enable_grad(), gated(model, gates):
+        with torch.enable_grad(), masked_heads(model, head_masks):
             loss, count = row_losses(model, batch.to(device))
-            gradients = torch.autograd.grad(loss.sum(), list(gates.values()))
-        for name, gradient in zip(gates, gradients, strict=True):
+            gradients = torch.autograd.grad(loss.sum(), list(head_masks.values()))
+        for name, gradient in zip(head_masks, gradients, strict=True):
             sums[name] += gradient.abs().sum(0).double().cpu()
         tokens += float(count.sum())
     left = {head: float(sums[head.module][head.number] / tokens) for head in heads_of(model)}
-    free = _spoken_for(model, removed)
+    free = _replaceable(model, removed)
     return {head: 0.0 if head in free else left[head] for head in left if head not in removed}
 
 
-def _spoken_for(model: nn.Module, removed: Collection[Head]) -> set[Head]:
-    """Those that have a twin that is left."""
+def _replaceable(model: nn.Module, removed: Collection[Head]) -> set[Head]:
+    """Return the heads that have a remaining duplicate."""
     free = set()
     for name, heads in attentions(model).items():
-        first = twins(attention(model, name))
+        first = duplicates(attention(model, name))
         left = [head for head in heads if head not in removed]
         groups = [first[head.number] for head in left]
         free |= {head for head in left if groups.count(first[head.number]) > 1}
@@ -94,6 +95,6 @@ def _correlation(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -
 
 
 def _ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The place of each in the order; equals share the mean of theirs."""
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(count) - (count - 1) / 2)[place]
+    """Return the rank of each value; equal values share their mean rank."""
+    _, index, count = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(count) - (count - 1) / 2)[index]

@@ -1,6 +1,6 @@
-"""A model on a batch, whatever its kind, and its loss row by row: −Σ log p of what was to be said.
+"""Losses by row for every kind of model: −Σ log p of the labels.
 
-Sums by row, so that rows can be drawn anew for a confidence band, and divided by tokens at the end.
+Losses are summed by row, so that rows can be resampled for confidence intervals.
 """
 
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from regard.data.batches.labeled import LabeledBatch
 from regard.data.batches.pairs import PairBatch
 from regard.data.batches.text import TextBatch
 from regard.insight.heads.examples import AnyBatch, Examples
-from regard.insight.heads.head_masks import Gates, gated
+from regard.insight.heads.head_masks import HeadMasks, masked_heads
 from regard.models.encoder import Encoder
 from regard.training.loss import classification_loss
 
@@ -24,24 +24,24 @@ Numbers = npt.NDArray[np.float64]
 
 
 class Losses(NamedTuple):
-    """Of each row: its loss, and how many tokens it is the sum of."""
+    """The loss of each row, and the number of tokens it is summed over."""
 
     rows: Numbers
     tokens: Numbers
 
     @property
     def mean(self) -> float:
-        """By token."""
+        """The loss per token."""
         return float(self.rows.sum() / self.tokens.sum())
 
 
 def has_loss(model: nn.Module) -> bool:
-    """An encoder alone says nothing that could be right or wrong."""
+    """Return False for an encoder, which predicts nothing."""
     return not isinstance(model, Encoder)
 
 
 def run(model: Any, batch: AnyBatch) -> None:
-    """The model on the batch, for those who look on."""
+    """Run the model on a batch, for its hooks."""
     if isinstance(batch, PairBatch):
         model.states(batch.source, batch.source_mask, batch.target[:, :-1])
     elif isinstance(batch, TextBatch):
@@ -51,7 +51,7 @@ def run(model: Any, batch: AnyBatch) -> None:
 
 
 def row_losses(model: Any, batch: AnyBatch) -> tuple[Tensor, Tensor]:
-    """The loss of each row and its tokens, (B,) each."""
+    """Return the loss and the number of tokens of each row, (B,) each."""
     if isinstance(batch, LabeledBatch):
         logits = model(batch.ids, batch.token_mask)
         return classification_loss(logits, batch.labels), torch.ones(len(logits))
@@ -73,11 +73,11 @@ def row_losses(model: Any, batch: AnyBatch) -> tuple[Tensor, Tensor]:
 
 
 @torch.inference_mode()
-def losses(model: nn.Module, examples: Examples, gates: Gates | None = None) -> Losses:
-    """Of all examples, with gates on the heads or as the model is."""
+def losses(model: nn.Module, examples: Examples, head_masks: HeadMasks | None = None) -> Losses:
+    """Return the losses of all examples, with masks on the heads if given."""
     device = next(model.parameters()).device
     rows, tokens = [], []
-    with gated(model, gates or {}):
+    with masked_heads(model, head_masks or {}):
         for batch in examples.batches():
             here, count = row_losses(model, batch.to(device))
             rows.append(here.double().cpu().numpy())

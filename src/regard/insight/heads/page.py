@@ -1,4 +1,4 @@
-"""The study as one HTML file: a table and figures, no script, no network, light and dark."""
+"""The study as one HTML file: a table and figures, without scripts or network."""
 
 import html
 from collections.abc import Iterable, Mapping
@@ -21,13 +21,14 @@ th, td { padding: .15rem .6rem; text-align: right; border-bottom: 1px solid var(
 th:first-child, td:first-child, td.label, th.label { text-align: left; white-space: nowrap; }
 td.share { background: linear-gradient(to right, var(--bar) var(--of), transparent var(--of)); }
 figure { margin: 1rem 0; } figcaption { color: var(--muted); font-size: .875rem; }
-/* Figures are drawn in black on white: a sheet of paper, also at night. */
+/* Figures are black on white in both themes. */
 figure div { background: #fff; border-radius: .4rem; padding: .5rem; }
 figure svg { display: block; max-width: 100%; height: auto; }
 """
 
 
 def render(study: Study, title: str, figures: Mapping[str, str]) -> str:
+    """Return the page as HTML, with figures as SVG by name."""
     findings = "".join(f"<li>{html.escape(each)}</li>" for each in study.sentences())
     drawn = "".join(_figure(CAPTIONS[name], svg) for name, svg in figures.items())
     return f"""<!doctype html>
@@ -42,13 +43,13 @@ def render(study: Study, title: str, figures: Mapping[str, str]) -> str:
 <style>{STYLE}</style>
 </head>
 <body>
-<h1>The heads of {html.escape(title)}</h1>
-<p>Judged by {study.rows:,} {html.escape(study.unit)}.</p>
+<h1>Heads of {html.escape(title)}</h1>
+<p>Evaluated on {study.rows:,} {html.escape(study.unit)}.</p>
 <ul>{findings}</ul>
 {drawn}
 <h2>Each head</h2>
-<p>Entropy in bits, distance in words; the shares are of its attention, in percent; rise is of the
-loss without it, in percent.</p>
+<p>Entropy in bits, distance in tokens; shares of the attention weights in percent; rise of the loss
+without the head in percent.</p>
 <div class="scroll"><table>{_table(study)}</table></div>
 </body>
 </html>
@@ -62,9 +63,9 @@ def _figure(caption: str, svg: str) -> str:
 
 def _table(study: Study) -> str:
     judged = study.importance is not None
-    names = ["head", "looks at", "entropy", "distance", *LABELS, *(["rise"] if judged else [])]
+    names = ["head", "attends to", "entropy", "distance", *LABELS, *(["rise"] if judged else [])]
     titles = "".join(
-        f"<th{_class('label' if name == 'looks at' else '')}>{name}</th>" for name in names
+        f"<th{_class('label' if name == 'attends to' else '')}>{name}</th>" for name in names
     )
     rows = "".join(f"<tr>{''.join(_cells(study, each))}</tr>" for each in study.heads)
     return f"<thead><tr>{titles}</tr></thead><tbody>{rows}</tbody>"
@@ -73,8 +74,8 @@ def _table(study: Study) -> str:
 def _cells(study: Study, each: HeadStatistics) -> Iterable[str]:
     yield f"<td>{each.head}</td><td{_class('label')}>{each.label}</td><td>{each.entropy:.2f}</td>"
     yield f"<td>{'' if each.distance is None else f'{each.distance:.1f}'}</td>"
-    for place in LABELS:
-        share = each.shares.get(place)
+    for target in LABELS:
+        share = each.shares.get(target)
         if share is None:
             yield "<td></td>"
         else:

@@ -1,8 +1,8 @@
-"""A smaller run: the heads that go are really gone, with their rows of W_Q, W_K, W_V and their
-columns of W_O, and `retained_heads` in the model's spec says which are left.
+"""Prune heads: remove their rows of W_Q, W_K and W_V and their columns of W_O.
 
-What it computes is what the whole model computes with those heads masked. A head whose twin is left
-first gives it its columns of W_O.
+`retained_heads` of the model's spec lists the remaining heads. The pruned model computes what the
+full model computes with those heads masked. The columns of W_O of a head with a remaining duplicate
+are added to the duplicate's.
 """
 
 import time
@@ -19,9 +19,9 @@ from regard import run_folder
 from regard.attention.multi_head import MultiHead
 from regard.config import plain, validate
 from regard.errors import ConfigError, OutputError
-from regard.insight.heads.ablation import remove
+from regard.insight.heads.ablation import ablate
 from regard.insight.heads.examples import Examples
-from regard.insight.heads.head_masks import twins
+from regard.insight.heads.head_masks import duplicates
 from regard.insight.heads.head_names import Head, attention, attentions, find_head, heads_of, units
 from regard.insight.heads.losses import has_loss, losses, run
 from regard.loading import load
@@ -32,64 +32,72 @@ from regard.models.transformer import TransformerSpec
 from regard.models.weights import weights_of
 from regard.training.reporting.progress import Reporter, silent
 
-PASSES = 5  # over the text, the fastest of which counts
+PASSES = 5  # over the text; the fastest counts
 
 
 def choose(
     model: nn.Module, examples: Examples, share: float, report: Reporter = silent
 ) -> list[Head]:
-    """The heads to remove: this share of all, the least important first."""
+    """Choose the heads to remove: a share of all, the least important first."""
     total = len(heads_of(model))
     wanted = wanted_count(model, share)
     if not has_loss(model):
         raise ConfigError(
-            "an encoder has no loss to choose heads by: name those to remove (--remove encoder.1.2)"
-            " instead."
+            "an encoder has no loss to choose heads by: name the heads to remove "
+            "(--remove encoder.1.2) instead."
         )
-    removal = remove(model, examples, most=wanted, report=report)
-    chosen = [head for unit in removal.order for head in unit]
+    ablation = ablate(model, examples, most=wanted, report=report)
+    chosen = [head for unit in ablation.order for head in unit]
     if len(chosen) < wanted:
         report.say(
-            f"At least one head of each attention stays, and heads that share keys go together: "
-            f"{len(chosen)} of the {wanted} asked for can go (of {total})."
+            f"At least one head of each attention stays, and heads that share keys are removed "
+            f"together: {len(chosen)} of {wanted} heads can be removed (of {total})."
         )
     return chosen
 
 
 def wanted_count(model: nn.Module, share: float) -> int:
-    """How many heads this share is; refuses what is none."""
+    """Return the number of heads that a share is; raises ConfigError for an invalid share."""
     total = len(heads_of(model))
     if not 0 < share < 1:
         raise ConfigError(f"--prune {share:g}: give the share of heads to remove, between 0 and 1.")
     wanted = round(share * total)
     if wanted < min(map(len, units(model))):
-        raise ConfigError(f"--prune {share:g}: of {total} heads that is not one; give more.")
+        raise ConfigError(
+            f"--prune {share:g}: less than one of {total} heads; give a larger share."
+        )
     return wanted
 
 
 def named(model: nn.Module, names: Sequence[str]) -> list[Head]:
-    """Heads by name; refuses to take all of an attention."""
+    """Return heads by name; raises ConfigError where an attention would lose all heads."""
     chosen = [find_head(model, name) for name in names]
     for heads in attentions(model).values():
         if set(heads) <= set(chosen):
             layer = str(heads[0]).rpartition(".")[0]
             raise ConfigError(
-                f"all {len(heads)} heads of {layer} would go: at least one must stay; leave one of "
-                f"them out."
+                f"all {len(heads)} heads of {layer} would be removed: at least one must stay; "
+                f"leave one of them out."
             )
     return chosen
 
 
 @dataclass(frozen=True)
 class Pruned:
-    """What has become of a model."""
+    """Sizes of a model before and after pruning."""
 
     parameters: tuple[int, int]  # before and after
     heads: tuple[int, int]
 
 
 def prune(folder: Path, output: Path, heads: Collection[Head | str]) -> Pruned:
-    """Write the run in a folder again, without these heads."""
+    """Write a run without some heads.
+
+    Args:
+        folder: the run folder.
+        output: the folder of the pruned run.
+        heads: heads or their names.
+    """
     check_place(folder, output)
     whole = read_merged(folder)
     model: nn.Module = load(folder).model
@@ -101,7 +109,7 @@ def prune(folder: Path, output: Path, heads: Collection[Head | str]) -> Pruned:
         (parameter_count(model), parameter_count(smaller)),
         (len(heads_of(model)), len(heads_of(smaller))),
     )
-    # Scores are those of the whole model: this one has yet to be scored.
+    # The scores are those of the full model: drop them.
     unscored = {k: v for k, v in whole.details.items() if k not in ("scores", "scored_on")}
     names = sorted(map(str, gone))
     details = {"parameters": found.parameters[1], "pruned": {"from": str(folder), "heads": names}}
@@ -117,41 +125,41 @@ def prune(folder: Path, output: Path, heads: Collection[Head | str]) -> Pruned:
 
 
 def check_place(folder: Path, output: Path) -> None:
-    """Before minutes are spent: can the smaller run be written there?"""
+    """Check that the pruned run can be written, before the heads are chosen."""
     if run_folder.exists(output):
-        raise OutputError(f"{output}: a model is there; choose another folder with -o.")
+        raise OutputError(f"{output}: a model exists there; choose another folder with -o.")
     run_folder.check_writable(output)
     run_folder.fingerprint(folder)
 
 
 def pruned(model: nn.Module, gone: Collection[Head]) -> nn.Module:
-    """A copy without these heads."""
+    """Return a copy without these heads."""
     smaller = deepcopy(model)
     kept = {}
     for name, heads in attentions(model).items():
         left = [head.number for head in heads if head not in gone]
         if len(left) < len(heads):
-            _hand_over(attention(smaller, name), left)
+            _add_to_duplicates(attention(smaller, name), left)
             kept[name] = left
     retain_heads(smaller, kept)
     return smaller.eval()
 
 
 @torch.no_grad()
-def _hand_over(heads: MultiHead, left: Sequence[int]) -> None:
-    """The columns of W_O of each head that goes are added to those of its twin, if one is left."""
-    first = twins(heads)
+def _add_to_duplicates(heads: MultiHead, left: Sequence[int]) -> None:
+    """Add the columns of W_O of each removed head to its duplicate's, if one remains."""
+    first = duplicates(heads)
     columns = heads.w_o.weight.view(-1, heads.heads, heads.head_dim)  # (D, H, K)
     for head in set(range(heads.heads)) - set(left):
-        heir = next((each for each in left if first[each] == first[head]), None)
-        if heir is not None:
-            columns[:, heir] += columns[:, head]
+        other = next((number for number in left if first[number] == first[head]), None)
+        if other is not None:
+            columns[:, other] += columns[:, head]
 
 
 def _left(
     spec: TransformerSpec, model: nn.Module, gone: Collection[Head]
 ) -> dict[str, tuple[int, ...]]:
-    """Which heads of the full size are left, also where some had gone before."""
+    """Return the retained heads, numbered as before any pruning."""
     left = dict(spec.retained_heads or {})
     for name, heads in attentions(model).items():
         own = left.get(name, tuple(range(spec.heads)))
@@ -162,24 +170,26 @@ def _left(
 
 
 def _card(folder: Path, found: Pruned, names: Sequence[str]) -> str:
-    return f"""# {folder.name}, with fewer heads
+    return f"""# {folder.name}, pruned
 
-Made with Regard from {folder}: {found.heads[1]} of {found.heads[0]} heads are left, and
-{found.parameters[1]:,} of {found.parameters[0]:,} parameters.
+Pruned by Regard from {folder}: {found.heads[1]} of {found.heads[0]} heads and
+{found.parameters[1]:,} of {found.parameters[0]:,} parameters remain.
 
-Gone: {", ".join(names)}.
+Removed heads: {", ".join(names)}.
 """
 
 
 @dataclass(frozen=True)
 class Cost:
+    """Loss and time of a model."""
+
     loss: float | None
     seconds: float  # for one pass over the text
 
 
 @torch.inference_mode()
 def compared(first: Any, second: Any, examples: Examples) -> tuple[Cost, Cost]:
-    """Two models on the same text, in turns, so that both meet the same machine."""
+    """Compare two models on the same text, timed in turns."""
     models, best = (first, second), [float("inf")] * 2
     device = next(first.parameters()).device
     for _ in range(PASSES):

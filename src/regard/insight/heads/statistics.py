@@ -1,12 +1,12 @@
-"""What a head looks at, in numbers: how widely, how far, and at which places.
+"""Statistics of a head's attention: entropy, distance, and shares of typical targets.
 
-    entropy    −Σ_j α_ij log₂ α_ij, in bits: 0 looks at one word, log₂ S at all alike
-    distance   Σ_j α_ij |i − j|, in words
-    shares     Σ α_ij over the previous word, the next, the first, the last, itself, punctuation
+    entropy    −Σ_j α_ij log₂ α_ij, in bits: 0 attends to one token, log₂ S to all alike
+    distance   Σ_j α_ij |i − j|, in tokens
+    shares     Σ α_ij over the previous token, the next, the first, the last, itself, punctuation
 
-Means over the queries that see more than one word, and for a share over those that have such a
-place; of punctuation over all, and a mark that looks at itself does not count. Two sequences have
-no distance between them, so cross-attention has only some of this.
+Means over the queries that may attend to more than one token, and for a share over those that have
+such a target; for punctuation over all queries, without attention of a token to itself. Cross-
+attention is between two sequences and has no distance.
 """
 
 import unicodedata
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from regard.data.tokenizers.tokenizer import Tokenizer
-from regard.insight.heads.head_activity import Glimpse, Sight
+from regard.insight.heads.head_activity import AttentionContext, HeadActivity
 from regard.insight.heads.head_names import CROSS, DECODER, Head
 
 LABELS = {
@@ -28,31 +28,33 @@ LABELS = {
     "last": "end of text",
     "punctuation": "punctuation",
 }
-DOMINATES = 0.5  # a head is called after a place that gets more than this
+DOMINATES = 0.5  # a head is labeled by a target with a larger share
 
 
 @dataclass(frozen=True)
 class HeadStatistics:
+    """Statistics of one head."""
+
     head: Head
     entropy: float  # bits
-    distance: float | None  # words
-    shares: dict[str, float]  # by place, 0 to 1
+    distance: float | None  # tokens
+    shares: dict[str, float]  # by target, 0 to 1
 
     @property
     def label(self) -> str:
-        """What it looks at most of the time; nothing where no place dominates."""
-        place = max(self.shares, key=self.shares.__getitem__, default=None)
-        return LABELS[place] if place and self.shares[place] > DOMINATES else ""
+        """The dominant target; empty where there is none."""
+        target = max(self.shares, key=self.shares.__getitem__, default=None)
+        return LABELS[target] if target and self.shares[target] > DOMINATES else ""
 
 
-def statistics(glimpses: Iterable[Glimpse], punctuation: Tensor) -> list[HeadStatistics]:
-    """Of all heads of one kind. `punctuation` (V,) says which ids are."""
+def statistics(activities: Iterable[HeadActivity], punctuation: Tensor) -> list[HeadStatistics]:
+    """Return the statistics of the heads of one kind; `punctuation` (V,) marks such tokens."""
     sums: dict[str, Tensor] = {}
     counts: dict[str, float] = {}
     heads: list[Head] = []
-    for glimpse in glimpses:
-        heads = glimpse.heads
-        for name, (total, count) in _measured(glimpse, punctuation).items():
+    for activity in activities:
+        heads = activity.heads
+        for name, (total, count) in _measured(activity, punctuation).items():
             sums[name] = sums.get(name, 0.0) + total
             counts[name] = counts.get(name, 0.0) + count
     means = {name: (sums[name] / counts[name]).tolist() for name in sums if counts[name]}
@@ -69,7 +71,7 @@ def statistics(glimpses: Iterable[Glimpse], punctuation: Tensor) -> list[HeadSta
 
 
 def punctuation_of(tokenizer: Tokenizer, vocabulary: int) -> Tensor:
-    """Which of the model's ids are nothing but punctuation: (V,)."""
+    """Return a mask of the token ids that are punctuation only: (V,)."""
     pieces = tokenizer.pieces(range(len(tokenizer)))
     found = torch.zeros(max(vocabulary, len(pieces)), dtype=torch.bool)
     for place, piece in enumerate(pieces):
@@ -77,16 +79,16 @@ def punctuation_of(tokenizer: Tokenizer, vocabulary: int) -> Tensor:
     return found
 
 
-def _measured(glimpse: Glimpse, punctuation: Tensor) -> dict[str, tuple[Tensor, float]]:
-    """Each number's sum over the queries (G,), and how many they are."""
-    sight, weights = glimpse.sight, glimpse.weights.float()
-    choosing = sight.choosing
+def _measured(activity: HeadActivity, punctuation: Tensor) -> dict[str, tuple[Tensor, float]]:
+    """Return the sum of each statistic over the queries (G,), and their number."""
+    context, weights = activity.context, activity.weights.float()
+    choosing = context.choosing
     entropy = -(weights * weights.clamp_min(1e-30).log2()).sum(-1)
     found = {"entropy": _over(entropy, choosing)}
-    if sight.kind != CROSS:
+    if context.kind != CROSS:
         distance = (weights * _distances(weights).abs()).sum(-1)
         found["distance"] = _over(distance, choosing)
-    for name, there in _places(sight, weights, punctuation).items():
+    for name, there in _targets(context, weights, punctuation).items():
         share = (weights * there).sum(-1)
         counted = choosing if name == "punctuation" else choosing & there.any(-1)
         found[name] = _over(share, counted)
@@ -94,7 +96,7 @@ def _measured(glimpse: Glimpse, punctuation: Tensor) -> dict[str, tuple[Tensor, 
 
 
 def _over(values: Tensor, chosen: Tensor) -> tuple[Tensor, float]:
-    """The sum of values (G, B, T) over the chosen (B, T), and how many they are."""
+    """Return the sum of values (G, B, T) over the chosen queries (B, T), and their number."""
     return values[:, chosen].double().sum(1), float(chosen.sum())
 
 
@@ -103,21 +105,21 @@ def _distances(weights: Tensor) -> Tensor:
     return torch.arange(keys)[None, :] - torch.arange(queries)[:, None]  # (T, S): j − i
 
 
-def _places(sight: Sight, weights: Tensor, punctuation: Tensor) -> dict[str, Tensor]:
-    """Where each place is, as seen by each query: (B, T, S)."""
+def _targets(context: AttentionContext, weights: Tensor, punctuation: Tensor) -> dict[str, Tensor]:
+    """Return a mask of each target for each query: (B, T, S)."""
     distance = _distances(weights)
-    visible = sight.keys[:, None, :].expand(-1, weights.shape[-2], -1)
-    if sight.kind == DECODER:
+    visible = context.keys[:, None, :].expand(-1, weights.shape[-2], -1)
+    if context.kind == DECODER:
         visible = visible & (distance <= 0)
     keys = torch.arange(weights.shape[-1])
-    last = sight.keys.sum(1)[:, None, None] - 1
-    marks = visible & punctuation[sight.ids][:, None, :]
-    places = {"first": visible & (keys == 0), "punctuation": marks}
-    if sight.kind != CROSS:
-        places["punctuation"] = marks & (distance != 0)
-        places |= {"previous": visible & (distance == -1), "same": visible & (distance == 0)}
-    if sight.kind != DECODER:
-        places |= {"last": visible & (keys == last)}
-    if sight.kind not in (CROSS, DECODER):
-        places |= {"next": visible & (distance == 1)}
-    return places
+    last = context.keys.sum(1)[:, None, None] - 1
+    marks = visible & punctuation[context.ids][:, None, :]
+    targets = {"first": visible & (keys == 0), "punctuation": marks}
+    if context.kind != CROSS:
+        targets["punctuation"] = marks & (distance != 0)
+        targets |= {"previous": visible & (distance == -1), "same": visible & (distance == 0)}
+    if context.kind != DECODER:
+        targets |= {"last": visible & (keys == last)}
+    if context.kind not in (CROSS, DECODER):
+        targets |= {"next": visible & (distance == 1)}
+    return targets

@@ -1,4 +1,4 @@
-"""All that can be said of a model's heads, put together: what `regard heads` shows and writes."""
+"""The study of a model's heads that `regard heads` shows and writes."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,31 +8,36 @@ import numpy as np
 from torch import nn
 
 from regard.errors import ConfigError
-from regard.insight.heads.ablation import Removal, remove
-from regard.insight.heads.divergence_over_training import fresh as fresh_model
-from regard.insight.heads.divergence_over_training import growth, likenesses
+from regard.insight.heads.ablation import Ablation, ablate
+from regard.insight.heads.divergence_over_training import (
+    divergence_over_training,
+    similarities,
+    untrained_model,
+)
 from regard.insight.heads.examples import Examples
-from regard.insight.heads.head_activity import glimpses
+from regard.insight.heads.head_activity import head_activity
 from regard.insight.heads.head_names import Head, by_kind
 from regard.insight.heads.importance import Agreement, agreement, estimated, measured
 from regard.insight.heads.losses import has_loss
-from regard.insight.heads.similarity import Likeness, laid_out
+from regard.insight.heads.similarity import Similarity, classical_scaling
 from regard.insight.heads.statistics import HeadStatistics, punctuation_of, statistics
 from regard.predictors.translator import Translator
 from regard.training.reporting.progress import Reporter, silent
 
-LOOKED = 128  # rows whose attention is looked at
+ROWS = 128  # used for attention statistics
 
 NO_LOSS = (
-    "An encoder alone has no loss, so nothing can be said of which heads it needs: "
-    "here is what they look at and how they differ."
+    "An encoder has no loss, so the importance of its heads is unknown: the study has their "
+    "attention and their similarity."
 )
 
 
 @dataclass(frozen=True)
 class Importance:
-    loss: float  # of the whole model, by token
-    measured: dict[Head, float]  # how it rises without each head
+    """Importance of each head, measured and estimated."""
+
+    loss: float  # of the full model, per token
+    measured: dict[Head, float]  # rise of the loss without each head
     estimated: dict[Head, float]  # by the gradient
 
     @property
@@ -42,40 +47,42 @@ class Importance:
 
 @dataclass(frozen=True)
 class Study:
+    """Statistics, similarity, importance and ablation of heads."""
+
     heads: list[HeadStatistics]
-    likeness: dict[str, Likeness]  # by kind of attention
-    fresh: dict[str, Likeness]  # the same before training; empty where that is not known
+    similarity: dict[str, Similarity]  # by kind of attention
+    untrained: dict[str, Similarity]  # before training; empty where unknown
     importance: Importance | None  # none without a loss
-    removal: Removal | None
-    growth: list[dict[str, Any]]  # divergence by checkpoint
+    ablation: Ablation | None
+    divergence_over_training: list[dict[str, Any]]  # divergence by checkpoint
     rows: int
     unit: str  # what a row is
     tolerance: float | None = None
 
     def sentences(self) -> list[str]:
-        """What was found, in words."""
-        found = [self._apart(kind) for kind, like in self.likeness.items() if len(like.heads) > 1]
+        """Return the main results as sentences."""
+        found = [self._apart(kind) for kind, like in self.similarity.items() if len(like.heads) > 1]
         if self.importance is None:
             return [NO_LOSS, *found]
         agrees = self.importance.agreement
         found.append(
-            f"The gradient's estimate and the masked loss agree in order to {agrees.spearman:.2f} "
-            f"(Spearman) and in size to {agrees.pearson:.2f} (Pearson)."
+            f"Estimated and measured importance have a rank correlation of {agrees.spearman:.2f} "
+            f"(Spearman) and a correlation of {agrees.pearson:.2f} (Pearson)."
         )
-        if self.removal is not None:
-            found.append(self.removal.knee(self.tolerance))
+        if self.ablation is not None:
+            found.append(self.ablation.knee(self.tolerance))
         return found
 
     def _apart(self, kind: str) -> str:
-        like = self.likeness[kind]
+        like = self.similarity[kind]
         apart = like.overall(like.divergence)
-        said = f"{kind}: heads differ by {apart:.2f} bits of divergence on average"
-        if kind in self.fresh:
-            before = self.fresh[kind]
-            said += f", {before.overall(before.divergence):.2f} before training"
+        text = f"{kind}: the mean divergence of two heads is {apart:.2f} bits"
+        if kind in self.untrained:
+            before = self.untrained[kind]
+            text += f", {before.overall(before.divergence):.2f} before training"
         nearest = like.nearest()
         assert nearest is not None
-        return f"{said}; the most alike are {nearest[0]} and {nearest[1]}."
+        return f"{text}; the most similar are {nearest[0]} and {nearest[1]}."
 
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {
@@ -83,15 +90,15 @@ class Study:
             "unit": self.unit,
             "findings": self.sentences(),
             "heads": [self._head(each) for each in self.heads],
-            "likeness": {kind: self._likeness(kind) for kind in self.likeness},
-            "training": self.growth,
+            "similarity": {kind: self._similarity(kind) for kind in self.similarity},
+            "training": self.divergence_over_training,
         }
         if self.importance is not None:
             agrees = self.importance.agreement
             found["loss"] = self.importance.loss
             found["agreement"] = {"spearman": agrees.spearman, "pearson": agrees.pearson}
-        if self.removal is not None:
-            found["removal"] = _removal(self.removal)
+        if self.ablation is not None:
+            found["ablation"] = _ablation(self.ablation)
         return {key: _finite(each) for key, each in found.items()}
 
     def _head(self, each: HeadStatistics) -> dict[str, Any]:
@@ -110,22 +117,22 @@ class Study:
             found["gradient"] = self.importance.estimated[head]
         return found
 
-    def _likeness(self, kind: str) -> dict[str, Any]:
-        like = self.likeness[kind]
+    def _similarity(self, kind: str) -> dict[str, Any]:
+        like = self.similarity[kind]
         found = {
             "heads": [str(head) for head in like.heads],
             "cosine": like.cosine.tolist(),
             "divergence": like.divergence.tolist(),
             "cka": like.cka.tolist(),
-            "map": laid_out(like.divergence).tolist(),
+            "map": classical_scaling(like.divergence).tolist(),
             "means": _means(like),
         }
-        if kind in self.fresh:
-            found["means_before_training"] = _means(self.fresh[kind])
+        if kind in self.untrained:
+            found["means_before_training"] = _means(self.untrained[kind])
         return found
 
 
-def _means(like: Likeness) -> dict[str, Any]:
+def _means(like: Similarity) -> dict[str, Any]:
     measures = {"cosine": like.cosine, "divergence": like.divergence, "cka": like.cka}
     return {
         name: {"within_layers": like.within(each), "across_layers": like.across(each)}
@@ -133,25 +140,25 @@ def _means(like: Likeness) -> dict[str, Any]:
     }
 
 
-def _removal(removal: Removal) -> dict[str, Any]:
+def _ablation(ablation: Ablation) -> dict[str, Any]:
     steps = [
         {
-            "gone": [str(head) for head in step.gone],
+            "removed_heads": [str(head) for head in step.gone],
             "removed": step.removed,
             "loss": step.loss,
             "loss_band": step.band,
             "rise_percent_band": step.rise,
             "bleu": step.bleu,
             "bleu_margin": step.bleu_margin,
-            "bleu_chance": step.bleu_chance,
+            "bleu_p_value": step.bleu_p_value,
         }
-        for step in removal.steps
+        for step in ablation.steps
     ]
-    return {"heads": removal.heads, "judged_by_rows": removal.rows, "steps": steps}
+    return {"heads": ablation.heads, "evaluated_rows": ablation.rows, "steps": steps}
 
 
 def _finite(value: Any) -> Any:
-    """JSON knows no NaN: what is not a number becomes null."""
+    """Replace NaN and infinity by None, for JSON."""
     if isinstance(value, dict):
         return {key: _finite(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
@@ -167,27 +174,36 @@ def study(
     tolerance: float | None = None,
     report: Reporter = silent,
 ) -> Study:
-    """Look at what `regard.load` gave; with its run folder, also at how it came about."""
+    """Study the heads of a loaded predictor; with its run folder, also over training.
+
+    Args:
+        loaded: a predictor as returned by `regard.load`.
+        examples: rows from `read_examples`.
+        folder: its run folder, to compare with the untrained model and the checkpoints.
+        bleu: measure BLEU at each step of the ablation (translators only).
+        tolerance: cost that the summary of the ablation allows.
+        report: shows progress.
+    """
     if bleu and not isinstance(loaded, Translator):
-        raise ConfigError("--bleu is for translators, and this model is none.")
+        raise ConfigError("--bleu needs a translator; this model is not one.")
     model: nn.Module = loaded.model
-    few = examples.few(LOOKED)
-    with report.busy("Looking at every head …"):
+    few = examples.few(ROWS)
+    with report.busy("Comparing heads …"):
         heads = _statistics(loaded, few)
-        like = likenesses(model, few)
-        before = {} if folder is None else likenesses(fresh_model(folder), few)
-    importance = removal = None
+        like = similarities(model, few)
+        before = {} if folder is None else similarities(untrained_model(folder), few)
+    importance = ablation = None
     if has_loss(model):
         importance = Importance(*measured(model, examples, report), estimated(model, examples))
         translator = loaded if bleu else None
-        removal = remove(model, examples, translator, report=report)
-    grown = [] if folder is None else growth(model, folder, examples, report)
+        ablation = ablate(model, examples, translator, report=report)
+    grown = [] if folder is None else divergence_over_training(model, folder, examples, report)
     return Study(
         heads,
         like,
         before,
         importance,
-        removal,
+        ablation,
         grown,
         len(examples.rows),
         examples.unit,
@@ -200,7 +216,7 @@ def _statistics(loaded: Any, examples: Examples) -> list[HeadStatistics]:
     punctuation = punctuation_of(loaded.tokenizer, tokens)
     found = []
     for kind in by_kind(loaded.model):
-        seen = (each[kind] for each in glimpses(loaded.model, examples))
+        seen = (each[kind] for each in head_activity(loaded.model, examples))
         found += statistics(seen, punctuation)
     return found
 

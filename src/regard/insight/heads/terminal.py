@@ -1,4 +1,4 @@
-"""The study in a terminal: a line a head."""
+"""The study in a terminal: one line for each head."""
 
 from rich.table import Table
 
@@ -9,21 +9,21 @@ SHORT = {"previous": "prev", "punctuation": "punct"}
 
 
 def table(study: Study) -> Table:
-    """Shares in percent; `rise` is of the loss without the head, in percent."""
-    found = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
-    for name in ("head", "looks at"):
-        found.add_column(name, no_wrap=True)
-    names = ["bits", "away", *(SHORT.get(name, name) for name in LABELS)]
+    """Return a table: shares in percent, and the rise of the loss without the head in percent."""
+    lines = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
+    for name in ("head", "attends to"):
+        lines.add_column(name, no_wrap=True)
+    names = ["bits", "distance", *(SHORT.get(name, name) for name in LABELS)]
     for name in [*names, *(["rise", "grad"] if study.importance else [])]:
-        found.add_column(name, justify="right", no_wrap=True)
+        lines.add_column(name, justify="right", no_wrap=True)
     for each in study.heads:
         cells = [str(each.head), each.label.removesuffix(" token"), f"{each.entropy:.2f}"]
         cells.append("" if each.distance is None else f"{each.distance:.1f}")
-        shares = (each.shares.get(place) for place in LABELS)
+        shares = (each.shares.get(target) for target in LABELS)
         cells += ["" if share is None else f"{100 * share:.0f}" for share in shares]
         if study.importance is not None:
             whole = study.importance.loss
             cells.append(f"{100 * study.importance.measured[each.head] / whole:+.2f}")
             cells.append(f"{100 * study.importance.estimated[each.head] / whole:.2f}")
-        found.add_row(*cells)
-    return found
+        lines.add_row(*cells)
+    return lines

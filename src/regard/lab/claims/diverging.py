@@ -105,9 +105,9 @@ class Spec(Claim):
             return _loss(model, learned[drawn].to(experiment.device))
 
         looked_at = kept[:: max(1, len(kept) // COMPARED)].to(experiment.device)
-        before = _likeness(model, looked_at)
+        before = _similarity(model, looked_at)
         experiment.fit(model, loss, self.steps, RATE)
-        after = _likeness(model, looked_at)
+        after = _similarity(model, looked_at)
         with torch.no_grad():
             found = float(_loss(model, kept.to(experiment.device)))
         return {"loss": found, "before": before, "after": after}
@@ -188,7 +188,7 @@ def _loss(model: nn.Module, ids: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def _likeness(model: nn.Module, ids: Tensor) -> dict[str, float]:
+def _similarity(model: nn.Module, ids: Tensor) -> dict[str, float]:
     """Return the mean divergence and cosine of every two heads of a layer."""
     with watch(model, {"weights"}) as seen:
         model(ids[:, :-1])

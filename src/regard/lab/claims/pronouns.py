@@ -20,7 +20,7 @@ from regard.data.bundled import Pair
 from regard.data.bundled.lexicon import noun
 from regard.data.sources.grammar import Spec as Grammar
 from regard.errors import ConfigError
-from regard.insight.heads.head_masks import gated, without
+from regard.insight.heads.head_masks import masked_heads, without
 from regard.insight.heads.head_names import CROSS, DECODER, ENCODER, Head, heads_of
 from regard.insight.watch import watch
 from regard.lab.claim import Claim, Criterion, Evidence
@@ -299,7 +299,7 @@ class _Told(NamedTuple):
 def _told(model: Model, batches: Sequence[_Batch], gone: Sequence[Head] = ()) -> _Told:
     """Evaluate the model on the sentences without some heads."""
     found = []
-    with gated(model, without(model, gone)):
+    with masked_heads(model, without(model, gone)):
         for batch in batches:
             words = batch.target[:, 1:]
             logits = model(batch.source, batch.source_mask, batch.target[:, :-1])
