@@ -149,7 +149,7 @@ def test_what_is_too_long_for_both_together_is_told(tmp_path: Path) -> None:
     prepared = prepare_data(recipe, World(), silent)
     dropped = next(prepared.ledger.tallies())[2].dropped["over the limit"]
     assert dropped.count == sum(len(text.split()) > 10 for text, _ in pairs(600, seed=600))
-    assert dropped.first[0].found.endswith("tokens, and the model takes 16")
+    assert dropped.first[0].detail.endswith("tokens, more than the model's 16")
 
 
 def test_a_recipe_is_proven(tmp_path: Path) -> None:

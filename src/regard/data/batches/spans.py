@@ -23,7 +23,7 @@ Ids = npt.NDArray[np.int64]
 
 
 class CorruptedText(NamedTuple):
-    """A text with sentinels in the place of spans, and the spans behind their sentinels."""
+    """A text with a sentinel for each span, and the spans behind their sentinels."""
 
     source: Ids
     target: Ids

@@ -294,17 +294,19 @@ _TIMES: dict[Tense, tuple[tuple[str, str], ...]] = {
 }
 
 
-def timed(rng: Random, said: Clause, tense: Tense) -> Clause:
+def timed(rng: Random, statement: Clause, tense: Tense) -> Clause:
     """Add a time expression at the beginning, at the end, or not at all."""
     chance = rng.random()
     if chance > 0.4:
-        return said
+        return statement
     when = pick(rng, _TIMES[tense])
     if chance < 0.1:
-        return said._replace(
-            french=f"{when[0]}, {said.french}", english=f"{when[1]}, {said.english}"
+        return statement._replace(
+            french=f"{when[0]}, {statement.french}", english=f"{when[1]}, {statement.english}"
         )
-    return said._replace(french=f"{said.french} {when[0]}", english=f"{said.english} {when[1]}")
+    return statement._replace(
+        french=f"{statement.french} {when[0]}", english=f"{statement.english} {when[1]}"
+    )
 
 
 def finish(

@@ -65,8 +65,8 @@ def question_who(rng: Random) -> Pair:
     """Generate a who question: Qui a ouvert la fenêtre ?"""
     verb = pick(rng, TRANSITIVE)
     target = any_definite(rng, pick(rng, OBJECTS_OF[verb]))
-    said = clause(_SOMEONE, verb, target, tense_for(rng, verb, _SOMEONE))
-    return ask("question-who", *said)
+    statement = clause(_SOMEONE, verb, target, tense_for(rng, verb, _SOMEONE))
+    return ask("question-who", *statement)
 
 
 _BOUGHT_OR_EATEN = tuple(

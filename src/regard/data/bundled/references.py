@@ -130,12 +130,12 @@ def giving(rng: Random) -> Pair:
         receiver = person(rng)
     if rng.random() < 0.5:
         tense = tense_for(rng, verb, subject)
-        said = clause(subject, verb, gift, tense)
+        statement = clause(subject, verb, gift, tense)
         return finish(
             "giving",
-            f"{said.french} à {receiver.french.replace(' et ', ' et à ')}",
-            f"{said.english} to {receiver.english}",
-            said.combinations,
+            f"{statement.french} à {receiver.french.replace(' et ', ' et à ')}",
+            f"{statement.english} to {receiver.english}",
+            statement.combinations,
         )
     return _giving_again(rng, verb, subject, gift, receiver)
 
@@ -196,13 +196,13 @@ def relative_subject(rng: Random) -> Pair:
         french=f"{subject.french} qui",
         english=f"{subject.english} {'who' if subject.human else 'that'}",
     )
-    said = clause(relative, verb, target, tense)
+    statement = clause(relative, verb, target, tense)
     form = french.agree(adjective, subject.feminine, subject.plural)
     return finish(
         "relative-subject",
-        f"{said.french} {french.to_be(state, subject.plural)} {form}",
-        f"{said.english} {english.to_be(state, subject.plural)} {adjective.english}",
-        used + said.combinations,
+        f"{statement.french} {french.to_be(state, subject.plural)} {form}",
+        f"{statement.english} {english.to_be(state, subject.plural)} {adjective.english}",
+        used + statement.combinations,
     )
 
 

@@ -42,8 +42,8 @@ def simple(rng: Random) -> Pair:
     if tense == "present" and rng.random() < 0.3:
         adverb = pick(rng, _FREQUENCIES)
         return finish("simple", *clause(subject, verb, definite(rng, noun), tense, adverb=adverb))
-    said = clause(subject, verb, any_phrase(rng, noun), tense)
-    return finish("simple", *timed(rng, said, tense))
+    statement = clause(subject, verb, any_phrase(rng, noun), tense)
+    return finish("simple", *timed(rng, statement, tense))
 
 
 _UNDER_FIRST_PERSON = tuple(verb for verb in TRANSITIVE if verb.past != verb.english)
@@ -56,8 +56,8 @@ def first_person(rng: Random) -> Pair:
     negated = rng.random() < 0.3
     if negated:
         target = definite(rng, object_noun(rng, verb, subject))
-    said = clause(subject, verb, target, "past", "not" if negated else None)
-    return finish("first-person", *timed(rng, said, "past"))
+    statement = clause(subject, verb, target, "past", "not" if negated else None)
+    return finish("first-person", *timed(rng, statement, "past"))
 
 
 def negation(rng: Random) -> Pair:
@@ -205,5 +205,5 @@ def partitive(rng: Random) -> Pair:
     while not noun.mass:
         noun = object_noun(rng, verb, subject)
     tense = tense_for(rng, verb, subject)
-    said = clause(subject, verb, indefinite(rng, noun), tense)
-    return finish("partitive", *timed(rng, said, tense))
+    statement = clause(subject, verb, indefinite(rng, noun), tense)
+    return finish("partitive", *timed(rng, statement, tense))

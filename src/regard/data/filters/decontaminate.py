@@ -1,6 +1,6 @@
 """Decontamination: drop training text that is also in the sources of `data.exclude`.
 
-The same text is written in many ways (won't, wo n't; “so”, `` so '') and stands alone or within a
+The same text is written in many ways (won't, wo n't; “so”, `` so '') and is alone or within a
 longer line. So only letters and digits are compared, in one case, and a line is dropped if it is
 one of these texts or contains one. A short one, as "very good", may be in a line by chance: it
 only counts as a whole line.

@@ -28,7 +28,7 @@ IdsByText = Sequence[Sequence[list[int]]]  # [text][record] → ids
 
 @dataclass(frozen=True)
 class RowEncoder:
-    """Turns records into rows of ids, the same way in every split."""
+    """Turns records into rows of ids, in the same manner for every split."""
 
     record_type: RecordType
     tokenizer: Tokenizer

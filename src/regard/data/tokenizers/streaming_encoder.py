@@ -1,6 +1,6 @@
 """Encoding of running text in chunks: the same ids as if all of it were encoded at once.
 
-The pieces at one place depend on the text around it: a tokenizer may put a space before a text, or
+The pieces of a text depend on the text around it: a tokenizer may put a space before a text, or
 merge blank lines. So the last line of a chunk is kept until the next chunk, and each chunk is
 encoded behind the last line of the one before.
 """
