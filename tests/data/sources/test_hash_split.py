@@ -12,14 +12,14 @@ NAMES = [f"{stem}{ending}" for stem in "abcdefghijklmnopqrst" for ending in ("",
 
 
 def source(path: Path, begin: float, end: float) -> dict[str, object]:
-    split_spec = {"column": 0, "key": "^[a-z]+", "from": begin, "to": end}
+    spec = {"column": 0, "key": "^[a-z]+", "from": begin, "to": end}
     languages = ["text", "summary"]
     return {
         "kind": "tsv",
         "path": path,
         "columns": [1, 2],
         "languages": languages,
-        "split": split_spec,
+        "split": spec,
     }
 
 
@@ -41,12 +41,8 @@ def test_every_line_is_in_one_split_and_equal_keys_in_the_same(tmp_path: Path) -
 
 
 def test_key_is_the_match_of_the_expression() -> None:
-    split_spec = HashSplitSpec.model_validate(
+    spec = HashSplitSpec.model_validate(
         {"column": 0, "key": "^(?:lib|python-)*([a-z]+)", "to": 0.5}
     )
-    assert (
-        split_spec.contains("libxml2")
-        == split_spec.contains("python-xml")
-        == split_spec.contains("xml-doc")
-    )
-    assert isinstance(split_spec.contains("123"), bool)  # without a match the cell is the key
+    assert spec.contains("libxml2") == spec.contains("python-xml") == spec.contains("xml-doc")
+    assert isinstance(spec.contains("123"), bool)  # without a match the cell is the key

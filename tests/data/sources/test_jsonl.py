@@ -10,7 +10,7 @@ from tests.data.sources.reading import FR_EN, any_fixture, pairs, read, write
 
 from regard.config import validate
 from regard.data.config import DataSpec
-from regard.data.records import Location, Rejected
+from regard.data.records import Location, Record, Rejected
 from regard.data.sources.base import SourceSpec
 from regard.data.store.prepare import prepare
 from regard.data.tokenizers.base import TokenizerSpec
