@@ -157,7 +157,7 @@ def test_the_run_folder_says_what_it_is_worth(single: Path, pairs: Path) -> None
             assert (folder / "run" / name).is_file()
         assert (folder / "run" / "micro_f1.svg").is_file() is several
     rows = (pairs / "run" / "confusion.tsv").read_text().splitlines()
-    assert rows[0] == "had\tgiven\ttexts"
+    assert rows[0] == "label\tprediction\ttexts"
 
 
 def test_who_looks_into_classifiers_sees_pairs(pairs: Path, call) -> None:

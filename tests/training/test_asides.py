@@ -139,8 +139,8 @@ def test_a_run_tells_what_overflowed(tiny: Any, tmp_path: Path) -> None:
         sum(each[name] for each in steps) for name in ("assignments", "dropped")
     )
     card = (tmp_path / "run/README.md").read_text(encoding="utf-8")
-    assert f"given to experts {assignments:,} times" in card
-    assert f"{dropped:,} times ({dropped / assignments:.2%}) there was no room" in card
+    assert f"assigned to experts {assignments:,} times" in card
+    assert f"{dropped:,} times ({dropped / assignments:.2%}) the expert was full" in card
     names = load_file(tmp_path / "run" / run_folder.WEIGHTS).keys()
     assert "encoder.blocks.0.feed_forward.experts.3.down_proj.weight" in names
 

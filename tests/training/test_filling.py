@@ -126,7 +126,7 @@ class Impatient:
         self.left = steps
 
     @property
-    def asked(self) -> bool:
+    def requested(self) -> bool:
         self.left -= 1
         return self.left < 0
 
@@ -160,9 +160,9 @@ def task_of(recipe: Recipe) -> Any:
         recipe.data,
         recipe.tokenizer,
         recipe.model.max_length,
-        special_tokens=recipe.kind.special_tokens,
+        special_tokens=recipe.task.special_tokens,
     )
-    return recipe.kind.bind(recipe, found)
+    return recipe.task.bind(recipe, found)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -252,7 +252,7 @@ def test_a_sound_recipe_passes_every_proof_that_applies(
         ),
         ("masked-lm", "task.mask_rate=1", "task.mask_rate|less than 1"),
         ("masked-lm", "model.max_length=2", "2 tokens leave no room for text"),
-        ("span-corruption", "model.max_length=4", "4 tokens are no room for a text"),
+        ("span-corruption", "model.max_length=4", "4 tokens leave no room for a text"),
         ("span-corruption", "task.sentinels=2", r"task.sentinels: texts of 1,000 tokens need 51"),
         ("masked-lm", "training.evaluation.metric=bleu", "bleu is not measured in masked"),
         ("masked-lm", "tokenizer.vocabulary=300", ""),

@@ -83,7 +83,7 @@ def fit(
 
 
 class StopReason(NamedTuple):
-    """Why training ends, and the key of the training section to raise in order to continue."""
+    """The reason why training ends, and the key of `training` to raise in order to continue."""
 
     reason: str
     key: str

@@ -1,4 +1,4 @@
-"""A recipe: everything that makes a model what it is, in one typed tree."""
+"""A recipe: task, data, tokenizer, model and training as one typed tree."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,8 +18,10 @@ from regard.training.tasks.base import TaskSpec
 
 
 class AttentionHistorySpec(Spec):
-    every: int = Field(200, gt=0, description="steps from one look to the next")
-    text: str = Field(..., min_length=1, description="what the model reads each time")
+    """attention_history: {every: 200, text: "The animal didn't cross the street."}"""
+
+    every: int = Field(200, gt=0, description="steps between snapshots")
+    text: str = Field(..., min_length=1, description="the text whose attention is recorded")
 
 
 class Recipe(Spec):
@@ -37,34 +39,37 @@ class Recipe(Spec):
         "vectors": "pretrained_embeddings",
     }
 
-    task: TaskSpec = kind_field(TaskSpec, "what the model is for, a kind in training/tasks/")
-    data: DataSpec = Field(..., description="where the text comes from")
-    tokenizer: TokenizerSpec = kind_field(TokenizerSpec, "how text is cut into pieces")
-    model: ModelSpec = Field(..., description="what is trained, a kind in models/")
-    init: InitSpec | None = Field(None, description="a run whose weights to begin with")
+    task: TaskSpec = kind_field(TaskSpec, "the task to train for, a kind in training/tasks/")
+    data: DataSpec = Field(..., description="sources of the training, dev and test data")
+    tokenizer: TokenizerSpec = kind_field(
+        TokenizerSpec, "the tokenizer, a kind in data/tokenizers/"
+    )
+    model: ModelSpec = Field(..., description="the model, a kind in models/")
+    init: InitSpec | None = Field(None, description="a run that provides the initial weights")
     adapter: AdapterSpec | None = Field(
-        None, description="train a few new weights beside those of init, a kind in models/adapters/"
+        None, description="train an adapter of init's weights, a kind in models/adapters/"
     )
     pretrained_embeddings: PretrainedEmbeddingsSpec | None = Field(
         None, description="word2vec or GloVe vectors to initialize the embedding"
     )
     training: TrainingSpec = Field(
-        default_factory=lambda: TrainingSpec.model_validate({}), description="how it is trained"
+        default_factory=lambda: TrainingSpec.model_validate({}),
+        description="optimizer, schedule, evaluation and other settings",
     )
     attention_history: AttentionHistorySpec | None = Field(
-        None, description="keep what looks at what in a text while training: a film"
+        None, description="record the attention in a text during training"
     )
 
     @model_validator(mode="before")
     @classmethod
-    def _begins_with(cls, given: Any) -> Any:
-        has_init = isinstance(given, Mapping) and given.get("init") is not None
-        return fill_in(given) if has_init else given
+    def _fill_in_from_init(cls, content: Any) -> Any:
+        has_init = isinstance(content, Mapping) and content.get("init") is not None
+        return fill_in(content) if has_init else content
 
     @model_validator(mode="after")
-    def _go_together(self) -> Self:
+    def _check_combination(self) -> Self:
         if self.adapter is not None and self.init is None:
-            raise ValueError("adapter: there is nothing to adapt; say which run with init")
+            raise ValueError("adapter: there is no model to adapt; name its run with init")
         if self.pretrained_embeddings is not None and self.init is not None:
             raise ValueError(
                 "pretrained_embeddings: init already gives the embedding; leave out one of the two"
@@ -97,5 +102,5 @@ def read_recipe(path: Path | str, assignments: Sequence[str] = ()) -> Recipe:
 
 
 def make_recipe(content: dict[str, Any], assignments: Sequence[str], source: str) -> Recipe:
-    """A recipe from plain content with overrides made in it; `source` is named in errors."""
+    """Return a recipe from plain content with overrides; `source` is named in errors."""
     return validate(Recipe, override(content, assignments), source)

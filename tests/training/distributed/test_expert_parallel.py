@@ -143,7 +143,7 @@ def test_without_experts_there_is_nothing_to_spread(tiny: Any, tmp_path: Path) -
 
 
 def test_not_both_in_parts_and_spread() -> None:
-    with pytest.raises(ConfigError, match="they do not go together"):
+    with pytest.raises(ConfigError, match="they cannot be combined"):
         validate(TrainingSpec, {"fsdp": True, "expert_parallel": True}, "recipe")
 
 

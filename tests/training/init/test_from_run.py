@@ -193,7 +193,7 @@ def test_a_run_without_some_heads_hands_that_on(
         (["adapter.rank=100"], r"adapter\.rank: 100 is more than encoder.*give 32 at most"),
         (["adapter.on=[w_x]"], r"adapter\.on: nothing in this model is called 'w_x'"),
         (["adapter=lorra"], "adapter: there is no kind 'lorra', did you mean 'lora'"),
-        (["init=null", "adapter=lora", "model=classifier"], "adapter: there is nothing to adapt"),
+        (["init=null", "adapter=lora", "model=classifier"], "adapter: there is no model to adapt"),
         (
             ["pretrained_embeddings={path: v.txt}"],
             "pretrained_embeddings: init already gives the embedding",

@@ -14,7 +14,7 @@ from regard.errors import ConfigError, DataError, RunError
 from regard.training.checkpoint import weights_at
 from regard.training.recipe import Recipe, make_recipe
 from regard.training.reporting import metrics
-from regard.training.tasks.language_model import LanguageModelling
+from regard.training.tasks.language_model import LanguageModeling
 from regard.training.trainer import resume, train
 
 SMALL = {"dim": 32, "heads": 2, "ffn_dim": 64, "layers": 1, "dropout": 0.0, "max_length": 48}
@@ -111,7 +111,7 @@ def test_a_language_model_learns_to_go_on(writing: Made, tmp_path: Path) -> None
     assert writer.generate("the quick brown", max_tokens=8).startswith(" fox jumps over the lazy")
     assert writer.generate("the quick", max_tokens=8) == made.generate("the quick", max_tokens=8)
     run = run_folder.read(tmp_path / "run")
-    assert run.kind == "language-model"
+    assert run.task == "language-model"
     scores = run.details["scores"]
     assert scores["accuracy"] > 0.9
     assert scores["perplexity"] < 2
@@ -270,7 +270,7 @@ def test_the_run_ends_with_the_weights_asked_for(
 ) -> None:
     scores = iter([3.0, 1.0, 2.0])
     monkeypatch.setattr(
-        LanguageModelling, "evaluate", lambda *_: {"loss": next(scores), "accuracy": 0.0}
+        LanguageModeling, "evaluate", lambda *_: {"loss": next(scores), "accuracy": 0.0}
     )
     looks = f"training.evaluation={{every: 2, patience: 1, select: {keep}}}"
     train(writing("training.steps=100", looks), tmp_path / "run")

@@ -44,7 +44,7 @@ class World:
 
     @property
     def is_main(self) -> bool:
-        """Whether this process writes files and reports progress."""
+        """True in the process that writes files and reports progress."""
         return self.rank == 0
 
     def all_reduce_sum(self, values: Sequence[float]) -> list[float]:

@@ -34,7 +34,7 @@ class PretrainedEmbeddingsSpec(Spec):
 class Coverage:
     """Number of vocabulary rows with and without a pretrained vector."""
 
-    found: int
+    covered: int
     missing: int
 
 
@@ -52,7 +52,7 @@ def load_pretrained_embeddings(
         vectors = read_vectors(spec.path, candidates, embedding.tokens.embedding_dim)
         coverage = set_rows(embedding, words, vectors, spec.frozen)
         say(
-            f"{spec.path.name} initializes {coverage.found:,} of {len(words):,} pieces; "
+            f"{spec.path.name} initializes {coverage.covered:,} of {len(words):,} pieces; "
             f"{coverage.missing:,} are not in it and start at random."
         )
 
@@ -107,5 +107,5 @@ def set_rows(
     if frozen:
         rows = is_set[:, None]  # the model may be moved to another device after this
         weight.register_hook(lambda gradient: gradient.masked_fill(rows.to(gradient.device), 0.0))
-    found = int(is_set.sum())
-    return Coverage(found, len(words) - found)
+    covered = int(is_set.sum())
+    return Coverage(covered, len(words) - covered)

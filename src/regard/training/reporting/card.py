@@ -1,4 +1,4 @@
-"""The model card: what a stranger who finds the run folder needs to know."""
+"""The model card: README.md of a run folder."""
 
 from collections.abc import Mapping
 
@@ -11,13 +11,14 @@ from regard.training.tasks.base import TaskResult
 
 def card(
     recipe: Recipe,
-    finished: TaskResult,
+    result: TaskResult,
     ledger: Ledger,
     state: TrainState,
     parameters: int,
     counts: Mapping[str, int],
     init_report: InitReport | None = None,
 ) -> str:
+    """Return the card as Markdown; `counts` are the totals of what layers counted."""
     spent = (
         f"{state.elapsed_seconds / 60:,.0f} minutes" if state.elapsed_seconds > 90 else "a minute"
     )
@@ -30,30 +31,30 @@ def card(
         f"| {part} | {source} | {tally.read:,} | {tally.kept:,} |"
         for part, source, tally in ledger.tallies()
     )
-    began = f"\n{init_report.card()}" if init_report else ""
-    return f"""# {finished.title}
+    init = f"\n{init_report.card()}" if init_report else ""
+    return f"""# {result.title}
 
 Made with Regard: {recipe.model.kind()}, {parameters:,} parameters, trained for {state.step:,}
-steps ({state.target_tokens:,} predicted tokens, {spent}).{skipped} `recipe.yaml` says exactly how.
+steps ({state.target_tokens:,} predicted tokens, {spent}).{skipped} `recipe.yaml` is its recipe.
 {_overflow(counts)}
-{finished.card}
+{result.card}
 ## Data
 
 | part | source | lines read | kept |
 |---|---|---|---|
 {rows}
 
-`ledger.json` says why lines were dropped and where they stand.
-{began}"""
+`ledger.json` lists why lines were dropped, and which.
+{init}"""
 
 
 def _overflow(counts: Mapping[str, int]) -> str:
-    """What became of words that found their experts full."""
+    """Return a paragraph on tokens that were dropped because their experts were full."""
     if not counts.get("assignments"):
         return ""
     share = counts["dropped"] / counts["assignments"]
     return (
-        f"\nWords were given to experts {counts['assignments']:,} times while it was trained; "
-        f"{counts['dropped']:,} times ({share:.2%}) there was no room left, and the word went "
-        f"on by the residual alone. Now there is room for all.\n"
+        f"\nTokens were assigned to experts {counts['assignments']:,} times in training; "
+        f"{counts['dropped']:,} times ({share:.2%}) the expert was full, and only the residual "
+        f"connection was used. In inference no assignment is dropped.\n"
     )

@@ -1,7 +1,7 @@
-"""What happened, kept as it happens: metrics.jsonl, and TensorBoard's files.
+"""Events of training as files: metrics.jsonl, and TensorBoard's.
 
-A run that was cut off and goes on from a checkpoint says nothing twice: what was written after the
-checkpoint is taken back first.
+When a run is resumed from a checkpoint, the lines after the checkpoint are removed first, so that
+no step is written twice.
 """
 
 import json
@@ -26,9 +26,9 @@ NAME = "metrics.jsonl"
 
 @contextmanager
 def metrics_writer(folder: Path | None, step: int) -> Iterator[Callable[[Event], None]]:
-    """Events given to what it yields are kept in the folder, after those up to `step`.
+    """Yield a function that writes events into the folder, after those up to `step`.
 
-    Without a folder they are forgotten: of several processes, one keeps them.
+    Without a folder it does nothing: of several processes, only the main one writes.
     """
     if folder is None:
         yield lambda _: None
@@ -43,15 +43,17 @@ def metrics_writer(folder: Path | None, step: int) -> Iterator[Callable[[Event],
 class _Metrics:
     def __init__(self, folder: Path, step: int) -> None:
         self._folder = folder
-        kept = [each for each in read(folder) if each["step"] <= step]
-        write_atomic(folder / NAME, "".join(json.dumps(each) + "\n" for each in kept).encode())
-        # By lines: whenever it is killed, a checkpoint knows of no step that is not told of here.
+        earlier = [event for event in read(folder) if event["step"] <= step]
+        write_atomic(folder / NAME, "".join(json.dumps(event) + "\n" for event in earlier).encode())
+        # Line-buffered: if the process is killed, every step before a checkpoint is written here.
         self._file = (folder / NAME).open("a", encoding="utf-8", buffering=1)
         board = folder / "tensorboard"
         board.mkdir(exist_ok=True)
-        # Not by tensorboardX's SummaryWriter: its thread dies of a full disk, and who writes waits.
+        # Not tensorboardX's SummaryWriter: on a full disk its thread ends and writing blocks.
         self._board = EventsWriter(str(board / "events"))
-        start = SessionLog(status=SessionLog.START)  # what earlier files say from here on is void
+        start = SessionLog(
+            status=SessionLog.START
+        )  # TensorBoard ignores later steps of earlier files
         self._board.write_event(Record(wall_time=time.time(), step=step + 1, session_log=start))
 
     def write(self, event: Event) -> None:
@@ -63,13 +65,13 @@ class _Metrics:
                 self._board.flush()
         except OSError as error:
             raise OutputError(
-                f"{self._folder / NAME}: cannot be written ({error.strerror}); make room, then go "
-                f"on with `regard resume {self._folder}`."
+                f"{self._folder / NAME}: cannot be written ({error.strerror}); free some "
+                f"space, then continue with `regard resume {self._folder}`."
             ) from None
 
     def close(self) -> None:
         for file in (self._file, self._board):
-            with suppress(OSError):  # on a full disk, of which `write` has told
+            with suppress(OSError):  # on a full disk, which `write` has reported
                 file.close()
 
 
@@ -88,17 +90,17 @@ def _to_tensorboard(event: Step | Evaluated) -> Any:
 
 
 def _to_json_line(event: Step | Evaluated) -> str:
-    """One line of JSON, which has no number for what is not finite: null stands for it."""
-    told = asdict(event)
+    """Return a line of JSON; null stands for numbers that are not finite."""
+    content = asdict(event)
     if isinstance(event, Step):
-        del told["aux_loss"], told["counts"]
-        told |= _aux_metrics(event)
-    content = json.loads(json.dumps(told), parse_constant=lambda _: None)
-    return json.dumps(content) + "\n"
+        del content["aux_loss"], content["counts"]
+        content |= _aux_metrics(event)
+    finite = json.loads(json.dumps(content), parse_constant=lambda _: None)
+    return json.dumps(finite) + "\n"
 
 
 def _aux_metrics(event: Step, prefix: str = "") -> dict[str, float]:
-    """What parts of the model said beside their answers; most have nothing to say."""
+    """Return the auxiliary loss and the counts of layers; most models have none."""
     if not event.counts:
         return {}
     return {
@@ -108,13 +110,13 @@ def _aux_metrics(event: Step, prefix: str = "") -> dict[str, float]:
 
 
 def total_counts(events: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """All that parts of the model counted, over all that was read."""
+    """Return the counts of layers, summed over all steps."""
     names = ("assignments", "dropped")
-    return {name: sum(each.get(name, 0) for each in events) for name in names}
+    return {name: sum(event.get(name, 0) for event in events) for name in names}
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
-    """What was written so far; a last line cut off in the middle is left out."""
+    """Read the events written so far, without an incomplete last line."""
     path = folder / NAME
     if not path.is_file():
         return []

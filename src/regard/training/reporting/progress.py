@@ -1,4 +1,4 @@
-"""What a person sees while they wait: a live bar in a terminal, and nothing where there is none."""
+"""Progress of training on a console: messages, and live bars where it is a terminal."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -18,60 +18,65 @@ from rich.progress import (
 from regard.evaluation.base import metric_named
 from regard.training.events import Evaluated, Event, Step
 
-SMOOTHING = 0.98  # of the loss shown: one batch is noise
+SMOOTHING = 0.98  # of the displayed loss, which is noisy in single batches
 
 Show = Callable[[float, str], None]
 
 
 class Reporter:
-    """Says things and shows bars on a console; bars only where the console is a terminal."""
+    """Prints messages and shows bars on a console; bars only where it is a terminal."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
 
-    def say(self, sentence: str) -> None:
-        self.console.print(sentence, highlight=False)
+    def say(self, message: str) -> None:
+        """Print a message."""
+        self.console.print(message, highlight=False)
 
     @contextmanager
-    def busy(self, doing: str) -> Iterator[None]:
-        """A sign of life while something runs whose length cannot be told."""
-        with self.console.status(doing):
+    def busy(self, activity: str) -> Iterator[None]:
+        """Show a spinner while something of unknown duration runs."""
+        with self.console.status(activity):
             yield
 
     @contextmanager
     def bar(self, title: str, total: int | None, unit: str) -> Iterator[Callable[[int], None]]:
-        """A bar that is advanced by calling what it gives with how much more is done."""
-        began, done = time.perf_counter(), 0
+        """Show a bar; yield a function that advances it by a number of units."""
+        start, done = time.perf_counter(), 0
 
         def advance(more: int) -> None:
             nonlocal done
             done += more
-            show(more, f"{done / (time.perf_counter() - began):,.0f} {unit}/s")
+            show(more, f"{done / (time.perf_counter() - start):,.0f} {unit}/s")
 
         with self._live(title, total) as show:
             yield advance
 
     @contextmanager
     def counting(self, unit: str) -> Iterator[Callable[[str, int], None]]:
-        """A count with its rate, where the total cannot be told: (what is done, how many more)."""
-        began = time.perf_counter()
+        """Show a count with its rate, where the total is unknown.
+
+        Yields a function that advances the count of an activity by a number of units.
+        """
+        start = time.perf_counter()
         done: dict[str, int] = {}
         with self.console.status("") as status:
 
-            def advance(doing: str, more: int) -> None:
-                done[doing] = done.get(doing, 0) + more
-                rate = sum(done.values()) / (time.perf_counter() - began)
-                status.update(f"{doing}: {done[doing]:,} {unit}, {rate:,.0f} {unit}/s")
+            def advance(activity: str, more: int) -> None:
+                done[activity] = done.get(activity, 0) + more
+                rate = sum(done.values()) / (time.perf_counter() - start)
+                status.update(f"{activity}: {done[activity]:,} {unit}, {rate:,.0f} {unit}/s")
 
             yield advance
 
     @contextmanager
     def training(
-        self, utilisation: Callable[[float], float | None]
+        self, utilization: Callable[[float], float | None]
     ) -> Iterator[Callable[[Event], None]]:
-        """A bar with loss, tokens a second, how busy the machine is, dev score and time left.
+        """Show a bar with loss, tokens a second, utilization, dev scores and remaining time.
 
-        `utilisation` turns tokens a second into a share of what the machine can do.
+        `utilization` maps tokens a second to a fraction of the machine's peak. Yields a function
+        of events.
         """
         pace = _Pace()
         dev = ""
@@ -79,11 +84,11 @@ class Reporter:
         def advance(event: Event) -> None:
             nonlocal dev
             if isinstance(event, Evaluated):
-                dev = "  dev " + " ".join(_score(*each) for each in event.scores.items())
+                dev = "  dev " + " ".join(_score(*item) for item in event.scores.items())
             if isinstance(event, Step):
-                pace.take(event)
-                busy = utilisation(pace.rate)
-                share = "" if busy is None else f" ({busy:.0%} of peak)"
+                pace.add(event)
+                used = utilization(pace.rate)
+                share = "" if used is None else f" ({used:.0%} of peak)"
                 status = f"step {event.step:,}  loss {pace.loss:.3f}  {pace.rate:,.0f} tokens/s"
                 show(event.progress - pace.shown, status + share + _overflow(event) + dev)
                 pace.shown = event.progress
@@ -109,13 +114,13 @@ class Reporter:
 
 
 class _Pace:
-    """Loss and speed, smoothed: one batch is noise."""
+    """Loss and tokens a second, smoothed."""
 
     def __init__(self) -> None:
         self.loss, self.rate, self.shown = 0.0, 0.0, 0.0
         self._seen, self._applied, self._last = 0, 0, 0.0
 
-    def take(self, step: Step) -> None:
+    def add(self, step: Step) -> None:
         if self._seen and step.seconds > self._last:
             rate = step.tokens / (step.seconds - self._last)
             self.rate = _smoothed(self.rate, rate, self._seen - 1)
@@ -127,7 +132,7 @@ class _Pace:
 
 
 def _smoothed(mean: float, value: float, seen: int) -> float:
-    """The mean of the first ones, then an exponential one."""
+    """Return the mean of the first values, then their exponential moving average."""
     weight = min(SMOOTHING, seen / (seen + 1))
     return weight * mean + (1 - weight) * value
 
@@ -138,7 +143,7 @@ def _score(name: str, value: float) -> str:
 
 
 def _overflow(step: Step) -> str:
-    """How many of the words given to experts found no room, where any did."""
+    """Return the fraction of assignments to experts that were dropped, if any were."""
     dropped = step.counts.get("dropped", 0)
     return f"  overflow {dropped / step.counts['assignments']:.1%}" if dropped else ""
 

@@ -1,4 +1,4 @@
-"""What a model is trained for, one file a kind: its data, its loss, its scores, its run folder."""
+"""Base class of the tasks: the data, loss, metrics and predictor that a model is trained for."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,48 +24,48 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """What the job has to say of a trained model, for its run folder and its card."""
+    """The result of a task for the run folder: predictor, model card and details."""
 
-    predictor: Any  # the model ready to do its job, as `regard.load` would give it
+    predictor: Any  # as `regard.load` would return it
     title: str  # of the card
-    card: str  # what it says of the scores, and how to use the model
-    details: Mapping[str, Any]  # what loading needs, and the scores
-    extra_files: Mapping[str, str] = field(default_factory=dict)
+    card: str  # its sections on scores and usage
+    details: Mapping[str, Any]  # settings that loading needs, and the scores
+    extra_files: Mapping[str, str] = field(default_factory=dict)  # that the predictor needs
     documents: Mapping[str, str] = field(default_factory=dict)  # for people: tables, pictures
 
 
 class BoundTask(Protocol):
-    """A job on the data of one recipe: what the training loop asks."""
+    """A task bound to the data of one recipe: the interface of the training loop."""
 
     metric: str  # which score decides what is best
 
     def model(self) -> ModelSpec:
-        """The recipe's model, made to fit the data."""
+        """Return the spec of the recipe's model, adapted to the data."""
         ...
 
     def batches(self, position: DataCursor) -> Iterator[tuple[Batch, DataCursor]]:
-        """Batches without end from a position on, each with the position after it."""
+        """Yield batches from a position on, without end, each with the position after it."""
         ...
 
     def loss(self, model: nn.Module, batch: Any) -> Tensor:
-        """The loss summed over the tokens of the batch."""
+        """Return the loss, summed over the tokens of the batch."""
         ...
 
     def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
-        """Scores on the dev data, `metric` among them."""
+        """Return scores on the dev data, `metric` among them."""
         ...
 
     def predictor(self, model: nn.Module) -> Any:
-        """The model ready to do its job, as `regard.load` would give it."""
+        """Return the model with its tokenizer, as `regard.load` would."""
         ...
 
     def final_evaluation(self, model: nn.Module, report: "Reporter") -> TaskResult:
-        """The last judgement, on the test data where there are any."""
+        """Evaluate the trained model, on the test data if there are any."""
         ...
 
 
 class TaskSpec(Kind, package="regard.training.tasks", default="translation"):
-    """A kind of job."""
+    """A task kind."""
 
     renamed_kinds: ClassVar[Mapping[str, str]] = {"masked": "masked-lm", "span": "span-corruption"}
 
@@ -76,15 +76,15 @@ class TaskSpec(Kind, package="regard.training.tasks", default="translation"):
 
     @property
     def special_tokens(self) -> tuple[str, ...]:
-        """Pieces that the tokeniser needs for this task: mask for <mask>."""
+        """Special tokens that the tokenizer needs for this task: mask for <mask>."""
         return ()
 
     def length_limits(self, model: ModelSpec) -> LengthLimits:
-        """How much of a record the model is given."""
+        """Return how long records may be, and whether longer ones are cut."""
         return LengthLimits(single_sequence=model.single_sequence)
 
     def check(self, model: ModelSpec, record_type: RecordType, metric: str | None) -> None:
-        """Refuse, before anything is read, what cannot go together."""
+        """Raise ValueError if the task does not fit the model, the data or the metric."""
         if record_type != self.record_type:
             raise ValueError(
                 f"data: the task {self.kind()} needs sources of type {self.record_type}, "
@@ -116,6 +116,7 @@ class TaskSpec(Kind, package="regard.training.tasks", default="translation"):
         return sorted({metric.name for base in cls.metric_types for metric in metrics_of(base)})
 
     def bind(self, recipe: "Recipe", prepared: "Prepared") -> BoundTask:
+        """Return the task bound to prepared data."""
         raise NotImplementedError
 
 

@@ -1,10 +1,10 @@
-"""Classification: labelled texts in, cross-entropy over their labels; accuracy, F1, calibration.
+"""Classification: labeled texts, cross-entropy over the labels; accuracy, F1, calibration.
 
-Where a text may have several labels each of them is a decision of its own, yes or no.
+Where a text may have several labels, each label is a binary decision.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from regard.config import plain
 from regard.data.batches.base import Batches
 from regard.data.batches.labeled import LabeledBatch, ParsedBatch, labeled_batches, parsed_batches
-from regard.data.sampling.sampler import DataCursor, Rows
+from regard.data.sampling.sampler import Rows
 from regard.data.sources.base import RecordType
 from regard.data.store.prepare import Prepared
 from regard.data.store.store import Store
@@ -29,104 +29,99 @@ from regard.training.distributed.world import World
 from regard.training.loss import classification_loss
 from regard.training.reporting.progress import Reporter
 from regard.training.tasks.base import TaskResult, TaskSpec
+from regard.training.tasks.bound import BatchTask
 
 if TYPE_CHECKING:
     from regard.training.recipe import Recipe
 
-# Texts with their labels, and with their trees where the model reads them.
-Told = LabeledBatch | ParsedBatch
-AnyBatches = Batches[Rows, LabeledBatch] | Batches[Rows, ParsedBatch]
+AnyLabeledBatch = LabeledBatch | ParsedBatch  # parsed: with trees, for models that need them
 
-ENOUGH = 2**24  # logits to fit a temperature on: more would tell nothing new
-SHOWN = 30  # labels in the table of a card
+MAX_LOGITS = 2**24  # to fit a temperature on: more would not change it
+MAX_LABELS = 30  # in the table of a model card
 
 
-class Classification:
+class Classification(BatchTask[AnyLabeledBatch]):
+    """Classification on the data of one recipe."""
+
     def __init__(self, recipe: "Recipe", prepared: Prepared, spec: "Spec") -> None:
-        self.recipe, self.prepared, self.spec = recipe, prepared, spec
-        self.metric = spec.metric(recipe)
-        self.labels, self.written = prepared.labels, recipe.data.labels
+        self.spec = spec
+        self.labels, self.label_format = prepared.labels, recipe.data.labels
         if len(self.labels) < 2:
             raise DataError(
                 f"data.train: there is only one label, {self.labels[0]!r}; "
                 f"a classifier needs at least two."
             )
+        super().__init__(recipe, prepared)
         if self.metric not in [metric.name for metric in self._metrics()]:
             raise ConfigError(
                 f"training.evaluation.metric: {self.metric} is for texts with several labels, and "
                 f"here each has one; choose accuracy."
             )
-        training = recipe.training
-        self._training = self._batches(prepared.train, training.batch_tokens, training.seed)
-        self._weights = self._balance() if spec.balance else None
+        self._weights = self._class_weights() if spec.balance else None
 
     def model(self) -> ModelSpec:
-        """With as many classes as the training data have labels."""
-        meant = self.recipe.model.for_capability(self.recipe.task.requires)
-        return meant.model_copy(update={"classes": len(self.labels)})
+        """Return the model's spec with as many classes as the training data have labels."""
+        return super().model().model_copy(update={"classes": len(self.labels)})
 
-    def batches(self, position: DataCursor) -> Iterator[tuple[Told, DataCursor]]:
-        return self._training.iter_from(position)
-
-    def loss(self, model: nn.Module, batch: Told) -> Tensor:
+    def loss(self, model: nn.Module, batch: AnyLabeledBatch) -> Tensor:
         smoothing = self.recipe.training.label_smoothing
         logits = model(*batch.inputs)
         weights = None if self._weights is None else self._weights.to(logits)
         return classification_loss(logits, batch.labels, smoothing, weights).sum()
 
     def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
-        (report,) = self._judge((self.predictor(model),), self.prepared.dev, world.device)
+        (report,) = self._reports((self.predictor(model),), self.prepared.dev, world.device)
         return {metric.name: metric.of_report(report) for metric in self._metrics()}
 
     def _metrics(self) -> list[LabelMetric]:
-        """The metrics to compute at an evaluation on the dev data."""
-        several = self.written.several
+        """Return the metrics to compute at an evaluation on the dev data."""
+        several = self.label_format.several
         metrics = evaluation_metrics(LabelMetric, self.metric)
         return [metric for metric in metrics if several or not metric.multi_label_only]
 
     def predictor(self, model: nn.Module) -> Classifier:
-        return self._labeller(model, temperature=1.0)
+        return self._classifier(model, temperature=1.0)
 
     def final_evaluation(self, model: nn.Module, report: Reporter) -> TaskResult:
-        part, store = self.prepared.final_split
+        split, store = self.prepared.final_split
         device = next(model.parameters()).device
-        with report.busy(f"Scoring on {part} …"):
+        with report.busy(f"Scoring on {split} …"):
             temperature = self._temperature(model, device) if self.spec.calibrate else 1.0
-            predictor = self._labeller(model, temperature)
-            found, raw = self._judge((predictor, self.predictor(model)), store, device)
-        report.say(_said(found, part))
+            predictor = self._classifier(model, temperature)
+            calibrated, raw = self._reports((predictor, self.predictor(model)), store, device)
+        report.say(_summary(calibrated, split))
         return TaskResult(
             predictor=predictor,
             title=f"A classifier: {', '.join(self.labels[:10])}{', …' * (len(self.labels) > 10)}",
-            card=self._card(found, raw, temperature, part),
+            card=self._card(calibrated, raw, temperature, split),
             details={
                 "labels": list(self.labels),
                 "max_length": self.recipe.model.max_length,
                 "num_texts": predictor.num_texts,
-                "label_format": plain(self.written),
+                "label_format": plain(self.label_format),
                 "temperature": temperature,
                 **({} if predictor.tree_source is None else {"tree_source": predictor.tree_source}),
-                "scores": found.scores,
-                "scored_on": part,
+                "scores": calibrated.scores,
+                "scored_on": split,
             },
-            documents={"confusion.tsv": _confusion_table(found), **figures(found)},
+            documents={"confusion.tsv": _confusion_table(calibrated), **figures(calibrated)},
         )
 
-    def _labeller(self, model: nn.Module, temperature: float) -> Classifier:
+    def _classifier(self, model: nn.Module, temperature: float) -> Classifier:
         return Classifier(
             model,
             self.prepared.tokenizer,
             self.labels,
             self.recipe.model.max_length,
             self.prepared.train.num_texts,
-            self.written,
+            self.label_format,
             temperature,
-            self._trees,
+            self._tree_source,
         )
 
     @property
-    def _trees(self) -> dict[str, Any] | None:
-        """Where trees come from, for a model that reads them: as train has it, but for the path."""
+    def _tree_source(self) -> dict[str, Any] | None:
+        """Return the source of trees for a model that needs them: train's, without its path."""
         if not self.recipe.model.needs_trees:
             return None
         source = plain(self.recipe.data.train[0])
@@ -134,72 +129,78 @@ class Classification:
 
     @property
     def _classes(self) -> int | None:
-        """How many decisions a text is; None where it is one, between the labels."""
-        return len(self.labels) if self.written.several else None
+        """Return the number of binary decisions of a text; None where it has one label."""
+        return len(self.labels) if self.label_format.several else None
 
-    def _batches(self, store: Store, budget: int, seed: int) -> AnyBatches:
+    def _batches(self, store: Store, budget: int, seed: int) -> Batches[Rows, AnyLabeledBatch]:
         make = parsed_batches if self.recipe.model.needs_trees else labeled_batches
-        return make(store, self.prepared.tokenizer, budget, seed, self._classes)
+        batches = make(store, self.prepared.tokenizer, budget, seed, self._classes)
+        return cast("Batches[Rows, AnyLabeledBatch]", batches)
 
-    def _balance(self) -> Tensor:
-        """How much more what a rare label's texts cost, so that all labels cost as much in all."""
+    def _class_weights(self) -> Tensor:
+        """Return the weight of each label's loss, so that all labels have equal total weight."""
         numbers = np.concatenate(self.prepared.train.labels(np.arange(len(self.prepared.train))))
         counts = np.maximum(np.bincount(numbers, minlength=len(self.labels)), 1)
         texts = len(self.prepared.train)
-        if self.written.several:
+        if self.label_format.several:
             return torch.from_numpy((texts - counts) / counts)  # against the texts without it
         return torch.from_numpy(texts / (len(counts) * counts))
 
     def _logits(
         self, model: nn.Module, store: Store, device: torch.device
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """What the model says of every text, and what is right."""
-        budget = max(self.recipe.training.batch_tokens, self.recipe.model.max_length)
+        """Yield the logits and the labels of all texts, batch by batch."""
         with torch.no_grad():
-            for batch in self._batches(store, budget, seed=0).epoch():
-                here = batch.to(device)
-                yield model(*here.inputs), here.labels
+            for cpu_batch in self._in_order(store, self.recipe.model.max_length).epoch():
+                batch = cpu_batch.to(device)
+                yield model(*batch.inputs), batch.labels
 
-    def _judge(
-        self, labellers: Sequence[Classifier], store: Store, device: torch.device
+    def _reports(
+        self, classifiers: Sequence[Classifier], store: Store, device: torch.device
     ) -> list[ClassificationReport]:
-        """What each is worth; they have one model, and differ in how sure they are."""
-        tallies = [PredictionCounter(self.labels, self.written.several) for _ in labellers]
-        for logits, actual in self._logits(labellers[0].model, store, device):
-            for tally, labeller in zip(tallies, labellers, strict=True):
-                tally.add(labeller.calibrate(logits), actual)
+        """Evaluate classifiers that have one model and differ in their temperatures."""
+        tallies = [PredictionCounter(self.labels, self.label_format.several) for _ in classifiers]
+        for logits, labels in self._logits(classifiers[0].model, store, device):
+            for tally, classifier in zip(tallies, classifiers, strict=True):
+                tally.add(classifier.calibrate(logits), labels)
         return [tally.report() for tally in tallies]
 
     def _temperature(self, model: nn.Module, device: torch.device) -> float:
-        """Fitted on the dev data, or as many of them as are enough."""
+        """Fit the temperature on the dev data, at most MAX_LOGITS logits of them."""
         logits: list[Tensor] = []
-        actual: list[Tensor] = []
-        for said, right in self._logits(model, self.prepared.dev, device):
-            logits.append(said.cpu())
-            actual.append(right.cpu())
-            if sum(map(Tensor.numel, logits)) > ENOUGH:
+        labels: list[Tensor] = []
+        for batch_logits, batch_labels in self._logits(model, self.prepared.dev, device):
+            logits.append(batch_logits.cpu())
+            labels.append(batch_labels.cpu())
+            if sum(map(Tensor.numel, logits)) > MAX_LOGITS:
                 break
-        return fit_temperature(torch.cat(logits), torch.cat(actual))
+        return fit_temperature(torch.cat(logits), torch.cat(labels))
 
     def _card(
-        self, found: ClassificationReport, raw: ClassificationReport, temperature: float, part: str
+        self,
+        report: ClassificationReport,
+        raw: ClassificationReport,
+        temperature: float,
+        split: str,
     ) -> str:
-        rows = sorted(found.labels, key=lambda each: -each.texts)
+        rows = sorted(report.labels, key=lambda row: -row.texts)
         lines = "\n".join(
-            f"| {each.label.replace('|', '¦')} | {each.texts:,} | {each.precision:.1%} | "
-            f"{each.recall:.1%} | {each.f1:.1%} |"
-            for each in rows[:SHOWN]
+            f"| {row.label.replace('|', '¦')} | {row.texts:,} | {row.precision:.1%} | "
+            f"{row.recall:.1%} | {row.f1:.1%} |"
+            for row in rows[:MAX_LABELS]
         )
-        more = f"\nThe {SHOWN} commonest of {len(rows):,} labels.\n" * (len(rows) > SHOWN)
+        more = f"\nThe {MAX_LABELS} most frequent of {len(rows):,} labels.\n" * (
+            len(rows) > MAX_LABELS
+        )
         metrics = metrics_of(LabelMetric)
-        shown = " | ".join(metric.show(metric.of_report(found)) for metric in metrics)
+        values = " | ".join(metric.show(metric.of_report(report)) for metric in metrics)
         headings = " | ".join(metric.label for metric in metrics)
-        exact = " Accuracy counts texts with all labels right." * found.multi_label
-        return f"""| {part} texts | {headings} |
+        exact = " Accuracy counts texts with all labels right." * report.multi_label
+        return f"""| {split} texts | {headings} |
 |---|{"---|" * len(metrics)}
-| {found.texts:,} | {shown} |
+| {report.texts:,} | {values} |
 
-The 95 % interval of the accuracy is {found.low:.1%} – {found.high:.1%}.{exact}
+The 95 % interval of the accuracy is {report.low:.1%} – {report.high:.1%}.{exact}
 
 | label | texts | precision | recall | F1 |
 |---|---|---|---|---|
@@ -207,40 +208,40 @@ The 95 % interval of the accuracy is {found.low:.1%} – {found.high:.1%}.{exact
 {more}
 ![Confusion matrix](confusion.svg)
 
-{_calibration(found, raw, temperature, part)}
+{_calibration(report, raw, temperature, split)}
 
 ![Calibration](calibration.svg)
 """
 
 
 def _calibration(
-    found: ClassificationReport, raw: ClassificationReport, temperature: float, part: str
+    report: ClassificationReport, raw: ClassificationReport, temperature: float, split: str
 ) -> str:
-    error = f"expected calibration error on {part} {found.calibration_error:.1%}"
+    error = f"expected calibration error on {split} {report.calibration_error:.1%}"
     if temperature == 1:
         return f"Probabilities are the model's own: {error}."
-    optimistic = ", which is the data it was fitted on" * (part == "dev")
+    caveat = ", which is the data it was fitted on" * (split == "dev")
     return (
         f"Probabilities are calibrated: logits are divided by {temperature:.3f}, fitted on dev "
-        f"(Guo et al. 2017); {error}{optimistic}, without {raw.calibration_error:.1%}."
+        f"(Guo et al. 2017); {error}{caveat}, without {raw.calibration_error:.1%}."
     )
 
 
-def _said(found: ClassificationReport, part: str) -> str:
+def _summary(report: ClassificationReport, split: str) -> str:
     return (
-        f"{found.accuracy:.1%} of {found.texts:,} {part} texts right ({found.low:.1%} – "
-        f"{found.high:.1%}), macro-F1 {found.macro_f1:.1%}."
+        f"{report.accuracy:.1%} of {report.texts:,} {split} texts right ({report.low:.1%} – "
+        f"{report.high:.1%}), macro-F1 {report.macro_f1:.1%}."
     )
 
 
-def _confusion_table(found: ClassificationReport) -> str:
-    """All of it, however many labels: had, given, texts."""
-    names = (*found.names, "")  # the last is MISSED
+def _confusion_table(report: ClassificationReport) -> str:
+    """Return the confusion matrix as a table: label, prediction, number of texts."""
+    names = (*report.names, "")  # the last is MISSED
     rows = [
-        f"{names[had]}\t{names[given]}\t{texts}\n"
-        for (had, given), texts in sorted(found.confusion.items())
+        f"{names[label]}\t{names[prediction]}\t{texts}\n"
+        for (label, prediction), texts in sorted(report.confusion.items())
     ]
-    return "".join(["had\tgiven\ttexts\n", *rows])
+    return "".join(["label\tprediction\ttexts\n", *rows])
 
 
 class Spec(TaskSpec):
@@ -251,8 +252,10 @@ class Spec(TaskSpec):
     metric_types: ClassVar[tuple[type[Metric], ...]] = (LabelMetric,)
     default_metric: ClassVar[str] = "accuracy"
 
-    balance: bool = Field(False, description="count rare labels for more, common ones for less")
-    calibrate: bool = Field(True, description="fit a temperature on dev, so that p is honest")
+    balance: bool = Field(False, description="weight the labels' losses by inverse frequency")
+    calibrate: bool = Field(
+        True, description="fit a temperature on dev, so that probabilities are calibrated"
+    )
 
     def bind(self, recipe: "Recipe", prepared: Prepared) -> Classification:
         return Classification(recipe, prepared, self)

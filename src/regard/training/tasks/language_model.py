@@ -1,19 +1,19 @@
-"""Language modelling: running text in windows, cross-entropy over every next word.
+"""Language modeling: windows of running text, cross-entropy of every next token.
 
-A row is cut from the text wherever it happens to fall, so it may hold several documents, each with
-its end behind it. Words look across the borders, or not: then each document is read as if it were
-alone, and the end of the one before it is what it begins with.
+A row is cut from the text at any position, so it may hold several documents, each with its end
+token. Tokens attend to other documents of the row, or, with the document mask, only to their own:
+then each document is read as if it were alone, after the end token of the one before it.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from regard.data.batches.base import Batches
 from regard.data.batches.text import AnyTextBatch, DocumentMaskedBatch, eval_windows, text_batches
-from regard.data.sampling.sampler import DataCursor
 from regard.data.sources.base import RecordType
 from regard.data.store.prepare import Prepared
 from regard.data.store.store import Store
@@ -29,86 +29,75 @@ from regard.training.distributed.world import World
 from regard.training.loss import lm_head_loss
 from regard.training.reporting.progress import Reporter
 from regard.training.tasks.base import TaskResult, TaskSpec
+from regard.training.tasks.bound import BatchTask
 
 if TYPE_CHECKING:
     from regard.training.recipe import Recipe
 
 
-class LanguageModelling:
+class LanguageModeling(BatchTask[AnyTextBatch]):
+    """Language modeling on the data of one recipe."""
+
     def __init__(self, recipe: "Recipe", prepared: Prepared) -> None:
-        self.recipe, self.prepared = recipe, prepared
-        self.metric = recipe.task.metric(recipe)
-        spec, end = recipe.training, prepared.tokenizer.end
-        self._border = end if cast("Spec", recipe.task).document_mask else None
-        self._training = text_batches(
-            prepared.train, self._context, spec.batch_tokens, spec.seed, self._border
-        )
-
-    def model(self) -> ModelSpec:
-        return self.recipe.model.for_capability(self.recipe.task.requires)
-
-    def batches(self, position: DataCursor) -> Iterator[tuple[AnyTextBatch, DataCursor]]:
-        return self._training.iter_from(position)
+        end = prepared.tokenizer.end
+        self._boundary = end if cast("Spec", recipe.task).document_mask else None
+        self._context = recipe.model.max_length
+        super().__init__(recipe, prepared)
 
     def loss(self, model: nn.Module, batch: AnyTextBatch) -> Tensor:
-        writing = cast("LanguageModel", model)
-        words = batch.ids[:, 1:]
+        language_model = cast("LanguageModel", model)
+        states, labels = _states(language_model, batch), batch.ids[:, 1:]
         smoothing = self.recipe.training.label_smoothing
-        return lm_head_loss(
-            writing, _states(writing, batch), words, batch.token_mask[:, 1:], smoothing
-        )
+        return lm_head_loss(language_model, states, labels, batch.token_mask[:, 1:], smoothing)
 
     def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
-        return self._judge(model, self.prepared.dev, world.device)
+        return self._scores(model, self.prepared.dev, world.device)
 
     def predictor(self, model: nn.Module) -> TextGenerator:
-        writing = cast("LanguageModel", model)
-        return TextGenerator(writing, self.prepared.tokenizer, self._context, self._begin)
+        language_model = cast("LanguageModel", model)
+        return TextGenerator(language_model, self.prepared.tokenizer, self._context, self._bos)
 
     def final_evaluation(self, model: nn.Module, report: Reporter) -> TaskResult:
-        part, store = self.prepared.final_split
-        writer = self.predictor(model)
+        split, store = self.prepared.final_split
+        generator = self.predictor(model)
         pieces = _texts(store, self.prepared.tokenizer.end)
-        with report.bar(f"Scoring on {part}", store.tokens[0], "tokens") as advance:
-            scores = perplexity(writer, pieces, progress=advance)
+        with report.bar(f"Scoring on {split}", store.tokens[0], "tokens") as advance:
+            scores = perplexity(generator, pieces, progress=advance)
         return TaskResult(
-            predictor=writer,
+            predictor=generator,
             title="A language model",
-            card=_card(scores, part),
+            card=_card(scores, split),
             details={
                 "max_length": self._context,
-                "bos": self._begin,
+                "bos": self._bos,
                 "scores": scores.to_plain(),
-                "scored_on": part,
+                "scored_on": split,
             },
         )
 
     @property
-    def _context(self) -> int:
-        return self.recipe.model.max_length
+    def _bos(self) -> list[int]:
+        """Tokens that generation starts with: with the document mask, the end of a document."""
+        return [] if self._boundary is None else [self._boundary]
 
-    @property
-    def _begin(self) -> list[int]:
-        """Where documents are apart, each is read behind the end of another."""
-        return [] if self._border is None else [self._border]
+    def _batches(self, store: Store, budget: int, seed: int) -> Batches[Any, AnyTextBatch]:
+        return text_batches(store, self._context, budget, seed, self._boundary)
 
     @torch.no_grad()
-    def _judge(self, model: nn.Module, store: Store, device: torch.device) -> dict[str, float]:
-        """Loss without smoothing, and how often the likeliest next word is the right one."""
-        total, right, tokens = 0.0, 0, 0
+    def _scores(self, model: nn.Module, store: Store, device: torch.device) -> dict[str, float]:
+        """Return loss without smoothing, perplexity and accuracy of the next token."""
+        nats, right, tokens = 0.0, 0, 0
         budget, pad_id = self.recipe.training.batch_tokens, self.prepared.tokenizer.pad
-        writing = cast("LanguageModel", model)
-        for batch in eval_windows(store, self._context, budget, pad_id, self._border):
-            here = batch.to(device)
-            token_mask = here.token_mask[:, 1:]
-            logits, words = (
-                writing.output(_states(writing, here)[token_mask]),
-                here.ids[:, 1:][token_mask],
-            )
-            total += float(nn.functional.cross_entropy(logits, words, reduction="sum"))
-            right += int((logits.argmax(-1) == words).sum())
+        language_model = cast("LanguageModel", model)
+        for window in eval_windows(store, self._context, budget, pad_id, self._boundary):
+            batch = window.to(device)
+            token_mask = batch.token_mask[:, 1:]
+            logits = language_model.output(_states(language_model, batch)[token_mask])
+            labels = batch.ids[:, 1:][token_mask]
+            nats += float(nn.functional.cross_entropy(logits, labels, reduction="sum"))
+            right += int((logits.argmax(-1) == labels).sum())
             tokens += batch.num_targets
-        return TokenCounts(total, right, tokens).scores()
+        return TokenCounts(nats, right, tokens).scores()
 
 
 def _states(model: LanguageModel, batch: AnyTextBatch) -> Tensor:
@@ -117,13 +106,13 @@ def _states(model: LanguageModel, batch: AnyTextBatch) -> Tensor:
 
 
 def _texts(store: Store, end: int) -> Iterator[Piece]:
-    """The texts of a part, each with whether its document ends with it."""
+    """Yield the texts of a split, each with whether its document ends with it."""
     for row, text in enumerate(store.texts(0)):
         yield Piece(text, ends=bool(store.row(row)[0][-1:] == end))
 
 
-def _card(scores: Perplexity, part: str) -> str:
-    return f"""On {part}: {scores.counted}.
+def _card(scores: Perplexity, split: str) -> str:
+    return f"""On {split}: {scores.counted}.
 
 | loss per token | perplexity | next tokens right | bits per character | bits per byte |
 |---|---|---|---|---|
@@ -134,7 +123,7 @@ def _card(scores: Perplexity, part: str) -> str:
 |---|---|
 | {scores.word_perplexity:,.2f} | {scores.word_or_line_perplexity:,.2f} |
 
-Context of {scores.context:,} tokens, stride of {scores.stride:,}; what the figures mean is told in
+Context of {scores.context:,} tokens, stride of {scores.stride:,}; the figures are explained in
 docs/how-to/language-models.md.
 
     regard generate THIS-FOLDER --prompt "…" --temperature 0.8
@@ -164,5 +153,5 @@ class Spec(TaskSpec):
             except ConfigError as error:
                 raise ValueError(str(error)) from None
 
-    def bind(self, recipe: "Recipe", prepared: Prepared) -> LanguageModelling:
-        return LanguageModelling(recipe, prepared)
+    def bind(self, recipe: "Recipe", prepared: Prepared) -> LanguageModeling:
+        return LanguageModeling(recipe, prepared)

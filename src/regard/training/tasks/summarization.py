@@ -1,23 +1,23 @@
-"""Summarization: long texts in, short ones out; perplexity of the summaries' words, and ROUGE.
+"""Summarization: pairs of a long and a short text; perplexity of the summaries, and ROUGE.
 
-The first side of a pair is read and the second written. `source: 500` reads the first 500 tokens of
-each text, in training and ever after; without it, a text that is too long for the model is dropped,
-and the ledger says so.
+The first text of a pair is the source, the second its summary. `source: 500` reads the first 500
+tokens of each text, in training and in inference; without it, a text that is too long for the model
+is dropped, and the ledger counts it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 from pydantic import Field
-from torch import Tensor, nn
+from torch import nn
 
 from regard.data.batches.base import Batches
 from regard.data.batches.pairs import PairBatch, pair_batches
 from regard.data.config import Direction
 from regard.data.records import LengthLimits
-from regard.data.sampling.sampler import DataCursor, Rows
+from regard.data.sampling.sampler import Rows
 from regard.data.sources.base import RecordType
 from regard.data.store.prepare import Prepared
 from regard.data.store.store import Store
@@ -29,76 +29,68 @@ from regard.models.base import Capability, ModelSpec
 from regard.predictors.seq2seq import Model
 from regard.predictors.summarizer import Summarizer
 from regard.training.distributed.world import World
-from regard.training.loss import mean_loss, seq2seq_loss
 from regard.training.reporting.progress import Reporter, silent
 from regard.training.tasks.base import TaskResult, TaskSpec
+from regard.training.tasks.bound import Seq2SeqTask
 
 if TYPE_CHECKING:
     from regard.training.recipe import Recipe
 
-AROUND = 4  # tokens that come to those of a text and its summary, where both are one sequence
-MANY = 2**16  # rows whose lengths are looked at together
+SPECIAL_TOKENS = 4  # of a text and its summary in one sequence
+ROWS = 2**16  # whose lengths are read at once
 
 
-class Summarization:
+class Summarization(Seq2SeqTask):
+    """Summarization on the data of one recipe."""
+
     def __init__(self, recipe: "Recipe", prepared: Prepared, source: int | None) -> None:
-        self.recipe, self.prepared, self.source = recipe, prepared, source
-        self.metric = recipe.task.metric(recipe)
-        self._way = _one_way(recipe)
-        self._says = _longest_summary(prepared.train)
-        spec = recipe.training
-        self._training = self._batches(prepared.train, spec.batch_tokens, spec.seed)
-
-    def model(self) -> ModelSpec:
-        return self.recipe.model.for_capability(self.recipe.task.requires)
-
-    def batches(self, position: DataCursor) -> Iterator[tuple[PairBatch, DataCursor]]:
-        return self._training.iter_from(position)
-
-    def loss(self, model: nn.Module, batch: PairBatch) -> Tensor:
-        return seq2seq_loss(cast("Model", model), batch, self.recipe.training.label_smoothing)
+        self.source = source
+        self._direction = _direction(recipe)
+        self._max_summary = _longest_summary(prepared.train)
+        super().__init__(recipe, prepared)
 
     def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
-        """Loss without smoothing on all dev pairs; a text metric, if it is selected, on the first,
-        decoded greedily."""
-        scores = loss_scores(self._loss_on(model, self.prepared.dev))
+        """Return the loss without smoothing on all dev pairs, and a selected text metric.
+
+        The text metric is of the first pairs, decoded greedily.
+        """
+        scores = loss_scores(self._split_loss(model, self.prepared.dev))
         if metrics := evaluation_metrics(SummaryMetric, self.metric):
             limit = self.recipe.training.evaluation.limit
-            scores |= self._judge(model, metrics, self.prepared.dev, limit, silent).values
+            scores |= self._text_scores(model, metrics, self.prepared.dev, limit, silent).values
         return scores
 
     def predictor(self, model: nn.Module) -> Summarizer:
         length = self.recipe.model.max_length
         tokenizer = self.prepared.tokenizer
-        return Summarizer(cast("Model", model), tokenizer, length, self._says, self.source)
+        return Summarizer(cast("Model", model), tokenizer, length, self._max_summary, self.source)
 
     def final_evaluation(self, model: nn.Module, report: Reporter) -> TaskResult:
-        part, store = self.prepared.final_split
-        with report.busy(f"Scoring on {part} …"):
-            losses = loss_scores(self._loss_on(model, store))
-        judged = self._judge(model, metrics_of(SummaryMetric), store, len(store), report)
+        split, store = self.prepared.final_split
+        with report.busy(f"Scoring on {split} …"):
+            losses = loss_scores(self._split_loss(model, store))
+        text_scores = self._text_scores(model, metrics_of(SummaryMetric), store, len(store), report)
         return TaskResult(
             predictor=self.predictor(model),
             title="A summarizer",
-            card=_card(losses, judged, part, self.source),
+            card=_card(losses, text_scores, split, self.source),
             details={
                 "max_length": self.recipe.model.max_length,
-                "max_summary_tokens": self._says,
+                "max_summary_tokens": self._max_summary,
                 "truncate_source": self.source,
-                "scores": {**losses, **judged.to_plain("texts")},
-                "scored_on": part,
+                "scores": {**losses, **text_scores.to_plain("texts")},
+                "scored_on": split,
             },
         )
 
-    def _loss_on(self, model: nn.Module, store: Store) -> float:
-        budget = max(self.recipe.training.batch_tokens, store.longest + AROUND)
+    def _split_loss(self, model: nn.Module, store: Store) -> float:
         device = next(model.parameters()).device
-        return mean_loss(cast("Model", model), self._batches(store, budget, seed=0).epoch(), device)
+        return self._mean_loss(model, store, store.longest + SPECIAL_TOKENS, device)
 
     def _batches(self, store: Store, budget: int, seed: int) -> Batches[Rows, PairBatch]:
-        return pair_batches(store, self.prepared.tokenizer, [self._way], budget, seed)
+        return pair_batches(store, self.prepared.tokenizer, [self._direction], budget, seed)
 
-    def _judge(
+    def _text_scores(
         self,
         model: nn.Module,
         metrics: Sequence[TextMetric],
@@ -106,45 +98,47 @@ class Summarization:
         limit: int,
         report: Reporter,
     ) -> TextScores:
-        """Of the first texts of a part, greedily summarized, against all their references."""
+        """Score greedy summaries of the first texts of a split against all their references."""
         texts = list(islice(store.texts(0), limit))
         with report.bar("Summarizing", len(texts), "texts") as advance:
             outputs = self.predictor(model).summarize(texts, advance)
         return score_texts(metrics, outputs, list(islice(store.references(), limit)))
 
 
-def _one_way(recipe: "Recipe") -> Direction:
-    """From the first side to the second, which must be the same in all sources."""
-    sides = {source.language_pair for sources in recipe.data.splits.values() for source in sources}
-    if recipe.data.directions is not None or len(sides) > 1:
+def _direction(recipe: "Recipe") -> Direction:
+    """Return the direction from text to summary, which must be the same in all sources."""
+    pairs = {source.language_pair for sources in recipe.data.splits.values() for source in sources}
+    if recipe.data.directions is not None or len(pairs) > 1:
         raise ConfigError(
-            "data: summarization goes from the first side of every source to the second: give all "
-            "sources the same languages, as in [text, summary], and leave directions out."
+            "data: summarization is from the first text of a pair to the second: give all sources "
+            "the same languages, as in [text, summary], and leave out directions."
         )
-    return Direction(*sides.pop())
+    return Direction(*pairs.pop())
 
 
 def _longest_summary(store: Store) -> int:
-    """In tokens."""
-    starts = range(0, len(store), MANY)
-    rows = (np.arange(start, min(start + MANY, len(store))) for start in starts)
-    return max(int(store.lengths(some)[:, 1].max()) for some in rows)
+    """Return the number of tokens of the longest summary."""
+    starts = range(0, len(store), ROWS)
+    chunks = (np.arange(start, min(start + ROWS, len(store))) for start in starts)
+    return max(int(store.lengths(rows)[:, 1].max()) for rows in chunks)
 
 
-def _card(losses: Mapping[str, float], judged: TextScores, part: str, source: int | None) -> str:
-    values = {**losses, **judged.values}
+def _card(
+    losses: Mapping[str, float], text_scores: TextScores, split: str, source: int | None
+) -> str:
+    values = {**losses, **text_scores.values}
     metrics = [metric_named(name) for name in values]
     labels = " | ".join(metric.label for metric in metrics)
     row = " | ".join(metric.show(values[metric.name]) for metric in metrics)
-    signatures = ", ".join(dict.fromkeys(judged.signatures.values()))
+    signatures = ", ".join(dict.fromkeys(text_scores.signatures.values()))
     read = (
         "It reads whole texts."
         if source is None
         else f"It reads the first {source:,} tokens of a text, no more."
     )
-    return f"""| {part} texts | {labels} |
+    return f"""| {split} texts | {labels} |
 |---|{"---|" * len(metrics)}
-| {judged.count:,} | {row} |
+| {text_scores.count:,} | {row} |
 
 {read} Loss and perplexity are of a token of the (first) reference; ROUGE of summaries decoded
 greedily ({signatures}).
@@ -176,7 +170,7 @@ class Spec(TaskSpec):
 
     def check(self, model: ModelSpec, record_type: RecordType, metric: str | None) -> None:
         super().check(model, record_type, metric)
-        around = AROUND if model.single_sequence else 2
+        around = SPECIAL_TOKENS if model.single_sequence else 2
         if self.source is not None and self.source + around > model.max_length:
             also = " with its summary" if model.single_sequence else ""
             raise ValueError(
