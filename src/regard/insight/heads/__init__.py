@@ -2,7 +2,7 @@
 
     from regard.insight.heads import read_examples, study
 
-    translator = regard.load("runs/demo")
+    translator = regard.load_translator("runs/demo")
     result = study(translator, read_examples(translator, Path("pairs.tsv")))
     result.heads[0].label, result.ablation.knee(1.0)
 
