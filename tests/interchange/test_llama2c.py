@@ -18,7 +18,7 @@ from regard.engine import select
 from regard.errors import DataError
 from regard.interchange.exports import huggingface
 from regard.interchange.importing import import_model
-from regard.interchange.llama2c import Checkpoint, in_halves
+from regard.interchange.llama2c import Checkpoint, pairs_to_halves
 
 STORIES = Path(__file__).parents[3] / "shared" / "data" / "stories260K"
 
@@ -134,7 +134,9 @@ def test_rotary_pairs_and_halves_are_permutations_of_each_other() -> None:
         turned = Rotary(8, 10_000.0, pairs).rotate(q, positions)
         return turned @ turned.transpose(1, 2)
 
-    torch.testing.assert_close(scores("halves", in_halves(weight, 8)), scores("adjacent", weight))
+    torch.testing.assert_close(
+        scores("halves", pairs_to_halves(weight, 8)), scores("adjacent", weight)
+    )
 
 
 def checkpoint(version: int, tied: bool, folder: Path) -> tuple[Path, dict[str, np.ndarray]]:
@@ -204,8 +206,8 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
     file, made = checkpoint(0, True, folder)
     whole = file.read_bytes()
     for content, said in (
-        (whole[:-4], "cut off"),
-        (whole + b"\0", "cut off"),
+        (whole[:-4], "truncated"),
+        (whole + b"\0", "truncated"),
         (whole[:20], "too few"),
         (b"", "too few"),
         (b"hello there, this is no model at all", "are not the sizes"),
@@ -213,29 +215,32 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
         (struct.pack("<Ii", 0x616B3432, 2).ljust(300, b"\0"), "--version 1"),
         (b"\x80\x02}q\x00.", "is a pickle"),
         (b"PK\x03\x04" + whole, "is a pickle"),
-        (whole.replace(made["norm"].tobytes(), b"\xff" * made["norm"].nbytes), "not all numbers"),
+        (
+            whole.replace(made["norm"].tobytes(), b"\xff" * made["norm"].nbytes),
+            "values that are not finite",
+        ),
         (whole.replace(made["cos"].tobytes(), made["sin"].tobytes()), "other angles"),
     ):
         file.write_bytes(content)
         refused(folder, said, run)
     file.write_bytes(whole)
     (folder / "other.bin").write_bytes(whole)
-    refused(folder, "2 models.*give the file", run)
+    refused(folder, "2 models.*give the path", run)
     import_model(file, tmp_path / "named")
     (folder / "other.bin").rename(folder / "tok2.bin")
     refused(folder, "tok2.bin and tokenizer.bin", run)
     (folder / "tok2.bin").unlink()
     words = (folder / "tokenizer.bin").read_bytes()
     for content, said in (
-        (words[:-1], "cut off"),
+        (words[:-1], "truncated"),
         (words[:-10], "has 261 pieces and the model 262"),
         (words.replace(b"<0x41>", b"<0x42>"), "its first pieces"),
-        (b"", "not a tokeniser"),
-        (words[:4] + words[8:], "not a tokeniser"),
+        (b"", "not a tokenizer"),
+        (words[:4] + words[8:], "not a tokenizer"),
     ):
         (folder / "tokenizer.bin").write_bytes(content)
         refused(folder, said, run)
     (folder / "tokenizer.bin").unlink()
-    refused(folder, "needs one tokeniser.*there is none", run)
+    refused(folder, "needs one tokenizer.*there is none", run)
     file.rename(folder / "tok.bin")
     refused(folder, "no model", run)

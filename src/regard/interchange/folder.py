@@ -1,7 +1,6 @@
-"""A Hugging Face model folder on disk: its config, its weights, its tokeniser. No pickles.
+"""A Hugging Face model folder on disk: config, weights, tokenizer files. No pickles.
 
-A pickle is a program: to load one is to run what its author wrote. A folder with one in it is
-refused, with the way out.
+Loading a pickle can run any code of its author. A folder with one in it is refused, with a remedy.
 """
 
 import json
@@ -18,6 +17,8 @@ PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 
 
 class ModelFolder:
+    """A Hugging Face model folder; errors are DataError with the path of the file."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
         if not path.is_dir():
@@ -25,14 +26,16 @@ class ModelFolder:
         self.config: dict[str, Any] = self.read_json("config.json")
 
     def read_json(self, name: str) -> dict[str, Any]:
+        """Read a JSON object."""
         content = self._read(name)
         if not isinstance(content, dict):
             raise DataError(f"{self.path / name}: not a JSON object.")
         return content
 
     def read_list(self, name: str) -> list[dict[str, Any]]:
+        """Read a JSON list of objects."""
         content = self._read(name)
-        if not isinstance(content, list) or not all(isinstance(each, dict) for each in content):
+        if not isinstance(content, list) or not all(isinstance(item, dict) for item in content):
             raise DataError(f"{self.path / name}: not a JSON list of objects.")
         return content
 
@@ -48,6 +51,7 @@ class ModelFolder:
             raise DataError(f"{self.path / name}: not JSON ({error}).") from None
 
     def has(self, name: str) -> bool:
+        """True if the folder has this file."""
         return (self.path / name).is_file()
 
     def weights(self) -> dict[str, Tensor]:
@@ -63,13 +67,13 @@ class ModelFolder:
         return tensors
 
     def _refuse_pickles(self, beside_safetensors: bool) -> None:
-        pickles = [each for each in sorted(self.path.iterdir()) if each.suffix in PICKLES]
+        pickles = [file for file in sorted(self.path.iterdir()) if file.suffix in PICKLES]
         if not pickles:
             return
         raise pickle_error(pickles[0], beside_safetensors)
 
     def _check_complete(self, tensors: dict[str, Tensor]) -> None:
-        """Of weights in several files, none may be missing."""
+        """Refuse weights in several files of which one is missing."""
         if self.has("model.safetensors.index.json"):
             index = self.read_json("model.safetensors.index.json").get("weight_map", {})
             missing = sorted(set(index) - set(tensors))
@@ -81,8 +85,7 @@ class ModelFolder:
 
 
 def is_pickle(file: Path) -> bool:
-    """By how it begins: with the number of its protocol and a command, or as the zip file that
-    torch puts one into."""
+    """True if the first bytes are those of a pickle, or of the zip file that torch saves one in."""
     try:
         with file.open("rb") as content:
             start = content.read(3)
@@ -94,22 +97,23 @@ def is_pickle(file: Path) -> bool:
 
 
 def pickle_error(file: Path, beside_safetensors: bool) -> DataError:
-    way_out = (
+    """Error that says why the pickle is refused and what to do instead."""
+    remedy = (
         "delete it, since the weights are in the safetensors file too."
         if beside_safetensors
-        else "in a place you trust it in, load it with transformers and save it with "
+        else "in an environment where you trust it, load it with transformers and save it with "
         "`model.save_pretrained(folder)`, or fetch the model's safetensors file."
     )
     return DataError(
         f"{file}: is a pickle, which can run any program when it is loaded, so Regard "
-        f"takes no folder that has one; {way_out}"
+        f"refuses folders that have one; {remedy}"
     )
 
 
 def _tensors(file: Path) -> Iterator[tuple[str, Tensor]]:
     try:
         with safe_open(file, "pt") as content:
-            for name in content.keys():  # noqa: SIM118  it is no dictionary
+            for name in content.keys():  # noqa: SIM118  not a dictionary
                 yield name, content.get_tensor(name).float()
     except (SafetensorError, OSError) as error:
-        raise DataError(f"{file}: damaged or cut off ({error}); fetch it again.") from None
+        raise DataError(f"{file}: damaged or truncated ({error}); fetch it again.") from None

@@ -1,12 +1,12 @@
-"""A model of llama2.c (Karpathy 2023): a Llama as one file of plain numbers, its tokeniser another.
+"""Read a model of llama2.c (Karpathy 2023): a Llama in one binary file, its tokenizer in another.
 
-The checkpoint is a header and float32 tensors, one after the other. Version 0 begins with seven
-whole numbers (`Sizes`); its vocabulary is negative where the output layer has weights of its own.
-Version 1 begins with "ak42" and its number, and says that in a byte after the sizes; its header
-has 256 bytes. Nothing in such a file can run, and its size must be right to the byte.
+The checkpoint is a header and float32 tensors, one after the other. Version 0 starts with seven
+integers (`Sizes`); the vocabulary size is negative if the output layer is not tied. Version 1
+starts with "ak42" and the version, has a byte for tying after the sizes, and a header of 256 bytes.
+The file holds data only, and its size must match exactly.
 
-The tokeniser: the length of the longest piece, then of each its score (float), its length and its
-bytes. <unk>, <s> and </s> come first, then 256 single bytes; spaces stand for themselves.
+The tokenizer file: the length of the longest piece, then for each piece its score (float), its
+length and its bytes. <unk>, <s> and </s> come first, then the 256 bytes; spaces are spaces.
 """
 
 import struct
@@ -27,12 +27,14 @@ from regard.interchange.tokenizers import tokenizer_of_pieces
 
 MAGIC, HEADER = 0x616B3432, 256
 FIRST = (UNKNOWN, START, END)
-BETWEEN = 1  # <s>: before every text, and so the sign that one has ended; </s> is never said
+BETWEEN = 1  # <s>: before every text, so generating it ends a text; </s> is never generated
 BASE = 10_000.0
 PER_LAYER = "model.layers.{}."
 
 
 class Sizes(NamedTuple):
+    """The sizes in the header of a checkpoint."""
+
     dim: int
     ffn_dim: int
     layers: int
@@ -43,22 +45,23 @@ class Sizes(NamedTuple):
 
     @property
     def possible(self) -> bool:
+        """True if a model can have these sizes."""
         return (
             min(self) > 0
-            and self.dim % (2 * self.heads) == 0  # components are turned in pairs
+            and self.dim % (2 * self.heads) == 0  # rotary positions rotate pairs of components
             and self.heads % self.kv_heads == 0
         )
 
 
 def is_checkpoint(path: Path) -> bool:
-    """Whether llama2.c's way of saving is meant: a .bin file, or a folder of them and no config."""
+    """True for a .bin file, or a folder of .bin files without config.json."""
     if path.is_dir():
         return not (path / "config.json").exists() and any(path.glob("*.bin"))
     return path.is_file() and path.suffix == ".bin"
 
 
 class Checkpoint:
-    """Read as if it were Hugging Face's: `config` and `weights()` are those of a Llama."""
+    """A checkpoint with the interface of ModelFolder: `config` and `weights()` of a Llama."""
 
     def __init__(self, path: Path) -> None:
         self.file = _model_in(path) if path.is_dir() else path
@@ -82,7 +85,7 @@ class Checkpoint:
         }
 
     def weights(self) -> dict[str, Tensor]:
-        """All tensors by Hugging Face's names, in its arrangement."""
+        """All tensors by Hugging Face's names, with its order of rotary components."""
         place = HEADER if self._version else 4 * len(self.sizes)
         numbers = np.memmap(self.file, dtype="<f4", mode="r", offset=place)
         found, at = {}, 0
@@ -90,58 +93,61 @@ class Checkpoint:
             values = np.array(numbers[at : at + prod(shape)], dtype=np.float32)
             at += values.size
             if not np.isfinite(values).all():
-                raise DataError(f"{self.file}: {name} is not all numbers; fetch the file again.")
+                raise DataError(
+                    f"{self.file}: {name} has values that are not finite; fetch the file again."
+                )
             found[name] = torch.from_numpy(values).view(shape)
         if not self._version:
-            self._check_turns(found.pop("cos"), found.pop("sin"))
+            self._check_rotations(found.pop("cos"), found.pop("sin"))
         for name, tensor in found.items():
             if name.endswith(("q_proj.weight", "k_proj.weight")):
-                found[name] = in_halves(tensor, self.sizes.dim // self.sizes.heads)
+                found[name] = pairs_to_halves(tensor, self.sizes.dim // self.sizes.heads)
         return found
 
-    def _check_turns(self, cos: Tensor, sin: Tensor) -> None:
-        """The tables of positions must be those that the model will compute for itself."""
+    def _check_rotations(self, cos: Tensor, sin: Tensor) -> None:
+        """Refuse tables of rotations other than those that Regard computes."""
         head_dim = self.sizes.dim // self.sizes.heads
         steps = BASE ** -(torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
         angles = torch.arange(self.sizes.context, dtype=torch.float64)[:, None] * steps
-        apart = max((cos - angles.cos()).abs().max(), (sin - angles.sin()).abs().max())
-        if apart > 1e-3:
+        difference = max((cos - angles.cos()).abs().max(), (sin - angles.sin()).abs().max())
+        if difference > 1e-3:
             raise DataError(
-                f"{self.file}: its positions are turned by other angles than llama2.c's "
-                f"(base {BASE:,.0f}), so Regard cannot compute what it would."
+                f"{self.file}: its rotary positions have other angles than llama2.c's "
+                f"(base {BASE:,.0f}), which Regard does not support."
             )
 
     def tokenizer(self) -> Tokenizer:
-        beside = self.file.parent
-        files = [each for each in sorted(beside.glob("tok*.bin")) if each != self.file]
+        """Read the tokenizer file in the same folder."""
+        folder = self.file.parent
+        files = [file for file in sorted(folder.glob("tok*.bin")) if file != self.file]
         if len(files) != 1:
-            said = f"{files[0].name} and {files[1].name}" if files else "none"
+            present = f"{files[0].name} and {files[1].name}" if files else "none"
             raise DataError(
-                f"{beside}: a model of llama2.c needs one tokeniser beside it (tok*.bin, as "
-                f"tokenizer.bin or tok512.bin), and there is {said}."
+                f"{folder}: a model of llama2.c needs one tokenizer in its folder (tok*.bin, such "
+                f"as tokenizer.bin or tok512.bin), and there is {present}."
             )
         pieces = _pieces(files[0])
         if len(pieces) != self.sizes.vocabulary:
             raise DataError(
                 f"{files[0]}: has {len(pieces):,} pieces and the model {self.sizes.vocabulary:,}; "
-                f"it is the tokeniser of another model."
+                f"it is the tokenizer of another model."
             )
         found = spm.SentencePieces(pieces, is_bpe=True, trims=False)
         return tokenizer_of_pieces(found, files[0])
 
     def _check_size(self) -> None:
         header = HEADER if self._version else 4 * len(self.sizes)
-        wanted = header + 4 * sum(prod(shape) for _, shape in self._layout())
+        expected = header + 4 * sum(prod(shape) for _, shape in self._layout())
         size = self.file.stat().st_size
-        if size != wanted:
+        if size != expected:
             raise DataError(
                 f"{self.file}: has {size:,} bytes, and a checkpoint of llama2.c with its header "
                 f"({', '.join(f'{n} {v:,}' for n, v in self.sizes._asdict().items())}) has "
-                f"{wanted:,}; it is cut off, or something else."
+                f"{expected:,}; it is truncated, or another kind of file."
             )
 
     def _layout(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """Names and shapes in the order of the file."""
+        """Names and shapes of the tensors, in the order of the file."""
         dim, ffn_dim, layers, heads, kv_heads, vocabulary, context = self.sizes
         keys = kv_heads * (dim // heads)
         shapes = {
@@ -171,33 +177,33 @@ class Checkpoint:
                 yield f"{PER_LAYER.format(layer)}{part}.weight", shapes[part]
         if not self._version:
             yield norm
-            yield "cos", (context, dim // heads // 2)  # by which positions are turned
+            yield "cos", (context, dim // heads // 2)  # of the rotary positions
             yield "sin", (context, dim // heads // 2)
         if not self._tied:
             yield "lm_head.weight", (vocabulary, dim)
 
 
-def in_halves(weight: Tensor, head_dim: int) -> Tensor:
-    """Rows of a map to queries or keys, in whose heads neighbours are turned together, for a model
-    that turns the first half of a head with the second."""
+def pairs_to_halves(weight: Tensor, head_dim: int) -> Tensor:
+    """Reorder the rows of W_Q or W_K: from rotary positions that rotate adjacent components to
+    those that rotate the first half of a head with the second."""
     heads = weight.view(-1, head_dim // 2, 2, weight.size(1))
     return heads.transpose(1, 2).reshape(weight.shape)
 
 
 def _model_in(folder: Path) -> Path:
-    files = [each for each in sorted(folder.glob("*.bin")) if not each.name.startswith("tok")]
+    files = [file for file in sorted(folder.glob("*.bin")) if not file.name.startswith("tok")]
     if not files:
-        raise DataError(f"{folder}: there is a tokeniser in it and no model (*.bin).")
+        raise DataError(f"{folder}: there is a tokenizer in it and no model (*.bin).")
     if len(files) > 1:
         raise DataError(
-            f"{folder}: has {len(files)} models in it ({files[0].name}, {files[1].name}"
-            f"{', …' if len(files) > 2 else ''}): give the file that you mean."
+            f"{folder}: has {len(files)} models ({files[0].name}, {files[1].name}"
+            f"{', …' if len(files) > 2 else ''}): give the path of one file."
         )
     return files[0]
 
 
 def _header(file: Path) -> tuple[Sizes, bool, int]:
-    """Sizes, whether the output layer is the embedding, and the version."""
+    """Sizes, whether the output layer is tied to the embedding, and the version."""
     try:
         with file.open("rb") as content:
             start = content.read(HEADER)
@@ -209,7 +215,7 @@ def _header(file: Path) -> tuple[Sizes, bool, int]:
         if version != 1:
             raise DataError(
                 f"{file}: is of version {version} of llama2.c's format, and Regard reads 0 and 1, "
-                f"which have whole weights; write it again with `export.py --version 1`."
+                f"which are not quantized; export it again with `export.py --version 1`."
             )
     if len(start) < place + 4 * len(Sizes._fields):
         raise DataError(f"{file}: has {len(start)} bytes, too few for a checkpoint of llama2.c.")
@@ -218,14 +224,14 @@ def _header(file: Path) -> tuple[Sizes, bool, int]:
     sizes = sizes._replace(vocabulary=abs(sizes.vocabulary))
     if not sizes.possible:
         raise DataError(
-            f"{file}: is no checkpoint of llama2.c: the numbers it begins with are not the sizes "
+            f"{file}: is not a checkpoint of llama2.c: its first numbers are not the sizes "
             f"of a model ({', '.join(f'{n} {v:,}' for n, v in sizes._asdict().items())})."
         )
     return sizes, tied, version
 
 
 def _pieces(file: Path) -> list[tuple[str, float, int]]:
-    """Texts, scores and kinds, as a SentencePiece model has them."""
+    """Texts, scores and types of the pieces, as in a SentencePiece model."""
     data = file.read_bytes()
     found: list[tuple[str, float, int]] = []
     at = 4  # after the length of the longest
@@ -238,11 +244,11 @@ def _pieces(file: Path) -> list[tuple[str, float, int]]:
                 raise ValueError(f"piece {len(found)} has a length of {length:,}")
             found.append((data[at - length : at].decode().replace(" ", "▁"), score, 1))
     except (struct.error, ValueError) as error:
-        raise DataError(f"{file}: not a tokeniser of llama2.c, or cut off ({error}).") from None
+        raise DataError(f"{file}: not a tokenizer of llama2.c, or truncated ({error}).") from None
     names = [text.strip("\n") for text, _, _ in found[: len(FIRST)]]
     if tuple(names) != FIRST or tuple(text for text, _, _ in found[3:259]) != BYTES:
         raise DataError(
-            f"{file}: not a tokeniser of llama2.c: its first pieces are not {', '.join(FIRST)} "
+            f"{file}: not a tokenizer of llama2.c: its first pieces are not {', '.join(FIRST)} "
             f"and the 256 bytes."
         )
     kinds = [spm.UNKNOWN, spm.CONTROL, spm.CONTROL, *[spm.BYTE] * len(BYTES)]

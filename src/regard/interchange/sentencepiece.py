@@ -1,10 +1,10 @@
-"""A SentencePiece model file, as far as a tokeniser needs it: pieces, scores, normalisation.
+"""Read a SentencePiece model file: pieces, scores, normalization.
 
-The file is a protocol buffer: fields of (number << 3 | type), of which these matter.
+The file is a protocol buffer: fields of (number << 3 | type), of which these are used.
 
-    1  a piece, many: 1 text, 2 score (float), 3 type (2 unknown, 3 control, 6 byte)
-    2  training: 3 kind of model (1 unigram, 2 BPE)
-    3  normalisation: 2 a compiled table of replacements, 4 whether needless spaces go
+    1  piece, repeated: 1 text, 2 score (float), 3 type (2 unknown, 3 control, 6 byte)
+    2  training: 3 model type (1 unigram, 2 BPE)
+    3  normalization: 2 compiled table of replacements, 4 remove extra spaces
 """
 
 import struct
@@ -20,34 +20,37 @@ Value = int | bytes
 
 @dataclass
 class SentencePieces:
+    """Content of a SentencePiece model."""
+
     pieces: list[tuple[str, float, int]] = field(default_factory=list)  # text, score, type
     is_bpe: bool = False
-    replacements: bytes = b""
-    trims: bool = True
+    replacements: bytes = b""  # compiled
+    trims: bool = True  # removes extra spaces
 
 
 def read_sentencepiece(path: Path) -> SentencePieces:
+    """Read a model file; raises DataError if it is not one."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
-    found = SentencePieces()
+    model = SentencePieces()
     try:
         for number, value in _fields(data):
             inner = dict(_fields(value)) if isinstance(value, bytes) and number in (1, 2, 3) else {}
             if number == 1:
                 (score,) = struct.unpack("<f", bytes(inner.get(2, bytes(4))))
-                found.pieces.append((bytes(inner[1]).decode(), score, int(inner.get(3, 1))))
+                model.pieces.append((bytes(inner[1]).decode(), score, int(inner.get(3, 1))))
             elif number == 2:
-                found.is_bpe = inner.get(3, 1) == 2
+                model.is_bpe = inner.get(3, 1) == 2
             elif number == 3:
-                found.replacements = bytes(inner.get(2, b""))
-                found.trims = bool(inner.get(4, 1))
+                model.replacements = bytes(inner.get(2, b""))
+                model.trims = bool(inner.get(4, 1))
     except (IndexError, KeyError, ValueError, TypeError, struct.error) as error:
         raise DataError(f"{path}: not a SentencePiece model ({error}).") from None
-    if not found.pieces:
+    if not model.pieces:
         raise DataError(f"{path}: not a SentencePiece model: it has no pieces.")
-    return found
+    return model
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Value]]:
@@ -62,7 +65,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, Value]]:
             size, at = _number(data, at)
             value, at = data[at : at + size], at + size
             if len(value) < size:
-                raise ValueError("it is cut off")
+                raise ValueError("it is truncated")
         elif kind in (1, 5):
             size = 8 if kind == 1 else 4
             value, at = data[at : at + size], at + size
@@ -72,7 +75,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, Value]]:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """Seven bits a byte, the lowest first; the last has its high bit unset."""
+    """Decode a varint: seven bits a byte, lowest first; the last byte has its high bit unset."""
     value = shift = 0
     while True:
         byte = data[at]

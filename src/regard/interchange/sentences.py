@@ -1,8 +1,8 @@
-"""How a folder of sentence-transformers makes one vector of a text, by its own papers.
+"""Settings of a sentence-transformers folder: how an encoder gives one vector for a text.
 
-modules.json                what follows what: the encoder, pooling, perhaps vectors of length 1
-1_Pooling/config.json       which states the vector is made of
-sentence_bert_config.json   how long the texts it was trained on are; it may have more positions
+modules.json                the modules in order: encoder, pooling, perhaps normalization
+1_Pooling/config.json       the pooling
+sentence_bert_config.json   the longest text it was trained on; it may have more positions
 """
 
 from typing import Any
@@ -12,35 +12,34 @@ from regard.interchange.folder import ModelFolder
 
 MODULES = "modules.json"
 LENGTH = "sentence_bert_config.json"
-POOLING = {"mean": "mean", "cls": "first", "max": "max"}  # by their names and ours
-OLDER = "pooling_mode_"  # once a switch for each: pooling_mode_cls_token
+POOLING = {"mean": "mean", "cls": "first", "max": "max"}  # by sentence-transformers' name
+OLD_PREFIX = "pooling_mode_"  # older files have a flag for each: pooling_mode_cls_token
 
 
-def reading_of(folder: ModelFolder, positions: int) -> dict[str, Any]:
-    """What a reader is made with; a plain encoder says nothing of it and gets the usual."""
+def embedder_settings(folder: ModelFolder, positions: int) -> dict[str, Any]:
+    """Settings of the Embedder: pooling, normalize, max_length; empty for a plain encoder."""
     if not folder.has(MODULES):
         return {}
     modules = folder.read_list(MODULES)
-    names = [str(each.get("type", "")).rsplit(".", 1)[-1] for each in modules]
+    names = [str(module.get("type", "")).rsplit(".", 1)[-1] for module in modules]
     if names not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
         raise DataError(
-            f"{folder.path / MODULES}: it puts {', '.join(names)} together, and Regard has no "
-            f"place for other parts than Transformer, Pooling, Normalize; without this file the "
-            f"encoder alone can be imported."
+            f"{folder.path / MODULES}: the modules are {', '.join(names)}; Regard supports only "
+            f"Transformer, Pooling, Normalize; without this file the encoder alone can be imported."
         )
-    found = {"pooling": _pooling(folder, str(modules[1].get("path", "")))}
-    return found | {"normalize": len(names) == 3, "max_length": _length(folder, positions)}
+    settings = {"pooling": _pooling(folder, str(modules[1].get("path", "")))}
+    return settings | {"normalize": len(names) == 3, "max_length": _length(folder, positions)}
 
 
 def _pooling(folder: ModelFolder, path: str) -> str:
     name = f"{path}/config.json"
     config = folder.read_json(name)
-    asked = config.get("pooling_mode") or [
-        key.removeprefix(OLDER).removesuffix("_tokens").removesuffix("_token")
+    mode = config.get("pooling_mode") or [
+        key.removeprefix(OLD_PREFIX).removesuffix("_tokens").removesuffix("_token")
         for key, on in config.items()
-        if key.startswith(OLDER) and on is True
+        if key.startswith(OLD_PREFIX) and on is True
     ]
-    modes = [asked] if isinstance(asked, str) else list(asked)
+    modes = [mode] if isinstance(mode, str) else list(mode)
     if len(modes) != 1 or modes[0] not in POOLING:
         raise DataError(
             f"{folder.path / name}: the pooling is {' and '.join(modes) or 'none'}, which Regard "
@@ -50,10 +49,10 @@ def _pooling(folder: ModelFolder, path: str) -> str:
 
 
 def _length(folder: ModelFolder, positions: int) -> int:
-    known = folder.read_json(LENGTH) if folder.has(LENGTH) else {}
-    if known.get("do_lower_case"):
+    config = folder.read_json(LENGTH) if folder.has(LENGTH) else {}
+    if config.get("do_lower_case"):
         raise DataError(
-            f"{folder.path / LENGTH}: do_lower_case is true, which Regard has no equivalent of "
-            f"where the tokeniser does not do it."
+            f"{folder.path / LENGTH}: do_lower_case is true, which Regard supports only "
+            f"as a part of the tokenizer."
         )
-    return min(positions, known.get("max_seq_length") or positions)
+    return min(positions, config.get("max_seq_length") or positions)

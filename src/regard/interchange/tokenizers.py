@@ -1,9 +1,9 @@
-"""The tokeniser of a Hugging Face folder: its tokenizer.json, or one made from older files.
+"""The tokenizer of a Hugging Face folder: its tokenizer.json, or one built from older files.
 
-vocab.json + merges.txt                     GPT-2, RoBERTa: bytes merged
-vocab.txt                                   BERT: word pieces
-source.spm, target.spm + vocab.json         Marian: a SentencePiece model and other ids
-spiece.model, tokenizer.model               T5, Llama: a SentencePiece model
+vocab.json + merges.txt                     GPT-2, RoBERTa: byte-level BPE
+vocab.txt                                   BERT: WordPiece
+source.spm, target.spm + vocab.json         Marian: SentencePiece with other ids
+spiece.model, tokenizer.model               T5, Llama: SentencePiece
 """
 
 from pathlib import Path
@@ -24,15 +24,16 @@ from regard.interchange.sentencepiece import (
     read_sentencepiece,
 )
 
-NEVER = -100.0  # the score of a piece that no text is cut into
+NEVER = -100.0  # score of a piece that is never used
 
 
 def tokenizer_of(folder: ModelFolder) -> Tokenizer:
+    """Load or build the tokenizer of a folder."""
     return _finished(_backend(folder))
 
 
 def tokenizer_of_pieces(found: SentencePieces, path: Path) -> Tokenizer:
-    """Of a SentencePiece model that was read from another kind of file."""
+    """Build a tokenizer from SentencePiece pieces that were read from another format."""
     return _finished(_sentencepiece(found, path))
 
 
@@ -40,7 +41,7 @@ def _finished(backend: Backend) -> Tokenizer:
     backend.no_truncation()
     backend.no_padding()
     special = [backend_name(piece, backend) or piece for piece in (PAD, UNKNOWN_PIECE, END)]
-    # A decoder may start with another piece, and few have a mask.
+    # The start token of a decoder may be another, and few have a mask.
     special += filter(None, [backend_name(START, backend), backend_name(MASK, backend)])
     backend.add_special_tokens(
         [AddedToken(piece, special=True) for piece in dict.fromkeys(special)]
@@ -54,7 +55,7 @@ def _backend(folder: ModelFolder) -> Backend:
         try:
             return Backend.from_str((path / "tokenizer.json").read_text(encoding="utf-8"))
         except Exception as error:  # the library raises nothing more precise
-            raise DataError(f"{path / 'tokenizer.json'}: cannot be understood ({error}).") from None
+            raise DataError(f"{path / 'tokenizer.json'}: cannot be parsed ({error}).") from None
     if folder.has("source.spm") and folder.has("vocab.json"):
         return _marian(folder)
     for name in ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model"):
@@ -65,7 +66,7 @@ def _backend(folder: ModelFolder) -> Backend:
     if folder.has("vocab.txt"):
         return _word_pieces(folder)
     raise DataError(
-        f"{path}: there is no tokeniser in it (tokenizer.json, vocab.json and merges.txt, "
+        f"{path}: there is no tokenizer in it (tokenizer.json, vocab.json and merges.txt, "
         f"vocab.txt, or a SentencePiece model)."
     )
 
@@ -80,9 +81,9 @@ def _byte_level(folder: ModelFolder) -> Backend:
 
 
 def _word_pieces(folder: ModelFolder) -> Backend:
-    known = _settings(folder)
+    settings = _settings(folder)
     backend = Backend(models.WordPiece.from_file(str(folder.path / "vocab.txt"), unk_token="[UNK]"))
-    lower = known.get("do_lower_case", True)
+    lower = settings.get("do_lower_case", True)
     backend.normalizer = normalizers.BertNormalizer(lowercase=lower)
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     backend.decoder = decoders.WordPiece()
@@ -90,32 +91,32 @@ def _word_pieces(folder: ModelFolder) -> Backend:
 
 
 def _marian(folder: ModelFolder) -> Backend:
-    """Text is cut by the source's model; ids are those of the shared vocabulary."""
+    """Split text with the source's SentencePiece model; ids are those of the shared vocabulary."""
     source = read_sentencepiece(folder.path / "source.spm")
     scores = {text: score for text, score, _ in source.pieces}
     ids = folder.read_json("vocab.json")
     pieces = sorted(ids, key=lambda piece: int(ids[piece]))
     unknown = int(ids.get("<unk>", 1))
     model = models.Unigram([(piece, scores.get(piece, NEVER)) for piece in pieces], unk_id=unknown)
-    return _around(Backend(model), source)
+    return _add_normalization(Backend(model), source)
 
 
 def _sentencepiece(found: SentencePieces, path: Path) -> Backend:
     unknown = next((i for i, piece in enumerate(found.pieces) if piece[2] == UNKNOWN), 0)
     bytes_too = any(kind == BYTE for _, _, kind in found.pieces)
     if found.is_bpe:
-        model: Any = _merging(found, bytes_too, path)
+        model: Any = _bpe(found, bytes_too, path)
     else:
         vocabulary = [(text, score) for text, score, _ in found.pieces]
         model = models.Unigram(vocabulary, unk_id=unknown, byte_fallback=bytes_too)
-    backend = _around(Backend(model), found)
+    backend = _add_normalization(Backend(model), found)
     control = [text for text, _, kind in found.pieces if kind in (CONTROL, UNKNOWN)]
     backend.add_special_tokens(control)
     return backend
 
 
-def _merging(found: SentencePieces, bytes_too: bool, path: Path) -> models.BPE:
-    """Pieces are merged in the order of their scores: every way to make one of two is a rule."""
+def _bpe(found: SentencePieces, bytes_too: bool, path: Path) -> models.BPE:
+    """BPE with a merge rule for every split of a piece into two, in the order of the scores."""
     ids = {text: i for i, (text, _, _) in enumerate(found.pieces)}
     rules = [
         (-score, ids[text[:cut]], ids[text[cut:]], (text[:cut], text[cut:]))
@@ -125,18 +126,18 @@ def _merging(found: SentencePieces, bytes_too: bool, path: Path) -> models.BPE:
         if text[:cut] in ids and text[cut:] in ids
     ]
     if not rules:
-        raise DataError(f"{path}: a SentencePiece model in which nothing is merged.")
+        raise DataError(f"{path}: a SentencePiece BPE model without merges.")
     merges = [rule for *_, rule in sorted(rules)]
     return models.BPE(ids, merges, unk_token="<unk>", byte_fallback=bytes_too, fuse_unk=True)
 
 
-def _around(backend: Backend, found: SentencePieces) -> Backend:
+def _add_normalization(backend: Backend, found: SentencePieces) -> Backend:
     steps: list[Any] = []
     if found.replacements:
         steps.append(normalizers.Precompiled(found.replacements))
-    if found.trims:  # spaces at both ends, and of several in a row all but one
+    if found.trims:  # strip both ends, collapse runs of spaces
         steps += [normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")]
-    if found.is_bpe:  # a space comes first even where there is one; merges may cross others
+    if found.is_bpe:  # always prepend a space; merges may cross spaces
         steps += [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
     else:
         backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")

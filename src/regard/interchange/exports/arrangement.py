@@ -1,8 +1,8 @@
-"""Our weights rearranged for libraries that lay positions out in another way.
+"""Reorder model components for libraries with another layout of sinusoidal positions.
 
-Sinusoids are interleaved here (sin, cos, sin, cos …) and in halves there (all sines first). The
-order of the model's D components means nothing to a Transformer: put every matrix, norm and
-embedding in the other order, and what is computed is the same.
+Regard interleaves sinusoids (sin, cos, sin, cos …); others put all sines first. A Transformer does
+not depend on the order of its D components: permuting every matrix, norm and embedding gives the
+same outputs.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-# Which side of a weight meets the D components, by how its name ends.
+# Weights whose second (READS) or first (WRITES) dimension is D, by the end of their name.
 READS = (
     "attention.w_q.weight",
     "attention.w_k.weight",
@@ -27,8 +27,8 @@ READS = (
 WRITES = ("w_o.weight", "down_proj.weight", "w_o.bias", "down_proj.bias", "norm.gain", "norm.bias")
 
 
-def in_halves(weights: Mapping[str, Tensor], dim: int) -> dict[str, Tensor]:
-    """The weights of the same model with its components 0, 2, 4 … first, then 1, 3, 5 …"""
+def deinterleave(weights: Mapping[str, Tensor], dim: int) -> dict[str, Tensor]:
+    """Weights of the same model with components 0, 2, 4 … first, then 1, 3, 5 …"""
     order = torch.cat([torch.arange(0, dim, 2), torch.arange(1, dim, 2)])
     changed = {}
     for name, tensor in weights.items():

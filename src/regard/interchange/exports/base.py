@@ -1,4 +1,4 @@
-"""To other libraries, one file each. Each gives the files of a folder, by name."""
+"""Helpers of the exporters. An exporter is a file; it writes the files of another library."""
 
 import json
 from typing import Any
@@ -15,13 +15,14 @@ FULL = (fused.Spec, reference.Spec)
 
 
 def refuse(what: str, where: str) -> ConfigError:
+    """Error for a setting that the other library does not have."""
     return ConfigError(
         f"{what} has no equivalent in {where}, so this model cannot be exported to it."
     )
 
 
 def built(run: Run) -> tuple[ModelSpec, Any]:
-    """The run's model, with its weights."""
+    """Build the model of a run, with its weights."""
     spec = validate(ModelSpec, run.model, "model.json")
     model = spec.build(run.vocabulary)
     set_weights(model, run.weights, "model.safetensors")
@@ -29,17 +30,18 @@ def built(run: Run) -> tuple[ModelSpec, Any]:
 
 
 def refuse_uneven(spec: ModelSpec, where: str) -> None:
-    """Elsewhere all layers have the same heads."""
+    """Refuse pruned heads: in other libraries all layers have the same number of heads."""
     if getattr(spec, "retained_heads", None):
         raise refuse("model.retained_heads", where)
 
 
 def refuse_sparse(spec: ModelSpec, where: str) -> None:
-    """Elsewhere every word can look at every other, by a softmax."""
+    """Refuse sparse attention: other libraries have full softmax attention."""
     for _, attention in spec:
         if isinstance(attention, AttentionSpec) and not isinstance(attention, FULL):
             raise refuse(f"attention {attention.kind()}", where)
 
 
 def as_json(content: Any) -> bytes:
+    """JSON as UTF-8, indented."""
     return json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n"

@@ -1,7 +1,7 @@
-"""To CTranslate2 (Klein et al. 2020): model.bin, config.json and the vocabulary.
+"""Export to CTranslate2 (Klein et al. 2020): model.bin, config.json and the vocabulary.
 
-model.bin is a list of named arrays, little-endian. A string is its size with a closing zero (16
-bits), its bytes and the zero.
+model.bin is a list of named arrays, little-endian. A string is its length with the terminating zero
+(16 bits), its bytes and the zero.
 
     version (32 bits) · kind of model (string) · revision of its names (32) · count (32), then each:
     name · dimensions (8) · each (32) · type (8) · bytes (32) · the numbers
@@ -36,6 +36,7 @@ Arrays = dict[str, Value]
 
 
 def export(run: Run, folder: Path) -> None:
+    """Write the CTranslate2 model of a run to a folder."""
     spec, model = built(run)
     refuse_uneven(spec, "CTranslate2")
     refuse_sparse(spec, "CTranslate2")
@@ -64,7 +65,7 @@ def export(run: Run, folder: Path) -> None:
 
 
 def _distinct(pieces: list[str], count: int) -> list[str]:
-    """A name for each of the model's ids, also for those without a piece."""
+    """A distinct name for each token id, also for those without a piece."""
     named = [piece or f"<unused-{place}>" for place, piece in enumerate(pieces)]
     return named + [f"<unused-{place}>" for place in range(len(named), count)]
 
@@ -117,7 +118,7 @@ def _layer(scope: str, spec: TransformerSpec, block: Any) -> Iterator[tuple[str,
     yield from _linear(f"{scope}/self_attention/linear_1", own.w_o)
     yield from _sizes(f"{scope}/self_attention", spec)
     if isinstance(own.position, Rotary):
-        yield f"{scope}/self_attention/rotary_dim", np.int32(0)  # all components turn
+        yield f"{scope}/self_attention/rotary_dim", np.int32(0)  # 0: all components are rotated
         yield f"{scope}/self_attention/rotary_base", np.float32(own.position.base)
         adjacent = own.position.pairs == "adjacent"
         yield f"{scope}/self_attention/rotary_interleave", np.int8(adjacent)
@@ -137,7 +138,7 @@ def _layer(scope: str, spec: TransformerSpec, block: Any) -> Iterator[tuple[str,
 
 
 def _sizes(scope: str, spec: TransformerSpec) -> Iterator[tuple[str, Value]]:
-    """What cannot be told from the shapes."""
+    """Sizes that do not follow from the shapes."""
     if spec.kv_heads not in (None, spec.heads):
         yield f"{scope}/num_heads_kv", np.int32(spec.kv_heads)
     if spec.sizes.head_dim * spec.heads != spec.dim:
@@ -146,17 +147,17 @@ def _sizes(scope: str, spec: TransformerSpec) -> Iterator[tuple[str, Value]]:
 
 def _norm(scope: str, norm: nn.Module) -> Iterator[tuple[str, Value]]:
     if isinstance(norm, nn.Identity):
-        raise refuse("a block without norms", "CTranslate2")
+        raise refuse("a layer without norms", "CTranslate2")
     yield f"{scope}/gamma", _array(norm.gain)
     if isinstance(getattr(norm, "bias", None), Tensor):
         yield f"{scope}/beta", _array(norm.bias)
 
 
 def _linear(scope: str, *maps: nn.Linear) -> Iterator[tuple[str, Value]]:
-    """Several maps of one input as one."""
-    yield f"{scope}/weight", _array(torch.cat([each.weight for each in maps]))
-    if all(each.bias is not None for each in maps):
-        yield f"{scope}/bias", _array(torch.cat([each.bias for each in maps]))
+    """Several linear layers of one input, concatenated."""
+    yield f"{scope}/weight", _array(torch.cat([linear.weight for linear in maps]))
+    if all(linear.bias is not None for linear in maps):
+        yield f"{scope}/bias", _array(torch.cat([linear.bias for linear in maps]))
 
 
 def _array(tensor: Any) -> NDArray[Any]:
@@ -179,7 +180,7 @@ def _binary(kind: tuple[str, int], arrays: Mapping[str, Value]) -> bytes:
 
 
 def _aliases(arrays: Mapping[str, Value]) -> tuple[Arrays, dict[str, str]]:
-    """Matrices once each, and the other names of those that are shared."""
+    """Each matrix once, and the other names of shared matrices."""
     once: Arrays = {}
     again: dict[str, str] = {}
     seen: dict[bytes, str] = {}

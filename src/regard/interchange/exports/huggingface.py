@@ -1,8 +1,9 @@
-"""To a Hugging Face folder: config.json, model.safetensors, tokenizer.json.
+"""Export to a Hugging Face folder: config.json, model.safetensors, tokenizer.json.
 
-An encoder-decoder with sinusoids becomes a Marian (norms last) or a Pegasus (norms first); a
-language model with sinusoids or learned positions a GPT-2; one with rotary positions, RMS norms and
-gated networks a Llama; a masked model with learned positions, norms last and a transform a BERT.
+An encoder-decoder with sinusoidal positions becomes a Marian (post-norm) or a Pegasus (pre-norm);
+a language model with sinusoidal or learned positions a GPT-2; one with rotary positions, RMS norms
+and gated feed-forward networks a Llama; a masked language model with learned positions, post-norm
+and a transform a BERT.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from regard.atomic import write_all_atomic
 from regard.data.tokenizers.tokenizer import MASK, Tokenizer
-from regard.interchange.exports.arrangement import in_halves
+from regard.interchange.exports.arrangement import deinterleave
 from regard.interchange.exports.base import as_json, built, refuse, refuse_sparse, refuse_uneven
 from regard.interchange.families import bert, llama, marian
 from regard.interchange.families.base import Family
@@ -30,6 +31,7 @@ MASKS = (MASK, "[MASK]")
 
 
 def export(run: Run, folder: Path) -> None:
+    """Write the Hugging Face folder of a run."""
     spec = built(run)[0]
     refuse_uneven(spec, "Hugging Face")
     refuse_sparse(spec, "Hugging Face")
@@ -143,7 +145,7 @@ def _marian(
     }
     ours = dict(weights)
     if position.layout == "interleaved":
-        ours = in_halves(ours, spec.dim)
+        ours = deinterleave(ours, spec.dim)
     theirs = _theirs(marian.FAMILY, config, ours)
     bias = theirs.get("final_logits_bias", torch.zeros(len(theirs["model.shared.weight"])))
     theirs["final_logits_bias"] = bias[None]
@@ -294,7 +296,7 @@ def _bert(spec: masked_lm.Spec, weights: Mapping[str, Tensor]) -> tuple[dict[str
         for name, tensor in theirs.items()
     }
     ours["bert.embeddings.token_type_embeddings.weight"] = torch.zeros(2, spec.dim)
-    ours["cls.predictions.bias"] = weights["output.bias"].clone()  # there even where it is not used
+    ours["cls.predictions.bias"] = weights["output.bias"].clone()  # present even if unused
     return config, ours
 
 

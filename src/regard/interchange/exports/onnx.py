@@ -1,11 +1,11 @@
-"""To ONNX, which many runtimes run: graphs with the names that Hugging Face's tools look for.
+"""Export to ONNX: graphs with the names that Hugging Face's tools expect.
 
     encoder_model.onnx   input_ids, attention_mask (B, S)                   → last_hidden_state
     decoder_model.onnx   input_ids (B, T), encoder_hidden_states (B, S, D),
                          encoder_attention_mask (B, S)                      → logits (B, T, V)
     model.onnx           input_ids (B, T), of a language model              → logits (B, T, V)
 
-A decoder is given all that has been said so far, and answers for each place.
+A decoder takes all tokens so far and returns the logits after each: there is no KV cache.
 """
 
 import warnings
@@ -27,10 +27,10 @@ from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.language_model import LanguageModel
 from regard.run_folder import Run
 
-LARGEST = 2**31  # bytes: what one file of this format can hold
+MAX_BYTES = 2**31  # of one ONNX file
 
 
-class _Reads(nn.Module):
+class _Encoder(nn.Module):
     def __init__(self, model: EncoderDecoder) -> None:
         super().__init__()
         self.encoder = model.encoder
@@ -40,7 +40,7 @@ class _Reads(nn.Module):
         return states
 
 
-class _Writes(nn.Module):
+class _Decoder(nn.Module):
     def __init__(self, model: EncoderDecoder) -> None:
         super().__init__()
         self.decoder = model.decoder
@@ -54,7 +54,7 @@ class _Writes(nn.Module):
         return logits
 
 
-class _Continues(nn.Module):
+class _LanguageModel(nn.Module):
     def __init__(self, model: LanguageModel) -> None:
         super().__init__()
         self.model = model
@@ -65,11 +65,12 @@ class _Continues(nn.Module):
 
 
 def export(run: Run, folder: Path) -> None:
+    """Write the ONNX graphs of a run to a folder."""
     spec, model = built(run)
     refuse_sparse(spec, "ONNX as Regard exports it")
     if isinstance(getattr(spec, "feed_forward", None), moe.Spec):
-        raise refuse("a feed-forward network of kind experts", "ONNX as Regard exports it")
-    if sum(tensor.nbytes for tensor in run.weights.values()) >= LARGEST:
+        raise refuse("a feed-forward network of kind moe", "ONNX as Regard exports it")
+    if sum(tensor.nbytes for tensor in run.weights.values()) >= MAX_BYTES:
         raise refuse("a model of 2 GB or more", "a single ONNX file")
     tokenizer = Tokenizer.from_json(run.tokenizer)
     ids = torch.tensor([[tokenizer.end] * 5, [tokenizer.start] * 5])
@@ -77,11 +78,11 @@ def export(run: Run, folder: Path) -> None:
     if isinstance(spec, encoder_decoder.Spec):
         words, states = torch.full((2, 7), tokenizer.end), torch.zeros(2, 7, spec.dim)
         files = {
-            "encoder_model.onnx": _graph(_Reads(model), (words, token_mask), "last_hidden_state"),
-            "decoder_model.onnx": _graph(_Writes(model), (ids, states, token_mask), "logits"),
+            "encoder_model.onnx": _graph(_Encoder(model), (words, token_mask), "last_hidden_state"),
+            "decoder_model.onnx": _graph(_Decoder(model), (ids, states, token_mask), "logits"),
         }
     elif isinstance(spec, language_model.Spec):
-        files = {"model.onnx": _graph(_Continues(model), (ids,), "logits")}
+        files = {"model.onnx": _graph(_LanguageModel(model), (ids,), "logits")}
     else:
         raise refuse(f"a {spec.kind()}", "ONNX as Regard exports it")
     start = run.details.get("start", tokenizer.start)
@@ -98,7 +99,7 @@ def export(run: Run, folder: Path) -> None:
 
 
 def _graph(module: nn.Module, inputs: tuple[Tensor, ...], output: str) -> bytes:
-    """Batch and lengths may be any."""
+    """Trace a module to ONNX, with dynamic batch size and lengths."""
     shapes = [{0: Dim.DYNAMIC, 1: Dim.DYNAMIC} for _ in inputs]
     if find_spec("onnxscript") is None:
         raise ConfigError(
@@ -106,7 +107,7 @@ def _graph(module: nn.Module, inputs: tuple[Tensor, ...], output: str) -> bytes:
             "pip install 'regard[onnx]'."
         )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the library to its own developers
+        warnings.simplefilter("ignore")  # meant for the developers of torch
         program: Any = torch.onnx.export(
             module.eval(),
             inputs,

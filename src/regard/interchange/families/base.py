@@ -1,4 +1,4 @@
-"""Families of models, one file each: how a config becomes our spec, and their names ours."""
+"""Model families, one file each: from a Hugging Face config to a spec, and its weight names."""
 
 import importlib
 import pkgutil
@@ -16,44 +16,47 @@ Config = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Take:
-    """One of our weights as made from theirs."""
+    """How one of Regard's weights is made from Hugging Face's."""
 
     name: str
     change: Callable[[Tensor], Tensor] = lambda tensor: tensor
-    plus: str = ""  # another of theirs, handed on to `join`
+    plus: str = ""  # a second tensor, for `join`
     join: Callable[[Tensor, Tensor], Tensor] = lambda one, _other: one
 
 
 @dataclass(frozen=True)
 class Family:
-    types: tuple[str, ...]  # what config.json calls them
+    """A family of models that can be imported."""
+
+    types: tuple[str, ...]  # model_type in config.json
     task: str
     spec: Callable[[Config], dict[str, Any]]
     names: Callable[[Config], Mapping[str, Take]]
-    left_out: tuple[str, ...] = ()  # patterns of tensors that our model has no use for
-    prefixes: tuple[str, ...] = ("",)  # what all names may begin with, by who saved them
-    begins_with_start: bool = False  # every text has the start piece before it
-    richer: tuple[tuple[str, "Family"], ...] = ()  # what it is where there is such a tensor, too
+    left_out: tuple[str, ...] = ()  # patterns of tensors that Regard does not use
+    prefixes: tuple[str, ...] = ("",)  # possible prefixes of all names
+    begins_with_start: bool = False  # every text starts with the start token
+    richer: tuple[tuple[str, "Family"], ...] = ()  # the family to use if there is such a tensor
 
     def given(self, tensors: Iterable[str]) -> "Family":
-        """What these tensors make of it: the same, or one with a head."""
-        found = set(tensors)
-        return next((family for name, family in self.richer if name in found), self)
+        """Return the family for these tensors: this one, or one with a head."""
+        names = set(tensors)
+        return next((family for name, family in self.richer if name in names), self)
 
 
 def renamed(linear: Mapping[str, str], norms: Mapping[str, str]) -> dict[str, Take]:
-    """Maps and norms, each with a weight and a bias, by our names and theirs."""
-    found = {}
+    """Linear layers and norms with weight and bias: Regard's names to Hugging Face's."""
+    takes = {}
     for ours, theirs in linear.items():
-        found[f"{ours}.weight"] = Take(f"{theirs}.weight")
-        found[f"{ours}.bias"] = Take(f"{theirs}.bias")
+        takes[f"{ours}.weight"] = Take(f"{theirs}.weight")
+        takes[f"{ours}.bias"] = Take(f"{theirs}.bias")
     for ours, theirs in norms.items():
-        found[f"{ours}.gain"] = Take(f"{theirs}.weight")
-        found[f"{ours}.bias"] = Take(f"{theirs}.bias")
-    return found
+        takes[f"{ours}.gain"] = Take(f"{theirs}.weight")
+        takes[f"{ours}.bias"] = Take(f"{theirs}.bias")
+    return takes
 
 
 def family_of(config: Config) -> Family:
+    """Return the family of a config; raises DataError if there is none."""
     kind = config.get("model_type")
     known: list[str] = []
     for module in pkgutil.iter_modules(families.__path__, f"{families.__name__}."):
@@ -69,16 +72,17 @@ def family_of(config: Config) -> Family:
 
 
 def require(config: Config, key: str, allowed: Iterable[Any]) -> None:
-    """Refuse a setting that our parts have no equivalent of."""
+    """Refuse a setting that Regard does not support."""
     allowed = tuple(allowed)
     if key in config and config[key] not in allowed:
         raise DataError(
-            f"config.json: {key} is {config[key]!r}, which Regard has no equivalent of "
-            f"({', '.join(map(repr, allowed))})."
+            f"config.json: {key} is {config[key]!r}, which Regard does not support "
+            f"(supported: {', '.join(map(repr, allowed))})."
         )
 
 
 def needed(config: Config, key: str) -> Any:
+    """Value of a key that must be present."""
     if config.get(key) is None:
         raise DataError(f"config.json: {key} is missing.")
     return config[key]
@@ -95,5 +99,6 @@ ACTIVATIONS = {
 
 
 def activation(config: Config, key: str) -> str:
+    """Regard's name of an activation."""
     require(config, key, ACTIVATIONS)
     return ACTIVATIONS[needed(config, key)]

@@ -1,8 +1,8 @@
-"""BERT (Devlin et al. 2019) and RoBERTa (Liu et al. 2019): encoders, norms last, and the head that
-fills blanks where it was kept.
+"""BERT (Devlin et al. 2019) and RoBERTa (Liu et al. 2019): post-norm encoders, with the masked-
+language-model head if the folder has one.
 
-All words are taken to be of the first segment: its vector is added to every position's. RoBERTa
-counts positions from 2.
+All tokens are of the first segment: its vector is added to every position. RoBERTa's positions
+start at 2.
 """
 
 from typing import Any
