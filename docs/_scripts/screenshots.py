@@ -21,7 +21,7 @@ IMAGES = Path(__file__).parents[1] / "images"
 VIEWS = {
     "attention": ("view=overview&panel=cross&layer=2&pin=query-11", 1280, 1080),
     "all-heads": ("view=all-heads&panel=encoder", 1000, 800),
-    "in-depth": ("view=one-head&panel=encoder&layer=1&heads=1&pin=query-9", 1000, 1100),
+    "one-head": ("view=one-head&panel=encoder&layer=1&heads=1&pin=query-9", 1000, 1100),
     "rollout": ("view=rollout&panel=cross&pin=query-11", 1000, 800),
     "alignment": ("view=alignment&words=merged", 900, 800),
     "logit-lens": ("view=logit-lens", 1280, 560),

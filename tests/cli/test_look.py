@@ -52,14 +52,14 @@ def test_the_page_holds_the_models_own_weights(demo, call, tmp_path: Path) -> No
 
 
 def weights_of(panel: dict[str, Any]) -> np.ndarray:
-    """Layers, heads, queries, keys: of the pairs that may look, one weight after the other."""
-    packed, visible = panel["weights"], panel["visible"]
-    octets = np.frombuffer(base64.b64decode(visible["data"]), np.uint8)
-    bits = np.unpackbits(octets, bitorder="little")[: np.prod(visible["shape"])]
+    """Unpack weights (layers, heads, queries, keys), written for unmasked pairs only."""
+    packed, mask = panel["weights"], panel["may_attend"]
+    octets = np.frombuffer(base64.b64decode(mask["data"]), np.uint8)
+    bits = np.unpackbits(octets, bitorder="little")[: np.prod(mask["shape"])]
     written = iter(np.frombuffer(base64.b64decode(packed["data"]), "<u2") / 65535)
     weights = np.zeros(packed["shape"], np.float32)
     for layer, head, query, key in np.ndindex(*weights.shape):
-        if bits.reshape(visible["shape"])[layer, query, key]:
+        if bits.reshape(mask["shape"])[layer, query, key]:
             weights[layer, head, query, key] = next(written)
     assert next(written, None) is None
     return weights

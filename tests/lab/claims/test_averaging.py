@@ -1,4 +1,4 @@
-"""The verdict on averaging follows from the evidence, both ways."""
+"""Verdicts on averaging from given evidence, and parts of the experiment."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from regard.lab.claims.averaging import ARMS, BITS, STACKS, Spec, _Bits
 from regard.models.base import parameter_count
 
 
-def planted(right: float = 0.5, spread: float = 1e-6, apart: float = 1e-9) -> dict[str, Any]:
+def evidence_of(right: float = 0.5, spread: float = 1e-6, apart: float = 1e-9) -> dict[str, Any]:
     seeds = (0.0, 0.001, -0.001)
 
     def rows(outside: float) -> list[dict[str, float]]:
@@ -27,26 +27,26 @@ def planted(right: float = 0.5, spread: float = 1e-6, apart: float = 1e-9) -> di
     }
 
 
-def test_supported_where_words_collapse_and_bits_are_not_told() -> None:
-    assert judge(Spec, Spec().weigh(planted()))[1] == "supported"
+def test_supported_where_tokens_collapse_and_xor_is_not_learned() -> None:
+    assert judge(Spec, Spec().weigh(evidence_of()))[1] == "supported"
 
 
-def test_not_supported_where_attention_alone_can_tell() -> None:
-    outcomes, verdict = judge(Spec, Spec().weigh(planted(right=0.97)))
+def test_not_supported_where_attention_alone_learns_xor() -> None:
+    outcomes, verdict = judge(Spec, Spec().weigh(evidence_of(right=0.97)))
     assert (outcomes["unable"], verdict) == ("fails", "not supported here")
 
 
-def test_not_supported_where_words_stay_apart_or_more_than_an_average_is_found() -> None:
-    outcomes = judge(Spec, Spec().weigh(planted(spread=0.7, apart=0.3)))[0]
+def test_not_supported_where_tokens_do_not_collapse_or_output_is_no_average() -> None:
+    outcomes = judge(Spec, Spec().weigh(evidence_of(spread=0.7, apart=0.3)))[0]
     assert (outcomes["collapse"], outcomes["average"]) == ("fails", "fails")
 
 
-def test_arms_are_of_one_size() -> None:
+def test_models_have_equal_sizes() -> None:
     counts = [parameter_count(_Bits(Spec().dim, *arm)) for arm in ARMS.values()]
     assert max(counts) < 1.05 * min(counts)
 
 
-def test_by_places_attention_is_linear_in_what_the_words_say() -> None:
+def test_attention_by_positions_is_linear_in_the_values() -> None:
     """Answers to 00 and 11 add up to those to 01 and 10, which no sum tells apart."""
     torch.manual_seed(0)
     rows = torch.zeros(4, BITS, dtype=torch.long)

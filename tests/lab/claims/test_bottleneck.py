@@ -1,4 +1,4 @@
-"""The verdict on the bottleneck follows from the evidence, both ways; and what it is made of."""
+"""Verdicts on the bottleneck from given evidence, and parts of the experiment."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from regard.lab.claims.bottleneck import (
 from regard.models.base import parameter_count
 
 
-def planted(bleu: dict[str, list[float]], larger: float = 1.0) -> dict[str, Any]:
+def evidence_of(bleu: dict[str, list[float]], larger: float = 1.0) -> dict[str, Any]:
     """Three seeds that differ a little."""
     arms = {
         arm: {
@@ -39,8 +39,8 @@ def planted(bleu: dict[str, list[float]], larger: float = 1.0) -> dict[str, Any]
 FLAT, FALLS = [60.0, 58.0, 55.0, 52.0], [50.0, 30.0, 15.0, 8.0]
 
 
-def test_supported_where_only_the_model_without_attention_falls() -> None:
-    evidence = planted({WITHOUT: FALLS, WITH: FLAT, TRANSFORMER: FLAT})
+def test_supported_where_only_the_model_without_attention_loses_bleu() -> None:
+    evidence = evidence_of({WITHOUT: FALLS, WITH: FLAT, TRANSFORMER: FLAT})
     assert judge(Spec, Spec().weigh(evidence))[1] == "supported"
 
 
@@ -54,15 +54,15 @@ def test_supported_where_only_the_model_without_attention_falls() -> None:
         ({WITHOUT: [5.0, 4.0, 3.5, 3.0], WITH: [50.0, 40, 35, 30], TRANSFORMER: FLAT}, "kept"),
     ],
 )
-def test_not_supported_where_it_falls_no_more_than_others(
+def test_not_supported_where_all_models_lose_equally(
     bleu: dict[str, list[float]], failing: str
 ) -> None:
-    outcomes, verdict = judge(Spec, Spec().weigh(planted(bleu)))
+    outcomes, verdict = judge(Spec, Spec().weigh(evidence_of(bleu)))
     assert (outcomes[failing], verdict) == ("fails", "not supported here")
 
 
-def test_not_supported_where_models_are_not_equal() -> None:
-    evidence = planted({WITHOUT: FALLS, WITH: FLAT, TRANSFORMER: FLAT}, larger=1.2)
+def test_not_supported_where_parameter_counts_differ() -> None:
+    evidence = evidence_of({WITHOUT: FALLS, WITH: FLAT, TRANSFORMER: FLAT}, larger=1.2)
     assert judge(Spec, Spec().weigh(evidence))[0]["fair"] == "fails"
 
 
@@ -74,14 +74,14 @@ def test_models_have_equal_parameters(vocabulary: int, parameters: int) -> None:
     assert min(counts) > 0.85 * parameters
 
 
-def test_what_is_tested_is_never_trained_on() -> None:
+def test_training_and_test_pairs_are_disjoint() -> None:
     pairs = [(f"s{n % 70}", f"t{n % 50}") for n in range(300)]
     learned, kept = _split(pairs, 200, np.random.default_rng(0))
     for side in (0, 1):
         assert not {pair[side] for pair in learned} & {pair[side] for pair in kept}
 
 
-def test_a_line_joins_both_sides_alike() -> None:
+def test_joined_lines_match_on_both_sides() -> None:
     pairs = [(str(n), f"-{n}") for n in range(20)]
     source, target = _joined(pairs, 4, np.random.default_rng(0))
     assert [f"-{each}" for each in source.split()] == target.split()
@@ -97,13 +97,13 @@ def test_a_line_joins_both_sides_alike() -> None:
         ("un\tone\n", "too few"),
     ],
 )
-def test_a_bad_file_is_named(tmp_path: Path, content: str, said: str) -> None:
+def test_errors_name_the_file(tmp_path: Path, content: str, said: str) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=said):
         _split(read_pairs(path), 10, np.random.default_rng(0))
 
 
-def test_groups_that_nothing_falls_into_are_refused() -> None:
+def test_empty_groups_are_refused() -> None:
     with pytest.raises(ConfigError, match="no line of the test has 501 or more source words"):
         Spec(edges=(1, 500))._grouped([("un", "one"), ("un deux", "one two")])

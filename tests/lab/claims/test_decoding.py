@@ -1,4 +1,4 @@
-"""The verdict on decoding follows from the evidence, both ways; and all ways say the same."""
+"""Verdicts on sequential decoding from given evidence, and parts of the experiment."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from regard.models.base import ModelSpec
 SPEC = Spec(ahead=(2, 4))
 
 
-def planted(
+def evidence_of(
     at_once: int = 90, guessed: int = 40, time: float = 0.6, cached: float = 0.1
 ) -> dict[str, Any]:
     """Of 100 words said; two rounds of timing."""
@@ -41,26 +41,26 @@ def planted(
     return {"times": times, "said": said}
 
 
-def test_supported_where_words_wait_for_words_and_guesses_win_time() -> None:
-    assert judge(Spec, SPEC.weigh(planted()))[1] == "supported"
+def test_supported_where_decoding_is_sequential_and_drafts_save_time() -> None:
+    assert judge(Spec, SPEC.weigh(evidence_of()))[1] == "supported"
 
 
 @pytest.mark.parametrize(
     ("evidence", "failing"),
     [
-        (planted(at_once=10), "at_once"),
-        (planted(guessed=95), "fewer"),
-        (planted(time=1.5), "wins"),
-        (planted(cached=1.0), "cached"),
+        (evidence_of(at_once=10), "at_once"),
+        (evidence_of(guessed=95), "fewer"),
+        (evidence_of(time=1.5), "wins"),
+        (evidence_of(cached=1.0), "cached"),
     ],
 )
-def test_not_supported_where_one_fails(evidence: dict[str, Any], failing: str) -> None:
+def test_not_supported_where_one_criterion_fails(evidence: dict[str, Any], failing: str) -> None:
     outcomes, verdict = judge(Spec, SPEC.weigh(evidence))
     assert (outcomes[failing], verdict) == ("fails", "not supported here")
 
 
-def test_not_supported_where_guesses_change_what_is_said() -> None:
-    evidence = planted()
+def test_not_supported_where_speculative_output_differs() -> None:
+    evidence = evidence_of()
     for each in evidence["said"]:
         each["guessed"]["2"]["same"] = [True, False] * 5
     assert judge(Spec, SPEC.weigh(evidence))[0]["same"] == "fails"
@@ -80,7 +80,7 @@ def models() -> list[Any]:
 
 
 @pytest.mark.parametrize("begun", [[1, 2], [1, 5, 7], [3, 3, 3, 9]])
-def test_all_ways_say_the_same_in_as_many_calls_as_they_need(begun: list[int]) -> None:
+def test_all_strategies_have_the_same_output(begun: list[int]) -> None:
     large, small = models()
     told = Strategies(large, small, end=0)
     plainly, guessed = told.autoregressive(begun), told.speculative(begun, 3)
@@ -90,7 +90,7 @@ def test_all_ways_say_the_same_in_as_many_calls_as_they_need(begun: list[int]) -
     assert 1 <= told.parallel(begun, plainly) <= len(plainly.tokens)
 
 
-def test_a_model_as_its_own_draft_is_always_right() -> None:
+def test_model_as_its_own_draft_is_always_accepted() -> None:
     large, _ = models()
     told = Strategies(large, large, end=11)
     said = told.speculative([1, 2], 3)
@@ -98,6 +98,6 @@ def test_a_model_as_its_own_draft_is_always_right() -> None:
     assert said.calls == -(-len(said.tokens) // 4)
 
 
-def test_a_given_text_needs_one_call() -> None:
+def test_given_text_needs_one_call() -> None:
     large, _ = models()
     assert _one_call_or_many(large, [1, 5, 3, 8, 2]) < 1e-5

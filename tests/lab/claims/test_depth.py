@@ -1,4 +1,4 @@
-"""The verdict on depth follows from the evidence, both ways; and models lack what they should."""
+"""Verdicts on depth from given evidence, and parts of the experiment."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from regard.models.base import ModelSpec
 from regard.models.language_model import LanguageModel
 
 
-def planted(bare: float = 5.0, both: float = 3.0, rough: float = 2.0) -> dict[str, Any]:
+def evidence_of(bare: float = 5.0, both: float = 3.0, rough: float = 2.0) -> dict[str, Any]:
     claim = Spec()
     runs, walks = [], []
     for seed in range(3):
@@ -31,17 +31,17 @@ def planted(bare: float = 5.0, both: float = 3.0, rough: float = 2.0) -> dict[st
     return {"runs": runs, "walks": walks}
 
 
-def test_supported_where_depth_trains_with_both_alone() -> None:
-    assert judge(Spec, Spec().weigh(planted()))[1] == "supported"
+def test_supported_where_deep_models_train_only_with_both() -> None:
+    assert judge(Spec, Spec().weigh(evidence_of()))[1] == "supported"
 
 
 @pytest.mark.parametrize(
     ("evidence", "fails"),
     [
-        (planted(bare=3.0), "residuals"),
-        (planted(both=4.0), "deep"),
-        (planted(bare=2.5), "norms"),
-        (planted(rough=0.5), "smoother"),
+        (evidence_of(bare=3.0), "residuals"),
+        (evidence_of(both=4.0), "deep"),
+        (evidence_of(bare=2.5), "norms"),
+        (evidence_of(rough=0.5), "smoother"),
     ],
 )
 def test_not_supported_otherwise(evidence: dict[str, Any], fails: str) -> None:
@@ -50,7 +50,7 @@ def test_not_supported_otherwise(evidence: dict[str, Any], fails: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_is_taken_out_is_out(way: str) -> None:
+def test_residuals_and_norms_are_removed(way: str) -> None:
     """With sublayers that answer zero, what enters a stack leaves it by residuals alone."""
     residuals, norms = WAYS[way]
     torch.manual_seed(0)
@@ -67,14 +67,14 @@ def test_what_is_taken_out_is_out(way: str) -> None:
     assert any("residual" in name for name, _ in model.named_parameters()) is norms
 
 
-def test_directions_are_as_long_as_the_weights_filter_by_filter() -> None:
+def test_directions_have_the_norms_of_the_filters() -> None:
     weights = [torch.randn(3, 4), torch.randn(3)]
     matrix, bias = direction(weights, 0)
     torch.testing.assert_close(matrix.norm(dim=1), weights[0].norm(dim=1))
     assert bias.abs().max() == 0.0
 
 
-def test_roughness_is_none_on_a_straight_line() -> None:
+def test_roughness_of_a_straight_line_is_zero() -> None:
     assert roughness([[1.0, 2.0, 3.0, 4.0]]) == 0.0
     assert roughness([[0.0, 1.0, 0.0]]) == 2.0
     assert jaggedness([[0.0, 1.0, 0.0]]) == jaggedness([[0.0, 3.0, 0.0]]) == 2.0

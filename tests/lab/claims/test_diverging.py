@@ -1,4 +1,4 @@
-"""The verdict on diverging heads follows from the evidence, both ways."""
+"""Verdicts on diverging heads from given evidence, and parts of the experiment."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from regard.lab.claim import judge
-from regard.lab.claims.diverging import Spec, _copy_first_head, _likeness
+from regard.lab.claims.diverging import Spec, _copy_first_head, _similarity
 from regard.models.base import ModelSpec
 
 FLATTENING = {1: 1.5, 2: 1.4, 4: 1.3, 8: 1.3, 16: 1.31}
 
 
-def planted(losses: Mapping[int, float] = FLATTENING, bits: float = 0.4) -> dict[str, Any]:
+def evidence_of(losses: Mapping[int, float] = FLATTENING, bits: float = 0.4) -> dict[str, Any]:
     trained = [
         {"seed": seed, "heads": heads, "copies": False, "loss": loss + seed / 1000}
         | {"before": {"bits": 0.01, "cosine": 0.95}}
@@ -24,36 +24,36 @@ def planted(losses: Mapping[int, float] = FLATTENING, bits: float = 0.4) -> dict
     return {"trained": [*trained, {**trained[2], "copies": True}]}
 
 
-def test_supported_where_heads_part_and_more_stop_helping() -> None:
-    assert judge(Spec, Spec().weigh(planted()))[1] == "supported"
-    assert len(Spec().show(planted())[0].rows) == 6  # type: ignore[union-attr]
+def test_supported_where_heads_diverge_and_more_do_not_help() -> None:
+    assert judge(Spec, Spec().weigh(evidence_of()))[1] == "supported"
+    assert len(Spec().show(evidence_of())[0].rows) == 6  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
     ("criterion", "evidence"),
     [
-        ("apart", planted(bits=0.0)),
-        ("cosine", planted(bits=0.0)),
-        ("helps", planted({1: 1.2, 2: 1.3, 4: 1.3, 8: 1.3, 16: 1.3})),
-        ("stops", planted({1: 1.5, 2: 1.4, 4: 1.3, 8: 1.2, 16: 1.1})),
+        ("apart", evidence_of(bits=0.0)),
+        ("cosine", evidence_of(bits=0.0)),
+        ("helps", evidence_of({1: 1.2, 2: 1.3, 4: 1.3, 8: 1.3, 16: 1.3})),
+        ("stops", evidence_of({1: 1.5, 2: 1.4, 4: 1.3, 8: 1.2, 16: 1.1})),
     ],
 )
-def test_not_supported_where_they_stay_or_go_on_helping(
+def test_not_supported_where_heads_stay_equal_or_more_help(
     criterion: str, evidence: dict[str, Any]
 ) -> None:
     outcomes, verdict = judge(Spec, Spec().weigh(evidence))
     assert (outcomes[criterion], verdict) == ("fails", "not supported here")
 
 
-def test_copies_are_alike_and_random_heads_are_not() -> None:
+def test_copied_heads_are_equal_and_random_heads_are_not() -> None:
     torch.manual_seed(0)
     settings = {"kind": "language-model", "heads": 4, "dim": 32, "layers": 2, "dropout": 0.0}
     model = ModelSpec.model_validate(settings).build(20)
     ids = torch.randint(2, 20, (6, 12))
-    apart = _likeness(model, ids)
+    apart = _similarity(model, ids)
     assert apart["bits"] > 1e-4
     assert apart["cosine"] < 0.9999
     _copy_first_head(model)
-    alike = _likeness(model, ids)
+    alike = _similarity(model, ids)
     assert alike["bits"] == pytest.approx(0, abs=1e-6)
     assert alike["cosine"] == pytest.approx(1, abs=1e-5)

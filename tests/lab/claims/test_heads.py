@@ -1,4 +1,4 @@
-"""The verdict on heads follows from the evidence, both ways."""
+"""Verdicts on many heads from given evidence, and parts of the experiment."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from regard.lab.claim import judge
 from regard.lab.claims.heads import Spec
 
 
-def planted(one: float = 0.6, many: float = 0.99, slower: float = 1.0) -> dict[str, Any]:
+def evidence_of(one: float = 0.6, many: float = 0.99, slower: float = 1.0) -> dict[str, Any]:
     spec = Spec()
     trained = [
         {"seed": seed, "places": places, "heads": heads, "parameters": 1000, "curve": [2.0, 1.0]}
@@ -23,20 +23,20 @@ def planted(one: float = 0.6, many: float = 0.99, slower: float = 1.0) -> dict[s
 
 
 def test_supported_where_heads_cost_nothing_and_help() -> None:
-    assert judge(Spec, Spec().weigh(planted()))[1] == "supported"
+    assert judge(Spec, Spec().weigh(evidence_of()))[1] == "supported"
 
 
-def test_not_supported_where_one_head_does_as_well() -> None:
-    outcomes, verdict = judge(Spec, Spec().weigh(planted(one=0.99)))
+def test_not_supported_where_one_head_is_as_accurate() -> None:
+    outcomes, verdict = judge(Spec, Spec().weigh(evidence_of(one=0.99)))
     assert (outcomes["better"], verdict) == ("fails", "not supported here")
 
 
-def test_not_supported_where_heads_take_longer() -> None:
-    outcomes, verdict = judge(Spec, Spec().weigh(planted(slower=2.0)))
+def test_not_supported_where_many_heads_are_slower() -> None:
+    outcomes, verdict = judge(Spec, Spec().weigh(evidence_of(slower=2.0)))
     assert (outcomes["time"], verdict) == ("fails", "not supported here")
 
 
-def test_the_answer_is_what_stands_beside_the_names_in_question() -> None:
+def test_answer_is_the_values_of_the_keys_in_the_question() -> None:
     names, things, places = 5, 3, 2
     rows = tasks.several(names, things, places, 7, rows=50)
     assert int(rows.ids.max()) < tasks.several_symbols(names, things, places)

@@ -1,4 +1,4 @@
-"""The verdict on how far words can meet follows from the evidence, both ways."""
+"""Verdicts on interaction distance from given evidence, and parts of the experiment."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from regard.models.base import ModelSpec
 CLAIM = Spec.model_validate({"windows": [3, 5], "layers": [1, 2, 4], "length": 64})
 
 
-def planted(further: int = 0, attention: int = 63, unseen: int = 0) -> dict[str, Any]:
+def evidence_of(further: int = 0, attention: int = 63, unseen: int = 0) -> dict[str, Any]:
     stacks = []
     for seed in range(2):
         for window in CLAIM.windows:
@@ -24,30 +24,30 @@ def planted(further: int = 0, attention: int = 63, unseen: int = 0) -> dict[str,
     return {"windows": stacks, "attention": seen}
 
 
-def test_supported_where_windows_carry_over_what_they_should() -> None:
-    assert judge(Spec, CLAIM.weigh(planted()))[1] == "supported"
+def test_supported_where_convolutions_reach_as_far_as_their_width() -> None:
+    assert judge(Spec, CLAIM.weigh(evidence_of()))[1] == "supported"
 
 
 @pytest.mark.parametrize(
     ("evidence", "which"),
     [
-        (planted(further=1), "windows"),
-        (planted(attention=40), "attention"),
-        (planted(unseen=1), "filled"),
-        (planted(further=62), "depth"),
+        (evidence_of(further=1), "windows"),
+        (evidence_of(attention=40), "attention"),
+        (evidence_of(unseen=1), "filled"),
+        (evidence_of(further=62), "depth"),
     ],
 )
-def test_not_supported_where_something_is_otherwise(evidence: dict[str, Any], which: str) -> None:
+def test_not_supported_where_one_criterion_fails(evidence: dict[str, Any], which: str) -> None:
     outcomes, verdict = judge(Spec, CLAIM.weigh(evidence))
     assert (outcomes[which], verdict) == ("fails", "not supported here")
 
 
-def test_the_layers_needed_are_those_that_were_enough_or_more_than_were_tried() -> None:
-    assert CLAIM.weigh(planted())["depth"].mean == 5
-    assert CLAIM.weigh(planted(further=55))["depth"].mean == 4
+def test_layers_needed_are_the_fewest_that_span_the_text() -> None:
+    assert CLAIM.weigh(evidence_of())["depth"].mean == 5
+    assert CLAIM.weigh(evidence_of(further=55))["depth"].mean == 4
 
 
-def test_what_is_measured_is_what_the_model_says_of_itself() -> None:
+def test_measured_reach_is_that_of_the_model() -> None:
     claim = claim_named("interaction", {"length": 40})
     assert isinstance(claim, Spec)
     given = {"kind": "convolutional", "capability": "causal-lm", "layers": 3, "window": 4}

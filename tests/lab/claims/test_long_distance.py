@@ -1,4 +1,4 @@
-"""The verdict on long distances follows from the evidence, both ways; the task is as it says."""
+"""Verdicts on long distances from given evidence, and parts of the experiment."""
 
 from typing import Any
 
@@ -14,7 +14,9 @@ KNOWN: dict[str, float] = {"recurrent": 0.2, "windows": 0.12, "attention": 0.97}
 LEFT: dict[str, float] = {"recurrent": 0.0, "windows": 0.0, "attention": 0.7}
 
 
-def planted(far: dict[str, float], left: dict[str, float], near: float = 0.99) -> dict[str, Any]:
+def evidence_of(
+    far: dict[str, float], left: dict[str, float], near: float = 0.99
+) -> dict[str, Any]:
     """What each recalls at the longest distance (and nearer), what is left of its gradient."""
     rows = [
         {
@@ -34,22 +36,22 @@ def planted(far: dict[str, float], left: dict[str, float], near: float = 0.99) -
     return {"parameters": dict.fromkeys(ARMS, 1000), "learned": rows}
 
 
-def test_supported_where_only_attention_recalls_what_is_far() -> None:
-    assert judge(Spec, Spec().weigh(planted(KNOWN, LEFT)))[1] == "supported"
+def test_supported_where_only_attention_is_accurate_at_long_distance() -> None:
+    assert judge(Spec, Spec().weigh(evidence_of(KNOWN, LEFT)))[1] == "supported"
 
 
 @pytest.mark.parametrize(
     ("evidence", "failing"),
     [
-        (planted({**KNOWN, "recurrent": 0.95}, LEFT), {"recurrent_far"}),
-        (planted({**KNOWN, "windows": 0.95}, LEFT), {"windows_far"}),
-        (planted({**KNOWN, "attention": 0.5}, LEFT), {"attention_far"}),
-        (planted(KNOWN, LEFT, near=0.3), {"recurrent_near"}),
-        (planted(KNOWN, {**LEFT, "recurrent": 0.5}), {"recurrent_gradient"}),
-        (planted(KNOWN, {**LEFT, "attention": 0.0}), {"attention_gradient"}),
+        (evidence_of({**KNOWN, "recurrent": 0.95}, LEFT), {"recurrent_far"}),
+        (evidence_of({**KNOWN, "windows": 0.95}, LEFT), {"windows_far"}),
+        (evidence_of({**KNOWN, "attention": 0.5}, LEFT), {"attention_far"}),
+        (evidence_of(KNOWN, LEFT, near=0.3), {"recurrent_near"}),
+        (evidence_of(KNOWN, {**LEFT, "recurrent": 0.5}), {"recurrent_gradient"}),
+        (evidence_of(KNOWN, {**LEFT, "attention": 0.0}), {"attention_gradient"}),
     ],
 )
-def test_not_supported_where_something_is_otherwise(
+def test_not_supported_where_one_criterion_fails(
     evidence: dict[str, Any], failing: set[str]
 ) -> None:
     outcomes, verdict = judge(Spec, Spec().weigh(evidence))
@@ -57,7 +59,7 @@ def test_not_supported_where_something_is_otherwise(
     assert verdict == "not supported here"
 
 
-def test_a_symbol_is_asked_for_at_its_distance() -> None:
+def test_symbol_is_the_answer_at_its_distance() -> None:
     ids, asked = tasks.recall(7, 8, 0, 0, rows=50)
     assert ids.shape == (50, 9)
     assert torch.equal(ids[:, 0], ids[:, -1])  # what is asked for
@@ -69,7 +71,7 @@ def test_a_symbol_is_asked_for_at_its_distance() -> None:
 
 
 @pytest.mark.parametrize("distance", [10, 16, 17, 30])
-def test_nothing_is_left_of_a_gradient_beyond_the_reach_of_windows(distance: int) -> None:
+def test_gradient_beyond_the_reach_of_convolutions_is_zero(distance: int) -> None:
     arm = ARMS["windows"]
     model = sized({**arm.settings, "dropout": 0.0}, 5_100, 10).build(10).eval()
     left = far_over_near(model, tasks.recall(distance, 8, 0, rows=4))

@@ -1,4 +1,4 @@
-"""The verdict on look-ups follows from the evidence, both ways."""
+"""Verdicts on soft lookup from given evidence, and parts of the experiment."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from regard.lab.claims.lookup import CASES, MEANS, Spec, _means, likeness
 from regard.lab.ratings import Ratings
 
 
-def planted(weight: float = 0.9, mixture: float = 0.97, error: float = 0.9) -> dict[str, Any]:
+def evidence_of(weight: float = 0.9, mixture: float = 0.97, error: float = 0.9) -> dict[str, Any]:
     tables = [
         {"weight": weight + seed / 1000, "returned": 0.95, "mixture": mixture}
         | {which: [0.5] * 11 for which in ("first", "second")}
@@ -25,22 +25,20 @@ def planted(weight: float = 0.9, mixture: float = 0.97, error: float = 0.9) -> d
     return {"tables": tables, "errors": errors, "added": added, "ratings": 1000}
 
 
-def test_supported_where_the_head_finds_and_mixes_and_products_predict() -> None:
-    assert judge(Spec, Spec().weigh(planted()))[1] == "supported"
+def test_supported_where_lookup_and_dot_products_work() -> None:
+    assert judge(Spec, Spec().weigh(evidence_of()))[1] == "supported"
 
 
 @pytest.mark.parametrize(
     ("criterion", "evidence"),
     [
-        ("finds", planted(weight=0.3)),
-        ("mixes", planted(mixture=0.71)),
-        ("predicts", planted(error=1.0)),
-        ("cases", planted() | {"added": dict.fromkeys(CASES, 1.0)}),
+        ("finds", evidence_of(weight=0.3)),
+        ("mixes", evidence_of(mixture=0.71)),
+        ("predicts", evidence_of(error=1.0)),
+        ("cases", evidence_of() | {"added": dict.fromkeys(CASES, 1.0)}),
     ],
 )
-def test_not_supported_where_one_of_them_is_missing(
-    criterion: str, evidence: dict[str, Any]
-) -> None:
+def test_not_supported_where_one_criterion_fails(criterion: str, evidence: dict[str, Any]) -> None:
     outcomes, verdict = judge(Spec, Spec().weigh(evidence))
     assert (outcomes[criterion], verdict) == ("fails", "not supported here")
 
@@ -51,7 +49,7 @@ def test_likeness_is_the_dot_product() -> None:
     torch.testing.assert_close(likeness(tastes, traits), expected)
 
 
-def test_means_are_those_of_what_is_known() -> None:
+def test_means_are_those_of_the_known_ratings() -> None:
     known = Ratings(torch.tensor([0, 0, 1]), torch.tensor([0, 1, 0]), torch.tensor([5.0, 3.0, 1.0]))
     asked = Ratings(torch.tensor([1, 2]), torch.tensor([1, 2]), torch.tensor([0.0, 0.0]))
     found = {name: guess.tolist() for name, guess in _means(known, asked, (3, 3)).items()}

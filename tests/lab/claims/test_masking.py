@@ -1,4 +1,4 @@
-"""The verdict on masking follows from the evidence, both ways."""
+"""Verdicts on masking from given evidence, and parts of the experiment."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from regard.models.base import ModelSpec
 from regard.models.language_model import LanguageModel
 
 
-def planted(
+def evidence_of(
     unmasked: float = 0.1, loss: float = 5.0, slower: float = 8.0, changed: float = 0.0
 ) -> dict[str, Any]:
     seeds = (0.0, 0.001, -0.001)
@@ -40,16 +40,16 @@ def planted(
 
 
 def test_supported_where_the_loss_collapses_and_generation_suffers() -> None:
-    assert judge(Spec, Spec().weigh(planted()))[1] == "supported"
+    assert judge(Spec, Spec().weigh(evidence_of()))[1] == "supported"
 
 
 @pytest.mark.parametrize(
     ("evidence", "fails"),
     [
-        (planted(unmasked=2.0), "collapses"),
-        (planted(loss=2.5), "predicts"),
-        (planted(slower=1.0), "faster"),
-        (planted(changed=0.1), "unseen"),
+        (evidence_of(unmasked=2.0), "collapses"),
+        (evidence_of(loss=2.5), "predicts"),
+        (evidence_of(slower=1.0), "faster"),
+        (evidence_of(changed=0.1), "unseen"),
     ],
 )
 def test_not_supported_otherwise(evidence: dict[str, Any], fails: str) -> None:
@@ -65,14 +65,14 @@ def small() -> tuple[LanguageModel, torch.Tensor]:
     return model, torch.randint(11, (3, 6))
 
 
-def test_without_the_mask_and_only_then_the_last_word_is_seen() -> None:
+def test_earlier_outputs_depend_on_the_last_token_only_without_the_mask() -> None:
     model, page = small()
     with _all_seen(model, unmasked=True):
         assert _changed(model, page) > 1e-3
     assert _changed(model, page) == 0.0
 
 
-def test_all_ways_lead_to_one_gradient() -> None:
+def test_all_methods_give_the_same_gradient() -> None:
     model, page = small()
     once, *others = (_Pass(model, page, way)() for way in _PASSES)
     for other in others:

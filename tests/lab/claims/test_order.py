@@ -1,4 +1,4 @@
-"""The verdict on order follows from the evidence, both ways."""
+"""Verdicts on order from given evidence, and parts of the experiment."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from regard.lab.claim import judge
 from regard.lab.claims.order import KINDS, Spec, _apart
 
 
-def planted(blind: float = 0.5, unmoved: float = 1e-7, worse: float = 1.0) -> dict[str, Any]:
+def evidence_of(blind: float = 0.5, unmoved: float = 1e-7, worse: float = 1.0) -> dict[str, Any]:
     seeds = (0.0, 0.001, -0.001)
     moved = [
         {"bare": unmoved * (1 + e), **dict.fromkeys(KINDS, 0.1 + e), "none": unmoved} for e in seeds
@@ -20,26 +20,26 @@ def planted(blind: float = 0.5, unmoved: float = 1e-7, worse: float = 1.0) -> di
     return {"moved": moved, "first": first, "text": text}
 
 
-def test_supported_where_order_is_not_seen_and_positions_end() -> None:
-    assert judge(Spec, Spec().weigh(planted()))[1] == "supported"
+def test_supported_where_attention_is_blind_and_positions_do_not_extrapolate() -> None:
+    assert judge(Spec, Spec().weigh(evidence_of()))[1] == "supported"
 
 
-def test_not_supported_where_order_is_seen_without_positions() -> None:
-    outcomes, verdict = judge(Spec, Spec().weigh(planted(blind=0.9)))
+def test_not_supported_where_order_is_learned_without_positions() -> None:
+    outcomes, verdict = judge(Spec, Spec().weigh(evidence_of(blind=0.9)))
     assert (outcomes["blind"], verdict) == ("fails", "not supported here")
 
 
-def test_not_supported_where_attention_is_moved_by_order() -> None:
-    outcomes = judge(Spec, Spec().weigh(planted(unmoved=0.2)))[0]
+def test_not_supported_where_attention_is_not_equivariant() -> None:
+    outcomes = judge(Spec, Spec().weigh(evidence_of(unmoved=0.2)))[0]
     assert (outcomes["bare"], outcomes["encoder"]) == ("fails", "fails")
 
 
-def test_not_supported_where_sinusoids_go_on() -> None:
-    outcomes = judge(Spec, Spec().weigh(planted(worse=0.0)))[0]
+def test_not_supported_where_sinusoids_extrapolate() -> None:
+    outcomes = judge(Spec, Spec().weigh(evidence_of(worse=0.0)))[0]
     assert (outcomes["sinusoids_end"], outcomes["learned_end"]) == ("fails", "fails")
 
 
-def test_what_minds_order_is_found_out() -> None:
+def test_relative_difference_detects_order() -> None:
     x, order = torch.randn(1, 6, 4), torch.tensor([5, 0, 1, 2, 3, 4])
     assert _apart(self_attention, x, order) < 1e-5
     assert _apart(lambda x: x.cumsum(1), x, order) > 0.1

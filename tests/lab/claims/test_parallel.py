@@ -1,4 +1,4 @@
-"""The verdict on what is parallel follows from the evidence, both ways; chains are counted."""
+"""Verdicts on sequential recurrence from given evidence, and parts of the experiment."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from regard.lab.claim import judge
 from regard.lab.claims.parallel import ARMS, Spec, longest_chain
 
 
-def planted(chains: Mapping[str, float], falls: Mapping[str, float]) -> dict[str, Any]:
+def evidence_of(chains: Mapping[str, float], falls: Mapping[str, float]) -> dict[str, Any]:
     """Chains that grow by so many for each word; time per word that falls with such an exponent."""
     rows = [
         {
@@ -27,9 +27,9 @@ def planted(chains: Mapping[str, float], falls: Mapping[str, float]) -> dict[str
     return {"parameters": dict.fromkeys(ARMS, 1000), "passes": rows}
 
 
-def test_supported_where_only_recurrence_goes_word_by_word() -> None:
+def test_supported_where_only_recurrence_is_sequential() -> None:
     chains, falls = {"recurrence": 8, "attention": 0}, {"recurrence": -0.05, "attention": -0.6}
-    assert judge(Spec, Spec().weigh(planted(chains, falls)))[1] == "supported"
+    assert judge(Spec, Spec().weigh(evidence_of(chains, falls)))[1] == "supported"
 
 
 @pytest.mark.parametrize(
@@ -41,16 +41,16 @@ def test_supported_where_only_recurrence_goes_word_by_word() -> None:
         ((8, 0), (-0.1, 0.2), {"gained", "slower"}),
     ],
 )
-def test_not_supported_where_something_is_otherwise(
+def test_not_supported_where_one_criterion_fails(
     chains: tuple[float, ...], falls: tuple[float, ...], failing: set[str]
 ) -> None:
-    evidence = planted(*(dict(zip(ARMS, each, strict=True)) for each in (chains, falls)))
+    evidence = evidence_of(*(dict(zip(ARMS, each, strict=True)) for each in (chains, falls)))
     outcomes, verdict = judge(Spec, Spec().weigh(evidence))
     assert {name for name, outcome in outcomes.items() if outcome == "fails"} == failing
     assert verdict == "not supported here"
 
 
-def test_the_longest_chain_is_counted() -> None:
+def test_longest_chain_of_operations() -> None:
     x = torch.ones(2, requires_grad=True)
     assert longest_chain(x.exp()) == 1
     assert longest_chain(x.exp().sin() * x) == 3  # the short way does not count

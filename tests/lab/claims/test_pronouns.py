@@ -1,4 +1,4 @@
-"""The verdict on pronouns follows from the evidence, both ways."""
+"""Verdicts on pronouns from given evidence, and parts of the experiment."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from regard.models.encoder_decoder import EncoderDecoder
 from regard.predictors.translator import Translator
 
 
-def planted(
+def evidence_of(
     models: int = 3, lost: float = 0.4, others: float = 0.01, chance: float = 0.02
 ) -> dict[str, Any]:
     def model(seed: int) -> dict[str, Any]:
@@ -34,34 +34,34 @@ def planted(
 
 
 @pytest.mark.parametrize("models", [1, 3])
-def test_supported_where_pronouns_break_and_other_words_do_not(models: int) -> None:
-    assert judge(Spec, Spec().weigh(planted(models)))[1] == "supported"
+def test_supported_where_pronouns_are_lost_and_other_words_are_not(models: int) -> None:
+    assert judge(Spec, Spec().weigh(evidence_of(models)))[1] == "supported"
 
 
 @pytest.mark.parametrize(
     ("criterion", "evidence"),
     [
-        ("breaks", planted(lost=0.02)),
-        ("stands out", planted(chance=0.4)),
-        ("specific", planted(others=0.4)),
-        ("specific", planted(models=1, others=0.4)),
+        ("breaks", evidence_of(lost=0.02)),
+        ("stands out", evidence_of(chance=0.4)),
+        ("specific", evidence_of(others=0.4)),
+        ("specific", evidence_of(models=1, others=0.4)),
     ],
 )
-def test_not_supported_where_the_heads_are_not_special(
+def test_not_supported_where_selected_heads_are_like_random_ones(
     criterion: str, evidence: dict[str, Any]
 ) -> None:
     outcomes, verdict = judge(Spec, Spec().weigh(evidence))
     assert (outcomes[criterion], verdict) == ("fails", "not supported here")
 
 
-def test_each_step_is_shown() -> None:
-    table, plot = Spec().show(planted())
+def test_every_ablation_step_is_shown() -> None:
+    table, plot = Spec().show(evidence_of())
     assert len(table.rows) == 3 * 4  # type: ignore[union-attr]
     assert all(sorted(line) == [1, 2, 3, 4] for line in plot.series.values())  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("ways", [["en-fr"], ["en-fr", "fr-en"]])
-def test_the_pronoun_its_noun_and_its_adjective_are_where_they_stand(ways: list[str]) -> None:
+def test_positions_of_pronoun_noun_and_adjective(ways: list[str]) -> None:
     drawn = corpus(train=300, dev=2, pronouns=10)
     texts = [text for pair in drawn.train for text in (pair.french, pair.english)]
     tokenizer = bpe.Spec(vocabulary=600).train(texts, ["fr", "en"])

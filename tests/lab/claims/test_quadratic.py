@@ -1,4 +1,4 @@
-"""The verdict on cost by length follows from the evidence, both ways; and bytes are counted."""
+"""Verdicts on cost by length from given evidence, and parts of the experiment."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from regard.lab.claim import judge
 from regard.lab.claims.quadratic import WAYS, Spec, bytes_kept
 
 
-def planted(times: tuple[float, ...], memories: tuple[float, ...]) -> dict[str, Any]:
+def evidence_of(times: tuple[float, ...], memories: tuple[float, ...]) -> dict[str, Any]:
     """Costs that grow with such exponents, one for each way."""
     rows = [
         {
@@ -27,7 +27,7 @@ def planted(times: tuple[float, ...], memories: tuple[float, ...]) -> dict[str, 
 
 
 def test_supported_where_attention_is_quadratic_and_recurrence_linear() -> None:
-    assert judge(Spec, Spec().weigh(planted((1.9, 2.05, 1.0), (2, 1, 1))))[1] == "supported"
+    assert judge(Spec, Spec().weigh(evidence_of((1.9, 2.05, 1.0), (2, 1, 1))))[1] == "supported"
 
 
 @pytest.mark.parametrize(
@@ -40,15 +40,15 @@ def test_supported_where_attention_is_quadratic_and_recurrence_linear() -> None:
         ((2, 2, 1), (2, 1, 2), {"recurrent_memory"}),
     ],
 )
-def test_not_supported_where_something_is_otherwise(
+def test_not_supported_where_one_criterion_fails(
     times: tuple[float, ...], memories: tuple[float, ...], failing: set[str]
 ) -> None:
-    outcomes, verdict = judge(Spec, Spec().weigh(planted(times, memories)))
+    outcomes, verdict = judge(Spec, Spec().weigh(evidence_of(times, memories)))
     assert {name for name, outcome in outcomes.items() if outcome == "fails"} == failing
     assert verdict == "not supported here"
 
 
-def test_each_storage_that_is_kept_is_counted_once_and_what_is_given_not() -> None:
+def test_each_kept_storage_is_counted_once_without_inputs() -> None:
     x = torch.ones(100, requires_grad=True)
     assert bytes_kept(lambda: x * x, []) == 400
     assert bytes_kept(lambda: x * x, [x]) == 0

@@ -1,4 +1,4 @@
-"""The verdict on scaling follows from the evidence, both ways."""
+"""Verdicts on scaling from given evidence, and parts of the experiment."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from regard.lab.claim import judge
 from regard.lab.claims.scaling import WAYS, Spec
 
 
-def planted(top: float, gradient: float, worse: float) -> dict[str, Any]:
+def evidence_of(top: float, gradient: float, worse: float) -> dict[str, Any]:
     products = [
         {
             "seed": seed,
@@ -25,16 +25,16 @@ def planted(top: float, gradient: float, worse: float) -> dict[str, Any]:
 
 
 def test_supported_where_scores_saturate_and_training_suffers() -> None:
-    figures = Spec().weigh(planted(top=0.95, gradient=0.05, worse=0.1))
+    figures = Spec().weigh(evidence_of(top=0.95, gradient=0.05, worse=0.1))
     assert judge(Spec, figures)[1] == "supported"
 
 
 def test_not_supported_where_training_is_better_without() -> None:
-    figures = Spec().weigh(planted(top=0.95, gradient=0.05, worse=-0.1))
+    figures = Spec().weigh(evidence_of(top=0.95, gradient=0.05, worse=-0.1))
     outcomes, verdict = judge(Spec, figures)
     assert (outcomes["slower"], verdict) == ("fails", "not supported here")
 
 
 def test_not_supported_where_nothing_saturates() -> None:
-    figures = Spec().weigh(planted(top=0.2, gradient=0.05, worse=0.1))
+    figures = Spec().weigh(evidence_of(top=0.2, gradient=0.05, worse=0.1))
     assert judge(Spec, figures)[0]["saturated"] == "fails"

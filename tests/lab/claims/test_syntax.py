@@ -1,4 +1,4 @@
-"""The verdict on trees follows from the evidence, both ways; made sentences are what they say."""
+"""Verdicts on tree positions from given evidence, and parts of the experiment."""
 
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ FAR = f"""1\tkeys\t_\tNOUN\t_\tNumber=Plur\t3\tnsubj\t_\t_
 """
 
 
-def planted(**right: float) -> dict[str, Any]:
+def evidence_of(**right: float) -> dict[str, Any]:
     by_arm = {arm: right.get(name, 0.7) for arm, name in zip(ARMS, "labd", strict=True)}
     found = [
         {"arm": arm, "seed": seed, "right": each, "right_attracted": each + 0.001 * seed}
@@ -42,8 +42,8 @@ def planted(**right: float) -> dict[str, Any]:
     return {"found": [{**each, "loss": 0.1, "parameters": 10} for each in found]}
 
 
-def test_supported_where_the_tree_helps_and_a_drawn_one_does_not() -> None:
-    figures = Spec().weigh(planted(a=0.9))
+def test_supported_where_the_tree_helps_and_a_random_one_does_not() -> None:
+    figures = Spec().weigh(evidence_of(a=0.9))
     assert figures["gain"].mean == pytest.approx(0.2)
     assert judge(Spec, figures)[1] == "supported"
 
@@ -52,15 +52,15 @@ def test_supported_where_the_tree_helps_and_a_drawn_one_does_not() -> None:
     ("right", "fails"), [({"a": 0.6}, "gain"), ({"a": 0.9, "d": 0.8}, "drawn")]
 )
 def test_not_supported_otherwise(right: dict[str, float], fails: str) -> None:
-    outcomes, verdict = judge(Spec, Spec().weigh(planted(**right)))
+    outcomes, verdict = judge(Spec, Spec().weigh(evidence_of(**right)))
     assert (outcomes[fails], verdict) == ("fails", "not supported here")
 
 
-def test_arms_stand_in_their_order() -> None:
+def test_models_are_in_order() -> None:
     assert list(ARMS) == [LINE, BOTH, list(ARMS)[2], DRAWN]
 
 
-def test_the_subject_hangs_on_the_verb_and_tells_its_number() -> None:
+def test_subject_depends_on_the_verb_and_decides_its_number() -> None:
     rows = _making(8)(3, 200)
     assert list(rows) == list(_making(8)(3, 200))
     before = 0
@@ -76,7 +76,7 @@ def test_the_subject_hangs_on_the_verb_and_tells_its_number() -> None:
     assert 0.3 < sum(row.plural for row in rows) / 200 < 0.7
 
 
-def test_treebanks_come_in_twos_and_must_have_something_to_ask(tmp_path: Path) -> None:
+def test_both_treebanks_are_required_and_must_have_verbs(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="give both treebanks, or neither"):
         claim_named("syntax", {"train": "a.conllu"})
     (tmp_path / "a.conllu").write_text("1\tHello\t_\tX\t_\t_\t0\troot\t_\t_\n")
@@ -85,7 +85,7 @@ def test_treebanks_come_in_twos_and_must_have_something_to_ask(tmp_path: Path) -
         run("syntax", both, quick=True)
 
 
-def test_a_treebank_gives_a_verdict(tmp_path: Path) -> None:
+def test_treebank_gives_evidence(tmp_path: Path) -> None:
     (tmp_path / "a.conllu").write_text((NEAR + FAR) * 3)
     both = {"train": str(tmp_path / "a.conllu"), "test": str(tmp_path / "a.conllu")}
     finding = run("syntax", {**both, "steps": 2}, quick=True)
