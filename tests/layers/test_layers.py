@@ -4,7 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from regard.layers.feedforward.base import ACTIVATIONS, FeedForwardSpec
+from regard.config import kinds
+from regard.layers.activations.base import ActivationSpec
+from regard.layers.feedforward.base import FeedForwardSpec
 from regard.layers.norms.base import NormSpec
 from regard.layers.residual import Residual
 
@@ -41,26 +43,27 @@ def test_a_constant_vector_is_normalised_to_zero_not_nan() -> None:
     assert torch.allclose(norm(torch.full((1, D), 3.0)), torch.zeros(1, D), atol=1e-3)
 
 
-@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu-tanh", "silu"])
+@pytest.mark.parametrize("activation", kinds(ActivationSpec.package))
 def test_feed_forward_is_its_equation(activation: str) -> None:
     dense = FeedForwardSpec.model_validate({"kind": "dense", "activation": activation}).build(D, 32)
     x = torch.randn(2, 3, D)
-    inner = ACTIVATIONS[activation](x @ dense.up_proj.weight.T + dense.up_proj.bias)
+    function = ActivationSpec.model_validate(activation).function()
+    inner = function(x @ dense.up_proj.weight.T + dense.up_proj.bias)
     assert torch.allclose(
         dense(x), inner @ dense.down_proj.weight.T + dense.down_proj.bias, atol=1e-6
     )
 
 
 @pytest.mark.parametrize(
-    ("gate", "function"),
+    ("activation", "function"),
     [
         ("sigmoid", torch.sigmoid),
         ("gelu", nn.functional.gelu),
         ("silu", lambda x: x * torch.sigmoid(x)),
     ],
 )
-def test_gated_feed_forward_is_its_equation(gate: str, function: object) -> None:
-    gated = FeedForwardSpec.model_validate({"kind": "gated", "gate": gate}).build(D, 32)
+def test_gated_feed_forward_is_its_equation(activation: str, function: object) -> None:
+    gated = FeedForwardSpec.model_validate({"kind": "gated", "activation": activation}).build(D, 32)
     x = torch.randn(2, 3, D)
     inner = function(x @ gated.gate_proj.weight.T) * (x @ gated.up_proj.weight.T)
     assert torch.allclose(gated(x), inner @ gated.down_proj.weight.T, atol=1e-6)

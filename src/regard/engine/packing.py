@@ -16,7 +16,6 @@ from regard.attention.reference import Reference
 from regard.engine import library as c
 from regard.layers.decoder import DecoderBlock
 from regard.layers.encoder import EncoderBlock
-from regard.layers.feedforward.base import ACTIVATIONS
 from regard.layers.feedforward.dense import Dense
 from regard.layers.feedforward.gated import Gated
 from regard.layers.norms.layer import LayerNorm
@@ -26,8 +25,6 @@ from regard.positions.alibi import Alibi
 from regard.positions.base import AtEmbedding, InAttention
 from regard.positions.distance import Distance
 from regard.positions.rotary import Rotary
-
-NUMBERS = {"relu": 1, "gelu": 2, "gelu-tanh": 3, "silu": 4, "sigmoid": 5}  # as in native/engine.cpp
 
 
 class UnsupportedError(Exception):
@@ -98,7 +95,7 @@ class PackedStack:
             capacity=capacity,
             vocabulary=embedding.tokens.num_embeddings if output is None else output.out_features,
             norm_first=norm_first,
-            activation=_activation(feed_forward.activation),
+            activation=_activation(feed_forward),
             embedding_scale=embedding.scale,
             score_scale=attention.head_dim**-0.5,
             tokens=self._numbers(embedding.tokens.weight),
@@ -218,11 +215,10 @@ def _cross(block: Any) -> MultiHead | None:
     return getattr(block, "cross", None)
 
 
-def _activation(function: Any) -> int:
-    for name, number in NUMBERS.items():
-        if ACTIVATIONS[name] is function:
-            return number
-    raise UnsupportedError("activation")
+def _activation(feed_forward: Dense | Gated) -> int:
+    if feed_forward.engine_activation is None:
+        raise UnsupportedError("activation without a code in the engine")
+    return feed_forward.engine_activation
 
 
 assert ctypes.sizeof(ctypes.c_int) == 4

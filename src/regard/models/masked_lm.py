@@ -4,12 +4,12 @@ p(token) = softmax(E · t(h) + b)      E: the embedding, unless untied; t: ident
 t(h) = norm(g(W h + c))               transform
 """
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from torch import Tensor, nn
 
-from regard.layers.feedforward.base import ACTIVATIONS
+from regard.layers.activations.base import ActivationSpec
 from regard.models.base import Capability
 from regard.models.encoder import Encoder, build_encoder
 from regard.models.init_weights import initialized
@@ -19,10 +19,10 @@ from regard.models.transformer import TransformerSpec
 class Transform(nn.Module):
     """BERT's layer before the output: t(h) = norm(g(W h + c))."""
 
-    def __init__(self, dim: int, activation: str, norm: nn.Module) -> None:
+    def __init__(self, dim: int, activation: ActivationSpec, norm: nn.Module) -> None:
         super().__init__()
         self.dense = nn.Linear(dim, dim)
-        self.activation = ACTIVATIONS[activation]
+        self.activation = activation.function()
         self.norm = norm
 
     def forward(self, x: Tensor) -> Tensor:
@@ -68,10 +68,18 @@ class Spec(TransformerSpec):
         True, description="the output layer shares the embedding's weights"
     )
     output_bias: bool = Field(True, description="a bias in the output layer")
-    transform: Literal["none", "relu", "gelu", "gelu-tanh", "silu"] = Field(
+    transform: str = Field(
         "none",
-        description="activation of BERT's layer before the output, or none for no such layer",
+        description="activation of BERT's layer before the output (a kind in layers/activations/), "
+        "or none for no such layer",
     )
+
+    @field_validator("transform")
+    @classmethod
+    def _is_an_activation(cls, transform: str) -> str:
+        if transform != "none":
+            ActivationSpec.model_validate(transform)
+        return transform
 
     def build(self, vocabulary: int) -> MaskedLM:
         encoder = build_encoder(self, nn.Embedding(vocabulary, self.dim))
@@ -83,4 +91,5 @@ class Spec(TransformerSpec):
     def _transform(self) -> nn.Module:
         if self.transform == "none":
             return nn.Identity()
-        return Transform(self.dim, self.transform, self.norm.build(self.dim))
+        activation = ActivationSpec.model_validate(self.transform)
+        return Transform(self.dim, activation, self.norm.build(self.dim))

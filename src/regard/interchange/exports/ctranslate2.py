@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from regard.atomic import write_all_atomic
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.interchange.exports.base import as_json, built, refuse, refuse_sparse, refuse_uneven
+from regard.layers.activations.base import ActivationSpec
 from regard.models import encoder_decoder, language_model
 from regard.models.transformer import TransformerSpec
 from regard.positions.rotary import Rotary
@@ -29,7 +30,6 @@ from regard.run_folder import Run
 VERSION = 6
 SEQUENCES, DECODER = ("TransformerSpec", 7), ("TransformerDecoderSpec", 8)  # kind and revision
 TYPES = [np.dtype(name) for name in ("float32", "int8", "int16", "int32")]
-ACTIVATIONS = {"relu": 0, "gelu-tanh": 1, "silu": 2, "gelu": 3, "sigmoid": 6}
 
 Value = NDArray[Any] | np.generic
 Arrays = dict[str, Value]
@@ -90,12 +90,14 @@ def _common(
     scope: str, spec: TransformerSpec, stack: Any, embeddings: str
 ) -> Iterator[tuple[str, Value]]:
     embedding, network = stack.embedding, spec.feed_forward
-    activation = getattr(network, "gate", None) or getattr(network, "activation", None)
-    if activation not in ACTIVATIONS:
+    activation: ActivationSpec | None = getattr(network, "activation", None)
+    if activation is None:
         raise refuse(f"a feed-forward network of kind {network.kind()}", "CTranslate2")
+    if activation.ctranslate2_code is None:
+        raise refuse(f"activation {activation.kind()}", "CTranslate2")
     yield f"{scope}/num_heads", np.int16(spec.heads)
     yield f"{scope}/pre_norm", np.int8(spec.norm_first)
-    yield f"{scope}/activation", np.int8(ACTIVATIONS[activation])
+    yield f"{scope}/activation", np.int8(activation.ctranslate2_code)
     yield f"{scope}/scale_embeddings", np.float32(embedding.scale)
     yield f"{scope}/{embeddings}/weight", _array(embedding.tokens.weight)
     if spec.position.kind() in ("sinusoidal", "learned"):

@@ -20,6 +20,7 @@ from regard.interchange.exports.arrangement import deinterleave
 from regard.interchange.exports.base import as_json, built, refuse, refuse_sparse, refuse_uneven
 from regard.interchange.families import bert, llama, marian
 from regard.interchange.families.base import Family
+from regard.layers.activations.base import ActivationSpec
 from regard.models import encoder_decoder, language_model, masked_lm
 from regard.models.transformer import TransformerSpec
 from regard.positions.sinusoidal import sinusoids
@@ -250,7 +251,7 @@ def _llama(
         "num_hidden_layers": spec.layers,
         "rms_norm_eps": norm.eps,
         "rope_theta": position.base,
-        "hidden_act": _activation(network.gate),
+        "hidden_act": _activation(network.activation),
         "max_position_embeddings": spec.max_length,
         "tie_word_embeddings": spec.tie_embeddings,
     }
@@ -274,7 +275,7 @@ def _bert(spec: masked_lm.Spec, weights: Mapping[str, Tensor]) -> tuple[dict[str
     )
     network: Any = spec.feed_forward
     norm: Any = spec.norm
-    _check(spec, "BERT", feed_forward__bias=True, transform=network.activation)
+    _check(spec, "BERT", feed_forward__bias=True, transform=network.activation.kind())
     config = {
         "model_type": "bert",
         "architectures": ["BertForMaskedLM"],
@@ -300,5 +301,7 @@ def _bert(spec: masked_lm.Spec, weights: Mapping[str, Tensor]) -> tuple[dict[str
     return config, ours
 
 
-def _activation(name: str) -> str:
-    return {"gelu-tanh": "gelu_new"}.get(name, name)
+def _activation(activation: ActivationSpec) -> str:
+    if not activation.hugging_face_names:
+        raise refuse(f"activation {activation.kind()}", "Hugging Face")
+    return activation.hugging_face_names[0]

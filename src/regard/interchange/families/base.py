@@ -4,12 +4,14 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor
 
+from regard.config import kind_specs
 from regard.errors import DataError
 from regard.interchange import families
+from regard.layers.activations.base import ActivationSpec
 
 Config = Mapping[str, Any]
 
@@ -88,17 +90,14 @@ def needed(config: Config, key: str) -> Any:
     return config[key]
 
 
-ACTIVATIONS = {
-    "relu": "relu",
-    "gelu": "gelu",
-    "gelu_new": "gelu-tanh",
-    "gelu_pytorch_tanh": "gelu-tanh",
-    "silu": "silu",
-    "swish": "silu",
-}
+def activations() -> dict[str, str]:
+    """Map the names of activations in config.json to kinds in layers/activations/."""
+    specs = cast("list[type[ActivationSpec]]", kind_specs(ActivationSpec.package))
+    return {name: spec.kind() for spec in specs for name in spec.hugging_face_names}
 
 
 def activation(config: Config, key: str) -> str:
     """Regard's name of an activation."""
-    require(config, key, ACTIVATIONS)
-    return ACTIVATIONS[needed(config, key)]
+    known = activations()
+    require(config, key, known)
+    return known[needed(config, key)]

@@ -28,7 +28,7 @@ def spec(config: Config) -> dict[str, Any]:
         "norm": {"kind": "rms", "eps": config.get("rms_norm_eps", 1e-6)},
         "feed_forward": {
             "kind": "gated",
-            "gate": activation({"hidden_act": "silu", **config}, "hidden_act"),
+            "activation": activation({"hidden_act": "silu", **config}, "hidden_act"),
         },
         "bias": False,
         "scale_embedding": False,

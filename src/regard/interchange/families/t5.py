@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.interchange.families.base import ACTIVATIONS, Config, Family, Take, needed, require
+from regard.interchange.families.base import Config, Family, Take, activations, needed, require
 
 CLIP = 128
 
@@ -22,7 +22,7 @@ def spec(config: Config) -> dict[str, Any]:
     kind = config.get("feed_forward_proj", "relu")
     gated, inner = kind.startswith("gated-"), kind.removeprefix("gated-")
     # "gated-gelu" means the tanh form, for the sake of the first T5 checkpoints that had it.
-    function = "gelu-tanh" if kind == "gated-gelu" else ACTIVATIONS.get(inner)
+    function = "gelu-tanh" if kind == "gated-gelu" else activations().get(inner)
     require({"feed_forward_proj": kind}, "feed_forward_proj", [kind] if function else ["relu"])
     return {
         "kind": "encoder-decoder",
@@ -35,7 +35,7 @@ def spec(config: Config) -> dict[str, Any]:
         "dropout": config.get("dropout_rate", 0.1),
         "position": {"kind": "distance", "clip": CLIP},
         "norm": {"kind": "rms", "eps": config.get("layer_norm_epsilon", 1e-6)},
-        "feed_forward": {"kind": "gated", "gate": function}
+        "feed_forward": {"kind": "gated", "activation": function}
         if gated
         else {"kind": "dense", "activation": function, "bias": False},
         "bias": False,

@@ -16,6 +16,7 @@ from regard.lab.claim import Claim, Criterion, Evidence
 from regard.lab.experiment import Experiment, generator
 from regard.lab.figures import Figure, Plot, Table
 from regard.lab.intervals import Interval, interval
+from regard.layers.activations import relu
 from regard.layers.feedforward.dense import Dense
 from regard.models.base import parameter_count
 from regard.positions.base import InAttention, Sizes
@@ -188,7 +189,7 @@ class _Layer(nn.Module):
         super().__init__()
         sizes = Sizes(dim, 1, dim, max_length=max(WORDS, BITS))
         self.attention = MultiHead(sizes, Reference(), InAttention(), bias=False)
-        self.feed_forward = Dense(dim, 2 * dim, "relu", bias=True) if fed else nn.Identity()
+        self.feed_forward = Dense(dim, 2 * dim, relu.Spec(), bias=True) if fed else nn.Identity()
         for each in self.modules():
             if isinstance(each, nn.Linear):
                 nn.init.xavier_uniform_(each.weight)

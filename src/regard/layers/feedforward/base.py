@@ -1,29 +1,18 @@
-"""Feed-forward networks, one file a kind: what gives a stack of attention its non-linearity."""
+"""Feed-forward networks, one file a kind: the non-linear sublayer of a Transformer block."""
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import ClassVar
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 from regard.config import Kind
 
-ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
-    "relu": F.relu,
-    "gelu": F.gelu,
-    "gelu-tanh": partial(F.gelu, approximate="tanh"),
-    "silu": F.silu,
-    "sigmoid": torch.sigmoid,
-}
-
 
 class FeedForwardSpec(Kind, package="regard.layers.feedforward", default="dense"):
-    """A kind of feed-forward network: D → ffn_dim → D, each word by itself.
+    """A kind of feed-forward network: D → ffn_dim → D, each token by itself.
 
-    It is called with words (B, T, D) and, where that is known, which of them are real (B, T): those
-    that are not may cost nothing.
+    The network is called with x (B, T, D) and a mask (B, T) or None, True = the output of the token
+    is needed. Outputs of the other tokens are not used, so a kind may skip them.
     """
 
     renamed_kinds: ClassVar[Mapping[str, str]] = {"experts": "moe"}

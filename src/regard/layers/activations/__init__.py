@@ -1,0 +1,1 @@
+"""Activations, one file a kind."""
