@@ -235,28 +235,33 @@ def describe(result: dict[str, Any]) -> str:
     for row in result["rows"]:
         engines = row["engines"]
         lines = []
-        for name, each in engines.items():
+        for name, engine in engines.items():
             rival = engines.get(RIVALS.get(name, ""))
-            ratio = each["lines_per_second"] / rival["lines_per_second"] if rival else None
+            ratio = engine["lines_per_second"] / rival["lines_per_second"] if rival else None
             lines.append(
                 [
                     name,
-                    f"{each['lines_per_second']:.1f}",
+                    f"{engine['lines_per_second']:.1f}",
                     f"**{ratio:.2f}×**" if ratio else "",
-                    _latency(each),
-                    f"{each['bleu']:.2f}" if "bleu" in each else "",
-                    f"{each.get('same_as_regard', 0):.1%}",
-                    f"{each['memory_at_load'] / 1e6:,.0f} / {each['peak_memory'] / 1e6:,.0f} MB",
+                    _latency(engine),
+                    f"{engine['bleu']:.2f}" if "bleu" in engine else "",
+                    f"{engine.get('same_as_regard', 0):.1%}",
+                    _memory(engine),
                 ]
             )
         parts.append(f"### {row['name'].capitalize()}\n\n{table(head, lines)}")
     return "\n\n".join(parts)
 
 
-def _latency(each: dict[str, Any]) -> str:
-    if "median_latency" not in each:
+def _memory(engine: dict[str, Any]) -> str:
+    at_load, peak = engine["memory_at_load"] / 1e6, engine["peak_memory"] / 1e6
+    return f"{at_load:,.0f} / {peak:,.0f} MB"
+
+
+def _latency(engine: dict[str, Any]) -> str:
+    if "median_latency" not in engine:
         return ""
-    return f"{each['median_latency'] * 1e3:.1f}, {each['latency_95'] * 1e3:.1f} ms"
+    return f"{engine['median_latency'] * 1e3:.1f}, {engine['latency_95'] * 1e3:.1f} ms"
 
 
 if __name__ == "__main__":

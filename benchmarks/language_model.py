@@ -222,16 +222,16 @@ def _comparison(result: dict[str, Any]) -> str:
     rows = [
         [
             name,
-            f"{each['steps']:,}",
-            time(each["seconds"]),
-            f"{each['of_nanogpt']:.2f}×",
-            f"{each['loss']:.4f}",
-            f"{each['estimate']:.3f}",
-            time(each["to_published"]),
-            f"{each['parameters']:,}",
-            f"{each['peak_memory_bytes'] / 1e9:.2f} GB",
+            f"{engine['steps']:,}",
+            time(engine["seconds"]),
+            f"{engine['of_nanogpt']:.2f}×",
+            f"{engine['loss']:.4f}",
+            f"{engine['estimate']:.3f}",
+            time(engine["to_published"]),
+            f"{engine['parameters']:,}",
+            f"{engine['peak_memory_bytes'] / 1e9:.2f} GB",
         ]
-        for name, each in result["engines"].items()
+        for name, engine in result["engines"].items()
     ]
     head = ["engine", "steps", "time", "relative time", "loss", "loss of random batches"]
     head += [f"time to {PUBLISHED}", "parameters", "memory"]

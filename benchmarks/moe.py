@@ -72,7 +72,7 @@ def main() -> None:
 def describe(result: Mapping[str, Any]) -> str:
     """Return the section of the page."""
     networks = [
-        Measured(**{**row, "seconds": {int(size): each for size, each in row["seconds"].items()}})
+        Measured(**{**row, "seconds": {int(size): value for size, value in row["seconds"].items()}})
         for row in result["networks"]
     ]
     return f"""## Mixture of experts

@@ -269,7 +269,7 @@ def describe(result: dict[str, Any]) -> str:
     ]
     rows += [[name, *blank, score] for name, score in PUBLISHED]
     seeds = len({row["seed"] for row in result["rows"]})
-    steps = ", ".join(str(each) for each in dict.fromkeys(row["steps"] for row in result["rows"]))
+    steps = ", ".join(str(count) for count in dict.fromkeys(row["steps"] for row in result["rows"]))
     pretraining = settings["pretraining"]
     source = pretraining.get("run") or f"{pretraining['steps']:,} steps"
     head = ["test accuracy (%)", *(f"{count:,} labels" for count in labels)]

@@ -140,18 +140,18 @@ def describe(result: dict[str, Any]) -> str:
     rows = [
         [
             name,
-            f"{each['test_bleu']:.1f} ± {each['margin']:.1f}",
-            "" if each["p_value"] is None else f"{each['p_value']:.3f}",
-            f"{each['dev_bleu']:.1f}",
-            *(time(each["seconds_to"][str(score)]) for score in SCORES),
+            f"{engine['test_bleu']:.1f} ± {engine['margin']:.1f}",
+            "" if engine["p_value"] is None else f"{engine['p_value']:.3f}",
+            f"{engine['dev_bleu']:.1f}",
+            *(time(engine["seconds_to"][str(score)]) for score in SCORES),
         ]
-        for name, each in result["engines"].items()
+        for name, engine in result["engines"].items()
     ]
     head = ["engine", "test BLEU", "p against Regard", "dev BLEU (greedy)"]
     head += [f"time to dev BLEU {score}" for score in SCORES]
     budgets = [
-        [f"{each['budget']:,.0f} s", f"{each['best_dev_bleu']:.1f}", f"{each['test_bleu']:.1f}"]
-        for each in result["budgets"]
+        [f"{run['budget']:,.0f} s", f"{run['best_dev_bleu']:.1f}", f"{run['test_bleu']:.1f}"]
+        for run in result["budgets"]
     ]
     signature = result["engines"]["Regard"]["signature"]
     return f"""## Quality after {result["seconds"] / 60:.0f} minutes on 2 cores

@@ -142,14 +142,14 @@ def describe(result: dict[str, Any]) -> str:
     rows = [
         [
             name,
-            f"{each['tokens_per_second']:,.0f}",
-            _shown(each["utilization"], ".0%"),
-            _shown(each["speedup"], ".2f", "×"),
-            _shown(each["speedup_at_equal_utilization"], ".2f", "×"),
-            _shown(each["first_step_seconds"], ".1f", " s"),
-            f"{each['peak_memory_bytes'] / 1e9:.2f} GB",
+            f"{engine['tokens_per_second']:,.0f}",
+            _shown(engine["utilization"], ".0%"),
+            _shown(engine["speedup"], ".2f", "×"),
+            _shown(engine["speedup_at_equal_utilization"], ".2f", "×"),
+            _shown(engine["first_step_seconds"], ".1f", " s"),
+            f"{engine['peak_memory_bytes'] / 1e9:.2f} GB",
         ]
-        for name, each in result["engines"].items()
+        for name, engine in result["engines"].items()
     ]
     ratios = ["speedup of Regard", "speedup by utilization"]
     head = ["engine", "target tokens/s", "utilization", *ratios, "first step", "memory"]
