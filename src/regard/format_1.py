@@ -37,9 +37,20 @@ CAPABILITIES: Renames = {
     "translate": "seq2seq",
 }
 ATTENTION_KINDS: Renames = {"blocks": "block-local"}
-ATTENTION_KEYS: Mapping[str, Renames] = {}  # by kind
+ATTENTION_KEYS: Mapping[str, Renames] = {  # by kind
+    "alternating": {"of": "pattern"},
+    "compressed": {"width": "stride"},
+}
 FEED_FORWARD_KINDS: Renames = {"experts": "moe"}
-FEED_FORWARD_KEYS: Mapping[str, Renames] = {}  # by kind of format 2
+FEED_FORWARD_KEYS: Mapping[str, Renames] = {  # by kind of format 2
+    "moe": {
+        "balance": "balance_loss",
+        "capacity": "capacity_factor",
+        "experts": "num_experts",
+        "of": "expert",
+        "top": "top_k",
+    },
+}
 
 # details
 DETAILS: Renames = {
@@ -65,8 +76,23 @@ SIGNATURES: Mapping[str, tuple[str, ...]] = {  # the metrics that a signature de
     "chrf_signature": ("chrf",),
 }
 
-# Parts of parameter and module names, between dots.
-PARAMETERS: Renames = {}
+# Parts of parameter and module names, between dots, as regular expressions
+PARAMETERS: Renames = {
+    "around_attention": "attention_residual",
+    "around_cross": "cross_residual",
+    "around_feed_forward": "feed_forward_residual",
+    "gate": "gate_proj",
+    "narrow": "down_proj",
+    "widen": "up_proj",
+    # convolutional
+    "around": "residual",
+    "map": "proj",
+    "window": "convolution",
+    # recurrent
+    "ahead": "forward_cell",
+    "back": "backward_cell",
+    r"(blocks\.\d+)\.join": r"\1.proj",
+}
 
 
 def upgrade_description(description: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,8 +136,8 @@ def _upgrade_model(model: Mapping[str, Any]) -> dict[str, Any]:
 def _upgrade_attention(spec: Mapping[str, Any]) -> dict[str, Any]:
     upgraded = _rename_keys(spec, ATTENTION_KEYS.get(spec["kind"], {}))
     upgraded["kind"] = ATTENTION_KINDS.get(spec["kind"], spec["kind"])
-    if "of" in upgraded:
-        upgraded["of"] = [_upgrade_attention(nested) for nested in upgraded["of"]]
+    if "pattern" in upgraded:
+        upgraded["pattern"] = [_upgrade_attention(nested) for nested in upgraded["pattern"]]
     return upgraded
 
 

@@ -58,6 +58,7 @@ def read_run_recipe(folder: Path, changes: Sequence[str]) -> Recipe:
     for name in (RECIPE, START):
         if not (folder / name).is_file():
             raise RunError(f"{folder}: there is no {name} in it, so there is nothing to resume.")
+    _check_format(folder)
     for change in changes:
         if re.match(r"(init|adapter)\b", change):
             raise ConfigError(
@@ -80,7 +81,11 @@ def write_start(
     recipe: Recipe, folder: Path, prepared: Prepared, init_report: dict[str, Any] | None
 ) -> None:
     """Write the files that `regard resume` needs."""
-    start = {"prepared": prepared.folder.name, INIT_REPORT: init_report}
+    start = {
+        "format": run_folder.FORMAT,
+        "prepared": prepared.folder.name,
+        INIT_REPORT: init_report,
+    }
     write_all_atomic(
         folder,
         {
@@ -92,8 +97,24 @@ def write_start(
 
 
 def read_start(folder: Path) -> dict[str, Any]:
-    """Return the content of training.json: the prepared data and the report on init."""
+    """Return the content of training.json: format, prepared data and the report on init."""
     return dict(json.loads((folder / START).read_text(encoding="utf-8")))
+
+
+def _check_format(folder: Path) -> None:
+    """Refuse to resume a run of another format: its recipe and checkpoints have other names."""
+    version = read_start(folder).get("format", 1)  # format 1 did not write it
+    if version > run_folder.FORMAT:
+        raise RunError(f"{folder}: was made by a newer version of Regard; update Regard.")
+    if version < run_folder.FORMAT:
+        remedy = (
+            f"start a new run from its weights with `regard train RECIPE init={folder}`"
+            if run_folder.exists(folder)
+            else "it has no finished model, so start over with `regard train`"
+        )
+        raise RunError(
+            f"{folder}: was made by an earlier version of Regard and cannot be resumed; {remedy}."
+        )
 
 
 def is_written(folder: Path, state: TrainState) -> bool:
