@@ -55,7 +55,9 @@ def test_published_story_is_reproduced(
 ) -> None:
     if not engine:
         monkeypatch.setattr(select, "library", lambda: None)
-    assert regard.load(stories).decodable.is_fast == (engine and select.library() is not None)
+    assert regard.load(stories).engine_model.uses_engine == (
+        engine and select.library() is not None
+    )
     monkeypatch.setattr(sys, "argv", ["regard", "generate", str(stories), "--max-tokens", "256"])
     with pytest.raises(SystemExit) as left:
         main()

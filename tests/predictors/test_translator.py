@@ -59,9 +59,9 @@ def test_translation_does_not_depend_on_the_number_of_threads(translator) -> Non
 
 def test_engine_translates_like_torch(translator) -> None:
     fast = translator.translate(LINES)
-    assert translator.decodable.is_fast == (library() is not None)
+    assert translator.engine_model.uses_engine == (library() is not None)
     translator.model.register_forward_hook(lambda *_: None)  # hooks select torch
-    assert not translator.decodable.is_fast
+    assert not translator.engine_model.uses_engine
     assert translator.translate(LINES) == fast
 
 
@@ -122,7 +122,7 @@ def test_max_tokens_limits_the_translation(translator) -> None:
 
 def test_forward_pre_hooks_select_torch(translator) -> None:
     translator.model.decoder.norm.register_forward_pre_hook(lambda *_: None)
-    assert not translator.decodable.is_fast
+    assert not translator.engine_model.uses_engine
 
 
 def test_required_and_suppressed_phrases(translator) -> None:

@@ -20,7 +20,7 @@ FAST: dict[type, Callable[..., Any]] = {
 }
 
 
-class Decodable:
+class EngineModel:
     """A model, and its packed form for as long as its weights stay as they are."""
 
     def __init__(self, model: nn.Module, capacity: int, bits: int = 32) -> None:
@@ -38,11 +38,11 @@ class Decodable:
         self._walk: _Walk | None = None
 
     @property
-    def is_fast(self) -> bool:
-        return self.now is not self.model
+    def uses_engine(self) -> bool:
+        return self.current is not self.model
 
     @property
-    def now(self) -> Any:
+    def current(self) -> Any:
         """A Stepper with the model's present weights."""
         if library() is None or type(self.model) not in FAST:
             return self.model

@@ -17,7 +17,7 @@ from regard.decoding.sampling import Sampling
 from regard.decoding.scoring import Score, score
 from regard.decoding.sliding_window import SlidingWindow, retained_tokens
 from regard.decoding.speculative import Drafter, DraftModel, PromptLookup, speculate
-from regard.engine.select import Decodable
+from regard.engine.select import EngineModel
 from regard.errors import ConfigError, DataError
 from regard.evaluation.language_model import Perplexity, Piece, perplexity
 from regard.models.language_model import LanguageModel
@@ -48,7 +48,7 @@ class TextGenerator(BasePredictor[LanguageModel]):
     ) -> None:
         super().__init__(model, tokenizer, max_length)
         self.bos = list(bos)
-        self.decodable = Decodable(self.model, max_length, bits)
+        self.engine_model = EngineModel(self.model, max_length, bits)
 
     def generate(
         self,
@@ -224,12 +224,15 @@ class TextGenerator(BasePredictor[LanguageModel]):
                 f"for at most {self.max_length - len(ids):,} more, or decode without a draft."
             )
         self._check_context(len(ids), max_tokens)
-        model = self.decodable.now
+        model = self.engine_model.current
         state, first = self._prefill(model, ids)
         drafter: Drafter = PromptLookup(prompt=ids[:-1])
         if draft_model is not None:
             self._check_same_tokenizer(draft_model)
-            small, draft_ids = draft_model.decodable.now, draft_model.encode(prompt, sliding_window)
+            small, draft_ids = (
+                draft_model.engine_model.current,
+                draft_model.encode(prompt, sliding_window),
+            )
             draft_model._check_context(len(draft_ids), max_tokens)
             drafter = DraftModel(small, draft_model._prefill(small, draft_ids)[0])
         end = self.tokenizer.end
@@ -257,7 +260,7 @@ class TextGenerator(BasePredictor[LanguageModel]):
             >>> right.perplexity < wrong.perplexity
             True
         """
-        model = self.decodable.now
+        model = self.engine_model.current
         scores = []
         for text in texts:
             ids = self._encode(text)
@@ -352,8 +355,8 @@ class TextGenerator(BasePredictor[LanguageModel]):
     def _stepper(self, prompt: int, max_tokens: int) -> Any:
         """Return the model, wrapped in a sliding window where the continuation would not fit."""
         if prompt + max_tokens <= self.max_length:
-            return self.decodable.now
-        return SlidingWindow(self.decodable.now, self.max_length, self.bos)
+            return self.engine_model.current
+        return SlidingWindow(self.engine_model.current, self.max_length, self.bos)
 
     def _prefill(self, model: Any, ids: list[int]) -> tuple[Any, torch.Tensor]:
         """Return the state after all of the prompt but its last id, and that id."""

@@ -15,7 +15,7 @@ from regard.decoding.beam import Hypothesis
 from regard.decoding.config import Constraints, DecodingConfig, decode
 from regard.decoding.greedy import stream_tokens
 from regard.decoding.scoring import Score, score
-from regard.engine.select import Decodable
+from regard.engine.select import EngineModel
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.predictors.base import BasePredictor
@@ -60,7 +60,7 @@ class Seq2SeqRunner(BasePredictor[Model]):
     ) -> None:
         super().__init__(model, tokenizer, max_length)
         self.suppressed = suppressed
-        self.decodable = Decodable(self.model, max_length, bits)
+        self.engine_model = EngineModel(self.model, max_length, bits)
 
     def max_output(self, source: Ids) -> int:
         """Maximum number of target tokens for a source."""
@@ -77,7 +77,7 @@ class Seq2SeqRunner(BasePredictor[Model]):
 
         `on_done` is called with the indices of the requests of each finished batch.
         """
-        model = self.decodable.now
+        model = self.engine_model.current
         order = sorted(range(len(requests)), key=lambda i: -len(requests[i].source))
         batches = _by_tokens(order, requests, decoding.beam)
 
@@ -98,14 +98,14 @@ class Seq2SeqRunner(BasePredictor[Model]):
 
     def stream(self, request: Request) -> Iterator[str]:
         """Yield the target's text as it is generated, by greedy decoding."""
-        model = self.decodable.now
+        model = self.engine_model.current
         state, first, limits = self._start(model, [request])
         steps = stream_tokens(model, state, first, self.tokenizer.end, limits)
         yield from incremental_decode((step[0][1] for step in steps), self.tokenizer.decode)
 
     def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Score]:
         """Return the log-likelihood of each target given its source."""
-        model, scores = self.decodable.now, []
+        model, scores = self.engine_model.current, []
         # In a single sequence, a long target would not fit after another row's long source.
         rows = 1 if self.model.single_sequence else SCORING_ROWS
         for start in range(0, len(sources), rows):

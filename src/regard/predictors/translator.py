@@ -15,7 +15,7 @@ from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.decoding.beam import Hypothesis
 from regard.decoding.config import DecodingConfig
 from regard.decoding.scoring import Score
-from regard.engine.select import Decodable
+from regard.engine.select import EngineModel
 from regard.errors import ConfigError, DataError
 from regard.predictors.base import BasePredictor
 from regard.predictors.placeholders import placeholders
@@ -77,9 +77,9 @@ class Translator(BasePredictor[Model]):
         return tuple(dict.fromkeys(direction.target for direction in self.directions))
 
     @property
-    def decodable(self) -> Decodable:
+    def engine_model(self) -> EngineModel:
         """The model for decoding: compiled where the engine supports it."""
-        return self.runner.decodable
+        return self.runner.engine_model
 
     @property
     def max_source_tokens(self) -> int:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.engine.select import Decodable
+from regard.engine.select import EngineModel
 from regard.errors import ConfigError
 from regard.insight.heads.head_masks import copy_with_head_masks, duplicates, masked_heads, without
 from regard.insight.heads.head_names import attention, find_head
@@ -46,9 +46,9 @@ def test_masks_by_row() -> None:
 
 def test_hooks_are_removed_and_the_engine_is_not_used_with_masks() -> None:
     model = built("language-model")
-    decodable = Decodable(model, 48)
+    engine_model = EngineModel(model, 48)
     with masked_heads(model, {NAME: torch.ones(4)}):
-        assert decodable.now is model
+        assert engine_model.current is model
     with pytest.raises(ZeroDivisionError), masked_heads(model, {NAME: torch.ones(4)}):
         raise ZeroDivisionError
     assert not any(module._forward_pre_hooks for module in model.modules())

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from regard.engine.library import library
-from regard.engine.select import Decodable
+from regard.engine.select import EngineModel
 from regard.errors import ConfigError
 from regard.models.adapters.base import AdapterSpec
 from regard.models.adapters.lora import LoRALinear
@@ -104,12 +104,12 @@ def test_engine_decodes_like_the_adapted_model() -> None:
     model = built("language-model")
     adapter(on=["w_q", "w_v", "up_proj"]).attach(model)
     ids = torch.tensor([3, 5])
-    decodable = Decodable(model, capacity=12)
+    engine_model = EngineModel(model, capacity=12)
     for _ in range(2):
         learn(model)  # the engine notices that the weights are others now
-        assert decodable.is_fast
+        assert engine_model.uses_engine
         with torch.inference_mode():
-            found, wanted = (m.step(ids, m.start())[0] for m in (decodable.now, model))
+            found, wanted = (m.step(ids, m.start())[0] for m in (engine_model.current, model))
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
 
 
