@@ -58,7 +58,7 @@ def quality(metric: Metric) -> list[Callable[[bool], float]]:
 
 
 def report(right: bool) -> ClassificationReport:
-    """Of four texts and a confident classifier."""
+    """Report of a confident classifier on four texts."""
     tally = PredictionCounter(["a", "b"], multi_label=False)
     actual = torch.tensor([0, 1, 0, 1])
     predicted = actual if right else 1 - actual

@@ -18,7 +18,7 @@ def sentences(count: int) -> list[str]:
 
 
 def worsened(references: list[str], share: float, seed: int) -> list[str]:
-    """The same, but for a share of the words."""
+    """Replace a share of the words."""
     draw = random.Random(seed)
     return [
         " ".join(word if draw.random() > share else "wrong" for word in line.split())

@@ -84,7 +84,7 @@ def made(kind: str, settings: dict[str, Any], folder: Path) -> Path:
 def elsewhere(
     program: str, folder: Path, rows: list[list[int]], tokens: int, beam: int = 1
 ) -> list[list[int]]:
-    """What a program in another process says: ids in, ids out."""
+    """Run a program in another process: ids in, ids out."""
     script = str(Path(__file__).parent / program)
     done = subprocess.run(
         [sys.executable, script, str(folder), str(tokens), str(beam)],

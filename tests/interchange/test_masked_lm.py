@@ -151,7 +151,7 @@ def test_settings_that_bert_lacks_are_refused(
 
 
 def test_mask_token_is_found_in_a_plain_vocabulary(folder: Path, tmp_path: Path) -> None:
-    """As older folders have it: vocab.txt, and nothing that says which pieces are special."""
+    """An older folder: vocab.txt, and no list of special tokens."""
     tokenizer = word_pieces()
     saved(with_head(tokenizer.get_vocab_size(), "bert"), None, folder)
     pieces = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)

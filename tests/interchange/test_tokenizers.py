@@ -53,7 +53,7 @@ def test_sentencepiece_model_tokenizes_like_the_original(kind: str, tmp_path: Pa
 
 
 def test_significant_spaces_are_kept(tmp_path: Path) -> None:
-    """As in Llama: none is taken away, and one comes first even where there is one."""
+    """Llama's normalization: no space is removed, and one is always prepended."""
     more = {"byte_fallback": True, "remove_extra_whitespaces": False}
     more["normalization_rule_name"] = "identity"
     path = trained("bpe", tmp_path / "model", "tokenizer.model", **more)

@@ -36,7 +36,7 @@ def built(kind: str, **more: Any) -> LanguageModel:
 
 
 def read(model: LanguageModel, ids: Tensor, steps: int) -> tuple[Tensor, DecoderState]:
-    """So many words at a time."""
+    """Decode a number of tokens at a time."""
     state, logits = model.start(), []
     for part in ids.split(steps, dim=1):
         found, state = model.extend(part, state)
@@ -45,7 +45,7 @@ def read(model: LanguageModel, ids: Tensor, steps: int) -> tuple[Tensor, Decoder
 
 
 def places(memory: Any) -> int:
-    """How many places one layer keeps."""
+    """Number of positions in the cache of one layer."""
     if isinstance(memory, CompressedCache):
         return memory.before.size(2) + memory.recent.keys.size(2)
     assert isinstance(memory, KVCache)

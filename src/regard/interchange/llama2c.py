@@ -29,7 +29,7 @@ MAGIC, HEADER = 0x616B3432, 256
 FIRST = (UNKNOWN, START, END)
 BETWEEN = 1  # <s>: before every text, so generating it ends a text; </s> is never generated
 BASE = 10_000.0
-PER_LAYER = "model.layers.{}."
+LAYER_PREFIX = "model.layers.{}."
 
 
 class Sizes(NamedTuple):
@@ -86,9 +86,9 @@ class Checkpoint:
 
     def weights(self) -> dict[str, Tensor]:
         """All tensors by Hugging Face's names, with its order of rotary components."""
-        place = HEADER if self._version else 4 * len(self.sizes)
-        numbers = np.memmap(self.file, dtype="<f4", mode="r", offset=place)
-        found, at = {}, 0
+        offset = HEADER if self._version else 4 * len(self.sizes)
+        numbers = np.memmap(self.file, dtype="<f4", mode="r", offset=offset)
+        tensors, at = {}, 0
         for name, shape in self._layout():
             values = np.array(numbers[at : at + prod(shape)], dtype=np.float32)
             at += values.size
@@ -96,13 +96,13 @@ class Checkpoint:
                 raise DataError(
                     f"{self.file}: {name} has values that are not finite; fetch the file again."
                 )
-            found[name] = torch.from_numpy(values).view(shape)
+            tensors[name] = torch.from_numpy(values).view(shape)
         if not self._version:
-            self._check_rotations(found.pop("cos"), found.pop("sin"))
-        for name, tensor in found.items():
+            self._check_rotations(tensors.pop("cos"), tensors.pop("sin"))
+        for name, tensor in tensors.items():
             if name.endswith(("q_proj.weight", "k_proj.weight")):
-                found[name] = pairs_to_halves(tensor, self.sizes.dim // self.sizes.heads)
-        return found
+                tensors[name] = pairs_to_halves(tensor, self.sizes.dim // self.sizes.heads)
+        return tensors
 
     def _check_rotations(self, cos: Tensor, sin: Tensor) -> None:
         """Refuse tables of rotations other than those that Regard computes."""
@@ -132,8 +132,8 @@ class Checkpoint:
                 f"{files[0]}: has {len(pieces):,} pieces and the model {self.sizes.vocabulary:,}; "
                 f"it is the tokenizer of another model."
             )
-        found = spm.SentencePieces(pieces, is_bpe=True, trims=False)
-        return tokenizer_of_pieces(found, files[0])
+        model = spm.SentencePieces(pieces, is_bpe=True, trims=False)
+        return tokenizer_of_pieces(model, files[0])
 
     def _check_size(self) -> None:
         header = HEADER if self._version else 4 * len(self.sizes)
@@ -174,7 +174,7 @@ class Checkpoint:
                 yield norm
                 yield tokens
             for layer in range(layers):
-                yield f"{PER_LAYER.format(layer)}{part}.weight", shapes[part]
+                yield f"{LAYER_PREFIX.format(layer)}{part}.weight", shapes[part]
         if not self._version:
             yield norm
             yield "cos", (context, dim // heads // 2)  # of the rotary positions
@@ -209,17 +209,17 @@ def _header(file: Path) -> tuple[Sizes, bool, int]:
             start = content.read(HEADER)
     except OSError as error:
         raise DataError(f"{file}: cannot be read ({error.strerror}).") from None
-    version, place = 0, 0
+    version, offset = 0, 0
     if start[:4] == struct.pack("<I", MAGIC) and len(start) == HEADER:
-        (version,), place = struct.unpack_from("<i", start, 4), 8
+        (version,), offset = struct.unpack_from("<i", start, 4), 8
         if version != 1:
             raise DataError(
                 f"{file}: is of version {version} of llama2.c's format, and Regard reads 0 and 1, "
                 f"which are not quantized; export it again with `export.py --version 1`."
             )
-    if len(start) < place + 4 * len(Sizes._fields):
+    if len(start) < offset + 4 * len(Sizes._fields):
         raise DataError(f"{file}: has {len(start)} bytes, too few for a checkpoint of llama2.c.")
-    sizes = Sizes._make(struct.unpack_from("<7i", start, place))
+    sizes = Sizes._make(struct.unpack_from("<7i", start, offset))
     tied = bool(start[36]) if version else sizes.vocabulary > 0
     sizes = sizes._replace(vocabulary=abs(sizes.vocabulary))
     if not sizes.possible:
@@ -233,7 +233,7 @@ def _header(file: Path) -> tuple[Sizes, bool, int]:
 def _pieces(file: Path) -> list[tuple[str, float, int]]:
     """Texts, scores and types of the pieces, as in a SentencePiece model."""
     data = file.read_bytes()
-    found: list[tuple[str, float, int]] = []
+    pieces: list[tuple[str, float, int]] = []
     at = 4  # after the length of the longest
     try:
         (longest,) = struct.unpack_from("<i", data)
@@ -241,16 +241,16 @@ def _pieces(file: Path) -> list[tuple[str, float, int]]:
             score, length = struct.unpack_from("<fi", data, at)
             at += 8 + length
             if not 0 <= length <= longest or at > len(data):
-                raise ValueError(f"piece {len(found)} has a length of {length:,}")
-            found.append((data[at - length : at].decode().replace(" ", "▁"), score, 1))
+                raise ValueError(f"piece {len(pieces)} has a length of {length:,}")
+            pieces.append((data[at - length : at].decode().replace(" ", "▁"), score, 1))
     except (struct.error, ValueError) as error:
         raise DataError(f"{file}: not a tokenizer of llama2.c, or truncated ({error}).") from None
-    names = [text.strip("\n") for text, _, _ in found[: len(FIRST)]]
-    if tuple(names) != FIRST or tuple(text for text, _, _ in found[3:259]) != BYTES:
+    names = [text.strip("\n") for text, _, _ in pieces[: len(FIRST)]]
+    if tuple(names) != FIRST or tuple(text for text, _, _ in pieces[3:259]) != BYTES:
         raise DataError(
             f"{file}: not a tokenizer of llama2.c: its first pieces are not {', '.join(FIRST)} "
             f"and the 256 bytes."
         )
     kinds = [spm.UNKNOWN, spm.CONTROL, spm.CONTROL, *[spm.BYTE] * len(BYTES)]
     special = [(name, 0.0, kind) for name, kind in zip((*FIRST, *BYTES), kinds, strict=True)]
-    return special + found[len(special) :]
+    return special + pieces[len(special) :]

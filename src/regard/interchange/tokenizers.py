@@ -32,9 +32,9 @@ def tokenizer_of(folder: ModelFolder) -> Tokenizer:
     return _finished(_backend(folder))
 
 
-def tokenizer_of_pieces(found: SentencePieces, path: Path) -> Tokenizer:
+def tokenizer_of_pieces(spm: SentencePieces, path: Path) -> Tokenizer:
     """Build a tokenizer from SentencePiece pieces that were read from another format."""
-    return _finished(_sentencepiece(found, path))
+    return _finished(_sentencepiece(spm, path))
 
 
 def _finished(backend: Backend) -> Tokenizer:
@@ -101,26 +101,26 @@ def _marian(folder: ModelFolder) -> Backend:
     return _add_normalization(Backend(model), source)
 
 
-def _sentencepiece(found: SentencePieces, path: Path) -> Backend:
-    unknown = next((i for i, piece in enumerate(found.pieces) if piece[2] == UNKNOWN), 0)
-    bytes_too = any(kind == BYTE for _, _, kind in found.pieces)
-    if found.is_bpe:
-        model: Any = _bpe(found, bytes_too, path)
+def _sentencepiece(spm: SentencePieces, path: Path) -> Backend:
+    unknown = next((i for i, piece in enumerate(spm.pieces) if piece[2] == UNKNOWN), 0)
+    byte_fallback = any(kind == BYTE for _, _, kind in spm.pieces)
+    if spm.is_bpe:
+        model: Any = _bpe(spm, byte_fallback, path)
     else:
-        vocabulary = [(text, score) for text, score, _ in found.pieces]
-        model = models.Unigram(vocabulary, unk_id=unknown, byte_fallback=bytes_too)
-    backend = _add_normalization(Backend(model), found)
-    control = [text for text, _, kind in found.pieces if kind in (CONTROL, UNKNOWN)]
+        vocabulary = [(text, score) for text, score, _ in spm.pieces]
+        model = models.Unigram(vocabulary, unk_id=unknown, byte_fallback=byte_fallback)
+    backend = _add_normalization(Backend(model), spm)
+    control = [text for text, _, kind in spm.pieces if kind in (CONTROL, UNKNOWN)]
     backend.add_special_tokens(control)
     return backend
 
 
-def _bpe(found: SentencePieces, bytes_too: bool, path: Path) -> models.BPE:
+def _bpe(spm: SentencePieces, byte_fallback: bool, path: Path) -> models.BPE:
     """BPE with a merge rule for every split of a piece into two, in the order of the scores."""
-    ids = {text: i for i, (text, _, _) in enumerate(found.pieces)}
+    ids = {text: i for i, (text, _, _) in enumerate(spm.pieces)}
     rules = [
         (-score, ids[text[:cut]], ids[text[cut:]], (text[:cut], text[cut:]))
-        for text, score, kind in found.pieces
+        for text, score, kind in spm.pieces
         if kind == 1
         for cut in range(1, len(text))
         if text[:cut] in ids and text[cut:] in ids
@@ -128,16 +128,16 @@ def _bpe(found: SentencePieces, bytes_too: bool, path: Path) -> models.BPE:
     if not rules:
         raise DataError(f"{path}: a SentencePiece BPE model without merges.")
     merges = [rule for *_, rule in sorted(rules)]
-    return models.BPE(ids, merges, unk_token="<unk>", byte_fallback=bytes_too, fuse_unk=True)
+    return models.BPE(ids, merges, unk_token="<unk>", byte_fallback=byte_fallback, fuse_unk=True)
 
 
-def _add_normalization(backend: Backend, found: SentencePieces) -> Backend:
+def _add_normalization(backend: Backend, spm: SentencePieces) -> Backend:
     steps: list[Any] = []
-    if found.replacements:
-        steps.append(normalizers.Precompiled(found.replacements))
-    if found.trims:  # strip both ends, collapse runs of spaces
+    if spm.replacements:
+        steps.append(normalizers.Precompiled(spm.replacements))
+    if spm.trims:  # strip both ends, collapse runs of spaces
         steps += [normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")]
-    if found.is_bpe:  # always prepend a space; merges may cross spaces
+    if spm.is_bpe:  # always prepend a space; merges may cross spaces
         steps += [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
     else:
         backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")

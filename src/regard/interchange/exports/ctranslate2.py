@@ -3,9 +3,9 @@
 model.bin is a list of named arrays, little-endian. A string is its length with the terminating zero
 (16 bits), its bytes and the zero.
 
-    version (32 bits) · kind of model (string) · revision of its names (32) · count (32), then each:
-    name · dimensions (8) · each (32) · type (8) · bytes (32) · the numbers
-    count of other names (32), then each: other name · name
+    version (32 bits) · model type (string) · revision (32) · number of arrays (32), then for each:
+    name · number of dimensions (8) · dimensions (32 each) · type (8) · bytes (32) · values
+    number of aliases (32), then for each: alias · name
 """
 
 import struct
@@ -66,8 +66,8 @@ def export(run: Run, folder: Path) -> None:
 
 def _distinct(pieces: list[str], count: int) -> list[str]:
     """A distinct name for each token id, also for those without a piece."""
-    named = [piece or f"<unused-{place}>" for place, piece in enumerate(pieces)]
-    return named + [f"<unused-{place}>" for place in range(len(named), count)]
+    named = [piece or f"<unused-{number}>" for number, piece in enumerate(pieces)]
+    return named + [f"<unused-{number}>" for number in range(len(named), count)]
 
 
 def _encoder(spec: TransformerSpec, encoder: Any) -> Iterator[tuple[str, Value]]:
@@ -101,8 +101,8 @@ def _common(
     yield f"{scope}/scale_embeddings", np.float32(embedding.scale)
     yield f"{scope}/{embeddings}/weight", _array(embedding.tokens.weight)
     if spec.position.kind() in ("sinusoidal", "learned"):
-        places = embedding.position(torch.zeros(1, spec.max_length, spec.dim), 0)[0]
-        yield f"{scope}/position_encodings/encodings", _array(places)
+        encodings = embedding.position(torch.zeros(1, spec.max_length, spec.dim), 0)[0]
+        yield f"{scope}/position_encodings/encodings", _array(encodings)
     elif spec.position.kind() != "rotary":
         raise refuse(f"position {spec.position.kind()}", "CTranslate2")
     if spec.embedding_norm:

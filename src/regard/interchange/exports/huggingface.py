@@ -88,13 +88,16 @@ def _tokenizer_config(
 
 
 def _theirs(family: Family, config: Mapping[str, Any], ours: Mapping[str, Tensor]) -> Weights:
-    """By their names, for names that are a plain renaming."""
+    """Rename weights to Hugging Face's names, where nothing but the name differs."""
     return {take.name: ours[name] for name, take in family.names(config).items() if name in ours}
 
 
-def _check(spec: TransformerSpec, where: str, **wanted: Any) -> None:
-    """Refuse a model with a setting that the other library has no place for."""
-    for path, allowed in wanted.items():
+def _check(spec: TransformerSpec, where: str, **required: Any) -> None:
+    """Refuse a model with a setting that the other library does not have.
+
+    `required` maps a path in the spec, with __ for a dot, to the allowed value or values.
+    """
+    for path, allowed in required.items():
         value: Any = spec
         for name in path.split("__"):
             value = getattr(value, name)

@@ -18,7 +18,7 @@ Config = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Take:
-    """How one of Regard's weights is made from Hugging Face's."""
+    """Source of one of Regard's weights: the name of a tensor, and a conversion."""
 
     name: str
     change: Callable[[Tensor], Tensor] = lambda tensor: tensor

@@ -51,7 +51,7 @@ def names(config: Config) -> dict[str, Take]:
     def with_segment(positions: Tensor, segments: Tensor) -> Tensor:
         return positions[_first(config) :] + segments[0]
 
-    found = {
+    takes = {
         "embedding.tokens.weight": Take("embeddings.word_embeddings.weight"),
         "embedding.position.table": Take(
             "embeddings.position_embeddings.weight",
@@ -75,11 +75,11 @@ def names(config: Config) -> dict[str, Take]:
     }
     for layer in range(config["num_hidden_layers"]):
         own, their = f"blocks.{layer}", f"encoder.layer.{layer}"
-        found |= renamed(
+        takes |= renamed(
             {f"{own}.{ours}": f"{their}.{theirs}" for ours, theirs in linear.items()},
             {f"{own}.{ours}": f"{their}.{theirs}" for ours, theirs in norms.items()},
         )
-    return found
+    return takes
 
 
 def masked_spec(config: Config) -> dict[str, Any]:
@@ -97,11 +97,11 @@ def masked_names(config: Config) -> dict[str, Take]:
         else ("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm")
     )
     last = "lm_head" if _is_roberta(config) else "cls.predictions"
-    found = {f"encoder.{name}": take for name, take in names(config).items()}
-    found |= renamed({"transform.dense": head}, {"transform.norm": norm})
+    takes = {f"encoder.{name}": take for name, take in names(config).items()}
+    takes |= renamed({"transform.dense": head}, {"transform.norm": norm})
     if config.get("tie_word_embeddings", True):
-        return found | {"output.bias": Take(f"{last}.bias")}
-    return found | {
+        return takes | {"output.bias": Take(f"{last}.bias")}
+    return takes | {
         "output.weight": Take(f"{last}.decoder.weight"),
         "output.bias": Take(f"{last}.decoder.bias"),  # the other is unused
     }

@@ -1,4 +1,4 @@
-"""GPT-2 (Radford et al. 2019): a language model, norms first, learned positions."""
+"""GPT-2 (Radford et al. 2019): a pre-norm language model with learned positions."""
 
 from functools import partial
 from typing import Any
@@ -34,7 +34,7 @@ def spec(config: Config) -> dict[str, Any]:
 
 
 def names(config: Config) -> dict[str, Take]:
-    found = {
+    takes = {
         "decoder.embedding.tokens.weight": Take("wte.weight"),
         "decoder.embedding.position.table": Take("wpe.weight"),
         "decoder.norm.gain": Take("ln_f.weight"),
@@ -43,14 +43,14 @@ def names(config: Config) -> dict[str, Take]:
     for layer in range(config["n_layer"]):
         ours, theirs = f"decoder.blocks.{layer}", f"h.{layer}"
         for norm, name in (("attention_residual", "ln_1"), ("feed_forward_residual", "ln_2")):
-            found[f"{ours}.{norm}.norm.gain"] = Take(f"{theirs}.{name}.weight")
-            found[f"{ours}.{norm}.norm.bias"] = Take(f"{theirs}.{name}.bias")
-        # Their "Conv1D" keeps matrices the other way round, queries, keys and values in one.
+            takes[f"{ours}.{norm}.norm.gain"] = Take(f"{theirs}.{name}.weight")
+            takes[f"{ours}.{norm}.norm.bias"] = Take(f"{theirs}.{name}.bias")
+        # Conv1D stores matrices transposed, and queries, keys and values in one.
         for place, letter in enumerate("qkv"):
-            found[f"{ours}.attention.w_{letter}.weight"] = Take(
+            takes[f"{ours}.attention.w_{letter}.weight"] = Take(
                 f"{theirs}.attn.c_attn.weight", partial(_third, place=place)
             )
-            found[f"{ours}.attention.w_{letter}.bias"] = Take(
+            takes[f"{ours}.attention.w_{letter}.bias"] = Take(
                 f"{theirs}.attn.c_attn.bias", partial(_third, place=place)
             )
         for own, name in (
@@ -58,13 +58,13 @@ def names(config: Config) -> dict[str, Take]:
             ("feed_forward.up_proj", "mlp.c_fc"),
             ("feed_forward.down_proj", "mlp.c_proj"),
         ):
-            found[f"{ours}.{own}.weight"] = Take(f"{theirs}.{name}.weight", lambda w: w.T)
-            found[f"{ours}.{own}.bias"] = Take(f"{theirs}.{name}.bias")
-    return found
+            takes[f"{ours}.{own}.weight"] = Take(f"{theirs}.{name}.weight", lambda w: w.T)
+            takes[f"{ours}.{own}.bias"] = Take(f"{theirs}.{name}.bias")
+    return takes
 
 
 def _third(joined: Tensor, place: int) -> Tensor:
-    """Of queries, keys and values in one."""
+    """Split the matrix of queries, keys and values; `place` is 0, 1 or 2."""
     return joined.T.chunk(3)[place] if joined.dim() == 2 else joined.chunk(3)[place]
 
 

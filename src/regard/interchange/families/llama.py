@@ -1,4 +1,4 @@
-"""Llama (Touvron et al. 2023): rotary positions, RMS norms, gated networks, shared keys."""
+"""Llama (Touvron et al. 2023): rotary positions, RMS norms, gated feed-forward, grouped queries."""
 
 from typing import Any
 
@@ -38,12 +38,12 @@ def spec(config: Config) -> dict[str, Any]:
 
 
 def names(config: Config) -> dict[str, Take]:
-    found = {
+    takes = {
         "decoder.embedding.tokens.weight": Take("model.embed_tokens.weight"),
         "decoder.norm.gain": Take("model.norm.weight"),
     }
     if not config.get("tie_word_embeddings", False):
-        found["decoder.output.weight"] = Take("lm_head.weight")
+        takes["decoder.output.weight"] = Take("lm_head.weight")
     parts = {
         "attention_residual.norm.gain": "input_layernorm",
         "feed_forward_residual.norm.gain": "post_attention_layernorm",
@@ -57,8 +57,8 @@ def names(config: Config) -> dict[str, Take]:
     }
     for layer in range(config["num_hidden_layers"]):
         for ours, theirs in parts.items():
-            found[f"decoder.blocks.{layer}.{ours}"] = Take(f"model.layers.{layer}.{theirs}.weight")
-    return found
+            takes[f"decoder.blocks.{layer}.{ours}"] = Take(f"model.layers.{layer}.{theirs}.weight")
+    return takes
 
 
 FAMILY = Family(

@@ -1,4 +1,4 @@
-"""Marian (Junczys-Dowmunt et al. 2018), the paper's Transformer; Pegasus has its norms first."""
+"""Marian (Junczys-Dowmunt et al. 2018), post-norm as in the paper, and Pegasus, pre-norm."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def spec(config: Config) -> dict[str, Any]:
 
 
 def names(config: Config) -> dict[str, Take]:
-    found = {
+    takes = {
         "encoder.embedding.tokens.weight": Take("model.shared.weight"),
         "decoder.output.bias": Take("final_logits_bias", lambda bias: bias.flatten()),
     }
@@ -59,14 +59,14 @@ def names(config: Config) -> dict[str, Take]:
                     continue
                 linear |= {f"{ours}.{a}": f"{theirs}.{b}" for a, b in attention.items()}
                 norms[f"{around}.norm"] = f"{theirs}_layer_norm"
-            found |= renamed(
+            takes |= renamed(
                 {f"{own}.{ours}": f"{their}.{theirs}" for ours, theirs in linear.items()},
                 {f"{own}.{ours}": f"{their}.{theirs}" for ours, theirs in norms.items()},
             )
         if config.get("model_type") == "pegasus":
-            found[f"{stack}.norm.gain"] = Take(f"model.{stack}.layer_norm.weight")
-            found[f"{stack}.norm.bias"] = Take(f"model.{stack}.layer_norm.bias")
-    return found
+            takes[f"{stack}.norm.gain"] = Take(f"model.{stack}.layer_norm.weight")
+            takes[f"{stack}.norm.bias"] = Take(f"model.{stack}.layer_norm.bias")
+    return takes
 
 
 FAMILY = Family(

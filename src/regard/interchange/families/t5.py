@@ -1,9 +1,9 @@
-"""T5 (Raffel et al. 2020): an encoder-decoder, RMS norms first, a bias for each distance.
+"""T5 (Raffel et al. 2020): a pre-norm encoder-decoder with RMS norms and a bias for each distance.
 
-What T5 does elsewhere is folded into the weights: its scores are not divided by √K, so the queries
-are multiplied by it; its first version, whose embeddings are tied, divides the states by √D before
-the output layer, so that layer has weights of its own. The biases that its layers share become each
-layer's.
+Differences are folded into the weights. T5 does not divide attention scores by √K, so the queries
+are multiplied by √K. Its first version, with tied embeddings, divides the states by √D before the
+output layer, so the output layer is imported untied. The distance biases that its layers share are
+copied to each layer.
 """
 
 import math
@@ -50,7 +50,7 @@ def names(config: Config) -> dict[str, Take]:
     tied = config.get("tie_word_embeddings", True)
     # Older files say by the tie alone whether states are scaled; newer ones say both.
     down = config["d_model"] ** -0.5 if config.get("scale_decoder_outputs", tied) else 1.0
-    found = {
+    takes = {
         "encoder.embedding.tokens.weight": Take("shared.weight"),
         "decoder.output.weight": Take(
             "shared.weight" if tied else "lm_head.weight", lambda w: w * down
@@ -62,34 +62,34 @@ def names(config: Config) -> dict[str, Take]:
     }
     gated = config.get("feed_forward_proj", "relu").startswith("gated-")
     for stack, count in layers.items():
-        found[f"{stack}.norm.gain"] = Take(f"{stack}.final_layer_norm.weight")
+        takes[f"{stack}.norm.gain"] = Take(f"{stack}.final_layer_norm.weight")
         sublayers = [("attention", "attention_residual", "SelfAttention")]
         sublayers += [("cross", "cross_residual", "EncDecAttention")] if stack == "decoder" else []
         for layer in range(count):
             own, their = f"{stack}.blocks.{layer}", f"{stack}.block.{layer}.layer"
             for place, (ours, around, theirs) in enumerate(sublayers):
-                found[f"{own}.{around}.norm.gain"] = Take(f"{their}.{place}.layer_norm.weight")
+                takes[f"{own}.{around}.norm.gain"] = Take(f"{their}.{place}.layer_norm.weight")
                 for letter in "qkvo":
                     change = (lambda w: w * queries) if letter == "q" else (lambda w: w)
-                    found[f"{own}.{ours}.w_{letter}.weight"] = Take(
+                    takes[f"{own}.{ours}.w_{letter}.weight"] = Take(
                         f"{their}.{place}.{theirs}.{letter}.weight", change
                     )
-            found[f"{own}.attention.position.table"] = Take(
+            takes[f"{own}.attention.position.table"] = Take(
                 f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
                 partial(_by_distance, config=config, both_ways=stack == "encoder"),
             )
             last = len(sublayers)
             network = f"{their}.{last}.DenseReluDense"
-            found[f"{own}.feed_forward_residual.norm.gain"] = Take(
+            takes[f"{own}.feed_forward_residual.norm.gain"] = Take(
                 f"{their}.{last}.layer_norm.weight"
             )
-            found[f"{own}.feed_forward.down_proj.weight"] = Take(f"{network}.wo.weight")
+            takes[f"{own}.feed_forward.down_proj.weight"] = Take(f"{network}.wo.weight")
             if gated:
-                found[f"{own}.feed_forward.gate_proj.weight"] = Take(f"{network}.wi_0.weight")
-                found[f"{own}.feed_forward.up_proj.weight"] = Take(f"{network}.wi_1.weight")
+                takes[f"{own}.feed_forward.gate_proj.weight"] = Take(f"{network}.wi_0.weight")
+                takes[f"{own}.feed_forward.up_proj.weight"] = Take(f"{network}.wi_1.weight")
             else:
-                found[f"{own}.feed_forward.up_proj.weight"] = Take(f"{network}.wi.weight")
-    return found
+                takes[f"{own}.feed_forward.up_proj.weight"] = Take(f"{network}.wi.weight")
+    return takes
 
 
 def _by_distance(table: Tensor, config: Config, both_ways: bool) -> Tensor:
@@ -101,7 +101,7 @@ def _by_distance(table: Tensor, config: Config, both_ways: bool) -> Tensor:
 
 
 def _bucket(distances: Tensor, buckets: int, longest: int, both_ways: bool) -> Tensor:
-    """Which bucket a distance key − query is in: one each, then by the logarithm."""
+    """Bucket of each distance key − query: one for each small distance, then logarithmic."""
     first = torch.zeros_like(distances)
     if both_ways:
         buckets //= 2

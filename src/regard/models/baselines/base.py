@@ -32,7 +32,7 @@ class BaselineSpec(ModelSpec):
         None, description="the architecture to build; set by the task"
     )
     dim: int = Field(256, gt=0, description="D, the model size")
-    layers: int = Field(1, gt=0, description="layers in the stack (in each stack, where two)")
+    layers: int = Field(1, gt=0, description="layers of each stack")
     dropout: float = Field(0.1, ge=0, lt=1, description="on embeddings and each layer's output")
     tie_embeddings: bool = Field(
         True, description="the output layer shares the (target) embedding's weights"

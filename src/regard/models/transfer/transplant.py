@@ -221,9 +221,9 @@ def _shortest(name: str, others: Collection[str]) -> str:
 def _together(names: Sequence[str]) -> str:
     """Join blocks.0, blocks.1 and blocks.2 to blocks.0–2, or blocks.0,2 if a number is missing."""
     numbers = [re.findall(r"\b\d+\b", name) for name in names]
-    if len(names) == 1 or any(len(found) != 1 for found in numbers):
+    if len(names) == 1 or any(len(digits) != 1 for digits in numbers):
         return ", ".join(names)
-    layers = sorted(int(found[0]) for found in numbers)
+    layers = sorted(int(digits[0]) for digits in numbers)
     contiguous = layers == list(range(layers[0], layers[-1] + 1))
     span = f"{layers[0]}–{layers[-1]}" if contiguous else ",".join(map(str, layers))
     return re.sub(r"\b\d+\b", span, names[0], count=1)
