@@ -474,8 +474,12 @@ def _subquadratic(results: Mapping[str, Points]) -> list[str]:
     ]
 
 
-def describe(result: Mapping[str, Any], results: Mapping[str, Points]) -> str:
+def describe(result: Mapping[str, Any]) -> str:
     """Return the section of the page."""
+    results: dict[str, Points] = {
+        name: {int(length): point for length, point in points.items()}
+        for name, points in result["engines"].items()
+    }
     lengths = list(next(iter(results.values())))
     head = ["", *(f"{length:,}" for length in lengths), "exponent"]
     backward = {name: points for name, points in results.items() if ENGINES[name].backward}
@@ -625,7 +629,7 @@ def main() -> None:
     start = time.perf_counter()
     results = collect(options.only, options.lengths, options.rounds, options.limit, options.threads)
     result = {"machine": machine(), "rounds": options.rounds, "engines": results}
-    section = describe(result, results)
+    section = describe(result)
     print(section)
     print(f"{time.perf_counter() - start:.0f} s in total")
     if options.write:

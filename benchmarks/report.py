@@ -1,5 +1,13 @@
-"""Write results as JSON and as tables into docs/explanation/benchmarks.md."""
+"""Write results as JSON and as tables into docs/explanation/benchmarks.md.
 
+    python benchmarks/report.py              write all sections again from the stored results
+    python benchmarks/report.py --check      exit with 1 if the page differs from them
+
+Nothing is measured: use it after changing the text of a section.
+"""
+
+import argparse
+import importlib
 import json
 import platform
 from collections.abc import Mapping, Sequence
@@ -16,13 +24,28 @@ def write_results(name: str, result: Mapping[str, Any], section: str) -> None:
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    begin, end = f"<!-- {name}: written by benchmarks/{name}.py -->", f"<!-- end of {name} -->"
     page = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(replace_section(page, name, section), encoding="utf-8")
+
+
+def replace_section(page: str, name: str, section: str) -> str:
+    """Return the page with the section of a script replaced, or appended."""
+    begin, end = f"<!-- {name}: written by benchmarks/{name}.py -->", f"<!-- end of {name} -->"
     above, _, rest = page.partition(begin)
     _, _, below = rest.partition(end)
     if not rest:
         above, below = page.rstrip() + "\n\n", "\n"
-    PAGE.write_text(f"{above}{begin}\n{section.strip()}\n{end}{below}", encoding="utf-8")
+    return f"{above}{begin}\n{section.strip()}\n{end}{below}"
+
+
+def page_of_stored_results() -> str:
+    """Return the page with every section computed from its stored results."""
+    page = PAGE.read_text(encoding="utf-8")
+    for path in sorted(RESULTS.glob("*.json")):
+        result = json.loads(path.read_text(encoding="utf-8"))
+        section = importlib.import_module(path.stem).describe(result)
+        page = replace_section(page, path.stem, section)
+    return page
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -41,3 +64,18 @@ def machine() -> dict[str, Any]:
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="compare only; write nothing")
+    options = parser.parse_args()
+    page = page_of_stored_results()
+    if not options.check:
+        PAGE.write_text(page, encoding="utf-8")
+    elif page != PAGE.read_text(encoding="utf-8"):
+        raise SystemExit(f"{PAGE}: differs from the stored results; run benchmarks/report.py.")
+
+
+if __name__ == "__main__":
+    main()
