@@ -33,7 +33,7 @@ def test_interval_equals_wilsons(of: int, data: st.DataObject) -> None:
 
 
 def judged(texts: int, multi_label: bool, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Logits that are right more often than not, and what is right; label d is never had."""
+    """Logits that are mostly right, and the actual labels; label d never occurs."""
     chance = torch.Generator().manual_seed(seed)
     logits = torch.randn(texts, len(NAMES), generator=chance)
     if multi_label:
@@ -104,7 +104,7 @@ def test_most_frequent_confusion_comes_first() -> None:
 
 
 def test_calibration_error_equals_its_definition() -> None:
-    """Nine texts of ten right, always 70 % sure."""
+    """Nine of ten texts right, with a confidence of 70 % each."""
     sure = torch.tensor([0.7, 0.1, 0.1, 0.1]).log().expand(10, -1)
     tally = PredictionCounter(NAMES, multi_label=False)
     tally.add(sure, torch.tensor([0] * 9 + [1]))
@@ -118,7 +118,7 @@ def test_calibration_error_equals_its_definition() -> None:
 @pytest.mark.parametrize("multi_label", [False, True])
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
 def test_fitted_temperature_recovers_the_true_one(multi_label: bool, temperature: float) -> None:
-    """Labels drawn as the logits say; the logits are then made hotter or colder."""
+    """Labels are drawn from the logits, which are then multiplied by the true temperature."""
     chance = torch.Generator().manual_seed(1)
     logits = 2 * torch.randn(20_000, 3, generator=chance)
     if multi_label:

@@ -47,7 +47,7 @@ def subwords() -> TextGenerator:
 
 
 def one_by_one(model: TextGenerator, ids: list[int], context: int, stride: int) -> float:
-    """−Σ log p, each token by a call of its own: the window that counts it, up to it."""
+    """−Σ log p with one forward pass for each token: the window that counts it, up to it."""
     total = 0.0
     for place in range(1, len(ids)):
         begin = max(0, -(-(place - context) // stride)) * stride
@@ -89,7 +89,7 @@ def test_windows_count_every_token_but_the_first_once(
         assert len(ids) <= context + 1
         assert ids == list(range(ids[0], ids[0] + len(ids)))
         new = ids[len(ids) - count :]
-        back = len(ids) - count  # what the first of them looks back at
+        back = len(ids) - count  # the context of the first of them
         assert back >= min(new[0], context - stride)
         counted += new
     assert counted == list(range(1, number))
@@ -123,7 +123,7 @@ def test_pieces_of_a_text_score_like_the_text(subwords: TextGenerator) -> None:
 def test_tokens_words_characters_and_bytes_are_counted(
     letters: TextGenerator, subwords: TextGenerator
 ) -> None:
-    """The first token is not foretold, so what it holds is not counted."""
+    """The first token is not predicted, so its characters are not counted."""
     found = letters.perplexity("Un été\nà Paris…\n")
     assert (found.tokens, found.characters, found.bytes) == (18, 15, 20)  # é, é and à take two each
     assert (found.words, found.lines, found.documents) == (4, 2, 1)
@@ -138,7 +138,7 @@ def test_tokens_words_characters_and_bytes_are_counted(
 
 
 def test_bits_per_character_do_not_depend_on_the_tokenizer() -> None:
-    """A model that finds all pieces equally likely: log2 V bits a piece, whatever it holds."""
+    """A uniform model: log2 V bits for each piece, whatever its length."""
     for kind in (character.Spec(), bpe.Spec(vocabulary=400, spaces="keep")):
         model = writer(kind.train([TEXT]))
         with torch.no_grad():

@@ -25,7 +25,7 @@ def randomised(model: nn.Module, seed: int = 3) -> Any:
 
 
 def byte_level(special: list[str]) -> Tokenizer:
-    """Bytes merged, as GPT-2, RoBERTa and newer Llamas have them."""
+    """Byte-level BPE, as in GPT-2, RoBERTa and newer Llamas."""
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()

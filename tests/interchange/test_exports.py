@@ -53,7 +53,7 @@ WRITERS = {
 
 
 def made(kind: str, settings: dict[str, Any], folder: Path) -> Path:
-    """A run folder with weights of chance."""
+    """A run folder with random weights."""
     torch.manual_seed(2)
     tokenizer = bpe.Spec(vocabulary=400).train(TEXT)
     spec = ModelSpec.model_validate({"kind": kind, **SIZES, **settings})

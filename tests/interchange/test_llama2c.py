@@ -84,7 +84,7 @@ def test_prompt_keeps_its_leading_space(stories: Path) -> None:
 
 
 def test_tokenizer_merges_like_llama2c(stories: Path) -> None:
-    """The algorithm of llama2.c, written plainly: the best pair of all, again and again."""
+    """The algorithm of llama2.c: merge the best pair of all until there is none."""
     data = (STORIES / "tok512.bin").read_bytes()
     pieces, at = {}, 4
     while at < len(data):
@@ -142,7 +142,7 @@ def test_rotary_pairs_and_halves_are_permutations_of_each_other() -> None:
 
 
 def checkpoint(version: int, tied: bool, folder: Path) -> tuple[Path, dict[str, np.ndarray]]:
-    """A model of chance in either version, and its tensors by their names in llama2.c."""
+    """A random model in either version, and its tensors by their names in llama2.c."""
     dim, ffn_dim, layers, heads, kv_heads, vocabulary, context = 16, 24, 2, 4, 2, 262, 32
     draw = np.random.default_rng(1)
     per_layer = {

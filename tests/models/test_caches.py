@@ -109,7 +109,7 @@ def test_several_documents_in_a_row_are_refused(kind: str) -> None:
 
 
 def test_cross_attention_of_every_supporting_kind() -> None:
-    """Padding of a source changes nothing, and words written one by one are as all at once."""
+    """Source padding does not change outputs; incremental decoding equals a full forward."""
     source, source_mask = (
         torch.randint(0, V, (2, 7)),
         torch.tensor([[True] * 7, [True] * 4 + [False] * 3]),

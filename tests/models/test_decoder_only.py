@@ -39,14 +39,14 @@ def build(kind: str = "decoder-only", **changes: object) -> nn.Module:
 
 
 def sources(*lengths: int) -> tuple[Tensor, Tensor]:
-    """Random words, padded on the right, and where they are real."""
+    """Random tokens, padded on the right, and their mask."""
     source_mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     return torch.where(source_mask, torch.randint(4, V, source_mask.shape), 0), source_mask
 
 
 @pytest.mark.parametrize("part", PARTS, ids=str)
 def test_equals_a_language_model_over_source_and_target(part: dict[str, object]) -> None:
-    """In any company and with any padding, each row is what it is alone, gap or no gap."""
+    """A row does not depend on the batch or on padding between source and target."""
     model, plain = build(**part), build("language-model", **part)
     assert isinstance(plain, LanguageModel)
     set_weights(plain, weights_of(model), "here")
@@ -101,7 +101,7 @@ def test_states_can_be_truncated_and_reordered() -> None:
 
 
 def test_tokens_that_are_not_needed_take_no_position() -> None:
-    """Learned positions end at max_length: a long source beside a long target is not past it."""
+    """Learned positions end at max_length: a long source and a long target in two rows fit."""
     model = build(position="learned", max_length=12)
     source, source_mask = sources(9, 2)
     target = torch.randint(4, V, (2, 8))

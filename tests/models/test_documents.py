@@ -26,7 +26,7 @@ def built(position: str, attention: str) -> LanguageModel:
 
 
 def rows() -> tuple[Tensor, Tensor]:
-    """Two rows, cut into documents at different places."""
+    """Two rows with document boundaries at different positions."""
     ids = torch.randint(0, V, (2, sum(LENGTHS)))
     orders = (LENGTHS, LENGTHS[::-1])
     numbers = [
@@ -36,7 +36,7 @@ def rows() -> tuple[Tensor, Tensor]:
 
 
 def alone(model: LanguageModel, ids: Tensor, documents: Tensor) -> Tensor:
-    """Each document given to the model by itself."""
+    """Logits of each document alone."""
     logits = [
         torch.cat([model(row[here == number][None])[0] for number in here.unique().tolist()])
         for row, here in zip(ids, documents, strict=True)
@@ -65,7 +65,7 @@ def test_document_in_a_row_has_the_outputs_of_a_single_document(
 @pytest.mark.parametrize("position", POSITIONS)
 @pytest.mark.parametrize("attention", ATTENTIONS)
 def test_no_gradient_across_document_boundaries(position: str, attention: str) -> None:
-    """Another word in one document moves its own logits from there on, and no others."""
+    """Changing a token changes the logits of its own document from there on, and no others."""
     model, (ids, documents) = built(position, attention), rows()
     with torch.no_grad():
         before = model(ids, documents)

@@ -83,7 +83,7 @@ def test_bert() -> None:
 def copy_bert(ours: Encoder, theirs: nn.Module) -> None:
     embeddings = theirs.embeddings
     ours.embedding.tokens.weight.data.copy_(embeddings.word_embeddings.weight)
-    # All words are of segment 0 here, so its vector is part of every position.
+    # All tokens are of segment 0, so its vector is added to every position.
     table = embeddings.position_embeddings.weight + embeddings.token_type_embeddings.weight[0]
     ours.embedding.position.table.data.copy_(table)
     copy_norm(ours.embedding.norm, embeddings.LayerNorm)

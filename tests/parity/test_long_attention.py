@@ -33,7 +33,7 @@ def drawn() -> list[Tensor]:
 
 
 def assert_same(one: Tensor, other: Tensor, given: list[Tensor]) -> None:
-    """Answers and gradients."""
+    """Outputs and gradients."""
     assert torch.allclose(one, other, atol=1e-5)
     toward = torch.linspace(-1, 1, one.numel()).view_as(one)
     for mine, theirs in zip(

@@ -53,7 +53,7 @@ def test_attached_adapter_does_not_change_outputs(kind: str) -> None:
 
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 def test_output_equals_the_lora_equation(dropout: float) -> None:
-    """y = W x + b + (alpha / rank) B A x, written out; dropout is on what A reads alone."""
+    """y = W x + b + (alpha / rank) B A x; dropout is on the input of A only."""
     torch.manual_seed(2)
     linear = nn.Linear(7, 5)
     model = LoRALinear(linear, rank=2, scale=4 / 2, dropout=dropout).double().eval()

@@ -38,7 +38,7 @@ def words(rows: int, length: int) -> Tensor:
 
 
 def support(states: Tensor, vectors: Tensor) -> Tensor:
-    """(T, T): does what is made of word i depend on word j?"""
+    """(T, T): True if the output at position i depends on the token at position j."""
     rows = [
         torch.autograd.grad(each.square().sum(), vectors, retain_graph=True)[0][0].any(-1)
         for each in states[0]
@@ -70,7 +70,7 @@ def test_receptive_field_of_the_centered_stack(layers: int, window: int) -> None
 
 
 def written_out(words: list[Tensor], linear: nn.Linear, near: range) -> list[Tensor]:
-    """One layer without its norm, word by word and place by place."""
+    """One layer without its norm, written as loops over positions."""
     weight = linear.weight.view(2 * D, len(near), D)
     answers = []
     for at in range(len(words)):
@@ -167,7 +167,7 @@ def test_gradients_reach_every_parameter(capability: str, norm: str) -> None:
 
 
 def test_only_dependencies_within_the_receptive_field_are_learned() -> None:
-    """Say again the word of two places ago: one layer of two words cannot, two layers can."""
+    """Copy the token two positions back: needs two layers of window 2, one is not enough."""
 
     def error(layers: int) -> float:
         model = build(WRITES, layers=layers, window=2, dim=32).train()

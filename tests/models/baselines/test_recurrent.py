@@ -38,7 +38,7 @@ def writer(**settings: object) -> LanguageModel:
 
 
 def a_source() -> tuple[Tensor, Tensor]:
-    """Rows of 5, 3 and 1 words."""
+    """Rows of 5, 3 and 1 tokens."""
     torch.manual_seed(1)
     return torch.randint(V, (3, 5)), torch.arange(5) < torch.tensor([[5], [3], [1]])
 
@@ -49,7 +49,7 @@ def some_words(length: int = 6) -> Tensor:
 
 
 def check_steps(model: nn.Module, start, whole: Tensor, words: Tensor) -> None:
-    """Word by word, in parts, gone back from, and in another order: always the same logits."""
+    """Step, extend, truncate and reorder give the same logits as a full forward."""
     state = start
     for at in range(words.size(1)):
         logits, state = model.step(words[:, at], state)
@@ -185,7 +185,7 @@ def test_build_without_capability_is_refused():
 
 
 def reversed_words(rows: int, length: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Source, what is written (after 0) and what is to be: the source backwards."""
+    """Source, decoder input (after 0) and labels: the source reversed."""
     torch.manual_seed(seed)
     source = torch.randint(1, V, (rows, length))
     wanted = source.flip(1)

@@ -29,7 +29,7 @@ def build(capability: str, **changes: Any) -> Any:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "tokens" in name:
-                parameter.mul_(2.5)  # so that not all look at all alike
+                parameter.mul_(2.5)  # so that attention is not uniform
     return model
 
 

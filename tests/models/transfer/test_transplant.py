@@ -35,7 +35,7 @@ def moved(
     pieces: tuple[tuple[str, ...], tuple[str, ...]] = (ABC, ABC),
     labels: tuple[tuple[str, ...], tuple[str, ...]] = (("no", "yes"), ("no", "yes")),
 ) -> tuple[nn.Module, nn.Module, nn.Module, Transplant]:
-    """The old model, the new one before and after, and what became of what."""
+    """The donor, the new model before and after, and the result of each parameter."""
     torch.manual_seed(0)
     old, new = theirs.build(len(pieces[0])).eval(), ours.build(len(pieces[1])).eval()
     for parameter in (*old.parameters(), *new.parameters()):
@@ -98,7 +98,7 @@ def test_rows_are_matched_by_role_when_names_differ() -> None:
 
 
 def test_matrix_of_vocabulary_size_is_not_matched_by_piece() -> None:
-    """Its rows are not pieces: they stay in their order when the pieces change theirs."""
+    """Its rows are not pieces: they keep their order when the vocabulary is reordered."""
     pieces = tuple(map(str, range(SMALL["dim"])))
     spec = spec_of("language-model", tie_embeddings=False)
     old, _, new, _ = moved(spec, spec, (pieces, pieces[::-1]))
