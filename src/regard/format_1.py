@@ -43,6 +43,7 @@ ATTENTION_KEYS: Mapping[str, Renames] = {  # by kind
 }
 FEED_FORWARD_KINDS: Renames = {"experts": "moe"}
 FEED_FORWARD_KEYS: Mapping[str, Renames] = {  # by kind of format 2
+    "gated": {"gate": "activation"},
     "moe": {
         "balance": "balance_loss",
         "capacity": "capacity_factor",
@@ -143,7 +144,10 @@ def _upgrade_attention(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 def _upgrade_feed_forward(spec: Mapping[str, Any]) -> dict[str, Any]:
     kind = FEED_FORWARD_KINDS.get(spec["kind"], spec["kind"])
-    return {**_rename_keys(spec, FEED_FORWARD_KEYS.get(kind, {})), "kind": kind}
+    upgraded = {**_rename_keys(spec, FEED_FORWARD_KEYS.get(kind, {})), "kind": kind}
+    if "expert" in upgraded:
+        upgraded["expert"] = _upgrade_feed_forward(upgraded["expert"])
+    return upgraded
 
 
 def _upgrade_details(details: Mapping[str, Any], task: str) -> dict[str, Any]:

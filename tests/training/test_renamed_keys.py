@@ -66,6 +66,7 @@ KEYS: list[tuple[type[Spec], str, Mapping[str, str]]] = [
     (ModelSpec, "self-attention-only", BASELINE),
     (AttentionSpec, "alternating", {"of": "pattern"}),
     (AttentionSpec, "compressed", {"width": "stride"}),
+    (FeedForwardSpec, "gated", {"gate": "activation"}),
     (
         FeedForwardSpec,
         "moe",
