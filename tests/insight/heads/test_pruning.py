@@ -14,7 +14,7 @@ from regard.insight.heads.examples import read_examples
 from regard.insight.heads.head_masks import masked_heads, without
 from regard.insight.heads.head_names import attention, find_head, heads_of
 from regard.insight.heads.losses import row_losses
-from regard.insight.heads.pruning import choose, compared, prune, pruned, wanted_count
+from regard.insight.heads.pruning import choose, compared, head_count, prune, pruned
 from regard.interchange.exports import huggingface
 from regard.models.base import parameter_count
 from regard.training.reporting.progress import Reporter
@@ -149,7 +149,7 @@ def test_share_of_heads_is_chosen_and_one_of_each_attention_stays(make, capsys) 
 )
 def test_invalid_shares_are_refused(share: float, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
-        wanted_count(built("language-model"), share)
+        head_count(built("language-model"), share)
 
 
 def test_invalid_prunings_are_refused(make, tmp_path: Path) -> None:

@@ -132,10 +132,10 @@ def read_examples(
         rows, make, unit = _texts(loaded, path), _corrupted_batch(loaded), "texts"
     else:
         raise ConfigError(f"a {type(loaded).__name__} has no heads to compare.")
-    found = sorted(islice(rows, lines), key=lambda row: [len(each) for each in row.ids])
-    if not found:
+    selected = sorted(islice(rows, lines), key=lambda row: [len(each) for each in row.ids])
+    if not selected:
         raise DataError(f"{path}: the file has no lines.")
-    return Examples(tuple(found), make, unit, to)
+    return Examples(tuple(selected), make, unit, to)
 
 
 def _pairs(
@@ -147,12 +147,12 @@ def _pairs(
         lines = TwoFiles(source=path, target=target, languages=("source", "target")).records()
     start, end = translator.tokenizer.start, translator.tokenizer.end
     for record in require_records(lines):
-        source, said = record.texts
-        asked = translator.source_ids(
+        source, translation = record.texts
+        source_ids = translator.source_ids(
             source, to or translator.target_language(source), str(record.location)
         )
-        ids = translator.target_ids(said, str(record.location))
-        yield Row((asked, [start, *ids, end]), texts=(source, said))
+        ids = translator.target_ids(translation, str(record.location))
+        yield Row((source_ids, [start, *ids, end]), texts=(source, translation))
 
 
 def _pair_batch(translator: Translator, rows: Sequence[Row]) -> PairBatch:

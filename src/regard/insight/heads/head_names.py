@@ -36,15 +36,15 @@ def attention(model: nn.Module, name: str) -> MultiHead:
 
 def attentions(model: nn.Module) -> dict[str, list[Head]]:
     """Return the heads of each attention, by its name."""
-    found = {}
+    groups = {}
     for name, module in model.named_modules():
         if isinstance(module, MultiHead):
             *_, layer, last = name.split(".")
             block = model.get_submodule(name.rpartition(".")[0])
             own = DECODER if isinstance(block, DecoderBlock) else ENCODER
             kind = CROSS if last == "cross" else own
-            found[name] = [Head(name, kind, int(layer), each) for each in range(module.heads)]
-    return found
+            groups[name] = [Head(name, kind, int(layer), each) for each in range(module.heads)]
+    return groups
 
 
 def heads_of(model: nn.Module) -> list[Head]:
@@ -54,20 +54,20 @@ def heads_of(model: nn.Module) -> list[Head]:
 
 def by_kind(model: nn.Module) -> dict[str, list[Head]]:
     """Return the heads of each kind, layer by layer."""
-    found: dict[str, list[Head]] = {}
+    groups: dict[str, list[Head]] = {}
     for head in heads_of(model):
-        found.setdefault(head.kind, []).append(head)
-    return found
+        groups.setdefault(head.kind, []).append(head)
+    return groups
 
 
 def units(model: nn.Module) -> list[tuple[Head, ...]]:
     """Return groups of heads to remove together: those that share one of several key heads."""
-    found = []
+    groups = []
     for name, heads in attentions(model).items():
         shared = attention(model, name).kv_heads
         size = 1 if shared == 1 else len(heads) // shared
-        found += [tuple(heads[at : at + size]) for at in range(0, len(heads), size)]
-    return found
+        groups += [tuple(heads[at : at + size]) for at in range(0, len(heads), size)]
+    return groups
 
 
 def find_head(model: nn.Module, name: str) -> Head:

@@ -49,8 +49,10 @@ def estimated(
     """Return the mean absolute gradient with respect to the mask of each remaining head."""
     device = next(model.parameters()).device
     base = without(model, removed)
-    found = attentions(model)
-    sums = {name: torch.zeros(len(heads), dtype=torch.float64) for name, heads in found.items()}
+    by_attention = attentions(model)
+    sums = {
+        name: torch.zeros(len(heads), dtype=torch.float64) for name, heads in by_attention.items()
+    }
     tokens = 0.0
     for batch in examples.batches():
         rows = len(next(iter(vars(batch).values())))
@@ -59,7 +61,7 @@ def estimated(
             name: (torch.ones(rows, len(heads), device=device) * base.get(name, 1.0))
             .detach()
             .requires_grad_()
-            for name, heads in found.items()
+            for name, heads in by_attention.items()
         }
         with torch.enable_grad(), masked_heads(model, head_masks):
             loss, count = row_losses(model, batch.to(device))

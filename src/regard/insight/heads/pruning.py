@@ -40,33 +40,33 @@ def choose(
 ) -> list[Head]:
     """Choose the heads to remove: a share of all, the least important first."""
     total = len(heads_of(model))
-    wanted = wanted_count(model, share)
+    count = head_count(model, share)
     if not has_loss(model):
         raise ConfigError(
             "an encoder has no loss to choose heads by: name the heads to remove "
             "(--remove encoder.1.2) instead."
         )
-    ablation = ablate(model, examples, most=wanted, report=report)
+    ablation = ablate(model, examples, most=count, report=report)
     chosen = [head for unit in ablation.order for head in unit]
-    if len(chosen) < wanted:
+    if len(chosen) < count:
         report.say(
             f"At least one head of each attention stays, and heads that share keys are removed "
-            f"together: {len(chosen)} of {wanted} heads can be removed (of {total})."
+            f"together: {len(chosen)} of {count} heads can be removed (of {total})."
         )
     return chosen
 
 
-def wanted_count(model: nn.Module, share: float) -> int:
+def head_count(model: nn.Module, share: float) -> int:
     """Return the number of heads that a share is; raises ConfigError for an invalid share."""
     total = len(heads_of(model))
     if not 0 < share < 1:
         raise ConfigError(f"--prune {share:g}: give the share of heads to remove, between 0 and 1.")
-    wanted = round(share * total)
-    if wanted < min(map(len, units(model))):
+    count = round(share * total)
+    if count < min(map(len, units(model))):
         raise ConfigError(
             f"--prune {share:g}: less than one of {total} heads; give a larger share."
         )
-    return wanted
+    return count
 
 
 def named(model: nn.Module, names: Sequence[str]) -> list[Head]:
@@ -105,23 +105,23 @@ def prune(folder: Path, output: Path, heads: Collection[Head | str]) -> Pruned:
     smaller = pruned(model, gone)
     spec = cast("TransformerSpec", validate(ModelSpec, whole.model, str(folder)))
     left = spec.model_copy(update={"retained_heads": _left(spec, model, gone)})
-    found = Pruned(
+    result = Pruned(
         (parameter_count(model), parameter_count(smaller)),
         (len(heads_of(model)), len(heads_of(smaller))),
     )
     # The scores are those of the full model: drop them.
     unscored = {k: v for k, v in whole.details.items() if k not in ("scores", "scored_on")}
     names = sorted(map(str, gone))
-    details = {"parameters": found.parameters[1], "pruned": {"from": str(folder), "heads": names}}
+    details = {"parameters": result.parameters[1], "pruned": {"from": str(folder), "heads": names}}
     run_ = replace(
         whole,
         model=plain(left),
         details={**unscored, **details},
         weights=weights_of(smaller),
-        documents={"README.md": _card(folder, found, names)},
+        documents={"README.md": _card(folder, result, names)},
     )
     run_folder.write(run_, output)
-    return found
+    return result
 
 
 def check_place(folder: Path, output: Path) -> None:
@@ -135,13 +135,13 @@ def check_place(folder: Path, output: Path) -> None:
 def pruned(model: nn.Module, gone: Collection[Head]) -> nn.Module:
     """Return a copy without these heads."""
     smaller = deepcopy(model)
-    kept = {}
+    retained = {}
     for name, heads in attentions(model).items():
         left = [head.number for head in heads if head not in gone]
         if len(left) < len(heads):
             _add_to_duplicates(attention(smaller, name), left)
-            kept[name] = left
-    retain_heads(smaller, kept)
+            retained[name] = left
+    retain_heads(smaller, retained)
     return smaller.eval()
 
 
@@ -163,17 +163,17 @@ def _left(
     left = dict(spec.retained_heads or {})
     for name, heads in attentions(model).items():
         own = left.get(name, tuple(range(spec.heads)))
-        kept = tuple(own[head.number] for head in heads if head not in gone)
-        if len(kept) < spec.heads:
-            left[name] = kept
+        retained = tuple(own[head.number] for head in heads if head not in gone)
+        if len(retained) < spec.heads:
+            left[name] = retained
     return left
 
 
-def _card(folder: Path, found: Pruned, names: Sequence[str]) -> str:
+def _card(folder: Path, result: Pruned, names: Sequence[str]) -> str:
     return f"""# {folder.name}, pruned
 
-Pruned by Regard from {folder}: {found.heads[1]} of {found.heads[0]} heads and
-{found.parameters[1]:,} of {found.parameters[0]:,} parameters remain.
+Pruned by Regard from {folder}: {result.heads[1]} of {result.heads[0]} heads and
+{result.parameters[1]:,} of {result.parameters[0]:,} parameters remain.
 
 Removed heads: {", ".join(names)}.
 """
@@ -198,5 +198,5 @@ def compared(first: Any, second: Any, examples: Examples) -> tuple[Cost, Cost]:
             for batch in examples.batches():
                 run(model, batch.to(device))
             best[which] = min(best[which], time.perf_counter() - began)
-    found = [losses(each, examples).mean if has_loss(each) else None for each in models]
-    return Cost(found[0], best[0]), Cost(found[1], best[1])
+    result = [losses(each, examples).mean if has_loss(each) else None for each in models]
+    return Cost(result[0], best[0]), Cost(result[1], best[1])

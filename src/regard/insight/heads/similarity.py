@@ -96,12 +96,12 @@ def _cosines(weights: Tensor) -> Tensor:
 def divergences(weights: Tensor) -> Tensor:
     """Return the divergence of every two heads, summed over queries: (G, N, S) → (G, G)."""
     entropy = _entropy(weights)
-    found = torch.zeros(len(weights), len(weights), dtype=torch.float64)
+    divergence = torch.zeros(len(weights), len(weights), dtype=torch.float64)
     for at in range(len(weights)):
         mixed = _entropy((weights[at] + weights[at:]) / 2)  # (G − at, N)
         apart = (mixed - (entropy[at] + entropy[at:]) / 2).clamp_min(0).double().sum(1)
-        found[at, at:] = found[at:, at] = apart
-    return found
+        divergence[at, at:] = divergence[at:, at] = apart
+    return divergence
 
 
 def _entropy(weights: Tensor) -> Tensor:

@@ -73,10 +73,10 @@ def statistics(activities: Iterable[HeadActivity], punctuation: Tensor) -> list[
 def punctuation_of(tokenizer: Tokenizer, vocabulary: int) -> Tensor:
     """Return a mask of the token ids that are punctuation only: (V,)."""
     pieces = tokenizer.pieces(range(len(tokenizer)))
-    found = torch.zeros(max(vocabulary, len(pieces)), dtype=torch.bool)
+    result = torch.zeros(max(vocabulary, len(pieces)), dtype=torch.bool)
     for place, piece in enumerate(pieces):
-        found[place] = bool(piece) and all(unicodedata.category(c)[0] == "P" for c in piece)
-    return found
+        result[place] = bool(piece) and all(unicodedata.category(c)[0] == "P" for c in piece)
+    return result
 
 
 def _measured(activity: HeadActivity, punctuation: Tensor) -> dict[str, tuple[Tensor, float]]:
@@ -84,15 +84,15 @@ def _measured(activity: HeadActivity, punctuation: Tensor) -> dict[str, tuple[Te
     context, weights = activity.context, activity.weights.float()
     choosing = context.choosing
     entropy = -(weights * weights.clamp_min(1e-30).log2()).sum(-1)
-    found = {"entropy": _over(entropy, choosing)}
+    result = {"entropy": _over(entropy, choosing)}
     if context.kind != CROSS:
         distance = (weights * _distances(weights).abs()).sum(-1)
-        found["distance"] = _over(distance, choosing)
+        result["distance"] = _over(distance, choosing)
     for name, there in _targets(context, weights, punctuation).items():
         share = (weights * there).sum(-1)
         counted = choosing if name == "punctuation" else choosing & there.any(-1)
-        found[name] = _over(share, counted)
-    return found
+        result[name] = _over(share, counted)
+    return result
 
 
 def _over(values: Tensor, chosen: Tensor) -> tuple[Tensor, float]:

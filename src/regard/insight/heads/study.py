@@ -61,17 +61,19 @@ class Study:
 
     def sentences(self) -> list[str]:
         """Return the main results as sentences."""
-        found = [self._apart(kind) for kind, like in self.similarity.items() if len(like.heads) > 1]
+        result = [
+            self._apart(kind) for kind, like in self.similarity.items() if len(like.heads) > 1
+        ]
         if self.importance is None:
-            return [NO_LOSS, *found]
+            return [NO_LOSS, *result]
         agrees = self.importance.agreement
-        found.append(
+        result.append(
             f"Estimated and measured importance have a rank correlation of {agrees.spearman:.2f} "
             f"(Spearman) and a correlation of {agrees.pearson:.2f} (Pearson)."
         )
         if self.ablation is not None:
-            found.append(self.ablation.knee(self.tolerance))
-        return found
+            result.append(self.ablation.knee(self.tolerance))
+        return result
 
     def _apart(self, kind: str) -> str:
         like = self.similarity[kind]
@@ -85,7 +87,7 @@ class Study:
         return f"{text}; the most similar are {nearest[0]} and {nearest[1]}."
 
     def to_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {
+        result: dict[str, Any] = {
             "rows": self.rows,
             "unit": self.unit,
             "findings": self.sentences(),
@@ -95,15 +97,15 @@ class Study:
         }
         if self.importance is not None:
             agrees = self.importance.agreement
-            found["loss"] = self.importance.loss
-            found["agreement"] = {"spearman": agrees.spearman, "pearson": agrees.pearson}
+            result["loss"] = self.importance.loss
+            result["agreement"] = {"spearman": agrees.spearman, "pearson": agrees.pearson}
         if self.ablation is not None:
-            found["ablation"] = _ablation(self.ablation)
-        return {key: _finite(each) for key, each in found.items()}
+            result["ablation"] = _ablation(self.ablation)
+        return {key: _finite(each) for key, each in result.items()}
 
     def _head(self, each: HeadStatistics) -> dict[str, Any]:
         head = each.head
-        found = {
+        result = {
             "name": str(head),
             "module": head.module,
             "head": head.number,
@@ -113,13 +115,13 @@ class Study:
             "shares": each.shares,
         }
         if self.importance is not None:
-            found["loss_rise"] = self.importance.measured[head]
-            found["gradient"] = self.importance.estimated[head]
-        return found
+            result["loss_rise"] = self.importance.measured[head]
+            result["gradient"] = self.importance.estimated[head]
+        return result
 
     def _similarity(self, kind: str) -> dict[str, Any]:
         like = self.similarity[kind]
-        found = {
+        result = {
             "heads": [str(head) for head in like.heads],
             "cosine": like.cosine.tolist(),
             "divergence": like.divergence.tolist(),
@@ -128,8 +130,8 @@ class Study:
             "means": _means(like),
         }
         if kind in self.untrained:
-            found["means_before_training"] = _means(self.untrained[kind])
-        return found
+            result["means_before_training"] = _means(self.untrained[kind])
+        return result
 
 
 def _means(like: Similarity) -> dict[str, Any]:
@@ -214,11 +216,11 @@ def study(
 def _statistics(loaded: Any, examples: Examples) -> list[HeadStatistics]:
     tokens = max(each.num_embeddings for each in _embeddings(loaded.model))
     punctuation = punctuation_of(loaded.tokenizer, tokens)
-    found = []
+    result = []
     for kind in by_kind(loaded.model):
         seen = (each[kind] for each in head_activity(loaded.model, examples))
-        found += statistics(seen, punctuation)
-    return found
+        result += statistics(seen, punctuation)
+    return result
 
 
 def _embeddings(model: nn.Module) -> list[nn.Embedding]:
