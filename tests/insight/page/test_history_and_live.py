@@ -72,11 +72,15 @@ def test_history_plays_to_its_end_and_can_be_paused(
 ) -> None:
     browser = show(recorded)
     assert hands.find("#history-title").text == "step 0"
-    hands.find("#history-play").click()
-    assert hands.find("#history-play").text == "Pause"
-    WebDriverWait(browser, 10).until(lambda _: hands.find("#history-title").text == "step 100")
-    hands.find("#history-play").click()
-    here = hands.find("#history-title").text
+    # Pause in the browser as soon as the snapshot changes: a busy machine may be slow to click.
+    label, here = browser.execute_async_script(
+        "const [title, play] = ['history-title', 'history-play'].map(id => "
+        "document.getElementById(id)); const done = arguments[0]; play.click(); "
+        "const label = play.textContent; new MutationObserver((_, observer) => { "
+        "observer.disconnect(); play.click(); done([label, title.textContent]); })"
+        ".observe(title, {childList: true, characterData: true, subtree: true});"
+    )
+    assert (label, here) == ("Pause", "step 100")
     time.sleep(0.9)
     assert hands.find("#history-title").text == here
     hands.find("#history-play").click()

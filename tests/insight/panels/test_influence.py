@@ -56,7 +56,7 @@ def translator() -> Translator:
 def drawn(loaded: Translator) -> Picture:
     with pytest.MonkeyPatch.context() as patch:
         # The output of an untrained model is random: set it.
-        patch.setattr(loaded, "say", lambda _: [loaded.target_ids(FRENCH, "a test")])
+        patch.setattr(loaded, "translate_ids", lambda _: [loaded.target_ids(FRENCH, "a test")])
         return look(loaded, TEXT, "fr")
 
 
