@@ -54,7 +54,7 @@ def test_layers_take_turns_from_the_first() -> None:
 @pytest.mark.parametrize("pattern", [["block-local", "linear"], ["fused", "linformer"]])
 def test_all_of_them_are_asked(pattern: list[str]) -> None:
     spec = validate(AttentionSpec, {"kind": "alternating", "pattern": pattern}, "a test")
-    with pytest.raises(ConfigError, match=r"'alternating' cannot be had of these: .* cannot"):
+    with pytest.raises(ConfigError, match=r"'alternating' cannot use this pattern: .* cannot"):
         spec.require(frozenset({"cross", "cache"}), "a decoder")
 
 

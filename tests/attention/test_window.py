@@ -261,7 +261,7 @@ def test_settings_that_cannot_be() -> None:
     with pytest.raises(ConfigError, match="greater than 0"):
         validate(AttentionSpec, {"kind": "window", "size": 0}, "recipe")
     spec = ModelSpec.model_validate({"kind": "encoder-decoder", **SMALL, "attention": "window"})
-    with pytest.raises(ConfigError, match="'window' cannot look at another sequence"):
+    with pytest.raises(ConfigError, match="'window' cannot attend to another sequence"):
         spec.build(10)
 
 

@@ -101,7 +101,7 @@ def test_all_that_applies_is_proven(call, folder: Path, recipe: str, attention: 
     [
         (
             [LINFORMER],
-            "attention 'linformer' cannot go on step by step from cached keys and values, which a "
+            "attention 'linformer' cannot decode step by step from a KV cache, which a "
             "decoder needs",
         ),
         (
@@ -110,9 +110,9 @@ def test_all_that_applies_is_proven(call, folder: Path, recipe: str, attention: 
         ),
         (
             [LINEAR, "task={kind: language-model, document_mask: true}"],
-            "attention 'linear' cannot keep the documents of a row apart",
+            "attention 'linear' cannot mask other documents of a row",
         ),
-        ([BIGBIRD], "attention 'bigbird' cannot go on step by step"),
+        ([BIGBIRD], "attention 'bigbird' cannot decode step by step"),
         (["model.attention={kind: window, size: -3}"], "model.attention.size: input should be"),
         (["model.attention={kind: window, dilation: 300}"], "a word sees only itself"),
         ([f"{TURNS[:-1]}, width: 3}}"], "unknown key 'width'"),

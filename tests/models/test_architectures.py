@@ -194,9 +194,12 @@ def test_encoder_decoder_and_cross_attention_can_have_different_kinds() -> None:
         ({"encoder_attention": {"kind": "linformer", "rank": 8}}, None),
         (
             {"attention": {"kind": "linformer", "rank": 8}},
-            "look at the past only|go on step by step",
+            "attend causally|decode step by step",
         ),
-        ({"cross_attention": "window"}, "look at another sequence, which a decoder with a source"),
+        (
+            {"cross_attention": "window"},
+            "attend to another sequence, which a decoder with a source",
+        ),
     ],
 )
 def test_unsupported_attention_kinds_are_refused_for_each_stack(

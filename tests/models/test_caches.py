@@ -104,7 +104,7 @@ def test_truncating_beyond_the_cache_is_refused(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["block-local", "compressed", "linear"])
 def test_several_documents_in_a_row_are_refused(kind: str) -> None:
     attention = validate(ModelSpec, {"kind": "encoder", "attention": kind}, "a test").attention
-    with pytest.raises(ConfigError, match=f"'{kind}' cannot keep the documents of a row apart"):
+    with pytest.raises(ConfigError, match=f"'{kind}' cannot mask other documents of a row"):
         attention.require(frozenset({"documents"}), "task.document_mask: true")
 
 
@@ -130,5 +130,5 @@ def test_cross_attention_of_every_supporting_kind() -> None:
             logits.append(found)
         assert torch.allclose(torch.stack(logits, 1), whole, atol=1e-10)
     for attention in ("block-local", "window", "alternating"):
-        with pytest.raises(ConfigError, match="cannot look at another sequence"):
+        with pytest.raises(ConfigError, match="cannot attend to another sequence"):
             validate(ModelSpec, {**given, "attention": attention}, "a test").build(V)

@@ -94,7 +94,7 @@ def test_attention_without_document_support_is_refused(
         "data": {"train": {"kind": "text", "path": "nowhere.txt"}},
         "model": {"kind": "language-model", "attention": "reference"},
     }
-    with pytest.raises(ConfigError, match="'reference' cannot keep the documents of a row apart"):
+    with pytest.raises(ConfigError, match="'reference' cannot mask other documents of a row"):
         make_recipe(content, (), "recipe")
     make_recipe(content, ("task.document_mask=false",), "recipe")
     with pytest.raises(ConfigError, match=r"task.document_mask: input should be a valid boolean"):

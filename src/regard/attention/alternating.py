@@ -1,5 +1,5 @@
-"""Layers of one stack that attend in different ways, by turns: local and memory-compressed in the
-decoder of Liu et al. (2018), so that what one cannot see the next one can."""
+"""Different kinds of attention in the layers of one stack, in turn: local and memory-compressed in
+the decoder of Liu et al. (2018), so that each covers the keys that the other cannot attend to."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -15,7 +15,7 @@ from regard.positions.base import Sizes
 class Spec(AttentionSpec):
     """attention: {kind: alternating, pattern: [{kind: block-local, size: 256}, compressed]}"""
 
-    # Of the usual two; any others are asked themselves.
+    # Of the default pattern; `require` checks the kinds of any other.
     supports: ClassVar[frozenset[str]] = block_local.Spec.supports & compressed.Spec.supports
 
     renamed_keys: ClassVar[Mapping[str, str]] = {"of": "pattern"}
@@ -23,7 +23,7 @@ class Spec(AttentionSpec):
     pattern: tuple[AttentionSpec, ...] = Field(
         default_factory=lambda: (block_local.Spec(), compressed.Spec()),
         min_length=1,
-        description="kinds in attention/, one a layer from the first, then over again",
+        description="kinds in attention/, one for each layer from the first, then repeated",
     )
 
     def build(self, sizes: Sizes) -> Attention:
@@ -34,11 +34,11 @@ class Spec(AttentionSpec):
         each = [kind.stack(sizes, -(-layers // turns)) for kind in self.pattern]
         return [each[layer % turns][layer // turns] for layer in range(layers)]
 
-    def require(self, needs: frozenset[str], who: str) -> None:
+    def require(self, capabilities: frozenset[str], who: str) -> None:
         for kind in self.pattern:
             try:
-                kind.require(needs, who)
+                kind.require(capabilities, who)
             except ConfigError as error:
                 raise ConfigError(
-                    f"attention 'alternating' cannot be had of these: {error}"
+                    f"attention 'alternating' cannot use this pattern: {error}"
                 ) from None

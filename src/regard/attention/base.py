@@ -1,4 +1,4 @@
-"""What every kind of attention answers to, and what it declares that it can honour."""
+"""The interface of a kind of attention, and the capabilities that it declares."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -11,22 +11,22 @@ from regard.config import Kind
 from regard.errors import ConfigError
 from regard.positions.base import InAttention, Sizes
 
-# The needs a model or a position can have of an attention, each with the words for refusing it.
+# Capabilities that a model or a position may require, with the verb phrase of the error message.
 CAPABILITIES: Mapping[str, str] = {
-    "causal": "look at the past only",
-    "padding": "leave padding out",
-    "cache": "go on step by step from cached keys and values",
-    "cross": "look at another sequence",
+    "causal": "attend causally",
+    "padding": "ignore padding",
+    "cache": "decode step by step from a KV cache",
+    "cross": "attend to another sequence",
     "bias": "add a bias to its scores",
     "values": "add positions to its values",
-    "documents": "keep the documents of a row apart",
-    "trees": "take words by their places in trees",
+    "documents": "mask other documents of a row",
+    "trees": "use positions in dependency trees",
 }
 ALL_CAPABILITIES = frozenset(CAPABILITIES)
 
 
 class Attention(nn.Module):
-    """From queries (B, H, T, K), keys and values (B, H, S, K) to answers (B, H, T, K)."""
+    """Map queries (B, H, T, K), keys and values (B, H, S, K) to outputs (B, H, T, K)."""
 
     def forward(
         self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
@@ -36,36 +36,40 @@ class Attention(nn.Module):
     def attend_with_weights(
         self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
     ) -> tuple[Tensor, Tensor]:
-        """The same answers, by way of the weights (B, H, T, S), which come second."""
+        """Return the outputs of `forward` and the attention weights (B, H, T, S)."""
         raise NotImplementedError
 
     def update_cache(self, past: Any, new: KVCache) -> Any:
-        """What is kept of the words so far for those to come, new ones included, a `Memory`: all of
-        it, unless a kind that never looks at the rest, or not so closely, says otherwise."""
+        """Return the cache extended by `new`, a `LayerCache`.
+
+        All tokens are cached, unless a kind never attends to the older ones or compresses them.
+        """
         return new if past is None else past.append(new)
 
     def attend(self, q: Tensor, cache: Any, mask: AttentionMask, position: InAttention) -> Tensor:
-        """What the queries find in what is kept, whose places end where the view's do."""
-        kept: KVCache = cache.repeat_kv(q.size(1))
-        seen = mask.last(kept.keys.size(2)) if kept.offset else mask
-        found: Tensor = self(q, kept.keys, kept.values, seen, position)
-        return found
+        """Attend to a cache, whose last token is the last key of the mask."""
+        cached: KVCache = cache.repeat_kv(q.size(1))
+        mask = mask.last(cached.keys.size(2)) if cached.offset else mask
+        output: Tensor = self(q, cached.keys, cached.values, mask, position)
+        return output
 
     def retain_heads(self, heads: Sequence[int]) -> None:
-        """Only these heads go on. What all heads share stays as it is."""
+        """Remove all other heads. Parameters that heads share do not change."""
 
     def dense_mask(self, mask: AttentionMask) -> Tensor | None:
-        """Where a query may look, True where it may, and None where all may look at all: as the
-        view says, unless a kind looks at fewer."""
+        """Return the dense mask, True = may attend, or None if every query attends to every key.
+
+        It is that of `mask`, unless a kind attends to fewer keys.
+        """
         return mask.dense
 
     def scores(self, q: Tensor, k: Tensor, mask: AttentionMask, position: InAttention) -> Tensor:
-        """What the softmax is given (B, H, T, S): q·k / √K and the bias; −∞ where none may look."""
+        """Return the input of the softmax (B, H, T, S): q·k / √K + bias, −∞ where masked."""
         raise NotImplementedError
 
 
 class AttentionSpec(Kind, package="regard.attention", default="fused"):
-    """A kind of attention. `honours` is the subset of NEEDS that it can meet."""
+    """A kind of attention. `supports` is the subset of CAPABILITIES that it has."""
 
     renamed_kinds: ClassVar[Mapping[str, str]] = {"blocks": "block-local"}
 
@@ -75,13 +79,13 @@ class AttentionSpec(Kind, package="regard.attention", default="fused"):
         raise NotImplementedError
 
     def stack(self, sizes: Sizes, layers: int) -> list[Attention]:
-        """One for each layer of a stack: alike, unless they differ or share something."""
+        """Build one attention for each layer of a stack, which may differ or share parameters."""
         return [self.build(sizes) for _ in range(layers)]
 
-    def require(self, needs: frozenset[str], who: str) -> None:
-        """Refuse, once and when the model is built, what this kind cannot do."""
-        for need in sorted(needs - self.supports):
+    def require(self, capabilities: frozenset[str], who: str) -> None:
+        """Raise ConfigError, when a model is built, if a capability is missing."""
+        for missing in sorted(capabilities - self.supports):
             raise ConfigError(
-                f"attention '{self.kind()}' cannot {CAPABILITIES[need]}, which {who} needs; "
+                f"attention '{self.kind()}' cannot {CAPABILITIES[missing]}, which {who} needs; "
                 f"choose another kind of attention (fused can)."
             )

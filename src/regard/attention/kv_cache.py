@@ -1,4 +1,4 @@
-"""Keys and values as state: they go in, come out longer, and can be reordered."""
+"""The KV cache: keys and values of earlier tokens as an argument and a return value."""
 
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, Self
@@ -10,27 +10,27 @@ from regard.errors import ConfigError
 
 
 class LayerCache(Protocol):
-    """What a layer keeps of the words so far, whatever that is."""
+    """State that a layer keeps of earlier tokens: a KV cache or another form of it."""
 
     def truncate(self, length: int) -> Self: ...
 
     def reorder(self, rows: Tensor) -> Self: ...
 
 
-# Kinds that do not keep all words keep so many more than they look at: all that are taken back.
+# Kinds that evict tokens cache this many more than they attend to, so that drafts can be undone.
 ROLLBACK_TOKENS = 64
 
 
 class KVCache(NamedTuple):
-    """What a sequence offers to be looked at: keys and values, (B, H, S, K) each."""
+    """Keys and values (B, H, S, K) of a sequence whose first `offset` tokens are evicted."""
 
     keys: Tensor
     values: Tensor
-    offset: int = 0  # earlier places that are kept no more
+    offset: int = 0  # number of evicted tokens
 
     @property
     def end(self) -> int:
-        """How many places there have been, those that are forgotten included."""
+        """Number of tokens so far, evicted ones included."""
         return self.offset + self.keys.size(2)
 
     def append(self, new: "KVCache") -> "KVCache":
@@ -38,7 +38,7 @@ class KVCache(NamedTuple):
         return KVCache(keys, torch.cat([self.values, new.values], dim=2), self.offset)
 
     def slice(self, start: int, end: int) -> "KVCache":
-        """The places from `start` up to `end`, counted from the first that ever was."""
+        """Return the tokens from `start` up to `end`, counted from the first token ever cached."""
         first, last = start - self.offset, end - self.offset
         if first < 0:
             raise ConfigError(
@@ -48,11 +48,11 @@ class KVCache(NamedTuple):
         return KVCache(self.keys[:, :, first:last], self.values[:, :, first:last], start)
 
     def last(self, count: int) -> "KVCache":
-        """Only the last so many places; the others are forgotten."""
+        """Evict all but the last `count` tokens."""
         return self.slice(max(self.offset, self.end - count), self.end)
 
     def repeat_kv(self, heads: int) -> "KVCache":
-        """Each head as many times in a row as there are more heads of queries to ask."""
+        """Repeat each head for the query heads that share it (grouped-query attention)."""
         times = heads // self.keys.size(1)
         if times == 1:
             return self
@@ -60,17 +60,17 @@ class KVCache(NamedTuple):
         return KVCache(keys, values, self.offset)
 
     def truncate(self, length: int) -> "KVCache":
-        """The first `length` places."""
+        """Keep the first `length` tokens."""
         return self.slice(min(self.offset, length), length)
 
     def reorder(self, rows: Tensor) -> "KVCache":
-        """The rows of the batch named by index: for beams, and for leaving finished ones out."""
+        """Select rows of the batch by index: for beams, and to drop finished rows."""
         keys, values = (each.index_select(0, rows) for each in self[:2])
         return KVCache(keys, values, self.offset)
 
 
 class CompressedCache(NamedTuple):
-    """The last words as they are, and what was made of those that they have forgotten."""
+    """The last tokens as they are, and a compressed form of the evicted ones."""
 
     before: Tensor  # (B, H, …)
     recent: KVCache
@@ -88,9 +88,14 @@ class CompressedCache(NamedTuple):
 def compress_prefix(
     past: KVCache | CompressedCache, block: int, added: Callable[[Tensor | None, KVCache], Tensor]
 ) -> KVCache | CompressedCache:
-    """All but the last words, in whole blocks, added to what was made of those before them.
+    """Compress all but the last tokens, in whole blocks, into the prefix.
 
-    It is done when more words come, not when these did: in training, none ever do.
+    Called when new tokens arrive, not when the old ones did: training never compresses.
+
+    Args:
+        past: The cache.
+        block: Number of tokens that are compressed together.
+        added: Returns the prefix, or None if there is none yet, extended by some tokens.
     """
     before, recent = past if isinstance(past, CompressedCache) else (None, past)
     border = (recent.end - ROLLBACK_TOKENS) // block * block

@@ -1,9 +1,9 @@
-"""Who may look at whom. One meaning everywhere: True = may look.
+"""Attention masks. One meaning everywhere: True = the query may attend to the key.
 
-A structural mask (the future, a window …) is a small frozen predicate over positions; masks join
-with & and |. Padding and documents belong to the batch and travel beside the structure, as do the
-trees that words stand in. A `View` holds all of them for one call; every layer of a model shares
-it, so its dense form is worked out at most once.
+A mask pattern (causal, a window …) is a small frozen predicate over positions; patterns are
+combined with & and |. The token mask, the documents and the dependency trees of a batch are kept
+beside the pattern. An `AttentionMask` holds all of them for one call; every layer of a model shares
+it, so its dense form is computed at most once.
 """
 
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from regard.positions.trees import Trees
 
 
 class MaskPattern:
-    """A predicate over positions: may a query at i look at a key at j?"""
+    """A predicate over positions: may a query at i attend to a key at j?"""
 
     def allows(self, i: Tensor, j: Tensor) -> Tensor:
         raise NotImplementedError
@@ -31,7 +31,7 @@ class MaskPattern:
 
 @dataclass(frozen=True)
 class Full(MaskPattern):
-    """All may look at all: the encoder, and the decoder at the encoder."""
+    """Every query attends to every key: encoders and cross-attention."""
 
     def allows(self, i: Tensor, j: Tensor) -> Tensor:
         return torch.ones_like(i + j, dtype=torch.bool)
@@ -39,7 +39,7 @@ class Full(MaskPattern):
 
 @dataclass(frozen=True)
 class Causal(MaskPattern):
-    """Nobody looks at the future: j ≤ i."""
+    """No token attends to later tokens: j ≤ i."""
 
     def allows(self, i: Tensor, j: Tensor) -> Tensor:
         return j <= i
@@ -47,7 +47,7 @@ class Causal(MaskPattern):
 
 @dataclass(frozen=True)
 class Window(MaskPattern):
-    """Only neighbours at most `size` away, and of those every `dilation`-th."""
+    """Keys at most `size` positions away, and of those every `dilation`-th."""
 
     size: int
     dilation: int = 1
@@ -59,39 +59,39 @@ class Window(MaskPattern):
 
 @dataclass(frozen=True)
 class BigBird(MaskPattern):
-    """By blocks of places: those near, the first, which see all and are seen by all, and a few
-    drawn by chance (Zaheer et al. 2020). Chance knows how many blocks the sequence has."""
+    """Blocks of tokens: a window of blocks, global blocks at the start, and random blocks (Zaheer
+    et al. 2020). Which blocks are drawn depends on the number of blocks of the sequence."""
 
     block: int
-    window: int  # blocks, its own in the middle
+    window: int  # blocks, the query block in the middle
     first: int
     random: int
     seed: int
     blocks: int
 
     def allows(self, i: Tensor, j: Tensor) -> Tensor:
-        asking, asked = i // self.block, j // self.block
-        near = (asking - asked).abs() <= self.window // 2
-        everywhere = torch.minimum(asking, asked) < self.first
-        drawn = self.drawn.to(i.device)[asking.clamp(max=self.blocks)]
-        return near | everywhere | (drawn == asked[..., None]).any(-1)
+        query_block, key_block = i // self.block, j // self.block
+        near = (query_block - key_block).abs() <= self.window // 2
+        everywhere = torch.minimum(query_block, key_block) < self.first
+        drawn = self.drawn.to(i.device)[query_block.clamp(max=self.blocks)]
+        return near | everywhere | (drawn == key_block[..., None]).any(-1)
 
     @property
     def drawn(self) -> Tensor:
-        """The blocks (blocks + 1, random) that each has drawn; −1 where there were no more, and
-        for all that stands behind the last block."""
+        """Random key blocks of each query block (blocks + 1, random); −1 where none is left, and in
+        the last row, for queries behind the last block."""
         return _drawn(self.blocks, self.window, self.first, self.random, self.seed)
 
 
 @lru_cache(maxsize=4096)
 def _drawn(blocks: int, window: int, first: int, random: int, seed: int) -> Tensor:
-    """Drawn from those that are neither near nor first, none twice."""
+    """Draw without replacement from the blocks outside of the window and the global blocks."""
     own = torch.arange(blocks)
     begin = (own - window // 2).clamp(min=first)
     near = ((own + window // 2 + 1).clamp(max=blocks) - begin).clamp(min=0)
     others = blocks - first - near
     chances = torch.rand(blocks, random, generator=torch.Generator().manual_seed(seed))
-    taken = own.new_empty(blocks, 0)  # their ranks among the others, in order
+    taken = own.new_empty(blocks, 0)  # their ranks among the other blocks, sorted
     drawn = own.new_full((blocks + 1, random), -1)
     for turn, chance in enumerate(chances.T):
         rank = (chance * (others - turn)).long()
@@ -99,8 +99,8 @@ def _drawn(blocks: int, window: int, first: int, random: int, seed: int) -> Tens
             rank = rank + (rank >= earlier)
         left = others > turn
         taken = torch.cat([taken, torch.where(left, rank, blocks)[:, None]], dim=1).sort().values
-        place = first + rank
-        drawn[:-1, turn] = torch.where(left, place + near * (place >= begin), -1)
+        block = first + rank
+        drawn[:-1, turn] = torch.where(left, block + near * (block >= begin), -1)
     return drawn
 
 
@@ -124,16 +124,16 @@ class Or(MaskPattern):
 
 @dataclass(frozen=True, eq=False)
 class AttentionMask:
-    """Who may look at whom in one call: structure over positions, padding of the keys, and the
-    documents of a row that looks at itself, or of which a part does."""
+    """The mask of one call: a pattern over positions, the token mask of the keys, and the documents
+    of the keys, if the queries are among them."""
 
     pattern: MaskPattern
     queries: Tensor  # (T,) positions
     keys: Tensor  # (S,) positions
-    token_mask: Tensor | None = None  # (B, S), True = a real word; None = no padding
-    documents: Tensor | None = None  # (B, S), its number; None = each row is one document
-    trees: Trees | None = None  # for positions that ask for them; they hide nothing
-    needed: Tensor | None = None  # (B, T), True = its answer is wanted; None = all are
+    token_mask: Tensor | None = None  # (B, S), True = real token; None = no padding
+    documents: Tensor | None = None  # (B, S), number of the document; None = each row is one
+    trees: Trees | None = None  # for positions that need them; they mask nothing
+    needed: Tensor | None = None  # (B, T), True = its output is needed; None = all are
 
     @classmethod
     def bidirectional(
@@ -174,7 +174,7 @@ class AttentionMask:
 
     @cached_property
     def dense(self) -> Tensor | None:
-        """The dense mask, broadcastable to (B, H, T, S); None where all may look at all."""
+        """Dense mask, broadcastable to (B, H, T, S); None if every query attends to every key."""
         allowed = None
         if not isinstance(self.pattern, Full):
             allowed = self.pattern.allows(self.queries[:, None], self.keys[None, :])
@@ -188,7 +188,7 @@ class AttentionMask:
         return allowed
 
     def last(self, kept: int) -> "AttentionMask":
-        """The same where only the last keys are left to be seen; itself where all are."""
+        """Return the mask of the last `kept` keys; itself if these are all."""
         if kept == len(self.keys):
             return self
         token_mask = None if self.token_mask is None else self.token_mask[:, -kept:]
@@ -196,26 +196,25 @@ class AttentionMask:
         return replace(self, keys=self.keys[-kept:], token_mask=token_mask, documents=documents)
 
     def and_(self, pattern: MaskPattern) -> "AttentionMask":
-        """The same where this is asked for as well."""
+        """Return the mask with a further pattern that must allow a pair as well."""
         alone = isinstance(self.pattern, Full)
         return replace(self, pattern=pattern if alone else self.pattern & pattern)
 
     def select(self, queries: slice, keys: slice) -> "AttentionMask":
-        """The same for some of the queries and some of the keys; where there are documents, the
-        same of both."""
-        asking = self.queries[queries]
+        """Return the mask of some queries and keys; with documents, both slices must be equal."""
+        selected = self.queries[queries]
         itself = self.queries is self.keys and queries == keys
         return AttentionMask(
             self.pattern,
-            asking,
-            asking if itself else self.keys[keys],
+            selected,
+            selected if itself else self.keys[keys],
             None if self.token_mask is None else self.token_mask[:, keys],
             None if self.documents is None else self.documents[:, keys],
         )
 
     @property
     def is_plain_causal(self) -> bool:
-        """The same positions on both sides and nothing else: the mask a fused kernel knows."""
+        """True for a causal mask without past, padding or documents: fused kernels know it."""
         return (
             isinstance(self.pattern, Causal)
             and self.token_mask is None
@@ -225,10 +224,10 @@ class AttentionMask:
 
 
 def require_full_or_causal(mask: AttentionMask, kind: str) -> None:
-    """For kinds that have no pairs to mask, only sums: over all real words, or those up to one."""
+    """Raise ConfigError for other patterns: a kind that sums over keys cannot mask single pairs."""
     if not isinstance(mask.pattern, (Full, Causal)) or mask.documents is not None:
         raise ConfigError(
-            f"attention '{kind}' can look at all words or at the past, not by another mask; "
+            f"attention '{kind}' supports full and causal masks without documents only; "
             f"choose another kind of attention (fused can)."
         )
 
@@ -238,7 +237,7 @@ def _both(one: Tensor | None, other: Tensor) -> Tensor:
 
 
 def positions_in_documents(documents: Tensor) -> Tensor:
-    """Where each word stands in its document, from 0: (B, T), given the documents' numbers."""
+    """Return the position of each token in its document, from 0: (B, T)."""
     row = torch.arange(documents.size(1), device=documents.device)
     begins = torch.ones_like(documents, dtype=torch.bool)
     begins[:, 1:] = documents[:, 1:] != documents[:, :-1]

@@ -1,15 +1,15 @@
-"""Many heads (Vaswani et al. 2017, section 3.2.2): the only owner of W_Q, W_K, W_V and W_O.
+"""Multi-head attention (Vaswani et al. 2017, section 3.2.2), which owns W_Q, W_K, W_V and W_O.
 
     q = x W_Q,  k = x W_K,  v = x W_V          each D × (H·K), then split into H heads of size K
     head_h = softmax(q_h k_hᵀ / √K) v_h
     output = [head_1 … head_H] W_O             W_O is (H·K) × D
 
-Heads cost no loop and no more than one head would: splitting is a reshape, and the head axis acts
-as a second batch axis. Self-attention projects one sequence to all three; cross-attention asks with
-one sequence and remembers another.
+Several heads need no loop and cost as much as one: splitting is a reshape, and the head axis is a
+second batch axis. Self-attention projects one sequence to all three; cross-attention projects one
+sequence to queries and another to keys and values.
 
-With fewer key heads than heads, groups of heads ask the same keys and values (Ainslie et al. 2023):
-there is less to remember.
+With kv_heads < heads, groups of heads share keys and values (grouped-query attention, Ainslie et
+al. 2023), and the KV cache is smaller.
 """
 
 from collections import Counter
@@ -43,16 +43,16 @@ class MultiHead(nn.Module):
         self.position = position
 
     def project_queries(self, x: Tensor, positions: Tensor) -> Tensor:
-        """Queries (B, H, T, K) of x (B, T, D)."""
+        """Return the queries (B, H, T, K) of x (B, T, D)."""
         return self.position.rotate(self._split(self.w_q(x)), positions)
 
     def project_keys_values(self, x: Tensor, positions: Tensor) -> KVCache:
-        """Keys and values of x (B, S, D), for others to look at."""
+        """Return the keys and values of x (B, S, D)."""
         k, v = _together(x, self.w_k, self.w_v)
         return KVCache(self.position.rotate(self._split(k), positions), self._split(v))
 
     def project_qkv(self, x: Tensor, positions: Tensor) -> tuple[Tensor, KVCache]:
-        """Queries, keys and values of the same x: what self-attention starts from."""
+        """Return queries, keys and values of the same x (B, T, D), for self-attention."""
         q, k, v = _together(x, self.w_q, self.w_k, self.w_v)
         rotate = self.position.rotate
         cache = KVCache(rotate(self._split(k), positions), self._split(v))
@@ -61,32 +61,33 @@ class MultiHead(nn.Module):
     def self_attend(
         self, q: Tensor, new: KVCache, past: LayerCache | None, mask: AttentionMask
     ) -> tuple[Tensor, LayerCache]:
-        """What new words find in themselves and in the past, and the past of those to come."""
+        """Attend to past and new tokens; return the output (B, T, D) and the extended cache."""
         cache: LayerCache = self.attention.update_cache(past, new)
         return self(q, cache, mask), cache
 
     def forward(self, q: Tensor, cache: LayerCache, mask: AttentionMask) -> Tensor:
-        """What the queries find in the memory, heads merged: (B, T, D)."""
+        """Attend to a cache and merge the heads: (B, T, D)."""
         position = self.position.on(mask.trees)
-        found = self.attention.attend(q, cache, mask, position)
-        merged: Tensor = self.w_o(found.transpose(1, 2).flatten(2))  # (B, H, T, K) → (B, T, H·K)
+        output = self.attention.attend(q, cache, mask, position)
+        merged: Tensor = self.w_o(output.transpose(1, 2).flatten(2))  # (B, H, T, K) → (B, T, H·K)
         return merged
 
     def retain_heads(self, heads: Sequence[int]) -> None:
-        """Let the other heads go: their rows of W_Q, W_K and W_V, their columns of W_O."""
+        """Remove all other heads: their rows of W_Q, W_K and W_V, their columns of W_O."""
         if sorted(set(heads)) != list(heads) or not set(heads) <= set(range(self.heads)):
             raise ConfigError(
-                f"heads to keep are numbers from 0 to {self.heads - 1} in order, not {list(heads)}."
+                f"heads to retain are numbers from 0 to {self.heads - 1} in order, not "
+                f"{list(heads)}."
             )
         if not heads:
-            raise ConfigError("at least one head of each attention must be kept.")
-        asked = Counter(head * self.kv_heads // self.heads for head in heads)
-        if len(set(asked.values())) > 1:
+            raise ConfigError("at least one head of each attention must be retained.")
+        group_sizes = Counter(head * self.kv_heads // self.heads for head in heads)
+        if len(set(group_sizes.values())) > 1:
             raise ConfigError(
-                f"{self.heads // self.kv_heads} heads in a row ask the same keys and values: keep "
-                f"or let go all of them, not a part as in {list(heads)}."
+                f"{self.heads // self.kv_heads} heads in a row share keys and values: retain "
+                f"or remove all of them, not a part as in {list(heads)}."
             )
-        queries, keys = (_rows(each, self.head_dim) for each in (heads, sorted(asked)))
+        queries, keys = (_rows(each, self.head_dim) for each in (heads, sorted(group_sizes)))
         for linear, rows in ((self.w_q, queries), (self.w_k, keys), (self.w_v, keys)):
             linear.out_features = len(rows)
             linear.weight = nn.Parameter(linear.weight.detach()[rows])
@@ -96,7 +97,7 @@ class MultiHead(nn.Module):
         self.w_o.weight = nn.Parameter(self.w_o.weight.detach()[:, queries].contiguous())
         self.attention.retain_heads(heads)
         self.position.retain_heads(heads)
-        self.heads, self.kv_heads = len(heads), len(asked)
+        self.heads, self.kv_heads = len(heads), len(group_sizes)
 
     def _split(self, x: Tensor) -> Tensor:
         return x.view(*x.shape[:-1], -1, self.head_dim).transpose(1, 2)  # (B, H, T, K)
@@ -107,9 +108,9 @@ def _rows(heads: Sequence[int], head_dim: int) -> list[int]:
 
 
 def _together(x: Tensor, *maps: Any) -> tuple[Tensor, ...]:
-    """Several linear maps of one x as one matrix product: fewer, larger products are faster.
+    """Apply several linear maps to one x by one matrix product: fewer, larger ones are faster.
 
-    A map may have an adapter: its base takes part in the product, and what is beside it is added.
+    A map may have an adapter: its base is part of the product, and its update is added.
     """
     plain = [getattr(each, "base", each) for each in maps]
     weight = torch.cat(tuple(each.weight for each in plain))
