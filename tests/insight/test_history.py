@@ -16,8 +16,8 @@ from regard.training.recipe import make_recipe
 TEXT = "The animal didn't cross the street because it was too tired."
 RECIPE = {
     "data": {
-        "train": {"kind": "grammar", "train_size": 400},
-        "dev": {"kind": "grammar", "train_size": 400, "split": "dev"},
+        "train": {"kind": "grammar", "train_size": 400, "dev_size": 20},
+        "dev": {"kind": "grammar", "train_size": 400, "dev_size": 20, "split": "dev"},
     },
     "tokenizer": {"vocabulary": 700},
     "model": {"kind": "encoder-decoder", "dim": 16, "heads": 2, "ffn_dim": 32, "layers": 1},
