@@ -54,6 +54,21 @@ EXAMPLES = [
     ),
 ]
 
+# The run of each loader's task.
+LOADERS = {
+    "load_classifier": "reviews",
+    "load_embedder": "encoder",
+    "load_language_model": "proverbs",
+    "load_mask_filler": "masked",
+    "load_span_filler": "spans",
+    "load_summarizer": "summaries",
+    "load_translator": "demo",
+}
+
+
+def test_every_loader_is_tested() -> None:
+    assert sorted(LOADERS) == [name for name in regard.__all__ if name.startswith("load_")]
+
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -85,6 +100,17 @@ def test_docstring_describes_arguments_result_and_errors(
 @pytest.mark.parametrize("name", CLASSES)
 def test_class_has_a_docstring(name: str) -> None:
     assert (inspect.getdoc(getattr(regard, name)) or "").strip()
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_loader_refuses_runs_of_other_tasks(loader: str, home: Path) -> None:
+    for run in LOADERS.values():
+        if run == LOADERS[loader]:
+            getattr(regard, loader)(home / "runs" / run)
+            continue
+        message = f"{run}: holds an? .*, not an? .*; choose a run folder made by `regard .*"
+        with pytest.raises(regard.RegardError, match=message):
+            getattr(regard, loader)(home / "runs" / run)
 
 
 @pytest.mark.parametrize(("name", "thing"), EXAMPLES, ids=[name for name, _ in EXAMPLES])
