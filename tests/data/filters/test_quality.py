@@ -1,5 +1,6 @@
 """Quality filters: which records are dropped, and with what reason."""
 
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -87,7 +88,7 @@ def test_filters_drop_little_of_a_real_corpus(
     shared_data: Path, path: str, languages: list[str]
 ) -> None:
     given = {"kind": "tsv", "path": shared_data / path, "languages": languages}
-    lines = list(SourceSpec.model_validate(given).records())
+    lines = list(islice(SourceSpec.model_validate(given).records(), 60_000))
     assert all(isinstance(line, Record) for line in lines)
     lost = [
         line for line in lines if isinstance(line, Rejected) or reject_reason(line, SPEC, "pair")

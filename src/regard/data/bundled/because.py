@@ -130,13 +130,13 @@ def _family(
 ) -> Family:
     subject_adjectives = tuple(map(adjective, of_subject.split()))
     object_adjectives = tuple(map(adjective, of_object.split()))
-    of_each_object = {each: describing(each, object_adjectives) for each in objects}
+    of_each_object = {word: describing(word, object_adjectives) for word in objects}
     return Family(
         verb(verb_name),
         subjects,
-        tuple(each for each in objects if of_each_object[each]),
+        tuple(word for word in objects if of_each_object[word]),
         subject_adjectives,
-        {each: describing(each, subject_adjectives) for each in subjects},
+        {word: describing(word, subject_adjectives) for word in subjects},
         of_each_object,
         negated,
     )
@@ -147,7 +147,7 @@ _WIDE = "wide long narrow steep dangerous deep dark noisy crowded slippery muddy
 _WARY = "tired sick shy nervous scared cautious stubborn worried"
 _TIRED = _WARY + " weak old young slow lazy hungry thirsty"
 _UNWELL = "tired sick nervous scared worried stubborn shy"
-_FLAVOURS = "cold hot salty sweet hard dry"
+_FLAVORS = "cold hot salty sweet hard dry"
 _RESTLESS = "hungry thirsty scared nervous worried"
 _GLOOMY = "dark noisy crowded dirty damp"
 
@@ -168,7 +168,7 @@ AMBIGUOUS = (
     _family("climb", ANIMALS, of_kind("height"), _TIRED, "high steep slippery dangerous"),
     _family("enter", ANIMALS, ANIMAL_ROOMS, _WARY, _GLOOMY + " deep narrow"),
     _family("leave", ANIMALS, ANIMAL_ROOMS, _RESTLESS, _GLOOMY, negated=False),
-    _family("eat", ANIMALS, NIBBLES, _UNWELL, _FLAVOURS),
+    _family("eat", ANIMALS, NIBBLES, _UNWELL, _FLAVORS),
 )  # fmt: skip
 
 OF_PEOPLE = (
@@ -176,8 +176,8 @@ OF_PEOPLE = (
     _family("climb", PEOPLE, of_kind("height"), _TIRED, "high steep slippery dangerous"),
     _family("enter", PEOPLE, of_kind("room"), _WARY, _GLOOMY),
     _family("leave", PEOPLE, of_kind("room"), _RESTLESS, _GLOOMY, negated=False),
-    _family("eat", PEOPLE, of_kind("food"), _UNWELL, _FLAVOURS),
-    _family("drink", PEOPLE, of_kind("drink"), _UNWELL, _FLAVOURS),
+    _family("eat", PEOPLE, of_kind("food"), _UNWELL, _FLAVORS),
+    _family("drink", PEOPLE, of_kind("drink"), _UNWELL, _FLAVORS),
     _family("carry", PEOPLE, of_kind("load"), "tired sick weak old young lazy",
             "heavy"),
     _family("buy", PEOPLE, of_kind("goods"), "shy nervous cautious tired", "expensive small"),
@@ -192,7 +192,7 @@ def choices() -> dict[str, set[str]]:
     for family in AMBIGUOUS:
         for of_each in (family.of_each_subject, family.of_each_object):
             for referent, adjectives in of_each.items():
-                names = {each.english for each in adjectives}
+                names = {adjective.english for adjective in adjectives}
                 referring.setdefault(referent.english, set()).update(names)
     return referring
 

@@ -181,7 +181,7 @@ WOMEN = ("Marie", "Alice", "Emma", "Louise", "Anne", "Julie", "Claire", "Sophie"
 MEN = ("Paul", "Pierre", "Antoine", "Arthur", "Victor", "Simon", "Martin", "Adrien")
 
 
-COLOURS = (
+COLORS = (
     after("noir", "black", "coloured furry"),
     after("blanc", "white", "coloured furry", "blanche"),
     after("gris", "grey", "coloured furry"),
@@ -248,7 +248,7 @@ QUALITIES = (
     after("frais", "fresh", "fruit dry", "fraîche"),
 )
 
-ADJECTIVES = COLOURS + STATES + QUALITIES
+ADJECTIVES = COLORS + STATES + QUALITIES
 
 
 _ANYONE = "person animal"

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 from regard.data.bundled import english, french
 from regard.data.bundled.lexicon import (
     ANIMALS,
-    COLOURS,
+    COLORS,
     MEN,
     NOUNS,
     PEOPLE,
@@ -33,15 +33,15 @@ NAMES = tuple(Phrase(name, name, feminine=True, human=True) for name in WOMEN) +
     Phrase(name, name, human=True) for name in MEN
 )
 
-ADJECTIVES_OF = {each: describing(each) for each in NOUNS}
-_COLOURS_OF = {each: describing(each, COLOURS) for each in NOUNS}
+ADJECTIVES_OF = {word: describing(word) for word in NOUNS}
+_COLORS_OF = {word: describing(word, COLORS) for word in NOUNS}
 _PRECEDING_OF = {
-    each: tuple(adjective for adjective in adjectives if adjective.precedes)
-    for each, adjectives in ADJECTIVES_OF.items()
+    word: tuple(adjective for adjective in adjectives if adjective.precedes)
+    for word, adjectives in ADJECTIVES_OF.items()
 }
 PREDICATES_OF = {
-    each: tuple(adjective for adjective in adjectives if adjective.predicative)
-    for each, adjectives in ADJECTIVES_OF.items()
+    word: tuple(adjective for adjective in adjectives if adjective.predicative)
+    for word, adjectives in ADJECTIVES_OF.items()
 }
 OBJECTS_OF = {verb: of_kind(*verb.objects) for verb in VERBS}
 
@@ -77,10 +77,10 @@ def _determiners(noun: Noun, plural: bool) -> tuple[str, ...]:
 
 # Both indexed by number: singular, then plural.
 _OWNABLE = tuple(
-    frozenset(each for each in NOUNS if _can_be_owned(each, plural)) for plural in (False, True)
+    frozenset(word for word in NOUNS if _can_be_owned(word, plural)) for plural in (False, True)
 )
 DETERMINERS_OF = tuple(
-    {each: _determiners(each, plural) for each in NOUNS} for plural in (False, True)
+    {word: _determiners(word, plural) for word in NOUNS} for plural in (False, True)
 )
 
 
@@ -138,10 +138,10 @@ def described(rng: Random, noun: Noun, determiner: str, plural: bool) -> Phrase:
     adjectives = ADJECTIVES_OF[noun]
     if not adjectives:
         return phrase(noun, determiner, plural)
-    colours, preceding = _COLOURS_OF[noun], _PRECEDING_OF[noun]
-    if colours and rng.random() < 0.35:
+    colors, preceding = _COLORS_OF[noun], _PRECEDING_OF[noun]
+    if colors and rng.random() < 0.35:
         size_or_age = pick(rng, preceding) if preceding and rng.random() < 0.5 else None
-        return phrase(noun, determiner, plural, size_or_age, pick(rng, colours))
+        return phrase(noun, determiner, plural, size_or_age, pick(rng, colors))
     adjective = pick(rng, adjectives)
     if adjective.precedes:
         return phrase(noun, determiner, plural, before=adjective)
@@ -232,14 +232,14 @@ def tense_for(rng: Random, verb: Verb, subject: Phrase) -> Tense:
 
 def combinations(subject: Phrase, verb: Verb, target: Phrase | None = None) -> tuple[str, ...]:
     """Return the word combinations of a clause: subject and verb, verb and object."""
-    found = subject.combinations
+    used = subject.combinations
     if subject.noun:
-        found += (f"{subject.noun.english}+{verb.english}",)
+        used += (f"{subject.noun.english}+{verb.english}",)
     if target:
-        found += target.combinations
+        used += target.combinations
         if target.noun:
-            found += (f"{verb.english}+{target.noun.english}",)
-    return found
+            used += (f"{verb.english}+{target.noun.english}",)
+    return used
 
 
 def any_definite(rng: Random, noun: Noun) -> Phrase:

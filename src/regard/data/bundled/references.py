@@ -91,11 +91,11 @@ def clitic(rng: Random) -> Pair:
     negated = rng.random() < 0.25
     opening = clause(subject, first, target, tense)
     again = _repeated(second, tense, subject, target, negated)
-    joined = ("mais", "but") if negated else ("et", "and")
+    conjunction = ("mais", "but") if negated else ("et", "and")
     return finish(
         "clitic",
-        f"{opening.french} {joined[0]} {again[0]}",
-        f"{opening.english} {joined[1]} {again[1]}",
+        f"{opening.french} {conjunction[0]} {again[0]}",
+        f"{opening.english} {conjunction[1]} {again[1]}",
         (*opening.combinations, f"{second.english}+{noun.english}"),
     )
 
@@ -145,11 +145,11 @@ def _giving_again(rng: Random, verb: Verb, subject: Phrase, gift: Phrase, receiv
     first = pick(rng, _GREETING)
     tense = tense_for(rng, first, subject)
     opening = clause(subject, first, receiver, tense)
-    given = french.verb_group(verb, tense, subject, clitic=french.indirect_pronoun(receiver))
+    verb_phrase = french.verb_group(verb, tense, subject, clitic=french.indirect_pronoun(receiver))
     gives = _continued(verb, tense, subject)
     return finish(
         "giving",
-        f"{opening.french} et {given} {gift.french}",
+        f"{opening.french} et {verb_phrase} {gift.french}",
         f"{opening.english} and {gives} {english.object_pronoun(receiver)} {gift.english}",
         opening.combinations + combinations(subject, verb, gift),
     )

@@ -70,8 +70,8 @@ class RowEncoder:
         if not min(lengths):
             return Rejected(record.location, "empty side", "the tokenizer gives no token for it")
         # Labeled texts are one sequence with an end after each; the texts of a pair are two.
-        joined = sum(lengths) + len(lengths) - 1
-        needed = EXTRA + (joined if self.record_type == "labeled" else max(lengths))
+        sequence_length = sum(lengths) + len(lengths) - 1
+        needed = EXTRA + (sequence_length if self.record_type == "labeled" else max(lengths))
         if self.length_limits.single_sequence:
             needed = 2 * EXTRA + sum(lengths)
         if needed > self.limit:
