@@ -5,7 +5,7 @@ import torch
 
 from regard.attention.alternating import Spec as Alternating
 from regard.attention.base import AttentionSpec
-from regard.attention.block_local import Blocks
+from regard.attention.block_local import BlockLocal
 from regard.attention.compressed import Compressed
 from regard.attention.masks import AttentionMask, Causal, Full
 from regard.attention.reference import dot_product_attention
@@ -28,7 +28,7 @@ def test_equal_to_the_same_mask_applied_densely(size: int, causal: bool, positio
     visible = (i // size == j // size) & ((j <= i) | (not causal))
     token_mask = torch.arange(length) < torch.tensor([[11], [6]])
     mask = AttentionMask(Causal() if causal else Full(), j, j, token_mask)
-    ours = Blocks(size)(*given, mask, place)
+    ours = BlockLocal(size)(*given, mask, place)
     bias = place.bias(given[0], j, j)
     theirs, weights = dot_product_attention(*given, visible & token_mask[:, None, None], bias)
     moved = place.values(weights, j, j)
@@ -42,7 +42,13 @@ def test_equal_to_the_same_mask_applied_densely(size: int, causal: bool, positio
 
 def test_layers_take_turns_from_the_first() -> None:
     stack = Alternating().stack(SIZES, 5)
-    assert [type(each) for each in stack] == [Blocks, Compressed, Blocks, Compressed, Blocks]
+    assert [type(each) for each in stack] == [
+        BlockLocal,
+        Compressed,
+        BlockLocal,
+        Compressed,
+        BlockLocal,
+    ]
     assert len({id(each) for each in stack}) == 5
     spec = validate(
         AttentionSpec, {"kind": "alternating", "pattern": ["linear", "fused"]}, "a test"

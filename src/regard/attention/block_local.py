@@ -1,8 +1,7 @@
-"""Local attention in blocks (Liu et al. 2018): the text falls into blocks, and words look at those
-of their own block only.
+"""Block-local attention (Liu et al. 2018): tokens attend to the tokens of their own block only.
 
-Each block is a short text for full attention: time and memory grow with the length times the size
-of a block. Words on both sides of a border never meet here; other layers must bring them together
+Full attention is computed in each block: time and memory grow with the length times the size of a
+block. Tokens of different blocks do not interact here; other layers must connect them
 (`alternating`).
 """
 
@@ -18,14 +17,14 @@ from regard.attention.base import ALL_CAPABILITIES, Attention, AttentionSpec
 from regard.attention.fused import fused
 from regard.attention.kv_cache import ROLLBACK_TOKENS, KVCache
 from regard.attention.masks import AttentionMask, MaskPattern
-from regard.attention.reference import masked_attention, masked_scores
+from regard.attention.reference import DenseAttention
 from regard.errors import ConfigError
 from regard.positions.base import InAttention, Sizes
 
 
 @dataclass(frozen=True)
 class SameBlock(MaskPattern):
-    """Only words of the same block of so many."""
+    """Keys in the same block of `size` tokens."""
 
     size: int
 
@@ -33,7 +32,7 @@ class SameBlock(MaskPattern):
         return i // self.size == j // self.size
 
 
-class Blocks(Attention):
+class BlockLocal(DenseAttention):
     def __init__(self, size: int) -> None:
         super().__init__()
         self.size = size
@@ -51,21 +50,10 @@ class Blocks(Attention):
         ]
         return torch.cat(answers, dim=2)
 
-    def attend_with_weights(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
-    ) -> tuple[Tensor, Tensor]:
-        return masked_attention(q, k, v, self._within(mask), position)
-
-    def scores(self, q: Tensor, k: Tensor, mask: AttentionMask, position: InAttention) -> Tensor:
-        return masked_scores(q, k, self._within(mask), position)
-
-    def dense_mask(self, mask: AttentionMask) -> Tensor | None:
-        return self._within(mask).dense
-
     def update_cache(self, past: KVCache | None, new: KVCache) -> KVCache:
         return new if past is None else past.last(self.size + ROLLBACK_TOKENS).append(new)
 
-    def _within(self, mask: AttentionMask) -> AttentionMask:
+    def narrow(self, mask: AttentionMask) -> AttentionMask:
         return replace(mask, pattern=mask.pattern & SameBlock(self.size))
 
     def _blocks(self, mask: AttentionMask) -> list[tuple[slice, slice]]:
@@ -98,7 +86,7 @@ class Spec(AttentionSpec):
     # Where a row holds several documents, its blocks are not those of each alone.
     supports: ClassVar[frozenset[str]] = ALL_CAPABILITIES - {"cross", "documents", "trees"}
 
-    size: int = Field(256, gt=0, description="words in a block")
+    size: int = Field(256, gt=0, description="tokens in a block")
 
     def build(self, sizes: Sizes) -> Attention:
-        return Blocks(self.size)
+        return BlockLocal(self.size)

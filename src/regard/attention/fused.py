@@ -1,7 +1,7 @@
-"""Full attention through torch's fused kernel: the same answer as `reference`, faster.
+"""Full attention by torch's fused kernel: the same output as `reference`, faster.
 
-The kernel does not return weights. Whoever asks for them (`explain`), and positions that add to the
-values, which takes the weights, go through the reference.
+The kernel does not return weights. `attend_with_weights`, and positions that add to the values,
+which needs the weights, use the reference.
 """
 
 from typing import ClassVar
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.attention.base import ALL_CAPABILITIES, Attention, AttentionSpec
 from regard.attention.masks import AttentionMask
-from regard.attention.reference import masked_attention, masked_scores
+from regard.attention.reference import DenseAttention, masked_attention
 from regard.positions.base import InAttention, Sizes
 
 
@@ -25,23 +25,15 @@ def fused(q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAtte
     return F.scaled_dot_product_attention(q, k, v, attn_mask=_joined(mask.dense, bias))
 
 
-class Fused(Attention):
+class Fused(DenseAttention):
     def forward(
         self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
     ) -> Tensor:
         return fused(q, k, v, mask, position)
 
-    def attend_with_weights(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
-    ) -> tuple[Tensor, Tensor]:
-        return masked_attention(q, k, v, mask, position)
-
-    def scores(self, q: Tensor, k: Tensor, mask: AttentionMask, position: InAttention) -> Tensor:
-        return masked_scores(q, k, mask, position)
-
 
 def _joined(visible: Tensor | None, bias: Tensor | None) -> Tensor | None:
-    """The kernel takes one mask: True / False, or a bias in which −∞ hides."""
+    """Combine both into the one mask of the kernel: booleans, or a bias with −∞ where masked."""
     if visible is None or bias is None:
         return visible if bias is None else bias
     return torch.where(visible, bias, float("-inf"))

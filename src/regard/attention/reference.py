@@ -1,12 +1,12 @@
 """The equation (Vaswani et al. 2017, equation 1), and the oracle for every faster path.
 
-    α_ij = softmax_j(q_i · k_j / √K + b_ij)  over the j that i may look at
+    α_ij = softmax_j(q_i · k_j / √K + b_ij)  over the j that i may attend to
     o_i  = Σ_j α_ij v_j
 
-A soft look-up: a table matches a query to one key and returns its value; here a query matches all
-keys, softly, and the answer is the average of the values under those weights.
+A soft look-up: a table matches a query to one key and returns its value; here a query matches every
+key to some degree, and the output is the average of the values under those weights.
 
-Shapes: B batch, T queries, S keys, H heads, K key size.
+Shapes: B batch, T queries, S keys, H heads, K head size.
 """
 
 import math
@@ -28,7 +28,7 @@ def dot_product_attention(
     bias: Tensor | None = None,
     scale: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The answers (…, T, K) and the weights (…, T, S). `visible` is True where i may look at j."""
+    """Return the outputs (…, T, K) and the weights (…, T, S). `visible`: True = may attend."""
     scores = q @ k.transpose(-2, -1) * (1 / math.sqrt(q.size(-1)) if scale is None else scale)
     if bias is not None:
         scores = scores + bias
@@ -38,7 +38,7 @@ def dot_product_attention(
 def weighted_average(
     scores: Tensor, v: Tensor, visible: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The values averaged by the softmax of scores (…, T, S), and those weights."""
+    """Return the values averaged by the softmax of scores (…, T, S), and these weights."""
     if visible is None:
         weights = scores.softmax(-1)
     else:
@@ -52,7 +52,7 @@ def weighted_average(
 def masked_attention(
     q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
 ) -> tuple[Tensor, Tensor]:
-    """The same in one view with one kind of position: what `Attention.explain` promises."""
+    """Return outputs and weights under a mask and a position: `Attention.attend_with_weights`."""
     bias = position.bias(q, mask.queries, mask.keys)
     output, weights = dot_product_attention(q, k, v, mask.dense, bias)
     moved = position.values(weights, mask.queries, mask.keys)
@@ -60,28 +60,40 @@ def masked_attention(
 
 
 def masked_scores(q: Tensor, k: Tensor, mask: AttentionMask, position: InAttention) -> Tensor:
-    """What `Attention.scores` promises."""
+    """Return the input of the softmax under a mask and a position: `Attention.scores`."""
     found = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
     bias = position.bias(q, mask.queries, mask.keys)
     found = found if bias is None else found + bias
     return found if mask.dense is None else found.masked_fill(~mask.dense, float("-inf"))
 
 
-class Reference(Attention):
-    """Full attention by the equation as it is written; slower than `fused`, and transparent."""
+class DenseAttention(Attention):
+    """Base of kinds whose weights are those of the reference under a mask, maybe a narrower one."""
+
+    def narrow(self, mask: AttentionMask) -> AttentionMask:
+        """Return the mask that this kind applies: `mask`, or fewer keys of it."""
+        return mask
+
+    def attend_with_weights(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
+    ) -> tuple[Tensor, Tensor]:
+        """The weights are dense, with zeros where a query does not attend."""
+        return masked_attention(q, k, v, self.narrow(mask), position)
+
+    def scores(self, q: Tensor, k: Tensor, mask: AttentionMask, position: InAttention) -> Tensor:
+        return masked_scores(q, k, self.narrow(mask), position)
+
+    def dense_mask(self, mask: AttentionMask) -> Tensor | None:
+        return self.narrow(mask).dense
+
+
+class Reference(DenseAttention):
+    """Full attention by the equation as it is written; slower than `fused`."""
 
     def forward(
         self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
     ) -> Tensor:
         return masked_attention(q, k, v, mask, position)[0]
-
-    def attend_with_weights(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
-    ) -> tuple[Tensor, Tensor]:
-        return masked_attention(q, k, v, mask, position)
-
-    def scores(self, q: Tensor, k: Tensor, mask: AttentionMask, position: InAttention) -> Tensor:
-        return masked_scores(q, k, mask, position)
 
 
 class Spec(AttentionSpec):

@@ -21,18 +21,18 @@ import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from regard.attention import reference
 from regard.attention.base import ALL_CAPABILITIES, Attention, AttentionSpec
 from regard.attention.fused import fused
 from regard.attention.kv_cache import ROLLBACK_TOKENS, KVCache
 from regard.attention.masks import AttentionMask, Causal, Full, Window
+from regard.attention.reference import DenseAttention
 from regard.attention.sparse_kernel import TILE, Plan, is_supported, sparse_attention
 from regard.positions.base import InAttention, Sizes
 
 BLOCK = 64  # queries at a time, at least
 
 
-class Windowed(Attention):
+class Windowed(DenseAttention):
     def __init__(self, size: int, dilation: int) -> None:
         super().__init__()
         self.window = Window(size, dilation)
@@ -47,35 +47,23 @@ class Windowed(Attention):
         if (
             seen <= (blocks.before + BLOCK + blocks.after) * blocks.dilation
         ):  # little would be hidden
-            return fused(q, k, v, self._narrowed(mask), position)
+            return fused(q, k, v, self.narrow(mask), position)
         if is_supported(q, mask, position) and isinstance(mask.pattern, (Causal, Full)):
             plan = _plan(words, seen - words, blocks.before, blocks.after, blocks.dilation)
             return sparse_attention(q, k, v, mask, plan)
         q = F.pad(q, (0, 0, seen - words, 0))  # the rest of the past asks too, to nobody's use
-        near = blocks.mask(self._narrowed(mask), len(q))
+        near = blocks.mask(self.narrow(mask), len(q))
         found = fused(blocks.queries(q), blocks.keys(k), blocks.keys(v), near, position)
         return blocks.joined(found, len(q))[:, :, seen - words : seen]
 
-    def attend_with_weights(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
-    ) -> tuple[Tensor, Tensor]:
-        """The weights are dense, with zeros outside the window."""
-        return reference.masked_attention(q, k, v, self._narrowed(mask), position)
-
-    def scores(self, q: Tensor, k: Tensor, mask: AttentionMask, position: InAttention) -> Tensor:
-        return reference.masked_scores(q, k, self._narrowed(mask), position)
-
-    def dense_mask(self, mask: AttentionMask) -> Tensor | None:
-        return self._narrowed(mask).dense
-
     def update_cache(self, past: KVCache | None, new: KVCache) -> KVCache:
-        """The window before the new words, and some slack for words to be taken back."""
+        """Cache the window before the new tokens, and some tokens more for rollback."""
         if past is None:
             return new
         needed = past.slice(max(0, past.end - self.window.size), past.end)
         return past.last(needed.keys.size(2) + ROLLBACK_TOKENS).append(new)
 
-    def _narrowed(self, mask: AttentionMask) -> AttentionMask:
+    def narrow(self, mask: AttentionMask) -> AttentionMask:
         if self.window.dilation == 1 and len(mask.keys) <= self.window.size:
             return mask  # the window is larger than the sequence
         return mask.and_(self.window)
