@@ -53,7 +53,7 @@ def test_documents_and_several_files(writer: Path, call, text: Path) -> None:  #
 
 def test_a_tokeniser_that_loses_something_is_named(writer: Path, call, text: Path) -> None:  # noqa: F811
     answer = call("evaluate", writer, text)
-    assert "does not give the text back" in " ".join(answer.err.split())
+    assert "does not reproduce the text" in " ".join(answer.err.split())
 
 
 @pytest.mark.parametrize(
