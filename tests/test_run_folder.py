@@ -55,7 +55,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, name: str) -> None:
         run_folder.read(tmp_path)
 
 
-def test_people_may_edit_the_papers(tmp_path: Path) -> None:
+def test_documents_may_be_edited(tmp_path: Path) -> None:
     run_folder.write(a_run(), tmp_path)
     (tmp_path / "README.md").write_text("my notes")
     (tmp_path / "recipe.yaml").unlink()

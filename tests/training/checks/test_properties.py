@@ -1,4 +1,4 @@
-"""The proofs hold for sound models of every job, and each catches what it is there to catch."""
+"""Every check passes for sound models of every task, and fails for the fault it is made for."""
 
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -119,7 +119,7 @@ def context(request: pytest.FixtureRequest) -> CheckContext:
     return found
 
 
-def test_a_sound_recipe_passes_every_proof_that_applies(context: CheckContext) -> None:
+def test_a_sound_recipe_passes_every_check_that_applies(context: CheckContext) -> None:
     before = {name: weight.clone() for name, weight in context.model.state_dict().items()}
     found = dict(
         zip((each.kind() for each in all_properties()), run_checks(context, silent), strict=True)
@@ -251,7 +251,7 @@ def test_a_cache_that_does_not_follow_its_rows_is_caught(
 
 
 class Task:
-    """A job of which the loss alone is asked."""
+    """A task with a loss only."""
 
     def __init__(self, loss: Callable[[nn.Module, Any], Tensor]) -> None:
         self.loss = loss

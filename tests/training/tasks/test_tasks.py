@@ -98,7 +98,7 @@ def test_every_job_is_tested_here() -> None:
         "masked-lm",
         "span-corruption",
         "summarization",
-    ]  # see test_filling, cli/test_summarize
+    ]  # see test_corruption, cli/test_summarize
     assert kinds("regard.training.tasks") == sorted([*own, *others])
 
 

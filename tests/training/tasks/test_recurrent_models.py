@@ -1,5 +1,4 @@
-"""Recurrent models from a recipe to a run folder that does what it was trained for: the kind of
-model is all that changes in a recipe."""
+"""Recurrent models trained in every task that they support."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,7 +39,7 @@ def sentences() -> list[tuple[str, str]]:
 
 
 def content_of(kind: str, tmp_path: Path) -> dict[str, Any]:
-    """A small recipe of each job."""
+    """A small recipe of each task."""
     if kind == "translation":
         text = "".join(f"{source}\t{target}\n" for source, target in sentences())
         source: Mapping[str, Any] = {"kind": "tsv", "languages": ["fr", "en"]}

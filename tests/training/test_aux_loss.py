@@ -1,4 +1,4 @@
-"""What parts say aside reaches the objective, whoever computes it; what they counted is told."""
+"""Auxiliary losses and counts of experts: in the loss, the metrics, the card and the run."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Models that fill blanks: from text to a run folder that does, exactly resumed, in any company."""
+"""Masked language modeling and span corruption: training, resuming, evaluation and refusals."""
 
 import math
 from collections.abc import Callable
@@ -31,7 +31,7 @@ from regard.training.reporting.progress import silent
 from regard.training.thread_parallel import TOKENS_PER_WORKER
 from regard.training.trainer import resume, train
 
-from .test_resume import told
+from ..test_resume import told
 
 COUNT = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 SMALL = {"dim": 32, "heads": 2, "ffn_dim": 64, "layers": 2, "dropout": 0.0, "max_length": 24}
@@ -46,7 +46,7 @@ Make = Callable[..., Recipe]
 
 @pytest.fixture(scope="module")
 def filling(tmp_path_factory: pytest.TempPathFactory) -> Make:
-    """A recipe for a job on lines that count, from anywhere and how far they like."""
+    """A recipe for a task on lines of consecutive numbers."""
     folder = tmp_path_factory.mktemp("counting")
     lines = [
         " ".join(COUNT[(first + n) % 10] for n in range(length)) + "."
@@ -119,8 +119,8 @@ def test_a_span_model_learns_and_fills_several_words(filling: Make, tmp_path: Pa
     assert blank[0].probability > blank[1].probability
 
 
-class Impatient:
-    """Somebody who asks to stop, some steps after training began."""
+class StopAfter:
+    """An interruption that is requested after some steps."""
 
     def __init__(self, steps: int) -> None:
         self.left = steps
@@ -140,12 +140,12 @@ class Impatient:
     ],
     ids=["two batches a step, whole words", "a core its own rows", "spans"],
 )
-def test_cut_off_it_ends_as_if_it_had_not_been(
+def test_a_resumed_run_equals_an_uninterrupted_one(
     filling: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, changes: list[str]
 ) -> None:
     recipe, run = filling(kind, "training.steps=5", *changes), tmp_path / "run"
     train(recipe, tmp_path / "whole")
-    monkeypatch.setattr(train_module, "catch_interrupts", lambda: nullcontext(Impatient(2)))
+    monkeypatch.setattr(train_module, "catch_interrupts", lambda: nullcontext(StopAfter(2)))
     with pytest.raises(Interrupted, match="stopped at step 3"):
         train(recipe, run)
     monkeypatch.undo()
@@ -184,7 +184,7 @@ def test_what_is_read_is_short_enough_and_is_shared_out_whole(filling: Make, kin
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_dev_data_are_the_same_at_every_look_and_for_every_seed(filling: Make, kind: str) -> None:
+def test_dev_batches_do_not_depend_on_the_seed(filling: Make, kind: str) -> None:
     recipe = filling(kind)
     task = task_of(recipe)
     torch.manual_seed(0)
@@ -198,7 +198,7 @@ def test_dev_data_are_the_same_at_every_look_and_for_every_seed(filling: Make, k
 
 @pytest.mark.usefixtures("four_threads")
 @pytest.mark.parametrize("kind", KINDS)
-def test_lanes_change_nothing_but_the_rounding(filling: Make, kind: str) -> None:
+def test_threads_change_only_rounding(filling: Make, kind: str) -> None:
     recipe = filling(kind, "training.batch_tokens=3000")
     task = task_of(recipe)
     batch, _ = next(task.batches(DataCursor()))
@@ -217,7 +217,7 @@ def test_lanes_change_nothing_but_the_rounding(filling: Make, kind: str) -> None
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_sound_recipe_passes_every_proof_that_applies(
+def test_a_sound_recipe_passes_every_check_that_applies(
     filling: Make, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(setup, "EXAMPLES", 16)
@@ -258,7 +258,7 @@ def test_a_sound_recipe_passes_every_proof_that_applies(
         ("masked-lm", "tokenizer.vocabulary=300", ""),
     ],
 )
-def test_what_does_not_fit_together_is_refused(
+def test_incompatible_settings_are_refused(
     filling: Make, tmp_path: Path, kind: str, change: str, complaint: str
 ) -> None:
     changes = [change] + ["model.max_length=1000"] * ("sentinels" in change)
