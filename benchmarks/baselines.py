@@ -169,7 +169,9 @@ the loss is in nats on the last tenth of the text, of the weights that are best 
 def _accuracy(row: dict[str, Any] | None) -> list[str]:
     if row is None:
         return [""] * 3
-    accuracy, low, high = (100 * row["scores"][name] for name in ("accuracy", "low", "high"))
+    accuracy, low, high = (
+        100 * row["scores"][name] for name in ("accuracy", "accuracy_low", "accuracy_high")
+    )
     interval = f"{accuracy:.1f} % ({low:.1f} – {high:.1f})"
     return [interval, f"{row['parameters']:,}", f"{row['steps']:,}"]
 

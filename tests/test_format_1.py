@@ -176,7 +176,7 @@ def test_a_run_of_format_2_adapts_a_base_of_format_1(tmp_path: Path) -> None:
     trained = train(recipe, tmp_path / "run")
     assert trained.translate(lines["lines"], to=lines["to"]) == lines["greedy"]
     read = run_folder.read(tmp_path / "run")
-    assert {line["fate"] for line in read.details["init_report"]["lines"]} == {"kept"}
+    assert {line["status"] for line in read.details["init_report"]["lines"]} == {"kept"}
     loaded = regard.load(tmp_path / "run")
     assert loaded.translate(lines["lines"], to=lines["to"]) == lines["greedy"]
 

@@ -71,7 +71,14 @@ TRAINING: Renames = {
     "stale": "evals_since_best",
     "tokens": "target_tokens",
 }
-SCORES: Renames = {"exact": "exact_match"}
+SCORES: Renames = {
+    "exact": "exact_match",
+    "high": "accuracy_high",
+    "low": "accuracy_low",
+    "right": "correct",
+}
+IMPORTED: Renames = {"left_out": "unused_weights"}
+INIT_REPORT_LINE: Renames = {"carried": "copied", "fate": "status"}
 SIGNATURES: Mapping[str, tuple[str, ...]] = {  # the metrics that a signature describes
     "signature": ("bleu", "rouge1", "rouge2", "rouge_l"),
     "chrf_signature": ("chrf",),
@@ -154,11 +161,22 @@ def _upgrade_details(details: Mapping[str, Any], task: str) -> dict[str, Any]:
     upgraded = _rename_keys(details, {**DETAILS, **TASK_DETAILS.get(task, {})})
     if "training" in upgraded:
         upgraded["training"] = _rename_keys(upgraded["training"], TRAINING)
+    if "imported" in upgraded:
+        upgraded["imported"] = _rename_keys(upgraded["imported"], IMPORTED)
+    if "init_report" in upgraded:
+        upgraded["init_report"] = _upgrade_init_report(upgraded["init_report"])
     if "adapter" in upgraded:
         upgraded["adapter"] = _upgrade_adapter(upgraded["adapter"])
     if "scores" in upgraded:
         upgraded["scores"] = _upgrade_scores(upgraded["scores"], task)
     return upgraded
+
+
+def _upgrade_init_report(report: Mapping[str, Any]) -> dict[str, Any]:
+    lines = [_rename_keys(line, INIT_REPORT_LINE) for line in report["lines"]]
+    for line in lines:
+        line["names"] = upgrade_name(line["names"])
+    return {**report, "settings": _rename_keys(report["settings"], MODEL_KEYS), "lines": lines}
 
 
 def _upgrade_adapter(adapter: Mapping[str, Any]) -> dict[str, Any]:

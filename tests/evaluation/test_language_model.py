@@ -105,9 +105,9 @@ def test_batch_size_does_not_change_scores(subwords: TextGenerator, at_once: int
     wanted = subwords.perplexity(TEXT, stride=8)
     found = perplexity(subwords, [Piece(TEXT)], stride=8, batch_tokens=at_once)
     assert found.nats == pytest.approx(wanted.nats, rel=1e-6)
-    assert (found.tokens, found.right, found.windows) == (
+    assert (found.tokens, found.correct, found.windows) == (
         wanted.tokens,
-        wanted.right,
+        wanted.correct,
         wanted.windows,
     )
 

@@ -1,4 +1,4 @@
-"""Accuracy: the share of predictions that are right."""
+"""Accuracy: the share of predictions that are correct."""
 
 from typing import ClassVar
 
@@ -12,7 +12,7 @@ class Spec(TokenMetric, LabelMetric):
     percent: ClassVar[bool] = True
 
     def of_tokens(self, counts: TokenCounts) -> float:
-        return counts.right / counts.tokens
+        return counts.correct / counts.tokens
 
     def of_report(self, report: ClassificationReport) -> float:
         return report.accuracy

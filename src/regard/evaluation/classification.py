@@ -93,7 +93,7 @@ class ClassificationReport:
     def scores(self) -> dict[str, Any]:
         """Plain data for model.json: every label metric by name, and each label's scores."""
         labels = {content.pop("label"): content for content in map(asdict, self.labels)}
-        interval = {"low": self.low, "high": self.high}
+        interval = {"accuracy_low": self.low, "accuracy_high": self.high}
         return {"texts": self.texts, **self.metrics(), **interval, "labels": labels}
 
     def metrics(self) -> dict[str, float]:

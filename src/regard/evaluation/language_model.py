@@ -60,7 +60,7 @@ class Perplexity:
     stride: int
     nats: float  # −Σ log p
     tokens: int  # predicted
-    right: int  # predicted with the highest probability
+    correct: int  # predicted with the highest probability
     windows: int
     documents: int
     characters: int  # this and the next three: without the first token,
@@ -79,7 +79,7 @@ class Perplexity:
 
     @property
     def accuracy(self) -> float:
-        return self.right / self.tokens
+        return self.correct / self.tokens
 
     @property
     def bits_per_character(self) -> float:
@@ -148,16 +148,16 @@ def perplexity(
     context, stride = _checked(context, stride, writer.max_length)
     tally = _Tally()
     rows = windows(_ids(writer, pieces, tally), context, stride)
-    nats, tokens, right, count = 0.0, 0, 0, 0
+    nats, tokens, correct, count = 0.0, 0, 0, 0
     while batch := list(islice(rows, max(1, batch_tokens // context))):
-        batch_nats, batch_right = _predict(writer, batch)
+        batch_nats, batch_correct = _predict(writer, batch)
         batch_count = sum(window.counted for window in batch)
-        nats, right = nats + batch_nats, right + batch_right
+        nats, correct = nats + batch_nats, correct + batch_correct
         tokens, count = tokens + batch_count, count + len(batch)
         progress(batch_count)
     if not tokens:
         raise DataError("the text has fewer than two tokens: there is nothing to predict.")
-    return Perplexity(context, stride, nats, tokens, right, count, **asdict(tally))
+    return Perplexity(context, stride, nats, tokens, correct, count, **asdict(tally))
 
 
 def _checked(context: int | None, stride: int | None, most: int) -> tuple[int, int]:
@@ -251,13 +251,13 @@ def _predict(writer: CausalScorer, batch: Sequence[Window]) -> tuple[float, int]
     counted = (token_mask & (torch.arange(ids.size(1)) >= first[:, None]))[:, 1:].to(device)
     ids = ids.to(device)
     states, words = model.states(ids[:, :-1])[counted], ids[:, 1:][counted]
-    nats, right = 0.0, 0
+    nats, correct = 0.0, 0
     rows = max(1, MAX_LOGITS // model.output.out_features)
     for some, labels in zip(states.split(rows), words.split(rows), strict=True):
         logits = model.output(some).float()
         nats += float(F.cross_entropy(logits, labels, reduction="none").double().sum())
-        right += int((logits.argmax(-1) == labels).sum())
-    return nats, right
+        correct += int((logits.argmax(-1) == labels).sum())
+    return nats, correct
 
 
 def _exp(value: float) -> float:

@@ -10,7 +10,7 @@ class TokenCounts:
     """Counts of predicted tokens."""
 
     nats: float  # −Σ log p
-    right: int  # tokens that had the highest probability
+    correct: int  # tokens that had the highest probability
     tokens: int
 
     @property

@@ -146,7 +146,11 @@ def _direction(folder: ModelFolder) -> Direction:
 
 
 def _origin(folder: ModelFolder | Checkpoint, unused: list[str]) -> dict[str, Any]:
-    return {"from": folder.path.name, "type": folder.config.get("model_type"), "left_out": unused}
+    return {
+        "from": folder.path.name,
+        "type": folder.config.get("model_type"),
+        "unused_weights": unused,
+    }
 
 
 def _card(folder: ModelFolder | Checkpoint, family: Family, unused: list[str]) -> str:

@@ -48,8 +48,8 @@ def moved(
     return old, before, new, transplant(new, ours, len(pieces[1]), own, donor)
 
 
-def fates(done: Transplant) -> dict[str, str]:
-    return {line.names: line.note or line.fate for line in done.lines()}
+def outcomes(done: Transplant) -> dict[str, str]:
+    return {line.names: line.note or line.status for line in done.lines()}
 
 
 @pytest.mark.parametrize("position", ["sinusoidal", "learned", "relative", "rotary"])
@@ -57,8 +57,8 @@ def fates(done: Transplant) -> dict[str, str]:
 def test_same_architecture_keeps_every_parameter(kind: str, position: str) -> None:
     spec = spec_of(kind, position=position)
     old, _, new, done = moved(spec, spec)
-    assert {line.fate for line in done.lines()} == {"kept"}
-    assert done.carried == sum(each.numel() for each in new.parameters())
+    assert {line.status for line in done.lines()} == {"kept"}
+    assert done.copied == sum(each.numel() for each in new.parameters())
     for one, other in zip(old.parameters(), new.parameters(), strict=True):
         assert torch.equal(one, other)
 
@@ -72,8 +72,8 @@ def test_classifier_takes_the_encoder_of_any_model(kind: str) -> None:
     for name, parameter in new.encoder.named_parameters():
         assert torch.equal(parameter, stack.get_parameter(name)), name
     assert torch.equal(new.output.weight, before.output.weight)
-    assert fates(done)["output"] == "added"
-    assert ("decoder" in fates(done)) == (kind == "encoder-decoder")
+    assert outcomes(done)["output"] == "added"
+    assert ("decoder" in outcomes(done)) == (kind == "encoder-decoder")
 
 
 def test_vocabulary_rows_are_matched_by_piece() -> None:
@@ -83,8 +83,8 @@ def test_vocabulary_rows_are_matched_by_piece() -> None:
         theirs, first, ours = (m.decoder.get_parameter(name) for m in (old, before, new))
         assert torch.equal(ours[[1, 2, 4]], theirs[[6, 0, 3]])
         assert torch.equal(ours[[0, 3]], first[[0, 3]])
-        assert fates(done)[f"decoder.{name}"] == "3 of 5 pieces, and there were 7"
-    assert fates(done)["decoder.blocks"] == "kept"
+        assert outcomes(done)[f"decoder.{name}"] == "3 of 5 pieces, and there were 7"
+    assert outcomes(done)["decoder.blocks"] == "kept"
 
 
 def test_rows_are_matched_by_role_when_names_differ() -> None:
@@ -112,10 +112,10 @@ def test_tied_and_untied_models_exchange_parameters() -> None:
     tied, untied = spec_of("language-model"), spec_of("language-model", tie_embeddings=False)
     old, _, new, done = moved(tied, untied)
     assert torch.equal(new.decoder.output.weight, old.decoder.embedding.tokens.weight)
-    assert {line.fate for line in done.lines()} == {"kept"}
+    assert {line.status for line in done.lines()} == {"kept"}
     old, _, new, done = moved(untied, tied)
     assert torch.equal(new.decoder.output.weight, old.decoder.embedding.tokens.weight)
-    assert fates(done)["decoder.output"] == "dropped"
+    assert outcomes(done)["decoder.output"] == "dropped"
 
 
 def test_common_positions_are_copied() -> None:
@@ -126,7 +126,7 @@ def test_common_positions_are_copied() -> None:
     table = new.embedding.position.table
     assert torch.equal(table[:8], old.embedding.position.table)
     assert torch.equal(table[8:], before.embedding.position.table[8:])
-    assert fates(done)["embedding.position.table"] == "8 of 11 positions, and there were 8"
+    assert outcomes(done)["embedding.position.table"] == "8 of 11 positions, and there were 8"
 
 
 def test_label_rows_are_matched_by_name() -> None:
@@ -136,7 +136,7 @@ def test_label_rows_are_matched_by_name() -> None:
         labels=(("bad", "good"), ("good", "so-so", "bad")),
     )
     assert torch.equal(new.output.weight[[0, 2]], old.output.weight[[1, 0]])
-    assert fates(done)["output.bias"] == "2 of 3 labels, and there were 2"
+    assert outcomes(done)["output.bias"] == "2 of 3 labels, and there were 2"
     assert "output.weight" not in done.whole
 
 
@@ -144,7 +144,7 @@ def test_other_labels_are_not_copied() -> None:
     spec = spec_of("classifier")
     _, before, new, done = moved(spec, spec, labels=(("bad", "good"), ("0", "1")))
     assert torch.equal(new.output.weight, before.output.weight)
-    assert fates(done)["output.weight"] == "0 of 2 labels"
+    assert outcomes(done)["output.weight"] == "0 of 2 labels"
 
 
 def test_parameters_of_another_shape_stay_initialized_and_are_reported() -> None:
@@ -152,7 +152,7 @@ def test_parameters_of_another_shape_stay_initialized_and_are_reported() -> None
     assert torch.equal(
         new.blocks[0].feed_forward.up_proj.weight, before.blocks[0].feed_forward.up_proj.weight
     )
-    told = fates(done)
+    told = outcomes(done)
     assert (
         told["blocks.0–1.feed_forward.up_proj.weight"] == "starts fresh: 48 × 16, and was 32 × 16"
     )
@@ -175,7 +175,7 @@ def test_experts_are_copied_and_additional_ones_added() -> None:
         assert torch.equal(now.experts[number].up_proj.weight, was.experts[number].up_proj.weight)
     assert torch.equal(now.experts[2].up_proj.weight, fresh.experts[2].up_proj.weight)
     assert torch.equal(now.router.weight, fresh.router.weight)
-    told = [fate for name, fate in fates(done).items() if name.endswith("router.weight")]
+    told = [outcome for name, outcome in outcomes(done).items() if name.endswith("router.weight")]
     assert told == ["starts fresh: 3 × 16, and was 2 × 16"]
 
 
@@ -185,7 +185,7 @@ def test_every_parameter_is_reported_once() -> None:
     old, _, new, done = moved(theirs, ours, (ABC, ABC[:4]))
 
     def count(*kinds: str) -> int:
-        return sum(line.parameters for line in done.lines() if line.fate in kinds)
+        return sum(line.parameters for line in done.lines() if line.status in kinds)
 
     assert count("kept", "changed", "added") == sum(p.numel() for p in new.parameters())
     gone = (old.decoder, old.encoder.blocks[2])  # tied embeddings are the encoder's

@@ -183,7 +183,7 @@ def test_a_run_without_some_heads_hands_that_on(
     assert recipe.model.retained_heads == {"encoder.blocks.1.attention": (1,)}
     train(recipe, tmp_path / "run")
     (kept, added, *_) = run_folder.read(tmp_path / "run").details["init_report"]["lines"]
-    assert (kept["fate"], kept["names"], added["names"]) == ("kept", "encoder", "output")
+    assert (kept["status"], kept["names"], added["names"]) == ("kept", "encoder", "output")
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_the_first_step_is_taken_from_the_weights_of_the_run(
         "output.bias",
     }
     details = run_folder.read(tmp_path / "run").details
-    assert [(line["fate"], line["names"]) for line in details["init_report"]["lines"]] == [
+    assert [(line["status"], line["names"]) for line in details["init_report"]["lines"]] == [
         ("kept", "encoder"),
         ("added", "output"),
     ]
@@ -264,7 +264,7 @@ def test_another_tokenizer_takes_the_pieces_that_both_have(
     (line,) = [
         each
         for each in run_folder.read(tmp_path / "run").details["init_report"]["lines"]
-        if each["fate"] == "changed"
+        if each["status"] == "changed"
     ]
     assert line["note"].startswith(f"{len(shared)} of {len(new)} pieces")
 
@@ -424,7 +424,7 @@ def test_an_adapter_can_be_begun_with(adapted: Path, labelling: Make, tmp_path: 
     train(labelling(adapted, "training.steps=1", adapter=LORA), tmp_path / "next")
     assert {name.rpartition(".")[2] for name in weights(tmp_path / "next")} == {"a", "b"}
     first = run_folder.read(tmp_path / "next").details["init_report"]["lines"]
-    assert {line["fate"] for line in first} == {"kept"}
+    assert {line["status"] for line in first} == {"kept"}
     regard.load(tmp_path / "next")
 
 

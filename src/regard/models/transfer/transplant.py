@@ -39,12 +39,12 @@ class Donor:
 
 
 @dataclass(frozen=True)
-class Fate:
+class Outcome:
     """Result for one parameter."""
 
     kind: str  # kept, changed, added or dropped
     size: int  # number of elements
-    carried: int = 0  # elements copied from the donor
+    copied: int = 0  # elements copied from the donor
     note: str = ""
 
 
@@ -52,10 +52,10 @@ class Fate:
 class Line:
     """Result for a group of parameters; a name stands for all parameters below it."""
 
-    fate: str
+    status: str
     names: str
     parameters: int
-    carried: int
+    copied: int
     note: str
 
 
@@ -63,24 +63,28 @@ class Line:
 class Transplant:
     """Results for all parameters."""
 
-    fates: Mapping[str, Fate]  # of the parameters of the model
-    dropped: Mapping[str, Fate]  # of the donor's parameters that were not used
+    outcomes: Mapping[str, Outcome]  # of the parameters of the model
+    dropped: Mapping[str, Outcome]  # of the donor's parameters that were not used
     donors: Collection[str]  # names of all parameters of the donor
 
     @property
-    def carried(self) -> int:
-        return sum(fate.carried for fate in self.fates.values())
+    def copied(self) -> int:
+        return sum(outcome.copied for outcome in self.outcomes.values())
 
     @property
     def whole(self) -> frozenset[str]:
         """Names of the parameters that were copied completely."""
-        return frozenset(name for name, fate in self.fates.items() if fate.carried == fate.size)
+        return frozenset(
+            name for name, outcome in self.outcomes.items() if outcome.copied == outcome.size
+        )
 
     def lines(self) -> list[Line]:
         own = [
             line
             for kind in ("kept", "changed", "added")
-            for line in _lines({n: f for n, f in self.fates.items() if f.kind == kind}, self.fates)
+            for line in _lines(
+                {n: f for n, f in self.outcomes.items() if f.kind == kind}, self.outcomes
+            )
         ]
         return [*own, *_lines(self.dropped, self.donors)]
 
@@ -92,7 +96,7 @@ def transplant(
     """Copy the donor's parameters into the model, which was built by `spec`."""
     theirs, aliases = _all_theirs(donor)
     own_rows, their_rows = _with_rows(spec, vocabulary), _with_rows(donor.spec, donor.vocabulary)
-    fates: dict[str, Fate] = {}
+    outcomes: dict[str, Outcome] = {}
     used: set[str] = set()
     fresh: set[str] = (
         set()
@@ -102,27 +106,29 @@ def transplant(
         candidates = {other for other in theirs if their_rows.get(other) == stands_for}
         source = matching_name(name, candidates)
         if source is None:
-            fates[name] = Fate("added", parameter.numel())
+            outcomes[name] = Outcome("added", parameter.numel())
             continue
         used.add(aliases[source])
         weight, owner = theirs[source], name.rpartition(".")[0]
         if stands_for is not None and weight.shape[1:] == parameter.shape[1:]:
-            fates[name] = _by_row(parameter, weight, stands_for, rows, donor.rows)
+            outcomes[name] = _by_row(parameter, weight, stands_for, rows, donor.rows)
         elif weight.shape != parameter.shape:
             fresh.add(owner)
             sizes = f"starts fresh: {_shape(parameter)}, and was {_shape(weight)}"
-            fates[name] = Fate("changed", parameter.numel(), note=sizes)
+            outcomes[name] = Outcome("changed", parameter.numel(), note=sizes)
         elif owner in fresh:
-            fates[name] = Fate("changed", parameter.numel(), note="starts fresh, as its matrix")
+            outcomes[name] = Outcome(
+                "changed", parameter.numel(), note="starts fresh, as its matrix"
+            )
         else:
             parameter.copy_(weight)
-            fates[name] = Fate("kept", parameter.numel(), parameter.numel())
+            outcomes[name] = Outcome("kept", parameter.numel(), parameter.numel())
     dropped = {
-        name: Fate("dropped", weight.numel())
+        name: Outcome("dropped", weight.numel())
         for name, weight in donor.weights.items()
         if name not in used
     }
-    return Transplant(fates, dropped, donor.weights.keys())
+    return Transplant(outcomes, dropped, donor.weights.keys())
 
 
 def _all_theirs(donor: Donor) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -161,7 +167,7 @@ def _by_row(
     stands_for: str,
     rows: Mapping[str, Rows],
     donors: Mapping[str, Rows],
-) -> Fate:
+) -> Outcome:
     """Copy the rows that have a name in common."""
     donor_row = _row_numbers(donors.get(stands_for, ())[: len(weight)])
     own = rows.get(stands_for, ())[: len(parameter)]
@@ -172,13 +178,13 @@ def _by_row(
     if pairs:
         to, source = (torch.tensor(numbers) for numbers in zip(*pairs, strict=True))
         parameter[to.to(parameter.device)] = weight[source].to(parameter)
-    carried = len(pairs) * (parameter.numel() // len(parameter))
+    copied = len(pairs) * (parameter.numel() // len(parameter))
     if len(weight) == len(parameter) and pairs == [(row, row) for row in range(len(parameter))]:
-        return Fate("kept", parameter.numel(), carried)
+        return Outcome("kept", parameter.numel(), copied)
     note = f"{len(pairs):,} of {len(parameter):,} {stands_for}"
     if len(weight) != len(parameter):
         note += f", and there were {len(weight):,}"
-    return Fate("changed", parameter.numel(), carried, note)
+    return Outcome("changed", parameter.numel(), copied, note)
 
 
 def _row_numbers(rows: Rows) -> dict[str, int]:
@@ -195,18 +201,18 @@ def _shape(tensor: Tensor) -> str:
     return " × ".join(map(str, tensor.shape))
 
 
-def _lines(fates: Mapping[str, Fate], among: Collection[str]) -> Iterator[Line]:
+def _lines(outcomes: Mapping[str, Outcome], among: Collection[str]) -> Iterator[Line]:
     """Group parameters with the same result under the shortest names that cover only them."""
-    others = set(among) - fates.keys()
-    groups: dict[tuple[str, str], list[tuple[str, Fate]]] = defaultdict(list)
-    for name, fate in fates.items():
-        short = name if fate.note else _shortest(name, others)
-        groups[re.sub(r"\b\d+\b", "#", short), fate.note].append((short, fate))
+    others = set(among) - outcomes.keys()
+    groups: dict[tuple[str, str], list[tuple[str, Outcome]]] = defaultdict(list)
+    for name, outcome in outcomes.items():
+        short = name if outcome.note else _shortest(name, others)
+        groups[re.sub(r"\b\d+\b", "#", short), outcome.note].append((short, outcome))
     for (_, note), members in groups.items():
         names = _together(list(dict.fromkeys(name for name, _ in members)))
-        total = sum(fate.size for _, fate in members)
-        carried = sum(fate.carried for _, fate in members)
-        yield Line(members[0][1].kind, names, total, carried, note)
+        total = sum(outcome.size for _, outcome in members)
+        copied = sum(outcome.copied for _, outcome in members)
+        yield Line(members[0][1].kind, names, total, copied, note)
 
 
 def _shortest(name: str, others: Collection[str]) -> str:

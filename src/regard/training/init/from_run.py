@@ -63,10 +63,10 @@ class InitReport:
     def _rows(self) -> list[tuple[str, str, str, str]]:
         weights = [
             (
-                line.fate,
+                line.status,
                 line.names,
-                f"{line.carried:,} of {line.parameters:,}"
-                if line.fate == "changed"
+                f"{line.copied:,} of {line.parameters:,}"
+                if line.status == "changed"
                 else f"{line.parameters:,}",
                 line.note,
             )
@@ -101,7 +101,7 @@ def initial_model(
     rows = table_rows(spec, tokenizer, len(tokenizer), prepared.labels)
     done = transplant(model, spec, len(tokenizer), rows, donor)
     init_report = InitReport(str(recipe.init.run), _settings(spec, donor.spec), done.lines())
-    if not done.carried:
+    if not done.copied:
         raise ConfigError(
             f"init: no weight of {recipe.init.run} fits this model ("
             f"{'; '.join(f'{key}: {how}' for key, how in init_report.settings.items())}); leave "
