@@ -109,7 +109,7 @@ def test_weights_are_told_to_words_by_what_they_give() -> None:
 
 def test_what_it_cannot_do_is_refused_with_a_sentence() -> None:
     long = torch.randn(3, B, H, LONGEST + 1, K)
-    with pytest.raises(ConfigError, match=r"projections for 9 words and is given 10; set model"):
+    with pytest.raises(ConfigError, match=r"projections for 9 tokens and got 10; set model"):
         built("heads")(*long, AttentionMask.bidirectional(LONGEST + 1, HERE), InAttention())
     with pytest.raises(ConfigError, match=r"rank 10 is more than model\.max_length 9"):
         Spec(rank=10).build(SIZES)

@@ -1,14 +1,14 @@
-"""Linear attention (Katharopoulos et al. 2020): a product of features in the softmax's place.
+"""Linear attention (Katharopoulos et al. 2020): a product of features instead of the softmax.
 
     o_i = Σ_j φ(q_i)·φ(k_j) v_j / Σ_j φ(q_i)·φ(k_j)             φ(x) = elu(x) + 1
 
-The sums can be taken in another order: φ(q_i) (Σ_j φ(k_j) v_jᵀ). What is in brackets is one matrix
-for all queries, K × K however long the text is, so nothing grows with the square of its length.
-Where words look at the past only, it is a running sum, and the attention a recurrence:
+The sums can be reordered: φ(q_i) (Σ_j φ(k_j) v_jᵀ). The bracket is one K × K matrix for all
+queries, so nothing grows with the square of the length. With a causal mask it is a running sum, and
+the attention a recurrence:
 
     S_i = S_{i−1} + φ(k_i) [v_i, 1]ᵀ        [o_i · n_i, n_i] = φ(q_i) S_i
 
-The 1 beside each value makes the last column of S the sum that the answer is divided by.
+The 1 appended to each value makes the last column of S the denominator of the output.
 """
 
 from typing import Any, ClassVar
@@ -22,7 +22,7 @@ from regard.attention.kv_cache import KVCache, compress_prefix
 from regard.attention.masks import AttentionMask, Full, require_full_or_causal
 from regard.positions.base import InAttention, Sizes
 
-CHUNK = 64  # words that are compared pair by pair; what came before them is one matrix
+CHUNK = 64  # tokens that are compared pair by pair; those before them are one matrix
 
 
 class Linear(Attention):
@@ -48,11 +48,11 @@ class Linear(Attention):
         return weights @ v, weights
 
     def scores(self, q: Tensor, k: Tensor, mask: AttentionMask, position: InAttention) -> Tensor:
-        """There is no softmax: the logarithms whose softmax would be the weights."""
+        """Return the logarithms of the weights: there is no softmax."""
         return self.attend_with_weights(q, k, k, mask, position)[1].log()
 
     def update_cache(self, past: Any, new: KVCache) -> Any:
-        """The last words as they are, to be taken back exactly, and one sum of all before them."""
+        """Cache the last tokens for exact rollback, and one sum of all tokens before them."""
         return new if past is None else compress_prefix(past, 1, _added).append(new)
 
     def attend(self, q: Tensor, cache: Any, mask: AttentionMask, position: InAttention) -> Tensor:
@@ -90,8 +90,8 @@ def _added(before: Tensor | None, words: KVCache) -> Tensor:
 
 
 def _looking_back(q: Tensor, k: Tensor, v: Tensor, before: Tensor) -> Tensor:
-    """Each of T words at those up to itself and at `before`, in chunks: pair by pair within one,
-    by their sum at the chunks before. T × CHUNK pairs and T / CHUNK sums are all there is."""
+    """Causal attention of T tokens, after the tokens of the sum `before`, in chunks: pair by pair
+    within a chunk, by sums for the chunks before it. T × CHUNK pairs and T / CHUNK sums in all."""
     length = q.size(2)
     size = min(CHUNK, length)
     q, k, v = (_in_chunks(each, size) for each in (q, k, v))  # (B, H, N, C, ·)
@@ -113,7 +113,7 @@ def _divided(found: Tensor) -> Tensor:
 
 
 def _over(what: Tensor, total: Tensor) -> Tensor:
-    """Zeros, both ways, where there was nothing to see."""
+    """Divide; zeros, forward and backward, for a query that attends to nothing."""
     return what / total.masked_fill(total == 0, 1.0)
 
 

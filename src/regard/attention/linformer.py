@@ -1,10 +1,10 @@
-"""Linformer (Wang et al. 2020): keys and values are projected along the length to a few places.
+"""Linformer (Wang et al. 2020): keys and values are projected along the length to `rank` rows.
 
     o_i = Σ_r softmax_r(q_i · (Eᵀk)_r / √K) (Fᵀv)_r            E, F: max_length × rank, learned
 
-Row j of E says what the word at place j gives to each of the `rank` places that all queries look
-at, so time and memory grow with the length times the rank. A place holds words of the whole text:
-nothing can look at the past only, and there is no going on step by step.
+Row j of E holds the weights of token j in each of the `rank` rows that queries attend to, so time
+and memory grow with the length times the rank. A row mixes tokens of the whole text: attention
+cannot be causal, and there is no step-by-step decoding.
 """
 
 from collections.abc import Sequence
@@ -38,15 +38,14 @@ class Linformer(Attention):
     def attend_with_weights(
         self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
     ) -> tuple[Tensor, Tensor]:
-        """The places are no words. A place's weight is told to the words by how much, plus or
-        minus, each gives to it: |F|, of the words that are there."""
+        """Distribute the weight of each projected row over the real tokens, by |F|."""
         answers, weights = dot_product_attention(q, *self._projected(k, v, mask))  # (B, H, T, rank)
         given = _without_padding(self.f[:, : v.size(2)].abs()[None], mask)  # (B, H, S, rank)
         shares = given / given.sum(2, keepdim=True).clamp(min=torch.finfo(given.dtype).tiny)
         return answers, weights @ shares.transpose(-2, -1)
 
     def scores(self, q: Tensor, k: Tensor, mask: AttentionMask, position: InAttention) -> Tensor:
-        """By word, as the weights are: the logarithms whose softmax they would be."""
+        """Return the logarithms of the weights, by token."""
         return self.attend_with_weights(q, k, k, mask, position)[1].log()
 
     def retain_heads(self, heads: Sequence[int]) -> None:
@@ -54,15 +53,15 @@ class Linformer(Attention):
             self.e, self.f = (nn.Parameter(x.detach()[list(heads)]) for x in (self.e, self.f))
 
     def _projected(self, k: Tensor, v: Tensor, mask: AttentionMask) -> tuple[Tensor, Tensor]:
-        """Eᵀk and Fᵀv, (B, H, rank, K) each."""
+        """Return Eᵀk and Fᵀv, (B, H, rank, K) each."""
         length, longest = k.size(2), self.e.size(1)
         if length > longest:
             raise ConfigError(
-                f"attention 'linformer' has learned projections for {longest} words and is given "
+                f"attention 'linformer' has learned projections for {longest} tokens and got "
                 f"{length}; set model.max_length to the longest text."
             )
         if not isinstance(mask.pattern, Full) or mask.documents is not None:
-            raise ConfigError("attention 'linformer' mixes all words: it can hide padding only.")
+            raise ConfigError("attention 'linformer' mixes all tokens: it can mask padding only.")
         return _gathered(self.e, _without_padding(k, mask)), _gathered(
             self.f, _without_padding(v, mask)
         )
@@ -78,7 +77,7 @@ def _gathered(e: Tensor, x: Tensor) -> Tensor:
 
 
 def _without_padding(x: Tensor, mask: AttentionMask) -> Tensor:
-    """x (B, H, S, ·) with zeros in the place of padding."""
+    """Return x (B, H, S, ·) with zeros at padding."""
     return x if mask.token_mask is None else x.masked_fill(~mask.token_mask[:, None, :, None], 0.0)
 
 
@@ -87,7 +86,7 @@ class Spec(AttentionSpec):
 
     supports: ClassVar[frozenset[str]] = frozenset({"padding"})
 
-    rank: int = Field(64, gt=0, description="places that the length is projected to")
+    rank: int = Field(64, gt=0, description="rows that the length is projected to")
     share: Share = Field(
         "none",
         description="what has one projection: none (each head two of its own), heads (E and F for "

@@ -1,9 +1,9 @@
-"""A decoder's state looks at the states of a source: attention as it began (Bahdanau et al. 2015).
+"""Attention of a recurrent decoder to the states of a source (Bahdanau et al. 2015).
 
     c = Σ_j softmax_j(score(s, a_j)) a_j
 
-The values are the source's states themselves, the keys what the score makes of them, and there is
-one head. No kind of its own for a Transformer: what a score compares, it has to project itself.
+The values are the states of the source, the keys are computed from them by the score, and there is
+one head. It is not a kind for Transformers: the score projects its arguments itself.
 """
 
 from torch import Tensor, nn
@@ -17,7 +17,7 @@ from regard.positions.base import InAttention
 
 
 class RecurrentAttention(Attention):
-    """Queries (B, 1, T, K) look at keys (B, 1, S, K) and find an average of values (B, 1, S, D)."""
+    """Average values (B, 1, S, D) by the scores of queries (B, 1, T, K) and keys (B, 1, S, K)."""
 
     def __init__(self, score: Score) -> None:
         super().__init__()
@@ -39,19 +39,19 @@ class RecurrentAttention(Attention):
 
 
 class RecurrentCrossAttention(nn.Module):
-    """The attention with what projects for it, as `MultiHead` is in a Transformer."""
+    """The attention with its projections, the counterpart of `MultiHead` in a Transformer."""
 
     def __init__(self, score: Score) -> None:
         super().__init__()
         self.attention = RecurrentAttention(score)
-        self.position = InAttention()  # places in two different sequences have no distance
+        self.position = InAttention()  # positions of different sequences have no distance
 
     def project_keys_values(self, source: Tensor) -> KVCache:
-        """The keys and values of a source's states (B, S, D), worked out once."""
+        """Return the keys and values of the states of a source (B, S, D), computed once."""
         return KVCache(self.attention.score.keys(source)[:, None], source[:, None])
 
     def forward(self, states: Tensor, source: KVCache, mask: AttentionMask) -> Tensor:
-        """What each of the decoder's states (B, T, D) finds: (B, T, D)."""
+        """Return the context (B, T, D) of each decoder state (B, T, D)."""
         q = self.attention.score.query(states)[:, None]
         found: Tensor = self.attention(q, source.keys, source.values, mask, self.position)
         return found[:, 0]

@@ -1,9 +1,8 @@
-"""Attention before it has parameters: the soft look-up, and bare self-attention.
+"""Attention without parameters: the soft look-up, and self-attention.
 
     y_i = Σ_j w_ij x_j,   w_ij = softmax_j(x_i · x_j)          in one line:  Y = softmax(X Xᵀ) X
 
-The embeddings alone drive it. It is a model of sets: permute the words and the answers are permuted
-alike, p(sa(X)) = sa(p(X)).
+It depends on the embeddings alone. It is permutation-equivariant: p(sa(X)) = sa(p(X)).
 """
 
 import torch.nn.functional as F
@@ -16,17 +15,17 @@ from regard.positions.base import InAttention
 
 
 def soft_lookup(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    """The average of the values (S, K), weighted by how well each key matches the query (K,)."""
+    """Return the average of the values (S, K), weighted by the match of query (K,) and keys."""
     return dot_product_attention(query[None], keys, values, scale=1.0)[0][0]
 
 
 def self_attention(x: Tensor, visible: Tensor | None = None) -> Tensor:
-    """Bare self-attention of x (…, T, D): no parameters and no scaling."""
+    """Self-attention of x (…, T, D) without parameters and scaling."""
     return dot_product_attention(x, x, x, visible, scale=1.0)[0]
 
 
 class UnscaledAttention(Attention):
-    """The same within models, where it may be masked and watched: scores are not divided by √K."""
+    """Self-attention without scaling by √K as a layer, with a mask."""
 
     def forward(
         self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, _: InAttention

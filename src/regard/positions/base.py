@@ -1,10 +1,10 @@
-"""Where order enters a Transformer: three sites, and a kind uses one or two of them.
+"""Positional representations: three places where a kind can add order to a Transformer.
 
 1. added to the embedding          sinusoidal, learned
 2. rotating queries and keys       rotary
 3. biasing the scores              ALiBi, relative (which also adds to the values)
 
-Shapes: B batch, T queries, S keys, H heads, K key size, D model size.
+Shapes: B batch, T queries, S keys, H heads, K head size, D model size.
 """
 
 from collections.abc import Sequence
@@ -19,51 +19,54 @@ from regard.positions.trees import Trees
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a kind may need to know of the model it serves."""
+    """Sizes of the model that a kind of attention or position may need."""
 
     dim: int
     heads: int
     head_dim: int
     max_length: int
-    kv_heads: int | None = None  # fewer than heads where several share their keys and values
+    kv_heads: int | None = None  # fewer than heads in grouped-query attention
 
 
 class AtEmbedding(nn.Module):
-    """Site 1: added to the embeddings. The neutral one adds nothing."""
+    """Positions added to the embeddings. The base class adds nothing."""
 
     def forward(self, x: Tensor, places: int | Tensor) -> Tensor:
-        """x (B, T, D), whose first word stands at this place; or each at its own, (B, T), where
-        documents of a row begin anew."""
+        """Add positions to x (B, T, D).
+
+        `places` is the position of the first token, or the positions (B, T) of all tokens, for rows
+        with several documents.
+        """
         return x
 
     def on(self, trees: Trees | None) -> "AtEmbedding":
-        """The same for words of these trees: what asks for none is the same for all."""
+        """Return the positions for these dependency trees; itself if the kind needs none."""
         return self
 
 
 class InAttention(nn.Module):
-    """Sites 2 and 3: inside self-attention. The neutral one changes nothing."""
+    """Positions inside self-attention: rotation or bias. The base class changes nothing."""
 
-    weighs_values = False  # True where `values` adds something: the weights must then be worked out
+    weighs_values = False  # True if `values` adds something, which needs the weights
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
-        """Queries or keys x (B, H, T, K), standing at `positions` (T,)."""
+        """Rotate queries or keys x (B, H, T, K) at `positions` (T,)."""
         return x
 
     def bias(self, q: Tensor, queries: Tensor, keys: Tensor) -> Tensor | None:
-        """What is added to the scaled scores: broadcastable to (B, H, T, S)."""
+        """Return the bias of the scaled scores, broadcastable to (B, H, T, S), or None."""
         return None
 
     def values(self, weights: Tensor, queries: Tensor, keys: Tensor) -> Tensor | None:
-        """What is added to the output (B, H, T, K), given the weights (B, H, T, S)."""
+        """Return the term added to the output (B, H, T, K), given the weights (B, H, T, S)."""
         return None
 
     def on(self, trees: Trees | None) -> "InAttention":
-        """The same for words of these trees: what asks for none is the same for all."""
+        """Return the positions for these dependency trees; itself if the kind needs none."""
         return self
 
     def retain_heads(self, heads: Sequence[int]) -> None:
-        """Only these heads go on. What all heads share stays as it is."""
+        """Remove all other heads. Parameters that heads share do not change."""
 
 
 class PositionSpec(Kind, package="regard.positions", default="sinusoidal"):
