@@ -1,10 +1,10 @@
 """Attention over some of the pairs on a CPU, compiled (native/sparse.cpp), as an operator of torch.
 
-A plan says who meets whom: tiles of queries that stand in a row, and for each the stretches of keys
+A plan says who meets whom: tiles of queries that stand in a row, and for each the ranges of keys
 that it looks at. Of those, a query sees keys from so many before it to so many after it, and none
 that is padding or of another document. A text's plan depends on its length alone.
 
-N tiles, each with M stretches of keys, for each of R rows, or one plan for all: R = 1
+N tiles, each with M ranges of keys, for each of R rows, or one plan for all: R = 1
 """
 
 import ctypes
@@ -29,8 +29,8 @@ FAR = 2**29  # beyond any text
 class Plan:
     queries: Tensor  # (N, 2) from … to
     keys: Tensor  # (R, N, M, 2) from … to
-    apart: int = 1  # a tile's words, and their keys
-    before: int = FAR  # in steps of `apart`
+    dilation: int = 1  # a tile's words, and their keys
+    before: int = FAR  # in steps of `dilation`
     after: int = FAR
 
 
@@ -48,7 +48,7 @@ def sparse_attention(q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, plan:
     returns = torch.is_grad_enabled() and any(each.requires_grad for each in given)
     who = [plan.queries, plan.keys, *_labels(mask)]
     found: Tensor
-    found, _ = _sparse(*given, who, [plan.apart, plan.before, plan.after], returns)
+    found, _ = _sparse(*given, who, [plan.dilation, plan.before, plan.after], returns)
     return found.to(q.dtype)
 
 
@@ -72,7 +72,8 @@ def _even(x: Tensor) -> Tensor:
     return x if x.stride(3) == 1 else x.contiguous()
 
 
-# The operator, its way back, and what torch asks of both. `plan` is queries and keys of a Plan, and
+# The operator, its backward pass, and their registration in torch. `plan` is queries and keys of a
+# Plan, and
 # labels if there are any; `reach` is the rest of it.
 
 
@@ -85,11 +86,11 @@ def _sparse(
     reach: Sequence[int],
     returns: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Answers (B, H, T, K), and the logarithm of each query's sum, if there is a way back."""
+    """Answers (B, H, T, K), and the logarithm of each query's sum, if there is a backward pass."""
     found = torch.empty_like(q)
     total = q.new_empty(q.shape[:3] if returns else 0)
     given = _Sparse.of(q, k, v, plan, reach)
-    given.found = _Lying.of(found)
+    given.found = _Strided.of(found)
     given.total = total.data_ptr() if returns else None
     _compiled().regard_sparse(ctypes.byref(given), torch.get_num_threads())
     return found, total
@@ -109,8 +110,12 @@ def _sparse_back(
     of_q, of_k, of_v = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
     toward = _even(toward)
     given = _Sparse.of(q, k, v, plan, reach)
-    given.found, given.total, given.toward = _Lying.of(found), total.data_ptr(), _Lying.of(toward)
-    given.of_q, given.of_k, given.of_v = (_Lying.of(x) for x in (of_q, of_k, of_v))
+    given.found, given.total, given.toward = (
+        _Strided.of(found),
+        total.data_ptr(),
+        _Strided.of(toward),
+    )
+    given.of_q, given.of_k, given.of_v = (_Strided.of(x) for x in (of_q, of_k, of_v))
     _compiled().regard_sparse_back(ctypes.byref(given), torch.get_num_threads())
     return of_q, of_k, of_v
 
@@ -151,9 +156,9 @@ def _(*given: Any, **_: Any) -> int:
 
 def _product(*given: Any) -> int:
     """The work of one product over the pairs that tiles and their keys make, in all heads."""
-    q, _, _, (queries, looked_at, *_), reach = given[:5]
+    q, _, _, (queries, key_ranges, *_), reach = given[:5]
     asking = queries.diff(dim=1).flatten() / reach[0]
-    asked = looked_at.diff(dim=3).sum((2, 3)) / reach[0]  # (R, N)
+    asked = key_ranges.diff(dim=3).sum((2, 3)) / reach[0]  # (R, N)
     rows, heads, _, size = q.shape
     return int(2 * rows * heads * size * (asking * asked).sum(1).mean())
 
@@ -161,23 +166,23 @@ def _product(*given: Any) -> int:
 # What is compiled
 
 
-class _Lying(ctypes.Structure):
+class _Strided(ctypes.Structure):
     _fields_ = [("at", POINTER), *[(name, ctypes.c_int64) for name in ("row", "head", "word")]]
 
     @classmethod
-    def of(cls, x: Tensor) -> "_Lying":
+    def of(cls, x: Tensor) -> "_Strided":
         return cls(x.data_ptr(), *x.stride()[:3])
 
 
 class _Sparse(ctypes.Structure):
     _fields_ = [
         *[(name, ctypes.c_int) for name in ("rows", "heads", "words", "keys", "size")],
-        *[(name, ctypes.c_int) for name in ("apart", "before", "after")],
-        *[(name, ctypes.c_int) for name in ("tiles", "stretches", "plans")],
-        *[(name, POINTER) for name in ("queries", "looked_at", "asking", "asked")],
-        *[(name, _Lying) for name in ("q", "k", "v", "found")],
+        *[(name, ctypes.c_int) for name in ("dilation", "before", "after")],
+        *[(name, ctypes.c_int) for name in ("tiles", "ranges", "plans")],
+        *[(name, POINTER) for name in ("queries", "key_ranges", "asking", "asked")],
+        *[(name, _Strided) for name in ("q", "k", "v", "found")],
         ("total", POINTER),
-        *[(name, _Lying) for name in ("toward", "of_q", "of_k", "of_v")],
+        *[(name, _Strided) for name in ("toward", "of_q", "of_k", "of_v")],
     ]
 
     @classmethod
@@ -185,14 +190,14 @@ class _Sparse(ctypes.Structure):
         cls, q: Tensor, k: Tensor, v: Tensor, plan: Sequence[Tensor], reach: Sequence[int]
     ) -> "_Sparse":
         rows, heads, words, size = q.shape
-        plans, tiles, stretches, _ = plan[1].shape
+        plans, tiles, ranges, _ = plan[1].shape
         labels = plan[2:] or (None, None)
         return cls(
             *(rows, heads, words, k.size(2), size),
             *reach,
-            *(tiles, stretches, plans),
+            *(tiles, ranges, plans),
             *(None if each is None else each.data_ptr() for each in (*plan[:2], *labels)),
-            *(_Lying.of(each) for each in (q, k, v)),
+            *(_Strided.of(each) for each in (q, k, v)),
         )
 
 

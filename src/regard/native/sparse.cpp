@@ -2,7 +2,7 @@
 //
 // A tile is up to 64 queries in a row; it meets its keys 64 at a time. The scores of such a meeting,
 // its keys and its values stay in the nearest caches, and nothing of them outlives it: the softmax is
-// taken as keys come by (Milakov and Gimelshein 2018), and on the way back the weights come again out
+// taken as keys come by (Milakov and Gimelshein 2018), and on the backward pass the weights come again out
 // of queries, keys and the logarithm of each query's sum (Dao et al. 2022).
 //
 //   forward   s = k qᵀ   p = e^(s − most)   o = pᵀ v / Σ p
@@ -27,21 +27,21 @@ using namespace regard;
 
 extern "C" {
 
-struct Lying {  // vectors of one head: how many numbers from one to the next of each
+struct Strided {  // vectors of one head: how many numbers from one to the next of each
   float *at;
   int64_t row, head, word;
 };
 
 struct Sparse {
   int rows, heads, words, keys, size;
-  int apart, before, after;  // a query sees keys from so many before it to so many after, `apart` apart
-  int tiles, stretches, plans;
+  int dilation, before, after;  // a query sees keys from so many before it to so many after, `dilation` dilation
+  int tiles, ranges, plans;
   const int *queries;           // [tiles][2]: from, to
-  const int *looked_at;         // [plans][tiles][stretches][2]: from, to; one plan is for all rows
+  const int *key_ranges;         // [plans][tiles][ranges][2]: from, to; one plan is for all rows
   const int *asking, *asked;    // [rows][words], [rows][keys]: only equals see each other; may be absent
-  Lying q, k, v, found;
-  float *total;                 // [rows][heads][words]: log Σ e^s; absent where there is no way back
-  Lying toward, of_q, of_k, of_v;
+  Strided q, k, v, found;
+  float *total;                 // [rows][heads][words]: log Σ e^s; absent where there is no backward pass
+  Strided toward, of_q, of_k, of_v;
 };
 
 }  // extern "C"
@@ -142,7 +142,7 @@ struct Head {  // one head of one row
   const Sparse &of;
   int row, head;
 
-  float *at(const Lying &x, int word) const {
+  float *at(const Strided &x, int word) const {
     return x.at + row * x.row + head * x.head + word * x.word;
   }
   float *total() const { return of.total + (int64_t(row) * of.heads + head) * of.words; }
@@ -150,18 +150,18 @@ struct Head {  // one head of one row
   template <typename Act>
   void meet(int tile, const Act &act) const {
     const int *asks = of.queries + 2 * tile;
-    const int *plan = of.looked_at + (int64_t(of.plans == 1 ? 0 : row) * of.tiles + tile) * of.stretches * 2;
-    int queries = (asks[1] - asks[0] + of.apart - 1) / of.apart, past = of.keys - of.words;
+    const int *plan = of.key_ranges + (int64_t(of.plans == 1 ? 0 : row) * of.tiles + tile) * of.ranges * 2;
+    int queries = (asks[1] - asks[0] + of.dilation - 1) / of.dilation, past = of.keys - of.words;
     int asking[TILE] = {};
     if (of.asked)
       for (int t = 0; t < queries; t++)
-        asking[t] = of.asking[int64_t(row) * of.words + asks[0] + t * of.apart];
-    for (int stretch = 0; stretch < of.stretches; stretch++) {
+        asking[t] = of.asking[int64_t(row) * of.words + asks[0] + t * of.dilation];
+    for (int stretch = 0; stretch < of.ranges; stretch++) {
       int end = plan[2 * stretch + 1];
-      for (int from = plan[2 * stretch]; from < end; from += CHUNK * of.apart) {
-        int keys = std::min(CHUNK, (end - from + of.apart - 1) / of.apart);
+      for (int from = plan[2 * stretch]; from < end; from += CHUNK * of.dilation) {
+        int keys = std::min(CHUNK, (end - from + of.dilation - 1) / of.dilation);
         const int *asked = of.asked ? of.asked + int64_t(row) * of.keys + from : nullptr;
-        act(Meeting{of, queries, keys, (from - past - asks[0]) / of.apart, asking, asked}, from);
+        act(Meeting{of, queries, keys, (from - past - asks[0]) / of.dilation, asking, asked}, from);
       }
     }
   }
@@ -208,7 +208,7 @@ void hide(const Meeting &m, float *scores) {
     if (seeing.from == 0 && seeing.to == TILE && !m.asked) continue;
     for (int t = 0; t < TILE; t += 8) {
       i8 place = EIGHT + t, seen = (place >= seeing.from) & (place < seeing.to);
-      if (m.asked) seen &= load(m.asking + t) == m.asked[s * m.of.apart];
+      if (m.asked) seen &= load(m.asking + t) == m.asked[s * m.of.dilation];
       store(scores + t, seen ? load(scores + t) : all(NOTHING));
     }
   }
@@ -285,9 +285,9 @@ struct Looking {
   void tile(const Head &h, int number) {
     const Sparse &of = h.of;
     const int wide = up(of.size), first = of.queries[2 * number];
-    const int count = (of.queries[2 * number + 1] - first + of.apart - 1) / of.apart;
-    const int64_t k_step = of.k.word * of.apart, v_step = of.v.word * of.apart;
-    turn(h.at(of.q, first), of.q.word * of.apart, count, of.size, 1 / std::sqrt(float(of.size)), turned);
+    const int count = (of.queries[2 * number + 1] - first + of.dilation - 1) / of.dilation;
+    const int64_t k_step = of.k.word * of.dilation, v_step = of.v.word * of.dilation;
+    turn(h.at(of.q, first), of.q.word * of.dilation, count, of.size, 1 / std::sqrt(float(of.size)), turned);
     answers.assign(size_t(TILE) * wide, 0.0f);
     Running running;
     h.meet(number, [&](const Meeting &m, int key) {
@@ -298,10 +298,10 @@ struct Looking {
              running.keep);
     });
     for (int t = 0; t < count; t++) {
-      int word = first + t * of.apart;
+      int word = first + t * of.dilation;
       float sum = running.sum[t], share = sum == 0 ? 0 : 1 / sum, *to = h.at(of.found, word);
       for (int i = 0; i < of.size; i++) to[i] = share * answers[size_t(t) * wide + i];
-      // Who saw nothing weighs nothing on the way back: e^(s − ∞).
+      // Who saw nothing weighs nothing on the backward pass: e^(s − ∞).
       if (of.total) h.total()[word] = sum == 0 ? -NOTHING : running.most[t] + std::log(sum);
     }
   }
@@ -317,10 +317,10 @@ struct LookingBack {
   void tile(const Head &h, int number) {
     const Sparse &of = h.of;
     const int wide = up(of.size), first = of.queries[2 * number];
-    const int count = (of.queries[2 * number + 1] - first + of.apart - 1) / of.apart;
+    const int count = (of.queries[2 * number + 1] - first + of.dilation - 1) / of.dilation;
     const float scale = 1 / std::sqrt(float(of.size));
     const float *sent = h.at(of.toward, first);
-    const int64_t q_step = of.q.word * of.apart, sent_step = of.toward.word * of.apart;
+    const int64_t q_step = of.q.word * of.dilation, sent_step = of.toward.word * of.dilation;
     turn(h.at(of.q, first), q_step, count, of.size, scale, turned);
     turn(sent, sent_step, count, of.size, 1, turned_toward);
     const float *q = near(h.at(of.q, first), q_step, count, of.size, queries);
@@ -328,25 +328,25 @@ struct LookingBack {
     of_q.assign(size_t(TILE) * wide, 0.0f);
     std::fill_n(total, TILE, -NOTHING), std::fill_n(share, TILE, 0.0f);
     for (int t = 0; t < count; t++) {
-      int word = first + t * of.apart;
+      int word = first + t * of.dilation;
       const float *answer = h.at(of.found, word);
       total[t] = h.total()[word];
       for (int i = 0; i < of.size; i++) share[t] += sent[t * sent_step + i] * answer[i];
     }
     h.meet(number, [&](const Meeting &m, int key) {
-      const int64_t k_step = of.k.word * of.apart, v_step = of.v.word * of.apart;
+      const int64_t k_step = of.k.word * of.dilation, v_step = of.v.word * of.dilation;
       const float *k = near(h.at(of.k, key), k_step, m.keys, of.size, keys);
       const float *v = near(h.at(of.v, key), v_step, m.keys, of.size, values);
       compare(m, k, wide, turned.data(), weights);
       hide(m, weights);
       compare(m, v, wide, turned_toward.data(), of_scores);
       weigh(m.keys, scale);
-      scatter(m, weights, wanted, wide, h.at(of.of_v, key), of.of_v.word * of.apart, of.size, room);
-      scatter(m, of_scores, q, wide, h.at(of.of_k, key), of.of_k.word * of.apart, of.size, room);
+      scatter(m, weights, wanted, wide, h.at(of.of_v, key), of.of_v.word * of.dilation, of.size, room);
+      scatter(m, of_scores, q, wide, h.at(of.of_k, key), of.of_k.word * of.dilation, of.size, room);
       gather(m, of_scores, k, wide, of_q.data(), ONES.of);
     });
     for (int t = 0; t < count; t++)
-      std::copy_n(&of_q[size_t(t) * wide], of.size, h.at(of.of_q, first + t * of.apart));
+      std::copy_n(&of_q[size_t(t) * wide], of.size, h.at(of.of_q, first + t * of.dilation));
   }
 
   // From scores and the products of values with what is sent back, weights and what goes to scores.
