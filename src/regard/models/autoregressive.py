@@ -1,6 +1,6 @@
 """Incremental decoding, shared by all models that generate token by token."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -41,3 +41,32 @@ class Autoregressive(nn.Module):
         """
         states, state = self.decoder(ids, state)
         return self.output(states), state
+
+
+class Seq2SeqModel(Autoregressive):
+    """A model of target tokens given source tokens."""
+
+    single_sequence: ClassVar[bool]  # True if source and target share one sequence
+
+    def forward(self, source: Tensor, source_mask: Tensor, target: Tensor) -> Tensor:
+        """Compute the logits of the token after each target token.
+
+        Args:
+            source: source tokens (B, S).
+            source_mask: (B, S), True = a real token.
+            target: target tokens (B, T), padded on the right.
+
+        Returns:
+            Logits (B, T, V).
+        """
+        logits: Tensor = self.output(self.states(source, source_mask, target))
+        return logits
+
+    def states(
+        self, source: Tensor, source_mask: Tensor, target: Tensor, needed: Tensor | None = None
+    ) -> Tensor:
+        """Hidden states (B, T, D) before the output layer, for target (B, T).
+
+        They are defined where `needed` (B, T) is True; None means everywhere.
+        """
+        raise NotImplementedError

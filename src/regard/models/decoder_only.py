@@ -18,7 +18,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from regard.models.autoregressive import Autoregressive
+from regard.models.autoregressive import Seq2SeqModel
 from regard.models.base import Capability
 from regard.models.decoder import Decoder, DecoderState, build_decoder
 from regard.models.init_weights import initialized
@@ -60,7 +60,7 @@ class GroupedState:
         )
 
 
-class DecoderOnly(Autoregressive):
+class DecoderOnly(Seq2SeqModel):
     """A sequence-to-sequence model of one decoder."""
 
     single_sequence: ClassVar[bool] = True
@@ -70,27 +70,9 @@ class DecoderOnly(Autoregressive):
         super().__init__()
         self.decoder = decoder
 
-    def forward(self, source: Tensor, source_mask: Tensor, target: Tensor) -> Tensor:
-        """Compute the logits of the token after each target token.
-
-        Args:
-            source: source tokens (B, S).
-            source_mask: (B, S), True = a real token.
-            target: target tokens (B, T), padded on the right.
-
-        Returns:
-            Logits (B, T, V).
-        """
-        logits: Tensor = self.output(self.states(source, source_mask, target))
-        return logits
-
     def states(
         self, source: Tensor, source_mask: Tensor, target: Tensor, needed: Tensor | None = None
     ) -> Tensor:
-        """Hidden states (B, T, D) before the output layer, for target (B, T).
-
-        They are defined where `needed` (B, T) is True; None means everywhere.
-        """
         target_mask = torch.ones_like(target, dtype=torch.bool) if needed is None else needed
         token_mask = torch.cat([source_mask, target_mask], dim=1)
         order = (~token_mask).long().argsort(dim=1, stable=True)[:, : int(token_mask.sum(1).max())]

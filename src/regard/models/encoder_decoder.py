@@ -7,7 +7,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention.base import AttentionSpec
-from regard.models.autoregressive import Autoregressive
+from regard.models.autoregressive import Seq2SeqModel
 from regard.models.base import Capability
 from regard.models.baselines.recurrent_layers import RecurrentDecoder, RecurrentEncoder
 from regard.models.decoder import Decoder
@@ -16,7 +16,7 @@ from regard.models.init_weights import initialized
 from regard.models.transformer import TransformerSpec, decoder_blocks, embedding, final_norm
 
 
-class EncoderDecoder(Autoregressive):
+class EncoderDecoder(Seq2SeqModel):
     """A sequence-to-sequence model of an encoder and a decoder, Transformer or recurrent."""
 
     single_sequence: ClassVar[bool] = False
@@ -29,27 +29,9 @@ class EncoderDecoder(Autoregressive):
         self.encoder = encoder
         self.decoder = decoder
 
-    def forward(self, source: Tensor, source_mask: Tensor, target: Tensor) -> Tensor:
-        """Compute the logits of the token after each target token.
-
-        Args:
-            source: source tokens (B, S).
-            source_mask: (B, S), True = a real token.
-            target: target tokens (B, T), padded on the right.
-
-        Returns:
-            Logits (B, T, V).
-        """
-        logits: Tensor = self.output(self.states(source, source_mask, target))
-        return logits
-
     def states(
         self, source: Tensor, source_mask: Tensor, target: Tensor, needed: Tensor | None = None
     ) -> Tensor:
-        """Hidden states (B, T, D) before the output layer, for target (B, T).
-
-        They are defined where `needed` (B, T) is True; None means everywhere.
-        """
         states: Tensor = self.decoder(target, self.start(source, source_mask), needed=needed)[0]
         return states
 
