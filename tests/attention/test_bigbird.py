@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.attention import bigbird
 from regard.attention.base import AttentionSpec
-from regard.attention.bigbird import InBlocks
+from regard.attention.bigbird import BigBirdAttention
 from regard.attention.fused import Fused
 from regard.attention.masks import AttentionMask, BigBird
 from regard.attention.reference import dot_product_attention
@@ -55,7 +55,7 @@ def test_equals_the_pattern_applied_densely(
 ) -> None:
     """Each row as if it were alone; compiled, and all at once as on other machines."""
     given_ = queries_keys_values(length)
-    attention = InBlocks(block, window, first, random, seed=1)
+    attention = BigBirdAttention(block, window, first, random, seed=1)
     token_mask = token_mask_of(length) if padded else torch.ones(B, length, dtype=torch.bool)
     mask = AttentionMask.bidirectional(length, CPU, token_mask if padded else None)
     with pytest.MonkeyPatch.context() as patch:
@@ -124,12 +124,12 @@ def test_the_seed_decides() -> None:
 def test_few_blocks_all_look_at_all() -> None:
     given_ = queries_keys_values(14)
     mask = AttentionMask.bidirectional(14, CPU)
-    ours = InBlocks(2, 3, 2, 3, 0)(*given_, mask, InAttention())
+    ours = BigBirdAttention(2, 3, 2, 3, 0)(*given_, mask, InAttention())
     assert torch.equal(ours, Fused()(*given_, mask, InAttention()))
 
 
 def test_nothing_of_the_square_waits_for_the_way_back() -> None:
-    length, attention = 4096, InBlocks(16, 3, 1, 1, 0)
+    length, attention = 4096, BigBirdAttention(16, 3, 1, 1, 0)
     q, k, v = (torch.randn(1, 1, length, 8).requires_grad_() for _ in range(3))
     with saved_sizes() as saved:
         attention(q, k, v, AttentionMask.bidirectional(length, CPU), InAttention())
@@ -178,5 +178,5 @@ def test_it_cannot_go_on_with_a_text() -> None:
 
 def test_global_blocks_out_of_range() -> None:
     given_ = {"kind": "encoder", "max_length": 64, "attention": {"kind": "bigbird", "global": 3}}
-    with pytest.raises(ConfigError, match="3 blocks of 64 words reach past the 64"):
+    with pytest.raises(ConfigError, match="3 blocks of 64 tokens exceed the 64"):
         ModelSpec.model_validate(given_).build(10)

@@ -69,7 +69,7 @@ def written_out(
 def test_the_loops_say_the_same_forward_and_backward(
     length: int, causal: bool, padded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compressed, "AT_ONCE", 4)  # so that queries fall into several parts
+    monkeypatch.setattr(compressed, "QUERY_CHUNK", 4)  # so that queries fall into several parts
     attention, given = built(), drawn(length)
     token_mask = torch.arange(length) < torch.tensor([[length], [length // 2 + 1]])
     if not padded:
@@ -98,7 +98,7 @@ def test_the_loops_say_the_same_forward_and_backward(
 
 
 def test_no_word_is_compressed_with_what_comes_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compressed, "AT_ONCE", 5)
+    monkeypatch.setattr(compressed, "QUERY_CHUNK", 5)
     attention, (q, k, v) = built(), drawn(23)
     answers = attention(q, k, v, AttentionMask.causal(0, 23, HERE), InAttention())
     for i in range(23):

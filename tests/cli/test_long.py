@@ -114,7 +114,7 @@ def test_all_that_applies_is_proven(call, folder: Path, recipe: str, attention: 
         ),
         ([BIGBIRD], "attention 'bigbird' cannot decode step by step"),
         (["model.attention={kind: window, size: -3}"], "model.attention.size: input should be"),
-        (["model.attention={kind: window, dilation: 300}"], "a word sees only itself"),
+        (["model.attention={kind: window, dilation: 300}"], "a token attends only to itself"),
         ([f"{TURNS[:-1]}, width: 3}}"], "unknown key 'width'"),
         (["model.feed_forward={kind: moe, num_experts: 2, top_k: 3}"], "the top 3 of 2 experts"),
     ],

@@ -14,7 +14,7 @@ from regard.models.base import ModelSpec
 from regard.models.encoder import Encoder
 from regard.positions.base import PositionSpec, Sizes
 from regard.positions.syntax import Depth, Path
-from regard.positions.trees import APART, OUTSIDE, Trees
+from regard.positions.trees import DISCONNECTED, OUTSIDE, Trees
 
 SIZES = Sizes(dim=16, heads=4, head_dim=4, max_length=32)
 WORDS = 7
@@ -107,7 +107,7 @@ def test_what_is_outside_has_no_depth_and_a_distance_of_its_own() -> None:
     positions = torch.arange(WORDS + 2)
     bias = path.on(trees).bias(q, positions, positions)
     assert bias is not None
-    assert (trees.distances[:, 0] == APART).all()
+    assert (trees.distances[:, 0] == DISCONNECTED).all()
     assert torch.allclose(bias[..., 0], q @ path.to_keys[-1] / 2, atol=1e-6)
 
 
@@ -152,7 +152,7 @@ def _call(given: tuple[Tensor, Trees]) -> tuple[Tensor, None, Trees]:
 
 @pytest.mark.parametrize("given", [{}, {"absolute": False}, {"relative": False}])
 def test_words_without_trees_are_refused(given: dict[str, Any]) -> None:
-    with pytest.raises(DataError, match=r"trees \(position: syntax\), and these have none"):
+    with pytest.raises(DataError, match=r"trees \(position: syntax\), and the input has no trees"):
         encoder(**given)(torch.randint(0, 20, (1, 5)))
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.positions.trees import APART, OUTSIDE, Trees, depths, distances
+from regard.positions.trees import DISCONNECTED, OUTSIDE, Trees, depths, distances
 
 # The keys to the cabinet are there: 'keys' hangs on 'there', 'cabinet' on 'keys' …
 SENTENCE = [1, 5, 4, 4, 1, 5, 5]  # The keys to the cabinet there are; 'there' is the root
@@ -44,7 +44,7 @@ def test_depths_and_distances_are_those_of_a_search(heads: list[int]) -> None:
         assert deep[i] == len(way_up(heads, i)) - 1
         for j in range(len(heads)):
             if j not in lengths[i]:
-                expected = unordered = APART
+                expected = unordered = DISCONNECTED
             elif j in way_up(heads, i) or i in way_up(heads, j):
                 expected = unordered = int(deep[j] - deep[i])
                 assert abs(expected) == lengths[i][j]
@@ -70,7 +70,7 @@ def test_pieces_stand_where_their_words_do() -> None:
     for i, one in enumerate(words[0].tolist()):
         for j, other in enumerate(words[0].tolist()):
             outside = OUTSIDE in (one, other)
-            expected = APART if outside else int(of_words[one, other])
+            expected = DISCONNECTED if outside else int(of_words[one, other])
             assert trees.ordered_distances[0, i, j] == expected
     # keys are two steps from are, whatever stands between them
     assert (of_words[1, 6], of_words[6, 1], of_words[1, 4], of_words[4, 1]) == (2, -2, 1, -1)
@@ -83,4 +83,4 @@ def test_a_cycle_ends_all_the_same(ordered: bool) -> None:
 
 def test_two_trees_of_a_row_are_apart() -> None:
     found: Tensor = distances(torch.tensor([[0, 0, 2, 2]]), True)[0]
-    assert found.tolist()[0] == [0, 1, APART, APART]
+    assert found.tolist()[0] == [0, 1, DISCONNECTED, DISCONNECTED]

@@ -1,1 +1,1 @@
-"""What a query does with keys and values. Each kind is a file; read `reference.py` first."""
+"""Attention kinds, masks and the KV cache. One file a kind; read `reference.py` first."""

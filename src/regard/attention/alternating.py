@@ -15,7 +15,7 @@ from regard.positions.base import Sizes
 class Spec(AttentionSpec):
     """attention: {kind: alternating, pattern: [{kind: block-local, size: 256}, compressed]}"""
 
-    # Of the default pattern; `require` checks the kinds of any other.
+    # Capabilities of the default pattern; `require` checks the kinds of any other.
     supports: ClassVar[frozenset[str]] = block_local.Spec.supports & compressed.Spec.supports
 
     renamed_keys: ClassVar[Mapping[str, str]] = {"of": "pattern"}
@@ -30,9 +30,9 @@ class Spec(AttentionSpec):
         return self.stack(sizes, 1)[0]
 
     def stack(self, sizes: Sizes, layers: int) -> list[Attention]:
-        turns = len(self.pattern)
-        each = [kind.stack(sizes, -(-layers // turns)) for kind in self.pattern]
-        return [each[layer % turns][layer // turns] for layer in range(layers)]
+        period = len(self.pattern)
+        stacks = [kind.stack(sizes, -(-layers // period)) for kind in self.pattern]
+        return [stacks[layer % period][layer // period] for layer in range(layers)]
 
     def require(self, capabilities: frozenset[str], who: str) -> None:
         for kind in self.pattern:

@@ -41,14 +41,14 @@ class BlockLocal(DenseAttention):
         self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
     ) -> Tensor:
         blocks = self._blocks(mask)
-        asking, offered = zip(*blocks, strict=True)
-        # Split at once: a slice of its own for each would send back a gradient of the whole length.
-        own = zip(_split(q, asking), _split(k, offered), _split(v, offered), strict=True)
-        answers = [
-            fused(*each, mask.select(*block), position)
-            for each, block in zip(own, blocks, strict=True)
+        queries, keys = zip(*blocks, strict=True)
+        # One split: the gradient of a slice of its own per block would have the whole length.
+        qkv = zip(_split(q, queries), _split(k, keys), _split(v, keys), strict=True)
+        outputs = [
+            fused(*tensors, mask.select(*block), position)
+            for tensors, block in zip(qkv, blocks, strict=True)
         ]
-        return torch.cat(answers, dim=2)
+        return torch.cat(outputs, dim=2)
 
     def update_cache(self, past: KVCache | None, new: KVCache) -> KVCache:
         return new if past is None else past.last(self.size + ROLLBACK_TOKENS).append(new)
@@ -57,7 +57,7 @@ class BlockLocal(DenseAttention):
         return replace(mask, pattern=mask.pattern & SameBlock(self.size))
 
     def _blocks(self, mask: AttentionMask) -> list[tuple[slice, slice]]:
-        """Of each block in which there is a query: which queries and which keys are in it."""
+        """Return the queries and the keys of each block that has a query."""
         first, until = int(mask.queries[0]), int(mask.queries[-1]) + 1
         begin, end = int(mask.keys[0]), int(mask.keys[-1]) + 1
         if begin > first // self.size * self.size:
@@ -75,15 +75,15 @@ class BlockLocal(DenseAttention):
 
 
 def _split(x: Tensor, parts: Sequence[slice]) -> tuple[Tensor, ...]:
-    """Parts that stand one behind the other."""
+    """Split x (B, H, S, K) into consecutive parts."""
     whole = x[:, :, parts[0].start : parts[-1].stop]
-    return torch.split(whole, [each.stop - each.start for each in parts], dim=2)
+    return torch.split(whole, [part.stop - part.start for part in parts], dim=2)
 
 
 class Spec(AttentionSpec):
     """attention: {kind: block-local, size: 256}"""
 
-    # Where a row holds several documents, its blocks are not those of each alone.
+    # No documents: blocks count from the start of the row, not of each document.
     supports: ClassVar[frozenset[str]] = ALL_CAPABILITIES - {"cross", "documents", "trees"}
 
     size: int = Field(256, gt=0, description="tokens in a block")

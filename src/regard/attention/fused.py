@@ -22,7 +22,7 @@ def fused(q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAtte
     bias = position.bias(q, mask.queries, mask.keys)
     if bias is None and mask.is_plain_causal:
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=_joined(mask.dense, bias))
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=_additive_mask(mask.dense, bias))
 
 
 class Fused(DenseAttention):
@@ -32,7 +32,7 @@ class Fused(DenseAttention):
         return fused(q, k, v, mask, position)
 
 
-def _joined(visible: Tensor | None, bias: Tensor | None) -> Tensor | None:
+def _additive_mask(visible: Tensor | None, bias: Tensor | None) -> Tensor | None:
     """Combine both into the one mask of the kernel: booleans, or a bias with −∞ where masked."""
     if visible is None or bias is None:
         return visible if bias is None else bias

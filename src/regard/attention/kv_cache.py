@@ -56,7 +56,7 @@ class KVCache(NamedTuple):
         times = heads // self.keys.size(1)
         if times == 1:
             return self
-        keys, values = (each.repeat_interleave(times, dim=1) for each in self[:2])
+        keys, values = (x.repeat_interleave(times, dim=1) for x in self[:2])
         return KVCache(keys, values, self.offset)
 
     def truncate(self, length: int) -> "KVCache":
@@ -65,7 +65,7 @@ class KVCache(NamedTuple):
 
     def reorder(self, rows: Tensor) -> "KVCache":
         """Select rows of the batch by index: for beams, and to drop finished rows."""
-        keys, values = (each.index_select(0, rows) for each in self[:2])
+        keys, values = (x.index_select(0, rows) for x in self[:2])
         return KVCache(keys, values, self.offset)
 
 

@@ -30,21 +30,21 @@ class Linear(Attention):
         self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
     ) -> Tensor:
         require_full_or_causal(mask, "linear")
-        q, k, v = _features(q), _seen(_features(k), mask.token_mask), _with_ones(v)
+        q, k, v = _features(q), _zero_padding(_features(k), mask.token_mask), _with_ones(v)
         if isinstance(mask.pattern, Full):
             return _divided(q @ _sums(k, v))
         past = k.size(2) - q.size(2)
         before = _sums(k[:, :, :past], v[:, :, :past])
-        return _divided(_looking_back(q, k[:, :, past:], v[:, :, past:], before))
+        return _divided(_causal(q, k[:, :, past:], v[:, :, past:], before))
 
     def attend_with_weights(
         self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
     ) -> tuple[Tensor, Tensor]:
         require_full_or_causal(mask, "linear")
-        alike = _features(q) @ _features(k).transpose(-2, -1)
+        products = _features(q) @ _features(k).transpose(-2, -1)
         if mask.dense is not None:
-            alike = alike.masked_fill(~mask.dense, 0.0)
-        weights = _over(alike, alike.sum(-1, keepdim=True))
+            products = products.masked_fill(~mask.dense, 0.0)
+        weights = _safe_divide(products, products.sum(-1, keepdim=True))
         return weights @ v, weights
 
     def scores(self, q: Tensor, k: Tensor, mask: AttentionMask, position: InAttention) -> Tensor:
@@ -63,8 +63,8 @@ class Linear(Attention):
         k, v = _features(recent.keys), _with_ones(recent.values)
         past = k.size(2) - q.size(2)
         before = before + _sums(k[:, :, :past], v[:, :, :past])
-        found = _looking_back(_features(q), k[:, :, past:], v[:, :, past:], before)
-        return _divided(found)
+        sums = _causal(_features(q), k[:, :, past:], v[:, :, past:], before)
+        return _divided(sums)
 
 
 def _features(x: Tensor) -> Tensor:
@@ -75,7 +75,7 @@ def _with_ones(v: Tensor) -> Tensor:
     return torch.cat([v, torch.ones_like(v[..., :1])], dim=-1)
 
 
-def _seen(k: Tensor, token_mask: Tensor | None) -> Tensor:
+def _zero_padding(k: Tensor, token_mask: Tensor | None) -> Tensor:
     return k if token_mask is None else k.masked_fill(~token_mask[:, None, :, None], 0.0)
 
 
@@ -84,37 +84,38 @@ def _sums(k: Tensor, v: Tensor) -> Tensor:
     return k.transpose(-2, -1) @ v
 
 
-def _added(before: Tensor | None, words: KVCache) -> Tensor:
-    sums = _sums(_features(words.keys), _with_ones(words.values))
+def _added(before: Tensor | None, tokens: KVCache) -> Tensor:
+    sums = _sums(_features(tokens.keys), _with_ones(tokens.values))
     return sums if before is None else before + sums
 
 
-def _looking_back(q: Tensor, k: Tensor, v: Tensor, before: Tensor) -> Tensor:
+def _causal(q: Tensor, k: Tensor, v: Tensor, before: Tensor) -> Tensor:
     """Causal attention of T tokens, after the tokens of the sum `before`, in chunks: pair by pair
     within a chunk, by sums for the chunks before it. T × CHUNK pairs and T / CHUNK sums in all."""
     length = q.size(2)
     size = min(CHUNK, length)
-    q, k, v = (_in_chunks(each, size) for each in (q, k, v))  # (B, H, N, C, ·)
+    q, k, v = (_in_chunks(x, size) for x in (q, k, v))  # (B, H, N, C, ·)
     sums = _sums(k, v)  # (B, H, N, K, K+1)
     sums = torch.cat([before[:, :, None], sums[:, :, :-1]], dim=2)
     single = torch.promote_types(sums.dtype, torch.float32)  # long sums lose too much in bfloat16
     until = sums.cumsum(2, dtype=single).to(sums.dtype)
-    found = q @ until + (q @ k.transpose(-2, -1)).tril() @ v
-    return found.flatten(2, 3)[:, :, :length]
+    outputs = q @ until + (q @ k.transpose(-2, -1)).tril() @ v
+    return outputs.flatten(2, 3)[:, :, :length]
 
 
 def _in_chunks(x: Tensor, size: int) -> Tensor:
-    """With nothing in the places that the last chunk lacks."""
+    """Split the length into chunks, the last one padded with zeros."""
     return torch.unflatten(F.pad(x, (0, 0, 0, -x.size(2) % size)), 2, (-1, size))
 
 
-def _divided(found: Tensor) -> Tensor:
-    return _over(found[..., :-1], found[..., -1:])
+def _divided(sums: Tensor) -> Tensor:
+    """Divide by the last column, the denominator of the output."""
+    return _safe_divide(sums[..., :-1], sums[..., -1:])
 
 
-def _over(what: Tensor, total: Tensor) -> Tensor:
+def _safe_divide(numerator: Tensor, total: Tensor) -> Tensor:
     """Divide; zeros, forward and backward, for a query that attends to nothing."""
-    return what / total.masked_fill(total == 0, 1.0)
+    return numerator / total.masked_fill(total == 0, 1.0)
 
 
 class Spec(AttentionSpec):

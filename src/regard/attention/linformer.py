@@ -26,7 +26,7 @@ Share = Literal["none", "heads", "keys-values", "layers"]
 
 class Linformer(Attention):
     def __init__(self, e: nn.Parameter, f: nn.Parameter) -> None:
-        """E and F (heads or 1, max_length, rank), which may be one."""
+        """Take E and F (heads or 1, max_length, rank), which may be the same parameter."""
         super().__init__()
         self.e, self.f = e, f
 
@@ -39,10 +39,10 @@ class Linformer(Attention):
         self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
     ) -> tuple[Tensor, Tensor]:
         """Distribute the weight of each projected row over the real tokens, by |F|."""
-        answers, weights = dot_product_attention(q, *self._projected(k, v, mask))  # (B, H, T, rank)
-        given = _without_padding(self.f[:, : v.size(2)].abs()[None], mask)  # (B, H, S, rank)
-        shares = given / given.sum(2, keepdim=True).clamp(min=torch.finfo(given.dtype).tiny)
-        return answers, weights @ shares.transpose(-2, -1)
+        output, weights = dot_product_attention(q, *self._projected(k, v, mask))  # (B, H, T, rank)
+        sizes = _without_padding(self.f[:, : v.size(2)].abs()[None], mask)  # (B, H, S, rank)
+        shares = sizes / sizes.sum(2, keepdim=True).clamp(min=torch.finfo(sizes.dtype).tiny)
+        return output, weights @ shares.transpose(-2, -1)
 
     def scores(self, q: Tensor, k: Tensor, mask: AttentionMask, position: InAttention) -> Tensor:
         """Return the logarithms of the weights, by token."""
@@ -62,14 +62,16 @@ class Linformer(Attention):
             )
         if not isinstance(mask.pattern, Full) or mask.documents is not None:
             raise ConfigError("attention 'linformer' mixes all tokens: it can mask padding only.")
-        return _gathered(self.e, _without_padding(k, mask)), _gathered(
-            self.f, _without_padding(v, mask)
-        )
+        keys = _project(self.e, _without_padding(k, mask))
+        return keys, _project(self.f, _without_padding(v, mask))
 
 
-def _gathered(e: Tensor, x: Tensor) -> Tensor:
-    """Eᵀx (B, H, rank, K), as (xᵀE)ᵀ with all rows in one product: what returns to E is then made
-    once and lies as E does, which is the largest thing here."""
+def _project(e: Tensor, x: Tensor) -> Tensor:
+    """Return Eᵀx (B, H, rank, K).
+
+    It is computed as (xᵀE)ᵀ with all rows in one product: the gradient of E, the largest tensor
+    here, is then computed once and has the memory layout of E.
+    """
     batch, heads, length, size = x.shape
     e = e[:, :length]
     columns = x.permute(1, 0, 3, 2).reshape(len(e), -1, length)  # (1 or H, ·, S)
@@ -89,8 +91,8 @@ class Spec(AttentionSpec):
     rank: int = Field(64, gt=0, description="rows that the length is projected to")
     share: Share = Field(
         "none",
-        description="what has one projection: none (each head two of its own), heads (E and F for "
-        "all), keys-values (E = F as well), layers (one E for all of the stack)",
+        description="sharing of the projections: none (E and F for each head), heads (E and F for "
+        "all heads), keys-values (E = F as well), layers (one E for the whole stack)",
     )
 
     def build(self, sizes: Sizes) -> Attention:
@@ -104,11 +106,11 @@ class Spec(AttentionSpec):
         return [Linformer(e, e) for _ in range(layers)]
 
     def _drawn(self, sizes: Sizes) -> nn.Parameter:
-        """From N(0, 1/rank), which keeps products of projected vectors as they were on average."""
+        """Draw from N(0, 1/rank): products of projected vectors keep their mean."""
         if self.rank > sizes.max_length:
             raise ConfigError(
                 f"model.attention.rank {self.rank} is more than model.max_length "
-                f"{sizes.max_length}: nothing is gained by more places than words."
+                f"{sizes.max_length}: more rows than tokens gain nothing; choose a smaller rank."
             )
         heads = sizes.heads if self.share == "none" else 1
         return nn.Parameter(torch.randn(heads, sizes.max_length, self.rank) / self.rank**0.5)

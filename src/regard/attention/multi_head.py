@@ -34,10 +34,10 @@ class MultiHead(nn.Module):
         super().__init__()
         self.heads, self.head_dim = sizes.heads, sizes.head_dim
         self.kv_heads = sizes.kv_heads or sizes.heads
-        width, kept = sizes.heads * sizes.head_dim, self.kv_heads * sizes.head_dim
+        width, kv_width = sizes.heads * sizes.head_dim, self.kv_heads * sizes.head_dim
         self.w_q = nn.Linear(sizes.dim, width, bias)
-        self.w_k = nn.Linear(sizes.dim, kept, bias)
-        self.w_v = nn.Linear(sizes.dim, kept, bias)
+        self.w_k = nn.Linear(sizes.dim, kv_width, bias)
+        self.w_v = nn.Linear(sizes.dim, kv_width, bias)
         self.w_o = nn.Linear(width, sizes.dim, bias)
         self.attention = attention
         self.position = position
@@ -87,7 +87,7 @@ class MultiHead(nn.Module):
                 f"{self.heads // self.kv_heads} heads in a row share keys and values: retain "
                 f"or remove all of them, not a part as in {list(heads)}."
             )
-        queries, keys = (_rows(each, self.head_dim) for each in (heads, sorted(group_sizes)))
+        queries, keys = (_rows(numbers, self.head_dim) for numbers in (heads, sorted(group_sizes)))
         for linear, rows in ((self.w_q, queries), (self.w_k, keys), (self.w_v, keys)):
             linear.out_features = len(rows)
             linear.weight = nn.Parameter(linear.weight.detach()[rows])
@@ -112,12 +112,12 @@ def _together(x: Tensor, *maps: Any) -> tuple[Tensor, ...]:
 
     A map may have an adapter: its base is part of the product, and its update is added.
     """
-    plain = [getattr(each, "base", each) for each in maps]
-    weight = torch.cat(tuple(each.weight for each in plain))
-    biases = tuple(each.bias for each in plain if each.bias is not None)
+    bases = [getattr(linear, "base", linear) for linear in maps]
+    weight = torch.cat(tuple(base.weight for base in bases))
+    biases = tuple(base.bias for base in bases if base.bias is not None)
     product = F.linear(x, weight, torch.cat(biases) if biases else None)
-    parts = torch.split(product, [each.out_features for each in plain], dim=-1)
+    parts = torch.split(product, [base.out_features for base in bases], dim=-1)
     return tuple(
-        part if each is base else part + each.low_rank_update(x)
-        for part, each, base in zip(parts, maps, plain, strict=True)
+        part if linear is base else part + linear.low_rank_update(x)
+        for part, linear, base in zip(parts, maps, bases, strict=True)
     )

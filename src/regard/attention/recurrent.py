@@ -34,8 +34,8 @@ class RecurrentAttention(Attention):
         return weighted_average(self.score(q, k), v, mask.dense)
 
     def scores(self, q: Tensor, k: Tensor, mask: AttentionMask, position: InAttention) -> Tensor:
-        found: Tensor = self.score(q, k)
-        return found if mask.dense is None else found.masked_fill(~mask.dense, float("-inf"))
+        scores: Tensor = self.score(q, k)
+        return scores if mask.dense is None else scores.masked_fill(~mask.dense, float("-inf"))
 
 
 class RecurrentCrossAttention(nn.Module):
@@ -53,5 +53,5 @@ class RecurrentCrossAttention(nn.Module):
     def forward(self, states: Tensor, source: KVCache, mask: AttentionMask) -> Tensor:
         """Return the context (B, T, D) of each decoder state (B, T, D)."""
         q = self.attention.score.query(states)[:, None]
-        found: Tensor = self.attention(q, source.keys, source.values, mask, self.position)
-        return found[:, 0]
+        context: Tensor = self.attention(q, source.keys, source.values, mask, self.position)
+        return context[:, 0]

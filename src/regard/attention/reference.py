@@ -42,8 +42,8 @@ def weighted_average(
     if visible is None:
         weights = scores.softmax(-1)
     else:
-        # The lowest finite score, not −∞: a row with nothing to see must give zeros in both
-        # directions, and softmax over −∞ alone is NaN whose gradient no later mask removes.
+        # The lowest finite score, not −∞: a query without keys must give zeros, forward and
+        # backward, and the softmax of −∞ alone is NaN, whose gradient no later mask removes.
         scores = scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
         weights = scores.softmax(-1).masked_fill(~visible, 0.0)
     return weights @ v, weights
@@ -55,16 +55,16 @@ def masked_attention(
     """Return outputs and weights under a mask and a position: `Attention.attend_with_weights`."""
     bias = position.bias(q, mask.queries, mask.keys)
     output, weights = dot_product_attention(q, k, v, mask.dense, bias)
-    moved = position.values(weights, mask.queries, mask.keys)
-    return output if moved is None else output + moved, weights
+    added = position.values(weights, mask.queries, mask.keys)
+    return output if added is None else output + added, weights
 
 
 def masked_scores(q: Tensor, k: Tensor, mask: AttentionMask, position: InAttention) -> Tensor:
     """Return the input of the softmax under a mask and a position: `Attention.scores`."""
-    found = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
     bias = position.bias(q, mask.queries, mask.keys)
-    found = found if bias is None else found + bias
-    return found if mask.dense is None else found.masked_fill(~mask.dense, float("-inf"))
+    scores = scores if bias is None else scores + bias
+    return scores if mask.dense is None else scores.masked_fill(~mask.dense, float("-inf"))
 
 
 class DenseAttention(Attention):
@@ -77,7 +77,7 @@ class DenseAttention(Attention):
     def attend_with_weights(
         self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
     ) -> tuple[Tensor, Tensor]:
-        """The weights are dense, with zeros where a query does not attend."""
+        """Return dense weights, zero where a query does not attend."""
         return masked_attention(q, k, v, self.narrow(mask), position)
 
     def scores(self, q: Tensor, k: Tensor, mask: AttentionMask, position: InAttention) -> Tensor:

@@ -40,5 +40,5 @@ class UnscaledAttention(Attention):
         return dot_product_attention(q, k, v, mask.dense, scale=1.0)
 
     def scores(self, q: Tensor, k: Tensor, mask: AttentionMask, _: InAttention) -> Tensor:
-        found = q @ k.transpose(-2, -1)
-        return found if mask.dense is None else found.masked_fill(~mask.dense, float("-inf"))
+        scores = q @ k.transpose(-2, -1)
+        return scores if mask.dense is None else scores.masked_fill(~mask.dense, float("-inf"))

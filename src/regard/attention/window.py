@@ -1,12 +1,12 @@
-"""A local window: a word looks at its neighbours only, so that the cost grows with the length.
+"""Sliding-window attention: each token attends to nearby tokens, at a cost linear in the length.
 
-    i may look at j where |i − j| ≤ size and dilation divides i − j; in a decoder, never ahead
+    i may attend to j if |i − j| ≤ size and dilation divides i − j; in a decoder, j ≤ i as well
 
-Computed for queries in a row with the keys that any of them may see: on a CPU by the compiled
-kernel, which takes them from where they are; elsewhere, and where a bias is added, all blocks of
-all rows as one batch for the fused kernel. Nothing of the size T × S is ever made. Words that are
-`dilation` apart see only one another: they are a row of their own, of which the window is the plain
-one.
+Computed for consecutive queries with the keys that any of them attends to: on a CPU by the compiled
+kernel, which reads them in place; elsewhere, and if a bias is added, with all blocks of all rows as
+one batch for the fused kernel. No tensor of size T × S is ever allocated. Tokens whose distance is
+a multiple of `dilation` attend only to one another: they are a row of their own, with a window
+without dilation.
 
 Rows:   x (B, H, S, K) → (R, L, H, K)            R = B · dilation, L = S / dilation
 Blocks: queries (N, H, block, K), keys (N, H, before + block + after, K)      N = R · L / block
@@ -40,21 +40,20 @@ class Windowed(DenseAttention):
     def forward(
         self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention
     ) -> Tensor:
-        words, blocks = q.size(2), Blocks.of(self.window, mask)
-        seen = min(k.size(2), words + self.window.size)
-        if seen < k.size(2):  # what nobody sees any more goes
+        length, blocks = q.size(2), Blocks.of(self.window, mask)
+        seen = min(k.size(2), length + self.window.size)
+        if seen < k.size(2):  # drop keys that no query attends to
             mask, k, v = mask.last(seen), k[:, :, -seen:], v[:, :, -seen:]
-        if (
-            seen <= (blocks.before + BLOCK + blocks.after) * blocks.dilation
-        ):  # little would be hidden
+        # Too few pairs are masked for blocks to pay.
+        if seen <= (blocks.before + BLOCK + blocks.after) * blocks.dilation:
             return fused(q, k, v, self.narrow(mask), position)
         if is_supported(q, mask, position) and isinstance(mask.pattern, (Causal, Full)):
-            plan = _plan(words, seen - words, blocks.before, blocks.after, blocks.dilation)
+            plan = _plan(length, seen - length, blocks.before, blocks.after, blocks.dilation)
             return sparse_attention(q, k, v, mask, plan)
-        q = F.pad(q, (0, 0, seen - words, 0))  # the rest of the past asks too, to nobody's use
+        q = F.pad(q, (0, 0, seen - length, 0))  # queries at past positions, dropped below
         near = blocks.mask(self.narrow(mask), len(q))
-        found = fused(blocks.queries(q), blocks.keys(k), blocks.keys(v), near, position)
-        return blocks.joined(found, len(q))[:, :, seen - words : seen]
+        output = fused(blocks.queries(q), blocks.keys(k), blocks.keys(v), near, position)
+        return blocks.merge(output, len(q))[:, :, seen - length : seen]
 
     def update_cache(self, past: KVCache | None, new: KVCache) -> KVCache:
         """Cache the window before the new tokens, and some tokens more for rollback."""
@@ -71,23 +70,23 @@ class Windowed(DenseAttention):
 
 @dataclass(frozen=True)
 class Blocks:
-    """How sequences are cut up."""
+    """The split of sequences into blocks of queries with their keys."""
 
-    before: int  # keys that the first query of a block sees before itself
+    before: int  # keys that the first query of a block attends to before itself
     after: int
     block: int
     dilation: int
 
     @classmethod
     def of(cls, window: Window, mask: AttentionMask) -> "Blocks":
-        each_way = window.size // window.dilation
-        after = 0 if isinstance(mask.pattern, Causal) else each_way
-        # Small blocks copy the same keys more often, large ones look at more in vain.
-        return cls(each_way, after, max(BLOCK, each_way), window.dilation)
+        before = window.size // window.dilation
+        after = 0 if isinstance(mask.pattern, Causal) else before
+        # Small blocks copy the same keys more often, large ones compute more masked pairs.
+        return cls(before, after, max(BLOCK, before), window.dilation)
 
     @property
     def reach(self) -> int:
-        """The keys of a block."""
+        """Number of keys of a block."""
         return self.before + self.block + self.after
 
     def queries(self, x: Tensor) -> Tensor:
@@ -95,42 +94,42 @@ class Blocks:
         return rows.reshape(-1, self.block, *rows.shape[2:]).transpose(1, 2)
 
     def keys(self, x: Tensor) -> Tensor:
-        """Rows stand one behind the other; whatever of a neighbour comes into view is hidden."""
+        """Return the keys of each block. Rows are concatenated; the mask hides other rows."""
         line = F.pad(self._rows(x).flatten(0, 1), (0, 0, 0, 0, self.before, self.after))
         return line.unfold(0, self.reach, self.block).transpose(2, 3)
 
-    def joined(self, found: Tensor, batch: int) -> Tensor:
-        """From (N, H, block, K) to (B, H, S, K), S filled up to whole blocks."""
-        heads, size = found.size(1), found.size(3)
-        rows = found.transpose(1, 2).reshape(batch, self.dilation, -1, heads, size)
+    def merge(self, output: Tensor, batch: int) -> Tensor:
+        """Reshape (N, H, block, K) to (B, H, S, K), with S padded to whole blocks."""
+        heads, size = output.size(1), output.size(3)
+        rows = output.transpose(1, 2).reshape(batch, self.dilation, -1, heads, size)
         return rows.transpose(1, 2).flatten(1, 2).transpose(1, 2)
 
     def mask(self, mask: AttentionMask, batch: int) -> AttentionMask:
-        """Who may look at whom within blocks: places count from the first key that one sees."""
+        """Return the mask within blocks; positions count from the first key of a block."""
         token_mask = mask.token_mask
         if token_mask is None:
             token_mask = torch.ones_like(mask.keys, dtype=torch.bool).expand(batch, -1)
-        documents = None if mask.documents is None else self._beside(mask.documents, -1)
+        documents = None if mask.documents is None else self._by_block(mask.documents, -1)
         return replace(
-            self.alike(mask), token_mask=self._beside(token_mask, False), documents=documents
+            self._pattern(mask), token_mask=self._by_block(token_mask, False), documents=documents
         )
 
-    def alike(self, mask: AttentionMask) -> AttentionMask:
-        """The same for all blocks, as far as structure goes."""
+    def _pattern(self, mask: AttentionMask) -> AttentionMask:
+        """Return the part of the mask that is the same for all blocks."""
         keys = torch.arange(self.reach, device=mask.keys.device) * self.dilation
         return AttentionMask(mask.pattern, keys[self.before : self.before + self.block], keys)
 
-    def _beside(self, of_keys: Tensor, nothing: int) -> Tensor:
-        """What is known of each key (B, S), block by block: (N, reach)."""
-        filled = F.pad(of_keys, (0, -of_keys.size(1) % self._step), value=nothing)
-        rows = filled.reshape(len(of_keys), -1, self.dilation).transpose(1, 2).flatten(0, 1)
-        edged = F.pad(rows, (self.before, self.after), value=nothing)
-        return edged.unfold(1, self.reach, self.block).flatten(0, 1)
+    def _by_block(self, of_keys: Tensor, pad_value: int) -> Tensor:
+        """Gather a value of each key (B, S) by block: (N, reach)."""
+        padded = F.pad(of_keys, (0, -of_keys.size(1) % self._step), value=pad_value)
+        rows = padded.reshape(len(of_keys), -1, self.dilation).transpose(1, 2).flatten(0, 1)
+        rows = F.pad(rows, (self.before, self.after), value=pad_value)
+        return rows.unfold(1, self.reach, self.block).flatten(0, 1)
 
     def _rows(self, x: Tensor) -> Tensor:
-        filled = F.pad(x.transpose(1, 2), (0, 0, 0, 0, 0, -x.size(2) % self._step))
-        apart = filled.reshape(len(x), -1, self.dilation, *filled.shape[2:])
-        return apart.transpose(1, 2).flatten(0, 1)
+        padded = F.pad(x.transpose(1, 2), (0, 0, 0, 0, 0, -x.size(2) % self._step))
+        rows = padded.reshape(len(x), -1, self.dilation, *padded.shape[2:])
+        return rows.transpose(1, 2).flatten(0, 1)
 
     @property
     def _step(self) -> int:
@@ -138,16 +137,16 @@ class Blocks:
 
 
 @lru_cache(maxsize=256)
-@torch.inference_mode(False)  # whoever asks first, others may learn by it
-def _plan(words: int, past: int, before: int, after: int, apart: int) -> Plan:
-    """Tiles of words that are so far apart, each with one stretch of keys."""
-    first = (torch.arange(0, words, TILE * apart)[:, None] + torch.arange(apart)).flatten()
-    first = first[first < words]
-    until = (first + TILE * apart).clamp(max=words)
-    begin = past + first - ((past + first) // apart).clamp(max=before) * apart
-    end = (past + until + after * apart).clamp(max=past + words)
+@torch.inference_mode(False)  # a plan cached by inference is used in training as well
+def _plan(length: int, past: int, before: int, after: int, dilation: int) -> Plan:
+    """Plan tiles of tokens at steps of `dilation`, each with one range of keys."""
+    first = (torch.arange(0, length, TILE * dilation)[:, None] + torch.arange(dilation)).flatten()
+    first = first[first < length]
+    until = (first + TILE * dilation).clamp(max=length)
+    begin = past + first - ((past + first) // dilation).clamp(max=before) * dilation
+    end = (past + until + after * dilation).clamp(max=past + length)
     queries, keys = torch.stack([first, until], 1), torch.stack([begin, end], 1)
-    return Plan(queries.int(), keys.int()[None, :, None], apart, before, after)
+    return Plan(queries.int(), keys.int()[None, :, None], dilation, before, after)
 
 
 class Spec(AttentionSpec):
@@ -155,15 +154,19 @@ class Spec(AttentionSpec):
 
     supports: ClassVar[frozenset[str]] = ALL_CAPABILITIES - {"cross", "trees"}
 
-    size: int = Field(256, gt=0, description="how far a word looks, back and (no decoder) ahead")
-    dilation: int = Field(1, gt=0, description="of those, it sees every so many-th")
+    size: int = Field(
+        256,
+        gt=0,
+        description="largest distance attended to, both ways; in a decoder, only back",
+    )
+    dilation: int = Field(1, gt=0, description="attend to every so many-th of them")
 
     @model_validator(mode="after")
-    def _sees_a_neighbour(self) -> Self:
+    def _reaches_a_neighbor(self) -> Self:
         if self.dilation > self.size:
             raise ValueError(
-                f"with dilation {self.dilation} a word sees only itself within size {self.size}: "
-                f"give a larger size or a smaller dilation"
+                f"with dilation {self.dilation} a token attends only to itself within size "
+                f"{self.size}: choose a larger size or a smaller dilation"
             )
         return self
 

@@ -1,1 +1,1 @@
-"""How a Transformer knows order. Each kind is a file; `sites.py` says where a kind can enter."""
+"""Positional representations, one file a kind; `base.py` shows where a kind can add order."""

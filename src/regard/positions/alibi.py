@@ -2,8 +2,8 @@
 
     e_ij = q_i · k_j / √K − m_h |i − j|            m_h = 2^(−8h/H),  h = 1 … H
 
-No parameters. In an encoder the distance counts both ways. For a number of heads that is not a
-power of two the paper's own code interleaves the slopes of the next power; so do we.
+No parameters. In an encoder the distance counts in both directions. For a number of heads that is
+not a power of two, the slopes of the next power are interleaved, as in the paper's own code.
 """
 
 import math
@@ -17,6 +17,7 @@ from regard.positions.base import InAttention, PositionSpec, Sizes
 
 
 def slopes(heads: int) -> list[float]:
+    """Return the slope m_h of each head."""
     power = 2 ** math.floor(math.log2(heads))
     regular = [2 ** (-8 * h / power) for h in range(1, power + 1)]
     finer = [2 ** (-8 * h / (2 * power)) for h in range(1, 2 * power + 1)]

@@ -1,4 +1,4 @@
-"""Positional representations: three places where a kind can add order to a Transformer.
+"""Positional representations: three points at which a kind can add order to a Transformer.
 
 1. added to the embedding          sinusoidal, learned
 2. rotating queries and keys       rotary
@@ -31,11 +31,11 @@ class Sizes:
 class AtEmbedding(nn.Module):
     """Positions added to the embeddings. The base class adds nothing."""
 
-    def forward(self, x: Tensor, places: int | Tensor) -> Tensor:
+    def forward(self, x: Tensor, positions: int | Tensor) -> Tensor:
         """Add positions to x (B, T, D).
 
-        `places` is the position of the first token, or the positions (B, T) of all tokens, for rows
-        with several documents.
+        `positions` is the position of the first token, or those of all tokens (B, T), for rows with
+        several documents.
         """
         return x
 
@@ -70,10 +70,11 @@ class InAttention(nn.Module):
 
 
 class PositionSpec(Kind, package="regard.positions", default="sinusoidal"):
-    """A kind of position representation. `needs` says what it asks of the attention it is in."""
+    """A kind of positional representation. `requires` lists the capabilities (`CAPABILITIES` in
+    attention/base.py) that its attention must support."""
 
     requires: ClassVar[frozenset[str]] = frozenset()
-    needs_trees: ClassVar[bool] = False  # must words come with their dependency trees?
+    needs_trees: ClassVar[bool] = False  # True if the input must have dependency trees
 
     def at_embedding(self, sizes: Sizes) -> AtEmbedding:
         return AtEmbedding()

@@ -2,7 +2,7 @@
 
     e_ij = q_i · k_j / √K + b_h[c(j − i)]            c(d) = max(−clip, min(clip, d))
 
-T5 shares one bias among distances of about the same size; here each has its own, up to `clip`.
+T5 shares one bias among distances of similar size; here each distance up to `clip` has its own.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class Spec(PositionSpec):
 
     requires: ClassVar[frozenset[str]] = frozenset({"bias"})
 
-    clip: int = Field(128, gt=0, description="distances beyond this count as this")
+    clip: int = Field(128, gt=0, description="larger distances are clipped to this")
 
     def in_attention(self, sizes: Sizes) -> InAttention:
         return Distance(sizes.heads, self.clip)

@@ -1,7 +1,8 @@
-"""No positions at all: the model sees a set of words, not a sequence.
+"""No positions: the model gets a set of tokens, not a sequence.
 
-An encoder with this kind cannot tell "dog bites man" from "man bites dog" (tested). A decoder still
-can, dimly: its mask lets each word see a different number of others.
+An encoder with this kind cannot distinguish "dog bites man" from "man bites dog" (tested). A
+decoder can to some degree: under the causal mask each token attends to a different number of
+tokens.
 """
 
 from regard.positions.base import PositionSpec

@@ -5,7 +5,7 @@
 
 The vectors a^K and a^V are learned, one for each clipped distance, shared by the heads of a layer.
 Neither sum needs a tensor of size T × S × K: scores are gathered from q·a^K over the 2·clip + 1
-distances, and weights of the same distance are added up before they meet a^V.
+distances, and weights of the same distance are summed before the product with a^V.
 """
 
 import math
@@ -19,7 +19,7 @@ from regard.positions.base import InAttention, PositionSpec, Sizes
 
 
 def scores_by(vectors: Tensor, q: Tensor, index: Tensor) -> Tensor:
-    """q · a / √K (B, H, T, S), where index (…, T, S) says which of the vectors (N, K) a is."""
+    """Return q · a / √K (B, H, T, S); index (…, T, S) selects a among the vectors (N, K)."""
     by_vector = q @ vectors.T / math.sqrt(q.size(-1))  # (B, H, T, N)
     return by_vector.gather(-1, index.expand(*q.shape[:-1], -1))
 
@@ -56,8 +56,8 @@ class Spec(PositionSpec):
 
     requires: ClassVar[frozenset[str]] = frozenset({"bias", "values"})
 
-    clip: int = Field(16, gt=0, description="distances beyond this count as this")
-    on_values: bool = Field(True, description="add to the values too, not to the keys alone")
+    clip: int = Field(16, gt=0, description="larger distances are clipped to this")
+    on_values: bool = Field(True, description="add vectors to the values as well as to the keys")
 
     def in_attention(self, sizes: Sizes) -> InAttention:
         return Relative(sizes.head_dim, self.clip, self.on_values)

@@ -27,30 +27,30 @@ class Rotary(InAttention):
         exponents = torch.arange(0, self.head_dim, 2, device=x.device) / self.head_dim
         angles = positions[:, None] * self.base**-exponents  # (T, K/2)
         cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
-        # x cos + (its partner in the pair) sin: whole rows at a time, where halves of them would
-        # be taken apart and put together again, on the way back as well.
+        # x cos + (its partner in the pair) sin: on whole rows, which avoids splitting and
+        # concatenating the halves, forward and backward.
         if self.pairs == "halves":  # the layout of GPT-NeoX and Llama: first half with second half
             partner = x.roll(self.head_dim // 2, -1)
             return x * torch.cat([cos, cos], -1) + partner * torch.cat([-sin, sin], -1)
         partner = x.view(*x.shape[:-1], -1, 2).roll(1, -1).flatten(-2)
-        return x * _in_turn(cos, cos) + partner * _in_turn(-sin, sin)
+        return x * _interleave(cos, cos) + partner * _interleave(-sin, sin)
 
 
-def _in_turn(first: Tensor, second: Tensor) -> Tensor:
-    """One of each, one after the other: (T, K/2) twice → (T, K)."""
+def _interleave(first: Tensor, second: Tensor) -> Tensor:
+    """Interleave two tensors (T, K/2) to (T, K)."""
     return torch.stack([first, second], -1).flatten(-2)
 
 
 class Spec(PositionSpec):
     """position: rotary"""
 
-    base: float = Field(10_000.0, gt=1, description="the slowest pair turns once in 2π times this")
-    pairs: Pairs = Field("adjacent", description="which components turn together")
+    base: float = Field(10_000.0, gt=1, description="the longest period is 2π times this")
+    pairs: Pairs = Field("adjacent", description="components that are rotated together")
 
     def in_attention(self, sizes: Sizes) -> InAttention:
         if sizes.head_dim % 2:
             raise ConfigError(
-                f"position rotary turns pairs, so the key size must be even; it is {sizes.head_dim}"
-                " (model.dim / model.heads)."
+                f"position rotary rotates pairs, so the head size must be even; it is "
+                f"{sizes.head_dim} (model.dim / model.heads)."
             )
         return Rotary(sizes.head_dim, self.base, self.pairs)

@@ -3,7 +3,7 @@
     PE(pos, 2k)   = sin(pos / 10000^(2k/D))
     PE(pos, 2k+1) = cos(pos / 10000^(2k/D))        k = 0 … D/2 − 1
 
-Not learned, and defined at every position, so nothing ends at a last index.
+Not learned, and defined at every position, so there is no last index.
 """
 
 from typing import Literal
@@ -18,7 +18,7 @@ Layout = Literal["interleaved", "halves"]
 
 
 def sinusoids(positions: Tensor, dim: int, base: float, layout: Layout) -> Tensor:
-    """The vectors (…, D) of the given positions (…)."""
+    """Return the vectors (…, D) of positions (…)."""
     exponents = torch.arange(0, dim, 2, device=positions.device, dtype=torch.float64) / dim
     angles = positions.double()[..., None] / base**exponents  # (…, ⌈D/2⌉)
     sines, cosines = angles.sin(), angles.cos()
@@ -38,16 +38,16 @@ class Sinusoidal(AtEmbedding):
         self.table: Tensor
         self.register_buffer("table", table, persistent=False)
 
-    def forward(self, x: Tensor, places: int | Tensor) -> Tensor:
+    def forward(self, x: Tensor, positions: int | Tensor) -> Tensor:
         length, known = x.size(1), len(self.table)
-        if isinstance(places, Tensor):
+        if isinstance(positions, Tensor):
             if length <= known:
-                return x + self.table[places].to(x.dtype)
-        elif places + length <= known:
-            return x + self.table[places : places + length].to(x.dtype)
+                return x + self.table[positions].to(x.dtype)
+        elif positions + length <= known:
+            return x + self.table[positions : positions + length].to(x.dtype)
         else:
-            places = torch.arange(places, places + length, device=x.device)
-        return x + sinusoids(places, self.dim, self.base, self.layout).to(x.dtype)
+            positions = torch.arange(positions, positions + length, device=x.device)
+        return x + sinusoids(positions, self.dim, self.base, self.layout).to(x.dtype)
 
 
 class Spec(PositionSpec):

@@ -1,15 +1,15 @@
 """Positions on the dependency tree of a sentence (after Wang, Tu, Wang and Shi 2019).
 
-    absolute    x_i + a[depth(i)]                             the steps from word i up to its root
+    absolute    x_i + a[depth(i)]                             depth: edges from word i to its root
     relative    e_ij = q_i · (k_j + r[c(tree(i, j))]) / √K    c(d) = max(−clip, min(clip, d))
 
-tree(i, j) is what `trees.distances` says: the difference in depth where one word is above the
-other, else the length of the path between them, with the sign of their order. Both stand beside
-positions of another kind, `linear`; where that is `none` only the tree is given, without the sign,
-and an encoder cannot tell in which order the words came (tested).
+tree(i, j) is computed by `trees.distances`: the difference in depth if one word is an ancestor of
+the other, else the length of the path between them, with the sign of their order. Both are combined
+with positions of another kind, `linear`; if that is `none`, only the tree is used, without the
+sign, and the output of an encoder does not depend on word order (tested).
 
-The vectors a and r are learned; r, as Shaw's, is shared by the heads of a layer. Pieces outside
-all trees have no depth, and a vector r of their own.
+The vectors a and r are learned; r is shared by the heads of a layer, as in Shaw et al. Tokens
+outside all trees have no depth, and a vector r of their own.
 """
 
 import math
@@ -24,11 +24,12 @@ from regard.config import kind_field
 from regard.errors import ConfigError, DataError
 from regard.positions.base import AtEmbedding, InAttention, PositionSpec, Sizes
 from regard.positions.relative import scores_by
-from regard.positions.trees import APART, OUTSIDE, Trees
+from regard.positions.trees import DISCONNECTED, OUTSIDE, Trees
 
 
 class Depth(AtEmbedding):
-    """A vector for each depth, added to what `linear` adds, or joined with it by a matrix."""
+    """A vector for each depth, added to the positions of `linear` or combined with them by a
+    matrix."""
 
     def __init__(self, linear: AtEmbedding, dim: int, deepest: int, concat: bool) -> None:
         super().__init__()
@@ -37,58 +38,58 @@ class Depth(AtEmbedding):
         self.join = nn.Linear(2 * dim, dim, bias=False) if concat else None
 
     def on(self, trees: Trees | None) -> AtEmbedding:
-        return _Deep(self, _given(trees))
+        return _DepthInTrees(self, _require_trees(trees))
 
-    def place(self, x: Tensor, places: int | Tensor, depths: Tensor) -> Tensor:
-        """x (B, T, D), each at its depth (B, T)."""
+    def add_to(self, x: Tensor, positions: int | Tensor, depths: Tensor) -> Tensor:
+        """Add the vectors of `depths` (B, T), and the linear positions, to x (B, T, D)."""
         vectors = self.table[depths.clamp(0, len(self.table) - 1)].to(x.dtype)
         vectors = vectors.masked_fill((depths == OUTSIDE)[..., None], 0.0)
         if self.join is None:
-            placed: Tensor = self.linear(x, places)
-            return placed + vectors
-        in_line = self.linear(torch.zeros_like(x), places)
-        joined: Tensor = self.join(torch.cat([in_line, vectors], dim=-1))
-        return x + joined
+            with_linear: Tensor = self.linear(x, positions)
+            return with_linear + vectors
+        linear = self.linear(torch.zeros_like(x), positions)
+        combined: Tensor = self.join(torch.cat([linear, vectors], dim=-1))
+        return x + combined
 
 
-class _Deep(AtEmbedding):
+class _DepthInTrees(AtEmbedding):
     """Depths in the trees of one call."""
 
     def __init__(self, depth: Depth, trees: Trees) -> None:
         super().__init__()
         self.depth, self.trees = depth, trees
 
-    def forward(self, x: Tensor, places: int | Tensor) -> Tensor:
-        return self.depth.place(x, places, self.trees.depths)
+    def forward(self, x: Tensor, positions: int | Tensor) -> Tensor:
+        return self.depth.add_to(x, positions, self.trees.depths)
 
 
 class Path(InAttention):
-    """A vector for each distance on the tree, beside what `linear` does."""
+    """A vector for each distance on the tree, in addition to the positions of `linear`."""
 
     def __init__(self, linear: InAttention, head_dim: int, clip: int, ordered: bool) -> None:
         super().__init__()
         self.linear, self.clip, self.ordered = linear, clip, ordered
         self.weighs_values = linear.weighs_values
-        vectors = 2 * clip + 2  # the last is for what is apart
+        vectors = 2 * clip + 2  # the last is for disconnected tokens
         self.to_keys = nn.Parameter(torch.randn(vectors, head_dim) / math.sqrt(head_dim))
 
     def on(self, trees: Trees | None) -> InAttention:
-        return _Paths(self, _given(trees))
+        return _PathInTrees(self, _require_trees(trees))
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
         return self.linear.rotate(x, positions)
 
     def score(self, q: Tensor, distances: Tensor) -> Tensor:
-        """q · r / √K (B, H, T, S) by distance on the tree (B, T, S)."""
+        """Return q · r / √K (B, H, T, S) for distances on the tree (B, T, S)."""
         index = distances.clamp(-self.clip, self.clip) + self.clip
-        index = index.masked_fill(distances == APART, len(self.to_keys) - 1)
+        index = index.masked_fill(distances == DISCONNECTED, len(self.to_keys) - 1)
         return scores_by(self.to_keys, q, index[:, None])
 
     def retain_heads(self, heads: Sequence[int]) -> None:
         self.linear.retain_heads(heads)
 
 
-class _Paths(InAttention):
+class _PathInTrees(InAttention):
     """Distances on the trees of one call."""
 
     def __init__(self, path: Path, trees: Trees) -> None:
@@ -103,18 +104,18 @@ class _Paths(InAttention):
         trees = self.trees
         distances = trees.ordered_distances if self.path.ordered else trees.distances
         by_tree = self.path.score(q, distances[:, queries[:, None], keys[None, :]])
-        in_line = self.path.linear.bias(q, queries, keys)
-        return by_tree if in_line is None else by_tree + in_line
+        linear = self.path.linear.bias(q, queries, keys)
+        return by_tree if linear is None else by_tree + linear
 
     def values(self, weights: Tensor, queries: Tensor, keys: Tensor) -> Tensor | None:
         return self.path.linear.values(weights, queries, keys)
 
 
-def _given(trees: Trees | None) -> Trees:
+def _require_trees(trees: Trees | None) -> Trees:
     if trees is None:
         raise DataError(
-            "this model places words in dependency trees (position: syntax), and these have none: "
-            "give it sentences with their trees, as CoNLL-U has them."
+            "this model uses positions in dependency trees (position: syntax), and the input has "
+            "no trees: pass sentences with their trees, as in CoNLL-U."
         )
     return trees
 
@@ -125,23 +126,23 @@ class Spec(PositionSpec):
     requires: ClassVar[frozenset[str]] = frozenset({"bias", "values", "trees"})
     needs_trees: ClassVar[bool] = True
 
-    absolute: bool = Field(True, description="a vector for how deep in its tree a word stands")
-    relative: bool = Field(True, description="a vector for how far on the tree two words are")
-    linear: PositionSpec = kind_field(PositionSpec, "a kind beside it that tells the order")
+    absolute: bool = Field(True, description="add a vector for the depth of a word in its tree")
+    relative: bool = Field(True, description="add a vector for the tree distance of two words")
+    linear: PositionSpec = kind_field(PositionSpec, "the kind of linear position to combine with")
     join: Literal["add", "concat"] = Field(
-        "add", description="depth is added to a linear position, or both are mapped to one"
+        "add", description="add depth and linear position, or map their concatenation"
     )
-    deepest: int = Field(32, gt=0, description="depths beyond this count as this")
-    clip: int = Field(16, gt=0, description="distances on the tree beyond this count as this")
+    deepest: int = Field(32, gt=0, description="larger depths are clipped to this")
+    clip: int = Field(16, gt=0, description="larger tree distances are clipped to this")
 
     @model_validator(mode="after")
-    def _something_of_the_tree(self) -> Self:
+    def _uses_the_tree(self) -> Self:
         if not (self.absolute or self.relative):
             raise ValueError("syntax needs absolute or relative positions, or both")
         if self.linear.needs_trees:
-            raise ValueError("linear: a kind that tells the order of words, not syntax again")
+            raise ValueError("linear: choose a kind of linear position, not syntax again")
         if self.join == "concat" and not self.absolute:
-            raise ValueError("join: concat is for absolute positions, and there are none")
+            raise ValueError("join: concat is for absolute positions, and absolute is false")
         return self
 
     def at_embedding(self, sizes: Sizes) -> AtEmbedding:
@@ -150,7 +151,7 @@ class Spec(PositionSpec):
             return linear
         if self.join == "concat" and type(linear) is AtEmbedding:
             raise ConfigError(
-                f"model.position.join: concat joins two positions of the embedding, and linear "
+                f"model.position.join: concat combines two positions at the embedding, and linear "
                 f"'{self.linear.kind()}' has none there: use add, or linear: sinusoidal."
             )
         return Depth(linear, sizes.dim, self.deepest, self.join == "concat")

@@ -1,9 +1,9 @@
-"""The score of both states beside each other (Luong et al. 2015).
+"""The score of the concatenated states (Luong et al. 2015).
 
     e = v · tanh(W [s; a])
 
-Of the one matrix each state meets its own half, W [s; a] = W_s s + W_a a: the additive score, less
-its bias.
+W splits into one half for each state, W [s; a] = W_s s + W_a a: the additive score without its
+bias.
 """
 
 from regard.attention.scores.additive import Additive

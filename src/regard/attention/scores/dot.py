@@ -1,4 +1,4 @@
-"""The dot product (Luong et al. 2015): no parameters; like looks at like.
+"""The dot product (Luong et al. 2015): no parameters; similar states attend to each other.
 
 e = s · a
 """

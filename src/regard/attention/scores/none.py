@@ -1,6 +1,6 @@
-"""No attention: one hidden state carries all (Cho et al. 2014; Sutskever et al. 2014).
+"""No attention: one fixed vector encodes the source (Cho et al. 2014; Sutskever et al. 2014).
 
-The context of every word is the same, what the encoder ended with.
+The context of every token is the same, the last state of the encoder.
 """
 
 from regard.attention.scores.base import ScoreSpec
