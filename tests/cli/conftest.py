@@ -1,4 +1,7 @@
-"""The command line as a user calls it, and one real demo, trained once for all tests."""
+"""The command line as a user calls it, the trained demo, and a language model.
+
+The demo is trained once for all tests.
+"""
 
 import io
 import json
@@ -14,45 +17,63 @@ import pytest
 from filelock import FileLock
 
 from regard.cli import main
+from regard.data.tokenizers import bpe
+
+from .random_run import write_random_run
+
+EN = "The animal didn't cross the street because it was too tired."
+FR = "L'animal n'a pas traversé la rue parce qu'il était trop fatigué."
 
 
 @dataclass(frozen=True)
-class Answer:
+class Result:
     code: int
     out: str
     err: str
 
 
-Call = Callable[..., Answer]
+Call = Callable[..., Result]
 
 
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    """`regard ARGUMENTS` with the given bytes on standard input, in this process."""
+    """Run `regard ARGUMENTS` with bytes on standard input, in this process."""
 
-    def run(*arguments: object, stdin: bytes = b"") -> Answer:
+    def run(*arguments: object, stdin: bytes = b"") -> Result:
         monkeypatch.setattr(sys, "argv", ["regard", *map(str, arguments)])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        with pytest.raises(SystemExit) as left:
+        with pytest.raises(SystemExit) as exit_info:
             main()
         captured = capsys.readouterr()
-        return Answer(int(left.value.code or 0), captured.out, captured.err)
+        return Result(int(exit_info.value.code or 0), captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the run folder of a language model with random weights."""
+    return write_random_run(
+        tmp_path_factory.mktemp("language-model") / "run",
+        "language-model",
+        {"kind": "language-model", "size": "tiny", "max_length": 200},
+        bpe.Spec(vocabulary=400).train([EN, FR]),
+        {"max_length": 200},
+    )
 
 
 @dataclass(frozen=True)
 class Demo:
     folder: Path
-    answer: Answer
+    result: Result
     seconds: float
 
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Demo:
-    """The real thing, in a process and a folder of its own: train, score, translate, page.
+    """Run `regard demo` in a process and a folder of its own.
 
-    Of several workers the first to need it makes it, the others wait, and each has its own copy.
+    The first worker that needs it runs it, the others wait; every worker has its own copy.
     """
     base = tmp_path_factory.getbasetemp()
     home = (base if worker_id == "master" else base.parent) / "the-demo"
@@ -60,17 +81,17 @@ def demo(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Demo:
     done = home / "done.json"
     with FileLock(home / "lock"):
         if not done.exists():
-            done.write_text(json.dumps(_make_demo(home)))
-    seconds, answer = json.loads(done.read_text())
+            done.write_text(json.dumps(_run_demo(home)))
+    seconds, result = json.loads(done.read_text())
     own = tmp_path_factory.mktemp("demo") / "runs" / "demo"
     shutil.copytree(home / "runs" / "demo", own)
-    return Demo(own, Answer(**answer), seconds)
+    return Demo(own, Result(**result), seconds)
 
 
-def _make_demo(home: Path) -> tuple[float, dict[str, object]]:
-    began = time.monotonic()
+def _run_demo(home: Path) -> tuple[float, dict[str, object]]:
+    start = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-m", "regard", "demo"], cwd=home, capture_output=True, text=True
     )
-    answer = Answer(done.returncode, done.stdout, done.stderr)
-    return time.monotonic() - began, asdict(answer)
+    result = Result(done.returncode, done.stdout, done.stderr)
+    return time.monotonic() - start, asdict(result)

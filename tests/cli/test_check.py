@@ -24,21 +24,21 @@ def recipe(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_sound_recipe_passes(call, recipe: Path, tmp_path: Path) -> None:
-    answer = call("check", recipe, "model.position=rotary")
-    assert answer.code == 0, answer.out + answer.err
-    assert "grammar" in answer.err  # the ledger
-    assert "of the tokens unknown" in answer.err
-    assert answer.out.count("✓") == len(all_properties()) - 1
-    assert "does not apply:" in " ".join(answer.out.split())
-    assert "✗" not in answer.out
+def test_a_valid_recipe_passes_every_check(call, recipe: Path, tmp_path: Path) -> None:
+    result = call("check", recipe, "model.position=rotary")
+    assert result.code == 0, result.out + result.err
+    assert "grammar" in result.err  # the ledger
+    assert "of the tokens unknown" in result.err
+    assert result.out.count("✓") == len(all_properties()) - 1
+    assert "does not apply:" in " ".join(result.out.split())
+    assert "✗" not in result.out
     assert not (tmp_path / "runs").exists()
 
 
-def test_what_fails_is_named_with_what_to_do(
+def test_failed_checks_are_named_with_their_remedy(
     call, recipe: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = (
+    checks = (
         Check("the sky is blue", "cloud cover", 0.1, 0.5, "wait."),
         Check("the sea is calm", "height of waves", 0.75, 0.5, "stay in port."),
         Check("the bird sings", "silence", None, 0.5, "listen."),
@@ -48,31 +48,29 @@ def test_what_fails_is_named_with_what_to_do(
         def check(self, _: object) -> Check:
             return next(results)
 
-    results = iter(made)
-    monkeypatch.setattr(run, "all_properties", lambda: [Fixed() for _ in made])
-    answer = call("check", recipe)
-    assert answer.code == 1
-    marks = [line[:1] for line in answer.out.splitlines() if line[:1] in "✓✗–" and line]
+    results = iter(checks)
+    monkeypatch.setattr(run, "all_properties", lambda: [Fixed() for _ in checks])
+    result = call("check", recipe)
+    assert result.code == 1
+    marks = [line[:1] for line in result.out.splitlines() if line[:1] in "✓✗–" and line]
     assert marks == ["✓", "✗", "–", "✗"]
-    assert "0.75" in answer.out
-    assert "does not apply" in answer.out
-    assert "✗ the sea is calm: stay in port." in answer.out
-    assert "wait." not in answer.out
-    assert "tiny.yaml: 1 of 3 checks failed" in answer.err
+    assert "0.75" in result.out
+    assert "does not apply" in result.out
+    assert "✗ the sea is calm: stay in port." in result.out
+    assert "wait." not in result.out
+    assert "tiny.yaml: 1 of 3 checks failed" in result.err
 
 
 @pytest.mark.parametrize(
-    ("override", "complaint"),
+    ("override", "message"),
     [
         ("model.hedas=4", "unknown key 'hedas', did you mean 'heads'?"),
         ("model.kind=language-model", "a language-model does not have it"),
         ("task=language-model", "the task language-model needs sources of"),
     ],
 )
-def test_what_cannot_be_trained_cannot_be_checked(
-    call, recipe: Path, override: str, complaint: str
-) -> None:
-    answer = call("check", recipe, override)
-    assert answer.code == 1
-    assert complaint in answer.err
-    assert "Traceback" not in answer.err
+def test_invalid_recipes_are_refused(call, recipe: Path, override: str, message: str) -> None:
+    result = call("check", recipe, override)
+    assert result.code == 1
+    assert message in result.err
+    assert "Traceback" not in result.err

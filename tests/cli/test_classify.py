@@ -1,4 +1,4 @@
-"""regard classify and all that looks into classifiers: of texts, of pairs with several labels."""
+"""Classifiers on the command line: of texts with one label, of pairs with several labels."""
 
 import json
 import random
@@ -17,10 +17,10 @@ WORDS = {"sport": ["ball", "goal", "team"], "money": ["bank", "coin", "market"]}
 PLAIN = ["the", "a", "of", "and", "it", "was", "there", "then"]
 
 
-def sentence(chance: random.Random, labels: Sequence[str]) -> str:
-    words = [chance.choice(WORDS[label]) for label in labels for _ in range(2)]
-    words += chance.choices(PLAIN, k=4)
-    return " ".join(chance.sample(words, len(words)))
+def sentence(rng: random.Random, labels: Sequence[str]) -> str:
+    words = [rng.choice(WORDS[label]) for label in labels for _ in range(2)]
+    words += rng.choices(PLAIN, k=4)
+    return " ".join(rng.sample(words, len(words)))
 
 
 def trained(folder: Path, lines: Sequence[str], source: dict[str, Any], **task: Any) -> Path:
@@ -57,70 +57,68 @@ def trained(folder: Path, lines: Sequence[str], source: dict[str, Any], **task: 
 
 @pytest.fixture(scope="module")
 def single(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    chance = random.Random(1)
-    drawn = [chance.choice(list(WORDS)) for _ in range(600)]
-    lines = [f"{sentence(chance, [label])}\t{label}\n" for label in drawn]
+    rng = random.Random(1)
+    labels = [rng.choice(list(WORDS)) for _ in range(600)]
+    lines = [f"{sentence(rng, [label])}\t{label}\n" for label in labels]
     return trained(tmp_path_factory.mktemp("single"), lines, {}, balance=True)
 
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two texts; the labels are those of both, or none."""
-    chance = random.Random(2)
+    """Train on pairs of texts: the labels of both, or none."""
+    rng = random.Random(2)
     lines = []
     for _ in range(700):
-        sides = [[label for label in WORDS if chance.random() < 0.3] for _ in range(2)]
-        texts = "\t".join(sentence(chance, side) for side in sides)
+        sides = [[label for label in WORDS if rng.random() < 0.3] for _ in range(2)]
+        texts = "\t".join(sentence(rng, side) for side in sides)
         lines.append(f"{texts}\t{';'.join(sorted({*sides[0], *sides[1]})) or '-'}\n")
     source = {"columns": [0, 1, 2], "labels": {"separator": ";", "none": "-"}}
     return trained(tmp_path_factory.mktemp("pairs"), lines, source, calibrate=False)
 
 
-def test_as_many_lines_out_as_in(single: Path, call, tmp_path: Path) -> None:
+def test_every_line_is_labeled(single: Path, call, tmp_path: Path) -> None:
     text = "the team and a goal\n\nit was the bank of coin\n"
-    answer = call("classify", single / "run", stdin=text.encode())
-    assert answer.code == 0
-    first, empty, last = answer.out.removesuffix("\n").split("\n")
+    result = call("classify", single / "run", stdin=text.encode())
+    assert result.code == 0
+    first, empty, last = result.out.removesuffix("\n").split("\n")
     assert (first.split("\t")[0], empty, last.split("\t")[0]) == ("sport", "", "money")
     assert 0.5 < float(first.split("\t")[1]) <= 1
     (tmp_path / "text").write_text(text)
-    assert call("classify", single / "run", tmp_path / "text").out == answer.out
+    assert call("classify", single / "run", tmp_path / "text").out == result.out
     both = call("classify", single / "run", "--text", "the team and a goal", "--all")
-    likeliest, p, other, q = both.out.split()
-    assert (likeliest, other) == ("sport", "money")
+    first_label, p, second_label, q = both.out.split()
+    assert (first_label, second_label) == ("sport", "money")
     assert float(p) + float(q) == pytest.approx(1, abs=1e-3)
     lines = call("classify", single / "run", tmp_path / "text", "--json", "--all").out.splitlines()
-    told = [json.loads(line) for line in lines]
-    assert [each["label"] for each in told] == ["sport", None, "money"]
-    assert set(told[0]["probabilities"]) == {"sport", "money"}
+    rows = [json.loads(line) for line in lines]
+    assert [row["label"] for row in rows] == ["sport", None, "money"]
+    assert set(rows[0]["probabilities"]) == {"sport", "money"}
 
 
-def test_more_lines_than_are_judged_at_a_time(
-    single: Path, call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_lines_than_one_chunk(single: Path, call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("regard.predictors.resume_file.CHUNK", 3)
     lines = ["a goal", "the coin", "", "bank", "team", "ball"] * 2
-    found = call("classify", single / "run", stdin="\n".join(lines).encode()).out.splitlines()
+    outputs = call("classify", single / "run", stdin="\n".join(lines).encode()).out.splitlines()
     expected = ["sport", "money", "", "money", "sport", "sport"] * 2
-    assert [line.split("\t")[0] for line in found] == expected
+    assert [line.split("\t")[0] for line in outputs] == expected
 
 
-def test_pairs_with_several_labels(pairs: Path, call) -> None:
+def test_pairs_have_several_labels_or_none(pairs: Path, call) -> None:
     text = b"the ball and goal\ta bank of coin\nit was there\tthen the\n"
-    answer = call("classify", pairs / "run", stdin=text)
-    assert answer.code == 0, answer.err
-    both, none = answer.out.splitlines()
+    result = call("classify", pairs / "run", stdin=text)
+    assert result.code == 0, result.err
+    both, none = result.out.splitlines()
     assert set(both.split("\t")[0].split(";")) == {"sport", "money"}
     assert none.split("\t") == ["-", ""]
-    told = json.loads(call("classify", pairs / "run", "--json", stdin=text).out.splitlines()[1])
-    assert told["labels"] == []
-    assert max(told["probabilities"].values()) < 0.5
-    every = call("classify", pairs / "run", "--threshold", 0, stdin=text).out.splitlines()
-    assert set(every[1].split("\t")[0].split(";")) == {"sport", "money"}
+    second = json.loads(call("classify", pairs / "run", "--json", stdin=text).out.splitlines()[1])
+    assert second["labels"] == []
+    assert max(second["probabilities"].values()) < 0.5
+    all_labels = call("classify", pairs / "run", "--threshold", 0, stdin=text).out.splitlines()
+    assert set(all_labels[1].split("\t")[0].split(";")) == {"sport", "money"}
 
 
 @pytest.mark.parametrize(
-    ("which", "arguments", "text", "complaint"),
+    ("fixture", "arguments", "text", "message"),
     [
         (
             "pairs",
@@ -135,16 +133,21 @@ def test_pairs_with_several_labels(pairs: Path, call) -> None:
         ("single", ["--template", "{text} It"], b"a", "a classifier has its own labels"),
     ],
 )
-def test_bad_input_is_one_sentence(
-    request: pytest.FixtureRequest, call, which: str, arguments: list[str], text: bytes, complaint
+def test_errors_are_one_sentence(
+    request: pytest.FixtureRequest,
+    call,
+    fixture: str,
+    arguments: list[str],
+    text: bytes,
+    message: str,
 ) -> None:
-    answer = call("classify", request.getfixturevalue(which) / "run", *arguments, stdin=text)
-    assert answer.code == 1
-    assert len(answer.err.strip().splitlines()) == 1
-    assert re.search(complaint, answer.err), answer.err
+    result = call("classify", request.getfixturevalue(fixture) / "run", *arguments, stdin=text)
+    assert result.code == 1
+    assert len(result.err.strip().splitlines()) == 1
+    assert re.search(message, result.err), result.err
 
 
-def test_the_run_folder_says_what_it_is_worth(single: Path, pairs: Path) -> None:
+def test_run_folder_has_scores_card_and_figures(single: Path, pairs: Path) -> None:
     for folder, several in ((single, False), (pairs, True)):
         details = run_folder.read(folder / "run").details
         assert details["scores"]["accuracy"] > 0.85
@@ -160,11 +163,11 @@ def test_the_run_folder_says_what_it_is_worth(single: Path, pairs: Path) -> None
     assert rows[0] == "label\tprediction\ttexts"
 
 
-def test_who_looks_into_classifiers_sees_pairs(pairs: Path, call) -> None:
-    looked = call("look", pairs / "run", "the team\ta bank")
-    assert looked.code == 0, looked.err
-    assert "team" in looked.out
-    studied = call("heads", pairs / "run", pairs / "data.tsv", "--max-lines", 60)
-    assert studied.code == 0, studied.err
-    checked = call("check", pairs / "recipe.yaml")
-    assert checked.code == 0, checked.out + checked.err
+def test_look_heads_and_check_of_pairs(pairs: Path, call) -> None:
+    look = call("look", pairs / "run", "the team\ta bank")
+    assert look.code == 0, look.err
+    assert "team" in look.out
+    heads = call("heads", pairs / "run", pairs / "data.tsv", "--max-lines", 60)
+    assert heads.code == 0, heads.err
+    check = call("check", pairs / "recipe.yaml")
+    assert check.code == 0, check.out + check.err

@@ -1,4 +1,4 @@
-"""The ways of decoding as a user calls them: translate, generate, score, import, export."""
+"""Decoding options of translate, generate and score; export and import."""
 
 import os
 import re
@@ -9,44 +9,15 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
 
-from regard import run_folder
-from regard.config import plain
-from regard.data.tokenizers import bpe
-from regard.models.base import ModelSpec
-from regard.models.weights import weights_of
-
-EN = "The animal didn't cross the street because it was too tired."
-FR = "L'animal n'a pas traversé la rue parce qu'il était trop fatigué."
+from .conftest import EN, FR
 
 
-@pytest.fixture(scope="module")
-def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A language model with weights of chance."""
-    spec = ModelSpec.model_validate({"kind": "language-model", "size": "tiny", "max_length": 200})
-    torch.manual_seed(0)
-    tokenizer = bpe.Spec(vocabulary=400).train([EN, FR])
-    run = run_folder.Run(
-        task="language-model",
-        model=plain(spec),
-        vocabulary=len(tokenizer),
-        details={"max_length": 200},
-        weights=weights_of(spec.build(len(tokenizer))),
-        tokenizer=tokenizer.to_json(),
-        extra_files={},
-        documents={},
-    )
-    folder = tmp_path_factory.mktemp("writer") / "run"
-    run_folder.write(run, folder)
-    return folder
-
-
-def test_several_translations_with_their_scores(demo, call) -> None:
-    asked = ("--beam", "5", "--n-best", "3", "--scores")
-    answer = call("translate", demo.folder, *asked, stdin=f"{EN}\n{FR}\n".encode())
-    rows = [line.split("\t") for line in answer.out.splitlines()]
-    assert answer.code == 0
+def test_n_best_translations_are_sorted_by_score(demo, call) -> None:
+    options = ("--beam", "5", "--n-best", "3", "--scores")
+    result = call("translate", demo.folder, *options, stdin=f"{EN}\n{FR}\n".encode())
+    rows = [line.split("\t") for line in result.out.splitlines()]
+    assert result.code == 0
     assert [row[0] for row in rows] == ["1", "1", "1", "2", "2", "2"]
     assert rows[0][2] == FR
     assert rows[3][2] == EN
@@ -54,52 +25,52 @@ def test_several_translations_with_their_scores(demo, call) -> None:
     assert scores[:3] == sorted(scores[:3], reverse=True)
 
 
-def test_words_are_aligned(demo, call) -> None:
-    answer = call("translate", demo.folder, "--align", stdin=b"The cat sleeps.\n")
-    text, links = answer.out.rstrip("\n").split("\t")
+def test_alignment_has_a_link_for_every_output_word(demo, call) -> None:
+    result = call("translate", demo.folder, "--align", stdin=b"The cat sleeps.\n")
+    text, links = result.out.rstrip("\n").split("\t")
     assert text == "Le chat dort."
     assert re.fullmatch(r"\d+-0 \d+-1 \d+-2", links)
 
 
-def test_forced_forbidden_and_begun(demo, call) -> None:
-    def said(*options: str) -> str:
+def test_required_and_suppressed_phrases_and_a_prefix(demo, call) -> None:
+    def translated(*options: str) -> str:
         return call("translate", demo.folder, *options, stdin=b"The cat sleeps.\n").out
 
-    assert "rue" in said("--require-phrase", "rue", "--beam", "5")
-    assert "chat" not in said(
+    assert "rue" in translated("--require-phrase", "rue", "--beam", "5")
+    assert "chat" not in translated(
         "--suppress-phrase", " chat", "--suppress-phrase", "chat", "--beam", "5"
     )
-    assert said("--prefix", "La rue").startswith("La rue")
+    assert translated("--prefix", "La rue").startswith("La rue")
 
 
-def test_a_line_too_long_is_cut_and_nothing_is_left_out(demo, call) -> None:
+def test_a_line_too_long_is_translated_in_segments(demo, call) -> None:
     text = f"{EN} " * 40
-    answer = call("translate", demo.folder, stdin=f"{EN}\n{text}\n".encode())
-    assert answer.code == 0
-    first, second = answer.out.splitlines()
+    result = call("translate", demo.folder, stdin=f"{EN}\n{text}\n".encode())
+    assert result.code == 0
+    first, second = result.out.splitlines()
     assert first == FR
     assert second.split(". ") == [FR.rstrip(".")] * 39 + [FR]
 
 
-def test_whole_numbers_say_the_same_here(demo, call) -> None:
-    answer = call("translate", demo.folder, "--int8", stdin=f"{EN}\n{FR}\n".encode())
-    assert answer.out == f"{FR}\n{EN}\n"
+def test_int8_translates_the_same(demo, call) -> None:
+    result = call("translate", demo.folder, "--int8", stdin=f"{EN}\n{FR}\n".encode())
+    assert result.out == f"{FR}\n{EN}\n"
 
 
-def test_a_catalogue_is_filled(demo, call, tmp_path: Path) -> None:
+def test_missing_translations_of_a_gettext_file_are_filled_in(demo, call, tmp_path: Path) -> None:
     (tmp_path / "fr.po").write_text(
         'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
         'msgid "The cat sleeps."\nmsgstr ""\n\nmsgid "Yes"\nmsgstr "Oui"\n'
     )
     target = tmp_path / "new.po"
-    answer = call("translate", demo.folder, tmp_path / "fr.po", "--to", "fr", "-o", target)
-    assert answer.code == 0
+    result = call("translate", demo.folder, tmp_path / "fr.po", "--to", "fr", "-o", target)
+    assert result.code == 0
     filled = target.read_text()
     assert '#, fuzzy\nmsgid "The cat sleeps."\nmsgstr "Le chat dort."' in filled
     assert filled.endswith('msgid "Yes"\nmsgstr "Oui"\n')
 
 
-def test_killed_half_way_it_goes_on_where_it_was(demo, tmp_path: Path) -> None:
+def test_killed_translation_resumes_after_the_last_complete_line(demo, tmp_path: Path) -> None:
     source, target = tmp_path / "in.txt", tmp_path / "out.txt"
     source.write_text(f"{EN}\n{FR}\n\n" * 4000)
     command = [sys.executable, "-m", "regard", "translate", str(demo.folder), str(source)]
@@ -122,7 +93,7 @@ def test_killed_half_way_it_goes_on_where_it_was(demo, tmp_path: Path) -> None:
     assert not part.exists()
 
 
-def test_memory_does_not_grow_with_the_file(demo, tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_the_input(demo, tmp_path: Path) -> None:
     def peak(lines: int) -> int:
         source = tmp_path / f"{lines}.txt"
         source.write_text("\n" * lines + f"{EN}\n")
@@ -140,60 +111,74 @@ def test_memory_does_not_grow_with_the_file(demo, tmp_path: Path) -> None:
     assert peak(3_000_000) < peak(1_000) * 1.1
 
 
-def test_a_text_is_continued(writer: Path, call) -> None:
-    first = call("generate", writer, "--prompt", "The animal", "--max-tokens", "12")
+def test_generate_continues_a_prompt(language_model: Path, call) -> None:
+    first = call("generate", language_model, "--prompt", "The animal", "--max-tokens", "12")
     assert first.code == 0
     assert first.out.startswith("The animal")
-    assert call("generate", writer, "--prompt", "The animal", "--max-tokens", "12").out == first.out
-    drawn = ("generate", writer, "--prompt", "The", "--temperature", "1", "--seed")
-    assert call(*drawn, "1").out == call(*drawn, "1").out != call(*drawn, "2").out
-    asked = ("--prompt", "The animal", "--max-tokens", "12")
-    assert call("generate", writer, *asked, "--draft-model", writer).out == first.out
-    assert call("generate", writer, *asked, "--prompt-lookup").out == first.out
+    assert (
+        call("generate", language_model, "--prompt", "The animal", "--max-tokens", "12").out
+        == first.out
+    )
+    sampled = ("generate", language_model, "--prompt", "The", "--temperature", "1", "--seed")
+    assert call(*sampled, "1").out == call(*sampled, "1").out != call(*sampled, "2").out
+    options = ("--prompt", "The animal", "--max-tokens", "12")
+    assert (
+        call("generate", language_model, *options, "--draft-model", language_model).out == first.out
+    )
+    assert call("generate", language_model, *options, "--prompt-lookup").out == first.out
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("--top-p", "0.9"), "--temperature above 0"),
         (("--prompt-lookup", "--beam", "3"), "leave out"),
     ],
 )
-def test_options_that_would_do_nothing_are_refused(writer: Path, call, options, said: str) -> None:
-    answer = call("generate", writer, "--prompt", "The", *options)
-    assert answer.code == 1
-    assert said in answer.err
+def test_options_without_effect_are_refused(
+    language_model: Path, call, options: tuple[str, ...], message: str
+) -> None:
+    result = call("generate", language_model, "--prompt", "The", *options)
+    assert result.code == 1
+    assert message in result.err
 
 
-def test_a_prompt_too_long_is_refused(writer: Path, call) -> None:
-    answer = call("generate", writer, "--prompt", EN * 10)
-    assert answer.code == 1
-    assert "200 in all" in answer.err
+def test_a_prompt_beyond_the_context_is_refused(language_model: Path, call) -> None:
+    result = call("generate", language_model, "--prompt", EN * 10)
+    assert result.code == 1
+    assert "200 in all" in result.err
 
 
-def test_texts_and_translations_are_scored(demo, writer: Path, call, tmp_path: Path) -> None:
+def test_score_of_translations_and_of_a_text(
+    demo, language_model: Path, call, tmp_path: Path
+) -> None:
     (tmp_path / "en.txt").write_text(f"{EN}\n{EN}\n")
     (tmp_path / "fr.txt").write_text(f"{FR}\nLe chat dort.\n")
-    answer = call("score", demo.folder, tmp_path / "en.txt", tmp_path / "fr.txt")
-    good, bad = (list(map(float, line.split("\t"))) for line in answer.out.splitlines())
+    result = call("score", demo.folder, tmp_path / "en.txt", tmp_path / "fr.txt")
+    good, bad = (list(map(float, line.split("\t"))) for line in result.out.splitlines())
     assert good[0] > bad[0]
     assert good[2] < 1.5 < bad[2]
     assert call("score", demo.folder, tmp_path / "en.txt").code == 1
-    words = call("score", writer, tmp_path / "en.txt", "--per-token").out.splitlines()
-    assert len(words) == 2
-    assert len(words[0].split("\t")) == 4
+    lines = call("score", language_model, tmp_path / "en.txt", "--per-token").out.splitlines()
+    assert len(lines) == 2
+    assert len(lines[0].split("\t")) == 4
 
 
 @pytest.mark.parametrize("library", ["ctranslate2", "huggingface"])
-def test_a_model_is_exported(demo, call, tmp_path: Path, library: str) -> None:
-    answer = call("export", demo.folder, "--to", library, "-o", tmp_path / "out")
-    assert answer.code == 0
+def test_export_writes_a_config(demo, call, tmp_path: Path, library: str) -> None:
+    result = call("export", demo.folder, "--to", library, "-o", tmp_path / "out")
+    assert result.code == 0
     assert (tmp_path / "out" / "config.json").exists()
     assert call("export", demo.folder, "--to", "tensorflow").code == 1
 
 
-def test_a_model_comes_back(writer: Path, call, tmp_path: Path) -> None:
-    assert call("export", writer, "--to", "huggingface", "-o", tmp_path / "theirs").code == 0
-    assert call("import", tmp_path / "theirs", "--run", tmp_path / "back").code == 0
-    asked = ("--prompt", "The animal", "--max-tokens", "12")
-    assert call("generate", tmp_path / "back", *asked).out == call("generate", writer, *asked).out
+def test_exported_and_imported_model_generates_the_same(
+    language_model: Path, call, tmp_path: Path
+) -> None:
+    assert (
+        call("export", language_model, "--to", "huggingface", "-o", tmp_path / "exported").code == 0
+    )
+    assert call("import", tmp_path / "exported", "--run", tmp_path / "imported").code == 0
+    options = ("--prompt", "The animal", "--max-tokens", "12")
+    generated = call("generate", tmp_path / "imported", *options).out
+    assert generated == call("generate", language_model, *options).out

@@ -1,4 +1,4 @@
-"""regard doctor: what the machine offers, and what Regard makes of it."""
+"""regard doctor: the resources of the machine and their use."""
 
 import json
 
@@ -26,43 +26,41 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hardware, "matrix_peak", lambda _: 123e9)
 
 
-def test_the_table_has_every_row(call) -> None:
-    answer = call("doctor")
-    assert answer.code == 0, answer.err
+def test_table_has_every_row(call) -> None:
+    result = call("doctor")
+    assert result.code == 0, result.err
     for row in (*ROWS, "123 GFLOP/s", torch.__version__, __version__):
-        assert row in answer.out
+        assert row in result.out
 
 
-def test_json_says_the_same(call) -> None:
-    found = json.loads(call("doctor", "--json").out)
-    assert found.keys() == ROWS
-    assert all(each.keys() == {"offered", "used"} for each in found.values())
-    assert found["versions"]["used"] == __version__
-    assert found["float32"]["offered"] == "123 GFLOP/s"
-    assert found["cores"]["used"] == f"threads: {torch.get_num_threads()}"
+def test_json_has_the_rows_of_the_table(call) -> None:
+    rows = json.loads(call("doctor", "--json").out)
+    assert rows.keys() == ROWS
+    assert all(row.keys() == {"offered", "used"} for row in rows.values())
+    assert rows["versions"]["used"] == __version__
+    assert rows["float32"]["offered"] == "123 GFLOP/s"
+    assert rows["cores"]["used"] == f"threads: {torch.get_num_threads()}"
 
 
-def test_more_threads_than_cores_are_too_many(call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_threads_than_cores_are_reported(call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hardware, "cores", lambda: 3)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
-    found = json.loads(call("doctor", "--json").out)
-    assert found["cores"]["used"] == "threads: 64: too many, set OMP_NUM_THREADS=3"
+    rows = json.loads(call("doctor", "--json").out)
+    assert rows["cores"]["used"] == "threads: 64: too many, set OMP_NUM_THREADS=3"
 
 
 @pytest.mark.parametrize("fast", [True, False])
-def test_bfloat16_is_used_where_it_is_fast(
-    call, monkeypatch: pytest.MonkeyPatch, fast: bool
-) -> None:
+def test_bfloat16_is_used_if_it_is_fast(call, monkeypatch: pytest.MonkeyPatch, fast: bool) -> None:
     monkeypatch.setattr(hardware, "computes_bfloat16", lambda _: fast)
     used = json.loads(call("doctor", "--json").out)["bfloat16"]["used"]
     assert used == f"training.precision=auto is {'bfloat16' if fast else 'float32'}"
 
 
-def test_what_a_machine_does_not_tell_is_said(call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_properties_are_shown_as_unknown(call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hardware, "memory", lambda: None)
     monkeypatch.setattr(hardware, "compiler", lambda: None)
     monkeypatch.setattr(hardware, "keep_freed_memory", lambda: False)
-    found = json.loads(call("doctor", "--json").out)
-    assert found["memory"]["offered"] == "unknown"
-    assert found["C++ compiler"]["offered"] == "none"
-    assert found["allocator"]["used"] == "default settings"
+    rows = json.loads(call("doctor", "--json").out)
+    assert rows["memory"]["offered"] == "unknown"
+    assert rows["C++ compiler"]["offered"] == "none"
+    assert rows["allocator"]["used"] == "default settings"

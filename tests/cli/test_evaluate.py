@@ -1,22 +1,18 @@
-"""regard evaluate: what a model is worth, in figures that others can compare with."""
+"""regard evaluate: perplexity of language models, BLEU and chrF of translators."""
 
 import gzip
 import json
 from pathlib import Path
 
 import pytest
-import torch
 
 import regard
-from regard import run_folder
-from regard.config import plain
 from regard.data.tokenizers import bpe
 from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.evaluation.texts import score_translations
-from regard.models.base import ModelSpec
-from regard.models.weights import weights_of
 
-from .test_decoding import EN, FR, writer  # noqa: F401  (a fixture)
+from .conftest import EN, FR
+from .random_run import write_random_run
 
 LINES = [EN, FR, "The cat sleeps.", "Le chat dort."]
 
@@ -28,36 +24,38 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_language_model_on_a_text(writer: Path, call, text: Path) -> None:  # noqa: F811
-    answer = call("evaluate", writer, text)
-    assert answer.code == 0
-    found = regard.load(writer).perplexity(text.read_text())
-    assert f"{found.bits_per_character:.4f}" in answer.out
-    assert "200, 200" in answer.out
+def test_perplexity_of_a_language_model_on_a_text(language_model: Path, call, text: Path) -> None:
+    result = call("evaluate", language_model, text)
+    assert result.code == 0
+    expected = regard.load(language_model).perplexity(text.read_text())
+    assert f"{expected.bits_per_character:.4f}" in result.out
+    assert "200, 200" in result.out
     packed = text.with_name("text.txt.gz")
     packed.write_bytes(gzip.compress(text.read_bytes()))
-    assert call("evaluate", writer, packed).out == answer.out
-    told = json.loads(call("evaluate", writer, text, "--stride", "50", "--json").out)
-    assert told == pytest.approx(
-        regard.load(writer).perplexity(text.read_text(), stride=50).to_plain()
+    assert call("evaluate", language_model, packed).out == result.out
+    strided = json.loads(call("evaluate", language_model, text, "--stride", "50", "--json").out)
+    assert strided == pytest.approx(
+        regard.load(language_model).perplexity(text.read_text(), stride=50).to_plain()
     )
-    assert told["stride"] == 50
-    assert told["loss"] != found.loss
+    assert strided["stride"] == 50
+    assert strided["loss"] != expected.loss
 
 
-def test_documents_and_several_files(writer: Path, call, text: Path) -> None:  # noqa: F811
+def test_documents_are_lines_or_files(language_model: Path, call, text: Path) -> None:
     options = ("--documents", "line", "--json")
-    assert json.loads(call("evaluate", writer, text, *options).out)["documents"] == 20
-    assert json.loads(call("evaluate", writer, text, text, "--json").out)["documents"] == 2
+    assert json.loads(call("evaluate", language_model, text, *options).out)["documents"] == 20
+    assert json.loads(call("evaluate", language_model, text, text, "--json").out)["documents"] == 2
 
 
-def test_a_tokeniser_that_loses_something_is_named(writer: Path, call, text: Path) -> None:  # noqa: F811
-    answer = call("evaluate", writer, text)
-    assert "does not reproduce the text" in " ".join(answer.err.split())
+def test_a_tokenizer_that_does_not_reproduce_the_text_is_reported(
+    language_model: Path, call, text: Path
+) -> None:
+    result = call("evaluate", language_model, text)
+    assert "does not reproduce the text" in " ".join(result.err.split())
 
 
 @pytest.mark.parametrize(
-    ("content", "options", "said"),
+    ("content", "options", "message"),
     [
         (b"", (), "there is no text in it"),
         (b"animal", (), "there is nothing to predict"),
@@ -67,87 +65,84 @@ def test_a_tokeniser_that_loses_something_is_named(writer: Path, call, text: Pat
         (b"fine enough\n", ("--to", "fr"), "--to has no effect on a language model"),
     ],
 )
-def test_bad_input_is_one_sentence(
-    writer: Path,  # noqa: F811
+def test_errors_are_one_sentence(
+    language_model: Path,
     call,
     tmp_path: Path,
     content: bytes,
     options: tuple[str, ...],
-    said: str,
+    message: str,
 ) -> None:
     (tmp_path / "text.txt").write_bytes(content)
-    answer = call("evaluate", writer, tmp_path / "text.txt", *options)
-    assert answer.code == 1
-    assert said in " ".join(answer.err.split())
-    assert "Traceback" not in answer.err
-    assert answer.out == ""
+    result = call("evaluate", language_model, tmp_path / "text.txt", *options)
+    assert result.code == 1
+    assert message in " ".join(result.err.split())
+    assert "Traceback" not in result.err
+    assert result.out == ""
 
 
-def test_a_missing_file_is_named(writer: Path, call, tmp_path: Path) -> None:  # noqa: F811
-    answer = call("evaluate", writer, tmp_path / "nowhere.txt")
-    assert answer.code == 1
-    assert "nowhere.txt: cannot be read" in answer.err
+def test_error_names_a_missing_file(language_model: Path, call, tmp_path: Path) -> None:
+    result = call("evaluate", language_model, tmp_path / "nowhere.txt")
+    assert result.code == 1
+    assert "nowhere.txt: cannot be read" in result.err
 
 
 @pytest.fixture
 def translator(tmp_path: Path) -> Path:
-    """A translator with weights of chance."""
-    torch.manual_seed(0)
-    tokenizer = bpe.Spec(vocabulary=400).train([EN, FR])
-    spec = ModelSpec.model_validate({"kind": "encoder-decoder", "size": "tiny", "max_length": 60})
-    run = run_folder.Run(
-        task="translation",
-        model=plain(spec),
-        vocabulary=len(tokenizer),
-        details={"max_length": 60, "directions": ["en → fr"]},
-        weights=weights_of(spec.build(len(tokenizer))),
-        tokenizer=tokenizer.to_json(),
-        extra_files={"languages.json": LanguageIdentifier({"fr": {}, "en": {}}).to_json()},
-        documents={},
+    """Return the run folder of a translator with random weights."""
+    return write_random_run(
+        tmp_path / "translator",
+        "translation",
+        {"kind": "encoder-decoder", "size": "tiny", "max_length": 60},
+        bpe.Spec(vocabulary=400).train([EN, FR]),
+        {"max_length": 60, "directions": ["en → fr"]},
+        {"languages.json": LanguageIdentifier({"fr": {}, "en": {}}).to_json()},
     )
-    run_folder.write(run, tmp_path / "translator")
-    return tmp_path / "translator"
 
 
-def test_a_translator_on_pairs(translator: Path, call, tmp_path: Path) -> None:
-    said = regard.load(translator).translate([EN, "The cat sleeps."])
-    references = [said[0], "Le chat dort."]  # one of them it finds
+def test_scores_of_a_translator_on_pairs(translator: Path, call, tmp_path: Path) -> None:
+    outputs = regard.load(translator).translate([EN, "The cat sleeps."])
+    references = [outputs[0], "Le chat dort."]  # one exact match
     rows = list(zip([EN, "The cat sleeps."], references, strict=True))
-    (tmp_path / "pairs.tsv").write_text("".join(f"{one}\t{two}\n" for one, two in rows))
-    (tmp_path / "en.txt").write_text("".join(f"{one}\n" for one, _ in rows))
-    (tmp_path / "fr.txt").write_text("".join(f"{two}\n" for _, two in rows))
-    answer = call("evaluate", translator, tmp_path / "pairs.tsv", "--to", "fr")
-    assert answer.code == 0, answer.err
-    assert answer.out.startswith("BLEU")
-    assert "(nrefs:1|case:mixed|eff:no|tok:13a" in answer.out
-    assert "(nrefs:1|case:mixed|eff:yes|nc:6" in answer.out
-    two = call("evaluate", translator, tmp_path / "en.txt", tmp_path / "fr.txt")
-    assert two.out == answer.out
-    told = json.loads(
+    (tmp_path / "pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in rows))
+    (tmp_path / "en.txt").write_text("".join(f"{source}\n" for source, _ in rows))
+    (tmp_path / "fr.txt").write_text("".join(f"{target}\n" for _, target in rows))
+    result = call("evaluate", translator, tmp_path / "pairs.tsv", "--to", "fr")
+    assert result.code == 0, result.err
+    assert result.out.startswith("BLEU")
+    assert "(nrefs:1|case:mixed|eff:no|tok:13a" in result.out
+    assert "(nrefs:1|case:mixed|eff:yes|nc:6" in result.out
+    two_files = call("evaluate", translator, tmp_path / "en.txt", tmp_path / "fr.txt")
+    assert two_files.out == result.out
+    lowercased = json.loads(
         call("evaluate", translator, tmp_path / "pairs.tsv", "--json", "--lowercase").out
     )
-    found = score_translations(said, references, lowercase=True)
-    assert told.pop("signatures") == found.signatures
-    assert told == pytest.approx({**found.values, "pairs": 2, "beam": 1})
-    assert told["exact_match"] == 0.5
-    assert "case:lc" in found.signatures["bleu"]
-    wrong = call("evaluate", translator, tmp_path / "pairs.tsv", "--stride", "3")
-    assert "--stride has no effect on a translator" in wrong.err
+    expected = score_translations(outputs, references, lowercase=True)
+    assert lowercased.pop("signatures") == expected.signatures
+    assert lowercased == pytest.approx({**expected.values, "pairs": 2, "beam": 1})
+    assert lowercased["exact_match"] == 0.5
+    assert "case:lc" in expected.signatures["bleu"]
+    refused = call("evaluate", translator, tmp_path / "pairs.tsv", "--stride", "3")
+    assert "--stride has no effect on a translator" in refused.err
     (tmp_path / "pairs.tsv").write_text("no columns\nhere\n")
     assert call("evaluate", translator, tmp_path / "pairs.tsv").code == 1
 
 
-def test_a_prompt_past_the_context(writer: Path, call) -> None:  # noqa: F811
+def test_sliding_window_takes_a_prompt_beyond_the_context(language_model: Path, call) -> None:
     prompt = EN * 30
-    refused = call("generate", writer, "--prompt", prompt)
+    refused = call("generate", language_model, "--prompt", prompt)
     assert refused.code == 1
     assert refused.out == ""
     assert "--sliding-window" in refused.err
-    answer = call("generate", writer, "--prompt", prompt, "--max-tokens", "20", "--sliding-window")
-    assert answer.code == 0
-    assert answer.out.startswith(prompt)
-    assert "the last 200 of the prompt's" in answer.err
-    assert "slides" in answer.err
-    quiet = call("generate", writer, "--prompt", "The", "--max-tokens", "20", "--sliding-window")
+    result = call(
+        "generate", language_model, "--prompt", prompt, "--max-tokens", "20", "--sliding-window"
+    )
+    assert result.code == 0
+    assert result.out.startswith(prompt)
+    assert "the last 200 of the prompt's" in result.err
+    assert "slides" in result.err
+    quiet = call(
+        "generate", language_model, "--prompt", "The", "--max-tokens", "20", "--sliding-window"
+    )
     assert quiet.err == ""
-    assert call("generate", writer, "--max-tokens", "300", "--sliding-window").code == 0
+    assert call("generate", language_model, "--max-tokens", "300", "--sliding-window").code == 0

@@ -1,4 +1,4 @@
-"""regard look: the page and the terminal view of a real, trained model."""
+"""regard look: the page and the terminal view of a trained model."""
 
 import base64
 import json
@@ -18,16 +18,16 @@ TIRED = "The animal didn't cross the street because it was too tired."
 
 
 def embedded(page: Path) -> dict:
-    """The one picture of a page."""
+    """Return the only picture of a page."""
     text = re.search(
         r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', page.read_text(), re.DOTALL
     )
     return json.loads(text[1])["snapshots"][0]["pictures"][0]
 
 
-def test_the_page_holds_the_models_own_weights(demo, call, tmp_path: Path) -> None:
-    answer = call("look", demo.folder, TIRED, "-o", tmp_path / "page.html")
-    assert answer.code == 0
+def test_page_has_the_attention_weights_of_the_model(demo, call, tmp_path: Path) -> None:
+    result = call("look", demo.folder, TIRED, "-o", tmp_path / "page.html")
+    assert result.code == 0
     translator = load(demo.folder)
     tokenizer = translator.tokenizer
     source = [tokenizer.special_id("fr"), *tokenizer.encode(TIRED), tokenizer.end]
@@ -65,23 +65,23 @@ def weights_of(panel: dict[str, Any]) -> np.ndarray:
     return weights
 
 
-def test_the_terminal_view(demo, call, tmp_path: Path) -> None:
+def test_terminal_view_shows_one_panel_and_layer(demo, call, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    answer = call("look", demo.folder, TIRED, "-o", page, "--panel", "cross", "--layer", "1")
-    assert "Cross-attention, layer 1 of 2" in answer.out
-    assert "animal" in answer.out
-    assert "\x1b" not in answer.out
+    result = call("look", demo.folder, TIRED, "-o", page, "--panel", "cross", "--layer", "1")
+    assert "Cross-attention, layer 1 of 2" in result.out
+    assert "animal" in result.out
+    assert "\x1b" not in result.out
 
 
-def test_the_page_goes_into_the_run_folder_unless_told(demo, call) -> None:
-    answer = call("look", demo.folder, TIRED)
-    assert answer.code == 0
-    assert "attention.html" in answer.out.replace("\n", "")
+def test_page_is_written_to_the_run_folder_by_default(demo, call) -> None:
+    result = call("look", demo.folder, TIRED)
+    assert result.code == 0
+    assert "attention.html" in result.out.replace("\n", "")
     assert embedded(demo.folder / "attention.html")["source"] == TIRED
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         (["  "], "the sentence: there is no text"),
         (["the street " * 5000], "the sentence: the text has 10,0"),
@@ -92,21 +92,21 @@ def test_the_page_goes_into_the_run_folder_unless_told(demo, call) -> None:
         ([TIRED, "--to", "de"], "cannot produce 'de'"),
     ],
 )
-def test_bad_input_is_one_clear_sentence(demo, call, arguments: list[str], complaint: str) -> None:
+def test_errors_are_one_sentence(demo, call, arguments: list[str], message: str) -> None:
     before = (demo.folder / "attention.html").read_bytes()
-    answer = call("look", demo.folder, *arguments)
-    assert answer.code == 1
-    assert answer.err.startswith("regard: ")
-    assert complaint in answer.err
-    assert answer.err.count("\n") == 1
+    result = call("look", demo.folder, *arguments)
+    assert result.code == 1
+    assert result.err.startswith("regard: ")
+    assert message in result.err
+    assert result.err.count("\n") == 1
     assert (demo.folder / "attention.html").read_bytes() == before
 
 
-def test_tired_and_wide_are_looked_at_differently(demo) -> None:
+def test_attention_differs_between_tired_and_wide(demo) -> None:
     translator = load(demo.folder)
     tired = look(translator, TIRED)
     wide = look(translator, TIRED.replace("tired", "wide"))
     assert "qu'il" in tired.output
     assert "qu'elle" in wide.output
-    one, other = (picture.panel("encoder").weights for picture in (tired, wide))
-    assert abs(one - other).max() > 0.05
+    first, second = (picture.panel("encoder").weights for picture in (tired, wide))
+    assert abs(first - second).max() > 0.05

@@ -1,4 +1,4 @@
-"""regard merge: from a run to its adapter to an ordinary run, as a user goes that way."""
+"""regard merge: an adapter and its base become one run."""
 
 from pathlib import Path
 
@@ -22,28 +22,28 @@ def recipe(tmp_path: Path) -> Path:
     return path
 
 
-def test_an_adapter_and_its_merged_run_say_the_same(call, recipe: Path, tmp_path: Path) -> None:
+def test_merged_run_translates_like_its_adapter(call, recipe: Path, tmp_path: Path) -> None:
     base, adapter, merged = (tmp_path / name for name in ("base", "adapter", "merged"))
     assert call("train", recipe, "--run", base).code == 0
     tuned = tmp_path / "tuned.yaml"
-    kept = [
+    lines = [
         line
         for line in recipe.read_text().splitlines()
         if not line.startswith(("model", "tokenizer"))
     ]
-    tuned.write_text("\n".join([*kept, f"init: {base}", "adapter: {rank: 4, on: [w_q, w_v]}\n"]))
-    answer = call("train", tuned, "--run", adapter)
-    assert answer.code == 0, answer.err
-    assert "kept" in answer.err
-    assert "are trained" in answer.err
-    answer = call("merge", adapter, "--output", merged)
-    assert answer.code == 0, answer.err
-    assert f"The model is in {merged}." in answer.out
-    words = b"le chat 3\nle chat 7\n"
-    said = [call("translate", each, stdin=words).out for each in (adapter, merged)]
-    assert said[0] == said[1] != ""
-    for run, complaint in ((base, "has no adapter"), (tmp_path / "none", "no such run folder")):
-        answer = call("merge", run, "--output", tmp_path / "again")
-        assert answer.code == 1
-        assert complaint in answer.err
+    tuned.write_text("\n".join([*lines, f"init: {base}", "adapter: {rank: 4, on: [w_q, w_v]}\n"]))
+    result = call("train", tuned, "--run", adapter)
+    assert result.code == 0, result.err
+    assert "kept" in result.err
+    assert "are trained" in result.err
+    result = call("merge", adapter, "--output", merged)
+    assert result.code == 0, result.err
+    assert f"The model is in {merged}." in result.out
+    text = b"le chat 3\nle chat 7\n"
+    outputs = [call("translate", run, stdin=text).out for run in (adapter, merged)]
+    assert outputs[0] == outputs[1] != ""
+    for run, message in ((base, "has no adapter"), (tmp_path / "none", "no such run folder")):
+        result = call("merge", run, "--output", tmp_path / "again")
+        assert result.code == 1
+        assert message in result.err
         assert not (tmp_path / "again").exists()

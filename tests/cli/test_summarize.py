@@ -1,4 +1,4 @@
-"""regard summarize, from a recipe to text: what is read, what is said, and what is refused."""
+"""Summarization, from a recipe to text: training, truncated sources, the command line."""
 
 import json
 import random
@@ -23,23 +23,23 @@ from regard.training.trainer import prepare_data, train
 
 WORDS = ["red", "green", "blue", "big", "small", "old", "new", "fast", "slow", "round"]
 MODEL = {"dim": 32, "heads": 2, "ffn_dim": 64, "layers": 2, "dropout": 0.0, "max_length": 32}
-MEMORY = {"kind": "alternating", "pattern": [{"kind": "block-local", "size": 8}, "compressed"]}
+COMPRESSED = {"kind": "alternating", "pattern": [{"kind": "block-local", "size": 8}, "compressed"]}
 
 
 def pairs(count: int, seed: int) -> list[tuple[str, str]]:
-    """Texts of several words, and their first two."""
-    chance = random.Random(seed)
-    texts = ([chance.choice(WORDS) for _ in range(chance.randint(3, 12))] for _ in range(count))
+    """Return texts of several words with their first two words as summaries."""
+    rng = random.Random(seed)
+    texts = ([rng.choice(WORDS) for _ in range(rng.randint(3, 12))] for _ in range(count))
     return [(" ".join(text), " ".join(text[:2])) for text in texts]
 
 
 def recipe_in(folder: Path, *changes: str, model: dict[str, Any] | None = None) -> Recipe:
-    for part, count in (("train", 600), ("dev", 30), ("test", 30)):
-        lines = [f"{text}\t{said}\n" for text, said in pairs(count, seed=count)]
-        (folder / f"{part}.tsv").write_text("".join(lines))
+    for split, count in (("train", 600), ("dev", 30), ("test", 30)):
+        lines = [f"{text}\t{summary}\n" for text, summary in pairs(count, seed=count)]
+        (folder / f"{split}.tsv").write_text("".join(lines))
     sources = {
-        part: {"kind": "tsv", "path": f"{folder}/{part}.tsv", "languages": ["text", "summary"]}
-        for part in ("train", "dev", "test")
+        split: {"kind": "tsv", "path": f"{folder}/{split}.tsv", "languages": ["text", "summary"]}
+        for split in ("train", "dev", "test")
     }
     content = {
         "task": "summarization",
@@ -75,39 +75,39 @@ def summarizer(trained: Path) -> Summarizer:
     return loaded
 
 
-def test_it_learns_to_say_the_first_words(summarizer: Summarizer) -> None:
-    fresh = pairs(40, seed=7)
-    said = summarizer.summarize([text for text, _ in fresh])
-    assert sum(a == b for a, (_, b) in zip(said, fresh, strict=True)) >= 36
+def test_summaries_of_unseen_texts_are_learned(summarizer: Summarizer) -> None:
+    unseen = pairs(40, seed=7)
+    outputs = summarizer.summarize([text for text, _ in unseen])
+    assert sum(a == b for a, (_, b) in zip(outputs, unseen, strict=True)) >= 36
 
 
 @pytest.mark.parametrize(
-    "search",
+    "decoding",
     [DecodingConfig(beam=3), DecodingConfig(sampling=Sampling(temperature=1.0, seed=3))],
     ids=str,
 )
-def test_a_text_is_summarized_alike_in_any_company(
-    summarizer: Summarizer, search: DecodingConfig
+def test_other_texts_of_the_batch_do_not_change_a_summary(
+    summarizer: Summarizer, decoding: DecodingConfig
 ) -> None:
     texts = [text for text, _ in pairs(12, seed=9)]
-    together = summarizer.summarize(texts, decoding=search)
-    if search.sampling is None:
-        assert together == [summarizer.summarize([text], decoding=search)[0] for text in texts]
-    else:  # chance belongs to the number of a text
-        assert together[:5] == summarizer.summarize(texts[:5], decoding=search)
+    together = summarizer.summarize(texts, decoding=decoding)
+    if decoding.sampling is None:
+        assert together == [summarizer.summarize([text], decoding=decoding)[0] for text in texts]
+    else:  # random numbers depend on the index of the text
+        assert together[:5] == summarizer.summarize(texts[:5], decoding=decoding)
 
 
-def test_scores_on_the_card_are_those_of_the_model(trained: Path, summarizer: Summarizer) -> None:
+def test_scores_of_the_card_equal_those_of_the_model(trained: Path, summarizer: Summarizer) -> None:
     scores = json.loads((trained / "model.json").read_text())["details"]["scores"]
     test = pairs(30, seed=30)
-    found = summarizer.score([text for text, _ in test], [said for _, said in test])
-    loss = -sum(each.total for each in found) / sum(len(each.token_log_probs) for each in found)
+    scored = summarizer.score([text for text, _ in test], [summary for _, summary in test])
+    loss = -sum(s.total for s in scored) / sum(len(s.token_log_probs) for s in scored)
     assert scores["perplexity"] == pytest.approx(exp(loss), rel=1e-4)
     assert 80 < scores["rouge_l"] <= 100
     assert f"{scores['rouge_l']:.1f}" in (trained / "README.md").read_text()
 
 
-def test_whole_texts_only(summarizer: Summarizer) -> None:
+def test_texts_beyond_the_context_are_refused(summarizer: Summarizer) -> None:
     with pytest.raises(DataError, match=r"text 2: the text has 31 tokens .* takes at most 28"):
         summarizer.summarize(["red", " ".join(["red"] * 31)])
     assert summarizer.summarize(["", "red old red"])[0] == ""
@@ -119,32 +119,30 @@ def test_whole_texts_only(summarizer: Summarizer) -> None:
         summarizer.score(["red", "old"], ["red"])
 
 
-READERS = [
-    {"kind": "decoder-only", **MODEL, "attention": MEMORY},
+MODELS = [
+    {"kind": "decoder-only", **MODEL, "attention": COMPRESSED},
     {"kind": "encoder-decoder", **MODEL},
     {"kind": "recurrent", "dim": 32, "max_length": 32},
 ]
 
 
-@pytest.mark.parametrize("model", READERS, ids=lambda model: model["kind"])
-def test_beginnings_are_read_where_the_recipe_says_so(
-    tmp_path: Path, model: dict[str, Any]
-) -> None:
-    few = "training={steps: 4, batch_tokens: 512}"
-    recipe = recipe_in(tmp_path, "task={kind: summarization, source: 4}", few, model=model)
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model["kind"])
+def test_sources_are_truncated_as_the_recipe_says(tmp_path: Path, model: dict[str, Any]) -> None:
+    few_steps = "training={steps: 4, batch_tokens: 512}"
+    recipe = recipe_in(tmp_path, "task={kind: summarization, source: 4}", few_steps, model=model)
     summarizer = train(recipe, tmp_path / "run")
     notices: list[str] = []
-    said = summarizer.summarize(["red green blue big small", "red old"], notice=notices.append)
+    outputs = summarizer.summarize(["red green blue big small", "red old"], notice=notices.append)
     assert notices == ["text 1: has 5 tokens, of which the first 4 are read, as in training."]
-    assert said[0] == summarizer.summarize(["red green blue big"])[0]
+    assert outputs[0] == summarizer.summarize(["red green blue big"])[0]
     assert "first 4 tokens" in (tmp_path / "run" / "README.md").read_text()
     ledger = Ledger.from_json((tmp_path / "run" / "ledger.json").read_text())
     longer = sum(len(text.split()) > 4 for text, _ in pairs(600, seed=600))
     assert next(ledger.tallies())[2].truncated == longer
 
 
-def test_what_is_too_long_for_both_together_is_told(tmp_path: Path) -> None:
-    """Two words of a summary, four around them, and 12 of a text are 18."""
+def test_pairs_beyond_the_context_are_dropped_and_counted(tmp_path: Path) -> None:
+    """2 tokens of a summary, 4 special tokens and 12 tokens of a text are 18."""
     recipe = recipe_in(tmp_path, "model.max_length=16", "data.filters.max_dropped=1")
     prepared = prepare_data(recipe, World(), silent)
     dropped = next(prepared.ledger.tallies())[2].dropped["over the limit"]
@@ -152,7 +150,7 @@ def test_what_is_too_long_for_both_together_is_told(tmp_path: Path) -> None:
     assert dropped.first[0].detail.endswith("tokens, more than the model's 16")
 
 
-def test_a_recipe_is_proven(tmp_path: Path) -> None:
+def test_recipe_passes_every_check(tmp_path: Path) -> None:
     context = make_context(recipe_in(tmp_path, "model.attention=compressed"), silent)
     checks = list(run_checks(context, silent))
     assert [check.name for check in checks if check.failed] == []
@@ -160,7 +158,7 @@ def test_a_recipe_is_proven(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (
             "task={kind: summarization, source: 30}",
@@ -176,12 +174,12 @@ def test_a_recipe_is_proven(tmp_path: Path) -> None:
         ("data.train.split={column: 0, from: 0.5, to: 0.5}", "there is nothing"),
     ],
 )
-def test_what_cannot_be_is_refused_in_a_sentence(tmp_path: Path, change: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_invalid_recipes_are_refused(tmp_path: Path, change: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         train(recipe_in(tmp_path, change), tmp_path / "run")
 
 
-def test_the_command_line(trained: Path, call: Any, tmp_path: Path) -> None:
+def test_summarize_evaluate_and_look(trained: Path, call: Any, tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text("red green blue\n\nold\nnew old big small\n")
     (tmp_path / "one.txt").write_text("fast slow\nround round red\n")
     lines = call("summarize", trained, tmp_path / "texts.txt")
@@ -192,23 +190,23 @@ def test_the_command_line(trained: Path, call: Any, tmp_path: Path) -> None:
     typed = call("summarize", trained, "--beam", 3, "--scores", stdin=b"fast slow round\n")
     assert typed.out.startswith("1\t-0.")
     assert typed.out.endswith("\tfast slow\n")
-    kept = call("summarize", trained, tmp_path / "texts.txt", "-o", tmp_path / "out.txt")
-    assert (kept.code, (tmp_path / "out.txt").read_text()) == (0, lines.out)
+    written = call("summarize", trained, tmp_path / "texts.txt", "-o", tmp_path / "out.txt")
+    assert (written.code, (tmp_path / "out.txt").read_text()) == (0, lines.out)
     (tmp_path / "pairs.tsv").write_text("red green blue\tred green\nold big new\told big\n")
-    judged = call("evaluate", trained, tmp_path / "pairs.tsv")
-    assert "ROUGE-L" in judged.out
-    assert "perplexity of a token" in judged.out
+    evaluated = call("evaluate", trained, tmp_path / "pairs.tsv")
+    assert "ROUGE-L" in evaluated.out
+    assert "perplexity of a token" in evaluated.out
     page = tmp_path / "page.html"
-    looked = call("look", trained, "red green blue", "-o", page)
-    assert looked.code == 0
+    look = call("look", trained, "red green blue", "-o", page)
+    assert look.code == 0
     assert page.exists()
 
 
-def test_the_command_line_refuses_in_a_sentence(trained: Path, call: Any, tmp_path: Path) -> None:
+def test_errors_are_one_sentence(trained: Path, call: Any, tmp_path: Path) -> None:
     def refused(*arguments: object, stdin: bytes = b"") -> str:
-        answer = call(*arguments, stdin=stdin)
-        assert (answer.code, answer.out, answer.err.count("\n")) == (1, "", 1)
-        return str(answer.err)
+        result = call(*arguments, stdin=stdin)
+        assert (result.code, result.out, result.err.count("\n")) == (1, "", 1)
+        return str(result.err)
 
     long = b"red " * 40
     assert "there is no text to summarize" in refused("summarize", trained, stdin=b"\n \n")
@@ -223,11 +221,11 @@ def test_the_command_line_refuses_in_a_sentence(trained: Path, call: Any, tmp_pa
     assert "--to does nothing" in refused("evaluate", trained, tmp_path / "pairs.tsv", "--to", "x")
 
 
-def test_a_decoder_only_translates_too(tmp_path: Path) -> None:
-    """The job translation takes it as well; a long line is cut where it leaves room to speak."""
+def test_a_decoder_only_model_translates(tmp_path: Path) -> None:
+    """The task translation accepts the model; a long line is translated in segments."""
     changes = ["task=translation", "data.directions=[text-summary]"]
-    few = "training={steps: 4, batch_tokens: 512}"
-    translator = train(recipe_in(tmp_path, *changes, few), tmp_path / "run")
+    few_steps = "training={steps: 4, batch_tokens: 512}"
+    translator = train(recipe_in(tmp_path, *changes, few_steps), tmp_path / "run")
     assert len(translator.translate(["red green. " * 20, "", "old"])) == 3
     assert len(translator.candidates(["red green. " * 20])[0][0].segments) > 1
     assert len(translator.score(["red green"], ["red"])) == 1

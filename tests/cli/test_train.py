@@ -1,4 +1,4 @@
-"""regard train: from a recipe to a run folder, and what a recipe may not say."""
+"""regard train: the files of a run folder, reproducibility and errors in recipes."""
 
 import json
 from pathlib import Path
@@ -27,16 +27,16 @@ def recipe(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_run_folder_comes_of_it(call, recipe: Path, tmp_path: Path) -> None:
+def test_train_writes_a_run_folder(call, recipe: Path, tmp_path: Path) -> None:
     run = tmp_path / "runs" / "mine"
-    answer = call("train", recipe, "training.steps=5", "--run", run)
-    assert answer.code == 0, answer.err
-    assert "en → fr" in answer.err
+    result = call("train", recipe, "training.steps=5", "--run", run)
+    assert result.code == 0, result.err
+    assert "en → fr" in result.err
     translator = load(run)
     assert set(translator.languages) == {"fr", "en"}
     assert len(translator.translate(["le chat 3", "the cat 4"])) == 2
     events = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    assert [each["step"] for each in events if "loss" in each] == [1, 2, 3, 4, 5]
+    assert [event["step"] for event in events if "loss" in event] == [1, 2, 3, 4, 5]
     assert {path.name for path in run.iterdir()} == {
         *("README.md", "recipe.yaml", "training.json", "ledger.json", "metrics.jsonl"),
         *("model.json", "model.safetensors", "tokenizer.json", "languages.json"),
@@ -45,19 +45,21 @@ def test_a_run_folder_comes_of_it(call, recipe: Path, tmp_path: Path) -> None:
     assert "steps: 5" in (run / "recipe.yaml").read_text()
 
 
-def test_a_model_that_is_there_is_not_lost(call, recipe: Path, tmp_path: Path) -> None:
+def test_a_trained_model_is_replaced_only_with_overwrite(
+    call, recipe: Path, tmp_path: Path
+) -> None:
     run = tmp_path / "run"
     assert call("train", recipe, "--run", run).code == 0
     before = (run / "model.safetensors").read_bytes()
-    answer = call("train", recipe, "--run", run)
-    assert answer.code == 1
-    assert "a trained model is there; --overwrite replaces it" in answer.err
+    result = call("train", recipe, "--run", run)
+    assert result.code == 1
+    assert "a trained model is there; --overwrite replaces it" in result.err
     assert (run / "model.safetensors").read_bytes() == before
     assert call("train", recipe, "training.seed=2", "--run", run, "--overwrite").code == 0
     assert (run / "model.safetensors").read_bytes() != before
 
 
-def test_the_same_seed_gives_the_same_weights(call, recipe: Path, tmp_path: Path) -> None:
+def test_equal_seeds_give_equal_weights(call, recipe: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         assert call("train", recipe, "--run", tmp_path / name).code == 0
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two")]
@@ -65,26 +67,26 @@ def test_the_same_seed_gives_the_same_weights(call, recipe: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("frozen", ["true", "false"])
-def test_pretrained_vectors(call, recipe: Path, tmp_path: Path, frozen: str) -> None:
+def test_pretrained_embeddings_are_loaded(call, recipe: Path, tmp_path: Path, frozen: str) -> None:
     (tmp_path / "v.txt").write_text("chat " + "0.5 " * 31 + "0.5\nzebra " + "1 " * 31 + "1\n")
-    answer = call(
+    result = call(
         "train",
         recipe,
         f"pretrained_embeddings={{path: {tmp_path}/v.txt, frozen: {frozen}}}",
         "--run",
         tmp_path / "run",
     )
-    assert answer.code == 0, answer.err
-    assert "v.txt initializes 1 of" in answer.err
-    assert "are missing from it" in answer.err
+    assert result.code == 0, result.err
+    assert "v.txt initializes 1 of" in result.err
+    assert "are missing from it" in result.err
     translator = load(tmp_path / "run")
     row = translator.model.encoder.embedding.tokens.weight[translator.tokenizer.encode("chat")[0]]
-    kept = (row.detach() * 32**0.5 - 0.5).abs().max() < 1e-6
-    assert bool(kept) == (frozen == "true")
+    unchanged = (row.detach() * 32**0.5 - 0.5).abs().max() < 1e-6
+    assert bool(unchanged) == (frozen == "true")
 
 
 @pytest.mark.parametrize(
-    ("override", "complaint"),
+    ("override", "message"),
     [
         ("model.hedas=4", "tiny.yaml: model: unknown key 'hedas', did you mean 'heads'?"),
         ("model.heads=0", "model.heads: input should be greater than 0 (given: 0)"),
@@ -98,25 +100,23 @@ def test_pretrained_vectors(call, recipe: Path, tmp_path: Path, frozen: str) -> 
         ("nonsense", "'nonsense' is not an override"),
     ],
 )
-def test_what_is_wrong_is_one_clear_sentence(
-    call, recipe: Path, tmp_path: Path, override: str, complaint: str
+def test_errors_in_a_recipe_are_one_sentence(
+    call, recipe: Path, tmp_path: Path, override: str, message: str
 ) -> None:
-    answer = call("train", recipe, override, "--run", tmp_path / "run")
-    assert answer.code == 1
-    assert complaint in answer.err
-    assert "Traceback" not in answer.err
+    result = call("train", recipe, override, "--run", tmp_path / "run")
+    assert result.code == 1
+    assert message in result.err
+    assert "Traceback" not in result.err
     assert not (tmp_path / "run").exists()
 
 
-def test_characters_only_the_held_out_pairs_have_do_not_cost_the_run(
-    call, recipe: Path, tmp_path: Path
-) -> None:
+def test_unknown_characters_in_the_dev_set_are_no_error(call, recipe: Path, tmp_path: Path) -> None:
     (tmp_path / "dev.tsv").write_text("le чат\tthe cat 3\n")
-    answer = call("train", recipe, "--run", tmp_path / "run")
-    assert answer.code == 0, answer.err
+    result = call("train", recipe, "--run", tmp_path / "run")
+    assert result.code == 0, result.err
 
 
-def test_a_missing_recipe(call, tmp_path: Path) -> None:
-    answer = call("train", tmp_path / "nowhere.yaml")
-    assert answer.code == 1
-    assert "nowhere.yaml: there is no such recipe" in answer.err
+def test_error_names_a_missing_recipe(call, tmp_path: Path) -> None:
+    result = call("train", tmp_path / "nowhere.yaml")
+    assert result.code == 1
+    assert "nowhere.yaml: there is no such recipe" in result.err

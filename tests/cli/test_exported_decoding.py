@@ -1,0 +1,90 @@
+"""The exported demo in Hugging Face and CTranslate2: equal greedy output, comparable beams."""
+
+import json
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import torch
+
+import regard
+from regard import run_folder
+from regard.data.batches.base import pad
+from regard.data.bundled import generate
+from regard.decoding.scoring import score
+from regard.interchange.exports import ctranslate2, huggingface
+
+PROGRAMS = Path(__file__).parent.parent / "interchange"
+TOKENS = 60
+LIBRARIES = {
+    "Hugging Face": (huggingface.export, "in_hugging_face.py"),
+    "CTranslate2": (ctranslate2.export, "in_ctranslate2.py"),
+}
+
+
+@pytest.fixture(scope="module")
+def translator(demo):
+    return regard.load(demo.folder)
+
+
+@pytest.fixture(scope="module")
+def rows(translator) -> list[list[int]]:
+    """Return the source ids of a thousand sentences of the grammar, in both directions."""
+    pairs = list(islice(generate(987), 500))
+    requests = [(pair.english, "fr") for pair in pairs] + [(pair.french, "en") for pair in pairs]
+    return [translator.source_ids(text, to, "here") for text, to in requests]
+
+
+def decode_exported(
+    name: str, demo, folder: Path, rows: list[list[int]], beam: int
+) -> list[list[int]]:
+    """Export the demo and decode the rows with the other library."""
+    export, program = LIBRARIES[name]
+    export(run_folder.read(demo.folder), folder)
+    command = [sys.executable, PROGRAMS / program, folder, TOKENS, beam]
+    done = subprocess.run(
+        list(map(str, command)), input=json.dumps(rows), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    outputs: list[list[int]] = json.loads(done.stdout.splitlines()[-1])
+    return outputs
+
+
+def scores(translator, rows: list[list[int]], outputs: list[list[int]]) -> torch.Tensor:
+    """Return the mean log p of the tokens of every output, computed by the model itself."""
+    scored = []
+    for start in range(0, len(rows), 100):
+        source, source_mask = pad(rows[start : start + 100], translator.tokenizer.pad)
+        with torch.inference_mode():
+            state = translator.model.start(source, source_mask)
+        first = torch.full((len(source),), translator.tokenizer.start)
+        batch = outputs[start : start + 100]
+        scored += score(translator.model, state, first, translator.tokenizer.end, batch)
+    return torch.tensor([output.mean for output in scored])
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_greedy_output_is_equal_on_a_thousand_sentences(
+    demo, translator, rows, name: str, tmp_path: Path
+) -> None:
+    ours = translator.translate_ids(rows)
+    theirs = decode_exported(name, demo, tmp_path / "exported", rows, beam=1)
+    different = [i for i in range(len(rows)) if ours[i][:TOKENS] != theirs[i]]
+    # If they differ, two tokens are equally likely within rounding.
+    for i in different:
+        our_score, their_score = scores(translator, [rows[i]] * 2, [ours[i], theirs[i]])
+        assert abs(our_score - their_score) < 1e-3
+    assert len(different) <= 2
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_beam_search_output_is_at_least_as_likely(
+    demo, translator, rows, name: str, tmp_path: Path
+) -> None:
+    ours = translator.translate_ids(rows, beam=5)
+    theirs = decode_exported(name, demo, tmp_path / "exported", rows, beam=5)
+    our_scores, their_scores = scores(translator, rows, ours), scores(translator, rows, theirs)
+    assert our_scores.mean() >= their_scores.mean() - 1e-5
+    assert ((their_scores - our_scores) > 1e-3).sum() <= 10
