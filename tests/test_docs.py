@@ -146,5 +146,5 @@ def test_a_claim_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_the_lab_can_be_used_as_shown() -> None:
     using, _ = python_in("docs/how-to/lab.md")
     names: dict = {}
-    exec(using.replace('{"steps": 100}', '{"steps": 2, "key_size": 16, "sizes": (4, 8)}'), names)
+    exec(using.replace('{"steps": 100}', '{"steps": 2, "head_dim": 16, "sizes": (4, 8)}'), names)
     assert set(names["finding"].outcomes) == set(names["finding"].claim.criteria)

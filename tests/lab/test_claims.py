@@ -11,7 +11,7 @@ from regard.lab.claim import Claim, judge
 from regard.lab.figures import Plot, draw
 from regard.lab.finding import NO_VERDICT
 
-TINY = {"sizes": [4, 8], "steps": 2, "key_size": 16, "seeds": 2}
+TINY = {"sizes": [4, 8], "steps": 2, "head_dim": 16, "seeds": 2}
 
 
 def test_numbers_differ() -> None:

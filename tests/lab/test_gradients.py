@@ -7,11 +7,9 @@ from regard.models.base import ModelSpec
 
 
 def test_norms_are_those_of_the_embedding_gradient() -> None:
-    given = {"kind": "language-model", "dim": 16, "heads": 2, "ffn_dim": 32, "layers": 1}
-    model = ModelSpec.model_validate({**given, "tie_embeddings": False}).build(9).eval()
-    ids = torch.tensor(
-        [[3, 1, 4, 8, 5]]
-    )  # each token once: its row of the embedding is its position
+    settings = {"kind": "language-model", "dim": 16, "heads": 2, "ffn_dim": 32, "layers": 1}
+    model = ModelSpec.model_validate({**settings, "tie_embeddings": False}).build(9).eval()
+    ids = torch.tensor([[3, 1, 4, 8, 5]])  # every token once: one embedding row per position
     norms = by_position(model, ids, lambda logits: logits[0, 2, 7])
     assert not any(module._forward_hooks for module in model.modules())
     model(ids)[0, 2, 7].backward()

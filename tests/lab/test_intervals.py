@@ -11,7 +11,7 @@ from regard.lab.intervals import Interval, difference, exactly, exponent, interv
 def test_interval_of_a_mean_covers_it_in_95_percent(count: int) -> None:
     draws = np.random.default_rng(0).normal(5.0, 2.0, (4000, count))
     intervals = [interval(row.tolist()) for row in draws]
-    covered = np.mean([each.low <= 5.0 <= each.high for each in intervals])
+    covered = np.mean([measured.low <= 5.0 <= measured.high for measured in intervals])
     assert 0.935 < covered < 0.965
 
 

@@ -9,20 +9,18 @@ import torch
 from regard.errors import DataError
 from regard.lab.ratings import Ratings, generated, read
 
-LINES = [
-    f"{person}\t{film}\t{1 + (person + film) % 5}" for person in range(10) for film in range(12)
-]
+LINES = [f"{user}\t{film}\t{1 + (user + film) % 5}" for user in range(10) for film in range(12)]
 
 
 def test_both_formats_give_the_same_ratings(tmp_path: Path) -> None:
     tabs, commas = tmp_path / "u.data.gz", tmp_path / "ratings.csv"
     tabs.write_bytes(gzip.compress("\n".join(f"{line}\t881250949" for line in LINES).encode()))
-    below = [line.replace("\t", ",") + ".0,7" for line in LINES]
-    commas.write_text("\n".join(["userId,movieId,rating,timestamp", *below]) + "\n", "utf-8")
-    one, other = read(tabs), read(commas)
-    assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
-    assert one.stars[:3].tolist() == [1.0, 2.0, 3.0]
-    assert one.persons[-1] == 9
+    rows = [line.replace("\t", ",") + ".0,7" for line in LINES]
+    commas.write_text("\n".join(["userId,movieId,rating,timestamp", *rows]) + "\n", "utf-8")
+    from_tabs, from_commas = read(tabs), read(commas)
+    assert all(torch.equal(a, b) for a, b in zip(from_tabs, from_commas, strict=True))
+    assert from_tabs.stars[:3].tolist() == [1.0, 2.0, 3.0]
+    assert from_tabs.users[-1] == 9
 
 
 @pytest.mark.parametrize(
@@ -56,7 +54,7 @@ def test_training_and_held_out_ratings_are_disjoint() -> None:
     rated = generated(1)
     assert set(rated.stars.tolist()) <= {1.0, 2.0, 3.0, 4.0, 5.0}
     known, held_out = rated.split(3)
-    pairs = [set(zip(r.persons.tolist(), r.films.tolist(), strict=True)) for r in (known, held_out)]
+    pairs = [set(zip(r.users.tolist(), r.films.tolist(), strict=True)) for r in (known, held_out)]
     assert not pairs[0] & pairs[1]
     assert len(pairs[0] | pairs[1]) == len(rated.stars)
     again = generated(1)

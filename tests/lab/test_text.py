@@ -4,19 +4,22 @@ from regard.lab.text import pages, sentences, windows
 
 
 def test_held_out_sentences_are_not_in_the_training_text() -> None:
-    read = sentences(300)
-    stop = read.words.index(".")
+    corpus = sentences(300)
+    stop = corpus.vocabulary.index(".")
 
-    def whole(words: list[int]) -> set[tuple[int, ...]]:
-        split, sentence = set(), list[int]()
-        for word in words:
-            sentence.append(word)
-            if word == stop:
-                split.add(tuple(sentence))
+    def split_sentences(ids: list[int]) -> set[tuple[int, ...]]:
+        complete, sentence = set(), list[int]()
+        for token in ids:
+            sentence.append(token)
+            if token == stop:
+                complete.add(tuple(sentence))
                 sentence = []
-        return split
+        return complete
 
-    train, held_out = whole(read.train.tolist()), whole(read.held_out.tolist())
+    train, held_out = (
+        split_sentences(corpus.train.tolist()),
+        split_sentences(corpus.held_out.tolist()),
+    )
     assert len(train) > 200
     assert len(held_out) > 50
     # Sentences are split by their French side; some have the same English.

@@ -62,7 +62,7 @@ class Claim(Kind, package="regard.lab.claims"):
 
     seeds: int = Field(3, gt=0, description="number of repetitions with different random seeds")
 
-    def gather(self, bench: Experiment) -> Evidence:
+    def gather(self, experiment: Experiment) -> Evidence:
         """Run the experiment and return its measurements as plain data, by seed."""
         raise NotImplementedError
 

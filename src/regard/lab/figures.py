@@ -38,7 +38,7 @@ def draw(plot: Plot) -> str:
 
 
 def _line(points: Mapping[float, Interval]) -> Line:
-    """Means over x; with a band if all intervals are finite."""
+    """Return the means over x, with a band if all intervals are finite."""
     x = sorted(points)
     values = [points[at] for at in x]
     finite = all(value.high - value.low < float("inf") for value in values)

@@ -46,14 +46,14 @@ def interval(values: Sequence[float]) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
-def difference(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
-    """Return the mean of ours − theirs, paired by seed."""
-    return interval([a - b for a, b in zip(ours, theirs, strict=True)])
+def difference(first: Sequence[float], second: Sequence[float]) -> Interval:
+    """Return the mean of first − second, paired by seed."""
+    return interval([a - b for a, b in zip(first, second, strict=True)])
 
 
-def ratio(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
-    """Return the geometric mean of ours / theirs, paired; all values are positive."""
-    logs = interval([float(np.log(a / b)) for a, b in zip(ours, theirs, strict=True)])
+def ratio(first: Sequence[float], second: Sequence[float]) -> Interval:
+    """Return the geometric mean of first / second, paired; all values are positive."""
+    logs = interval([float(np.log(a / b)) for a, b in zip(first, second, strict=True)])
     return Interval(*(float(np.exp(log)) for log in (logs.mean, logs.low, logs.high)))
 
 

@@ -20,9 +20,9 @@ MIN_RATINGS = 100
 
 
 class Ratings(NamedTuple):
-    """Ratings (N,): persons and films are numbered from 0."""
+    """Ratings (N,): users and films are numbered from 0."""
 
-    persons: Tensor
+    users: Tensor
     films: Tensor
     stars: Tensor
 
@@ -30,30 +30,32 @@ class Ratings(NamedTuple):
         """Return the ratings at these indices."""
         return Ratings(*(column[indices] for column in self))
 
-    def split(self, *chance: int, share: float = 0.2) -> tuple["Ratings", "Ratings"]:
+    def split(self, *seed: int, share: float = 0.2) -> tuple["Ratings", "Ratings"]:
         """Split into training and held-out ratings."""
-        order = torch.randperm(len(self.stars), generator=generator(*chance))
+        order = torch.randperm(len(self.stars), generator=generator(*seed))
         held_out = round(share * len(order))
         return self.some(order[held_out:]), self.some(order[:held_out])
 
 
 def generated(
-    *chance: int, persons: int = 300, films: int = 200, traits: int = 3, share: float = 0.2
+    *seed: int, users: int = 300, films: int = 200, rank: int = 3, share: float = 0.2
 ) -> Ratings:
     """Generate 1 to 5 stars: mean + biases + user factors · film factors + noise."""
-    drawing = generator(*chance)
-    tastes, own = (torch.randn(many, traits, generator=drawing) for many in (persons, films))
-    kindness, quality = (0.4 * torch.randn(many, generator=drawing) for many in (persons, films))
-    liked = 3.5 + kindness[:, None] + quality + 0.5 * tastes @ own.T
-    liked = liked + 0.4 * torch.randn(persons, films, generator=drawing)
-    given = torch.rand(persons, films, generator=drawing) < share
-    who, what = given.nonzero(as_tuple=True)
-    return Ratings(who, what, liked.round().clamp(1, 5)[given])
+    rng = generator(*seed)
+    user_factors, film_factors = (
+        torch.randn(count, rank, generator=rng) for count in (users, films)
+    )
+    user_bias, film_bias = (0.4 * torch.randn(count, generator=rng) for count in (users, films))
+    stars = 3.5 + user_bias[:, None] + film_bias + 0.5 * user_factors @ film_factors.T
+    stars = stars + 0.4 * torch.randn(users, films, generator=rng)
+    is_rated = torch.rand(users, films, generator=rng) < share
+    rated_by, rated_films = is_rated.nonzero(as_tuple=True)
+    return Ratings(rated_by, rated_films, stars.round().clamp(1, 5)[is_rated])
 
 
 def read(path: Path) -> Ratings:
     """Read the ratings of a file, plain or gzip; raises DataError for an invalid line."""
-    persons: dict[str, int] = {}
+    users: dict[str, int] = {}
     films: dict[str, int] = {}
     ratings: dict[tuple[int, int], float] = {}
     separator = "\t"
@@ -62,15 +64,15 @@ def read(path: Path) -> Ratings:
             separator = ","
             continue
         where = f"{path}, line {number}"
-        person, film, stars = _rating(line.split(separator), where)
-        pair = persons.setdefault(person, len(persons)), films.setdefault(film, len(films))
+        user, film, stars = _rating(line.split(separator), where)
+        pair = users.setdefault(user, len(users)), films.setdefault(film, len(films))
         if pair in ratings:
-            raise DataError(f"{where}: {person} has rated {film} before; remove one of the lines.")
+            raise DataError(f"{where}: {user} has rated {film} before; remove one of the lines.")
         ratings[pair] = stars
     if len(ratings) < MIN_RATINGS:
         raise DataError(f"{path}: {len(ratings)} ratings are too few; give at least {MIN_RATINGS}.")
-    who, what = torch.tensor(list(ratings)).unbind(1)
-    return Ratings(who, what, torch.tensor(list(ratings.values())))
+    user_ids, film_ids = torch.tensor(list(ratings)).unbind(1)
+    return Ratings(user_ids, film_ids, torch.tensor(list(ratings.values())))
 
 
 def _rating(cells: list[str], where: str) -> tuple[str, str, float]:

@@ -42,7 +42,8 @@ def read(path: Path) -> Finding:
         return Finding.from_plain(json.loads(path.read_text("utf-8")))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(
-            f"{path}: not a file written by `regard lab`, or damaged ({error})."
+            f"{path}: not a file written by `regard lab`, or damaged, or of an earlier version "
+            f"({error}); remove it and run the experiment again."
         ) from None
 
 

@@ -18,21 +18,23 @@ class Rows(NamedTuple):
     is_target: Tensor  # (B, T − 1): True where the next token is part of the answer
 
 
-def reverse(length: int, symbols: int, *chance: int, rows: int = ROWS) -> Rows:
+def reverse(length: int, symbols: int, *seed: int, rows: int = ROWS) -> Rows:
     """Generate symbols, a separator (0), and the same symbols reversed as the answer."""
-    drawn = torch.randint(1, symbols, (rows, length), generator=generator(*chance))
-    ids = torch.cat([drawn, torch.zeros(rows, 1, dtype=torch.long), drawn.flip(1)], dim=1)
+    symbol_rows = torch.randint(1, symbols, (rows, length), generator=generator(*seed))
+    ids = torch.cat(
+        [symbol_rows, torch.zeros(rows, 1, dtype=torch.long), symbol_rows.flip(1)], dim=1
+    )
     is_target = torch.zeros(rows, 2 * length, dtype=torch.bool)
     is_target[:, length:] = True
     return Rows(ids, is_target)
 
 
-def recall(distance: int, symbols: int, *chance: int, rows: int = ROWS) -> Rows:
+def recall(distance: int, symbols: int, *seed: int, rows: int = ROWS) -> Rows:
     """Generate a symbol (2 … symbols + 1), blanks (1), a cue (0) at a distance, and the answer.
 
     The answer is the symbol again.
     """
-    symbol = torch.randint(2, symbols + 2, (rows, 1), generator=generator(*chance))
+    symbol = torch.randint(2, symbols + 2, (rows, 1), generator=generator(*seed))
     blanks = torch.ones(rows, distance - 1, dtype=torch.long)
     ids = torch.cat([symbol, blanks, torch.zeros(rows, 1, dtype=torch.long), symbol], dim=1)
     is_target = torch.zeros(rows, distance + 1, dtype=torch.bool)
@@ -40,25 +42,25 @@ def recall(distance: int, symbols: int, *chance: int, rows: int = ROWS) -> Rows:
     return Rows(ids, is_target)
 
 
-def several(names: int, things: int, places: int, *chance: int, rows: int = ROWS) -> Rows:
-    """Generate key-value pairs, some of the keys, and their values in that order as the answer.
+def multi_query_recall(keys: int, values: int, queries: int, *seed: int, rows: int = ROWS) -> Rows:
+    """Generate key-value pairs, some of the keys as queries, and their values in that order.
 
-    A pair, a question and an answer are one symbol each, out of `several_symbols`.
+    A pair, all queries and all answers are one symbol each, out of `multi_query_vocabulary`.
     """
-    drawing = generator(*chance)
-    named = torch.rand(rows, names, generator=drawing).argsort(1)
-    own = torch.randint(things, (rows, names), generator=drawing)
-    at = torch.rand(rows, names, generator=drawing).argsort(1)[:, :places]
-    question = names * things + _as_one(named.gather(1, at), names)
-    answer = names * things + names**places + _as_one(own.gather(1, at), things)
-    ids = torch.cat([named * things + own, question[:, None], answer[:, None]], dim=1)
-    is_target = torch.zeros(rows, names + 1, dtype=torch.bool)
+    rng = generator(*seed)
+    key = torch.rand(rows, keys, generator=rng).argsort(1)
+    value = torch.randint(values, (rows, keys), generator=rng)
+    positions = torch.rand(rows, keys, generator=rng).argsort(1)[:, :queries]
+    question = keys * values + _as_one(key.gather(1, positions), keys)
+    answer = keys * values + keys**queries + _as_one(value.gather(1, positions), values)
+    ids = torch.cat([key * values + value, question[:, None], answer[:, None]], dim=1)
+    is_target = torch.zeros(rows, keys + 1, dtype=torch.bool)
     is_target[:, -1] = True
     return Rows(ids, is_target)
 
 
-def several_symbols(names: int, things: int, places: int) -> int:
-    return int(names * things + names**places + things**places)
+def multi_query_vocabulary(keys: int, values: int, queries: int) -> int:
+    return int(keys * values + keys**queries + values**queries)
 
 
 def _as_one(digits: Tensor, base: int) -> Tensor:
@@ -84,17 +86,17 @@ class LabeledRows(NamedTuple):
     labels: Tensor  # (B,)
 
 
-def which_first(length: int, symbols: int, *chance: int, rows: int = ROWS) -> LabeledRows:
+def which_first(length: int, symbols: int, *seed: int, rows: int = ROWS) -> LabeledRows:
     """Generate a start symbol (0) and random symbols with a 1 and a 2; label: is the 1 first?
 
     Half of the rows are the other half with 1 and 2 exchanged: only their order decides.
     """
-    drawn = generator(*chance)
-    ids = torch.randint(3, symbols, (rows // 2, length), generator=drawn)
+    rng = generator(*seed)
+    ids = torch.randint(3, symbols, (rows // 2, length), generator=rng)
     ids[:, 0] = 0
-    places = 1 + torch.rand(rows // 2, length - 1, generator=drawn).argsort(1)[:, :2]
+    positions = 1 + torch.rand(rows // 2, length - 1, generator=rng).argsort(1)[:, :2]
     other = ids.clone()
-    ids.scatter_(1, places, torch.tensor([[1, 2]]).expand(rows // 2, 2))
-    other.scatter_(1, places, torch.tensor([[2, 1]]).expand(rows // 2, 2))
-    first = (places[:, 0] < places[:, 1]).long()
+    ids.scatter_(1, positions, torch.tensor([[1, 2]]).expand(rows // 2, 2))
+    other.scatter_(1, positions, torch.tensor([[2, 1]]).expand(rows // 2, 2))
+    first = (positions[:, 0] < positions[:, 1]).long()
     return LabeledRows(torch.cat([ids, other]), torch.cat([first, 1 - first]))

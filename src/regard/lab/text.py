@@ -18,21 +18,21 @@ class Text(NamedTuple):
 
     train: Tensor  # (N,) word ids, one sentence after another
     held_out: Tensor  # other sentences of the same vocabulary
-    words: tuple[str, ...]
+    vocabulary: tuple[str, ...]
 
 
 @cache
 def sentences(count: int) -> Text:
     """Return so many training sentences, and an eighth as many (at least 100) held out."""
-    drawn = corpus(train=count, dev=max(100, count // 8), pronouns=0)
+    splits = corpus(train=count, dev=max(100, count // 8), pronouns=0)
     parts = [
         [word for pair in pairs for word in _WORD.findall(pair.english.lower())]
-        for pairs in (drawn.train, drawn.dev)
+        for pairs in (splits.train, splits.dev)
     ]
-    words = tuple(sorted({word for part in parts for word in part}))
-    number = {word: index for index, word in enumerate(words)}
-    train, held_out = (torch.tensor([number[word] for word in part]) for part in parts)
-    return Text(train, held_out, words)
+    vocabulary = tuple(sorted({word for part in parts for word in part}))
+    ids = {word: index for index, word in enumerate(vocabulary)}
+    train, held_out = (torch.tensor([ids[word] for word in part]) for part in parts)
+    return Text(train, held_out, vocabulary)
 
 
 def windows(text: Tensor, length: int, rows: int, *seed: int) -> Tensor:

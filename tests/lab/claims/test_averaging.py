@@ -9,20 +9,28 @@ from regard.lab.claims.averaging import ARMS, BITS, STACKS, Spec, _Bits
 from regard.models.base import parameter_count
 
 
-def evidence_of(right: float = 0.5, spread: float = 1e-6, apart: float = 1e-9) -> dict[str, Any]:
+def evidence_of(
+    accuracy: float = 0.5, spread: float = 1e-6, difference: float = 1e-9
+) -> dict[str, Any]:
     seeds = (0.0, 0.001, -0.001)
 
     def rows(outside: float) -> list[dict[str, float]]:
         return [
-            {"depth": d, "apart": apart, "unsummed": 0.0, "outside": outside, "spread": spread}
+            {
+                "depth": d,
+                "difference": difference,
+                "row_sum_error": 0.0,
+                "outside": outside,
+                "spread": spread,
+            }
             for d in Spec().depths
         ]
 
     stacks = [{name: rows(0.0 if name == STACKS[0] else 0.2 + e) for name in STACKS} for e in seeds]
-    arms = dict(zip(ARMS, (right, 0.99, 0.99), strict=True))
+    arms = dict(zip(ARMS, (accuracy, 0.99, 0.99), strict=True))
     return {
         "stacks": stacks,
-        "right": {arm: [value + e for e in seeds] for arm, value in arms.items()},
+        "accuracy": {arm: [value + e for e in seeds] for arm, value in arms.items()},
         "parameters": dict.fromkeys(ARMS, 1000),
     }
 
@@ -32,12 +40,12 @@ def test_supported_where_tokens_collapse_and_xor_is_not_learned() -> None:
 
 
 def test_not_supported_where_attention_alone_learns_xor() -> None:
-    outcomes, verdict = judge(Spec, Spec().weigh(evidence_of(right=0.97)))
-    assert (outcomes["unable"], verdict) == ("fails", "not supported here")
+    outcomes, verdict = judge(Spec, Spec().weigh(evidence_of(accuracy=0.97)))
+    assert (outcomes["xor_attention"], verdict) == ("fails", "not supported here")
 
 
 def test_not_supported_where_tokens_do_not_collapse_or_output_is_no_average() -> None:
-    outcomes = judge(Spec, Spec().weigh(evidence_of(spread=0.7, apart=0.3)))[0]
+    outcomes = judge(Spec, Spec().weigh(evidence_of(spread=0.7, difference=0.3)))[0]
     assert (outcomes["collapse"], outcomes["average"]) == ("fails", "fails")
 
 
@@ -47,15 +55,15 @@ def test_models_have_equal_sizes() -> None:
 
 
 def test_attention_by_positions_is_linear_in_the_values() -> None:
-    """Answers to 00 and 11 add up to those to 01 and 10, which no sum tells apart."""
+    """The logits of 00 and 11 add up to those of 01 and 10, so no linear map computes XOR."""
     torch.manual_seed(0)
     rows = torch.zeros(4, BITS, dtype=torch.long)
     rows[:, :2] = torch.tensor([[0, 0], [1, 1], [0, 1], [1, 0]])
 
-    def apart(arm: str) -> float:
-        said = _Bits(32, *ARMS[arm])(rows).detach()
-        return float((said[:2].sum(0) - said[2:].sum(0)).abs().max())
+    def difference(arm: str) -> float:
+        logits = _Bits(32, *ARMS[arm])(rows).detach()
+        return float((logits[:2].sum(0) - logits[2:].sum(0)).abs().max())
 
-    plain, fed, by_words = (apart(arm) for arm in ARMS)
+    plain, fed, by_tokens = (difference(arm) for arm in ARMS)
     assert plain < 1e-5
-    assert min(fed, by_words) > 1e-4
+    assert min(fed, by_tokens) > 1e-4

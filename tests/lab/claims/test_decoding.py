@@ -6,39 +6,39 @@ import pytest
 import torch
 
 from regard.lab.claim import judge
-from regard.lab.claims.decoding import WAYS, Spec, _one_call_or_many
+from regard.lab.claims.decoding import CACHES, Spec, _one_call_or_many
 from regard.lab.decoding_strategies import MAX_TOKENS, Strategies
 from regard.models.base import ModelSpec
 
-SPEC = Spec(ahead=(2, 4))
+SPEC = Spec(draft_lengths=(2, 4))
 
 
 def evidence_of(
-    at_once: int = 90, guessed: int = 40, time: float = 0.6, cached: float = 0.1
+    parallel: int = 90, speculative: int = 40, time: float = 0.6, cached: float = 0.1
 ) -> dict[str, Any]:
-    """Of 100 words said; two rounds of timing."""
-    said = [
+    """Return evidence of 100 generated tokens and two rounds of timing."""
+    runs = [
         {
             "parameters": [1000, 100],
-            "words": 100,
+            "tokens": 100,
             "calls": 100,
-            "calls_at_once": at_once + seed,
-            "guessed": {
-                "2": {"calls": guessed + seed, "guesses": 90, "same": [True] * 5},
-                "4": {"calls": 95 + seed, "guesses": 200, "same": [True] * 5},
+            "parallel_calls": parallel + seed,
+            "speculative": {
+                "2": {"calls": speculative + seed, "drafted": 90, "same": [True] * 5},
+                "4": {"calls": 95 + seed, "drafted": 200, "same": [True] * 5},
             },
-            "given": 1e-6 * (1 + seed),
-            "seconds": {"plainly": [1.0, 1.01], "2": [time, time + 0.01], "4": [3.0, 3.1]},
+            "logit_difference": 1e-6 * (1 + seed),
+            "seconds": {"autoregressive": [1.0, 1.01], "2": [time, time + 0.01], "4": [3.0, 3.1]},
             "example": "",
         }
         for seed in range(3)
     ]
-    powers = dict(zip(WAYS, (1.1, cached), strict=True))
+    powers = dict(zip(CACHES, (1.1, cached), strict=True))
     times = {
-        way: [[1e-5 * n ** (power + 0.01 * r) for r in range(3)] for n in Spec().lengths]
-        for way, power in powers.items()
+        cache: [[1e-5 * n ** (power + 0.01 * r) for r in range(3)] for n in Spec().lengths]
+        for cache, power in powers.items()
     }
-    return {"times": times, "said": said}
+    return {"times": times, "runs": runs}
 
 
 def test_supported_where_decoding_is_sequential_and_drafts_save_time() -> None:
@@ -48,8 +48,8 @@ def test_supported_where_decoding_is_sequential_and_drafts_save_time() -> None:
 @pytest.mark.parametrize(
     ("evidence", "failing"),
     [
-        (evidence_of(at_once=10), "at_once"),
-        (evidence_of(guessed=95), "fewer"),
+        (evidence_of(parallel=10), "parallel"),
+        (evidence_of(speculative=95), "fewer"),
         (evidence_of(time=1.5), "wins"),
         (evidence_of(cached=1.0), "cached"),
     ],
@@ -61,8 +61,8 @@ def test_not_supported_where_one_criterion_fails(evidence: dict[str, Any], faili
 
 def test_not_supported_where_speculative_output_differs() -> None:
     evidence = evidence_of()
-    for each in evidence["said"]:
-        each["guessed"]["2"]["same"] = [True, False] * 5
+    for run in evidence["runs"]:
+        run["speculative"]["2"]["same"] = [True, False] * 5
     assert judge(Spec, SPEC.weigh(evidence))[0]["same"] == "fails"
 
 
@@ -79,23 +79,26 @@ def models() -> list[Any]:
     return [ModelSpec.model_validate({**settings, **size}).build(12).eval() for size in sizes]
 
 
-@pytest.mark.parametrize("begun", [[1, 2], [1, 5, 7], [3, 3, 3, 9]])
-def test_all_strategies_have_the_same_output(begun: list[int]) -> None:
+@pytest.mark.parametrize("prompt", [[1, 2], [1, 5, 7], [3, 3, 3, 9]])
+def test_all_strategies_have_the_same_output(prompt: list[int]) -> None:
     large, small = models()
-    told = Strategies(large, small, end=0)
-    plainly, guessed = told.autoregressive(begun), told.speculative(begun, 3)
-    assert plainly.tokens == guessed.tokens
-    assert plainly.calls == len(plainly.tokens) <= MAX_TOKENS
-    assert len(guessed.tokens) / (3 + 1) <= guessed.calls <= len(guessed.tokens)
-    assert 1 <= told.parallel(begun, plainly) <= len(plainly.tokens)
+    strategies = Strategies(large, small, end=0)
+    autoregressive, speculative = (
+        strategies.autoregressive(prompt),
+        strategies.speculative(prompt, 3),
+    )
+    assert autoregressive.tokens == speculative.tokens
+    assert autoregressive.calls == len(autoregressive.tokens) <= MAX_TOKENS
+    assert len(speculative.tokens) / (3 + 1) <= speculative.calls <= len(speculative.tokens)
+    assert 1 <= strategies.parallel(prompt, autoregressive) <= len(autoregressive.tokens)
 
 
 def test_model_as_its_own_draft_is_always_accepted() -> None:
     large, _ = models()
-    told = Strategies(large, large, end=11)
-    said = told.speculative([1, 2], 3)
-    assert said.tokens == told.autoregressive([1, 2]).tokens
-    assert said.calls == -(-len(said.tokens) // 4)
+    strategies = Strategies(large, large, end=11)
+    decoded = strategies.speculative([1, 2], 3)
+    assert decoded.tokens == strategies.autoregressive([1, 2]).tokens
+    assert decoded.calls == -(-len(decoded.tokens) // 4)
 
 
 def test_given_text_needs_one_call() -> None:

@@ -6,29 +6,37 @@ import pytest
 import torch
 
 from regard.lab.claim import judge
-from regard.lab.claims.depth import POINTS, WAYS, Spec, direction, jaggedness, roughness, without
+from regard.lab.claims.depth import (
+    POINTS,
+    VARIANTS,
+    Spec,
+    direction,
+    jaggedness,
+    roughness,
+    without,
+)
 from regard.models.base import ModelSpec
 from regard.models.language_model import LanguageModel
 
 
 def evidence_of(bare: float = 5.0, both: float = 3.0, rough: float = 2.0) -> dict[str, Any]:
     claim = Spec()
-    runs, walks = [], []
+    runs, surfaces = [], []
     for seed in range(3):
-        for way in WAYS:
+        for variant in VARIANTS:
             for depth in claim.depths:
-                stuck = (both if way == "both" else bare) if depth > 2 else 3.0
-                # At the last of the rates nothing is learned: the best one counts.
+                last_loss = (both if variant == "both" else bare) if depth > 2 else 3.0
+                # The last rate has a higher loss: the best rate counts.
                 for rate in claim.rates:
-                    end = stuck + 0.001 * seed + (3.0 if rate == claim.rates[-1] else 0.0)
-                    told = {"seed": seed, "way": way, "depth": depth, "rate": rate}
-                    runs.append({**told, "curve": [6.0, end]})
-                    if depth == claim.walked:
-                        bend = (0.1 if way == "both" else 0.1 * rough) * (1 + 0.01 * seed)
-                        walks.append(
-                            {**told, "losses": [[bend * (at % 2) for at in range(POINTS)]]}
+                    end = last_loss + 0.001 * seed + (3.0 if rate == claim.rates[-1] else 0.0)
+                    run = {"seed": seed, "variant": variant, "depth": depth, "rate": rate}
+                    runs.append({**run, "curve": [6.0, end]})
+                    if depth == claim.surface_depth:
+                        height = (0.1 if variant == "both" else 0.1 * rough) * (1 + 0.01 * seed)
+                        surfaces.append(
+                            {**run, "losses": [[height * (index % 2) for index in range(POINTS)]]}
                         )
-    return {"runs": runs, "walks": walks}
+    return {"runs": runs, "surfaces": surfaces}
 
 
 def test_supported_where_deep_models_train_only_with_both() -> None:
@@ -49,10 +57,10 @@ def test_not_supported_otherwise(evidence: dict[str, Any], fails: str) -> None:
     assert (outcomes[fails], verdict) == ("fails", "not supported here")
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_residuals_and_norms_are_removed(way: str) -> None:
-    """With sublayers that answer zero, what enters a stack leaves it by residuals alone."""
-    residuals, norms = WAYS[way]
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_residuals_and_norms_are_removed(variant: str) -> None:
+    """With zero sublayer outputs, only residual connections pass the input on."""
+    residuals, norms = VARIANTS[variant]
     torch.manual_seed(0)
     settings = {"dim": 8, "heads": 2, "ffn_dim": 16, "layers": 2, "dropout": 0.0}
     model = ModelSpec.model_validate({"kind": "language-model", **settings}).build(11)
@@ -62,8 +70,8 @@ def test_residuals_and_norms_are_removed(way: str) -> None:
         if "w_o" in name or "down_proj" in name:
             parameter.data.zero_()
     ids = torch.randint(11, (1, 5))
-    left = model.decoder.norm(model.decoder.embedding(ids)) if residuals else torch.zeros(1)
-    assert torch.allclose(model.states(ids), left)
+    expected = model.decoder.norm(model.decoder.embedding(ids)) if residuals else torch.zeros(1)
+    assert torch.allclose(model.states(ids), expected)
     assert any("residual" in name for name, _ in model.named_parameters()) is norms
 
 
@@ -74,7 +82,7 @@ def test_directions_have_the_norms_of_the_filters() -> None:
     assert bias.abs().max() == 0.0
 
 
-def test_roughness_of_a_straight_line_is_zero() -> None:
+def test_height_a_straight_line_is_zero() -> None:
     assert roughness([[1.0, 2.0, 3.0, 4.0]]) == 0.0
     assert roughness([[0.0, 1.0, 0.0]]) == 2.0
     assert jaggedness([[0.0, 1.0, 0.0]]) == jaggedness([[0.0, 3.0, 0.0]]) == 2.0

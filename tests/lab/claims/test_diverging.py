@@ -50,10 +50,10 @@ def test_copied_heads_are_equal_and_random_heads_are_not() -> None:
     settings = {"kind": "language-model", "heads": 4, "dim": 32, "layers": 2, "dropout": 0.0}
     model = ModelSpec.model_validate(settings).build(20)
     ids = torch.randint(2, 20, (6, 12))
-    apart = _similarity(model, ids)
-    assert apart["bits"] > 1e-4
-    assert apart["cosine"] < 0.9999
+    different = _similarity(model, ids)
+    assert different["bits"] > 1e-4
+    assert different["cosine"] < 0.9999
     _copy_first_head(model)
-    alike = _similarity(model, ids)
-    assert alike["bits"] == pytest.approx(0, abs=1e-6)
-    assert alike["cosine"] == pytest.approx(1, abs=1e-5)
+    equal = _similarity(model, ids)
+    assert equal["bits"] == pytest.approx(0, abs=1e-6)
+    assert equal["cosine"] == pytest.approx(1, abs=1e-5)

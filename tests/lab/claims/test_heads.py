@@ -12,13 +12,16 @@ from regard.lab.claims.heads import Spec
 def evidence_of(one: float = 0.6, many: float = 0.99, slower: float = 1.0) -> dict[str, Any]:
     spec = Spec()
     trained = [
-        {"seed": seed, "places": places, "heads": heads, "parameters": 1000, "curve": [2.0, 1.0]}
+        {"seed": seed, "keys": keys, "heads": heads, "parameters": 1000, "curve": [2.0, 1.0]}
         | {"accuracy": (one if heads == 1 else many) - seed / 1000, "least": 0.4}
         for seed in range(3)
-        for places in spec.places
+        for keys in spec.keys
         for heads in spec.heads
     ]
-    seconds = {"1": [1.0, 1.1, 0.9, 1.0], "8": [slower * each for each in (1.0, 1.1, 0.91, 1.0)]}
+    seconds = {
+        "1": [1.0, 1.1, 0.9, 1.0],
+        "8": [slower * second for second in (1.0, 1.1, 0.91, 1.0)],
+    }
     return {"operations": {"1": 100, "8": 100}, "seconds": seconds, "trained": trained}
 
 
@@ -37,16 +40,16 @@ def test_not_supported_where_many_heads_are_slower() -> None:
 
 
 def test_answer_is_the_values_of_the_keys_in_the_question() -> None:
-    names, things, places = 5, 3, 2
-    rows = tasks.several(names, things, places, 7, rows=50)
-    assert int(rows.ids.max()) < tasks.several_symbols(names, things, places)
+    keys, values, queries = 5, 3, 2
+    rows = tasks.multi_query_recall(keys, values, queries, 7, rows=50)
+    assert int(rows.ids.max()) < tasks.multi_query_vocabulary(keys, values, queries)
     for row in rows.ids.tolist():
-        listed = {each // things: each % things for each in row[:names]}
-        question, answer = row[-2] - names * things, row[-1] - names * things - names**places
-        assert len(listed) == names
-        assert [listed[question // names], listed[question % names]] == [
-            answer // things,
-            answer % things,
+        table = {pair // values: pair % values for pair in row[:keys]}
+        question, answer = row[-2] - keys * values, row[-1] - keys * values - keys**queries
+        assert len(table) == keys
+        assert [table[question // keys], table[question % keys]] == [
+            answer // values,
+            answer % values,
         ]
     assert rows.is_target.sum(1).tolist() == [1] * 50
-    assert torch.equal(rows.ids, tasks.several(names, things, places, 7, rows=50).ids)
+    assert torch.equal(rows.ids, tasks.multi_query_recall(keys, values, queries, 7, rows=50).ids)

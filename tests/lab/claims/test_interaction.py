@@ -12,16 +12,18 @@ from regard.models.base import ModelSpec
 CLAIM = Spec.model_validate({"windows": [3, 5], "layers": [1, 2, 4], "length": 64})
 
 
-def evidence_of(further: int = 0, attention: int = 63, unseen: int = 0) -> dict[str, Any]:
+def evidence_of(extra: int = 0, attention: int = 63, skipped: int = 0) -> dict[str, Any]:
     stacks = []
     for seed in range(2):
         for window in CLAIM.windows:
             for layers in CLAIM.layers:
-                distance = layers * (window - 1) + further
-                row = {"distance": distance, "words": distance - unseen}
+                distance = layers * (window - 1) + extra
+                row = {"distance": distance, "tokens": distance - skipped}
                 stacks.append({"seed": seed, "window": window, "layers": layers, **row})
-    seen = [{"seed": seed, "distance": attention, "words": attention} for seed in range(2)]
-    return {"windows": stacks, "attention": seen}
+    attention_rows = [
+        {"seed": seed, "distance": attention, "tokens": attention} for seed in range(2)
+    ]
+    return {"windows": stacks, "attention": attention_rows}
 
 
 def test_supported_where_convolutions_reach_as_far_as_their_width() -> None:
@@ -29,30 +31,30 @@ def test_supported_where_convolutions_reach_as_far_as_their_width() -> None:
 
 
 @pytest.mark.parametrize(
-    ("evidence", "which"),
+    ("evidence", "failing"),
     [
-        (evidence_of(further=1), "windows"),
+        (evidence_of(extra=1), "windows"),
         (evidence_of(attention=40), "attention"),
-        (evidence_of(unseen=1), "filled"),
-        (evidence_of(further=62), "depth"),
+        (evidence_of(skipped=1), "filled"),
+        (evidence_of(extra=62), "depth"),
     ],
 )
-def test_not_supported_where_one_criterion_fails(evidence: dict[str, Any], which: str) -> None:
+def test_not_supported_where_one_criterion_fails(evidence: dict[str, Any], failing: str) -> None:
     outcomes, verdict = judge(Spec, CLAIM.weigh(evidence))
-    assert (outcomes[which], verdict) == ("fails", "not supported here")
+    assert (outcomes[failing], verdict) == ("fails", "not supported here")
 
 
 def test_layers_needed_are_the_fewest_that_span_the_text() -> None:
     assert CLAIM.weigh(evidence_of())["depth"].mean == 5
-    assert CLAIM.weigh(evidence_of(further=55))["depth"].mean == 4
+    assert CLAIM.weigh(evidence_of(extra=55))["depth"].mean == 4
 
 
 def test_measured_reach_is_that_of_the_model() -> None:
     claim = claim_named("interaction", {"length": 40})
     assert isinstance(claim, Spec)
-    given = {"kind": "convolutional", "capability": "causal-lm", "layers": 3, "window": 4}
-    reach = ModelSpec.model_validate(given).reach  # type: ignore[attr-defined]
-    assert claim._reached("convolutional", 3, seed=0, window=4) == {
+    settings = {"kind": "convolutional", "capability": "causal-lm", "layers": 3, "window": 4}
+    reach = ModelSpec.model_validate(settings).reach  # type: ignore[attr-defined]
+    assert claim._reach("convolutional", 3, seed=0, window=4) == {
         "distance": reach,
-        "words": reach,
+        "tokens": reach,
     }

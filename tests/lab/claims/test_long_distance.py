@@ -10,14 +10,14 @@ from regard.lab.claim import judge
 from regard.lab.claims.long_distance import ARMS, Spec, far_over_near
 from regard.lab.sizing import sized
 
-KNOWN: dict[str, float] = {"recurrent": 0.2, "windows": 0.12, "attention": 0.97}
-LEFT: dict[str, float] = {"recurrent": 0.0, "windows": 0.0, "attention": 0.7}
+ACCURACY: dict[str, float] = {"recurrent": 0.2, "convolutional": 0.12, "attention": 0.97}
+GRADIENT: dict[str, float] = {"recurrent": 0.0, "convolutional": 0.0, "attention": 0.7}
 
 
 def evidence_of(
-    far: dict[str, float], left: dict[str, float], near: float = 0.99
+    far: dict[str, float], gradient: dict[str, float], near: float = 0.99
 ) -> dict[str, Any]:
-    """What each recalls at the longest distance (and nearer), what is left of its gradient."""
+    """Return evidence with these accuracies at the longest distance, and these gradient ratios."""
     rows = [
         {
             "arm": arm,
@@ -25,30 +25,30 @@ def evidence_of(
             "distance": distance,
             "rate": 0.01,
             "losses": [2.0, 1.0],
-            "recalled": (far[arm] if distance == max(Spec().distances) else near) + 0.001 * seed,
-            "gradient_before": left[arm] * (1 + 0.01 * seed),
+            "accuracy": (far[arm] if distance == max(Spec().distances) else near) + 0.001 * seed,
+            "gradient_before": gradient[arm] * (1 + 0.01 * seed),
             "gradient_after": 1.0,
         }
         for arm in ARMS
         for seed in range(3)
         for distance in Spec().distances
     ]
-    return {"parameters": dict.fromkeys(ARMS, 1000), "learned": rows}
+    return {"parameters": dict.fromkeys(ARMS, 1000), "runs": rows}
 
 
 def test_supported_where_only_attention_is_accurate_at_long_distance() -> None:
-    assert judge(Spec, Spec().weigh(evidence_of(KNOWN, LEFT)))[1] == "supported"
+    assert judge(Spec, Spec().weigh(evidence_of(ACCURACY, GRADIENT)))[1] == "supported"
 
 
 @pytest.mark.parametrize(
     ("evidence", "failing"),
     [
-        (evidence_of({**KNOWN, "recurrent": 0.95}, LEFT), {"recurrent_far"}),
-        (evidence_of({**KNOWN, "windows": 0.95}, LEFT), {"windows_far"}),
-        (evidence_of({**KNOWN, "attention": 0.5}, LEFT), {"attention_far"}),
-        (evidence_of(KNOWN, LEFT, near=0.3), {"recurrent_near"}),
-        (evidence_of(KNOWN, {**LEFT, "recurrent": 0.5}), {"recurrent_gradient"}),
-        (evidence_of(KNOWN, {**LEFT, "attention": 0.0}), {"attention_gradient"}),
+        (evidence_of({**ACCURACY, "recurrent": 0.95}, GRADIENT), {"recurrent_far"}),
+        (evidence_of({**ACCURACY, "convolutional": 0.95}, GRADIENT), {"convolutional_far"}),
+        (evidence_of({**ACCURACY, "attention": 0.5}, GRADIENT), {"attention_far"}),
+        (evidence_of(ACCURACY, GRADIENT, near=0.3), {"recurrent_near"}),
+        (evidence_of(ACCURACY, {**GRADIENT, "recurrent": 0.5}), {"recurrent_gradient"}),
+        (evidence_of(ACCURACY, {**GRADIENT, "attention": 0.0}), {"attention_gradient"}),
     ],
 )
 def test_not_supported_where_one_criterion_fails(
@@ -60,19 +60,19 @@ def test_not_supported_where_one_criterion_fails(
 
 
 def test_symbol_is_the_answer_at_its_distance() -> None:
-    ids, asked = tasks.recall(7, 8, 0, 0, rows=50)
+    ids, is_target = tasks.recall(7, 8, 0, 0, rows=50)
     assert ids.shape == (50, 9)
-    assert torch.equal(ids[:, 0], ids[:, -1])  # what is asked for
-    assert (ids[:, 7] == 0).all()  # the mark, 7 after the symbol
-    assert (ids[:, 1:7] == 1).all()  # silence between
+    assert torch.equal(ids[:, 0], ids[:, -1])  # the answer
+    assert (ids[:, 7] == 0).all()  # the cue, 7 after the symbol
+    assert (ids[:, 1:7] == 1).all()  # blanks between
     assert set(ids[:, 0].tolist()) == set(range(2, 10))
-    assert asked.sum(1).eq(1).all()
-    assert asked[:, -1].all()
+    assert is_target.sum(1).eq(1).all()
+    assert is_target[:, -1].all()
 
 
 @pytest.mark.parametrize("distance", [10, 16, 17, 30])
 def test_gradient_beyond_the_reach_of_convolutions_is_zero(distance: int) -> None:
-    arm = ARMS["windows"]
+    arm = ARMS["convolutional"]
     model = sized({**arm.settings, "dropout": 0.0}, 5_100, 10).build(10).eval()
-    left = far_over_near(model, tasks.recall(distance, 8, 0, rows=4))
-    assert (left > 0) == (distance <= 16)
+    gradient = far_over_near(model, tasks.recall(distance, 8, 0, rows=4))
+    assert (gradient > 0) == (distance <= 16)

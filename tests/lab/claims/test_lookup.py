@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.lab.claim import judge
-from regard.lab.claims.lookup import CASES, MEANS, Spec, _means, likeness
+from regard.lab.claims.lookup import CASES, MEANS, Spec, _means, dot_products
 from regard.lab.ratings import Ratings
 
 
@@ -17,12 +17,12 @@ def evidence_of(weight: float = 0.9, mixture: float = 0.97, error: float = 0.9) 
         for seed in range(3)
     ]
     errors = [
-        {name: 1.0 + at / 10 for at, name in enumerate(MEANS)}
+        {name: 1.0 + index / 10 for index, name in enumerate(MEANS)}
         | {"dot products": error + seed / 1e3}
         for seed in range(3)
     ]
-    added = {name: adds for name, (_, _, adds) in CASES.items()}
-    return {"tables": tables, "errors": errors, "added": added, "ratings": 1000}
+    contributions = {name: effect for name, (_, _, effect) in CASES.items()}
+    return {"tables": tables, "errors": errors, "contributions": contributions, "ratings": 1000}
 
 
 def test_supported_where_lookup_and_dot_products_work() -> None:
@@ -35,7 +35,7 @@ def test_supported_where_lookup_and_dot_products_work() -> None:
         ("finds", evidence_of(weight=0.3)),
         ("mixes", evidence_of(mixture=0.71)),
         ("predicts", evidence_of(error=1.0)),
-        ("cases", evidence_of() | {"added": dict.fromkeys(CASES, 1.0)}),
+        ("cases", evidence_of() | {"contributions": dict.fromkeys(CASES, 1.0)}),
     ],
 )
 def test_not_supported_where_one_criterion_fails(criterion: str, evidence: dict[str, Any]) -> None:
@@ -43,19 +43,21 @@ def test_not_supported_where_one_criterion_fails(criterion: str, evidence: dict[
     assert (outcomes[criterion], verdict) == ("fails", "not supported here")
 
 
-def test_likeness_is_the_dot_product() -> None:
-    tastes, traits = torch.randn(5, 3), torch.randn(5, 3)
-    expected = torch.stack([a @ b for a, b in zip(tastes, traits, strict=True)])
-    torch.testing.assert_close(likeness(tastes, traits), expected)
+def test_factors_are_multiplied_and_added() -> None:
+    users, films = torch.randn(5, 3), torch.randn(5, 3)
+    expected = torch.stack([a @ b for a, b in zip(users, films, strict=True)])
+    torch.testing.assert_close(dot_products(users, films), expected)
 
 
 def test_means_are_those_of_the_known_ratings() -> None:
     known = Ratings(torch.tensor([0, 0, 1]), torch.tensor([0, 1, 0]), torch.tensor([5.0, 3.0, 1.0]))
-    asked = Ratings(torch.tensor([1, 2]), torch.tensor([1, 2]), torch.tensor([0.0, 0.0]))
-    found = {name: guess.tolist() for name, guess in _means(known, asked, (3, 3)).items()}
-    assert found == {
+    unknown = Ratings(torch.tensor([1, 2]), torch.tensor([1, 2]), torch.tensor([0.0, 0.0]))
+    predictions = {
+        name: prediction.tolist() for name, prediction in _means(known, unknown, (3, 3)).items()
+    }
+    assert predictions == {
         "of all": [3.0, 3.0],
-        "of the person": [1.0, 3.0],  # nothing is known of the third of either side
+        "of the user": [1.0, 3.0],  # the third user and the third film have no ratings
         "of the film": [3.0, 3.0],
         "of both": [1.0, 3.0],
     }

@@ -12,7 +12,7 @@ from regard.lab.claims.masking import (
     CACHED,
     PREFIXES,
     Spec,
-    _all_seen,
+    _attend_to_all,
     _changed,
     _Pass,
 )
@@ -25,7 +25,7 @@ def evidence_of(
 ) -> dict[str, Any]:
     seeds = (0.0, 0.001, -0.001)
 
-    def found(end: float, loss: float, exist: float) -> list[dict[str, Any]]:
+    def runs(end: float, loss: float, exist: float) -> list[dict[str, Any]]:
         return [
             {"curve": [6.0, end + e], "loss": loss + e, "exist": exist - e, "changed": changed}
             for e in seeds
@@ -33,9 +33,9 @@ def evidence_of(
 
     seconds = {AT_ONCE: [0.1, 0.11, 0.1], PREFIXES: [0.1 * slower] * 3, CACHED: [0.1 * slower] * 3}
     return {
-        "seeds": {"masked": found(2.0, 3.0, 0.8), "unmasked": found(unmasked, loss, 0.3)},
+        "seeds": {"masked": runs(2.0, 3.0, 0.8), "unmasked": runs(unmasked, loss, 0.3)},
         "seconds": seconds,
-        "apart": {AT_ONCE: 0.0, PREFIXES: 1e-6, CACHED: 1e-6},
+        "differences": {AT_ONCE: 0.0, PREFIXES: 1e-6, CACHED: 1e-6},
     }
 
 
@@ -67,13 +67,13 @@ def small() -> tuple[LanguageModel, torch.Tensor]:
 
 def test_earlier_outputs_depend_on_the_last_token_only_without_the_mask() -> None:
     model, page = small()
-    with _all_seen(model, unmasked=True):
+    with _attend_to_all(model, unmasked=True):
         assert _changed(model, page) > 1e-3
     assert _changed(model, page) == 0.0
 
 
 def test_all_methods_give_the_same_gradient() -> None:
     model, page = small()
-    once, *others = (_Pass(model, page, way)() for way in _PASSES)
+    one_pass, *others = (_Pass(model, page, method)() for method in _PASSES)
     for other in others:
-        torch.testing.assert_close(other, once, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(other, one_pass, rtol=1e-4, atol=1e-6)

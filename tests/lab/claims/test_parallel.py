@@ -11,7 +11,7 @@ from regard.lab.claims.parallel import ARMS, Spec, longest_chain
 
 
 def evidence_of(chains: Mapping[str, float], falls: Mapping[str, float]) -> dict[str, Any]:
-    """Chains that grow by so many for each word; time per word that falls with such an exponent."""
+    """Return evidence with these chain lengths per token and exponents of the time per token."""
     rows = [
         {
             "seed": seed,
@@ -44,7 +44,7 @@ def test_supported_where_only_recurrence_is_sequential() -> None:
 def test_not_supported_where_one_criterion_fails(
     chains: tuple[float, ...], falls: tuple[float, ...], failing: set[str]
 ) -> None:
-    evidence = evidence_of(*(dict(zip(ARMS, each, strict=True)) for each in (chains, falls)))
+    evidence = evidence_of(*(dict(zip(ARMS, values, strict=True)) for values in (chains, falls)))
     outcomes, verdict = judge(Spec, Spec().weigh(evidence))
     assert {name for name, outcome in outcomes.items() if outcome == "fails"} == failing
     assert verdict == "not supported here"
@@ -53,9 +53,9 @@ def test_not_supported_where_one_criterion_fails(
 def test_longest_chain_of_operations() -> None:
     x = torch.ones(2, requires_grad=True)
     assert longest_chain(x.exp()) == 1
-    assert longest_chain(x.exp().sin() * x) == 3  # the short way does not count
+    assert longest_chain(x.exp().sin() * x) == 3  # the shorter path does not count
     assert longest_chain((x.exp() + x.sin()).sum()) == 3
     long = x
-    for _ in range(3000):  # deeper than Python's calls may be
+    for _ in range(3000):  # beyond Python's recursion limit
         long = long + x
     assert longest_chain(long) == 3000

@@ -6,21 +6,21 @@ import pytest
 import torch
 
 from regard.lab.claim import judge
-from regard.lab.claims.quadratic import WAYS, Spec, bytes_kept
+from regard.lab.claims.quadratic import METHODS, Spec, bytes_kept
 
 
 def evidence_of(times: tuple[float, ...], memories: tuple[float, ...]) -> dict[str, Any]:
-    """Costs that grow with such exponents, one for each way."""
+    """Return costs that grow with these exponents, one for each method."""
     rows = [
         {
             "seed": seed,
-            "way": way,
+            "method": method,
             "length": length,
             "bytes": round(1000 * length**memory),
-            "seconds": [(1 + 0.01 * turn) * length**time for turn in range(5)],
+            "seconds": [(1 + 0.01 * index) * length**time for index in range(5)],
         }
         for seed in range(2)
-        for way, time, memory in zip(WAYS, times, memories, strict=True)
+        for method, time, memory in zip(METHODS, times, memories, strict=True)
         for length in Spec().lengths
     ]
     return {"passes": rows}
@@ -33,10 +33,10 @@ def test_supported_where_attention_is_quadratic_and_recurrence_linear() -> None:
 @pytest.mark.parametrize(
     ("times", "memories", "failing"),
     [
-        ((1.1, 2, 1), (2, 1, 1), {"written_time"}),
+        ((1.1, 2, 1), (2, 1, 1), {"reference_time"}),
         ((2, 1.1, 1), (2, 1, 1), {"fused_time"}),
         ((2, 2, 2), (2, 1, 1), {"recurrent_time"}),
-        ((2, 2, 1), (1, 1, 1), {"written_memory"}),
+        ((2, 2, 1), (1, 1, 1), {"reference_memory"}),
         ((2, 2, 1), (2, 1, 2), {"recurrent_memory"}),
     ],
 )

@@ -11,12 +11,12 @@ from regard.lab.claims.syntax import (
     ARMS,
     BLANK,
     BOTH,
-    DRAWN,
-    LINE,
+    LINEAR,
     NOUNS,
+    RANDOM,
     Spec,
-    _drawn_tree,
-    _making,
+    _generator,
+    _random_tree,
 )
 from regard.lab.run import claim_named, run
 
@@ -32,14 +32,14 @@ FAR = f"""1\tkeys\t_\tNOUN\t_\tNumber=Plur\t3\tnsubj\t_\t_
 """
 
 
-def evidence_of(**right: float) -> dict[str, Any]:
-    by_arm = {arm: right.get(name, 0.7) for arm, name in zip(ARMS, "labd", strict=True)}
-    found = [
-        {"arm": arm, "seed": seed, "right": each, "right_attracted": each + 0.001 * seed}
-        for arm, each in by_arm.items()
+def evidence_of(**accuracies: float) -> dict[str, Any]:
+    by_arm = {arm: accuracies.get(name, 0.7) for arm, name in zip(ARMS, "labd", strict=True)}
+    runs = [
+        {"arm": arm, "seed": seed, "accuracy": value, "attraction_accuracy": value + 0.001 * seed}
+        for arm, value in by_arm.items()
         for seed in range(3)
     ]
-    return {"found": [{**each, "loss": 0.1, "parameters": 10} for each in found]}
+    return {"runs": [{**run, "loss": 0.1, "parameters": 10} for run in runs]}
 
 
 def test_supported_where_the_tree_helps_and_a_random_one_does_not() -> None:
@@ -49,7 +49,7 @@ def test_supported_where_the_tree_helps_and_a_random_one_does_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("right", "fails"), [({"a": 0.6}, "gain"), ({"a": 0.9, "d": 0.8}, "drawn")]
+    ("right", "fails"), [({"a": 0.6}, "gain"), ({"a": 0.9, "d": 0.8}, "random")]
 )
 def test_not_supported_otherwise(right: dict[str, float], fails: str) -> None:
     outcomes, verdict = judge(Spec, Spec().weigh(evidence_of(**right)))
@@ -57,12 +57,12 @@ def test_not_supported_otherwise(right: dict[str, float], fails: str) -> None:
 
 
 def test_models_are_in_order() -> None:
-    assert list(ARMS) == [LINE, BOTH, list(ARMS)[2], DRAWN]
+    assert list(ARMS) == [LINEAR, BOTH, list(ARMS)[2], RANDOM]
 
 
 def test_subject_depends_on_the_verb_and_decides_its_number() -> None:
-    rows = _making(8)(3, 200)
-    assert list(rows) == list(_making(8)(3, 200))
+    rows = _generator(8)(3, 200)
+    assert list(rows) == list(_generator(8)(3, 200))
     before = 0
     for row in rows:
         verb = row.ids.index(BLANK)
@@ -70,8 +70,8 @@ def test_subject_depends_on_the_verb_and_decides_its_number() -> None:
         assert row.ids[subject] == NOUNS + row.plural
         assert row.attracted == (row.ids[verb - 1] == NOUNS + 1 - row.plural)
         before += subject == verb - 1
-        drawn = _drawn_tree(row)
-        assert sum(word == head for word, head in enumerate(drawn)) == 1
+        tree = _random_tree(row)
+        assert sum(word == head for word, head in enumerate(tree)) == 1
     assert 80 < before < 150
     assert 0.3 < sum(row.plural for row in rows) / 200 < 0.7
 
@@ -89,6 +89,6 @@ def test_treebank_gives_evidence(tmp_path: Path) -> None:
     (tmp_path / "a.conllu").write_text((NEAR + FAR) * 3)
     both = {"train": str(tmp_path / "a.conllu"), "test": str(tmp_path / "a.conllu")}
     finding = run("syntax", {**both, "steps": 2}, quick=True)
-    assert finding.evidence["judged"] == 6
+    assert finding.evidence["tested"] == 6
     assert finding.evidence["attracted"] == 3
     assert finding.evidence["plural"] == 0.5

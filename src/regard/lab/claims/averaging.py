@@ -21,17 +21,17 @@ from regard.layers.feedforward.dense import Dense
 from regard.models.base import parameter_count
 from regard.positions.base import InAttention, Sizes
 
-WORDS = 32  # tokens of the untrained stack
+TOKENS = 32  # tokens of the untrained stack
 RANK = 4  # token vectors are mixtures of so many vectors
-BITS = 6  # tokens of the task; the answer depends on the first two
-JUDGED = 1024
-Scores = Literal["places", "words"]
+BITS = 6  # tokens of the XOR task; the label depends on the first two
+TEST_ROWS = 1024
+Scores = Literal["positions", "tokens"]
 STACKS = ("attention", "attention and feed-forward", "both and residuals")
 # A layer of attention has four D × D matrices, and so has a feed-forward network 2·D wide.
 ARMS: Mapping[str, tuple[Scores, int, bool]] = {
-    "attention": ("places", 4, False),
-    "attention and feed-forward": ("places", 2, True),
-    "attention, scored by what the words say": ("words", 4, False),
+    "attention": ("positions", 4, False),
+    "attention and feed-forward": ("positions", 2, True),
+    "attention, scores from tokens": ("tokens", 4, False),
 }
 
 
@@ -63,15 +63,17 @@ class Spec(Claim):
         "rank": Criterion(
             "share outside 4 singular directions, largest over depths, attention", at_most=1e-5
         ),
-        "rank_mended": Criterion(
+        "rank_with_feed_forward": Criterion(
             "share outside 4 singular directions after one layer, with feed-forward", at_least=0.01
         ),
         "collapse": Criterion(
             "distance of token vectors to their mean at the greatest depth, over that of the input",
             at_most=0.01,
         ),
-        "unable": Criterion("accuracy on XOR of two bits, attention", at_most=0.8),
-        "able": Criterion("accuracy on XOR of two bits, attention and feed-forward", at_least=0.95),
+        "xor_attention": Criterion("accuracy on XOR of two bits, attention", at_most=0.8),
+        "xor_feed_forward": Criterion(
+            "accuracy on XOR of two bits, attention and feed-forward", at_least=0.95
+        ),
     }
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 2, "steps": 50, "dim": 32, "depths": (1, 4, 12)}
 
@@ -81,102 +83,115 @@ class Spec(Claim):
 
     def gather(self, experiment: Experiment) -> Evidence:
         stacks: list[dict[str, Any]] = []
-        right: dict[str, list[float]] = {arm: [] for arm in ARMS}
+        accuracies: dict[str, list[float]] = {arm: [] for arm in ARMS}
         sizes: dict[str, int] = {}
         with experiment.plan(self.seeds * (1 + self.steps * len(ARMS))):
             for seed in range(self.seeds):
                 stacks.append({name: self._by_depth(seed, name) for name in STACKS})
                 experiment.advance(1)
                 for arm in ARMS:
-                    accuracy, sizes[arm] = self._right(experiment, arm, seed)
-                    right[arm].append(accuracy)
-        return {"stacks": stacks, "right": right, "parameters": sizes}
+                    accuracy, sizes[arm] = self._accuracy(experiment, arm, seed)
+                    accuracies[arm].append(accuracy)
+        return {"stacks": stacks, "accuracy": accuracies, "parameters": sizes}
 
     @torch.no_grad()
     def _by_depth(self, seed: int, name: str) -> list[dict[str, float]]:
         """Measure a stack on token vectors of low rank, layer by layer."""
         torch.manual_seed(seed)
-        chance = generator(seed)
-        vectors = torch.randn(RANK, self.dim, generator=chance, dtype=torch.float64)
-        words = torch.randn(1, WORDS, RANK, generator=chance, dtype=torch.float64) @ vectors
-        words /= RANK**0.5
+        rng = generator(seed)
+        vectors = torch.randn(RANK, self.dim, generator=rng, dtype=torch.float64)
+        inputs = torch.randn(1, TOKENS, RANK, generator=rng, dtype=torch.float64) @ vectors
+        inputs /= RANK**0.5
         layers = nn.ModuleList(_Layer(self.dim, name != STACKS[0]) for _ in range(max(self.depths)))
-        x, averaged = words, torch.eye(WORDS, dtype=torch.float64)
-        mapped, found = torch.eye(self.dim, dtype=torch.float64), []
+        x, averaged = inputs, torch.eye(TOKENS, dtype=torch.float64)
+        mapped, measurements = torch.eye(self.dim, dtype=torch.float64), []
         for depth, layer in enumerate(layers.double(), start=1):
             assert isinstance(layer, _Layer)
             averaged = layer.weights(x) @ averaged
             mapped = mapped @ (layer.attention.w_o.weight @ layer.attention.w_v.weight).T
             x = layer(x, x) + (x if name == STACKS[2] else 0.0)
             if depth in self.depths:
-                average = averaged @ words[0] @ mapped
-                found.append(
+                average = averaged @ inputs[0] @ mapped
+                measurements.append(
                     {
                         "depth": depth,
-                        "apart": float((x[0] - average).norm() / x.norm()),
-                        "unsummed": float((averaged.sum(-1) - 1).abs().max()),
+                        "difference": float((x[0] - average).norm() / x.norm()),
+                        "row_sum_error": float((averaged.sum(-1) - 1).abs().max()),
                         "outside": _outside(x[0]),
-                        "spread": _spread(x[0]) / _spread(words[0]),
+                        "spread": _spread(x[0]) / _spread(inputs[0]),
                     }
                 )
-        return found
+        return measurements
 
-    def _right(self, experiment: Experiment, arm: str, seed: int) -> tuple[float, int]:
+    def _accuracy(self, experiment: Experiment, arm: str, seed: int) -> tuple[float, int]:
         torch.manual_seed(seed)
         model = _Bits(self.dim, *ARMS[arm]).to(experiment.device)
 
-        def asked(rows: int, *chance: int) -> tuple[Tensor, Tensor]:
-            bits = torch.randint(2, (rows, BITS), generator=generator(*chance)).to(
+        def batch(rows: int, *numbers: int) -> tuple[Tensor, Tensor]:
+            bits = torch.randint(2, (rows, BITS), generator=generator(*numbers)).to(
                 experiment.device
             )
             return bits, bits[:, 0] ^ bits[:, 1]
 
         def loss(_: nn.Module, step: int) -> Tensor:
-            bits, differ = asked(tasks.ROWS, seed, step)
-            return nn.functional.cross_entropy(model(bits), differ)
+            bits, labels = batch(tasks.ROWS, seed, step)
+            return nn.functional.cross_entropy(model(bits), labels)
 
         experiment.fit(model, loss, self.steps)
-        bits, differ = asked(JUDGED, seed, self.steps)
+        bits, labels = batch(TEST_ROWS, seed, self.steps)
         with torch.no_grad():
-            right = float((model(bits).argmax(-1) == differ).float().mean())
-        return right, parameter_count(model)
+            accuracy = float((model(bits).argmax(-1) == labels).float().mean())
+        return accuracy, parameter_count(model)
 
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
-        alone, fed = ([stack[name] for stack in evidence["stacks"]] for name in STACKS[:2])
-        plain, helped = (interval(evidence["right"][arm]) for arm in list(ARMS)[:2])
+        attention_only, with_feed_forward = (
+            [stack[name] for stack in evidence["stacks"]] for name in STACKS[:2]
+        )
+        without_ffn, with_ffn = (interval(evidence["accuracy"][arm]) for arm in list(ARMS)[:2])
         return {
-            "average": interval([max(each["apart"] for each in rows) for rows in alone]),
-            "weights": interval([max(each["unsummed"] for each in rows) for rows in alone]),
-            "rank": interval([max(each["outside"] for each in rows) for rows in alone]),
-            "rank_mended": interval([rows[0]["outside"] for rows in fed]),
-            "collapse": interval([rows[-1]["spread"] for rows in alone]),
-            "unable": plain,
-            "able": helped,
+            "average": interval(
+                [max(layer["difference"] for layer in rows) for rows in attention_only]
+            ),
+            "weights": interval(
+                [max(layer["row_sum_error"] for layer in rows) for rows in attention_only]
+            ),
+            "rank": interval([max(layer["outside"] for layer in rows) for rows in attention_only]),
+            "rank_with_feed_forward": interval([rows[0]["outside"] for rows in with_feed_forward]),
+            "collapse": interval([rows[-1]["spread"] for rows in attention_only]),
+            "xor_attention": without_ffn,
+            "xor_feed_forward": with_ffn,
         }
 
     def show(self, evidence: Evidence) -> list[Figure]:
-        def line(of: str, what: str) -> dict[float, Interval]:
-            by_depth = zip(*(stack[of] for stack in evidence["stacks"]), strict=True)
-            return {float(s[0]["depth"]): interval([each[what] for each in s]) for s in by_depth}
+        def line(name: str, measure: str) -> dict[float, Interval]:
+            by_depth = zip(*(stacks[name] for stacks in evidence["stacks"]), strict=True)
+            return {
+                float(seeds[0]["depth"]): interval([seed[measure] for seed in seeds])
+                for seeds in by_depth
+            }
 
-        columns = [line(of, what) for what in ("outside", "spread") for of in STACKS]
-        head = ["layers", *(f"{what}: {of}" for what in ("outside", "spread") for of in STACKS)]
-        right = [
+        measures = ("outside", "spread")
+        columns = [line(name, measure) for measure in measures for name in STACKS]
+        head = ["layers", *(f"{measure}: {name}" for measure in measures for name in STACKS)]
+        accuracy = [
             [arm, f"{evidence['parameters'][arm]:,}", str(interval(values))]
-            for arm, values in evidence["right"].items()
+            for arm, values in evidence["accuracy"].items()
         ]
         return [
             Table(
-                f"{WORDS} tokens: share outside {RANK} directions, and distance to their mean",
+                f"{TOKENS} tokens: share outside {RANK} directions, and distance to their mean",
                 head,
-                [[f"{depth:g}", *(str(each[depth]) for each in columns)] for depth in columns[0]],
+                [
+                    [f"{depth:g}", *(str(column[depth]) for column in columns)]
+                    for depth in columns[0]
+                ],
             ),
-            Table("XOR of two bits", ["", "parameters", "accuracy"], right),
+            Table("XOR of two bits", ["", "parameters", "accuracy"], accuracy),
             Plot(
                 "Distance of token vectors to their mean",
                 "layers",
                 "distance, over that of the input",
-                {of: line(of, "spread") for of in STACKS},
+                {name: line(name, "spread") for name in STACKS},
                 log_y=True,
             ),
         ]
@@ -187,27 +202,27 @@ class _Layer(nn.Module):
 
     def __init__(self, dim: int, fed: bool) -> None:
         super().__init__()
-        sizes = Sizes(dim, 1, dim, max_length=max(WORDS, BITS))
+        sizes = Sizes(dim, 1, dim, max_length=max(TOKENS, BITS))
         self.attention = MultiHead(sizes, Reference(), InAttention(), bias=False)
         self.feed_forward = Dense(dim, 2 * dim, relu.Spec(), bias=True) if fed else nn.Identity()
-        for each in self.modules():
-            if isinstance(each, nn.Linear):
-                nn.init.xavier_uniform_(each.weight)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
 
     def forward(self, x: Tensor, scored: Tensor) -> Tensor:
         """Return x (B, T, D) averaged with the attention weights of `scored`, and mapped."""
         mask = AttentionMask.bidirectional(x.size(1), x.device)
         q, memory = self.attention.project_qkv(scored, mask.queries)
         values = self.attention.project_keys_values(x, mask.keys).values
-        found: Tensor = self.feed_forward(self.attention(q, KVCache(memory.keys, values), mask))
-        return found
+        output: Tensor = self.feed_forward(self.attention(q, KVCache(memory.keys, values), mask))
+        return output
 
     def weights(self, x: Tensor) -> Tensor:
         """Return the attention weights of x (1, T, D): (T, T)."""
         mask = AttentionMask.bidirectional(x.size(1), x.device)
         q, memory = self.attention.project_qkv(x, mask.queries)
-        how = self.attention.attention
-        return how.attend_with_weights(
+        kernel = self.attention.attention
+        return kernel.attend_with_weights(
             q, memory.keys, memory.values, mask, self.attention.position
         )[1][0, 0]
 
@@ -218,22 +233,22 @@ class _Bits(nn.Module):
     def __init__(self, dim: int, scores: Scores, layers: int, fed: bool) -> None:
         super().__init__()
         self.bits = nn.Embedding(2, dim)
-        self.places = nn.Parameter(torch.randn(BITS, dim))
+        self.positions = nn.Parameter(torch.randn(BITS, dim))
         self.layers = nn.ModuleList(_Layer(dim, fed) for _ in range(layers))
         self.output = nn.Linear(dim, 2)
         self.scores = scores
 
     def forward(self, bits: Tensor) -> Tensor:
-        places = self.places.expand(len(bits), -1, -1)
-        x = self.bits(bits) + places
+        positions = self.positions.expand(len(bits), -1, -1)
+        x = self.bits(bits) + positions
         for layer in self.layers:
-            x = layer(x, places if self.scores == "places" else x)
-        said: Tensor = self.output(x[:, 0])
-        return said
+            x = layer(x, positions if self.scores == "positions" else x)
+        logits: Tensor = self.output(x[:, 0])
+        return logits
 
 
 def _outside(x: Tensor) -> float:
-    """Return the share of token vectors (T, D) outside their first singular directions."""
+    """Return the share of token vectors (T, D) outside their first RANK singular directions."""
     lengths = torch.linalg.svdvals(x)
     return float(lengths[RANK:].norm() / lengths.norm())
 

@@ -61,22 +61,28 @@ class Spec(Claim):
         ),
     }
     quick: ClassVar[Mapping[str, Any]] = {
-        "trained": 300,
-        "tested": 4,
+        "train_pairs": 300,
+        "test_lines": 4,
         "sentences": 2,
         "edges": (10,),
         "steps": 4,
-        "tokens": 80,
+        "batch_tokens": 80,
         "vocabulary": 400,
         "parameters": 60_000,
         "seeds": 1,
     }
 
+    renamed_keys: ClassVar[Mapping[str, str]] = {
+        "trained": "train_pairs",
+        "tested": "test_lines",
+        "tokens": "batch_tokens",
+    }
+
     pairs: Path | None = Field(
         None, description="source<TAB>target, plain or gzip (default: the bundled corpus)"
     )
-    trained: int = Field(12_000, gt=0, description="training sentence pairs")
-    tested: int = Field(100, gt=0, description="test lines for each number of sentences")
+    train_pairs: int = Field(12_000, gt=0, description="training sentence pairs")
+    test_lines: int = Field(100, gt=0, description="test lines for each number of sentences")
     sentences: int = Field(4, gt=1, description="largest number of sentences in a line")
     edges: tuple[int, ...] = Field(
         (10, 20, 30), description="source words that separate the groups"
@@ -84,20 +90,22 @@ class Spec(Claim):
     vocabulary: int = Field(1000, ge=300, description="vocabulary size of the tokenizer")
     parameters: int = Field(400_000, gt=0, description="approximate parameters of each model")
     steps: int = Field(600, gt=0, description="training steps")
-    tokens: int = Field(1_500, gt=0, description="approximate target tokens in a batch")
+    batch_tokens: int = Field(1_500, gt=0, description="approximate target tokens in a batch")
 
     @model_validator(mode="after")
-    def _parted(self) -> "Spec":
+    def _check_edges(self) -> "Spec":
         if not self.edges or list(self.edges) != sorted({*self.edges} - {0}):
             raise ValueError("edges must be increasing positive integers, at least one")
         return self
 
     def gather(self, experiment: Experiment) -> Evidence:
-        found: dict[str, Any] = {
+        arms: dict[str, Any] = {
             arm: {"parameters": [], "bleu": [], "losses": [], "steps": self.steps} for arm in ARMS
         }
         lengths: list[list[float]] = []
-        with experiment.plan(self.seeds * len(ARMS) * (self.steps + self.tested * self.sentences)):
+        with experiment.plan(
+            self.seeds * len(ARMS) * (self.steps + self.test_lines * self.sentences)
+        ):
             for seed in range(self.seeds):
                 task = self._task(seed)
                 lengths.append([_mean_length(group) for group in task.groups])
@@ -105,31 +113,31 @@ class Spec(Claim):
                     torch.manual_seed(seed)
                     model = spec.build(len(task.tokenizer)).to(experiment.device)
                     losses = self._fit(experiment, model, task, seed)
-                    kept = found[arm]
-                    kept["parameters"].append(parameter_count(model))
-                    kept["losses"].append(losses)
-                    kept["bleu"].append(_scores(experiment, model, task))
-        return {"arms": found, "lengths": lengths}
+                    results = arms[arm]
+                    results["parameters"].append(parameter_count(model))
+                    results["losses"].append(losses)
+                    results["bleu"].append(_scores(experiment, model, task))
+        return {"arms": arms, "lengths": lengths}
 
     def _task(self, seed: int) -> "Task":
         """Draw training sentences and test lines for a seed."""
-        chance = np.random.default_rng(seed)
+        rng = np.random.default_rng(seed)
         if self.pairs is None:
             # Half of the held-out pairs have word combinations that are not in the training data.
-            drawn = corpus(seed + 1, self.trained, max(40, self.tested * self.sentences), 0)
-            learned, kept = (
-                [(each.french, each.english) for each in part] for part in (drawn.train, drawn.dev)
+            drawn = corpus(seed + 1, self.train_pairs, max(40, self.test_lines * self.sentences), 0)
+            train, test = (
+                [(pair.french, pair.english) for pair in part] for part in (drawn.train, drawn.dev)
             )
         else:
-            learned, kept = _split(read_pairs(self.pairs), self.trained, chance)
-        maker = TokenizerSpec.model_validate({"vocabulary": self.vocabulary})
-        tokenizer = maker.train(side for pair in learned for side in pair)
+            train, test = _split(read_pairs(self.pairs), self.train_pairs, rng)
+        tokenizer_spec = TokenizerSpec.model_validate({"vocabulary": self.vocabulary})
+        tokenizer = tokenizer_spec.train(side for pair in train for side in pair)
         lines = [
-            _joined(kept, count, chance)
+            _joined(test, count, rng)
             for count in range(1, self.sentences + 1)
-            for _ in range(self.tested)
+            for _ in range(self.test_lines)
         ]
-        return Task(tokenizer, learned, self._grouped(lines))
+        return Task(tokenizer, train, self._grouped(lines))
 
     def _grouped(self, lines: Sequence["Pair"]) -> list[list["Pair"]]:
         """Group lines by the number of source words."""
@@ -140,7 +148,7 @@ class Spec(Claim):
             if not group:
                 raise ConfigError(
                     f"edges: no line of the test has {name} source words; change edges or "
-                    f"sentences, or raise tested."
+                    f"sentences, or raise test_lines."
                 )
         return groups
 
@@ -158,17 +166,17 @@ class Spec(Claim):
 
     def _loss(self, model: Any, task: "Task", seed: int, step: int) -> Tensor:
         """Return the loss on lines with the same number of sentences, which need little padding."""
-        chance = np.random.default_rng([seed, step])
-        count = int(chance.integers(1, self.sentences + 1))
+        rng = np.random.default_rng([seed, step])
+        count = int(rng.integers(1, self.sentences + 1))
         examples, tokens = [], 0
-        while tokens < self.tokens:
-            examples.append(task.example(_joined(task.learned, count, chance)))
+        while tokens < self.batch_tokens:
+            examples.append(task.example(_joined(task.train, count, rng)))
             tokens += len(examples[-1].target) - 1
         device = next(model.parameters()).device
         batch = collate(examples, task.tokenizer.pad).to(device)
         states = model.states(batch.source, batch.source_mask, batch.target[:, :-1])
-        words, token_mask = batch.target[:, 1:], batch.target_mask[:, 1:]
-        return lm_head_loss(model, states, words, token_mask, smoothing=0.0) / tokens
+        labels, token_mask = batch.target[:, 1:], batch.target_mask[:, 1:]
+        return lm_head_loss(model, states, labels, token_mask, smoothing=0.0) / tokens
 
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
         arms = evidence["arms"]
@@ -186,23 +194,24 @@ class Spec(Claim):
     def show(self, evidence: Evidence) -> list[Figure]:
         arms = evidence["arms"]
         lengths = np.mean(evidence["lengths"], axis=0)
-        bleu = {arm: _across(arms[arm]["bleu"]) for arm in ARMS}
+        bleu = {arm: _over_seeds(arms[arm]["bleu"]) for arm in ARMS}
         rows = [
             [
                 arm,
                 f"{arms[arm]['parameters'][0]:,}",
                 *map(str, bleu[arm]),
-                str(interval([_kept(each) for each in arms[arm]["bleu"]])),
+                str(interval([_kept(by_group) for by_group in arms[arm]["bleu"]])),
             ]
             for arm in ARMS
         ]
         by_length = {
-            arm: dict(zip(map(float, lengths), found, strict=True)) for arm, found in bleu.items()
+            arm: dict(zip(map(float, lengths), intervals, strict=True))
+            for arm, intervals in bleu.items()
         }
         curves = {
             arm: {
-                float(round((at + 1) * self.steps / len(arms[arm]["losses"][0]))): found
-                for at, found in enumerate(_across(arms[arm]["losses"]))
+                float(round((at + 1) * self.steps / len(arms[arm]["losses"][0]))): intervals
+                for at, intervals in enumerate(_over_seeds(arms[arm]["losses"]))
             }
             for arm in ARMS
         }
@@ -219,7 +228,7 @@ Pair = tuple[str, str]  # source, target
 
 class Task(NamedTuple):
     tokenizer: Tokenizer
-    learned: list[Pair]  # training sentences, joined to lines
+    train: list[Pair]  # training sentences, joined to lines
     groups: list[list[Pair]]  # test lines, shortest first
 
     def example(self, line: Pair) -> Example:
@@ -242,21 +251,21 @@ def read_pairs(path: Path) -> list[Pair]:
 
 
 def _split(
-    pairs: Sequence[Pair], trained: int, chance: np.random.Generator
+    pairs: Sequence[Pair], count: int, rng: np.random.Generator
 ) -> tuple[list[Pair], list[Pair]]:
     """Split into training pairs and a tenth as many test pairs that share no side with them."""
-    order = [pairs[i] for i in chance.permutation(len(pairs))]
-    kept = order[: max(1, min(trained, len(order)) // 10)]
-    sources, targets = ({pair[side] for pair in kept} for side in (0, 1))
-    learned = [p for p in order if p[0] not in sources and p[1] not in targets][:trained]
-    if not learned:
+    order = [pairs[i] for i in rng.permutation(len(pairs))]
+    test = order[: max(1, min(count, len(order)) // 10)]
+    sources, targets = ({pair[side] for pair in test} for side in (0, 1))
+    train = [p for p in order if p[0] not in sources and p[1] not in targets][:count]
+    if not train:
         raise DataError("the pairs are too few, or too alike, to train on some and test on others.")
-    return learned, kept
+    return train, test
 
 
-def _joined(pairs: Sequence[Pair], count: int, chance: np.random.Generator) -> Pair:
+def _joined(pairs: Sequence[Pair], count: int, rng: np.random.Generator) -> Pair:
     """Return a line of so many sentences."""
-    drawn = [pairs[i] for i in chance.integers(len(pairs), size=count)]
+    drawn = [pairs[i] for i in rng.integers(len(pairs), size=count)]
     source, target = (" ".join(side) for side in zip(*drawn, strict=True))
     return source, target
 
@@ -285,9 +294,9 @@ def _spec(arm: str, dim: int) -> ModelSpec:
 def _scores(experiment: Experiment, model: Any, task: Task) -> list[float]:
     """Return the BLEU of each group with greedy decoding."""
     longest = max(len(task.example(line).source) for group in task.groups for line in group)
-    room = 2 * longest + 12  # no line is truncated
+    max_output = 2 * longest + 12  # no line is truncated
     translator = Translator(
-        model, task.tokenizer, LanguageIdentifier({}), room, [Direction("source", "target")]
+        model, task.tokenizer, LanguageIdentifier({}), max_output, [Direction("source", "target")]
     )
     return [
         Bleu()
@@ -309,5 +318,5 @@ def _kept(bleu: Sequence[float]) -> float:
     return bleu[-1] / bleu[0] if bleu[0] > 0 else 0.0
 
 
-def _across(seeds: Sequence[Sequence[float]]) -> list[Interval]:
+def _over_seeds(seeds: Sequence[Sequence[float]]) -> list[Interval]:
     return [interval(list(values)) for values in zip(*seeds, strict=True)]

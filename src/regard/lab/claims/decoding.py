@@ -25,7 +25,8 @@ ROWS = 64  # sentences in a batch
 OPENING = 2  # tokens of a prompt
 TIMED = 3  # calls timed together
 HEADS = 4
-WAYS = ("without a cache", "with a cache")
+CACHES = ("without a cache", "with a cache")
+AUTOREGRESSIVE = "autoregressive"
 
 
 class Spec(Claim):
@@ -48,13 +49,13 @@ class Spec(Claim):
         "of the length is fitted in each round."
     )
     criteria: ClassVar[Mapping[str, Criterion]] = {
-        "given": Criterion(
+        "prefill": Criterion(
             "largest logit difference, given text in one call or token by token", at_most=1e-3
         ),
-        "one_by_one": Criterion(
+        "autoregressive": Criterion(
             "calls per generated token, autoregressive", at_least=1.0, at_most=1.0
         ),
-        "at_once": Criterion("calls per generated token, parallel until correct", at_least=0.5),
+        "parallel": Criterion("calls per generated token, parallel until correct", at_least=0.5),
         "uncached": Criterion(
             "exponent of the time per token in the length, no cache", at_least=0.8
         ),
@@ -66,50 +67,63 @@ class Spec(Claim):
     quick: ClassVar[Mapping[str, Any]] = {
         "lengths": (32, 128, 512),
         "rounds": 3,
-        "trained": 300,
-        "openings": 3,
+        "train_sentences": 300,
+        "prompts": 3,
         "steps": 12,
         "vocabulary": 400,
         "dim": 32,
         "layers": 3,
         "draft_dim": 16,
-        "ahead": (1, 4),
+        "draft_lengths": (1, 4),
         "seeds": 2,
+    }
+
+    renamed_keys: ClassVar[Mapping[str, str]] = {
+        "trained": "train_sentences",
+        "openings": "prompts",
+        "ahead": "draft_lengths",
     }
 
     lengths: tuple[int, ...] = Field(
         (128, 256, 512, 1024, 2048), description="prefix lengths at which a token is timed"
     )
     rounds: int = Field(7, gt=0, description="timing rounds")
-    trained: int = Field(12_000, gt=0, description="training sentences")
-    openings: int = Field(24, gt=0, description="prompts")
+    train_sentences: int = Field(12_000, gt=0, description="training sentences")
+    prompts: int = Field(24, gt=0, description="prompts")
     steps: int = Field(400, gt=0, description="training steps of each model")
     vocabulary: int = Field(1500, ge=300, description="vocabulary size of the tokenizer")
     dim: int = Field(128, gt=0, multiple_of=HEADS * 2, description="D of the model")
     layers: int = Field(6, gt=0, description="layers of the model")
     draft_dim: int = Field(64, gt=0, multiple_of=HEADS * 2, description="D of the draft model")
     draft_layers: int = Field(1, gt=0, description="layers of the draft model")
-    ahead: tuple[int, ...] = Field((1, 2, 4), min_length=1, description="draft lengths to try")
+    draft_lengths: tuple[int, ...] = Field(
+        (1, 2, 4), min_length=1, description="draft lengths to try"
+    )
     seeds: int = Field(3, gt=1, description="number of repetitions with different random seeds")
 
     @field_validator("lengths")
     @classmethod
-    def _several(cls, given: tuple[int, ...]) -> tuple[int, ...]:
-        if len(set(given)) < 2 or min(given) < 2:
+    def _check_lengths(cls, lengths: tuple[int, ...]) -> tuple[int, ...]:
+        if len(set(lengths)) < 2 or min(lengths) < 2:
             raise ValueError("give at least two lengths, each at least 2")
-        return given
+        return lengths
 
     def gather(self, experiment: Experiment) -> Evidence:
-        timed = len(self.lengths) * len(WAYS) * self.rounds
-        ways = 1 + len(self.ahead)
-        with experiment.plan(timed + self.seeds * (2 * self.steps + ways * self.rounds)):
+        timed = len(self.lengths) * len(CACHES) * self.rounds
+        strategies = 1 + len(self.draft_lengths)
+        with experiment.plan(timed + self.seeds * (2 * self.steps + strategies * self.rounds)):
             times = self._times(experiment)
-            said = [self._said(experiment, seed) for seed in range(self.seeds)]
-        return {"times": times, "said": said}
+            runs = [self._run(experiment, seed) for seed in range(self.seeds)]
+        return {"times": times, "runs": runs}
 
     def _spec(self, dim: int, layers: int) -> ModelSpec:
-        room = max(*self.lengths, 64) + MAX_TOKENS
-        settings = {"kind": "language-model", "heads": HEADS, "dropout": 0.0, "max_length": room}
+        max_length = max(*self.lengths, 64) + MAX_TOKENS
+        settings = {
+            "kind": "language-model",
+            "heads": HEADS,
+            "dropout": 0.0,
+            "max_length": max_length,
+        }
         return ModelSpec.model_validate(
             {**settings, "dim": dim, "ffn_dim": 2 * dim, "layers": layers}
         )
@@ -125,53 +139,66 @@ class Spec(Claim):
             ids = ids.to(experiment.device)
             with torch.inference_mode():
                 _, state = model.extend(ids[:, :-1], model.start())
-            calls[f"{WAYS[0]} {length}"] = _repeated(_last_logits, model, ids)
-            calls[f"{WAYS[1]} {length}"] = _repeated(model.step, ids[:, -1], state)
+            calls[f"{CACHES[0]} {length}"] = _repeated(_last_logits, model, ids)
+            calls[f"{CACHES[1]} {length}"] = _repeated(model.step, ids[:, -1], state)
         taken = experiment.seconds(calls, self.rounds)
         return {
-            way: [[each / TIMED for each in taken[f"{way} {length}"]] for length in self.lengths]
-            for way in WAYS
+            cache: [
+                [seconds / TIMED for seconds in taken[f"{cache} {length}"]]
+                for length in self.lengths
+            ]
+            for cache in CACHES
         }
 
-    def _said(self, experiment: Experiment, seed: int) -> dict[str, Any]:
+    def _run(self, experiment: Experiment, seed: int) -> dict[str, Any]:
         """Train both models and count the calls of every strategy."""
-        drawn = corpus(seed + 1, self.trained, max(40, self.openings), 0)
-        maker = TokenizerSpec.model_validate({"vocabulary": self.vocabulary})
-        tokenizer = maker.train(pair.english for pair in drawn.train)
-        rows = [_row(tokenizer, pair.english) for pair in drawn.train]
+        sentences = corpus(seed + 1, self.train_sentences, max(40, self.prompts), 0)
+        tokenizer_spec = TokenizerSpec.model_validate({"vocabulary": self.vocabulary})
+        tokenizer = tokenizer_spec.train(pair.english for pair in sentences.train)
+        rows = [_row(tokenizer, pair.english) for pair in sentences.train]
         large, small = (
             self._learned(experiment, self._spec(*size), len(tokenizer), rows, tokenizer.pad, seed)
             for size in ((self.dim, self.layers), (self.draft_dim, self.draft_layers))
         )
-        begun = [
+        prompts = [
             [tokenizer.start, *tokenizer.encode(" ".join(pair.english.split()[:OPENING]))]
-            for pair in drawn.dev[: self.openings]
+            for pair in sentences.dev[: self.prompts]
         ]
-        told = Strategies(large, small, tokenizer.end)
-        plainly = [told.autoregressive(words) for words in begun]
-        guessed = {ahead: [told.speculative(each, ahead) for each in begun] for ahead in self.ahead}
-        at_once = [told.parallel(*each) for each in zip(begun, plainly, strict=True)]
-        words = sum(len(each.tokens) for each in plainly)
-        ways: dict[str, Any] = {"plainly": lambda: [told.autoregressive(each) for each in begun]}
-        for ahead in self.ahead:
-            ways[str(ahead)] = partial(_all_told, told, begun, ahead)
-        taken = experiment.seconds(ways, self.rounds)
+        strategies = Strategies(large, small, tokenizer.end)
+        autoregressive = [strategies.autoregressive(prompt) for prompt in prompts]
+        speculative = {
+            length: [strategies.speculative(prompt, length) for prompt in prompts]
+            for length in self.draft_lengths
+        }
+        parallel_calls = [
+            strategies.parallel(prompt, decoded)
+            for prompt, decoded in zip(prompts, autoregressive, strict=True)
+        ]
+        tokens = sum(len(decoded.tokens) for decoded in autoregressive)
+        calls: dict[str, Any] = {
+            AUTOREGRESSIVE: lambda: [strategies.autoregressive(prompt) for prompt in prompts]
+        }
+        for length in self.draft_lengths:
+            calls[str(length)] = partial(_decode_all, strategies, prompts, length)
+        taken = experiment.seconds(calls, self.rounds)
         return {
             "parameters": [parameter_count(large), parameter_count(small)],
-            "words": words,
-            "calls": sum(each.calls for each in plainly),
-            "calls_at_once": sum(at_once),
-            "guessed": {
-                str(ahead): {
-                    "calls": sum(each.calls for each in found),
-                    "guesses": sum(each.drafted for each in found),
-                    "same": [a.tokens == b.tokens for a, b in zip(plainly, found, strict=True)],
+            "tokens": tokens,
+            "calls": sum(decoded.calls for decoded in autoregressive),
+            "parallel_calls": sum(parallel_calls),
+            "speculative": {
+                str(length): {
+                    "calls": sum(decoded.calls for decoded in decodings),
+                    "drafted": sum(decoded.drafted for decoded in decodings),
+                    "same": [
+                        a.tokens == b.tokens for a, b in zip(autoregressive, decodings, strict=True)
+                    ],
                 }
-                for ahead, found in guessed.items()
+                for length, decodings in speculative.items()
             },
-            "given": max(_one_call_or_many(large, row) for row in rows[: self.openings]),
+            "logit_difference": max(_one_call_or_many(large, row) for row in rows[: self.prompts]),
             "seconds": taken,
-            "example": tokenizer.decode([*begun[0], *plainly[0].tokens]),
+            "example": tokenizer.decode([*prompts[0], *autoregressive[0].tokens]),
         }
 
     def _learned(
@@ -187,79 +214,84 @@ class Spec(Claim):
         model = spec.build(vocabulary).to(experiment.device)
 
         def loss(model: nn.Module, step: int) -> Tensor:
-            picked = np.random.default_rng([seed, step]).integers(len(rows), size=ROWS)
+            indices = np.random.default_rng([seed, step]).integers(len(rows), size=ROWS)
             ids, token_mask = (
-                each.to(experiment.device) for each in pad([rows[i] for i in picked], pad_id)
+                tensor.to(experiment.device) for tensor in pad([rows[i] for i in indices], pad_id)
             )
-            wanted = ids[:, 1:].masked_fill(~token_mask[:, 1:], IGNORE_INDEX)
+            labels = ids[:, 1:].masked_fill(~token_mask[:, 1:], IGNORE_INDEX)
             logits = model(ids[:, :-1])
-            return nn.functional.cross_entropy(logits.flatten(0, 1), wanted.flatten())
+            return nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
 
         experiment.fit(model, loss, self.steps)
         return model
 
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
-        said, times = evidence["said"], evidence["times"]
+        runs, times = evidence["runs"], evidence["times"]
         calls = {
-            name: interval([each[name] / each["words"] for each in said])
-            for name in ("calls", "calls_at_once")
+            name: interval([run[name] / run["tokens"] for run in runs])
+            for name in ("calls", "parallel_calls")
         }
-        grows = {
-            way: interval(
-                [exponent(self.lengths, column).mean for column in zip(*times[way], strict=True)]
+        exponents = {
+            cache: interval(
+                [exponent(self.lengths, column).mean for column in zip(*times[cache], strict=True)]
             )
-            for way in WAYS
+            for cache in CACHES
         }
-        ahead, *_ = self._ahead(said)
-        judged = said[1:]
-        guessed, plainly = (
-            [second for each in judged for second in each["seconds"][way]]
-            for way in (ahead, "plainly")
+        draft_length, *_ = self._fastest_first(runs)
+        tested = runs[1:]
+        speculative, autoregressive = (
+            [second for run in tested for second in run["seconds"][strategy]]
+            for strategy in (draft_length, AUTOREGRESSIVE)
         )
         return {
-            "given": interval([each["given"] for each in said]),
-            "one_by_one": calls["calls"],
-            "at_once": calls["calls_at_once"],
-            "uncached": grows[WAYS[0]],
-            "cached": grows[WAYS[1]],
-            "same": interval([float(np.mean(_of_all(each, "same"))) for each in said]),
-            "fewer": interval([_share(each, ahead) for each in judged]),
-            "wins": ratio(guessed, plainly),
+            "prefill": interval([run["logit_difference"] for run in runs]),
+            "autoregressive": calls["calls"],
+            "parallel": calls["parallel_calls"],
+            "uncached": exponents[CACHES[0]],
+            "cached": exponents[CACHES[1]],
+            "same": interval([float(np.mean(_same(run))) for run in runs]),
+            "fewer": interval([_calls_per_token(run, draft_length) for run in tested]),
+            "wins": ratio(speculative, autoregressive),
         }
 
-    def _ahead(self, said: Sequence[Any]) -> list[str]:
+    def _fastest_first(self, runs: Sequence[Any]) -> list[str]:
         """Return the draft lengths, fastest first, by the first seed."""
-        seconds = said[0]["seconds"]
-        return sorted(map(str, self.ahead), key=lambda each: median(seconds[each]))
+        seconds = runs[0]["seconds"]
+        return sorted(map(str, self.draft_lengths), key=lambda length: median(seconds[length]))
 
     def show(self, evidence: Evidence) -> list[Figure]:
-        said, times = evidence["said"], evidence["times"]
+        runs, times = evidence["runs"], evidence["times"]
         by_length = {
-            way: {
-                float(length): interval([1000 * each for each in rounds])
-                for length, rounds in zip(self.lengths, times[way], strict=True)
+            cache: {
+                float(length): interval([1000 * second for second in rounds])
+                for length, rounds in zip(self.lengths, times[cache], strict=True)
             }
-            for way in WAYS
+            for cache in CACHES
         }
         lengths = [
-            [f"{length:,}", *(f"{1000 * median(times[way][at]):.2f} ms" for way in WAYS)]
+            [f"{length:,}", *(f"{1000 * median(times[cache][at]):.2f} ms" for cache in CACHES)]
             for at, length in enumerate(self.lengths)
         ]
         counted = [
-            [way, str(interval([each[name] / each["words"] for each in said])), "", ""]
-            for way, name in {"one by one": "calls", "all at once": "calls_at_once"}.items()
+            [strategy, str(interval([run[name] / run["tokens"] for run in runs])), "", ""]
+            for strategy, name in {AUTOREGRESSIVE: "calls", "parallel": "parallel_calls"}.items()
         ]
-        for ahead in map(str, self.ahead):
-            columns = ([of(each, ahead) for each in said] for of in (_share, _right, _slower))
-            counted.append([f"{ahead} guessed at a time", *(str(interval(c)) for c in columns)])
-        large, small = said[0]["parameters"]
+        for length in map(str, self.draft_lengths):
+            columns = (
+                [measure(run, length) for run in runs]
+                for measure in (_calls_per_token, _accepted, _relative_time)
+            )
+            counted.append(
+                [f"speculative, draft length {length}", *(str(interval(c)) for c in columns)]
+            )
+        large, small = runs[0]["parameters"]
         return [
             Table(
                 f"Calls of the model ({large:,} parameters; draft model: {small:,})",
                 ["strategy", "calls per token", "accepted", "time over autoregressive"],
                 counted,
             ),
-            Table("Time of one more token (medians)", ["prefix tokens", *WAYS], lengths),
+            Table("Time of one more token (medians)", ["prefix tokens", *CACHES], lengths),
             Plot(
                 "Time of one more token",
                 "prefix tokens",
@@ -271,28 +303,29 @@ class Spec(Claim):
         ]
 
 
-def _all_told(told: Strategies, begun: Sequence[list[int]], ahead: int) -> None:
-    for each in begun:
-        told.speculative(each, ahead)
+def _decode_all(strategies: Strategies, prompts: Sequence[list[int]], draft_length: int) -> None:
+    for prompt in prompts:
+        strategies.speculative(prompt, draft_length)
 
 
-def _share(said: Any, ahead: str) -> float:
-    """Return the calls per token at a draft length."""
-    return float(said["guessed"][ahead]["calls"] / said["words"])
+def _calls_per_token(run: Any, draft_length: str) -> float:
+    return float(run["speculative"][draft_length]["calls"] / run["tokens"])
 
 
-def _right(said: Any, ahead: str) -> float:
+def _accepted(run: Any, draft_length: str) -> float:
     """Return the share of accepted draft tokens: each saves a call."""
-    found = said["guessed"][ahead]
-    return float((said["words"] - found["calls"]) / max(1, found["guesses"]))
+    decoded = run["speculative"][draft_length]
+    return float((run["tokens"] - decoded["calls"]) / max(1, decoded["drafted"]))
 
 
-def _slower(said: Any, ahead: str) -> float:
-    return float(median(said["seconds"][ahead]) / median(said["seconds"]["plainly"]))
+def _relative_time(run: Any, draft_length: str) -> float:
+    seconds = run["seconds"]
+    return float(median(seconds[draft_length]) / median(seconds[AUTOREGRESSIVE]))
 
 
-def _of_all(said: Any, name: str) -> list[Any]:
-    return [each for found in said["guessed"].values() for each in found[name]]
+def _same(run: Any) -> list[bool]:
+    """Return for each draft length and prompt whether the output is the autoregressive one."""
+    return [same for decoded in run["speculative"].values() for same in decoded["same"]]
 
 
 def _row(tokenizer: Tokenizer, sentence: str) -> list[int]:
@@ -304,8 +337,8 @@ def _one_call_or_many(model: Any, row: list[int]) -> float:
     """Return the largest difference of logits between one call and token by token."""
     ids = torch.tensor([row], device=next(model.parameters()).device)
     state, one_by_one = model.start(), []
-    for word in ids.unbind(1):
-        logits, state = model.step(word, state)
+    for token in ids.unbind(1):
+        logits, state = model.step(token, state)
         one_by_one.append(logits)
     return float((model(ids) - torch.stack(one_by_one, dim=1)).abs().max())
 
@@ -316,10 +349,10 @@ def _last_logits(model: Any, ids: Tensor) -> Tensor:
     return logits
 
 
-def _repeated(call: Any, *given: Any) -> Any:
+def _repeated(call: Any, *arguments: Any) -> Any:
     @torch.inference_mode()
-    def several() -> None:
+    def repeat() -> None:
         for _ in range(TIMED):
-            call(*given)
+            call(*arguments)
 
-    return several
+    return repeat

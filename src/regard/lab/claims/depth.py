@@ -21,12 +21,12 @@ from regard.models.language_model import LanguageModel
 ROWS = 16
 LENGTH = 16
 # (residual connections, norms)
-WAYS: Mapping[str, tuple[bool, bool]] = {
+VARIANTS: Mapping[str, tuple[bool, bool]] = {
     "both": (True, True),
     "no residuals": (False, True),
     "no norms": (True, False),
 }
-LOST = 1e6  # stands for a loss that is not finite
+DIVERGED_LOSS = 1e6  # replaces a loss that is not finite
 REACH, POINTS = 1.0, 21  # a line goes from −1 to 1 times the norm of the weights
 
 
@@ -59,67 +59,73 @@ class Spec(Claim):
     quick: ClassVar[Mapping[str, Any]] = {
         "seeds": 2,
         "depths": (1, 3),
-        "walked": 3,
+        "surface_depth": 3,
         "steps": 6,
         "rates": (3e-3,),
         "directions": 2,
         "sentences": 500,
     }
 
+    renamed_keys: ClassVar[Mapping[str, str]] = {"walked": "surface_depth"}
+
     depths: tuple[int, ...] = Field((2, 4, 8, 32), description="numbers of layers")
     rates: tuple[float, ...] = Field((2e-3, 1e-2), description="learning rates to choose from")
     dim: int = Field(32, gt=0, description="D of the models")
     steps: int = Field(80, gt=0, description="training steps")
-    walked: int = Field(4, gt=0, description="layers of the models whose loss surface is measured")
+    surface_depth: int = Field(
+        4, gt=0, description="layers of the models whose loss surface is measured"
+    )
     directions: int = Field(6, gt=0, description="random directions for each model")
     sentences: int = Field(8000, gt=0, description="training sentences of the bundled text")
 
     def gather(self, experiment: Experiment) -> Evidence:
         runs: list[dict[str, Any]] = []
-        walks: list[dict[str, Any]] = []
-        depths = sorted({*self.depths, self.walked})
+        surfaces: list[dict[str, Any]] = []
+        depths = sorted({*self.depths, self.surface_depth})
         layers = sum(depths) * self.steps * len(self.rates)
-        with experiment.plan(self.seeds * len(WAYS) * layers, "layers trained"):
+        with experiment.plan(self.seeds * len(VARIANTS) * layers, "layers trained"):
             for seed in range(self.seeds):
-                for way in WAYS:
+                for variant in VARIANTS:
                     for depth in depths:
                         for rate in self.rates:
-                            model, curve = self._learn(experiment, way, depth, rate, seed)
-                            told = {"seed": seed, "way": way, "depth": depth, "rate": rate}
-                            runs.append({**told, "curve": curve})
-                            if depth == self.walked:
-                                lines = self._walk(experiment, model, seed)
-                                walks.append({**told, "losses": lines})
-        return {"runs": runs, "walks": walks}
+                            model, curve = self._learn(experiment, variant, depth, rate, seed)
+                            run = {"seed": seed, "variant": variant, "depth": depth, "rate": rate}
+                            runs.append({**run, "curve": curve})
+                            if depth == self.surface_depth:
+                                lines = self._loss_surface(experiment, model, seed)
+                                surfaces.append({**run, "losses": lines})
+        return {"runs": runs, "surfaces": surfaces}
 
     def _learn(
-        self, experiment: Experiment, way: str, depth: int, rate: float, seed: int
+        self, experiment: Experiment, variant: str, depth: int, rate: float, seed: int
     ) -> tuple[LanguageModel, list[float]]:
         torch.manual_seed(seed)
-        read = text.sentences(self.sentences)
+        corpus = text.sentences(self.sentences)
         sizes = {"dim": self.dim, "heads": 4, "ffn_dim": 2 * self.dim, "dropout": 0.0}
         settings = {"kind": "language-model", "layers": depth, "max_length": LENGTH, **sizes}
-        model = ModelSpec.model_validate(settings).build(len(read.words))
+        model = ModelSpec.model_validate(settings).build(len(corpus.vocabulary))
         assert isinstance(model, LanguageModel)
-        without(model, *WAYS[way])
+        without(model, *VARIANTS[variant])
         model.to(experiment.device)
 
         def loss(_: nn.Module, step: int) -> Tensor:
-            rows = text.windows(read.train, LENGTH + 1, ROWS, seed, step).to(experiment.device)
+            rows = text.windows(corpus.train, LENGTH + 1, ROWS, seed, step).to(experiment.device)
             return _loss(model, rows)
 
         advance = experiment.advance
         experiment.advance = lambda steps: advance(steps * depth)
         try:
-            return model, [_finite(each) for each in experiment.fit(model, loss, self.steps, rate)]
+            return model, [_finite(mean) for mean in experiment.fit(model, loss, self.steps, rate)]
         finally:
             experiment.advance = advance
 
     @torch.no_grad()
-    def _walk(self, experiment: Experiment, model: LanguageModel, seed: int) -> list[list[float]]:
+    def _loss_surface(
+        self, experiment: Experiment, model: LanguageModel, seed: int
+    ) -> list[list[float]]:
         """Return the loss of one batch along each direction through the trained weights."""
-        read = text.sentences(self.sentences)
-        rows = text.windows(read.train, LENGTH + 1, 2 * ROWS, seed, self.steps).to(
+        corpus = text.sentences(self.sentences)
+        rows = text.windows(corpus.train, LENGTH + 1, 2 * ROWS, seed, self.steps).to(
             experiment.device
         )
         weights = [parameter.detach().clone() for parameter in model.parameters()]
@@ -127,19 +133,22 @@ class Spec(Claim):
         for number in range(self.directions):
             directions = direction(weights, seed, number)
             line = []
-            for far in torch.linspace(-REACH, REACH, POINTS).tolist():
-                for parameter, start, way in zip(
+            for distance in torch.linspace(-REACH, REACH, POINTS).tolist():
+                for parameter, weight, step in zip(
                     model.parameters(), weights, directions, strict=True
                 ):
-                    parameter.copy_(start + far * way)
+                    parameter.copy_(weight + distance * step)
                 line.append(_finite(float(_loss(model, rows))))
             lines.append(line)
         return lines
 
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
-        last = {way: self._best(evidence, way, max(self.depths))[1] for way in WAYS}
+        last = {variant: self._best(evidence, variant, max(self.depths))[1] for variant in VARIANTS}
         first = self._best(evidence, "both", min(self.depths))[1]
-        rough = {way: [roughness(each) for each in self._walks(evidence, way)] for way in WAYS}
+        rough = {
+            variant: [roughness(lines) for lines in self._surfaces(evidence, variant)]
+            for variant in VARIANTS
+        }
         return {
             "deep": difference(last["both"], first),
             "residuals": difference(last["no residuals"], last["both"]),
@@ -147,38 +156,50 @@ class Spec(Claim):
             "smoother": ratio(rough["no residuals"], rough["both"]),
         }
 
-    def _best(self, evidence: Evidence, way: str, depth: int) -> tuple[float, list[float]]:
+    def _best(self, evidence: Evidence, variant: str, depth: int) -> tuple[float, list[float]]:
         """Return the learning rate with the lowest mean loss, and its last losses by seed."""
         by_rate = {
             rate: [
                 run["curve"][-1]
                 for run in evidence["runs"]
-                if (run["way"], run["depth"], run["rate"]) == (way, depth, rate)
+                if (run["variant"], run["depth"], run["rate"]) == (variant, depth, rate)
             ]
             for rate in self.rates
         }
-        return min(by_rate.items(), key=lambda each: sum(each[1]))
+        return min(by_rate.items(), key=lambda entry: sum(entry[1]))
 
-    def _walks(self, evidence: Evidence, way: str) -> list[list[list[float]]]:
+    def _surfaces(self, evidence: Evidence, variant: str) -> list[list[list[float]]]:
         """Return the lines of each seed at the best learning rate."""
-        best = (way, self._best(evidence, way, self.walked)[0])
-        return [w["losses"] for w in evidence["walks"] if (w["way"], w["rate"]) == best]
+        best = (variant, self._best(evidence, variant, self.surface_depth)[0])
+        return [
+            surface["losses"]
+            for surface in evidence["surfaces"]
+            if (surface["variant"], surface["rate"]) == best
+        ]
 
     def show(self, evidence: Evidence) -> list[Figure]:
-        depths = sorted({*self.depths, self.walked})
-        found = {way: {d: self._best(evidence, way, d) for d in depths} for way in WAYS}
+        depths = sorted({*self.depths, self.surface_depth})
+        best = {
+            variant: {d: self._best(evidence, variant, d) for d in depths} for variant in VARIANTS
+        }
         losses = [
-            [way, *(f"{interval(losses)} at {rate:g}" for rate, losses in by_depth.values())]
-            for way, by_depth in found.items()
+            [variant, *(f"{interval(losses)} at {rate:g}" for rate, losses in by_depth.values())]
+            for variant, by_depth in best.items()
         ]
         lines = {
-            way: {float(depth): interval(losses) for depth, (_, losses) in by_depth.items()}
-            for way, by_depth in found.items()
+            variant: {float(depth): interval(losses) for depth, (_, losses) in by_depth.items()}
+            for variant, by_depth in best.items()
         }
-        walks = {way: self._walks(evidence, way) for way in WAYS}
+        surfaces = {variant: self._surfaces(evidence, variant) for variant in VARIANTS}
         rough = [
-            [way, *(str(interval([of(each) for each in seeds])) for of in (roughness, jaggedness))]
-            for way, seeds in walks.items()
+            [
+                variant,
+                *(
+                    str(interval([measure(lines) for lines in seeds]))
+                    for measure in (roughness, jaggedness)
+                ),
+            ]
+            for variant, seeds in surfaces.items()
         ]
         return [
             Table(
@@ -187,7 +208,7 @@ class Spec(Claim):
                 losses,
             ),
             Table(
-                f"Roughness at {self.walked} layers",
+                f"Roughness at {self.surface_depth} layers",
                 ["", "mean |second difference|", "over the range"],
                 rough,
             ),
@@ -196,12 +217,12 @@ class Spec(Claim):
                 "Loss along random directions",
                 "distance from the trained weights",
                 "loss",
-                {way: _mean_line(seeds) for way, seeds in walks.items()},
+                {variant: _mean_line(seeds) for variant, seeds in surfaces.items()},
             ),
         ]
 
 
-class Straight(nn.Module):
+class NoResidual(nn.Module):
     """Return the output of the sublayer without a residual connection."""
 
     def __init__(self, norm: nn.Module) -> None:
@@ -209,11 +230,11 @@ class Straight(nn.Module):
         self.norm = norm
 
     def sublayer_input(self, x: Tensor) -> Tensor:
-        entering: Tensor = self.norm(x)
-        return entering
+        normalized: Tensor = self.norm(x)
+        return normalized
 
-    def add(self, x: Tensor, answer: Tensor) -> Tensor:
-        return answer
+    def add(self, x: Tensor, sublayer_output: Tensor) -> Tensor:
+        return sublayer_output
 
 
 def without(model: LanguageModel, residuals: bool, norms: bool) -> None:
@@ -226,28 +247,30 @@ def without(model: LanguageModel, residuals: bool, norms: bool) -> None:
             if not norms:
                 residual.norm = nn.Identity()
             if not residuals:
-                setattr(block, residual_name, Straight(residual.norm))
+                setattr(block, residual_name, NoResidual(residual.norm))
     # Undo the initial scale 1/√(2·layers), so that all variants start alike.
     for name, parameter in model.named_parameters():
         if name.endswith(("w_o.weight", "down_proj.weight")):
             parameter.data.mul_((2 * len(blocks)) ** 0.5)
 
 
-def direction(weights: list[Tensor], *chance: int) -> list[Tensor]:
+def direction(weights: list[Tensor], *seed: int) -> list[Tensor]:
     """Return a random direction whose filters (rows of matrices) have the norms of the weights'.
 
     Biases and gains do not move (Li et al. 2018, section 4).
     """
-    drawn = generator(*chance)
-    found = []
+    rng = generator(*seed)
+    directions = []
     for weight in weights:
-        noise = torch.randn(weight.shape, generator=drawn).to(weight)
+        noise = torch.randn(weight.shape, generator=rng).to(weight)
         if weight.dim() < 2:
-            found.append(torch.zeros_like(weight))
+            directions.append(torch.zeros_like(weight))
         else:
-            ours, theirs = (each.norm(dim=1, keepdim=True) for each in (weight, noise))
-            found.append(noise * ours / theirs)
-    return found
+            weight_norm, noise_norm = (
+                tensor.norm(dim=1, keepdim=True) for tensor in (weight, noise)
+            )
+            directions.append(noise * weight_norm / noise_norm)
+    return directions
 
 
 def roughness(lines: list[list[float]]) -> float:
@@ -264,9 +287,9 @@ def jaggedness(lines: list[list[float]]) -> float:
 
 def _mean_line(seeds: list[list[list[float]]]) -> dict[float, Interval]:
     """Return the mean loss at each point over all lines of all seeds."""
-    far = torch.linspace(-REACH, REACH, POINTS).tolist()
+    distances = torch.linspace(-REACH, REACH, POINTS).tolist()
     losses = zip(*(line for lines in seeds for line in lines), strict=True)
-    return {x: interval(values) for x, values in zip(far, losses, strict=True)}
+    return {distance: interval(values) for distance, values in zip(distances, losses, strict=True)}
 
 
 def _second_differences(losses: Tensor) -> Tensor:
@@ -278,4 +301,4 @@ def _loss(model: nn.Module, rows: Tensor) -> Tensor:
 
 
 def _finite(loss: float) -> float:
-    return loss if math.isfinite(loss) else LOST
+    return loss if math.isfinite(loss) else DIVERGED_LOSS

@@ -23,7 +23,7 @@ from regard.models.base import ModelSpec
 
 ROWS = 64  # sentences in a batch
 COMPARED = 64  # sentences that heads are compared on
-PAD, MARK = 0, 1  # padding; beginning and end of a sentence
+PAD, BOUNDARY = 0, 1  # padding; beginning and end of a sentence
 RATE = 3e-3
 WHEN = ("before", "after")
 
@@ -73,18 +73,20 @@ class Spec(Claim):
     def gather(self, experiment: Experiment) -> Evidence:
         corpus = Grammar(train_size=self.pairs, dev_size=self.held_out, pronouns_size=1).corpus()
         known = sorted({word for pair in corpus.train for word in words(pair.english)})
-        numbers = {word: MARK + 1 + at for at, word in enumerate(known)}
-        learned, kept = (_rows(part, numbers) for part in (corpus.train, corpus.dev))
+        ids = {word: BOUNDARY + 1 + at for at, word in enumerate(known)}
+        train, held_out = (_rows(part, ids) for part in (corpus.train, corpus.dev))
         trained = []
         arms = [(heads, False) for heads in self.heads] + [(self._middle, True)]
         with experiment.plan(self.seeds * len(arms) * self.steps):
             for seed in range(self.seeds):
                 for heads, copies in arms:
-                    model = self._model(len(known) + MARK + 1, seed, heads).to(experiment.device)
+                    model = self._model(len(known) + BOUNDARY + 1, seed, heads).to(
+                        experiment.device
+                    )
                     if copies:
                         _copy_first_head(model)
-                    found = self._trained(experiment, model, seed, learned, kept)
-                    trained.append({"seed": seed, "heads": heads, "copies": copies, **found})
+                    results = self._trained(experiment, model, seed, train, held_out)
+                    trained.append({"seed": seed, "heads": heads, "copies": copies, **results})
         return {"trained": trained}
 
     @property
@@ -98,64 +100,60 @@ class Spec(Claim):
         return ModelSpec.model_validate({"kind": "language-model", **settings}).build(vocabulary)
 
     def _trained(
-        self, experiment: Experiment, model: nn.Module, seed: int, learned: Tensor, kept: Tensor
+        self, experiment: Experiment, model: nn.Module, seed: int, train: Tensor, held_out: Tensor
     ) -> dict[str, Any]:
         def loss(model: nn.Module, step: int) -> Tensor:
-            drawn = torch.randint(len(learned), (ROWS,), generator=generator(seed, step))
-            return _loss(model, learned[drawn].to(experiment.device))
+            indices = torch.randint(len(train), (ROWS,), generator=generator(seed, step))
+            return _loss(model, train[indices].to(experiment.device))
 
-        looked_at = kept[:: max(1, len(kept) // COMPARED)].to(experiment.device)
-        before = _similarity(model, looked_at)
+        compared = held_out[:: max(1, len(held_out) // COMPARED)].to(experiment.device)
+        before = _similarity(model, compared)
         experiment.fit(model, loss, self.steps, RATE)
-        after = _similarity(model, looked_at)
+        after = _similarity(model, compared)
         with torch.no_grad():
-            found = float(_loss(model, kept.to(experiment.device)))
-        return {"loss": found, "before": before, "after": after}
+            held_out_loss = float(_loss(model, held_out.to(experiment.device)))
+        return {"loss": held_out_loss, "before": before, "after": after}
 
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
-        loss = {
-            heads: [each["loss"] for each in self._those(evidence, heads)] for heads in self.heads
-        }
+        loss = {heads: [run["loss"] for run in self._runs(evidence, heads)] for heads in self.heads}
         best = min(self.heads[:-1], key=lambda heads: statistics.fmean(loss[heads]))
         return {
-            "apart": self._moved(evidence, "bits"),
-            "cosine": self._moved(evidence, "cosine"),
+            "apart": self._change(evidence, "bits"),
+            "cosine": self._change(evidence, "cosine"),
             "helps": difference(loss[self.heads[0]], loss[self._middle]),
             "stops": difference(loss[best], loss[self.heads[-1]]),
         }
 
-    def _moved(self, evidence: Evidence, measure: str) -> Interval:
+    def _change(self, evidence: Evidence, measure: str) -> Interval:
         """Return the change of a measure in training by seed, the mean over numbers of heads."""
-        several = [self._those(evidence, heads) for heads in self.heads if heads > 1]
-        moved = [
-            [each["after"][measure] - each["before"][measure] for each in arm] for arm in several
-        ]
-        return interval([statistics.fmean(by_seed) for by_seed in zip(*moved, strict=True)])
+        arms = [self._runs(evidence, heads) for heads in self.heads if heads > 1]
+        changes = [[run["after"][measure] - run["before"][measure] for run in arm] for arm in arms]
+        return interval([statistics.fmean(by_seed) for by_seed in zip(*changes, strict=True)])
 
     def show(self, evidence: Evidence) -> list[Figure]:
-        arms = [(str(heads), self._those(evidence, heads)) for heads in self.heads]
-        arms.append((f"{self._middle}, begun as copies", self._those(evidence, self._middle, True)))
+        arms = [(str(heads), self._runs(evidence, heads)) for heads in self.heads]
+        arms.append(
+            (f"{self._middle}, initialized as copies", self._runs(evidence, self._middle, True))
+        )
         rows = [
-            [name, str(interval([each["loss"] for each in arm]))]
+            [name, str(interval([run["loss"] for run in arm]))]
             + [
-                str(interval([each[when][measure] for each in arm])) if arm[0]["heads"] > 1 else "–"
+                str(interval([run[when][measure] for run in arm])) if arm[0]["heads"] > 1 else "–"
                 for measure in ("bits", "cosine")
                 for when in WHEN
             ]
             for name, arm in arms
         ]
-        head = ["heads", "loss (nats a word)", "bits apart before", "after"]
+        head = ["heads", "loss (nats per word)", "divergence (bits) before", "after"]
         losses = {
             "loss": {
-                float(heads): interval([each["loss"] for each in self._those(evidence, heads)])
+                float(heads): interval([run["loss"] for run in self._runs(evidence, heads)])
                 for heads in self.heads
             }
         }
-        apart = {
+        divergence = {
             when: {
-                float(heads): interval(
-                    [each[when]["bits"] for each in self._those(evidence, heads)]
-                )
+                float(heads): interval([run[when]["bits"] for run in self._runs(evidence, heads)])
                 for heads in self.heads
                 if heads > 1
             }
@@ -164,20 +162,21 @@ class Spec(Claim):
         return [
             Table(f"Size {self.dim}", [*head, "cosine before", "after"], rows),
             Plot("Loss by number of heads", "heads", "nats per word", losses, log_x=True),
-            Plot("Divergence of two heads of a layer", "heads", "bits", apart, log_x=True),
+            Plot("Divergence of two heads of a layer", "heads", "bits", divergence, log_x=True),
         ]
 
-    def _those(self, evidence: Evidence, heads: int, copies: bool = False) -> list[dict[str, Any]]:
+    def _runs(self, evidence: Evidence, heads: int, copies: bool = False) -> list[dict[str, Any]]:
         return [
-            each
-            for each in evidence["trained"]
-            if (each["heads"], each["copies"]) == (heads, copies)
+            run for run in evidence["trained"] if (run["heads"], run["copies"]) == (heads, copies)
         ]
 
 
-def _rows(pairs: Sequence[Pair], numbers: Mapping[str, int]) -> Tensor:
+def _rows(pairs: Sequence[Pair], ids: Mapping[str, int]) -> Tensor:
     """Return English sentences as word ids between marks, padded to one length: (N, T)."""
-    rows = [torch.tensor([MARK, *map(numbers.__getitem__, words(p.english)), MARK]) for p in pairs]
+    rows = [
+        torch.tensor([BOUNDARY, *map(ids.__getitem__, words(pair.english)), BOUNDARY])
+        for pair in pairs
+    ]
     return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
 
 

@@ -22,9 +22,9 @@ from regard.lab.intervals import Interval, difference, exactly, interval, ratio
 from regard.models.base import ModelSpec, parameter_count
 from regard.positions.base import InAttention, Sizes
 
-TEXTS = 4  # batch size when the cost is measured
-ROWS, TESTED = 64, 1024  # rows of a training batch and of the test
-NAMES = THINGS = 4  # keys in a list, and possible values
+BATCH = 4  # batch size when the cost is measured
+ROWS, TEST_ROWS = 64, 1024  # rows of a training batch and of the test
+KEYS = VALUES = 4  # keys in a list, and possible values
 RATE = 0.01
 ATTENTION = "decoder.blocks.0.attention"
 
@@ -59,7 +59,7 @@ class Spec(Claim):
     }
     quick: ClassVar[Mapping[str, Any]] = {
         "heads": (1, 2),
-        "places": (2,),
+        "keys": (2,),
         "steps": 40,
         "cost_dim": 128,
         "cost_heads": 4,
@@ -68,10 +68,12 @@ class Spec(Claim):
         "seeds": 2,
     }
 
+    renamed_keys: ClassVar[Mapping[str, str]] = {"places": "keys"}
+
     heads: tuple[int, ...] = Field(
         (1, 4), min_length=2, description="numbers of heads, fewest first"
     )
-    places: tuple[int, ...] = Field(
+    keys: tuple[int, ...] = Field(
         (1, 2, 4), min_length=1, description="numbers of keys in a question"
     )
     dim: int = Field(32, gt=0, description="D of the trained models")
@@ -82,20 +84,22 @@ class Spec(Claim):
     rounds: int = Field(20, gt=1, description="timing rounds")
 
     def gather(self, experiment: Experiment) -> Evidence:
-        units = 2 * self.rounds + self.seeds * len(self.places) * len(self.heads) * self.steps
+        units = 2 * self.rounds + self.seeds * len(self.keys) * len(self.heads) * self.steps
         with experiment.plan(units):
-            ways = {str(heads): self._pass(experiment, heads, Fused()) for heads in self._compared}
+            passes = {
+                str(heads): self._pass(experiment, heads, Fused()) for heads in self._compared
+            }
             return {
                 "operations": {
                     str(heads): _operations(self._pass(experiment, heads, Reference()))
                     for heads in self._compared
                 },
-                "seconds": experiment.seconds(ways, self.rounds),
+                "seconds": experiment.seconds(passes, self.rounds),
                 "trained": [
-                    {"seed": seed, "places": places, "heads": heads}
-                    | self._trained(experiment, seed, places, heads)
+                    {"seed": seed, "keys": keys, "heads": heads}
+                    | self._trained(experiment, seed, keys, heads)
                     for seed in range(self.seeds)
-                    for places in self.places
+                    for keys in self.keys
                     for heads in self.heads
                 ],
             }
@@ -108,40 +112,38 @@ class Spec(Claim):
         """Return a forward and backward pass through attention with so many heads."""
         sizes = Sizes(self.cost_dim, heads, self.cost_dim // heads, self.cost_length)
         layer = MultiHead(sizes, attention, InAttention(), bias=True).to(experiment.device)
-        shape = (TEXTS, self.cost_length, self.cost_dim)
-        words = (
+        shape = (BATCH, self.cost_length, self.cost_dim)
+        inputs = (
             torch.randn(shape, generator=generator(heads)).to(experiment.device).requires_grad_()
         )
         mask = AttentionMask.bidirectional(self.cost_length, experiment.device)
 
         def run() -> None:
-            q, memory = layer.project_qkv(words, mask.queries)
-            layer(q, memory, mask).sum().backward()
+            q, cache = layer.project_qkv(inputs, mask.queries)
+            layer(q, cache, mask).sum().backward()
 
         return run
 
-    def _trained(
-        self, experiment: Experiment, seed: int, places: int, heads: int
-    ) -> dict[str, Any]:
+    def _trained(self, experiment: Experiment, seed: int, keys: int, heads: int) -> dict[str, Any]:
         torch.manual_seed(seed)
         settings: dict[str, Any] = {"heads": heads, "dim": self.dim, "ffn_dim": 2 * self.dim}
-        settings |= {"layers": 1, "dropout": 0.0, "position": "none", "max_length": NAMES + 2}
+        settings |= {"layers": 1, "dropout": 0.0, "position": "none", "max_length": KEYS + 2}
         spec = ModelSpec.model_validate({"kind": "language-model", **settings})
-        model = spec.build(tasks.several_symbols(NAMES, THINGS, places)).to(experiment.device)
+        model = spec.build(tasks.multi_query_vocabulary(KEYS, VALUES, keys)).to(experiment.device)
 
         def rows(step: int, count: int) -> tasks.Rows:
-            drawn = tasks.several(NAMES, THINGS, places, seed, step, rows=count)
-            return tasks.Rows(*(each.to(experiment.device) for each in drawn))
+            drawn = tasks.multi_query_recall(KEYS, VALUES, keys, seed, step, rows=count)
+            return tasks.Rows(*(tensor.to(experiment.device) for tensor in drawn))
 
         def loss(model: nn.Module, step: int) -> Tensor:
             return tasks.loss(model, rows(step, ROWS))
 
         curve = experiment.fit(model, loss, self.steps, RATE)
-        tested = rows(self.steps, TESTED)
+        tested = rows(self.steps, TEST_ROWS)
         return {
             "parameters": parameter_count(model),
             "accuracy": tasks.accuracy(model, tested),
-            "least": _least(model, tested.ids[:, :-1], places),
+            "least": _smallest_best_weight(model, tested.ids[:, :-1], keys),
             "curve": curve,
         }
 
@@ -149,15 +151,15 @@ class Spec(Claim):
         one, many = (str(heads) for heads in self._compared)
         operations, seconds = evidence["operations"], evidence["seconds"]
         fewest, most = (
-            _those(evidence, heads, max(self.places)) for heads in (self.heads[0], self.heads[-1])
+            _runs(evidence, heads, max(self.keys)) for heads in (self.heads[0], self.heads[-1])
         )
-        right = [[each["accuracy"] for each in arm] for arm in (most, fewest)]
+        accuracies = [[run["accuracy"] for run in arm] for arm in (most, fewest)]
         return {
             "operations": exactly(operations[many] / operations[one]),
             "time": ratio(seconds[many], seconds[one]),
             "parameters": exactly(most[0]["parameters"] / fewest[0]["parameters"]),
-            "learned": interval(right[0]),
-            "better": difference(*right),
+            "learned": interval(accuracies[0]),
+            "better": difference(*accuracies),
         }
 
     def show(self, evidence: Evidence) -> list[Figure]:
@@ -165,53 +167,49 @@ class Spec(Claim):
             [
                 heads,
                 f"{count:,}",
-                str(interval([1000 * each for each in evidence["seconds"][heads]])),
+                str(interval([1000 * second for second in evidence["seconds"][heads]])),
             ]
             for heads, count in evidence["operations"].items()
         ]
-        seen = [
-            [f"{places} places, heads: {heads}"]
+        results = [
+            [f"keys: {keys}, heads: {heads}"]
             + [f"{arm[0]['parameters']:,}"]
-            + [str(interval([each[name] for each in arm])) for name in ("accuracy", "least")]
-            for places in self.places
+            + [str(interval([run[name] for run in arm])) for name in ("accuracy", "least")]
+            for keys in self.keys
             for heads in self.heads
-            for arm in [_those(evidence, heads, places)]
+            for arm in [_runs(evidence, heads, keys)]
         ]
         accuracy = {
             f"heads: {heads}": {
-                float(places): interval(
-                    [each["accuracy"] for each in _those(evidence, heads, places)]
-                )
-                for places in self.places
+                float(keys): interval([run["accuracy"] for run in _runs(evidence, heads, keys)])
+                for keys in self.keys
             }
             for heads in self.heads
         }
         curves = {
             f"heads: {heads}": {
-                float(round((at + 1) * self.steps / len(values[0]))): interval(list(here))
-                for at, here in enumerate(zip(*values, strict=True))
+                float(round((index + 1) * self.steps / len(values[0]))): interval(list(by_seed))
+                for index, by_seed in enumerate(zip(*values, strict=True))
             }
             for heads in self.heads
-            for values in [[each["curve"] for each in _those(evidence, heads, max(self.places))]]
+            for values in [[run["curve"] for run in _runs(evidence, heads, max(self.keys))]]
         }
-        title = f"Attention of size {self.cost_dim}, {TEXTS} × {self.cost_length} words"
+        title = f"Attention of size {self.cost_dim}, {BATCH} × {self.cost_length} tokens"
         return [
             Table(title, ["heads", "operations", "milliseconds, forward and backward"], cost),
             Table(
                 "Several keys at once",
                 ["", "parameters", "accuracy", "smallest best weight on a key"],
-                seen,
+                results,
             ),
             Plot("Several keys at once", "keys", "accuracy", accuracy),
-            Plot(f"Training with {max(self.places)} keys", "step", "loss", curves),
+            Plot(f"Training with {max(self.keys)} keys", "step", "loss", curves),
         ]
 
 
-def _those(evidence: Evidence, heads: int, places: int) -> list[dict[str, Any]]:
+def _runs(evidence: Evidence, heads: int, keys: int) -> list[dict[str, Any]]:
     """Return the results with a number of heads and keys, by seed."""
-    return [
-        each for each in evidence["trained"] if (each["heads"], each["places"]) == (heads, places)
-    ]
+    return [run for run in evidence["trained"] if (run["heads"], run["keys"]) == (heads, keys)]
 
 
 def _operations(run: Callable[[], None]) -> int:
@@ -222,14 +220,14 @@ def _operations(run: Callable[[], None]) -> int:
 
 
 @torch.no_grad()
-def _least(model: nn.Module, ids: Tensor, places: int) -> float:
-    """Return for each key the weight of its best head: the smallest of these."""
+def _smallest_best_weight(model: nn.Module, ids: Tensor, keys: int) -> float:
+    """Return the weight of the best head for each queried key: the smallest of these, averaged."""
     with watch(model, {"weights"}) as seen:
         model(ids)
-    weights = seen.weights(ATTENTION)[:, :, -1, :NAMES]  # from the question, (B, H, keys)
-    question = ids[:, -1] - NAMES * THINGS
-    asked = torch.stack([question // NAMES**digit % NAMES for digit in range(places)], dim=1)
-    at = (
-        (ids[:, None, :NAMES] // THINGS == asked[:, :, None]).float().argmax(-1)
-    )  # (B, keys asked for)
-    return float(weights.max(1).values.gather(1, at).min(1).values.mean())
+    weights = seen.weights(ATTENTION)[:, :, -1, :KEYS]  # from the question, (B, H, S)
+    question = ids[:, -1] - KEYS * VALUES
+    queried = torch.stack([question // KEYS**digit % KEYS for digit in range(keys)], dim=1)
+    positions = (
+        (ids[:, None, :KEYS] // VALUES == queried[:, :, None]).float().argmax(-1)
+    )  # (B, queried keys)
+    return float(weights.max(1).values.gather(1, positions).min(1).values.mean())

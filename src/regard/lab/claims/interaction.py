@@ -63,16 +63,16 @@ class Spec(Claim):
         attention: list[dict[str, int]] = []
         with experiment.plan(self.seeds * (len(self.windows) * len(self.layers) + 1), "models"):
             for seed in range(self.seeds):
-                attention.append({"seed": seed, **self._reached("language-model", 1, seed)})
+                attention.append({"seed": seed, **self._reach("language-model", 1, seed)})
                 experiment.advance(1)
                 for window in self.windows:
                     for layers in self.layers:
-                        found = self._reached("convolutional", layers, seed, window)
-                        stacks.append({"seed": seed, "window": window, "layers": layers, **found})
+                        reach = self._reach("convolutional", layers, seed, window)
+                        stacks.append({"seed": seed, "window": window, "layers": layers, **reach})
                         experiment.advance(1)
         return {"windows": stacks, "attention": attention}
 
-    def _reached(self, kind: str, layers: int, seed: int, window: int = 0) -> dict[str, int]:
+    def _reach(self, kind: str, layers: int, seed: int, window: int = 0) -> dict[str, int]:
         """Return the reach of the last token, and the number of tokens with a gradient."""
         settings: dict[str, Any] = {"kind": kind, "layers": layers, "dim": DIM, "dropout": 0.0}
         if kind == "convolutional":
@@ -81,44 +81,52 @@ class Spec(Claim):
             settings |= {"heads": 2, "ffn_dim": 2 * DIM, "max_length": self.length}
         torch.manual_seed(seed)
         model = ModelSpec.model_validate(settings).build(SYMBOLS).double().eval()
-        chance = generator(seed, layers, window)
-        ids = torch.randint(SYMBOLS, (1, self.length), generator=chance)
+        rng = generator(seed, layers, window)
+        ids = torch.randint(SYMBOLS, (1, self.length), generator=rng)
         # Random weights of the logits: a norm keeps some sums constant.
-        weights = torch.randn(SYMBOLS, generator=chance, dtype=torch.double)
-        sizes = by_position(model, ids, lambda logits: (logits[0, -1] * weights).sum())[0]
-        distances = [self.length - 1 - int(place) for place in sizes.nonzero()]
-        return {"distance": max(distances), "words": len(distances) - 1}
+        weights = torch.randn(SYMBOLS, generator=rng, dtype=torch.double)
+        norms = by_position(model, ids, lambda logits: (logits[0, -1] * weights).sum())[0]
+        distances = [self.length - 1 - int(position) for position in norms.nonzero()]
+        return {"distance": max(distances), "tokens": len(distances) - 1}
 
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
         """Compute each criterion exactly: a single exception refutes it."""
         stacks, attention, most = evidence["windows"], evidence["attention"], self.length - 1
         return {
-            "windows": _worst([row["distance"] / min(_promised(row), most) for row in stacks]),
+            "windows": _worst(
+                [row["distance"] / min(_theoretical_reach(row), most) for row in stacks]
+            ),
             "attention": _worst([row["distance"] / most for row in attention]),
-            "filled": _worst([row["words"] / row["distance"] for row in (*stacks, *attention)]),
-            "depth": _layers_to_cross(stacks, min(self.windows), most),
+            "filled": _worst([row["tokens"] / row["distance"] for row in (*stacks, *attention)]),
+            "depth": _layers_to_span(stacks, min(self.windows), most),
         }
 
     def show(self, evidence: Evidence) -> list[Figure]:
         most = self.length - 1
         rows = [
             [
-                f"{window} words",
+                f"{window} tokens",
                 *(
-                    _told([row["distance"] for row in _of(evidence["windows"], window, layers)])
+                    _values_text(
+                        [row["distance"] for row in _rows_of(evidence["windows"], window, layers)]
+                    )
                     for layers in self.layers
                 ),
-                _in_words(_layers_to_cross(evidence["windows"], window, most)),
+                _layers_text(_layers_to_span(evidence["windows"], window, most)),
             ]
             for window in self.windows
         ]
-        reached = _told([row["distance"] for row in evidence["attention"]])
+        reached = _values_text([row["distance"] for row in evidence["attention"]])
         rows.append(["attention", reached, *("" for _ in self.layers[1:]), "1"])
-        head = ["windows of", *(f"{n} layer{'s' * (n > 1)}" for n in self.layers), "to cross all"]
+        head = [
+            "convolution width",
+            *(f"{n} layer{'s' * (n > 1)}" for n in self.layers),
+            "layers to span the text",
+        ]
         series = {
-            f"windows of {window}": {
+            f"convolution, width {window}": {
                 float(layers): _range(
-                    [row["distance"] for row in _of(evidence["windows"], window, layers)]
+                    [row["distance"] for row in _rows_of(evidence["windows"], window, layers)]
                 )
                 for layers in self.layers
             }
@@ -132,27 +140,27 @@ class Spec(Claim):
         ]
 
 
-def _promised(row: Mapping[str, int]) -> int:
+def _theoretical_reach(row: Mapping[str, int]) -> int:
     return row["layers"] * (row["window"] - 1)
 
 
-def _of(rows: list[dict[str, int]], window: int, layers: int) -> list[dict[str, int]]:
+def _rows_of(rows: list[dict[str, int]], window: int, layers: int) -> list[dict[str, int]]:
     return [row for row in rows if (row["window"], row["layers"]) == (window, layers)]
 
 
-def _layers_to_cross(rows: list[dict[str, int]], window: int, most: int) -> Interval:
+def _layers_to_span(rows: list[dict[str, int]], window: int, most: int) -> Interval:
     """Return the smallest number of layers that span the text, or more than were tried."""
-    ours = [row for row in rows if row["window"] == window]
-    enough = [row["layers"] for row in ours if row["distance"] >= most]
+    with_window = [row for row in rows if row["window"] == window]
+    enough = [row["layers"] for row in with_window if row["distance"] >= most]
     if enough:
         return exactly(min(enough))
-    more = 1.0 + max(row["layers"] for row in ours)
+    more = 1.0 + max(row["layers"] for row in with_window)
     return Interval(more, more, float("inf"))
 
 
-def _in_words(layers: Interval) -> str:
-    sure = layers.low == layers.high
-    return f"{layers.mean:.0f}" if sure else f"more than {layers.mean - 1:.0f}"
+def _layers_text(layers: Interval) -> str:
+    exact = layers.low == layers.high
+    return f"{layers.mean:.0f}" if exact else f"more than {layers.mean - 1:.0f}"
 
 
 def _worst(shares: list[float]) -> Interval:
@@ -163,5 +171,5 @@ def _range(values: list[float]) -> Interval:
     return Interval(sum(values) / len(values), min(values), max(values))
 
 
-def _told(values: list[int]) -> str:
+def _values_text(values: list[int]) -> str:
     return str(values[0]) if len(set(values)) == 1 else f"{min(values)} to {max(values)}"

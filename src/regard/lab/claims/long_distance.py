@@ -19,13 +19,13 @@ from regard.models.base import parameter_count
 
 SYMBOLS = 8
 VOCABULARY = SYMBOLS + 2
-FRESH = 100  # first seed; settings were tried on smaller ones
-TRAINED = 16  # rows in a batch
-TESTED = 256
-FAINT = 1e-12  # smaller gradient ratios count as this
+FIRST_SEED = 100  # first seed; settings were tried on smaller ones
+ROWS = 16  # rows in a batch
+TEST_ROWS = 256
+MIN_RATIO = 1e-12  # smaller gradient ratios count as this
 
 
-Found = Mapping[str, Mapping[float, Interval]]  # by arm and distance
+ByArm = Mapping[str, Mapping[float, Interval]]  # by arm and distance
 
 
 class Arm(NamedTuple):
@@ -35,7 +35,7 @@ class Arm(NamedTuple):
 
 ARMS = {
     "recurrent": Arm({"kind": "recurrent"}),
-    "windows": Arm({"kind": "convolutional", "layers": 4, "window": 5}),
+    "convolutional": Arm({"kind": "convolutional", "layers": 4, "window": 5}),
     "attention": Arm({"kind": "language-model", "layers": 1, "heads": 4}, multiple=4),
 }
 
@@ -62,7 +62,9 @@ class Spec(Claim):
         "recurrent_near": Criterion("accuracy at the shortest distance, recurrent", at_least=0.8),
         "recurrent_far": Criterion("accuracy at the longest distance, recurrent", at_most=0.5),
         "attention_far": Criterion("accuracy at the longest distance, attention", at_least=0.8),
-        "windows_far": Criterion("accuracy at the longest distance, convolutional", at_most=0.25),
+        "convolutional_far": Criterion(
+            "accuracy at the longest distance, convolutional", at_most=0.25
+        ),
         "recurrent_gradient": Criterion(
             "gradient far over near at the longest distance, untrained, recurrent",
             at_most=0.01,
@@ -89,7 +91,7 @@ class Spec(Claim):
     )
 
     def gather(self, experiment: Experiment) -> Evidence:
-        rows: list[dict[str, Any]] = []
+        results: list[dict[str, Any]] = []
         counts: dict[str, int] = {}
         runs = self.seeds * len(ARMS) * len(self.distances) * len(self.rates)
         with experiment.plan(runs * self.steps):
@@ -97,65 +99,77 @@ class Spec(Claim):
                 common = {"dropout": 0.0, "max_length": max(self.distances) + 1}
                 settings = {**arm.settings, **common}
                 spec = sized(settings, self.parameters, VOCABULARY, arm.multiple)
-                asked = product(range(FRESH, FRESH + self.seeds), self.distances, self.rates)
-                for seed, distance, rate in asked:
+                grid = product(
+                    range(FIRST_SEED, FIRST_SEED + self.seeds), self.distances, self.rates
+                )
+                for seed, distance, rate in grid:
                     torch.manual_seed(seed)
                     model = spec.build(VOCABULARY).to(experiment.device)
                     counts[name] = parameter_count(model)
-                    told = {"arm": name, "seed": seed, "distance": distance, "rate": rate}
-                    rows.append(told | self._learned(experiment, model, distance, seed, rate))
-        return {"parameters": counts, "learned": rows}
+                    run = {"arm": name, "seed": seed, "distance": distance, "rate": rate}
+                    results.append(run | self._train(experiment, model, distance, seed, rate))
+        return {"parameters": counts, "runs": results}
 
-    def _learned(
+    def _train(
         self, experiment: Experiment, model: nn.Module, distance: int, seed: int, rate: float
     ) -> dict[str, Any]:
-        def drawn(step: int, rows: int) -> tasks.Rows:
-            ids, asked = tasks.recall(distance, SYMBOLS, seed, step, rows=rows)
-            return tasks.Rows(ids.to(experiment.device), asked.to(experiment.device))
+        def batch(step: int, rows: int) -> tasks.Rows:
+            ids, is_target = tasks.recall(distance, SYMBOLS, seed, step, rows=rows)
+            return tasks.Rows(ids.to(experiment.device), is_target.to(experiment.device))
 
         def loss(model: nn.Module, step: int) -> Tensor:
-            return tasks.loss(model, drawn(step, TRAINED))
+            return tasks.loss(model, batch(step, ROWS))
 
-        unseen = self.steps  # a batch that is not in the training data
-        before = far_over_near(model.eval(), drawn(unseen, TRAINED))
+        test_step = self.steps  # a batch that is not in the training data
+        untrained = far_over_near(model.eval(), batch(test_step, ROWS))
         losses = experiment.fit(model, loss, self.steps, rate)
         return {
             "losses": losses,
-            "recalled": tasks.accuracy(model, drawn(unseen, TESTED)),
-            "gradient_before": before,
-            "gradient_after": far_over_near(model, drawn(unseen, TRAINED)),
+            "accuracy": tasks.accuracy(model, batch(test_step, TEST_ROWS)),
+            "gradient_before": untrained,
+            "gradient_after": far_over_near(model, batch(test_step, ROWS)),
         }
 
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
-        rows, near, far = evidence["learned"], min(self.distances), max(self.distances)
+        rows, near, far = evidence["runs"], min(self.distances), max(self.distances)
         return {
-            "recurrent_near": interval(_column(rows, "recurrent", near, "recalled")),
-            "recurrent_far": interval(_column(rows, "recurrent", far, "recalled")),
-            "attention_far": interval(_column(rows, "attention", far, "recalled")),
-            "windows_far": interval(_column(rows, "windows", far, "recalled")),
-            "recurrent_gradient": _left(_column(rows, "recurrent", far, "gradient_before")),
-            "attention_gradient": _left(_column(rows, "attention", far, "gradient_before")),
+            "recurrent_near": interval(_column(rows, "recurrent", near, "accuracy")),
+            "recurrent_far": interval(_column(rows, "recurrent", far, "accuracy")),
+            "attention_far": interval(_column(rows, "attention", far, "accuracy")),
+            "convolutional_far": interval(_column(rows, "convolutional", far, "accuracy")),
+            "recurrent_gradient": _geometric_mean(
+                _column(rows, "recurrent", far, "gradient_before")
+            ),
+            "attention_gradient": _geometric_mean(
+                _column(rows, "attention", far, "gradient_before")
+            ),
         }
 
     def show(self, evidence: Evidence) -> list[Figure]:
-        rows, counts = evidence["learned"], evidence["parameters"]
+        rows, counts = evidence["runs"], evidence["parameters"]
 
-        def found(how: Callable[[list[float]], Interval], name: str) -> Found:
+        def by_arm(summarize: Callable[[list[float]], Interval], name: str) -> ByArm:
             return {
-                arm: {float(d): how(_column(rows, arm, d, name)) for d in self.distances}
+                arm: {
+                    float(distance): summarize(_column(rows, arm, distance, name))
+                    for distance in self.distances
+                }
                 for arm in ARMS
             }
 
-        recalled = found(interval, "recalled")
-        before, after = (found(_left, f"gradient_{when}") for when in ("before", "after"))
-        told = ", ".join(f"{arm} {count:,}" for arm, count in counts.items())
-        what = "gradient far over near"
+        accuracy = by_arm(interval, "accuracy")
+        before, after = (
+            by_arm(_geometric_mean, f"gradient_{when}") for when in ("before", "after")
+        )
+        parameters = ", ".join(f"{arm} {count:,}" for arm, count in counts.items())
+        label = "gradient far over near"
+        title = label.capitalize()
         return [
-            _table(f"Recalled, of 1; by chance {1 / SYMBOLS:g} (parameters: {told})", recalled),
-            _table(f"The {what}, before training", before),
-            _table(f"The {what}, after training", after),
-            Plot("Accuracy", "distance", "accuracy", recalled, log_x=True),
-            Plot("Gradients before training", "distance", what, before, log_x=True, log_y=True),
+            _table(f"Accuracy; chance: {1 / SYMBOLS:g} (parameters: {parameters})", accuracy),
+            _table(f"{title}, before training", before),
+            _table(f"{title}, after training", after),
+            Plot("Accuracy", "distance", "accuracy", accuracy, log_x=True),
+            Plot("Gradients before training", "distance", label, before, log_x=True, log_y=True),
         ]
 
 
@@ -170,9 +184,9 @@ def far_over_near(model: nn.Module, rows: tasks.Rows) -> float:
     return float(far / near)
 
 
-def _table(title: str, found: Found) -> Table:
-    distances = [f"{each:g}" for each in next(iter(found.values()))]
-    rows = [[arm, *map(str, by_distance.values())] for arm, by_distance in found.items()]
+def _table(title: str, by_arm: ByArm) -> Table:
+    distances = [f"{distance:g}" for distance in next(iter(by_arm.values()))]
+    rows = [[arm, *map(str, by_distance.values())] for arm, by_distance in by_arm.items()]
     return Table(title, ["distance", *distances], rows)
 
 
@@ -186,6 +200,6 @@ def _column(rows: list[dict[str, Any]], arm: str, distance: int, name: str) -> l
     return [run[name] for run in best]
 
 
-def _left(ratios: list[float]) -> Interval:
+def _geometric_mean(ratios: list[float]) -> Interval:
     """Return the geometric mean, because gradients span many orders of magnitude."""
-    return ratio([max(FAINT, each) for each in ratios], [1.0] * len(ratios))
+    return ratio([max(MIN_RATIO, gradient_ratio) for gradient_ratio in ratios], [1.0] * len(ratios))

@@ -21,11 +21,11 @@ from regard.lab.ratings import Ratings
 from regard.positions.base import InAttention, Sizes
 
 ROWS = 64  # tables in a batch
-TESTED = 512  # unseen tables
+TEST_ROWS = 512  # unseen tables
 BETWEEN = tuple(step / 10 for step in range(11))  # from one key to another
-RATED = 1024  # ratings in a batch
-SMALL = 0.02  # weight of the penalty on the factors
-MEANS = ("of all", "of the person", "of the film", "of both")
+RATING_ROWS = 1024  # ratings in a batch
+PENALTY = 0.02  # weight of the penalty on the factors
+MEANS = ("of all", "of the user", "of the film", "of both")
 
 # A user factor, a film factor and their effect on the dot product, as the lecture states it.
 CASES: Mapping[str, tuple[float, float, float]] = {
@@ -87,19 +87,22 @@ class Spec(Claim):
     rating_steps: int = Field(1500, gt=0, description="training steps of the factors")
 
     def gather(self, experiment: Experiment) -> Evidence:
-        given = None
+        from_file = None
         if self.ratings is not None:
             with experiment.report.busy(f"Reading {self.ratings}"):
-                given = films.read(self.ratings)
+                from_file = films.read(self.ratings)
         tables, errors = [], []
         with experiment.plan(self.seeds * (self.steps + self.rating_steps)):
             for seed in range(self.seeds):
                 tables.append(self._table(experiment, seed))
-                rated = films.generated(seed) if given is None else given
+                rated = films.generated(seed) if from_file is None else from_file
                 errors.append(self._errors(experiment, rated, seed))
         return {
             "tables": tables,
-            "added": {name: _added(taste, trait) for name, (taste, trait, _) in CASES.items()},
+            "contributions": {
+                name: _contribution(user_factor, film_factor)
+                for name, (user_factor, film_factor, _) in CASES.items()
+            },
             "errors": errors,
             "ratings": len(rated.stars),
         }
@@ -111,98 +114,105 @@ class Spec(Claim):
 
         def loss(model: nn.Module, step: int) -> Tensor:
             keys, values, queries = self._drawn(ROWS, seed, step)
-            found = model(*(each.to(experiment.device) for each in (keys, values, queries)))
-            return nn.functional.mse_loss(found, values.to(experiment.device))
+            output = model(*(tensor.to(experiment.device) for tensor in (keys, values, queries)))
+            return nn.functional.mse_loss(output, values.to(experiment.device))
 
         experiment.fit(head, loss, self.steps)
         keys, values, queries = (
-            each.to(experiment.device) for each in self._drawn(TESTED, seed, self.steps)
+            tensor.to(experiment.device) for tensor in self._drawn(TEST_ROWS, seed, self.steps)
         )
-        found, weights = head.explained(keys, values, queries)
-        asked = torch.stack([torch.lerp(keys[:, 0], keys[:, 1], way) for way in BETWEEN], dim=1)
-        returned, shares = head.explained(keys, values, asked)
+        output, weights = head.with_weights(keys, values, queries)
+        between = torch.stack(
+            [torch.lerp(keys[:, 0], keys[:, 1], fraction) for fraction in BETWEEN], dim=1
+        )
+        returned, weights_between = head.with_weights(keys, values, between)
         halfway, mean = returned[:, BETWEEN.index(0.5)], values[:, :2].mean(1)
         return {
             "weight": float(weights.diagonal(dim1=1, dim2=2).mean()),
-            "returned": float(nn.functional.cosine_similarity(found, values, dim=-1).mean()),
+            "returned": float(nn.functional.cosine_similarity(output, values, dim=-1).mean()),
             "mixture": float(nn.functional.cosine_similarity(halfway, mean).mean()),
-            "first": shares[..., 0].mean(0).tolist(),
-            "second": shares[..., 1].mean(0).tolist(),
+            "first": weights_between[..., 0].mean(0).tolist(),
+            "second": weights_between[..., 1].mean(0).tolist(),
         }
 
-    def _drawn(self, rows: int, *chance: int) -> tuple[Tensor, Tensor, Tensor]:
+    def _drawn(self, rows: int, *seed: int) -> tuple[Tensor, Tensor, Tensor]:
         """Draw keys, values, and the keys with noise: three times (rows, entries, size)."""
-        drawing = generator(*chance)
+        rng = generator(*seed)
         shape = (rows, self.entries, self.size)
-        keys, values, noise = (torch.randn(shape, generator=drawing) for _ in range(3))
+        keys, values, noise = (torch.randn(shape, generator=rng) for _ in range(3))
         keys = nn.functional.normalize(keys, dim=-1) * self.size**0.5
         return keys, values, keys + self.noise * noise
 
     def _errors(self, experiment: Experiment, rated: Ratings, seed: int) -> dict[str, float]:
         """Return the held-out errors of the means, and of dot products trained on the rest."""
         known, held_out = rated.split(seed)
-        sizes = int(rated.persons.max()) + 1, int(rated.films.max()) + 1
+        sizes = int(rated.users.max()) + 1, int(rated.films.max()) + 1
         torch.manual_seed(seed)
-        model = _Tastes(*sizes, self.rank, float(known.stars.mean()))
+        model = _MatrixFactorization(*sizes, self.rank, float(known.stars.mean()))
 
         def loss(model: nn.Module, step: int) -> Tensor:
-            drawing = generator(seed, step)
-            batch = known.some(torch.randint(len(known.stars), (RATED,), generator=drawing))
-            assert isinstance(model, _Tastes)
-            wrong: Tensor = (model(batch.persons, batch.films) - batch.stars).square().mean()
-            return wrong + SMALL * model.sizes(batch)
+            rng = generator(seed, step)
+            batch = known.some(torch.randint(len(known.stars), (RATING_ROWS,), generator=rng))
+            assert isinstance(model, _MatrixFactorization)
+            error: Tensor = (model(batch.users, batch.films) - batch.stars).square().mean()
+            return error + PENALTY * model.penalty(batch)
 
         experiment.fit(model, loss, self.rating_steps, rate=0.02)
         with torch.no_grad():
-            guesses = _means(known, held_out, sizes)
-            guesses["dot products"] = model(held_out.persons, held_out.films)
+            predictions = _means(known, held_out, sizes)
+            predictions["dot products"] = model(held_out.users, held_out.films)
         return {
-            name: float((guess - held_out.stars).square().mean().sqrt())
-            for name, guess in guesses.items()
+            name: float((prediction - held_out.stars).square().mean().sqrt())
+            for name, prediction in predictions.items()
         }
 
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
         tables, errors = evidence["tables"], evidence["errors"]
-        right = [evidence["added"][name] == adds for name, (_, _, adds) in CASES.items()]
-        best = [min(each[name] for name in MEANS) for each in errors]
+        agrees = [evidence["contributions"][name] == adds for name, (_, _, adds) in CASES.items()]
+        best = [min(error[name] for name in MEANS) for error in errors]
         return {
-            "finds": interval([each["weight"] for each in tables]),
-            "returns": interval([each["returned"] for each in tables]),
-            "mixes": interval([each["mixture"] for each in tables]),
-            "cases": exactly(sum(right) / len(right)),
-            "predicts": ratio([each["dot products"] for each in errors], best),
+            "finds": interval([table["weight"] for table in tables]),
+            "returns": interval([table["returned"] for table in tables]),
+            "mixes": interval([table["mixture"] for table in tables]),
+            "cases": exactly(sum(agrees) / len(agrees)),
+            "predicts": ratio([error["dot products"] for error in errors], best),
         }
 
     def show(self, evidence: Evidence) -> list[Figure]:
         errors, tables = evidence["errors"], evidence["tables"]
         cases = [
-            [name, f"{taste:+g}", f"{trait:+g}", f"{evidence['added'][name]:+g}"]
-            for name, (taste, trait, _) in CASES.items()
+            [
+                name,
+                f"{user_factor:+g}",
+                f"{film_factor:+g}",
+                f"{evidence['contributions'][name]:+g}",
+            ]
+            for name, (user_factor, film_factor, _) in CASES.items()
         ]
-        guesses = [
+        predictions = [
             [
                 name if name not in MEANS else f"mean {name}",
-                str(interval([e[name] for e in errors])),
+                str(interval([error[name] for error in errors])),
             ]
             for name in errors[0]
         ]
         lines = {
             f"{which} key": {
-                way: interval([table[which][at] for table in tables])
-                for at, way in enumerate(BETWEEN)
+                fraction: interval([table[which][index] for table in tables])
+                for index, fraction in enumerate(BETWEEN)
             }
             for which in ("first", "second")
         }
-        where = "planted" if self.ratings is None else self.ratings.name
+        source = "generated" if self.ratings is None else self.ratings.name
         return [
             Plot(
                 "Between two keys", "position between the first key and the second", "weight", lines
             ),
             Table("One factor", ["", "user factor", "film factor", "product"], cases),
             Table(
-                f"{evidence['ratings']:,} ratings ({where}), a fifth held out",
+                f"{evidence['ratings']:,} ratings ({source}), a fifth held out",
                 ["predictor", "error (RMSE, stars)"],
-                guesses,
+                predictions,
             ),
         ]
 
@@ -219,72 +229,74 @@ class _Lookup(nn.Module):
     def forward(self, keys: Tensor, values: Tensor, queries: Tensor) -> Tensor:
         """Look up queries (B, T, size) in tables (B, S, size): (B, T, size)."""
         mask = AttentionMask.cross(queries.size(1), keys.new_ones(keys.shape[:2], dtype=torch.bool))
-        asked = torch.cat([queries, torch.zeros_like(queries)], dim=-1)
-        memory = self.head.project_keys_values(torch.cat([keys, values], dim=-1), mask.keys)
-        found: Tensor = self.head(self.head.project_queries(asked, mask.queries), memory, mask)
-        return found[..., self.size :]
+        padded_queries = torch.cat([queries, torch.zeros_like(queries)], dim=-1)
+        cache = self.head.project_keys_values(torch.cat([keys, values], dim=-1), mask.keys)
+        output: Tensor = self.head(
+            self.head.project_queries(padded_queries, mask.queries), cache, mask
+        )
+        return output[..., self.size :]
 
     @torch.no_grad()
-    def explained(self, keys: Tensor, values: Tensor, queries: Tensor) -> tuple[Tensor, Tensor]:
+    def with_weights(self, keys: Tensor, values: Tensor, queries: Tensor) -> tuple[Tensor, Tensor]:
         """Return the same, and the weights (B, T, S)."""
         with watch(self, {"weights"}) as seen:
-            found = self(keys, values, queries)
-        return found, seen.weights("head")[:, 0]
+            output = self(keys, values, queries)
+        return output, seen.weights("head")[:, 0]
 
 
-class _Tastes(nn.Module):
+class _MatrixFactorization(nn.Module):
     """stars ≈ mean + user bias + film bias + user factors · film factors"""
 
-    def __init__(self, persons: int, films: int, rank: int, mean: float) -> None:
+    def __init__(self, users: int, films: int, rank: int, mean: float) -> None:
         super().__init__()
         self.mean = mean
-        self.tastes, self.traits = nn.Embedding(persons, rank), nn.Embedding(films, rank)
-        self.kindness, self.quality = nn.Embedding(persons, 1), nn.Embedding(films, 1)
-        for each in (self.tastes, self.traits):
-            nn.init.normal_(each.weight, std=0.1)
-        for each in (self.kindness, self.quality):
-            nn.init.zeros_(each.weight)
+        self.user_factors, self.film_factors = nn.Embedding(users, rank), nn.Embedding(films, rank)
+        self.user_bias, self.film_bias = nn.Embedding(users, 1), nn.Embedding(films, 1)
+        for embedding in (self.user_factors, self.film_factors):
+            nn.init.normal_(embedding.weight, std=0.1)
+        for embedding in (self.user_bias, self.film_bias):
+            nn.init.zeros_(embedding.weight)
 
-    def forward(self, persons: Tensor, films: Tensor) -> Tensor:
-        leaning = self.kindness(persons) + self.quality(films)
-        match = likeness(self.tastes(persons), self.traits(films))
-        stars: Tensor = self.mean + leaning[:, 0] + match
+    def forward(self, users: Tensor, films: Tensor) -> Tensor:
+        biases = self.user_bias(users) + self.film_bias(films)
+        products = dot_products(self.user_factors(users), self.film_factors(films))
+        stars: Tensor = self.mean + biases[:, 0] + products
         return stars
 
-    def sizes(self, batch: Ratings) -> Tensor:
+    def penalty(self, batch: Ratings) -> Tensor:
         """Return the mean squared norm of the factors of a batch, as a penalty."""
         parts = (
-            *(each(batch.persons) for each in (self.tastes, self.kindness)),
-            *(each(batch.films) for each in (self.traits, self.quality)),
+            *(embedding(batch.users) for embedding in (self.user_factors, self.user_bias)),
+            *(embedding(batch.films) for embedding in (self.film_factors, self.film_bias)),
         )
         return torch.stack([part.square().sum(-1).mean() for part in parts]).sum()
 
 
-def likeness(tastes: Tensor, traits: Tensor) -> Tensor:
+def dot_products(users: Tensor, films: Tensor) -> Tensor:
     """Return the dot products of user and film factors: (…, rank), twice → (…)."""
-    return (tastes * traits).sum(-1)
+    return (users * films).sum(-1)
 
 
-def _added(taste: float, trait: float) -> float:
+def _contribution(user_factor: float, film_factor: float) -> float:
     """Return what one user and one film factor add to a dot product with two more factors."""
-    person, film = torch.tensor([3.0, -1.0, taste]), torch.tensor([0.5, 2.0, trait])
+    user, film = torch.tensor([3.0, -1.0, user_factor]), torch.tensor([0.5, 2.0, film_factor])
     others = torch.tensor([1.0, 1.0, 0.0])
-    return float(likeness(person, film) - likeness(person * others, film))
+    return float(dot_products(user, film) - dot_products(user * others, film))
 
 
-def _means(known: Ratings, asked: Ratings, sizes: tuple[int, int]) -> dict[str, Tensor]:
+def _means(known: Ratings, unknown: Ratings, sizes: tuple[int, int]) -> dict[str, Tensor]:
     """Predict ratings by each mean of the known ones; the unknown get the overall mean."""
     overall = known.stars.mean()
-    of_person, of_film = (
-        overall + _leaning(side, known.stars - overall, size)
-        for side, size in zip((known.persons, known.films), sizes, strict=True)
+    of_user, of_film = (
+        overall + _bias(side, known.stars - overall, size)
+        for side, size in zip((known.users, known.films), sizes, strict=True)
     )
-    person, film = of_person[asked.persons], of_film[asked.films]
-    guesses = (overall.expand_as(person), person, film, person + film - overall)
-    return dict(zip(MEANS, guesses, strict=True))
+    user, film = of_user[unknown.users], of_film[unknown.films]
+    predictions = (overall.expand_as(user), user, film, user + film - overall)
+    return dict(zip(MEANS, predictions, strict=True))
 
 
-def _leaning(side: Tensor, above: Tensor, size: int) -> Tensor:
+def _bias(side: Tensor, residuals: Tensor, size: int) -> Tensor:
     """Return the mean rating of each index minus the overall mean, (size,)."""
-    sums = torch.zeros(size).index_add(0, side, above)
+    sums = torch.zeros(size).index_add(0, side, residuals)
     return sums / torch.bincount(side, minlength=size).clamp_min(1)

@@ -21,9 +21,9 @@ from regard.models.base import ModelSpec
 from regard.models.language_model import LanguageModel
 
 ROWS = 32
-TESTED = 32  # rows of held-out text that are read step by step, and rows that are sampled
-WAYS = ("masked", "unmasked")
-AT_ONCE, PREFIXES, CACHED = "all at once", "a pass for each prefix", "a cached step for each word"
+TEST_ROWS = 32  # rows of held-out text that are read step by step, and rows that are sampled
+VARIANTS = ("masked", "unmasked")
+AT_ONCE, PREFIXES, CACHED = "all at once", "a pass for each prefix", "a cached step for each token"
 
 
 class Spec(Claim):
@@ -74,87 +74,90 @@ class Spec(Claim):
     rounds: int = Field(7, gt=0, description="timing rounds")
 
     def gather(self, experiment: Experiment) -> Evidence:
-        read = text.sentences(self.sentences)
-        known = set(pairwise(read.train.tolist()))
-        seeds: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
+        corpus = text.sentences(self.sentences)
+        known_pairs = set(pairwise(corpus.train.tolist()))
+        seeds: dict[str, list[dict[str, Any]]] = {variant: [] for variant in VARIANTS}
         units = self.seeds * 2 * (self.steps + 2 * self.length) + 3 * self.rounds
         with experiment.plan(units):
             for seed in range(self.seeds):
-                for way in WAYS:
-                    model = self._model(experiment, len(read.words), seed)
-                    with _all_seen(model, way == "unmasked"):
-                        curve = self._learn(experiment, model, read.train, seed)
-                        loss = self._read(experiment, model, read.held_out)
-                        written = self._write(experiment, model, read.held_out, seed)
-                    pairs = [pair for row in written for pair in pairwise(row)]
-                    exist = sum(pair in known for pair in pairs) / len(pairs)
-                    found = {"curve": curve, "loss": loss, "exist": exist, "changed": None}
-                    if way == "masked":
-                        found["changed"] = _changed(model, self._page(experiment, read.held_out))
-                    seeds[way].append(found)
-            model = self._model(experiment, len(read.words), 0)
-            ways = {
-                name: _Pass(model, self._page(experiment, read.train), name) for name in _PASSES
+                for variant in VARIANTS:
+                    model = self._model(experiment, len(corpus.vocabulary), seed)
+                    with _attend_to_all(model, variant == "unmasked"):
+                        curve = self._learn(experiment, model, corpus.train, seed)
+                        loss = self._held_out_loss(experiment, model, corpus.held_out)
+                        samples = self._sample(experiment, model, corpus.held_out, seed)
+                    pairs = [pair for row in samples for pair in pairwise(row)]
+                    exist = sum(pair in known_pairs for pair in pairs) / len(pairs)
+                    result = {"curve": curve, "loss": loss, "exist": exist, "changed": None}
+                    if variant == "masked":
+                        result["changed"] = _changed(model, self._page(experiment, corpus.held_out))
+                    seeds[variant].append(result)
+            model = self._model(experiment, len(corpus.vocabulary), 0)
+            passes = {
+                name: _Pass(model, self._page(experiment, corpus.train), name) for name in _PASSES
             }
-            gradients = {name: way() for name, way in ways.items()}
-            seconds = experiment.seconds(ways, self.rounds)
+            gradients = {name: compute() for name, compute in passes.items()}
+            seconds = experiment.seconds(passes, self.rounds)
         once = gradients[AT_ONCE]
-        apart = {name: float((g - once).norm() / once.norm()) for name, g in gradients.items()}
-        return {"seeds": seeds, "seconds": seconds, "apart": apart}
+        differences = {
+            name: float((gradient - once).norm() / once.norm())
+            for name, gradient in gradients.items()
+        }
+        return {"seeds": seeds, "seconds": seconds, "differences": differences}
 
-    def _model(self, experiment: Experiment, words: int, seed: int) -> LanguageModel:
+    def _model(self, experiment: Experiment, vocabulary: int, seed: int) -> LanguageModel:
         torch.manual_seed(seed)
         sizes = {"dim": self.dim, "heads": 4, "ffn_dim": 4 * self.dim, "layers": 2, "dropout": 0.0}
         settings = {"kind": "language-model", "max_length": self.length, **sizes}
-        model = ModelSpec.model_validate(settings).build(words).to(experiment.device)
+        model = ModelSpec.model_validate(settings).build(vocabulary).to(experiment.device)
         assert isinstance(model, LanguageModel)
         return model
 
-    def _page(self, experiment: Experiment, words: Tensor) -> Tensor:
-        rows = min(TESTED, len(words) // (self.length + 1))
-        return text.pages(words, self.length + 1, rows).to(experiment.device)
+    def _page(self, experiment: Experiment, ids: Tensor) -> Tensor:
+        rows = min(TEST_ROWS, len(ids) // (self.length + 1))
+        return text.pages(ids, self.length + 1, rows).to(experiment.device)
 
     def _learn(
-        self, experiment: Experiment, model: LanguageModel, words: Tensor, seed: int
+        self, experiment: Experiment, model: LanguageModel, ids: Tensor, seed: int
     ) -> list[float]:
         def loss(_: nn.Module, step: int) -> Tensor:
-            rows = text.windows(words, self.length + 1, ROWS, seed, step).to(experiment.device)
+            rows = text.windows(ids, self.length + 1, ROWS, seed, step).to(experiment.device)
             return _loss(model(rows[:, :-1]), rows[:, 1:])
 
         return experiment.fit(model, loss, self.steps)
 
     @torch.no_grad()
-    def _read(self, experiment: Experiment, model: LanguageModel, words: Tensor) -> float:
+    def _held_out_loss(self, experiment: Experiment, model: LanguageModel, ids: Tensor) -> float:
         """Return the mean loss of each token, each given its prefix in a pass of its own."""
-        page, losses = self._page(experiment, words), []
+        page, losses = self._page(experiment, ids), []
         for end in range(1, page.size(1)):
             losses.append(_loss(model(page[:, :end])[:, -1], page[:, end]))
             experiment.advance(1)
         return float(torch.stack(losses).mean())
 
     @torch.no_grad()
-    def _write(
-        self, experiment: Experiment, model: LanguageModel, words: Tensor, seed: int
+    def _sample(
+        self, experiment: Experiment, model: LanguageModel, text_ids: Tensor, seed: int
     ) -> list[list[int]]:
         """Sample text token by token from the first token of each row of a page."""
-        said, chance = self._page(experiment, words)[:, :1], generator(seed)
+        ids, rng = self._page(experiment, text_ids)[:, :1], generator(seed)
         for _ in range(self.length):
-            chances = model(said[:, -self.length :])[:, -1].softmax(-1).cpu()
-            said = torch.cat([said, chances.multinomial(1, generator=chance).to(said)], 1)
+            probs = model(ids[:, -self.length :])[:, -1].softmax(-1).cpu()
+            ids = torch.cat([ids, probs.multinomial(1, generator=rng).to(ids)], 1)
             experiment.advance(1)
-        rows: list[list[int]] = said.tolist()
+        rows: list[list[int]] = ids.tolist()
         return rows
 
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
-        masked, unmasked = (evidence["seeds"][way] for way in WAYS)
-        ends = [[each["curve"][-1] for each in seeds] for seeds in (unmasked, masked)]
+        masked, unmasked = (evidence["seeds"][variant] for variant in VARIANTS)
+        ends = [[run["curve"][-1] for run in seeds] for seeds in (unmasked, masked)]
         seconds = evidence["seconds"]
         return {
-            "unseen": interval([each["changed"] for each in masked]),
+            "unseen": interval([run["changed"] for run in masked]),
             "collapses": ratio(*ends),
-            "predicts": difference(*([s["loss"] for s in way] for way in (unmasked, masked))),
-            "writes": difference(*([s["exist"] for s in way] for way in (unmasked, masked))),
-            "same": Interval(*[evidence["apart"][PREFIXES]] * 3),
+            "predicts": difference(*([run["loss"] for run in runs] for runs in (unmasked, masked))),
+            "writes": difference(*([run["exist"] for run in runs] for runs in (unmasked, masked))),
+            "same": Interval(*[evidence["differences"][PREFIXES]] * 3),
             "faster": ratio(seconds[PREFIXES], seconds[AT_ONCE]),
             "faster_than_cached": ratio(seconds[CACHED], seconds[AT_ONCE]),
         }
@@ -163,25 +166,29 @@ class Spec(Claim):
         seeds, seconds = evidence["seeds"], evidence["seconds"]
         learned = [
             [
-                way,
-                str(interval([each["curve"][-1] for each in seeds[way]])),
-                str(interval([each["loss"] for each in seeds[way]])),
-                str(interval([each["exist"] for each in seeds[way]])),
+                variant,
+                str(interval([run["curve"][-1] for run in seeds[variant]])),
+                str(interval([run["loss"] for run in seeds[variant]])),
+                str(interval([run["exist"] for run in seeds[variant]])),
             ]
-            for way in WAYS
+            for variant in VARIANTS
         ]
         timed = [
             [name, str(interval(seconds[name])), str(ratio(seconds[name], seconds[AT_ONCE]))]
             for name in _PASSES
         ]
         curves = {
-            way: {
-                float(round((at + 1) * self.steps / len(seeds[way][0]["curve"]))): interval(values)
-                for at, values in enumerate(zip(*(s["curve"] for s in seeds[way]), strict=True))
+            variant: {
+                float(round((index + 1) * self.steps / len(seeds[variant][0]["curve"]))): interval(
+                    values
+                )
+                for index, values in enumerate(
+                    zip(*(run["curve"] for run in seeds[variant]), strict=True)
+                )
             }
-            for way in WAYS
+            for variant in VARIANTS
         }
-        head = ["", "training loss", "held-out loss, word by word", "pairs written that exist"]
+        head = ["", "training loss", "held-out loss, token by token", "share of pairs in the text"]
         return [
             Table("Losses and generated text", head, learned),
             Table(f"Gradient of {self.length} tokens", ["", "seconds", "over one pass"], timed),
@@ -192,12 +199,12 @@ class Spec(Claim):
 class _Pass:
     """One method to compute the gradient of a page; call it to get the gradient."""
 
-    def __init__(self, model: LanguageModel, page: Tensor, way: str) -> None:
-        self.model, self.page, self.way = model, page, way
+    def __init__(self, model: LanguageModel, page: Tensor, method: str) -> None:
+        self.model, self.page, self.method = model, page, method
 
     def __call__(self) -> Tensor:
         self.model.zero_grad(set_to_none=True)
-        _PASSES[self.way](self.model, self.page)
+        _PASSES[self.method](self.model, self.page)
         return torch.cat([p.grad.flatten() for p in self.model.parameters() if p.grad is not None])
 
 
@@ -208,23 +215,23 @@ def _at_once(model: LanguageModel, page: Tensor) -> None:
 def _by_prefixes(model: LanguageModel, page: Tensor) -> None:
     length = page.size(1) - 1
     for end in range(1, length + 1):
-        now = _loss(model(page[:, :end])[:, -1], page[:, end]) / length
-        now.backward()
+        loss = _loss(model(page[:, :end])[:, -1], page[:, end]) / length
+        loss.backward()
 
 
 def _by_steps(model: LanguageModel, page: Tensor) -> None:
-    state, answers = model.start(), []
-    for at in range(page.size(1) - 1):
-        answer, state = model.step(page[:, at], state)
-        answers.append(answer)
-    _loss(torch.stack(answers, 1), page[:, 1:]).backward()
+    state, logits = model.start(), []
+    for position in range(page.size(1) - 1):
+        step_logits, state = model.step(page[:, position], state)
+        logits.append(step_logits)
+    _loss(torch.stack(logits, 1), page[:, 1:]).backward()
 
 
 _PASSES = {AT_ONCE: _at_once, PREFIXES: _by_prefixes, CACHED: _by_steps}
 
 
-def _loss(logits: Tensor, words: Tensor) -> Tensor:
-    return nn.functional.cross_entropy(logits.flatten(0, -2), words.flatten())
+def _loss(logits: Tensor, labels: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(logits.flatten(0, -2), labels.flatten())
 
 
 @torch.no_grad()
@@ -236,11 +243,11 @@ def _changed(model: LanguageModel, page: Tensor) -> float:
 
 
 @contextmanager
-def _all_seen(model: nn.Module, unmasked: bool) -> Iterator[None]:
+def _attend_to_all(model: nn.Module, unmasked: bool) -> Iterator[None]:
     """Give each attention a mask that allows all pairs, if unmasked."""
     hooks = [
         module.register_forward_pre_hook(
-            lambda _, given: (*given[:3], replace(given[3], pattern=Full()), given[4])
+            lambda _, inputs: (*inputs[:3], replace(inputs[3], pattern=Full()), inputs[4])
         )
         for module in model.modules()
         if isinstance(module, Attention) and unmasked

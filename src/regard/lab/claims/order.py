@@ -16,9 +16,9 @@ from regard.lab.intervals import Interval, difference, interval
 from regard.models.base import ModelSpec
 
 KINDS = ("none", "sinusoidal", "learned", "relative", "rotary", "alibi")
-TIMES = (1, 2, 4)  # test lengths over the trained length
+FACTORS = (1, 2, 4)  # test lengths over the trained length
 SYMBOLS = 12
-PAGES = 64  # test rows of text of the greatest length
+TEXT_ROWS = 64  # test rows of text of the greatest length
 
 
 class Spec(Claim):
@@ -46,12 +46,12 @@ class Spec(Claim):
             at_most=1e-5,
         ),
         "encoder": Criterion("relative difference, encoder without positions", at_most=1e-4),
-        "placed": Criterion(
+        "positions": Criterion(
             "relative difference, encoder with positions, smallest over kinds", at_least=0.01
         ),
         "blind": Criterion("accuracy on which came first, no positions", at_most=0.6),
-        "mended_by_sinusoids": Criterion("accuracy on which came first, sinusoidal", at_least=0.9),
-        "mended_by_learning": Criterion("accuracy on which came first, learned", at_least=0.9),
+        "sinusoids": Criterion("accuracy on which came first, sinusoidal", at_least=0.9),
+        "learned": Criterion("accuracy on which came first, learned", at_least=0.9),
         "sinusoids_end": Criterion(
             "text loss at 4 times the trained length minus at it, sinusoidal", at_least=0.1
         ),
@@ -66,18 +66,22 @@ class Spec(Claim):
         "task_steps": 4,
         "text_steps": 4,
         "sentences": 300,
-        "judged": 32,
+        "test_rows": 32,
     }
+
+    renamed_keys: ClassVar[Mapping[str, str]] = {"judged": "test_rows"}
 
     length: int = Field(16, gt=2, description="trained length in tokens")
     dim: int = Field(64, gt=0, description="D of the models")
     task_steps: int = Field(200, gt=0, description="training steps on which came first")
     text_steps: int = Field(400, gt=0, description="training steps on text")
-    judged: int = Field(400, gt=1, description="test rows of the task")
+    test_rows: int = Field(400, gt=1, description="test rows of the task")
     sentences: int = Field(8000, gt=0, description="training sentences of the bundled text")
 
     def gather(self, experiment: Experiment) -> Evidence:
-        moved = [_moved(seed, self._settings()) for seed in range(self.seeds)]
+        differences = [
+            _permutation_differences(seed, self._settings()) for seed in range(self.seeds)
+        ]
         first: dict[str, list[dict[str, float]]] = {kind: [] for kind in KINDS}
         texts: dict[str, list[dict[str, float]]] = {kind: [] for kind in KINDS}
         with experiment.plan(self.seeds * len(KINDS) * (self.task_steps + self.text_steps)):
@@ -85,12 +89,12 @@ class Spec(Claim):
                 for kind in KINDS:
                     first[kind].append(self._first(experiment, kind, seed))
                     texts[kind].append(self._text(experiment, kind, seed))
-        return {"moved": moved, "first": first, "text": texts}
+        return {"permuted": differences, "first": first, "text": texts}
 
     def _settings(self) -> dict[str, Any]:
         """Return the settings of all models, with room for the greatest length."""
         sizes = {"dim": self.dim, "heads": 4, "ffn_dim": 4 * self.dim, "layers": 2, "dropout": 0.0}
-        return {**sizes, "max_length": max(TIMES) * self.length}
+        return {**sizes, "max_length": max(FACTORS) * self.length}
 
     def _first(self, experiment: Experiment, kind: str, seed: int) -> dict[str, float]:
         """Return the accuracy of the encoder, by length over the trained length."""
@@ -108,52 +112,58 @@ class Spec(Claim):
             return nn.functional.cross_entropy(logits(rows), rows.labels)
 
         experiment.fit(model, loss, self.task_steps)
-        right = {}
-        for times in TIMES:
-            rows = tasks.which_first(times * self.length, SYMBOLS, seed, -1, rows=self.judged)
+        accuracies = {}
+        for factor in FACTORS:
+            rows = tasks.which_first(factor * self.length, SYMBOLS, seed, -1, rows=self.test_rows)
             with torch.no_grad():
-                right[str(times)] = float((logits(rows).argmax(-1) == rows.labels).float().mean())
-        return right
+                accuracies[str(factor)] = float(
+                    (logits(rows).argmax(-1) == rows.labels).float().mean()
+                )
+        return accuracies
 
     def _text(self, experiment: Experiment, kind: str, seed: int) -> dict[str, float]:
         """Return the loss on held-out text, by window length over the trained length."""
         torch.manual_seed(seed)
-        read = text.sentences(self.sentences)
+        corpus = text.sentences(self.sentences)
         settings = {"kind": "language-model", "position": kind, **self._settings()}
-        model = ModelSpec.model_validate(settings).build(len(read.words)).to(experiment.device)
+        model = (
+            ModelSpec.model_validate(settings).build(len(corpus.vocabulary)).to(experiment.device)
+        )
 
         def loss(_: nn.Module, step: int) -> Tensor:
-            rows = text.windows(read.train, self.length + 1, tasks.ROWS, seed, step)
+            rows = text.windows(corpus.train, self.length + 1, tasks.ROWS, seed, step)
             return _loss(model, rows.to(experiment.device))
 
         experiment.fit(model, loss, self.text_steps)
-        longest = max(TIMES) * self.length
-        page = read.held_out[: len(read.held_out) // longest * longest][: PAGES * longest]
+        longest = max(FACTORS) * self.length
+        page = corpus.held_out[: len(corpus.held_out) // longest * longest][: TEXT_ROWS * longest]
         losses = {}
-        for times in TIMES:
+        for factor in FACTORS:
             with torch.no_grad():
-                rows = page.view(-1, times * self.length).to(experiment.device)
-                losses[str(times)] = float(_loss(model, rows))
+                rows = page.view(-1, factor * self.length).to(experiment.device)
+                losses[str(factor)] = float(_loss(model, rows))
         return losses
 
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
-        moved, right, losses = evidence["moved"], evidence["first"], evidence["text"]
-        placed = [min(each[kind] for kind in KINDS if kind != "none") for each in moved]
+        differences, accuracies, losses = evidence["permuted"], evidence["first"], evidence["text"]
+        with_positions = [
+            min(seed[kind] for kind in KINDS if kind != "none") for seed in differences
+        ]
         return {
-            "bare": interval([each["bare"] for each in moved]),
-            "encoder": interval([each["none"] for each in moved]),
-            "placed": interval(placed),
-            "blind": interval(_at(right["none"], 1)),
-            "mended_by_sinusoids": interval(_at(right["sinusoidal"], 1)),
-            "mended_by_learning": interval(_at(right["learned"], 1)),
+            "bare": interval([seed["bare"] for seed in differences]),
+            "encoder": interval([seed["none"] for seed in differences]),
+            "positions": interval(with_positions),
+            "blind": interval(_at(accuracies["none"], 1)),
+            "sinusoids": interval(_at(accuracies["sinusoidal"], 1)),
+            "learned": interval(_at(accuracies["learned"], 1)),
             "sinusoids_end": difference(*(_at(losses["sinusoidal"], n) for n in (4, 1))),
             "learned_end": difference(*(_at(losses["learned"], n) for n in (4, 1))),
         }
 
     def show(self, evidence: Evidence) -> list[Figure]:
-        by_length = [f"at {times * self.length}" for times in TIMES]
-        moved = [
-            [name, str(interval([each[key] for each in evidence["moved"]]))]
+        by_length = [f"at {factor * self.length}" for factor in FACTORS]
+        differences = [
+            [name, str(interval([seed[key] for seed in evidence["permuted"]]))]
             for name, key in (
                 ("self-attention without projections", "bare"),
                 *((f"encoder, {k}", k) for k in KINDS),
@@ -164,17 +174,17 @@ class Spec(Claim):
             f"Loss on held-out text, trained at {self.length}": evidence["text"],
         }
         return [
-            Table("Permutation before and after", ["", "relative difference"], moved),
+            Table("Permutation before and after", ["", "relative difference"], differences),
             *(
                 Table(
                     title,
                     ["positions", *by_length],
                     [
-                        [kind, *(str(interval(_at(seeds, times))) for times in TIMES)]
-                        for kind, seeds in found.items()
+                        [kind, *(str(interval(_at(seeds, factor))) for factor in FACTORS)]
+                        for kind, seeds in by_kind.items()
                     ],
                 )
-                for title, found in tables.items()
+                for title, by_kind in tables.items()
             ),
             Plot(
                 "Which came first", "length", "accuracy", self._lines(evidence["first"]), log_x=True
@@ -183,16 +193,16 @@ class Spec(Claim):
         ]
 
     def _lines(
-        self, found: Mapping[str, list[dict[str, float]]]
+        self, by_kind: Mapping[str, list[dict[str, float]]]
     ) -> dict[str, dict[float, Interval]]:
         return {
-            kind: {float(times * self.length): interval(_at(seeds, times)) for times in TIMES}
-            for kind, seeds in found.items()
+            kind: {float(factor * self.length): interval(_at(seeds, factor)) for factor in FACTORS}
+            for kind, seeds in by_kind.items()
         }
 
 
-def _at(seeds: list[dict[str, float]], times: int) -> list[float]:
-    return [each[str(times)] for each in seeds]
+def _at(seeds: list[dict[str, float]], factor: int) -> list[float]:
+    return [by_length[str(factor)] for by_length in seeds]
 
 
 def _loss(model: nn.Module, rows: Tensor) -> Tensor:
@@ -201,21 +211,21 @@ def _loss(model: nn.Module, rows: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def _moved(seed: int, settings: Mapping[str, Any]) -> dict[str, float]:
+def _permutation_differences(seed: int, settings: Mapping[str, Any]) -> dict[str, float]:
     """Return the relative difference of p(f(X)) and f(p(X)) for each f."""
-    chance, length = generator(seed), settings["max_length"] // max(TIMES)
-    order = torch.randperm(length, generator=chance)
+    rng, length = generator(seed), settings["max_length"] // max(FACTORS)
+    order = torch.randperm(length, generator=rng)
     # Vectors of norm about 1: longer ones would attend to themselves only.
-    x = torch.randn(1, length, settings["dim"], generator=chance) / settings["dim"] ** 0.5
-    ids = torch.randint(SYMBOLS, (1, length), generator=chance)
-    apart = {"bare": _apart(self_attention, x, order)}
+    x = torch.randn(1, length, settings["dim"], generator=rng) / settings["dim"] ** 0.5
+    ids = torch.randint(SYMBOLS, (1, length), generator=rng)
+    differences = {"bare": _relative_difference(self_attention, x, order)}
     for kind in KINDS:
         torch.manual_seed(seed)
         spec = ModelSpec.model_validate({"kind": "encoder", "position": kind, **settings})
-        apart[kind] = _apart(spec.build(SYMBOLS), ids, order)
-    return apart
+        differences[kind] = _relative_difference(spec.build(SYMBOLS), ids, order)
+    return differences
 
 
-def _apart(f: Callable[[Tensor], Tensor], x: Tensor, order: Tensor) -> float:
+def _relative_difference(f: Callable[[Tensor], Tensor], x: Tensor, order: Tensor) -> float:
     after, before = f(x)[:, order], f(x[:, order])
     return float((after - before).norm() / after.norm())

@@ -70,8 +70,8 @@ class Spec(Claim):
     def gather(self, experiment: Experiment) -> Evidence:
         common = {"layers": 1, "dropout": 0.0, "max_length": max(self.lengths)}
         specs = {
-            arm: sized({**given, **common}, self.parameters, SYMBOLS, MULTIPLE)
-            for arm, given in ARMS.items()
+            arm: sized({**settings, **common}, self.parameters, SYMBOLS, MULTIPLE)
+            for arm, settings in ARMS.items()
         }
         rows: list[dict[str, Any]] = []
         counts: dict[str, int] = {}
@@ -88,9 +88,9 @@ class Spec(Claim):
                         )
                 taken = experiment.seconds(passes, self.rounds)
                 for arm, length in product(ARMS, self.lengths):
-                    there = f"{arm} {length}"
-                    found = {"chain": longest_chain(passes[there]()), "seconds": taken[there]}
-                    rows.append({"seed": seed, "arm": arm, "length": length, **found})
+                    name = f"{arm} {length}"
+                    measured = {"chain": longest_chain(passes[name]()), "seconds": taken[name]}
+                    rows.append({"seed": seed, "arm": arm, "length": length, **measured})
         return {"parameters": counts, "passes": rows}
 
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
@@ -98,14 +98,14 @@ class Spec(Claim):
         slopes = {arm: self._exponents(rows, arm) for arm in ARMS}
         last = {arm: _seconds(rows, arm, max(self.lengths)) for arm in ARMS}
         return {
-            "recurrent_chain": self._for_each_word(rows, "recurrence"),
-            "attentive_chain": self._for_each_word(rows, "attention"),
+            "recurrent_chain": self._chain_per_token(rows, "recurrence"),
+            "attentive_chain": self._chain_per_token(rows, "attention"),
             "recurrent_time": interval(slopes["recurrence"]),
             "gained": difference(slopes["recurrence"], slopes["attention"]),
             "slower": ratio(last["recurrence"], last["attention"]),
         }
 
-    def _for_each_word(self, rows: list[dict[str, Any]], arm: str) -> Interval:
+    def _chain_per_token(self, rows: list[dict[str, Any]], arm: str) -> Interval:
         """Return the growth of the chain per token from the shortest to the longest text."""
         least, most = min(self.lengths), max(self.lengths)
         grown = _chains(rows, arm, most)[0] - _chains(rows, arm, least)[0]
@@ -115,8 +115,8 @@ class Spec(Claim):
         """Return the exponents of the time per token in n, one for each round."""
         rounds = zip(*(_seconds(rows, arm, length) for length in self.lengths), strict=True)
         return [
-            exponent(self.lengths, [t / n for t, n in zip(each, self.lengths, strict=True)]).mean
-            for each in rounds
+            exponent(self.lengths, [t / n for t, n in zip(times, self.lengths, strict=True)]).mean
+            for times in rounds
         ]
 
     def show(self, evidence: Evidence) -> list[Figure]:
@@ -135,14 +135,14 @@ class Spec(Claim):
         }
         times = {
             arm: {
-                float(n): interval([1e6 * each / n for each in _seconds(rows, arm, n)])
+                float(n): interval([1e6 * seconds / n for seconds in _seconds(rows, arm, n)])
                 for n in self.lengths
             }
             for arm in ARMS
         }
-        told = ", ".join(f"{arm} {count:,}" for arm, count in counts.items())
+        parameters = ", ".join(f"{arm} {count:,}" for arm, count in counts.items())
         return [
-            Table(f"Forward and backward pass (parameters: {told})", head, table),
+            Table(f"Forward and backward pass (parameters: {parameters})", head, table),
             Plot("Longest chain of operations", "n", "operations", chains, log_x=True, log_y=True),
             Plot("Time per token", "n", "microseconds", times, log_x=True, log_y=True),
         ]
@@ -155,25 +155,25 @@ def longest_chain(result: Tensor) -> int:
     chain can be longer than Python's recursion limit.
     """
     longest: dict[Any, int] = {}
-    waiting: list[Any] = [result.grad_fn]
-    while waiting:
-        node = waiting[-1]
-        before = [each for each, _ in node.next_functions if each is not None]
-        unknown = [each for each in before if each not in longest]
-        if unknown:
-            waiting.extend(unknown)
+    stack: list[Any] = [result.grad_fn]
+    while stack:
+        node = stack[-1]
+        inputs = [function for function, _ in node.next_functions if function is not None]
+        unvisited = [function for function in inputs if function not in longest]
+        if unvisited:
+            stack.extend(unvisited)
             continue
-        waiting.pop()
-        leaf = not before  # gradient accumulation: no operation
-        longest[node] = 0 if leaf else 1 + max(longest[each] for each in before)
+        stack.pop()
+        is_leaf = not inputs  # gradient accumulation: no operation
+        longest[node] = 0 if is_leaf else 1 + max(longest[function] for function in inputs)
     return longest[result.grad_fn]
 
 
 def _pass(model: nn.Module, ids: Tensor) -> Callable[[], Tensor]:
     def run() -> Tensor:
-        said: Tensor = model(ids).sum()
-        said.backward()
-        return said
+        total: Tensor = model(ids).sum()
+        total.backward()
+        return total
 
     return run
 
@@ -184,12 +184,12 @@ def _text(seed: int, length: int, device: torch.device) -> Tensor:
 
 def _seconds(rows: list[dict[str, Any]], arm: str, length: int) -> list[float]:
     """Return the times of all rounds of all seeds."""
-    return [each for row in _of(rows, arm, length) for each in row["seconds"]]
+    return [seconds for row in _rows_of(rows, arm, length) for seconds in row["seconds"]]
 
 
 def _chains(rows: list[dict[str, Any]], arm: str, length: int) -> list[int]:
-    return [row["chain"] for row in _of(rows, arm, length)]
+    return [row["chain"] for row in _rows_of(rows, arm, length)]
 
 
-def _of(rows: list[dict[str, Any]], arm: str, length: int) -> list[dict[str, Any]]:
+def _rows_of(rows: list[dict[str, Any]], arm: str, length: int) -> list[dict[str, Any]]:
     return [row for row in rows if (row["arm"], row["length"]) == (arm, length)]

@@ -38,9 +38,9 @@ HELD_OUT = 50  # dev pairs of the training run
 LOST = {
     "pronouns lost": "pronouns_lost",
     "other words lost": "others_lost",
-    "pronouns lost by chance": "by_chance",
+    "pronouns lost, random heads": "random_lost",
 }
-LOOKS = ("on the noun", "evenly", "on the adjective")
+ATTENDED = ("on the noun", "uniform", "on the adjective")
 
 
 class Spec(Claim):
@@ -73,17 +73,19 @@ class Spec(Claim):
         "pairs": 500,
         "sentences": 12,
         "steps": 10,
-        "most": 1,
+        "max_heads": 1,
         "draws": 2,
         "seeds": 1,
     }
+
+    renamed_keys: ClassVar[Mapping[str, str]] = {"most": "max_heads"}
 
     pairs: int = Field(60_000, gt=0, description="training pairs")
     sentences: int = Field(
         400, gt=3, le=2000, description="sentences whose pronoun must be resolved"
     )
     steps: int = Field(1000, gt=0, description="training steps")
-    most: int = Field(4, gt=0, description="largest number of ablated heads")
+    max_heads: int = Field(4, gt=0, description="largest number of ablated heads")
     draws: int = Field(8, gt=0, description="draws of as many random heads")
     run: Path | None = Field(
         None, description="run folder of a trained translator into French, such as runs/demo"
@@ -110,38 +112,43 @@ class Spec(Claim):
                 f"{self.run}: a model with heads to mask is needed; give another run."
             )
         sentences = [_sentence(translator, pair) for pair in source.corpus().pronouns]
-        choosing = _batches(translator, sentences[::4])
-        judging = _batches(translator, [each for at, each in enumerate(sentences) if at % 4])
-        whole = _told(translator.model, judging)
-        gone: list[Head] = []
+        selection = _batches(translator, sentences[::4])
+        test = _batches(translator, [sentence for at, sentence in enumerate(sentences) if at % 4])
+        full = _evaluate(translator.model, test)
+        ablated: list[Head] = []
         steps: list[dict[str, Any]] = []
-        chance, most = Random(seed), min(self.most, len(heads) - 1)
+        rng, max_ablated = Random(seed), min(self.max_heads, len(heads) - 1)
 
-        def beyond(head: Head) -> float:
-            told = _told(translator.model, choosing, [*gone, head])
+        def excess_loss(head: Head) -> float:
+            score = _evaluate(translator.model, selection, [*ablated, head])
             experiment.advance(1)
-            return statistics.fmean(told.pronoun_losses) - statistics.fmean(told.other_losses)
+            return statistics.fmean(score.pronoun_losses) - statistics.fmean(score.other_losses)
 
-        with experiment.plan(sum(len(heads) - each + self.draws for each in range(most)), "masks"):
-            for count in range(1, most + 1):
-                gone.append(max((head for head in heads if head not in gone), key=beyond))
-                found = _told(translator.model, judging, gone)
-                drawn = []
+        with experiment.plan(
+            sum(len(heads) - step + self.draws for step in range(max_ablated)), "masks"
+        ):
+            for count in range(1, max_ablated + 1):
+                ablated.append(
+                    max((head for head in heads if head not in ablated), key=excess_loss)
+                )
+                without_selected = _evaluate(translator.model, test, ablated)
+                controls = []
                 for _ in range(self.draws):
-                    drawn.append(_told(translator.model, judging, chance.sample(heads, count)))
+                    controls.append(_evaluate(translator.model, test, rng.sample(heads, count)))
                     experiment.advance(1)
                 steps.append(
                     {
-                        "head": str(gone[-1]),
-                        "pronouns_lost": _less(whole.pronouns, found.pronouns),
-                        "others_lost": _less(whole.others, found.others),
-                        "by_chance": [
-                            statistics.fmean(_less(whole.pronouns, each.pronouns)) for each in drawn
+                        "head": str(ablated[-1]),
+                        "pronouns_lost": _differences(full.pronouns, without_selected.pronouns),
+                        "others_lost": _differences(full.others, without_selected.others),
+                        "random_lost": [
+                            statistics.fmean(_differences(full.pronouns, control.pronouns))
+                            for control in controls
                         ],
-                        "looks": _looks(translator.model, judging, gone[-1]),
+                        "attention": _attention_on(translator.model, test, ablated[-1]),
                     }
                 )
-        return {"heads": len(heads), "right": whole.pronouns, "steps": steps}
+        return {"heads": len(heads), "accuracy": full.pronouns, "steps": steps}
 
     def _translator(
         self, experiment: Experiment, source: Grammar, seed: int, folder: Path
@@ -173,19 +180,19 @@ class Spec(Claim):
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
         models = evidence["models"]
 
-        def apart(model: Mapping[str, Any]) -> list[float]:
+        def beyond_random(model: Mapping[str, Any]) -> list[float]:
             last = model["steps"][-1]
-            return [each - statistics.fmean(last["by_chance"]) for each in last["pronouns_lost"]]
+            return [lost - statistics.fmean(last["random_lost"]) for lost in last["pronouns_lost"]]
 
-        def beyond(model: Mapping[str, Any]) -> list[float]:
+        def beyond_others(model: Mapping[str, Any]) -> list[float]:
             last = model["steps"][-1]
-            return _less(last["pronouns_lost"], last["others_lost"])
+            return _differences(last["pronouns_lost"], last["others_lost"])
 
         return {
-            "learned": _over(models, lambda model: model["right"]),
+            "learned": _over(models, lambda model: model["accuracy"]),
             "breaks": _over(models, lambda model: model["steps"][-1]["pronouns_lost"]),
-            "stands out": _over(models, apart),
-            "specific": _over(models, beyond),
+            "stands out": _over(models, beyond_random),
+            "specific": _over(models, beyond_others),
         }
 
     def show(self, evidence: Evidence) -> list[Figure]:
@@ -194,7 +201,7 @@ class Spec(Claim):
             [
                 f"{number}: {'+ ' if at else ''}{step['head']}",
                 *(f"{statistics.fmean(step[lost]):.1%}" for lost in LOST.values()),
-                *(f"{step['looks'][place]:.2f}" for place in LOOKS),
+                *(f"{step['attention'][target]:.2f}" for target in ATTENDED),
             ]
             for number, model in enumerate(models, start=1)
             for at, step in enumerate(model["steps"])
@@ -206,9 +213,9 @@ class Spec(Claim):
             }
             for name, lost in LOST.items()
         }
-        title = f"Heads of {models[0]['heads']} masked one after the other, and where each looks"
+        title = f"Heads ablated in turn, of {models[0]['heads']}, and the attention weights of each"
         return [
-            Table(title, ["model: head", *LOST, *LOOKS], rows),
+            Table(title, ["model: head", *LOST, *ATTENDED], rows),
             Plot("Ablation", "ablated heads", "share lost", lines),
         ]
 
@@ -220,8 +227,8 @@ class _Sentence:
     source: list[int]
     target: list[int]
     pronoun: list[int]  # positions in the target, from the start token
-    asking: dict[str, int]  # by kind of attention: the query position
-    places: dict[
+    query_positions: dict[str, int]  # by kind of attention: the query position
+    key_positions: dict[
         str, dict[str, list[int]]
     ]  # by kind of attention: key positions of noun, adjective …
 
@@ -229,27 +236,35 @@ class _Sentence:
 def _sentence(translator: Translator, pair: Pair) -> _Sentence:
     assert pair.pronoun is not None
     assert pair.choice is not None
-    tokenizer, (named, quality) = translator.tokenizer, pair.choice.split("+")
-    meant = noun(named)
+    tokenizer, (noun_name, adjective) = translator.tokenizer, pair.choice.split("+")
+    referent = noun(noun_name)
     source = translator.source_ids(pair.english, "fr", pair.english)
-    tagged = len(source) - len(tokenizer.encode(pair.english)) - 1  # besides the end token
+    prefix_length = len(source) - len(tokenizer.encode(pair.english)) - 1  # besides the end token
     english, french = (tokenizer.spans(text) for text in (pair.english, pair.french))
 
-    def places(located: Sequence[tuple[int, int, int]], text: str, words: str) -> list[int]:
-        found = re.search(rf"\b(?:{words})\b", text, re.IGNORECASE)
-        assert found is not None, f"{words} in {text}"
-        return [at for at, (_, a, b) in enumerate(located) if a < found.end() and b > found.start()]
+    def token_positions(
+        spans: Sequence[tuple[int, int, int]], text: str, pattern: str
+    ) -> list[int]:
+        match = re.search(rf"\b(?:{pattern})\b", text, re.IGNORECASE)
+        assert match is not None, f"{pattern} in {text}"
+        return [at for at, (_, a, b) in enumerate(spans) if a < match.end() and b > match.start()]
 
     in_english = {
-        "noun": places(english, pair.english, f"{meant.english}|{meant.english_plural}"),
-        "adjective": places(english, pair.english, quality),
+        "noun": token_positions(
+            english, pair.english, f"{referent.english}|{referent.english_plural}"
+        ),
+        "adjective": token_positions(english, pair.english, adjective),
     }
-    in_english = {name: [at + tagged for at in found] for name, found in in_english.items()}
-    it = places(english, pair.english, "(?<=because )(?:it|they)")[0] + tagged
-    pronoun = places(french, pair.french, f"(?<=parce qu')(?:{pair.pronoun})")
+    in_english = {
+        name: [at + prefix_length for at in positions] for name, positions in in_english.items()
+    }
+    it = token_positions(english, pair.english, "(?<=because )(?:it|they)")[0] + prefix_length
+    pronoun = token_positions(french, pair.french, f"(?<=parce qu')(?:{pair.pronoun})")
     # The start token is at 0: the token at n + 1 is predicted at n.
-    said = places(french, pair.french, f"{meant.french}|{meant.french_plural}")
-    in_french = {"noun": [at + 1 for at in said], "adjective": []}
+    noun_positions = token_positions(
+        french, pair.french, f"{referent.french}|{referent.french_plural}"
+    )
+    in_french = {"noun": [at + 1 for at in noun_positions], "adjective": []}
     return _Sentence(
         source,
         [tokenizer.start, *translator.target_ids(pair.french, pair.french), tokenizer.end],
@@ -278,15 +293,15 @@ def _batches(translator: Translator, sentences: Sequence[_Sentence]) -> list[_Ba
 def _batch(translator: Translator, rows: Sequence[_Sentence]) -> _Batch:
     pad_id, device = translator.tokenizer.pad, translator.device
     source, source_mask = pad([row.source for row in rows], pad_id)
-    target, words = pad([row.target for row in rows], pad_id)
-    pronoun = torch.zeros_like(words)
+    target, is_token = pad([row.target for row in rows], pad_id)
+    pronoun = torch.zeros_like(is_token)
     for at, row in enumerate(rows):
         pronoun[at, row.pronoun] = True
-    parts = (source, source_mask, target, pronoun[:, 1:], (words & ~pronoun)[:, 1:])
+    parts = (source, source_mask, target, pronoun[:, 1:], (is_token & ~pronoun)[:, 1:])
     return _Batch(rows, *(part.to(device) for part in parts))
 
 
-class _Told(NamedTuple):
+class _Scores(NamedTuple):
     """For each sentence: pronoun correct, share of other words correct, and −log p."""
 
     pronouns: list[float]
@@ -296,50 +311,57 @@ class _Told(NamedTuple):
 
 
 @torch.inference_mode()
-def _told(model: Model, batches: Sequence[_Batch], gone: Sequence[Head] = ()) -> _Told:
+def _evaluate(model: Model, batches: Sequence[_Batch], ablated: Sequence[Head] = ()) -> _Scores:
     """Evaluate the model on the sentences without some heads."""
-    found = []
-    with masked_heads(model, without(model, gone)):
+    results = []
+    with masked_heads(model, without(model, ablated)):
         for batch in batches:
-            words = batch.target[:, 1:]
+            labels = batch.target[:, 1:]
             logits = model(batch.source, batch.source_mask, batch.target[:, :-1])
-            losses = F.cross_entropy(logits.transpose(1, 2), words, reduction="none")
-            right, many = logits.argmax(-1) == words, batch.other.sum(1)
-            found.append(
+            losses = F.cross_entropy(logits.transpose(1, 2), labels, reduction="none")
+            correct, count = logits.argmax(-1) == labels, batch.other.sum(1)
+            results.append(
                 (
-                    (right | ~batch.pronoun).all(1).float(),
-                    (right & batch.other).sum(1) / many,
+                    (correct | ~batch.pronoun).all(1).float(),
+                    (correct & batch.other).sum(1) / count,
                     (losses * batch.pronoun).sum(1),
-                    (losses * batch.other).sum(1) / many,
+                    (losses * batch.other).sum(1) / count,
                 )
             )
-    return _Told(*(torch.cat(parts).tolist() for parts in zip(*found, strict=True)))
+    return _Scores(*(torch.cat(column).tolist() for column in zip(*results, strict=True)))
 
 
-def _less(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
-    return [a - b for a, b in zip(ours, theirs, strict=True)]
+def _differences(first: Sequence[float], second: Sequence[float]) -> list[float]:
+    return [a - b for a, b in zip(first, second, strict=True)]
 
 
 @torch.inference_mode()
-def _looks(model: Model, batches: Sequence[_Batch], head: Head) -> dict[str, float]:
+def _attention_on(model: Model, batches: Sequence[_Batch], head: Head) -> dict[str, float]:
     """Return the weights of a head on the noun and the adjective where the pronoun is predicted."""
-    seen_of: dict[str, list[float]] = {place: [] for place in LOOKS}
+    weights_on: dict[str, list[float]] = {target: [] for target in ATTENDED}
     for batch in batches:
         with watch(model, {"weights"}) as seen:
             model(batch.source, batch.source_mask, batch.target[:, :-1])
         for row, sentence in enumerate(batch.sentences):
-            asking, places = sentence.asking[head.kind], sentence.places[head.kind]
-            weights = seen.weights(head.module)[row, head.number, asking].tolist()
-            visible = asking + 1 if head.kind == DECODER else len(sentence.source)
-            seen_of["on the noun"].append(sum(weights[at] for at in places["noun"]))
-            seen_of["evenly"].append(len(places["noun"]) / visible)
-            seen_of["on the adjective"].append(sum(weights[at] for at in places["adjective"]))
-    return {place: statistics.fmean(shares) for place, shares in seen_of.items()}
+            query, key_positions = (
+                sentence.query_positions[head.kind],
+                sentence.key_positions[head.kind],
+            )
+            weights = seen.weights(head.module)[row, head.number, query].tolist()
+            keys = query + 1 if head.kind == DECODER else len(sentence.source)
+            weights_on["on the noun"].append(sum(weights[at] for at in key_positions["noun"]))
+            weights_on["uniform"].append(len(key_positions["noun"]) / keys)
+            weights_on["on the adjective"].append(
+                sum(weights[at] for at in key_positions["adjective"])
+            )
+    return {target: statistics.fmean(shares) for target, shares in weights_on.items()}
 
 
 def _over(
-    models: Sequence[Mapping[str, Any]], figure: Callable[[Mapping[str, Any]], list[float]]
+    models: Sequence[Mapping[str, Any]], measure: Callable[[Mapping[str, Any]], list[float]]
 ) -> Interval:
     """Return the interval over models; for one model, over its sentences."""
-    found = [figure(model) for model in models]
-    return interval(found[0] if len(found) == 1 else [statistics.fmean(each) for each in found])
+    values = [measure(model) for model in models]
+    return interval(
+        values[0] if len(values) == 1 else [statistics.fmean(by_sentence) for by_sentence in values]
+    )

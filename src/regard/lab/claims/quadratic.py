@@ -18,15 +18,15 @@ from regard.lab.intervals import Interval, exactly, exponent, interval
 from regard.layers.recurrent.base import CellSpec
 from regard.positions.base import InAttention, Sizes
 
-WAYS = ("attention, as written", "attention, fused", "recurrence")
-WRITTEN, FUSED, RECURRENCE = WAYS
+METHODS = ("attention, reference", "attention, fused", "recurrence")
+REFERENCE, FUSED, RECURRENCE = METHODS
 
 
 class Pass(NamedTuple):
     """A forward pass over one text."""
 
     forward: Callable[[], Tensor]
-    given: list[Tensor]  # inputs
+    inputs: list[Tensor]
 
     def forward_and_back(self) -> None:
         self.forward().sum().backward()
@@ -50,12 +50,12 @@ class Spec(Claim):
         "kernel keeps is shown."
     )
     criteria: ClassVar[Mapping[str, Criterion]] = {
-        "written_time": Criterion(
+        "reference_time": Criterion(
             "exponent of time, reference attention", at_least=1.7, at_most=2.3
         ),
         "fused_time": Criterion("exponent of time, fused attention", at_least=1.7, at_most=2.3),
         "recurrent_time": Criterion("exponent of time, recurrent", at_least=0.8, at_most=1.2),
-        "written_memory": Criterion(
+        "reference_memory": Criterion(
             "exponent of memory, reference attention", at_least=1.9, at_most=2.1
         ),
         "recurrent_memory": Criterion("exponent of memory, recurrent", at_least=0.9, at_most=1.1),
@@ -70,65 +70,65 @@ class Spec(Claim):
 
     def gather(self, experiment: Experiment) -> Evidence:
         rows: list[dict[str, Any]] = []
-        with experiment.plan(self.seeds * self.rounds * len(WAYS) * len(self.lengths), "passes"):
+        with experiment.plan(self.seeds * self.rounds * len(METHODS) * len(self.lengths), "passes"):
             for seed in range(self.seeds):
                 passes = {
-                    f"{way} {length}": self._pass(way, length, seed, experiment.device)
-                    for way, length in product(WAYS, self.lengths)
+                    f"{method} {length}": self._pass(method, length, seed, experiment.device)
+                    for method, length in product(METHODS, self.lengths)
                 }
-                kept = {there: bytes_kept(*each) for there, each in passes.items()}
-                ways = {there: each.forward_and_back for there, each in passes.items()}
-                taken = experiment.seconds(ways, self.rounds)
-                for way, length in product(WAYS, self.lengths):
-                    there = f"{way} {length}"
-                    found = {"bytes": kept[there], "seconds": taken[there]}
-                    rows.append({"seed": seed, "way": way, "length": length, **found})
+                kept = {name: bytes_kept(*run) for name, run in passes.items()}
+                timed = {name: run.forward_and_back for name, run in passes.items()}
+                taken = experiment.seconds(timed, self.rounds)
+                for method, length in product(METHODS, self.lengths):
+                    name = f"{method} {length}"
+                    measured = {"bytes": kept[name], "seconds": taken[name]}
+                    rows.append({"seed": seed, "method": method, "length": length, **measured})
         return {"passes": rows}
 
-    def _pass(self, way: str, length: int, seed: int, device: torch.device) -> Pass:
-        chance = generator(seed, length)
+    def _pass(self, method: str, length: int, seed: int, device: torch.device) -> Pass:
+        rng = generator(seed, length)
 
-        def drawn(*shape: int) -> Tensor:
-            return torch.randn(*shape, generator=chance).to(device).requires_grad_()
+        def draw(*shape: int) -> Tensor:
+            return torch.randn(*shape, generator=rng).to(device).requires_grad_()
 
-        if way == RECURRENCE:
+        if method == RECURRENCE:
             torch.manual_seed(seed)
             cell = CellSpec.model_validate({}).build(self.dim, self.dim).to(device)
-            x = drawn(1, length, self.dim)
+            x = draw(1, length, self.dim)
             return Pass(lambda: cell.run(x), [x, *cell.parameters()])
         sizes = Sizes(self.dim, 1, self.dim, length)
-        kernel = "reference" if way == WRITTEN else "fused"
+        kernel = "reference" if method == REFERENCE else "fused"
         attention = AttentionSpec.model_validate({"kind": kernel}).build(sizes)
-        q, k, v = (drawn(1, 1, length, self.dim) for _ in range(3))
-        places = torch.arange(length, device=device)
-        mask, nowhere = AttentionMask(Full(), places, places), InAttention()
-        return Pass(lambda: attention(q, k, v, mask, nowhere), [q, k, v])
+        q, k, v = (draw(1, 1, length, self.dim) for _ in range(3))
+        positions = torch.arange(length, device=device)
+        mask, no_position = AttentionMask(Full(), positions, positions), InAttention()
+        return Pass(lambda: attention(q, k, v, mask, no_position), [q, k, v])
 
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
         times, memories = self._time_exponents(evidence), self._memory_exponents(evidence)
         return {
-            "written_time": times[WRITTEN],
+            "reference_time": times[REFERENCE],
             "fused_time": times[FUSED],
             "recurrent_time": times[RECURRENCE],
-            "written_memory": memories[WRITTEN],
+            "reference_memory": memories[REFERENCE],
             "recurrent_memory": memories[RECURRENCE],
         }
 
     def _time_exponents(self, evidence: Evidence) -> dict[str, Interval]:
         """Fit the exponent of time in each round."""
-        found = {}
-        for way in WAYS:
-            rounds = zip(*(_seconds(evidence, way, n) for n in self.lengths), strict=True)
-            found[way] = interval([exponent(self.lengths, each).mean for each in rounds])
-        return found
+        exponents = {}
+        for method in METHODS:
+            rounds = zip(*(_seconds(evidence, method, n) for n in self.lengths), strict=True)
+            exponents[method] = interval([exponent(self.lengths, times).mean for times in rounds])
+        return exponents
 
     def _memory_exponents(self, evidence: Evidence) -> dict[str, Interval]:
         """Fit the exponent of memory; bytes are counted, so seeds agree."""
         return {
-            way: exactly(
-                exponent(self.lengths, [_bytes(evidence, way, n) for n in self.lengths]).mean
+            method: exactly(
+                exponent(self.lengths, [_bytes(evidence, method, n) for n in self.lengths]).mean
             )
-            for way in WAYS
+            for method in METHODS
         }
 
     def show(self, evidence: Evidence) -> list[Figure]:
@@ -136,21 +136,25 @@ class Spec(Claim):
         table = [
             [
                 str(n),
-                *(f"{1e3 * median(_seconds(evidence, way, n)):,.3g}" for way in WAYS),
-                *(f"{_bytes(evidence, way, n) / 2**20:,.3g}" for way in WAYS),
+                *(f"{1e3 * median(_seconds(evidence, method, n)):,.3g}" for method in METHODS),
+                *(f"{_bytes(evidence, method, n) / 2**20:,.3g}" for method in METHODS),
             ]
             for n in self.lengths
         ]
-        fitted = [str(each[way]) for each in (times, memories) for way in WAYS]
+        fitted = [str(exponents[method]) for exponents in (times, memories) for method in METHODS]
         table.append(["exponent", *fitted])
-        head = ["n", *(f"ms: {way}" for way in WAYS), *(f"MiB: {way}" for way in WAYS)]
+        head = [
+            "n",
+            *(f"ms: {method}" for method in METHODS),
+            *(f"MiB: {method}" for method in METHODS),
+        ]
         seconds = {
-            way: {float(n): interval(_seconds(evidence, way, n)) for n in self.lengths}
-            for way in WAYS
+            method: {float(n): interval(_seconds(evidence, method, n)) for n in self.lengths}
+            for method in METHODS
         }
         kept = {
-            way: {float(n): exactly(_bytes(evidence, way, n) / 2**20) for n in self.lengths}
-            for way in WAYS
+            method: {float(n): exactly(_bytes(evidence, method, n) / 2**20) for n in self.lengths}
+            for method in METHODS
         }
         return [
             Table("Cost by length", head, table),
@@ -159,7 +163,7 @@ class Spec(Claim):
         ]
 
 
-def bytes_kept(forward: Callable[[], Tensor], given: list[Tensor]) -> int:
+def bytes_kept(forward: Callable[[], Tensor], inputs: list[Tensor]) -> int:
     """Count the bytes of tensors kept for the backward pass besides the inputs."""
     kept: dict[int, Tensor] = {}  # held, so that no address is reused
 
@@ -169,20 +173,20 @@ def bytes_kept(forward: Callable[[], Tensor], given: list[Tensor]) -> int:
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         forward()
-    for tensor in given:
+    for tensor in inputs:
         kept.pop(tensor.untyped_storage().data_ptr(), None)
     return sum(tensor.untyped_storage().nbytes() for tensor in kept.values())
 
 
-def _seconds(evidence: Evidence, way: str, length: int) -> list[float]:
+def _seconds(evidence: Evidence, method: str, length: int) -> list[float]:
     """Return the times of all rounds of all seeds."""
-    return [each for row in _of(evidence, way, length) for each in row["seconds"]]
+    return [seconds for row in _rows_of(evidence, method, length) for seconds in row["seconds"]]
 
 
-def _bytes(evidence: Evidence, way: str, length: int) -> int:
-    return int(_of(evidence, way, length)[0]["bytes"])
+def _bytes(evidence: Evidence, method: str, length: int) -> int:
+    return int(_rows_of(evidence, method, length)[0]["bytes"])
 
 
-def _of(evidence: Evidence, way: str, length: int) -> list[dict[str, Any]]:
+def _rows_of(evidence: Evidence, method: str, length: int) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = evidence["passes"]
-    return [row for row in rows if (row["way"], row["length"]) == (way, length)]
+    return [row for row in rows if (row["method"], row["length"]) == (method, length)]

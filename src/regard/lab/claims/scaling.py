@@ -16,10 +16,10 @@ from regard.lab.figures import Figure, Plot, Table
 from regard.lab.intervals import Interval, difference, interval
 from regard.models.base import ModelSpec
 
-WORDS = 64  # keys of each query
+KEYS = 64  # keys of each query
 QUERIES = 256
 SYMBOLS = 16
-WAYS = ("divided by √K", "not divided")
+VARIANTS = ("divided by √K", "not divided")
 
 
 class Spec(Claim):
@@ -48,32 +48,36 @@ class Spec(Claim):
     quick: ClassVar[Mapping[str, Any]] = {
         "sizes": (4, 32, 256),
         "steps": 60,
-        "key_size": 128,
+        "head_dim": 128,
         "seeds": 2,
     }
 
+    renamed_keys: ClassVar[Mapping[str, str]] = {"key_size": "head_dim"}
+
     sizes: tuple[int, ...] = Field((4, 8, 16, 32, 64, 128, 256, 512), description="values of K")
     steps: int = Field(300, gt=0, description="training steps")
-    key_size: int = Field(256, gt=0, description="K of the trained model")
+    head_dim: int = Field(256, gt=0, description="K of the trained model")
     length: int = Field(8, gt=0, description="symbols to reverse")
 
     def gather(self, experiment: Experiment) -> Evidence:
         units = self.seeds * (len(self.sizes) + 2 * self.steps)
         products: list[dict[str, Any]] = []
-        curves: dict[str, list[list[float]]] = {way: [] for way in WAYS}
+        curves: dict[str, list[list[float]]] = {variant: [] for variant in VARIANTS}
         with experiment.plan(units):
             for seed in range(self.seeds):
                 for size in self.sizes:
                     products.append({"seed": seed, "size": size, **_products(size, seed)})
                     experiment.advance(1)
-                for way in WAYS:
-                    curves[way].append(self._curve(experiment, seed, divided=way == WAYS[0]))
+                for variant in VARIANTS:
+                    curves[variant].append(
+                        self._curve(experiment, seed, divided=variant == VARIANTS[0])
+                    )
         return {"products": products, "curves": curves}
 
     def _curve(self, experiment: Experiment, seed: int, divided: bool) -> list[float]:
         torch.manual_seed(seed)
         settings: dict[str, Any] = {"heads": 1, "layers": 1, "dropout": 0.0, "position": "learned"}
-        settings |= {"dim": self.key_size, "ffn_dim": 2 * self.key_size}
+        settings |= {"dim": self.head_dim, "ffn_dim": 2 * self.head_dim}
         settings |= {"max_length": 2 * self.length + 1}
         spec = ModelSpec.model_validate({"kind": "language-model", **settings})
         model = spec.build(SYMBOLS).to(experiment.device)
@@ -89,14 +93,19 @@ class Spec(Claim):
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
         rows, largest = evidence["products"], max(self.sizes)
         at_largest = [row for row in rows if row["size"] == largest]
-        plainly, halved = (_column(at_largest, name) for name in ("gradient", "gradient_divided"))
-        mean = {way: [sum(c) / len(c) for c in evidence["curves"][way]] for way in WAYS}
+        undivided, divided = (
+            _column(at_largest, name) for name in ("gradient", "gradient_divided")
+        )
+        mean = {
+            variant: [sum(curve) / len(curve) for curve in evidence["curves"][variant]]
+            for variant in VARIANTS
+        }
         return {
             "variance": interval([row["variance"] / row["size"] for row in rows]),
             "saturated": interval(_column(at_largest, "top")),
             "spread": interval(_column(at_largest, "top_divided")),
-            "starved": interval([a / b for a, b in zip(plainly, halved, strict=True)]),
-            "slower": difference(mean[WAYS[1]], mean[WAYS[0]]),
+            "starved": interval([a / b for a, b in zip(undivided, divided, strict=True)]),
+            "slower": difference(mean[VARIANTS[1]], mean[VARIANTS[0]]),
         }
 
     def show(self, evidence: Evidence) -> list[Figure]:
@@ -111,18 +120,18 @@ class Spec(Claim):
             for size, rows in by_size.items()
         ]
         curves = {
-            way: {
-                float(round((at + 1) * self.steps / len(seeds[0]))): interval(list(values))
-                for at, values in enumerate(zip(*seeds, strict=True))
+            variant: {
+                float(round((index + 1) * self.steps / len(seeds[0]))): interval(list(values))
+                for index, values in enumerate(zip(*seeds, strict=True))
             }
-            for way, seeds in evidence["curves"].items()
+            for variant, seeds in evidence["curves"].items()
         }
         tops = {
-            way: {float(size): interval(_column(rows, name)) for size, rows in by_size.items()}
-            for way, name in zip(WAYS, ("top_divided", "top"), strict=True)
+            variant: {float(size): interval(_column(rows, name)) for size, rows in by_size.items()}
+            for variant, name in zip(VARIANTS, ("top_divided", "top"), strict=True)
         }
         return [
-            Table(f"Vectors of unit variance, {WORDS} keys", head, table),
+            Table(f"Vectors of unit variance, {KEYS} keys", head, table),
             Plot("Largest weight", "K", "largest weight of the softmax", tops, log_x=True),
             Plot("Training with and without division", "step", "loss", curves),
         ]
@@ -134,9 +143,9 @@ def _column(rows: list[dict[str, Any]], name: str) -> list[float]:
 
 def _products(size: int, seed: int) -> dict[str, float]:
     """Measure vectors of unit variance: variance of the dot products, and the softmax of them."""
-    chance = generator(seed, size)
-    queries = torch.randn(QUERIES, size, generator=chance)
-    keys = torch.randn(QUERIES, WORDS, size, generator=chance)
+    rng = generator(seed, size)
+    queries = torch.randn(QUERIES, size, generator=rng)
+    keys = torch.randn(QUERIES, KEYS, size, generator=rng)
     scores = torch.einsum("qk,qsk->qs", queries, keys)
     top, gradient = _softmax(scores)
     top_divided, gradient_divided = _softmax(scores / size**0.5)
@@ -161,7 +170,7 @@ def _undivided(model: nn.Module) -> Iterator[None]:
     """Multiply the queries of each attention by √K, which cancels the division."""
     hooks = [
         module.register_forward_pre_hook(
-            lambda _, given: (given[0] * given[0].size(-1) ** 0.5, *given[1:])
+            lambda _, inputs: (inputs[0] * inputs[0].size(-1) ** 0.5, *inputs[1:])
         )
         for module in model.modules()
         if isinstance(module, Attention)

@@ -23,18 +23,18 @@ from regard.positions.trees import Trees
 
 # For each model: its positions, and whether its trees are those of the sentences.
 ARMS: Mapping[str, tuple[Any, bool]] = {
-    "the line": ("sinusoidal", True),
-    "tree and line": ({"kind": "syntax"}, True),
-    "the tree alone": ({"kind": "syntax", "linear": "none"}, True),
-    "drawn trees and the line": ({"kind": "syntax"}, False),
+    "linear": ("sinusoidal", True),
+    "tree and linear": ({"kind": "syntax"}, True),
+    "tree only": ({"kind": "syntax", "linear": "none"}, True),
+    "random tree and linear": ({"kind": "syntax"}, False),
 }
-LINE, BOTH, ALONE, DRAWN = ARMS
+LINEAR, BOTH, ALONE, RANDOM = ARMS
 NUMBERS = ("Sing", "Plur")
 BLANK, NOUNS, WORDS = 1, 2, 4  # generated sentences: the verb, nouns by number, other words
 OTHERS = 8  # other words
 ROWS = 32  # rows in a batch
 KNOWN = 5000  # most frequent words of a treebank; any other is 0
-FRESH = 10**6  # batches from this step on are for testing
+TEST_STEP = 10**6  # batches from this step on are for testing
 
 
 class Row(NamedTuple):
@@ -71,15 +71,17 @@ class Spec(Claim):
         "attracted": Criterion(
             "accuracy on attraction sentences, tree and linear minus linear", at_least=0.0
         ),
-        "drawn": Criterion("accuracy, random trees minus linear", at_most=0.02),
+        "random": Criterion("accuracy, random trees minus linear", at_most=0.02),
     }
     quick: ClassVar[Mapping[str, Any]] = {
         "seeds": 2,
         "length": 6,
         "dim": 32,
         "steps": 30,
-        "judged": 200,
+        "test_sentences": 200,
     }
+
+    renamed_keys: ClassVar[Mapping[str, str]] = {"judged": "test_sentences"}
 
     train: Path | None = Field(None, description="training treebank, CoNLL-U")
     test: Path | None = Field(None, description="test treebank, CoNLL-U")
@@ -88,7 +90,7 @@ class Spec(Claim):
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout of the models")
     steps: int = Field(400, gt=0, description="training steps of 32 sentences")
     rate: float = Field(0.003, gt=0, description="learning rate")
-    judged: int = Field(1000, gt=1, description="generated test sentences")
+    test_sentences: int = Field(1000, gt=1, description="generated test sentences")
 
     @model_validator(mode="after")
     def _both_or_none(self) -> Self:
@@ -98,34 +100,34 @@ class Spec(Claim):
 
     def gather(self, experiment: Experiment) -> Evidence:
         if self.train is None or self.test is None:
-            vocabulary, pick = WORDS + OTHERS, _making(self.length)
-            judged = pick(FRESH, self.judged)
+            vocabulary, pick = WORDS + OTHERS, _generator(self.length)
+            tested = pick(TEST_STEP, self.test_sentences)
         else:
             with experiment.report.busy("Reading the treebanks …"):
-                learned, judged, vocabulary = _treebanks(self.train, self.test)
-            pick = _picking(learned)
-        found: list[dict[str, Any]] = []
+                train_rows, tested, vocabulary = _treebanks(self.train, self.test)
+            pick = _sampler(train_rows)
+        runs: list[dict[str, Any]] = []
         with experiment.plan(self.seeds * len(ARMS) * self.steps):
             for seed in range(self.seeds):
                 for arm in ARMS:
-                    told = self._learned(experiment, arm, seed, vocabulary, pick, judged)
-                    found.append({"arm": arm, "seed": seed, **told})
-        misled = [row.attracted for row in judged]
-        plural = sum(row.plural for row in judged) / len(judged)
-        counts = {"judged": len(judged), "attracted": sum(misled), "plural": plural}
-        return {"found": found, **counts}
+                    result = self._train(experiment, arm, seed, vocabulary, pick, tested)
+                    runs.append({"arm": arm, "seed": seed, **result})
+        attracted = [row.attracted for row in tested]
+        plural = sum(row.plural for row in tested) / len(tested)
+        counts = {"tested": len(tested), "attracted": sum(attracted), "plural": plural}
+        return {"runs": runs, **counts}
 
-    def _learned(
+    def _train(
         self,
         experiment: Experiment,
         arm: str,
         seed: int,
         vocabulary: int,
         pick: Pick,
-        judged: Sequence[Row],
+        tested: Sequence[Row],
     ) -> dict[str, float]:
         torch.manual_seed(seed)
-        position, true = ARMS[arm]
+        position, own_trees = ARMS[arm]
         settings: dict[str, Any] = {"kind": "classifier", "pooling": "attention", "layers": 2}
         settings |= {"dim": self.dim, "heads": 4, "ffn_dim": 2 * self.dim, "dropout": self.dropout}
         spec = ModelSpec.model_validate({**settings, "position": position})
@@ -133,53 +135,55 @@ class Spec(Claim):
 
         def logits(rows: Sequence[Row]) -> Tensor:
             ids, token_mask = pad([row.ids for row in rows], 0)
-            read: list[Any] = [ids.to(experiment.device), token_mask.to(experiment.device)]
+            inputs: list[Any] = [ids.to(experiment.device), token_mask.to(experiment.device)]
             if spec.needs_trees:
-                trees, _ = pad([row.heads if true else _drawn_tree(row) for row in rows], 0)
+                trees, _ = pad([row.heads if own_trees else _random_tree(row) for row in rows], 0)
                 words = torch.arange(ids.size(1)).expand_as(ids)
-                read.append(Trees(words.to(experiment.device), trees.to(experiment.device)))
-            told: Tensor = model(*read)
-            return told
+                inputs.append(Trees(words.to(experiment.device), trees.to(experiment.device)))
+            scores: Tensor = model(*inputs)
+            return scores
 
         def loss(_: nn.Module, step: int) -> Tensor:
             rows = pick((seed + 1) * 10_000 + step, ROWS)
-            wanted = torch.tensor([row.plural for row in rows], device=experiment.device)
-            return nn.functional.cross_entropy(logits(rows), wanted)
+            labels = torch.tensor([row.plural for row in rows], device=experiment.device)
+            return nn.functional.cross_entropy(logits(rows), labels)
 
         losses = experiment.fit(model, loss, self.steps, self.rate)
         with torch.no_grad():
-            parts = [logits(judged[at : at + 100]).argmax(-1) for at in range(0, len(judged), 100)]
-        right = torch.cat(parts).cpu() == torch.tensor([row.plural for row in judged])
-        misled = torch.tensor([row.attracted for row in judged])
+            parts = [logits(tested[at : at + 100]).argmax(-1) for at in range(0, len(tested), 100)]
+        correct = torch.cat(parts).cpu() == torch.tensor([row.plural for row in tested])
+        attracted = torch.tensor([row.attracted for row in tested])
         return {
-            "right": float(right.float().mean()),
-            "right_attracted": float(right[misled].float().mean()),
+            "accuracy": float(correct.float().mean()),
+            "attraction_accuracy": float(correct[attracted].float().mean()),
             "loss": losses[-1],
             "parameters": parameter_count(model),
         }
 
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
-        def less_the_line(arm: str, name: str) -> Interval:
-            return difference(_column(evidence, arm, name), _column(evidence, LINE, name))
+        def minus_linear(arm: str, name: str) -> Interval:
+            return difference(_column(evidence, arm, name), _column(evidence, LINEAR, name))
 
         return {
-            "gain": less_the_line(BOTH, "right"),
-            "attracted": less_the_line(BOTH, "right_attracted"),
-            "drawn": less_the_line(DRAWN, "right"),
+            "gain": minus_linear(BOTH, "accuracy"),
+            "attracted": minus_linear(BOTH, "attraction_accuracy"),
+            "random": minus_linear(RANDOM, "accuracy"),
         }
 
     def show(self, evidence: Evidence) -> list[Figure]:
-        judged, misled, plural = (evidence[name] for name in ("judged", "attracted", "plural"))
-        columns = ("right", "right_attracted", "loss", "parameters")
+        tested, attracted, plural = (evidence[name] for name in ("tested", "attracted", "plural"))
+        columns = ("accuracy", "attraction_accuracy", "loss", "parameters")
         rows = [
             [arm, *(str(interval(_column(evidence, arm, name))) for name in columns)]
             for arm in ARMS
         ]
-        made = "made sentences" if self.test is None else f"sentences of {self.test.parent.name}"
-        often = max(plural, 1 - plural)
+        kind = (
+            "generated sentences" if self.test is None else f"sentences of {self.test.parent.name}"
+        )
+        majority = max(plural, 1 - plural)
         title = (
-            f"Right, of {judged:,} {made}, {misled:,} of them attracted; always to say the "
-            f"commoner number would be right in {often:.1%}"
+            f"Accuracy on {tested:,} {kind}, {attracted:,} of them attraction sentences; the "
+            f"more frequent number alone: {majority:.1%}"
         )
         return [
             Table(title, ["positions", "accuracy", "attraction", "last loss", "parameters"], rows)
@@ -187,70 +191,70 @@ class Spec(Claim):
 
 
 def _column(evidence: Evidence, arm: str, name: str) -> list[float]:
-    return [row[name] for row in evidence["found"] if row["arm"] == arm]
+    return [row[name] for row in evidence["runs"] if row["arm"] == arm]
 
 
-def _making(length: int) -> Pick:
+def _generator(length: int) -> Pick:
     """Generate sentences: a verb, its subject below it, and all other words below the subject."""
 
-    def made(chance: Random) -> Row:
-        verb = chance.randrange(1, length)
+    def generate(rng: Random) -> Row:
+        verb = rng.randrange(1, length)
         rest = [word for word in range(length) if word != verb]
-        subject = verb - 1 if chance.random() < 0.5 else chance.choice(rest)
-        ids = [_noun(chance) if chance.random() < 2 / 3 else _other(chance) for _ in range(length)]
-        ids[verb], ids[subject] = BLANK, _noun(chance)
+        subject = verb - 1 if rng.random() < 0.5 else rng.choice(rest)
+        ids = [_noun(rng) if rng.random() < 2 / 3 else _other(rng) for _ in range(length)]
+        ids[verb], ids[subject] = BLANK, _noun(rng)
         heads, above = [verb] * length, [subject]
-        for word in chance.sample(rest, len(rest)):
+        for word in rng.sample(rest, len(rest)):
             if word != subject:
-                heads[word] = chance.choice(above)
+                heads[word] = rng.choice(above)
                 above.append(word)
-        misleads = {NOUNS: NOUNS + 1, NOUNS + 1: NOUNS}[ids[subject]]
-        return Row(ids, heads, ids[subject] - NOUNS, ids[verb - 1] == misleads)
+        other_number = {NOUNS: NOUNS + 1, NOUNS + 1: NOUNS}[ids[subject]]
+        return Row(ids, heads, ids[subject] - NOUNS, ids[verb - 1] == other_number)
 
     def pick(step: int, count: int) -> Sequence[Row]:
-        chance = Random(step)
-        return [made(chance) for _ in range(count)]
+        rng = Random(step)
+        return [generate(rng) for _ in range(count)]
 
     return pick
 
 
-def _noun(chance: Random) -> int:
-    return NOUNS + chance.randrange(2)
+def _noun(rng: Random) -> int:
+    return NOUNS + rng.randrange(2)
 
 
-def _other(chance: Random) -> int:
-    return WORDS + chance.randrange(OTHERS)
+def _other(rng: Random) -> int:
+    return WORDS + rng.randrange(OTHERS)
 
 
-def _drawn_tree(row: Row) -> list[int]:
+def _random_tree(row: Row) -> list[int]:
     """Return a random tree of as many words, always the same for a sentence."""
-    chance, size = Random(str(row.ids)), len(row.ids)
-    order = chance.sample(range(size), size)
+    rng, size = Random(str(row.ids)), len(row.ids)
+    order = rng.sample(range(size), size)
     heads = [order[0]] * size
-    for at in range(1, size):
-        heads[order[at]] = order[chance.randrange(at)]
+    for index in range(1, size):
+        heads[order[index]] = order[rng.randrange(index)]
     return heads
 
 
 def _treebanks(train: Path, test: Path) -> tuple[list[Row], list[Row], int]:
     """Return training rows, test rows and the vocabulary size."""
-    learned, judged = (list(Agreement(path=path).records()) for path in (train, test))
-    misled = {each.location for each in Agreement(path=test, attracted=True).records()}
-    counts = Counter(word for record in learned for word in _words(record))
+    train_records, test_records = (list(Agreement(path=path).records()) for path in (train, test))
+    attracted = {record.location for record in Agreement(path=test, attracted=True).records()}
+    counts = Counter(word for record in train_records for word in _words(record))
     ids = {word: number for number, (word, _) in enumerate(counts.most_common(KNOWN), start=1)}
 
     def rows(records: Sequence[Any], path: Path) -> list[Row]:
-        found = []
-        for each in records:
-            if isinstance(each, Record) and each.tree is not None and each.labels is not None:
-                known = [ids.get(word, 0) for word in _words(each)]
-                plural = NUMBERS.index(each.labels[0])
-                found.append(Row(known, each.tree.heads, plural, each.location in misled))
-        if not found:
-            raise DataError(f"{path}: there is no verb in it whose number could be asked for.")
-        return found
+        selected = []
+        for record in records:
+            if isinstance(record, Record) and record.tree is not None and record.labels is not None:
+                known = [ids.get(word, 0) for word in _words(record)]
+                plural = NUMBERS.index(record.labels[0])
+                selected.append(Row(known, record.tree.heads, plural, record.location in attracted))
+        if not selected:
+            raise DataError(f"{path}: there is no verb with a number in it; give another treebank.")
+        return selected
 
-    return rows(learned, train), rows(judged, test), len(ids) + 1
+    return rows(train_records, train), rows(test_records, test), len(ids) + 1
 
 
 def _words(record: Any) -> list[str]:
@@ -259,9 +263,9 @@ def _words(record: Any) -> list[str]:
     return [record.texts[0][begin:end].lower() for begin, end in record.tree.spans]
 
 
-def _picking(rows: Sequence[Row]) -> Pick:
+def _sampler(rows: Sequence[Row]) -> Pick:
     def pick(step: int, count: int) -> Sequence[Row]:
-        drawn = torch.randint(len(rows), (count,), generator=generator(step))
-        return [rows[at] for at in drawn.tolist()]
+        indices = torch.randint(len(rows), (count,), generator=generator(step))
+        return [rows[index] for index in indices.tolist()]
 
     return pick
