@@ -1,4 +1,4 @@
-"""How large the tensors are that a computation makes and keeps."""
+"""Sizes of the tensors that a computation creates and saves for the backward pass."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,25 +11,25 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 @contextmanager
 def saved_sizes() -> Iterator[list[int]]:
-    """How many numbers the tensors have that wait for the way back."""
+    """Collect the number of elements of each tensor saved for the backward pass."""
     sizes: list[int] = []
 
-    def keep(tensor: Tensor) -> Tensor:
+    def record(tensor: Tensor) -> Tensor:
         sizes.append(tensor.untyped_storage().nbytes() // tensor.element_size())
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+    with torch.autograd.graph.saved_tensors_hooks(record, lambda tensor: tensor):
         yield sizes
 
 
 class Largest(TorchDispatchMode):
-    """The largest tensor that any operation gives, forward or backward."""
+    """Record the size in bytes of the largest output of any operation, forward or backward."""
 
     largest = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = func(*args, **(kwargs or {}))
-        for each in found if isinstance(found, (tuple, list)) else (found,):
-            if isinstance(each, Tensor):
-                self.largest = max(self.largest, each.untyped_storage().nbytes())
-        return found
+        outputs = func(*args, **(kwargs or {}))
+        for output in outputs if isinstance(outputs, (tuple, list)) else (outputs,):
+            if isinstance(output, Tensor):
+                self.largest = max(self.largest, output.untyped_storage().nbytes())
+        return outputs

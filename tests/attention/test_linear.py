@@ -1,4 +1,4 @@
-"""Linear attention: the weights as a matrix, and as a recurrence, written out."""
+"""Linear attention against its weight matrix and against its recurrence."""
 
 import pytest
 import torch
@@ -9,68 +9,74 @@ from regard.attention.masks import AttentionMask
 from regard.positions.base import InAttention
 
 B, H, K = 2, 3, 5
-HERE = torch.device("cpu")
+CPU = torch.device("cpu")
 
 
 def features(x: Tensor) -> Tensor:
     return torch.where(x > 0, x + 1, x.clamp(max=0).exp())
 
 
-def by_matrix(q: Tensor, k: Tensor, v: Tensor, visible: Tensor) -> Tensor:
-    """Every pair: the features' product, hidden ones out, each row divided by its sum."""
-    alike = torch.einsum("bhik,bhjk->bhij", features(q), features(k)) * visible
-    return torch.einsum("bhij,bhjk->bhik", alike / alike.sum(-1, keepdim=True), v)
+def by_matrix(q: Tensor, k: Tensor, v: Tensor, may_attend: Tensor) -> Tensor:
+    """Compute outputs from all weights: masked feature products, normalized rows."""
+    products = torch.einsum("bhik,bhjk->bhij", features(q), features(k)) * may_attend
+    return torch.einsum("bhij,bhjk->bhik", products / products.sum(-1, keepdim=True), v)
 
 
-def drawn(queries: int, keys: int) -> list[Tensor]:
+def random_qkv(queries: int, keys: int) -> list[Tensor]:
     return [torch.randn(B, H, n, K, requires_grad=True) for n in (queries, keys, keys)]
 
 
-def agree(given: list[Tensor], mask: AttentionMask, visible: Tensor) -> None:
-    ours, theirs = Linear()(*given, mask, InAttention()), by_matrix(*given, visible)
-    assert torch.allclose(ours, theirs, atol=1e-5)
-    toward = torch.randn_like(ours)
-    gradients = (torch.autograd.grad((each * toward).sum(), given) for each in (ours, theirs))
+def assert_equal_to_matrix(qkv: list[Tensor], mask: AttentionMask, may_attend: Tensor) -> None:
+    outputs, expected = Linear()(*qkv, mask, InAttention()), by_matrix(*qkv, may_attend)
+    assert torch.allclose(outputs, expected, atol=1e-5)
+    grad_output = torch.randn_like(outputs)
+    gradients = (
+        torch.autograd.grad((output * grad_output).sum(), qkv) for output in (outputs, expected)
+    )
     for one, other in zip(*gradients, strict=True):
         assert torch.allclose(one, other, atol=1e-5)
 
 
 @pytest.mark.parametrize("length", [1, 7, CHUNK, CHUNK + 1, 3 * CHUNK - 5])
-def test_sums_in_another_order_are_the_same_forward_and_backward(length: int) -> None:
+def test_outputs_and_gradients_equal_the_weight_matrix(length: int) -> None:
     token_mask = torch.arange(length) < torch.tensor([[length], [length // 2 + 1]])
-    everyone = torch.ones(length, length)
-    agree(drawn(length, length), AttentionMask.bidirectional(length, HERE), everyone)
-    agree(
-        drawn(length, length),
-        AttentionMask.bidirectional(length, HERE, token_mask),
+    full = torch.ones(length, length)
+    assert_equal_to_matrix(
+        random_qkv(length, length), AttentionMask.bidirectional(length, CPU), full
+    )
+    assert_equal_to_matrix(
+        random_qkv(length, length),
+        AttentionMask.bidirectional(length, CPU, token_mask),
         token_mask[:, None, None].float(),
     )
-    agree(drawn(length, length), AttentionMask.causal(0, length, HERE), everyone.tril())
-    later = everyone.tril()[length // 2 :]  # the last words ask, all are there
-    agree(
-        drawn(len(later), length),
-        AttentionMask.causal(length - len(later), len(later), HERE),
+    assert_equal_to_matrix(
+        random_qkv(length, length), AttentionMask.causal(0, length, CPU), full.tril()
+    )
+    later = full.tril()[length // 2 :]  # queries are the last tokens, keys are all
+    assert_equal_to_matrix(
+        random_qkv(len(later), length),
+        AttentionMask.causal(length - len(later), len(later), CPU),
         later.float(),
     )
 
 
-def test_it_is_a_recurrence() -> None:
-    q, k, v = (x.detach().double() for x in drawn(20, 20))
-    answers = Linear()(q, k, v, AttentionMask.causal(0, 20, HERE), InAttention())
+def test_causal_outputs_equal_the_recurrence() -> None:
+    q, k, v = (x.detach().double() for x in random_qkv(20, 20))
+    outputs = Linear()(q, k, v, AttentionMask.causal(0, 20, CPU), InAttention())
     s, z = torch.zeros(K, K).double(), torch.zeros(K).double()
     for i in range(20):
         s += torch.outer(features(k[1, 2, i]), v[1, 2, i])
         z += features(k[1, 2, i])
-        asked = features(q[1, 2, i])
-        assert torch.allclose(answers[1, 2, i], asked @ s / (asked @ z), atol=1e-10)
+        query = features(q[1, 2, i])
+        assert torch.allclose(outputs[1, 2, i], query @ s / (query @ z), atol=1e-10)
 
 
-def test_in_bfloat16_long_sums_are_not_lost() -> None:
-    """Values that are all 1 have the average 1, however many there are."""
+def test_long_sums_are_accurate_in_bfloat16() -> None:
+    """Values that are all 1 have the mean 1, for any number of tokens."""
     q, k = torch.randn(2, 1, 1, 4096, K)
     ones = torch.ones_like(q)
     with torch.autocast("cpu", torch.bfloat16):
-        answers = Linear()(
-            *(x.bfloat16() for x in (q, k, ones)), AttentionMask.causal(0, 4096, HERE), None
+        outputs = Linear()(
+            *(x.bfloat16() for x in (q, k, ones)), AttentionMask.causal(0, 4096, CPU), None
         )
-    assert (answers.float() - 1).abs().max() < 0.02
+    assert (outputs.float() - 1).abs().max() < 0.02

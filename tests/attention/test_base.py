@@ -1,4 +1,4 @@
-"""The contract of the room: every kind of attention, with every kind of position, on every mask."""
+"""The contract of attention: every kind, with every kind of position, with every mask."""
 
 import pytest
 import torch
@@ -19,26 +19,26 @@ KINDS = kinds("regard.attention")
 POSITIONS = kinds("regard.positions")
 
 
-def able(*needs: str) -> list[str]:
-    """The kinds that honour these needs; of the others nothing is promised, so nothing is asked."""
-    return [kind for kind in KINDS if supports(kind) >= set(needs)]
+def kinds_supporting(*capabilities: str) -> list[str]:
+    """Return the kinds with all these capabilities; other kinds are not tested for them."""
+    return [kind for kind in KINDS if supports(kind) >= set(capabilities)]
 
 
 def supports(kind: str) -> frozenset[str]:
     return type(AttentionSpec.model_validate(kind)).supports
 
 
-def with_positions(*needs: str) -> list[tuple[str, str]]:
+def with_positions(*capabilities: str) -> list[tuple[str, str]]:
     return [
         (kind, position)
-        for kind in able(*needs)
+        for kind in kinds_supporting(*capabilities)
         for position in POSITIONS
         if supports(kind) >= type(PositionSpec.model_validate(position)).requires
     ]
 
 
-STRUCTURES = {
-    "everything": Full(),
+PATTERNS = {
+    "full": Full(),
     "causal": Causal(),
     "window": Window(2),
     "causal window": Causal() & Window(2),
@@ -46,22 +46,22 @@ STRUCTURES = {
 }
 
 
-# Settings under which not all of a sequence as short as these is seen.
+# Settings with which tokens of these short sequences do not attend to all others.
 SETTINGS = {
     "block-local": {"size": 3},
     "window": {"size": 2},
     "bigbird": {"block": 1, "window": 1, "global": 1, "random": 1},
 }
 
-# Kinds that have sums in the place of pairs, and can mask no pair by itself.
-SUMMING = ("linear", "compressed")
+# Kinds that never compute the weight of a single pair and cannot mask one.
+WITHOUT_PAIRS = ("linear", "compressed")
 
 
 def build(kind: str) -> Attention:
     return AttentionSpec.model_validate({"kind": kind, **SETTINGS.get(kind, {})}).build(SIZES)
 
 
-def position_named(kind: str) -> InAttention:
+def encoding_of(kind: str) -> InAttention:
     trees = Trees(torch.arange(T).expand(B, T), torch.arange(T).expand(B, T) // 2)
     return PositionSpec.model_validate(kind).in_attention(SIZES).on(trees)
 
@@ -70,132 +70,132 @@ def queries_keys_values() -> list[Tensor]:
     return [torch.randn(B, H, T, K, requires_grad=True) for _ in range(3)]
 
 
-def a_token_mask() -> Tensor:
+def some_token_mask() -> Tensor:
     token_mask = torch.ones(B, T, dtype=torch.bool)
     token_mask[0, 5:], token_mask[1, 3:] = False, False
     return token_mask
 
 
-def view_of(structure: str, padded: bool) -> AttentionMask:
+def mask_of(pattern: str, padded: bool) -> AttentionMask:
     positions = torch.arange(T)
     return AttentionMask(
-        STRUCTURES[structure], positions, positions, a_token_mask() if padded else None
+        PATTERNS[pattern], positions, positions, some_token_mask() if padded else None
     )
 
 
-@pytest.mark.parametrize("kind", able("padding"))
-@pytest.mark.parametrize("structure", ["everything", "causal"])
-def test_weights_are_where_a_word_may_look(kind: str, structure: str) -> None:
-    if structure == "causal" and "causal" not in supports(kind):
+@pytest.mark.parametrize("kind", kinds_supporting("padding"))
+@pytest.mark.parametrize("pattern", ["full", "causal"])
+def test_weights_are_positive_exactly_where_the_mask_allows(kind: str, pattern: str) -> None:
+    if pattern == "causal" and "causal" not in supports(kind):
         return
     for padded in (False, True):
-        mask = view_of(structure, padded)
+        mask = mask_of(pattern, padded)
         weights = build(kind).attend_with_weights(*queries_keys_values(), mask, InAttention())[1]
-        visible = build(kind).dense_mask(mask)
-        expected = torch.ones(()).bool() if visible is None else visible
+        may_attend = build(kind).dense_mask(mask)
+        expected = torch.ones(()).bool() if may_attend is None else may_attend
         assert ((weights > 0) == expected.expand_as(weights)).all()
 
 
 @pytest.mark.parametrize(
-    ("kind", "position", "structure"),
+    ("kind", "position", "pattern"),
     [
-        (kind, position, structure)
-        for structure in STRUCTURES
+        (kind, position, pattern)
+        for pattern in PATTERNS
         for kind, position in with_positions("padding")
-        if structure == "everything" or "causal" in supports(kind)
-        if structure in ("everything", "causal") or kind not in SUMMING
+        if pattern == "full" or "causal" in supports(kind)
+        if pattern in ("full", "causal") or kind not in WITHOUT_PAIRS
     ],
 )
 @pytest.mark.parametrize("padded", [False, True])
-def test_agrees_with_its_explanation_forward_and_backward(
-    kind: str, position: str, structure: str, padded: bool
+def test_outputs_and_gradients_equal_attend_with_weights(
+    kind: str, position: str, pattern: str, padded: bool
 ) -> None:
-    attention, place, mask = build(kind), position_named(position), view_of(structure, padded)
-    given = queries_keys_values()
-    toward = torch.randn(B, H, T, K)
-    fast = attention(*given, mask, place)
-    explained, weights = attention.attend_with_weights(*given, mask, place)
-    assert torch.allclose(fast, explained, atol=1e-5)
-    fast_gradients = torch.autograd.grad((fast * toward).sum(), given)
-    slow_gradients = torch.autograd.grad((explained * toward).sum(), given)
+    attention, encoding, mask = build(kind), encoding_of(position), mask_of(pattern, padded)
+    qkv = queries_keys_values()
+    grad_output = torch.randn(B, H, T, K)
+    outputs = attention(*qkv, mask, encoding)
+    from_weights, weights = attention.attend_with_weights(*qkv, mask, encoding)
+    assert torch.allclose(outputs, from_weights, atol=1e-5)
+    fast_gradients = torch.autograd.grad((outputs * grad_output).sum(), qkv)
+    slow_gradients = torch.autograd.grad((from_weights * grad_output).sum(), qkv)
     for one, other in zip(fast_gradients, slow_gradients, strict=True):
         assert torch.allclose(one, other, atol=1e-5)
     if mask.dense is not None:
         assert (weights.masked_select(~mask.dense.expand_as(weights)) == 0).all()
         if kind not in SETTINGS:
-            seeing = mask.dense.any(-1).expand(B, H, T)
-            assert torch.allclose(weights.sum(-1)[seeing], torch.ones(()), atol=1e-5)
+            attends_somewhere = mask.dense.any(-1).expand(B, H, T)
+            assert torch.allclose(weights.sum(-1)[attends_somewhere], torch.ones(()), atol=1e-5)
     total = weights.sum(-1)
     assert (torch.isclose(total, torch.ones(()), atol=1e-5) | (total == 0)).all()
 
 
-@pytest.mark.parametrize("kind", able("padding"))
-def test_heads_that_are_kept_find_what_they_found(kind: str) -> None:
-    attention, mask = build(kind), view_of("everything", padded=True)
+@pytest.mark.parametrize("kind", kinds_supporting("padding"))
+def test_retained_heads_give_the_same_outputs(kind: str) -> None:
+    attention, mask = build(kind), mask_of("full", padded=True)
     q, k, v = (x.detach() for x in queries_keys_values())
-    whole = attention(q, k, v, mask, InAttention())
-    kept = [0, 2]
-    attention.retain_heads(kept)
-    fewer = attention(q[:, kept], k[:, kept], v[:, kept], mask, InAttention())
-    assert torch.allclose(fewer, whole[:, kept], atol=1e-6)
+    all_heads = attention(q, k, v, mask, InAttention())
+    retained = [0, 2]
+    attention.retain_heads(retained)
+    some_heads = attention(q[:, retained], k[:, retained], v[:, retained], mask, InAttention())
+    assert torch.allclose(some_heads, all_heads[:, retained], atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["reference", "fused"])
-def test_the_equation_written_out(kind: str) -> None:
-    """o_i = Σ_j α_ij v_j, α = softmax(q·k/√K), one number at a time."""
+def test_outputs_match_equation(kind: str) -> None:
+    """o_i = Σ_j α_ij v_j, α = softmax(q·k/√K), pair by pair."""
     q, k, v = (x.detach() for x in queries_keys_values())
-    answer = build(kind)(q, k, v, view_of("everything", padded=False), InAttention())
+    output = build(kind)(q, k, v, mask_of("full", padded=False), InAttention())
     for i in range(T):
         scores = [float(q[1, 2, i] @ k[1, 2, j]) / K**0.5 for j in range(T)]
-        grown = torch.tensor(scores).exp()
-        expected = sum(float(grown[j] / grown.sum()) * v[1, 2, j] for j in range(T))
-        assert torch.allclose(answer[1, 2, i], expected, atol=1e-5)
+        exponentials = torch.tensor(scores).exp()
+        expected = sum(float(exponentials[j] / exponentials.sum()) * v[1, 2, j] for j in range(T))
+        assert torch.allclose(output[1, 2, i], expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(("kind", "position"), with_positions("padding"))
-def test_a_row_with_nothing_to_see_gives_zeros_both_ways(kind: str, position: str) -> None:
-    given = queries_keys_values()
+def test_fully_masked_row_has_zero_outputs_and_gradients(kind: str, position: str) -> None:
+    qkv = queries_keys_values()
     token_mask = torch.ones(B, T, dtype=torch.bool)
     token_mask[1] = False
     mask = AttentionMask(Full(), torch.arange(T), torch.arange(T), token_mask)
-    answer = build(kind)(*given, mask, position_named(position))
-    assert (answer[1] == 0).all()
-    gradients = torch.autograd.grad(answer.sum(), given)
+    output = build(kind)(*qkv, mask, encoding_of(position))
+    assert (output[1] == 0).all()
+    gradients = torch.autograd.grad(output.sum(), qkv)
     assert all(gradient.isfinite().all() for gradient in gradients)
     assert all((gradient[1] == 0).all() for gradient in gradients)
 
 
 @pytest.mark.parametrize(("kind", "position"), with_positions("causal"))
-def test_nobody_looks_ahead(kind: str, position: str) -> None:
+def test_causal_outputs_do_not_depend_on_later_tokens(kind: str, position: str) -> None:
     """d output_i / d input_j = 0 for j > i, by gradient."""
     q, k, v = queries_keys_values()
-    answer = build(kind)(q, k, v, view_of("causal", padded=False), position_named(position))
+    output = build(kind)(q, k, v, mask_of("causal", padded=False), encoding_of(position))
     for i in range(T):
-        of_keys, of_values = torch.autograd.grad(answer[:, :, i].sum(), (k, v), retain_graph=True)
+        of_keys, of_values = torch.autograd.grad(output[:, :, i].sum(), (k, v), retain_graph=True)
         assert (of_keys[:, :, i + 1 :] == 0).all()
         assert (of_values[:, :, i + 1 :] == 0).all()
         assert (of_values[:, :, : i + 1] != 0).any()
 
 
-@pytest.mark.parametrize("kind", able("padding"))
-def test_what_padding_holds_changes_nothing(kind: str) -> None:
+@pytest.mark.parametrize("kind", kinds_supporting("padding"))
+def test_padding_does_not_change_outputs(kind: str) -> None:
     q, k, v = (x.detach() for x in queries_keys_values())
-    mask, attention = AttentionMask.cross(T, a_token_mask()), build(kind)
+    mask, attention = AttentionMask.cross(T, some_token_mask()), build(kind)
     before = attention(q, k, v, mask, InAttention())
-    hidden = ~a_token_mask()[:, None, :, None].expand_as(k)
-    k, v = k.masked_fill(hidden, 1e3), v.masked_fill(hidden, -1e3)
+    is_padding = ~some_token_mask()[:, None, :, None].expand_as(k)
+    k, v = k.masked_fill(is_padding, 1e3), v.masked_fill(is_padding, -1e3)
     assert torch.allclose(before, attention(q, k, v, mask, InAttention()), atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", SUMMING)
-@pytest.mark.parametrize("structure", ["window", "causal window", "either"])
-def test_a_mask_that_cannot_be_honoured_is_refused(kind: str, structure: str) -> None:
-    mask = view_of(structure, padded=False)
+@pytest.mark.parametrize("kind", WITHOUT_PAIRS)
+@pytest.mark.parametrize("pattern", ["window", "causal window", "either"])
+def test_unsupported_masks_are_refused(kind: str, pattern: str) -> None:
+    mask = mask_of(pattern, padded=False)
     with pytest.raises(ConfigError, match=f"'{kind}' supports full and causal masks"):
         build(kind)(*queries_keys_values(), mask, InAttention())
 
 
-def test_scaling_keeps_the_scores_at_unit_variance() -> None:
+def test_scaled_scores_have_unit_variance() -> None:
     """The variance of q·k is K; divided by √K it is 1, whatever K is."""
     for size in (16, 256):
         q, k = torch.randn(2, 200, size)
@@ -205,7 +205,7 @@ def test_scaling_keeps_the_scores_at_unit_variance() -> None:
         assert weights.amax(-1).mean() < unscaled.amax(-1).mean()
 
 
-def test_a_kind_that_cannot_is_refused_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_capabilities_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     from regard.attention import reference
 
     monkeypatch.setattr(reference.Spec, "supports", frozenset({"padding", "cross", "cache"}))

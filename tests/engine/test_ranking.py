@@ -1,0 +1,25 @@
+"""Ranking of logits: top values, ties and normalizers."""
+
+import pytest
+import torch
+
+from regard.engine.library import library
+from regard.engine.ranking import rank
+
+pytestmark = pytest.mark.skipif(library() is None, reason="the engine was not built")
+
+
+@pytest.mark.parametrize(("rows", "size", "count"), [(1, 1, 1), (3, 7, 7), (5, 8, 3), (40, 999, 5)])
+def test_top_values_are_sorted(rows: int, size: int, count: int) -> None:
+    x = torch.randn(rows, size) * 5
+    values, indices, sums = rank(x, count)
+    expected = x.sort(descending=True, stable=True)
+    assert torch.equal(values, expected.values[:, :count])
+    assert torch.equal(indices, expected.indices[:, :count])
+    torch.testing.assert_close(sums, x.logsumexp(-1), rtol=1e-6, atol=1e-5)
+
+
+def test_ties_are_ranked_by_index() -> None:
+    values, indices, _ = rank(torch.tensor([[1.0, 3, 3, 2, 3, 0, 0, 0, 0, 3]]), 3)
+    assert values.tolist() == [[3, 3, 3]]
+    assert indices.tolist() == [[1, 2, 4]]
