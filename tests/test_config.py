@@ -47,9 +47,9 @@ GOOD = {"data": {"train": "grammar"}, "model": {"kind": "encoder-decoder", "size
     ],
 )
 def test_a_wrong_override_is_one_clear_sentence(assignment: str, complaint: str) -> None:
-    given = {**GOOD, "model": {**GOOD["model"], "heads": 4}}
+    content = {**GOOD, "model": {**GOOD["model"], "heads": 4}}
     with pytest.raises(ConfigError) as caught:
-        make_recipe(given, [assignment], "recipe")
+        make_recipe(content, [assignment], "recipe")
     assert complaint in str(caught.value)
     assert "\n" not in str(caught.value)
 

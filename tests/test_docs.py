@@ -49,7 +49,11 @@ def test_imports_in_the_pages_work(page: Path) -> None:
     """Check the pages' Python that no other test executes, as far as it goes without a model."""
     for code in python_in(page_id(page)):
         statements = ast.parse(code).body
-        imports = [each for each in statements if isinstance(each, ast.Import | ast.ImportFrom)]
+        imports = [
+            statement
+            for statement in statements
+            if isinstance(statement, ast.Import | ast.ImportFrom)
+        ]
         exec(compile(ast.Module(imports, []), str(page), "exec"), {})
 
 

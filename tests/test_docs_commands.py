@@ -55,9 +55,9 @@ def recipe_errors(sections: dict[str, Any]) -> list[str]:
         except ValidationError as error:
             problems = error.errors(include_url=False)
             errors += [
-                f"{name}.{'.'.join(map(str, each['loc']))}: {each['msg']}"
-                for each in problems
-                if each["type"] not in ("missing", "no_kind")
+                f"{name}.{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+                for problem in problems
+                if problem["type"] not in ("missing", "no_kind")
             ]
     return errors
 
@@ -81,7 +81,7 @@ def test_options_in_the_text_exist(page: Path) -> None:
     for span in re.findall(r"`regard ([a-z][^`\n]*)`", text):
         name, *words = span.split()
         assert name in group.commands, span
-        known = {option for each in group.commands[name].params for option in each.opts}
+        known = {option for parameter in group.commands[name].params for option in parameter.opts}
         for word in words:
             option = word.partition("=")[0].rstrip(",.")
             assert not option.startswith("--") or option in known, span

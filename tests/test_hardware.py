@@ -17,17 +17,17 @@ def write(root: Path, files: dict[str, str]) -> Path:
 
 
 def test_a_machine_without_containers(tmp_path: Path) -> None:
-    found = hardware.memory(tmp_path)
-    assert found is not None
-    assert 0 < found.available <= found.total
+    memory = hardware.memory(tmp_path)
+    assert memory is not None
+    assert 0 < memory.available <= memory.total
     assert hardware.cores(tmp_path) >= 1
 
 
 def test_files_kept_in_memory_can_be_had(tmp_path: Path) -> None:
     root = write(tmp_path, {"proc/meminfo": "MemFree: 7 kB\nMemAvailable:   5 kB\n"})
-    found = hardware.memory(root)
-    assert found is not None
-    assert found.available == 5 * 1024
+    memory = hardware.memory(root)
+    assert memory is not None
+    assert memory.available == 5 * 1024
 
 
 SECOND = {
@@ -41,7 +41,7 @@ SECOND = {
 }
 FIRST = {
     "proc/self/cgroup": "4:memory:/shelf/box\n3:cpu,cpuacct:/box\n0::/\n",
-    # As seen from inside, where the path is not the one that the process is told.
+    # Inside a container: the path differs from the one in /proc/self/cgroup.
     "sys/fs/cgroup/memory/memory.limit_in_bytes": f"{100 * MB}\n",
     "sys/fs/cgroup/memory/memory.usage_in_bytes": f"{70 * MB}\n",
     "sys/fs/cgroup/memory/memory.stat": f"inactive_file {20 * MB}\n",
@@ -62,7 +62,7 @@ def test_the_tightest_limit_counts(tmp_path: Path, files: dict[str, str]) -> Non
 def test_a_limit_beyond_the_machine_is_none(tmp_path: Path) -> None:
     free = hardware.memory(tmp_path / "nothing")
     root = write(tmp_path, {**FIRST, "sys/fs/cgroup/memory/memory.limit_in_bytes": f"{2**63}\n"})
-    found = hardware.memory(root)
-    assert found is not None
+    memory = hardware.memory(root)
+    assert memory is not None
     assert free is not None
-    assert found.total == free.total
+    assert memory.total == free.total

@@ -1,4 +1,4 @@
-"""The bootstrap: surer with more sentences, sure of a real difference, unsure of chance."""
+"""The bootstrap: narrower intervals with more sentences, significance of differences."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Perplexity: every token but the first, once, from far enough back, however it is batched."""
+"""Perplexity: every token but the first is counted once, whatever the batch size."""
 
 import math
 
@@ -18,7 +18,7 @@ TEXT = "A dog runs over the grass.\nDeux hommes, un banc…\n\nThe girl has a re
 CONTEXT = 32
 
 
-def writer(tokenizer: Tokenizer, begin: tuple[int, ...] = ()) -> TextGenerator:
+def random_language_model(tokenizer: Tokenizer, begin: tuple[int, ...] = ()) -> TextGenerator:
     torch.manual_seed(3)
     sizes = {
         "dim": 16,
@@ -38,22 +38,22 @@ def writer(tokenizer: Tokenizer, begin: tuple[int, ...] = ()) -> TextGenerator:
 
 @pytest.fixture(scope="module")
 def letters() -> TextGenerator:
-    return writer(character.Spec().train([TEXT]))
+    return random_language_model(character.Spec().train([TEXT]))
 
 
 @pytest.fixture(scope="module")
 def subwords() -> TextGenerator:
-    return writer(bpe.Spec(vocabulary=400, spaces="keep").train([TEXT]))
+    return random_language_model(bpe.Spec(vocabulary=400, spaces="keep").train([TEXT]))
 
 
 def one_by_one(model: TextGenerator, ids: list[int], context: int, stride: int) -> float:
     """−Σ log p with one forward pass for each token: the window that counts it, up to it."""
     total = 0.0
-    for place in range(1, len(ids)):
-        begin = max(0, -(-(place - context) // stride)) * stride
+    for position in range(1, len(ids)):
+        begin = max(0, -(-(position - context) // stride)) * stride
         with torch.inference_mode():
-            logits = model.model(torch.tensor([ids[begin:place]]))[0, -1]
-        total -= float(logits.double().log_softmax(-1)[ids[place]])
+            logits = model.model(torch.tensor([ids[begin:position]]))[0, -1]
+        total -= float(logits.double().log_softmax(-1)[ids[position]])
     return total
 
 
@@ -61,12 +61,12 @@ def one_by_one(model: TextGenerator, ids: list[int], context: int, stride: int) 
 def test_loss_equals_the_sum_over_single_tokens(
     subwords: TextGenerator, context: int, stride: int
 ) -> None:
-    found = subwords.perplexity(TEXT, context, stride)
+    scores = subwords.perplexity(TEXT, context, stride)
     ids = subwords.tokenizer.encode(TEXT)
-    assert found.tokens == len(ids) - 1
-    assert found.nats == pytest.approx(one_by_one(subwords, ids, context, stride), rel=1e-5)
-    assert (found.context, found.stride) == (context, stride)
-    assert found.perplexity == pytest.approx(math.exp(found.nats / found.tokens))
+    assert scores.tokens == len(ids) - 1
+    assert scores.nats == pytest.approx(one_by_one(subwords, ids, context, stride), rel=1e-5)
+    assert (scores.context, scores.stride) == (context, stride)
+    assert scores.perplexity == pytest.approx(math.exp(scores.nats / scores.tokens))
 
 
 @given(
@@ -82,8 +82,8 @@ def test_windows_count_every_token_but_the_first_once(
     chunks = [[0] * size for size in sizes]
     number = 0
     for chunk in chunks:
-        for place in range(len(chunk)):
-            chunk[place], number = number, number + 1
+        for position in range(len(chunk)):
+            chunk[position], number = number, number + 1
     counted = []
     for ids, count in windows(chunks, context, stride):
         assert len(ids) <= context + 1
@@ -96,19 +96,19 @@ def test_windows_count_every_token_but_the_first_once(
 
 
 def test_first_token_of_a_new_sequence_is_not_counted() -> None:
-    found = list(windows([[1, 2, 3], None, [4], None, [5, 6]], 8, 8))
-    assert found == [([1, 2, 3], 2), ([5, 6], 1)]
+    counted = list(windows([[1, 2, 3], None, [4], None, [5, 6]], 8, 8))
+    assert counted == [([1, 2, 3], 2), ([5, 6], 1)]
 
 
-@pytest.mark.parametrize("at_once", [1, 100, 10_000])
-def test_batch_size_does_not_change_scores(subwords: TextGenerator, at_once: int) -> None:
-    wanted = subwords.perplexity(TEXT, stride=8)
-    found = perplexity(subwords, [Piece(TEXT)], stride=8, batch_tokens=at_once)
-    assert found.nats == pytest.approx(wanted.nats, rel=1e-6)
-    assert (found.tokens, found.correct, found.windows) == (
-        wanted.tokens,
-        wanted.correct,
-        wanted.windows,
+@pytest.mark.parametrize("batch_tokens", [1, 100, 10_000])
+def test_batch_size_does_not_change_scores(subwords: TextGenerator, batch_tokens: int) -> None:
+    expected = subwords.perplexity(TEXT, stride=8)
+    scores = perplexity(subwords, [Piece(TEXT)], stride=8, batch_tokens=batch_tokens)
+    assert scores.nats == pytest.approx(expected.nats, rel=1e-6)
+    assert (scores.tokens, scores.correct, scores.windows) == (
+        expected.tokens,
+        expected.correct,
+        expected.windows,
     )
 
 
@@ -124,55 +124,56 @@ def test_tokens_words_characters_and_bytes_are_counted(
     letters: TextGenerator, subwords: TextGenerator
 ) -> None:
     """The first token is not predicted, so its characters are not counted."""
-    found = letters.perplexity("Un été\nà Paris…\n")
-    assert (found.tokens, found.characters, found.bytes) == (18, 15, 20)  # é, é and à take two each
-    assert (found.words, found.lines, found.documents) == (4, 2, 1)
-    bits = found.nats / math.log(2)
-    assert found.bits_per_character == pytest.approx(bits / 15)
-    assert found.bits_per_byte == pytest.approx(bits / 20)
-    assert found.word_perplexity == pytest.approx(math.exp(found.nats / 4))
-    assert found.word_or_line_perplexity == pytest.approx(math.exp(found.nats / 6))
+    scores = letters.perplexity("Un été\nà Paris…\n")
+    # é, é and à take two bytes each.
+    assert (scores.tokens, scores.characters, scores.bytes) == (18, 15, 20)
+    assert (scores.words, scores.lines, scores.documents) == (4, 2, 1)
+    bits = scores.nats / math.log(2)
+    assert scores.bits_per_character == pytest.approx(bits / 15)
+    assert scores.bits_per_byte == pytest.approx(bits / 20)
+    assert scores.word_perplexity == pytest.approx(math.exp(scores.nats / 4))
+    assert scores.word_or_line_perplexity == pytest.approx(math.exp(scores.nats / 6))
     first = subwords.tokenizer.spans(TEXT)[0][2]
     assert subwords.perplexity(TEXT).characters == len(TEXT) - first
-    assert "tokens in 1 windows" in found.counted
+    assert "tokens in 1 windows" in scores.counted
 
 
 def test_bits_per_character_do_not_depend_on_the_tokenizer() -> None:
     """A uniform model: log2 V bits for each piece, whatever its length."""
     for kind in (character.Spec(), bpe.Spec(vocabulary=400, spaces="keep")):
-        model = writer(kind.train([TEXT]))
+        model = random_language_model(kind.train([TEXT]))
         with torch.no_grad():
             model.model.output.weight.zero_()
-        found = model.perplexity(TEXT)
-        assert found.perplexity == pytest.approx(len(model.tokenizer), rel=1e-4)
-        bits = math.log2(len(model.tokenizer)) * found.tokens / found.characters
-        assert found.bits_per_character == pytest.approx(bits, rel=1e-5)
+        scores = model.perplexity(TEXT)
+        assert scores.perplexity == pytest.approx(len(model.tokenizer), rel=1e-4)
+        bits = math.log2(len(model.tokenizer)) * scores.tokens / scores.characters
+        assert scores.bits_per_character == pytest.approx(bits, rel=1e-5)
 
 
 def test_end_token_between_documents_is_predicted(letters: TextGenerator) -> None:
-    found = perplexity(letters, [Piece("A dog"), Piece("runs"), Piece(" over")])
+    scores = perplexity(letters, [Piece("A dog"), Piece("runs"), Piece(" over")])
     end = letters.tokenizer.end
     parts = [letters.tokenizer.encode(text) for text in ("A dog", "runs", " over")]
     ids = [*parts[0], end, *parts[1], end, *parts[2]]
-    assert found.nats == pytest.approx(one_by_one(letters, ids, CONTEXT, CONTEXT), rel=1e-5)
-    assert (found.tokens, found.documents, found.lines, found.words) == (15, 3, 2, 3)
+    assert scores.nats == pytest.approx(one_by_one(letters, ids, CONTEXT, CONTEXT), rel=1e-5)
+    assert (scores.tokens, scores.documents, scores.lines, scores.words) == (15, 3, 2, 3)
 
 
 def test_model_with_bos_scores_each_document_separately(
     letters: TextGenerator,
 ) -> None:
     end = letters.tokenizer.end
-    begun = TextGenerator(letters.model, letters.tokenizer, CONTEXT, [end])
-    found = perplexity(begun, [Piece("A dog"), Piece("runs")])
-    one, two = (letters.tokenizer.encode(text) for text in ("A dog", "runs"))
-    total = one_by_one(begun, [end, *one, end], CONTEXT, CONTEXT)
-    total += one_by_one(begun, [end, *two], CONTEXT, CONTEXT)
-    assert found.nats == pytest.approx(total, rel=1e-5)
-    assert (found.tokens, found.windows, found.characters, found.words) == (10, 2, 9, 3)
+    with_bos = TextGenerator(letters.model, letters.tokenizer, CONTEXT, [end])
+    scores = perplexity(with_bos, [Piece("A dog"), Piece("runs")])
+    first, second = (letters.tokenizer.encode(text) for text in ("A dog", "runs"))
+    total = one_by_one(with_bos, [end, *first, end], CONTEXT, CONTEXT)
+    total += one_by_one(with_bos, [end, *second], CONTEXT, CONTEXT)
+    assert scores.nats == pytest.approx(total, rel=1e-5)
+    assert (scores.tokens, scores.windows, scores.characters, scores.words) == (10, 2, 9, 3)
 
 
 def test_lossy_tokenization_is_reported(letters: TextGenerator) -> None:
-    collapsing = writer(bpe.Spec(vocabulary=400, spaces="collapse").train([TEXT]))
+    collapsing = random_language_model(bpe.Spec(vocabulary=400, spaces="collapse").train([TEXT]))
     assert not collapsing.perplexity(TEXT).lossless
     assert letters.perplexity("日本 \n\n x").lossless
 
@@ -193,6 +194,6 @@ def test_stride_that_skips_tokens_is_refused(letters: TextGenerator) -> None:
 
 
 def test_infinite_values_are_none() -> None:
-    found = Perplexity(8, 8, 4000.0, 400, 1, 50, 1, 1600, 1600, 0, 0, True).to_plain()
-    assert found["word_perplexity"] is None
-    assert found["loss"] == 10
+    scores = Perplexity(8, 8, 4000.0, 400, 1, 50, 1, 1600, 1600, 0, 0, True).to_plain()
+    assert scores["word_perplexity"] is None
+    assert scores["loss"] == 10

@@ -16,7 +16,7 @@ TEXT = [
 ] * 3
 
 
-def randomised(model: nn.Module, seed: int = 3) -> Any:
+def randomized(model: nn.Module, seed: int = 3) -> Any:
     torch.manual_seed(seed)
     for parameter in model.parameters():
         if parameter.requires_grad:  # sinusoids are not learned

@@ -9,18 +9,18 @@ import ctranslate2
 folder, tokens, beam = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 shared = folder / "shared_vocabulary.json"
 pieces = json.loads((shared if shared.exists() else folder / "vocabulary.json").read_text())
-ids = {piece: place for place, piece in enumerate(pieces)}
+ids = {piece: index for index, piece in enumerate(pieces)}
 rows = json.loads(sys.stdin.read())
 if shared.exists():
-    given = [[pieces[each] for each in row[:-1]] for row in rows]  # it adds the end itself
-    found = ctranslate2.Translator(str(folder)).translate_batch(
-        given, beam_size=beam, max_decoding_length=tokens, max_batch_size=100
+    prompts = [[pieces[token] for token in row[:-1]] for row in rows]  # it adds the end itself
+    results = ctranslate2.Translator(str(folder)).translate_batch(
+        prompts, beam_size=beam, max_decoding_length=tokens, max_batch_size=100
     )
-    said = [each.hypotheses[0] for each in found]
+    outputs = [result.hypotheses[0] for result in results]
 else:
-    given = [[pieces[each] for each in row] for row in rows]
-    found = ctranslate2.Generator(str(folder)).generate_batch(
-        given, beam_size=beam, max_length=tokens, include_prompt_in_result=False
+    prompts = [[pieces[token] for token in row] for row in rows]
+    results = ctranslate2.Generator(str(folder)).generate_batch(
+        prompts, beam_size=beam, max_length=tokens, include_prompt_in_result=False
     )
-    said = [each.sequences[0] for each in found]
-print(json.dumps([[ids[piece] for piece in row] for row in said]))
+    outputs = [result.sequences[0] for result in results]
+print(json.dumps([[ids[piece] for piece in row] for row in outputs]))

@@ -18,22 +18,22 @@ def session(name: str) -> onnxruntime.InferenceSession:
 
 encoder = session("encoder_model.onnx") if pairs else None
 decoder = session("decoder_model.onnx" if pairs else "model.onnx")
-said = []
+outputs = []
 for row in json.loads(sys.stdin.read()):
     ids = np.array([row], dtype=np.int64)
     token_mask = np.ones_like(ids)
-    begun = [settings["decoder_start_token_id"]] if pairs else list(row)
-    given = {}
+    prompt = [settings["decoder_start_token_id"]] if pairs else list(row)
+    encoder_inputs = {}
     if encoder is not None:
         (states,) = encoder.run(None, {"input_ids": ids, "attention_mask": token_mask})
-        given = {"encoder_hidden_states": states, "encoder_attention_mask": token_mask}
-    words: list[int] = []
-    while len(words) < tokens:
-        asked = np.array([begun + words], dtype=np.int64)
-        (logits,) = decoder.run(None, {"input_ids": asked, **given})
-        word = int(logits[0, -1].argmax())
-        if word == settings["eos_token_id"]:
+        encoder_inputs = {"encoder_hidden_states": states, "encoder_attention_mask": token_mask}
+    generated: list[int] = []
+    while len(generated) < tokens:
+        input_ids = np.array([prompt + generated], dtype=np.int64)
+        (logits,) = decoder.run(None, {"input_ids": input_ids, **encoder_inputs})
+        token = int(logits[0, -1].argmax())
+        if token == settings["eos_token_id"]:
             break
-        words.append(word)
-    said.append(words)
-print(json.dumps(said))
+        generated.append(token)
+    outputs.append(generated)
+print(json.dumps(outputs))

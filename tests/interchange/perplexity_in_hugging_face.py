@@ -34,4 +34,4 @@ def strided(folder: str, row: list[int], max_length: int, stride: int) -> tuple[
     return total, count
 
 
-print(json.dumps([strided(*asked) for asked in json.loads(sys.stdin.read())]))
+print(json.dumps([strided(*arguments) for arguments in json.loads(sys.stdin.read())]))

@@ -17,6 +17,7 @@ from regard import run_folder
 from regard.config import plain
 from regard.data.tokenizers import bpe
 from regard.data.tokenizers.language_id import LanguageIdentifier
+from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError
 from regard.interchange.exports import ctranslate2, huggingface, onnx
 from regard.models.base import ModelSpec
@@ -52,7 +53,7 @@ WRITERS = {
 }
 
 
-def made(kind: str, settings: dict[str, Any], folder: Path) -> Path:
+def random_run(kind: str, settings: dict[str, Any], folder: Path) -> Path:
     """A run folder with random weights."""
     torch.manual_seed(2)
     tokenizer = bpe.Spec(vocabulary=400).train(TEXT)
@@ -81,7 +82,7 @@ def made(kind: str, settings: dict[str, Any], folder: Path) -> Path:
     return folder
 
 
-def elsewhere(
+def decode_exported(
     program: str, folder: Path, rows: list[list[int]], tokens: int, beam: int = 1
 ) -> list[list[int]]:
     """Run a program in another process: ids in, ids out."""
@@ -93,29 +94,23 @@ def elsewhere(
         text=True,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    found: list[list[int]] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    outputs: list[list[int]] = json.loads(done.stdout.splitlines()[-1])
+    return outputs
 
 
 def compare(export: Any, program: str, kind: str, settings: dict[str, Any], home: Path) -> None:
-    run = made(kind, settings, home / "run")
+    run = random_run(kind, settings, home / "run")
     export(run_folder.read(run), home / "theirs")
     ours = regard.load(run)
     tokens = 20
     if kind == "encoder-decoder":
         rows = [[*ours.tokenizer.encode(line), ours.tokenizer.end] for line in TEXT[:4]]
-        said = [ids[:tokens] for ids in ours.translate_ids(rows)]
+        expected = [ids[:tokens] for ids in ours.translate_ids(rows)]
     else:
         rows = [ours.tokenizer.encode(line)[:6] for line in TEXT[:4]]
-        found = [ours._find([row], tokens, regard_search(), [0])[0][0] for row in rows]
-        said = [ids[:tokens] for ids in found]
-    assert elsewhere(program, home / "theirs", rows, tokens) == said
-
-
-def regard_search() -> Any:
-    from regard.decoding.config import DecodingConfig
-
-    return DecodingConfig()
+        hypotheses = [ours._decode([row], tokens, DecodingConfig(), [0])[0][0] for row in rows]
+        expected = [ids[:tokens] for ids in hypotheses]
+    assert decode_exported(program, home / "theirs", rows, tokens) == expected
 
 
 @pytest.mark.parametrize("settings", TRANSLATORS.values(), ids=TRANSLATORS.keys())
@@ -162,7 +157,7 @@ def test_exported_models_equal_in_onnxruntime(kind: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("export", [huggingface.export, ctranslate2.export])
 def test_settings_without_equivalent_are_refused(export: Any, tmp_path: Path) -> None:
-    run = made("encoder-decoder", {"position": "relative"}, tmp_path / "run")
+    run = random_run("encoder-decoder", {"position": "relative"}, tmp_path / "run")
     with pytest.raises(ConfigError, match="relative has no equivalent"):
         export(run_folder.read(run), tmp_path / "theirs")
     assert not (tmp_path / "theirs").exists()
@@ -172,7 +167,7 @@ def test_settings_without_equivalent_are_refused(export: Any, tmp_path: Path) ->
 @pytest.mark.parametrize("kind", ["encoder-decoder", "language-model"])
 def test_experts_are_refused(export: Any, kind: str, tmp_path: Path) -> None:
     mixture = {"feed_forward": {"kind": "moe", "num_experts": 3}}
-    run = made(kind, mixture, tmp_path / "run")
+    run = random_run(kind, mixture, tmp_path / "run")
     with pytest.raises(ConfigError, match="moe has no equivalent"):
         export(run_folder.read(run), tmp_path / "theirs")
     assert not (tmp_path / "theirs").exists()
@@ -180,7 +175,7 @@ def test_experts_are_refused(export: Any, kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("export", [huggingface.export, ctranslate2.export, onnx.export])
 def test_sparse_encoder_attention_is_refused(export: Any, tmp_path: Path) -> None:
-    run = made("encoder-decoder", {"encoder_attention": "window"}, tmp_path / "run")
+    run = random_run("encoder-decoder", {"encoder_attention": "window"}, tmp_path / "run")
     with pytest.raises(ConfigError, match="attention window has no equivalent"):
         export(run_folder.read(run), tmp_path / "theirs")
     assert not (tmp_path / "theirs").exists()
@@ -190,7 +185,7 @@ def test_export_and_import_round_trip(tmp_path: Path) -> None:
     from regard.data.config import Direction
     from regard.interchange.importing import import_model
 
-    run = made("encoder-decoder", {"norm_first": False}, tmp_path / "run")
+    run = random_run("encoder-decoder", {"norm_first": False}, tmp_path / "run")
     huggingface.export(run_folder.read(run), tmp_path / "theirs")
     import_model(tmp_path / "theirs", tmp_path / "back", Direction("fr", "en"))
     lines = TEXT[:4]

@@ -14,9 +14,9 @@ from regard.data.config import Direction
 from regard.errors import DataError
 from regard.interchange.importing import import_model
 
-from .conftest import TEXT, byte_level, randomised, saved, word_pieces
+from .conftest import TEXT, byte_level, randomized, saved, word_pieces
 
-WAY = Direction("fr", "en")
+DIRECTION = Direction("fr", "en")
 NO_LIMIT = {"output_attentions": False}
 
 
@@ -25,7 +25,7 @@ def gpt2(vocabulary: int) -> Any:
         vocab_size=vocabulary, n_positions=64, n_embd=32, n_layer=2, n_head=4,
         bos_token_id=0, eos_token_id=0, pad_token_id=None,
     )  # fmt: skip
-    return randomised(transformers.GPT2LMHeadModel(config))
+    return randomized(transformers.GPT2LMHeadModel(config))
 
 
 def llama(vocabulary: int, **more: Any) -> Any:
@@ -34,7 +34,7 @@ def llama(vocabulary: int, **more: Any) -> Any:
         num_attention_heads=4, max_position_embeddings=64, bos_token_id=1, eos_token_id=2,
         **{"num_key_value_heads": 2, "tie_word_embeddings": False, **more},
     )  # fmt: skip
-    return randomised(transformers.LlamaForCausalLM(config))
+    return randomized(transformers.LlamaForCausalLM(config))
 
 
 def bert(vocabulary: int, roberta: bool) -> Any:
@@ -44,7 +44,7 @@ def bert(vocabulary: int, roberta: bool) -> Any:
         num_attention_heads=4, max_position_embeddings=66, type_vocab_size=2, pad_token_id=1,
     )  # fmt: skip
     model = transformers.RobertaModel if roberta else transformers.BertModel
-    return randomised(model(config, add_pooling_layer=True))
+    return randomized(model(config, add_pooling_layer=True))
 
 
 def marian(vocabulary: int, pegasus: bool) -> Any:
@@ -57,7 +57,7 @@ def marian(vocabulary: int, pegasus: bool) -> Any:
         activation_function="silu",
     )  # fmt: skip
     model = transformers.PegasusForConditionalGeneration if pegasus else transformers.MarianMTModel
-    return randomised(model(config))
+    return randomized(model(config))
 
 
 def t5(vocabulary: int, **more: Any) -> Any:
@@ -65,30 +65,32 @@ def t5(vocabulary: int, **more: Any) -> Any:
         vocab_size=vocabulary, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4,
         pad_token_id=0, eos_token_id=3, decoder_start_token_id=0, **more,
     )  # fmt: skip
-    return randomised(transformers.T5ForConditionalGeneration(config))
+    return randomized(transformers.T5ForConditionalGeneration(config))
 
 
-@pytest.mark.parametrize("which", ["gpt2", "llama", "llama, all keys, tied"])
+@pytest.mark.parametrize("architecture", ["gpt2", "llama", "llama, all keys, tied"])
 def test_imported_language_models_equal_hugging_face(
-    which: str, folder: Path, tmp_path: Path
+    architecture: str, folder: Path, tmp_path: Path
 ) -> None:
-    tokenizer = byte_level(["<|endoftext|>"] if which == "gpt2" else ["<unk>", "<s>", "</s>"])
+    tokenizer = byte_level(
+        ["<|endoftext|>"] if architecture == "gpt2" else ["<unk>", "<s>", "</s>"]
+    )
     vocabulary = tokenizer.get_vocab_size()
-    more = {"num_key_value_heads": 4, "tie_word_embeddings": True} if "tied" in which else {}
-    theirs = gpt2(vocabulary) if which == "gpt2" else llama(vocabulary, **more)
+    more = {"num_key_value_heads": 4, "tie_word_embeddings": True} if "tied" in architecture else {}
+    theirs = gpt2(vocabulary) if architecture == "gpt2" else llama(vocabulary, **more)
     import_model(saved(theirs, tokenizer, folder), tmp_path / "run")
     ours = regard.load(tmp_path / "run")
     ids = torch.randint(3, vocabulary, (3, 20))
     with torch.inference_mode():
         torch.testing.assert_close(ours.model(ids), theirs(ids).logits, atol=1e-4, rtol=1e-4)
     for prompt in TEXT[:3]:
-        given = [*ours.bos, *tokenizer.encode(prompt).ids]
-        said = theirs.generate(
-            torch.tensor([given]), max_new_tokens=12, do_sample=False, pad_token_id=0
-        )[0, len(given) :].tolist()
+        prompt_ids = [*ours.bos, *tokenizer.encode(prompt).ids]
+        expected = theirs.generate(
+            torch.tensor([prompt_ids]), max_new_tokens=12, do_sample=False, pad_token_id=0
+        )[0, len(prompt_ids) :].tolist()
         end = ours.tokenizer.end
-        said = said[: said.index(end)] if end in said else said
-        assert ours.generate(prompt, 12) == ours.tokenizer.decode(said)
+        expected = expected[: expected.index(end)] if end in expected else expected
+        assert ours.generate(prompt, 12) == ours.tokenizer.decode(expected)
 
 
 @pytest.mark.parametrize("roberta", [False, True])
@@ -100,44 +102,47 @@ def test_imported_encoders_equal_hugging_face(roberta: bool, folder: Path, tmp_p
     ours = regard.load(tmp_path / "run")
     ids = torch.randint(5, tokenizer.get_vocab_size(), (3, 9))
     token_mask = torch.arange(9) < torch.tensor([9, 4, 6])[:, None]
-    if roberta:  # it counts positions by what is not padding
+    if roberta:  # its positions count only real tokens
         ids = ids.where(token_mask, 1)
     with torch.inference_mode():
-        wanted = theirs(ids, attention_mask=token_mask.long()).last_hidden_state
-        found = ours.model(ids, token_mask)
-    torch.testing.assert_close(found[token_mask], wanted[token_mask], atol=1e-4, rtol=1e-4)
+        expected = theirs(ids, attention_mask=token_mask.long()).last_hidden_state
+        states = ours.model(ids, token_mask)
+    torch.testing.assert_close(states[token_mask], expected[token_mask], atol=1e-4, rtol=1e-4)
     vectors = ours.embed(TEXT[:4])
     assert vectors.shape == (4, 32)
     torch.testing.assert_close(vectors.norm(dim=1), torch.ones(4))
 
 
-@pytest.mark.parametrize("which", ["marian", "pegasus", "t5", "t5 gated, not scaled"])
-def test_imported_translators_equal_hugging_face(which: str, folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("architecture", ["marian", "pegasus", "t5", "t5 gated, not scaled"])
+def test_imported_translators_equal_hugging_face(
+    architecture: str, folder: Path, tmp_path: Path
+) -> None:
     tokenizer = byte_level(["<pad>", "<unk>", "<s>", "</s>"])
     vocabulary = tokenizer.get_vocab_size()
     theirs = (
         t5(vocabulary)
-        if which == "t5"
+        if architecture == "t5"
         else t5(vocabulary, feed_forward_proj="gated-gelu", tie_word_embeddings=False)
-        if "t5" in which
-        else marian(vocabulary, which == "pegasus")
+        if "t5" in architecture
+        else marian(vocabulary, architecture == "pegasus")
     )
-    import_model(saved(theirs, tokenizer, folder), tmp_path / "run", WAY)
+    import_model(saved(theirs, tokenizer, folder), tmp_path / "run", DIRECTION)
     ours = regard.load(tmp_path / "run")
     source = torch.randint(4, vocabulary, (3, 9))
     token_mask = torch.arange(9) < torch.tensor([9, 4, 6])[:, None]
     target = torch.randint(4, vocabulary, (3, 40))
     with torch.inference_mode():
-        wanted = theirs(source, attention_mask=token_mask.long(), decoder_input_ids=target).logits
-        found = ours.model(source, token_mask, target)
-    torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-4)
+        expected = theirs(source, attention_mask=token_mask.long(), decoder_input_ids=target).logits
+        logits = ours.model(source, token_mask, target)
+    torch.testing.assert_close(logits, expected, atol=1e-4, rtol=1e-4)
     rows = [[*tokenizer.encode(line).ids, 3] for line in TEXT[:4]]
-    for row, said in zip(rows, ours.translate_ids(rows), strict=True):
+    for row, output in zip(rows, ours.translate_ids(rows), strict=True):
         limit = min(2 * len(row) + 10, ours.max_length - 1)
-        given = torch.tensor([row])
-        mine = theirs.generate(given, max_new_tokens=limit, do_sample=False, num_beams=1)[0, 1:]
-        wanted = mine.tolist()
-        assert said == (wanted[: wanted.index(3)] if 3 in wanted else wanted)
+        generated = theirs.generate(
+            torch.tensor([row]), max_new_tokens=limit, do_sample=False, num_beams=1
+        )
+        expected = generated[0, 1:].tolist()
+        assert output == (expected[: expected.index(3)] if 3 in expected else expected)
 
 
 def test_pickles_are_refused_with_a_remedy(folder: Path, tmp_path: Path) -> None:
@@ -183,15 +188,16 @@ def test_damaged_and_unknown_folders_are_refused(folder: Path, tmp_path: Path) -
 def test_suppressed_tokens_are_imported(folder: Path, tmp_path: Path) -> None:
     tokenizer = byte_level(["<pad>", "<unk>", "<s>", "</s>"])
     saved(marian(tokenizer.get_vocab_size(), False), tokenizer, folder)
-    import_model(folder, tmp_path / "free", WAY)
+    import_model(folder, tmp_path / "free", DIRECTION)
     rows = [[*tokenizer.encode(line).ids, 3] for line in TEXT[:4]]
-    word = regard.load(tmp_path / "free").translate_ids(rows)[0][0]
+    token = regard.load(tmp_path / "free").translate_ids(rows)[0][0]
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "bad_words_ids": [[word]]}))
-    import_model(folder, tmp_path / "kept", WAY)
+    (folder / "config.json").write_text(json.dumps({**config, "bad_words_ids": [[token]]}))
+    import_model(folder, tmp_path / "suppressed", DIRECTION)
     for beam in (1, 3):
         assert all(
-            word not in ids for ids in regard.load(tmp_path / "kept").translate_ids(rows, beam)
+            token not in ids
+            for ids in regard.load(tmp_path / "suppressed").translate_ids(rows, beam)
         )
 
 

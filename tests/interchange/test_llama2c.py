@@ -66,21 +66,21 @@ def test_published_story_is_reproduced(
 
 
 def test_generation_stops_at_the_start_token(stories: Path) -> None:
-    writer = regard.load(stories)
-    story = writer.generate("", 500)
+    language_model = regard.load(stories)
+    story = language_model.generate("", 500)
     assert story.startswith(PUBLISHED)
-    assert len(writer.encode(story)) < 500  # by itself
-    assert writer.score([story])[0].token_log_probs[-1] > -2  # which was to be expected
+    assert len(language_model.encode(story)) < 500  # by itself
+    assert language_model.score([story])[0].token_log_probs[-1] > -2  # which was to be expected
 
 
 def test_prompt_keeps_its_leading_space(stories: Path) -> None:
-    writer = regard.load(stories)
-    said = writer.generate("Tom went", 12)
-    assert said.startswith(" for a walk")
-    assert "".join(writer.stream("Tom went", 12)) == said
-    assert "".join(writer.speculate("Tom went", 12)) == said
+    language_model = regard.load(stories)
+    generated = language_model.generate("Tom went", 12)
+    assert generated.startswith(" for a walk")
+    assert "".join(language_model.stream("Tom went", 12)) == generated
+    assert "".join(language_model.speculate("Tom went", 12)) == generated
     with pytest.raises(DataError, match=r"1,402 tokens.*512"):
-        writer.generate("Tom had a dog. " * 200)
+        language_model.generate("Tom had a dog. " * 200)
 
 
 def test_tokenizer_merges_like_llama2c(stories: Path) -> None:
@@ -119,10 +119,12 @@ def test_llama2c_model_equals_hugging_face(stories: Path, tmp_path: Path) -> Non
     huggingface.export(run_folder.read(stories), tmp_path)
     theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path).eval()
     assert isinstance(theirs, transformers.LlamaForCausalLM)
-    writer = regard.load(stories)
-    ids = torch.tensor([writer.encode(PUBLISHED)])
+    language_model = regard.load(stories)
+    ids = torch.tensor([language_model.encode(PUBLISHED)])
     with torch.inference_mode():
-        torch.testing.assert_close(writer.model(ids), theirs(ids).logits, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(
+            language_model.model(ids), theirs(ids).logits, atol=1e-4, rtol=1e-4
+        )
     assert theirs.config.eos_token_id == theirs.config.bos_token_id == 1
 
 
@@ -178,7 +180,7 @@ def checkpoint(version: int, tied: bool, folder: Path) -> tuple[Path, dict[str, 
 @pytest.mark.parametrize("tied", [True, False])
 def test_every_tensor_is_read_from_its_offset(version: int, tied: bool, tmp_path: Path) -> None:
     file, made = checkpoint(version, tied, tmp_path)
-    found = Checkpoint(file).weights()
+    weights = Checkpoint(file).weights()
     names = {
         "attention_norm": "input_layernorm", "wv": "self_attn.v_proj", "wo": "self_attn.o_proj",
         "ffn_norm": "post_attention_layernorm", "w1": "mlp.gate_proj", "w2": "mlp.down_proj",
@@ -186,19 +188,19 @@ def test_every_tensor_is_read_from_its_offset(version: int, tied: bool, tmp_path
     }  # fmt: skip
     for theirs, name in names.items():
         for layer in range(2):
-            tensor = found[f"model.layers.{layer}.{name}.weight"]
+            tensor = weights[f"model.layers.{layer}.{name}.weight"]
             assert np.array_equal(tensor.numpy(), made[theirs][layer]), name
-    assert np.array_equal(found["model.embed_tokens.weight"].numpy(), made["tokens"])
-    assert ("lm_head.weight" in found) != tied
+    assert np.array_equal(weights["model.embed_tokens.weight"].numpy(), made["tokens"])
+    assert ("lm_head.weight" in weights) != tied
     import_model(file, tmp_path / "run")
-    writer = regard.load(tmp_path / "run")
-    assert writer.tokenizer.end == writer.bos[0] == 1
-    last = writer.model.output.weight.detach().numpy()
+    language_model = regard.load(tmp_path / "run")
+    assert language_model.tokenizer.end == language_model.bos[0] == 1
+    last = language_model.model.output.weight.detach().numpy()
     assert np.array_equal(last, made["tokens" if tied else "output"])
 
 
-def refused(source: Path, said: str, run: Path) -> None:
-    with pytest.raises(DataError, match=said):
+def refused(source: Path, message: str, run: Path) -> None:
+    with pytest.raises(DataError, match=message):
         import_model(source, run)
     assert not run.exists()
 
@@ -207,7 +209,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
     folder, run = tmp_path / "model", tmp_path / "run"
     file, made = checkpoint(0, True, folder)
     whole = file.read_bytes()
-    for content, said in (
+    for content, message in (
         (whole[:-4], "truncated"),
         (whole + b"\0", "truncated"),
         (whole[:20], "too few"),
@@ -224,7 +226,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
         (whole.replace(made["cos"].tobytes(), made["sin"].tobytes()), "other angles"),
     ):
         file.write_bytes(content)
-        refused(folder, said, run)
+        refused(folder, message, run)
     file.write_bytes(whole)
     (folder / "other.bin").write_bytes(whole)
     refused(folder, "2 models.*give the path", run)
@@ -233,7 +235,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
     refused(folder, "tok2.bin and tokenizer.bin", run)
     (folder / "tok2.bin").unlink()
     words = (folder / "tokenizer.bin").read_bytes()
-    for content, said in (
+    for content, message in (
         (words[:-1], "truncated"),
         (words[:-10], "has 261 pieces and the model 262"),
         (words.replace(b"<0x41>", b"<0x42>"), "its first pieces"),
@@ -241,7 +243,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
         (words[:4] + words[8:], "not a tokenizer"),
     ):
         (folder / "tokenizer.bin").write_bytes(content)
-        refused(folder, said, run)
+        refused(folder, message, run)
     (folder / "tokenizer.bin").unlink()
     refused(folder, "needs one tokenizer.*there is none", run)
     file.rename(folder / "tok.bin")

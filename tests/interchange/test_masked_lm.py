@@ -18,7 +18,7 @@ from regard.interchange.importing import import_model
 from regard.models.base import ModelSpec
 from regard.models.weights import weights_of
 
-from .conftest import TEXT, byte_level, randomised, saved, word_pieces
+from .conftest import TEXT, byte_level, randomized, saved, word_pieces
 
 BLANKS = "A [MASK] runs over the [MASK] near 12 trees."
 SIZES = {"dim": 32, "heads": 4, "ffn_dim": 64, "layers": 2, "dropout": 0.0, "max_length": 64}
@@ -43,16 +43,16 @@ def with_head(vocabulary: int, kind: str, **more: Any) -> Any:
         "pretraining": transformers.BertForPreTraining,
         "roberta": transformers.RobertaForMaskedLM,
     }[kind]
-    return randomised(model(config))
+    return randomized(model(config))
 
 
-def theirs_of(model: Any, filler: Any, text: str) -> torch.Tensor:
-    """Hugging Face's probabilities at each mask token."""
+def hugging_face_probabilities(model: Any, filler: Any, text: str) -> torch.Tensor:
+    """Return Hugging Face's probabilities at every mask token."""
     ids = torch.tensor([filler.encode(text)])
     with torch.inference_mode():
-        found = model(ids)
-    logits = getattr(found, "logits", None)
-    logits = found.prediction_logits if logits is None else logits
+        output = model(ids)
+    logits = getattr(output, "logits", None)
+    logits = output.prediction_logits if logits is None else logits
     return logits[ids == filler.mask].softmax(-1)
 
 
@@ -74,23 +74,25 @@ def test_imported_masked_lm_equals_hugging_face(
     import_model(saved(model, tokenizer, folder), tmp_path / "run")
     assert run_folder.read(tmp_path / "run").task == "masked-lm"
     filler = regard.load(tmp_path / "run")
-    wanted = theirs_of(model, filler, BLANKS)
+    expected = hugging_face_probabilities(model, filler, BLANKS)
     pieces = filler.tokenizer.vocabulary()
-    for blank, likely in zip(filler.fill(BLANKS, top=1000), wanted, strict=True):
-        words = [each for each in range(len(pieces)) if each not in filler.tokenizer.special_ids]
-        ranked = sorted(likely[words].tolist(), reverse=True)
-        assert [each.probability for each in blank] == pytest.approx(ranked, abs=1e-4)
-        best = max(words, key=lambda each: float(likely[each]))
+    for blank, probabilities in zip(filler.fill(BLANKS, top=1000), expected, strict=True):
+        tokens = [
+            token for token in range(len(pieces)) if token not in filler.tokenizer.special_ids
+        ]
+        ranked = sorted(probabilities[tokens].tolist(), reverse=True)
+        assert [filling.probability for filling in blank] == pytest.approx(ranked, abs=1e-4)
+        best = max(tokens, key=lambda token: float(probabilities[token]))
         assert blank[0].text.removeprefix("…") == filler.tokenizer.pieces([best])[0].removeprefix(
             "##"
         )
 
 
-def made(folder: Path, **settings: Any) -> Path:
+def random_run(folder: Path, **settings: Any) -> Path:
     torch.manual_seed(2)
     tokenizer = bpe.Spec(vocabulary=400).train(TEXT, ["mask"])
     spec = ModelSpec.model_validate({"kind": "masked-lm", **SIZES, **settings})
-    model = randomised(spec.build(len(tokenizer)))
+    model = randomized(spec.build(len(tokenizer)))
     run = run_folder.Run(
         task="masked-lm",
         model=plain(spec),
@@ -109,7 +111,7 @@ def made(folder: Path, **settings: Any) -> Path:
 def test_exported_masked_lm_equals_hugging_face_and_round_trips(
     tie_embeddings: bool, tmp_path: Path
 ) -> None:
-    run = made(tmp_path / "run", **BERT, tie_embeddings=tie_embeddings)
+    run = random_run(tmp_path / "run", **BERT, tie_embeddings=tie_embeddings)
     huggingface.export(run_folder.read(run), tmp_path / "theirs")
     model, report = transformers.BertForMaskedLM.from_pretrained(
         tmp_path / "theirs", output_loading_info=True
@@ -117,19 +119,21 @@ def test_exported_masked_lm_equals_hugging_face_and_round_trips(
     assert not report["missing_keys"]
     assert not report["unexpected_keys"]
     filler = regard.load(run)
-    wanted = theirs_of(model.eval(), filler, BLANKS)
-    for blank, likely in zip(filler.fill(BLANKS, top=3), wanted, strict=True):
-        likely[sorted(filler.tokenizer.special_ids)] = 0
-        best = likely.topk(3).values.tolist()
-        assert [each.probability for each in blank] == pytest.approx(best, abs=1e-4)
+    expected = hugging_face_probabilities(model.eval(), filler, BLANKS)
+    for blank, probabilities in zip(filler.fill(BLANKS, top=3), expected, strict=True):
+        probabilities[sorted(filler.tokenizer.special_ids)] = 0
+        best = probabilities.topk(3).values.tolist()
+        assert [filling.probability for filling in blank] == pytest.approx(best, abs=1e-4)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
     assert theirs.mask_token_id == filler.mask
-    import_model(tmp_path / "theirs", tmp_path / "back")
-    again = regard.load(tmp_path / "back")
-    for one, other in zip(filler.fill(BLANKS), again.fill(BLANKS), strict=True):
-        assert [each.text for each in one] == [each.text for each in other]
-        ours = [each.probability for each in one]
-        assert [each.probability for each in other] == pytest.approx(ours, abs=1e-5)
+    import_model(tmp_path / "theirs", tmp_path / "imported")
+    reloaded = regard.load(tmp_path / "imported")
+    for ours, imported in zip(filler.fill(BLANKS), reloaded.fill(BLANKS), strict=True):
+        assert [filling.text for filling in ours] == [filling.text for filling in imported]
+        probabilities = [filling.probability for filling in ours]
+        assert [filling.probability for filling in imported] == pytest.approx(
+            probabilities, abs=1e-5
+        )
 
 
 @pytest.mark.parametrize(
@@ -144,7 +148,7 @@ def test_exported_masked_lm_equals_hugging_face_and_round_trips(
 def test_settings_that_bert_lacks_are_refused(
     settings: dict[str, Any], complaint: str, tmp_path: Path
 ) -> None:
-    run = made(tmp_path / "run", **{**BERT, **settings})
+    run = random_run(tmp_path / "run", **{**BERT, **settings})
     with pytest.raises(ConfigError, match=complaint):
         huggingface.export(run_folder.read(run), tmp_path / "theirs")
     assert not (tmp_path / "theirs").exists()

@@ -23,21 +23,21 @@ CASES = [  # how the model is made, context, stride
 
 
 def test_perplexity_equals_hugging_face(tmp_path: Path) -> None:
-    found, asked = [], []
+    results, requests = [], []
     for number, (settings, context, stride) in enumerate(CASES):
         run = made("language-model", settings, tmp_path / f"run-{number}")
         huggingface.export(run_folder.read(run), tmp_path / f"theirs-{number}")
-        writer = regard.load(run)
-        ids = writer.tokenizer.encode(LONG)
+        language_model = regard.load(run)
+        ids = language_model.tokenizer.encode(LONG)
         assert len(ids) > 5 * context
-        found.append(writer.perplexity(LONG, context, stride))
-        asked.append([str(tmp_path / f"theirs-{number}"), ids, context + 1, stride])
+        results.append(language_model.perplexity(LONG, context, stride))
+        requests.append([str(tmp_path / f"theirs-{number}"), ids, context + 1, stride])
     script = str(Path(__file__).parent / "perplexity_in_hugging_face.py")
     done = subprocess.run(
-        [sys.executable, script], input=json.dumps(asked), capture_output=True, text=True
+        [sys.executable, script], input=json.dumps(requests), capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr[-2000:]
     theirs = json.loads(done.stdout.splitlines()[-1])
-    for ours, (nats, count) in zip(found, theirs, strict=True):
+    for ours, (nats, count) in zip(results, theirs, strict=True):
         assert ours.tokens == count
         assert ours.loss == pytest.approx(nats / count, abs=1e-5)

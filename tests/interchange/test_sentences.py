@@ -40,25 +40,25 @@ def minilm() -> Path:
 
 
 @pytest.fixture(scope="module")
-def reader(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Embedder:
+def embedder(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Embedder:
     run = tmp_path_factory.mktemp("minilm") / "run"
     import_model(minilm, run)
     return regard.load(run)
 
 
-def test_published_similarities_are_reproduced(reader: Embedder) -> None:
+def test_published_similarities_are_reproduced(embedder: Embedder) -> None:
     """The similarities of LOVELY are in the README of sentence-transformers."""
-    vectors = reader.embed(LOVELY)
-    wanted = torch.tensor(
+    vectors = embedder.embed(LOVELY)
+    expected = torch.tensor(
         [[1.0000, 0.6660, 0.1046], [0.6660, 1.0000, 0.1411], [0.1046, 0.1411, 1.0000]]
     )
-    torch.testing.assert_close(vectors @ vectors.T, wanted, atol=6e-5, rtol=0)
+    torch.testing.assert_close(vectors @ vectors.T, expected, atol=6e-5, rtol=0)
     # The sentences that the model's page on Hugging Face compares.
-    alike = [reader.similarity(HAPPY[0], other) for other in HAPPY[1:]]
-    assert [round(each, 3) for each in alike] == [0.695, 0.943, 0.257]
+    similarities = [embedder.similarity(HAPPY[0], other) for other in HAPPY[1:]]
+    assert [round(similarity, 3) for similarity in similarities] == [0.695, 0.943, 0.257]
 
 
-def test_sentence_vectors_equal_hugging_face(minilm: Path, reader: Embedder) -> None:
+def test_sentence_vectors_equal_hugging_face(minilm: Path, embedder: Embedder) -> None:
     theirs = transformers.BertModel.from_pretrained(minilm).eval()
     cut = transformers.BertTokenizerFast(str(minilm / "vocab.txt"), do_lower_case=True)
     lines = [*LOVELY, *HAPPY, *TEXT[:4], "UPPER case, Ünïcödé — 🦊", "word " * 200]
@@ -67,23 +67,23 @@ def test_sentence_vectors_equal_hugging_face(minilm: Path, reader: Embedder) -> 
         for line in lines:  # alone, so that no padding can play a part
             ids = torch.tensor([cut(line).input_ids])
             rows.append(theirs(ids).last_hidden_state[0].mean(0))
-    wanted = F.normalize(torch.stack(rows), dim=-1)
-    torch.testing.assert_close(reader.embed(lines), wanted, atol=1e-5, rtol=0)
+    expected = F.normalize(torch.stack(rows), dim=-1)
+    torch.testing.assert_close(embedder.embed(lines), expected, atol=1e-5, rtol=0)
 
 
-def test_imported_encoder_can_be_fine_tuned(reader: Embedder) -> None:
-    pieces = reader.tokenizer.vocabulary()
-    ids = [reader.tokenizer.pad, reader.tokenizer.unknown, reader.tokenizer.start]
-    ids += [reader.tokenizer.end, reader.tokenizer.special_id("mask")]
-    assert [pieces[each] for each in ids] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    assert len(pieces) == reader.model.embedding.tokens.num_embeddings
+def test_imported_encoder_can_be_fine_tuned(embedder: Embedder) -> None:
+    pieces = embedder.tokenizer.vocabulary()
+    ids = [embedder.tokenizer.pad, embedder.tokenizer.unknown, embedder.tokenizer.start]
+    ids += [embedder.tokenizer.end, embedder.tokenizer.special_id("mask")]
+    assert [pieces[token] for token in ids] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    assert len(pieces) == embedder.model.embedding.tokens.num_embeddings
 
 
-def test_texts_longer_than_the_trained_length_are_refused(reader: Embedder) -> None:
-    assert reader.max_length == 256
-    assert reader.embed(["word " * 254]).shape == (1, 384)
+def test_texts_longer_than_the_trained_length_are_refused(embedder: Embedder) -> None:
+    assert embedder.max_length == 256
+    assert embedder.embed(["word " * 254]).shape == (1, 384)
     with pytest.raises(DataError, match="text 2 has 257 tokens and this model takes 256"):
-        reader.embed(["short", "word " * 255])
+        embedder.embed(["short", "word " * 255])
 
 
 def sentences(folder: Path, pooling: dict[str, object], *more: str, **length: object) -> Path:
@@ -114,28 +114,28 @@ def test_pooling_follows_the_folder_configuration(
     pooling: dict[str, object], ours: str, folder: Path, tmp_path: Path
 ) -> None:
     import_model(sentences(folder, pooling, max_seq_length=40), tmp_path / "run")
-    reader = regard.load(tmp_path / "run")
-    assert reader.max_length == 40
-    found = reader.embed([TEXT[0], TEXT[1], "A dog"])  # of different lengths
-    for vector, text in zip(found, [TEXT[0], TEXT[1], "A dog"], strict=True):
+    embedder = regard.load(tmp_path / "run")
+    assert embedder.max_length == 40
+    vectors = embedder.embed([TEXT[0], TEXT[1], "A dog"])  # of different lengths
+    for vector, text in zip(vectors, [TEXT[0], TEXT[1], "A dog"], strict=True):
         with torch.inference_mode():
-            states = reader.model(torch.tensor([reader.encode(text)]))[0]
-        wanted = {"first": states[0], "max": states.amax(0), "mean": states.mean(0)}[ours]
-        torch.testing.assert_close(vector, wanted, atol=1e-5, rtol=1e-5)  # not of length 1
-    assert -1 <= reader.similarity(TEXT[0], TEXT[1]) <= 1
-    assert reader.similarity(TEXT[0], TEXT[0]) == pytest.approx(1)
+            states = embedder.model(torch.tensor([embedder.encode(text)]))[0]
+        expected = {"first": states[0], "max": states.amax(0), "mean": states.mean(0)}[ours]
+        torch.testing.assert_close(vector, expected, atol=1e-5, rtol=1e-5)  # not of length 1
+    assert -1 <= embedder.similarity(TEXT[0], TEXT[1]) <= 1
+    assert embedder.similarity(TEXT[0], TEXT[0]) == pytest.approx(1)
 
 
 def test_settings_without_equivalent_are_refused(folder: Path, tmp_path: Path) -> None:
     mean = {"pooling_mode_mean_tokens": True}
-    for pooling, more, length, said in (
+    for pooling, more, length, message in (
         (mean, ("Dense", "Normalize"), {}, r"modules\.json.*Dense.*without this file"),
         ({"pooling_mode_weightedmean_tokens": True}, (), {}, "the pooling is weightedmean"),
         ({**mean, "pooling_mode_cls_token": True}, (), {}, "the pooling is mean and cls"),
         (mean, ("Normalize",), {"do_lower_case": True}, "do_lower_case"),
     ):
         sentences(folder, pooling, *more, **length)
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=message):
             import_model(folder, tmp_path / "run")
     (folder / "modules.json").write_text("[1]")
     with pytest.raises(DataError, match="not a JSON list of objects"):

@@ -76,7 +76,7 @@ def test_marian(tmp_path: Path) -> None:
     pieces = [text for text, _, kind in read_sentencepiece(source).pieces if kind == 1]
     # The vocabulary is ordered otherwise than the model, and has the padding last.
     ids = {
-        piece: place for place, piece in enumerate(["</s>", "<unk>", *reversed(pieces), "<pad>"])
+        piece: index for index, piece in enumerate(["</s>", "<unk>", *reversed(pieces), "<pad>"])
     }
     (path / "vocab.json").write_text(json.dumps(ids))
     theirs = transformers.MarianTokenizer(

@@ -74,7 +74,9 @@ def test_encoder_decoder_is_causal_and_attends_to_the_whole_source(position: str
 
 
 @pytest.mark.parametrize(
-    "part", [*({"position": each} for each in POSITIONS), {"feed_forward": EXPERTS}], ids=str
+    "part",
+    [*({"position": position} for position in POSITIONS), {"feed_forward": EXPERTS}],
+    ids=str,
 )
 @pytest.mark.parametrize("kind", ["encoder-decoder", "language-model"])
 def test_incremental_decoding_equals_full_forward(kind: str, part: dict[str, object]) -> None:
@@ -84,10 +86,10 @@ def test_incremental_decoding_equals_full_forward(kind: str, part: dict[str, obj
     source_mask[0, 4:] = False
     first = torch.full((3,), 2)
     if isinstance(model, EncoderDecoder):
-        said = greedy(model, model.start(source, source_mask), first, end=3, limits=[12] * 3)
+        generated = greedy(model, model.start(source, source_mask), first, end=3, limits=[12] * 3)
     else:
         assert isinstance(model, LanguageModel)
-        said = greedy(model, model.start(), first, end=3, limits=[12] * 3)
+        generated = greedy(model, model.start(), first, end=3, limits=[12] * 3)
     for row in range(3):
         ids = [2]
         while len(ids) <= 12:
@@ -102,7 +104,7 @@ def test_incremental_decoding_equals_full_forward(kind: str, part: dict[str, obj
             if chosen == 3:
                 break
             ids.append(chosen)
-        assert said[row] == ids[1:]
+        assert generated[row] == ids[1:]
 
 
 @settings(max_examples=20, deadline=None)
@@ -175,16 +177,18 @@ APART = {"encoder_attention": {"kind": "window", "size": 3}, "attention": "block
 def test_encoder_decoder_and_cross_attention_can_have_different_kinds() -> None:
     model = build("encoder-decoder", **APART, cross_attention="fused")
     assert isinstance(model, EncoderDecoder)
-    looks = [type(each).__name__ for each in model.modules() if isinstance(each, Attention)]
-    assert looks == ["Windowed"] * 2 + ["Blocks", "Fused"] * 2
+    kinds_used = [
+        type(module).__name__ for module in model.modules() if isinstance(module, Attention)
+    ]
+    assert kinds_used == ["Windowed"] * 2 + ["Blocks", "Fused"] * 2
     source, source_mask = words(2, 20), torch.ones(2, 20, dtype=torch.bool)
     source_mask[1, 11:] = False
-    said, state = words(2, 6), model.start(source, source_mask)
+    target, state = words(2, 6), model.start(source, source_mask)
     one_by_one = []
-    for word in said.T:
-        logits, state = model.step(word, state)
+    for token in target.T:
+        logits, state = model.step(token, state)
         one_by_one.append(logits)
-    expected = model(source, source_mask, said)
+    expected = model(source, source_mask, target)
     assert torch.allclose(torch.stack(one_by_one, 1), expected, atol=1e-5)
 
 

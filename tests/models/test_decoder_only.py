@@ -28,9 +28,9 @@ ATTENTION: list[object] = [
 ]
 POSITIONS = [k for k in kinds("regard.positions") if not PositionSpec.model_validate(k).needs_trees]
 PARTS: list[dict[str, object]] = [
-    *({"attention": each, "position": "sinusoidal"} for each in ATTENTION),
+    *({"attention": kind, "position": "sinusoidal"} for kind in ATTENTION),
     {"attention": MEMORY, "feed_forward": EXPERTS},
-    *({"position": each} for each in POSITIONS),
+    *({"position": position} for position in POSITIONS),
 ]
 
 
@@ -64,7 +64,7 @@ def test_incremental_decoding_equals_full_forward(part: dict[str, object]) -> No
     model = build(**part)
     source, source_mask = sources(11, 3, 11)
     first = torch.full((3,), START)
-    said = greedy(model, model.start(source, source_mask), first, END, [12] * 3)
+    generated = greedy(model, model.start(source, source_mask), first, END, [12] * 3)
     for row in range(3):
         ids = [START]
         while len(ids) <= 12:
@@ -73,7 +73,7 @@ def test_incremental_decoding_equals_full_forward(part: dict[str, object]) -> No
             if chosen == END:
                 break
             ids.append(chosen)
-        assert said[row] == ids[1:]
+        assert generated[row] == ids[1:]
 
 
 def test_beam_search_does_not_depend_on_the_batch() -> None:
@@ -81,12 +81,14 @@ def test_beam_search_does_not_depend_on_the_batch() -> None:
     source, source_mask = sources(11, 3, 8, 3)
     first = torch.full((4,), START)
     with torch.inference_mode():
-        found = beam_search(model, model.start(source, source_mask), first, END, [10] * 4, 3)
+        hypotheses = beam_search(model, model.start(source, source_mask), first, END, [10] * 4, 3)
         for row in range(4):
             one = slice(row, row + 1)
             state = model.start(source[one], source_mask[one])
             (alone,) = beam_search(model, state, first[one], END, [10], 3)
-            assert [each.ids for each in found[row]] == [each.ids for each in alone]
+            assert [hypothesis.ids for hypothesis in hypotheses[row]] == [
+                hypothesis.ids for hypothesis in alone
+            ]
 
 
 def test_states_can_be_truncated_and_reordered() -> None:

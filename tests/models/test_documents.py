@@ -19,8 +19,8 @@ ATTENTIONS = ["fused", "reference"]
 
 
 def built(position: str, attention: str) -> LanguageModel:
-    given = {"kind": "language-model", **SIZES, "position": position, "attention": attention}
-    model = validate(ModelSpec, given, "a test").build(V).eval()
+    content = {"kind": "language-model", **SIZES, "position": position, "attention": attention}
+    model = validate(ModelSpec, content, "a test").build(V).eval()
     assert isinstance(model, LanguageModel)
     return model
 
@@ -69,12 +69,12 @@ def test_no_gradient_across_document_boundaries(position: str, attention: str) -
     model, (ids, documents) = built(position, attention), rows()
     with torch.no_grad():
         before = model(ids, documents)
-        for place in range(ids.size(1)):
+        for index in range(ids.size(1)):
             changed = ids.clone()
-            changed[:, place] = (changed[:, place] + 1) % V
+            changed[:, index] = (changed[:, index] + 1) % V
             moved = (model(changed, documents) - before).abs().amax(-1) > 1e-6
-            later = torch.arange(ids.size(1)) >= place
-            assert torch.equal(moved, later & (documents == documents[:, place, None]))
+            later = torch.arange(ids.size(1)) >= index
+            assert torch.equal(moved, later & (documents == documents[:, index, None]))
 
 
 def test_one_document_equals_a_row_without_documents() -> None:

@@ -132,7 +132,7 @@ def copy_gpt2(ours: LanguageModel, theirs: nn.Module) -> None:
     for block, layer in zip(decoder.blocks, theirs.h, strict=True):
         copy_norm(block.attention_residual.norm, layer.ln_1)
         copy_norm(block.feed_forward_residual.norm, layer.ln_2)
-        # GPT-2's "Conv1D" keeps its matrices the other way round.
+        # GPT-2's "Conv1D" stores its matrices transposed.
         weights, biases = layer.attn.c_attn.weight.T.chunk(3), layer.attn.c_attn.bias.chunk(3)
         attention = block.attention
         for linear, weight, bias in zip(
@@ -154,13 +154,13 @@ def test_gpt2() -> None:
 def test_gpt2_greedy_decoding_is_equal() -> None:
     ours, theirs = gpt2()
     first = torch.tensor([2, 7, 11])
-    said = greedy(ours, ours.start(), first, end=3, limits=[20] * 3)
+    generated = greedy(ours, ours.start(), first, end=3, limits=[20] * 3)
     for row, start in enumerate(first.tolist()):
         ids = torch.tensor([[start]])
         expected = theirs.generate(
             ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=20
         )
-        assert said[row] == [each for each in expected[0, 1:].tolist() if each != 3]
+        assert generated[row] == [token for token in expected[0, 1:].tolist() if token != 3]
 
 
 def marian() -> tuple[EncoderDecoder, nn.Module]:
@@ -238,7 +238,9 @@ def test_marian() -> None:
 def test_marian_greedy_decoding_is_equal() -> None:
     ours, theirs = marian()
     ids, token_mask = batch()
-    said = greedy(ours, ours.start(ids, token_mask), torch.full((3,), 2), end=3, limits=[20] * 3)
+    generated = greedy(
+        ours, ours.start(ids, token_mask), torch.full((3,), 2), end=3, limits=[20] * 3
+    )
     expected = theirs.generate(
         input_ids=ids,
         attention_mask=token_mask.long(),
@@ -248,9 +250,9 @@ def test_marian_greedy_decoding_is_equal() -> None:
         bad_words_ids=None,
     )
     for row in range(3):
-        ids_said = expected[row, 1:].tolist()
-        ids_said = ids_said[: ids_said.index(3)] if 3 in ids_said else ids_said
-        assert said[row] == ids_said
+        expected_ids = expected[row, 1:].tolist()
+        expected_ids = expected_ids[: expected_ids.index(3)] if 3 in expected_ids else expected_ids
+        assert generated[row] == expected_ids
 
 
 def test_rotary_equals_llama() -> None:

@@ -16,29 +16,29 @@ LENGTH, WINDOW, HEADS, SIZE = 192, 16, 2, 8
 CPU = torch.device("cpu")
 
 
-def ours(given: list[Tensor], causal: bool) -> Tensor:
+def ours(inputs: list[Tensor], causal: bool) -> Tensor:
     spec = AttentionSpec.model_validate({"kind": "window", "size": WINDOW})
     mask = (
         AttentionMask.causal(0, LENGTH, CPU) if causal else AttentionMask.bidirectional(LENGTH, CPU)
     )
     attention = spec.build(Sizes(HEADS * SIZE, HEADS, SIZE, LENGTH))
-    found: Tensor = attention(*given, mask, InAttention())
-    return found
+    output: Tensor = attention(*inputs, mask, InAttention())
+    return output
 
 
-def drawn() -> list[Tensor]:
-    chance = torch.Generator().manual_seed(1)
+def random_inputs() -> list[Tensor]:
+    generator = torch.Generator().manual_seed(1)
     shape = (2, HEADS, LENGTH, SIZE)
-    return [torch.randn(shape, generator=chance).requires_grad_() for _ in range(3)]
+    return [torch.randn(shape, generator=generator).requires_grad_() for _ in range(3)]
 
 
-def assert_same(one: Tensor, other: Tensor, given: list[Tensor]) -> None:
+def assert_same(first: Tensor, second: Tensor, inputs: list[Tensor]) -> None:
     """Outputs and gradients."""
-    assert torch.allclose(one, other, atol=1e-5)
-    toward = torch.linspace(-1, 1, one.numel()).view_as(one)
+    assert torch.allclose(first, second, atol=1e-5)
+    cotangent = torch.linspace(-1, 1, first.numel()).view_as(first)
     for mine, theirs in zip(
-        torch.autograd.grad((one * toward).sum(), given),
-        torch.autograd.grad((other * toward).sum(), given),
+        torch.autograd.grad((first * cotangent).sum(), inputs),
+        torch.autograd.grad((second * cotangent).sum(), inputs),
         strict=True,
     ):
         assert torch.allclose(mine, theirs, atol=1e-5)
@@ -50,8 +50,8 @@ def test_local_attention() -> None:
         theirs = LocalAttention(
             WINDOW, causal=causal, exact_windowsize=True, look_backward=1, look_forward=ahead
         )
-        given = drawn()
-        assert_same(ours(given, causal), theirs(*given), given)
+        inputs = random_inputs()
+        assert_same(ours(inputs, causal), theirs(*inputs), inputs)
 
 
 def test_longformer() -> None:
@@ -59,8 +59,8 @@ def test_longformer() -> None:
         hidden_size=HEADS * SIZE, num_attention_heads=HEADS, attention_window=[2 * WINDOW]
     )
     layer = LongformerSelfAttention(config, layer_id=0)
-    given = drawn()
-    q, k, v = (x.transpose(1, 2) for x in given)
+    inputs = random_inputs()
+    q, k, v = (x.transpose(1, 2) for x in inputs)
     weights = layer._sliding_chunks_query_key_matmul(q / math.sqrt(SIZE), k, WINDOW).softmax(-1)
     theirs = layer._sliding_chunks_matmul_attn_probs_value(weights, v, WINDOW)
-    assert_same(ours(given, causal=False), theirs.transpose(1, 2), given)
+    assert_same(ours(inputs, causal=False), theirs.transpose(1, 2), inputs)

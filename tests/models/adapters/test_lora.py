@@ -26,13 +26,13 @@ def adapter(**settings: Any) -> AdapterSpec:
     return AdapterSpec.model_validate({"rank": 3, "alpha": 6, **settings})
 
 
-def said(model: nn.Module, kind: str) -> torch.Tensor:
+def logits_of(model: nn.Module, kind: str) -> torch.Tensor:
     ids = torch.arange(1, 11).view(2, 5)
     token_mask = torch.ones_like(ids, dtype=torch.bool)
-    given = {"language-model": (ids,), "encoder-decoder": (ids, token_mask, ids)}.get(
+    inputs = {"language-model": (ids,), "encoder-decoder": (ids, token_mask, ids)}.get(
         kind, (ids, token_mask)
     )
-    return model(*given)
+    return model(*inputs)
 
 
 def learn(model: nn.Module) -> None:
@@ -44,11 +44,11 @@ def learn(model: nn.Module) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_attached_adapter_does_not_change_outputs(kind: str) -> None:
     model = built(kind)
-    before = said(model, kind)
+    before = logits_of(model, kind)
     adapter(on=["attention", "feed_forward"]).attach(model)
     parameters = dict(model.named_parameters())
     assert any(name.endswith("w_k.a") for name in parameters)
-    assert torch.equal(said(model, kind), before)
+    assert torch.equal(logits_of(model, kind), before)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
@@ -59,13 +59,13 @@ def test_output_equals_the_lora_equation(dropout: float) -> None:
     model = LoRALinear(linear, rank=2, scale=4 / 2, dropout=dropout).double().eval()
     nn.init.normal_(model.b)
     x = torch.randn(3, 7, dtype=torch.double)
-    a, b, w, bias = (each.detach() for each in (model.a, model.b, linear.weight, linear.bias))
+    a, b, w, bias = (tensor.detach() for tensor in (model.a, model.b, linear.weight, linear.bias))
     for row in range(3):
         for out in range(5):
-            wanted = bias[out] + sum(w[out, i] * x[row, i] for i in range(7))
+            expected = bias[out] + sum(w[out, i] * x[row, i] for i in range(7))
             inner = [sum(a[r, i] * x[row, i] for i in range(7)) for r in range(2)]
-            wanted = wanted + (4 / 2) * sum(b[out, r] * inner[r] for r in range(2))
-            torch.testing.assert_close(model(x)[row, out], wanted)
+            expected = expected + (4 / 2) * sum(b[out, r] * inner[r] for r in range(2))
+            torch.testing.assert_close(model(x)[row, out], expected)
     if dropout:
         model.train()
         drawn = torch.stack([model(x) for _ in range(1000)])
@@ -89,14 +89,14 @@ def test_gradients_equal_those_of_the_full_matrix() -> None:
 def test_merged_model_has_no_adapter_and_the_same_outputs(kind: str) -> None:
     model, spec = built(kind), adapter(on=["w_q", "w_v", "w_o", "down_proj"])
     names = list(dict(model.named_parameters()))
-    before = said(model, kind)
+    before = logits_of(model, kind)
     spec.attach(model)
     learn(model)
-    adapted = said(model, kind)
+    adapted = logits_of(model, kind)
     assert (adapted - before).abs().max() > 0.01
     spec.merge(model)
     assert list(dict(model.named_parameters())) == names
-    torch.testing.assert_close(said(model, kind), adapted, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(logits_of(model, kind), adapted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.skipif(library() is None, reason="the engine is not built")
@@ -109,12 +109,14 @@ def test_engine_decodes_like_the_adapted_model() -> None:
         learn(model)  # the engine notices that the weights are others now
         assert engine_model.uses_engine
         with torch.inference_mode():
-            found, wanted = (m.step(ids, m.start())[0] for m in (engine_model.current, model))
-        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+            engine_logits, model_logits = (
+                m.step(ids, m.start())[0] for m in (engine_model.current, model)
+            )
+        torch.testing.assert_close(engine_logits, model_logits, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(
-    ("settings", "complaint"),
+    ("settings", "message"),
     [
         ({"on": ["w_x"]}, r"adapter\.on: nothing in this model is called 'w_x'; did you mean 'w_"),
         ({"on": ["embedding"]}, r"adapter\.on: nothing in this model is called 'embedding'"),
@@ -125,8 +127,8 @@ def test_engine_decodes_like_the_adapted_model() -> None:
         ({"on": ["output"]}, r"adapter\.on: decoder\.output shares its weights with an embedding"),
     ],
 )
-def test_impossible_settings_are_refused(settings: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(ConfigError, match=complaint):
+def test_impossible_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         adapter(**settings).attach(built("language-model"))
 
 

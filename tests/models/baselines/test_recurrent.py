@@ -21,8 +21,8 @@ each_depth = pytest.mark.parametrize("layers", [1, 2])
 
 def build(capability: str, **settings: object) -> nn.Module:
     torch.manual_seed(0)
-    given = {"kind": "recurrent", "capability": capability, "dim": D, "dropout": 0.0, **settings}
-    return ModelSpec.model_validate(given).build(V).eval()
+    content = {"kind": "recurrent", "capability": capability, "dim": D, "dropout": 0.0, **settings}
+    return ModelSpec.model_validate(content).build(V).eval()
 
 
 def translator(**settings: object) -> EncoderDecoder:
@@ -31,79 +31,79 @@ def translator(**settings: object) -> EncoderDecoder:
     return model
 
 
-def writer(**settings: object) -> LanguageModel:
+def language_model(**settings: object) -> LanguageModel:
     model = build("causal-lm", **settings)
     assert isinstance(model, LanguageModel)
     return model
 
 
-def a_source() -> tuple[Tensor, Tensor]:
+def source_rows() -> tuple[Tensor, Tensor]:
     """Rows of 5, 3 and 1 tokens."""
     torch.manual_seed(1)
     return torch.randint(V, (3, 5)), torch.arange(5) < torch.tensor([[5], [3], [1]])
 
 
-def some_words(length: int = 6) -> Tensor:
+def target_rows(length: int = 6) -> Tensor:
     torch.manual_seed(2)
     return torch.randint(V, (3, length))
 
 
-def check_steps(model: nn.Module, start, whole: Tensor, words: Tensor) -> None:
+def check_steps(model: nn.Module, start, full: Tensor, targets: Tensor) -> None:
     """Step, extend, truncate and reorder give the same logits as a full forward."""
     state = start
-    for at in range(words.size(1)):
-        logits, state = model.step(words[:, at], state)
-        torch.testing.assert_close(logits, whole[:, at], atol=1e-5, rtol=1e-5)
-    assert state.length == words.size(1)
+    for at in range(targets.size(1)):
+        logits, state = model.step(targets[:, at], state)
+        torch.testing.assert_close(logits, full[:, at], atol=1e-5, rtol=1e-5)
+    assert state.length == targets.size(1)
 
-    first, early = model.extend(words[:, :2], start)
-    rest, late = model.extend(words[:, 2:], early)
-    torch.testing.assert_close(torch.cat([first, rest], 1), whole, atol=1e-5, rtol=1e-5)
+    first, early = model.extend(targets[:, :2], start)
+    rest, late = model.extend(targets[:, 2:], early)
+    torch.testing.assert_close(torch.cat([first, rest], 1), full, atol=1e-5, rtol=1e-5)
 
     for length in (0, 1, 3):
-        again, _ = model.extend(words[:, length:], late.truncate(length))
-        torch.testing.assert_close(again, whole[:, length:], atol=1e-5, rtol=1e-5)
+        again, _ = model.extend(targets[:, length:], late.truncate(length))
+        torch.testing.assert_close(again, full[:, length:], atol=1e-5, rtol=1e-5)
 
     rows = torch.tensor([2, 0, 0])
-    moved, state = model.extend(words[rows, 2:], early.reorder(rows))
-    torch.testing.assert_close(moved, whole[rows, 2:], atol=1e-5, rtol=1e-5)
-    again, _ = model.extend(words[rows, 1:], state.truncate(1))
-    torch.testing.assert_close(again, whole[rows, 1:], atol=1e-5, rtol=1e-5)
+    moved, state = model.extend(targets[rows, 2:], early.reorder(rows))
+    torch.testing.assert_close(moved, full[rows, 2:], atol=1e-5, rtol=1e-5)
+    again, _ = model.extend(targets[rows, 1:], state.truncate(1))
+    torch.testing.assert_close(again, full[rows, 1:], atol=1e-5, rtol=1e-5)
 
 
 @each_cell
 @each_score
 @each_depth
 def test_seq2seq_incremental_decoding_equals_teacher_forcing(cell, score, layers):
-    model, words = translator(cell=cell, score=score, layers=layers), some_words()
-    source = a_source()
+    model, targets = translator(cell=cell, score=score, layers=layers), target_rows()
+    source = source_rows()
     with torch.no_grad():
-        check_steps(model, model.start(*source), model(*source, words), words)
+        check_steps(model, model.start(*source), model(*source, targets), targets)
 
 
 @each_cell
 @each_depth
 def test_language_model_incremental_decoding_equals_full_forward(cell, layers):
-    model, words = writer(cell=cell, layers=layers), some_words()
+    model, targets = language_model(cell=cell, layers=layers), target_rows()
     with torch.no_grad():
-        check_steps(model, model.start(), model(words), words)
+        check_steps(model, model.start(), model(targets), targets)
 
 
 @each_cell
 @each_score
 def test_padding_and_batch_do_not_change_outputs(cell, score):
-    model, words = translator(cell=cell, score=score, layers=2), some_words()
-    source, token_mask = a_source()
+    model, targets = translator(cell=cell, score=score, layers=2), target_rows()
+    source, token_mask = source_rows()
     with torch.no_grad():
-        together = model(source, token_mask, words)
-        refilled = model(torch.where(token_mask, source, (source + 1) % V), token_mask, words)
+        together = model(source, token_mask, targets)
+        refilled = model(torch.where(token_mask, source, (source + 1) % V), token_mask, targets)
         torch.testing.assert_close(refilled, together, atol=0, rtol=0)
         for row in range(3):
             row_mask = token_mask[row]
             alone = model(
                 source[row : row + 1, row_mask],
                 token_mask[row : row + 1, row_mask],
-                words[row][None],
+                targets[row][None],
             )
             torch.testing.assert_close(alone[0], together[row], atol=1e-5, rtol=1e-5)
 
@@ -111,7 +111,7 @@ def test_padding_and_batch_do_not_change_outputs(cell, score):
 @each_cell
 def test_padding_does_not_change_classifier_logits(cell):
     model = build("sequence-classification", cell=cell, layers=2, classes=3)
-    source, token_mask = a_source()
+    source, token_mask = source_rows()
     with torch.no_grad():
         together = model(source, token_mask)
         assert together.shape == (3, 3)
@@ -123,15 +123,15 @@ def test_padding_does_not_change_classifier_logits(cell):
 
 @each_score
 def test_recurrent_decoder_is_causal(score):
-    model, words = translator(score=score, layers=2), some_words()
-    source, other = a_source(), words.clone()
+    model, targets = translator(score=score, layers=2), target_rows()
+    source, other = source_rows(), targets.clone()
     other[:, 3] = (other[:, 3] + 1) % V
     with torch.no_grad():
-        one, two = model(*source, words), model(*source, other)
+        one, two = model(*source, targets), model(*source, other)
         assert torch.equal(one[:, :3], two[:, :3])
         assert not torch.allclose(one[:, 3:], two[:, 3:])
-        model = writer(layers=2)
-        one, two = model(words), model(other)
+        model = language_model(layers=2)
+        one, two = model(targets), model(other)
         assert torch.equal(one[:, :3], two[:, :3])
         assert not torch.allclose(one[:, 3:], two[:, 3:])
 
@@ -139,12 +139,12 @@ def test_recurrent_decoder_is_causal(score):
 @each_cell
 @each_depth
 def test_documents_of_a_row_are_independent(cell, layers):
-    model, words = writer(cell=cell, layers=layers), some_words(7)
+    model, targets = language_model(cell=cell, layers=layers), target_rows(7)
     documents = torch.tensor([[0, 0, 0, 1, 1, 1, 1], [4, 4, 4, 5, 5, 5, 5], [7, 7, 7, 9, 9, 9, 9]])
     with torch.no_grad():
-        alone = torch.cat([model(words[:, :3]), model(words[:, 3:])], dim=1)
-        torch.testing.assert_close(model(words, documents), alone, atol=1e-5, rtol=1e-5)
-        assert not torch.allclose(model(words), alone, atol=1e-3)
+        alone = torch.cat([model(targets[:, :3]), model(targets[:, 3:])], dim=1)
+        torch.testing.assert_close(model(targets, documents), alone, atol=1e-5, rtol=1e-5)
+        assert not torch.allclose(model(targets), alone, atol=1e-3)
 
 
 @each_cell
@@ -153,10 +153,10 @@ def test_gradients_reach_every_parameter(cell, score):
     models = (
         (
             translator(cell=cell, score=score, layers=2, tie_embeddings=False),
-            (*a_source(), some_words()),
+            (*source_rows(), target_rows()),
         ),
-        (writer(cell=cell, layers=2), (some_words(),)),
-        (build("sequence-classification", cell=cell, layers=2), a_source()),
+        (language_model(cell=cell, layers=2), (target_rows(),)),
+        (build("sequence-classification", cell=cell, layers=2), source_rows()),
     )
     for model, inputs in models:
         model(*inputs).square().sum().backward()
@@ -174,7 +174,7 @@ def test_tied_embeddings_are_one_parameter():
 def test_without_score_there_is_no_source_attention():
     model = translator(score="none")
     assert model.decoder.blocks[0].cross is None
-    assert model.start(*a_source()).source is None
+    assert model.start(*source_rows()).source is None
 
 
 def test_build_without_capability_is_refused():
@@ -184,12 +184,12 @@ def test_build_without_capability_is_refused():
         ModelSpec.model_validate({"kind": "recurrent"}).build(V)
 
 
-def reversed_words(rows: int, length: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+def reversed_tokens(rows: int, length: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     """Source, decoder input (after 0) and labels: the source reversed."""
     torch.manual_seed(seed)
     source = torch.randint(1, V, (rows, length))
-    wanted = source.flip(1)
-    return source, torch.cat([torch.zeros_like(wanted[:, :1]), wanted[:, :-1]], 1), wanted
+    labels = source.flip(1)
+    return source, torch.cat([torch.zeros_like(labels[:, :1]), labels[:, :-1]], 1), labels
 
 
 def test_recurrent_translator_learns_to_reverse():
@@ -199,14 +199,14 @@ def test_recurrent_translator_learns_to_reverse():
     optimizer = torch.optim.Adam(model.parameters(), 5e-3)
     row_mask = torch.ones(64, 4, dtype=torch.bool)
     for step in range(100):
-        source, written, wanted = reversed_words(64, 4, seed=step)
+        source, inputs, labels = reversed_tokens(64, 4, seed=step)
         loss = nn.functional.cross_entropy(
-            model(source, row_mask, written).flatten(0, 1), wanted.flatten()
+            model(source, row_mask, inputs).flatten(0, 1), labels.flatten()
         )
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    source, written, wanted = reversed_words(64, 4, seed=10**6)
+    source, inputs, labels = reversed_tokens(64, 4, seed=10**6)
     with torch.no_grad():
-        right = model(source, row_mask, written).argmax(-1) == wanted
-    assert right.float().mean() >= 0.95
+        correct = model(source, row_mask, inputs).argmax(-1) == labels
+    assert correct.float().mean() >= 0.95

@@ -12,12 +12,12 @@ from regard.insight.watch import watch
 from regard.models.base import ModelSpec, parameter_count
 
 V, D = 30, 16
-WRITES, LABELS = "causal-lm", "sequence-classification"
+CAUSAL_LM, CLASSIFICATION = "causal-lm", "sequence-classification"
 
 
 def build(capability: str, **changes: Any) -> Any:
     torch.manual_seed(5)
-    given = {
+    content = {
         "kind": "self-attention-only",
         "capability": capability,
         "dim": D,
@@ -25,7 +25,7 @@ def build(capability: str, **changes: Any) -> Any:
         "dropout": 0,
         **changes,
     }
-    model = ModelSpec.model_validate(given).build(V).eval()
+    model = ModelSpec.model_validate(content).build(V).eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "tokens" in name:
@@ -43,15 +43,15 @@ def token_mask(ids: Tensor) -> Tensor:
 
 @torch.no_grad()
 def test_classifier_equals_the_equation() -> None:
-    model, ids = build(LABELS, classes=3), words(2, 7)
+    model, ids = build(CLASSIFICATION, classes=3), words(2, 7)
     x = model.encoder.embedding.tokens(ids)
-    wanted = model.output(self_attention(self_attention(x)).mean(1))
-    assert torch.allclose(model(ids, token_mask(ids)), wanted, atol=1e-6)
+    expected = model.output(self_attention(self_attention(x)).mean(1))
+    assert torch.allclose(model(ids, token_mask(ids)), expected, atol=1e-6)
 
 
 @torch.no_grad()
 def test_language_model_equals_the_causal_equation() -> None:
-    model, ids = build(WRITES, tie_embeddings=True), words(2, 7)
+    model, ids = build(CAUSAL_LM, tie_embeddings=True), words(2, 7)
     x, back = model.decoder.embedding.tokens(ids), torch.ones(7, 7, dtype=torch.bool).tril()
     states = self_attention(self_attention(x, back), back)
     assert torch.allclose(model.states(ids), states, atol=1e-6)
@@ -60,7 +60,7 @@ def test_language_model_equals_the_causal_equation() -> None:
 
 @torch.no_grad()
 def test_token_order_does_not_change_outputs() -> None:
-    model, ids = build(LABELS), words(2, 7)
+    model, ids = build(CLASSIFICATION), words(2, 7)
     order = torch.randperm(7)
     states = model.encoder(ids)
     assert torch.allclose(model.encoder(ids[:, order]), states[:, order], atol=1e-6)
@@ -70,20 +70,22 @@ def test_token_order_does_not_change_outputs() -> None:
 
 
 def test_only_embedding_and_output_have_parameters() -> None:
-    assert {n for n, _ in build(LABELS).named_parameters()} == {
+    assert {n for n, _ in build(CLASSIFICATION).named_parameters()} == {
         "encoder.embedding.tokens.weight",
         "output.weight",
         "output.bias",
     }
-    tied = build(WRITES, tie_embeddings=True)
+    tied = build(CAUSAL_LM, tie_embeddings=True)
     assert [n for n, _ in tied.named_parameters()] == ["decoder.embedding.tokens.weight"]
-    assert parameter_count(build(WRITES)) == 2 * V * D
+    assert parameter_count(build(CAUSAL_LM)) == 2 * V * D
 
 
-@pytest.mark.parametrize(("capability", "stack"), [(WRITES, "decoder"), (LABELS, "encoder")])
+@pytest.mark.parametrize(
+    ("capability", "stack"), [(CAUSAL_LM, "decoder"), (CLASSIFICATION, "encoder")]
+)
 def test_watch_shows_queries_equal_to_inputs(capability: str, stack: str) -> None:
     model, ids = build(capability), words(2, 6)
-    inputs = (ids,) if capability == WRITES else (ids, token_mask(ids))
+    inputs = (ids,) if capability == CAUSAL_LM else (ids, token_mask(ids))
     with torch.no_grad(), watch(model) as seen:
         watched = model(*inputs)
     assert torch.allclose(watched, model(*inputs), atol=1e-6)
@@ -94,7 +96,7 @@ def test_watch_shows_queries_equal_to_inputs(capability: str, stack: str) -> Non
         for point in ("queries", "keys", "values"):
             assert torch.equal(seen.last(name, point)[:, 0], x)
         scores = x @ x.transpose(1, 2)
-        if capability == WRITES:
+        if capability == CAUSAL_LM:
             scores = scores.masked_fill(torch.ones(6, 6, dtype=torch.bool).triu(1), float("-inf"))
         assert torch.allclose(seen.weights(name)[:, 0], scores.softmax(-1), atol=1e-6)
         x = seen.last(f"{stack}.blocks.{layer}", "residual")
@@ -102,29 +104,31 @@ def test_watch_shows_queries_equal_to_inputs(capability: str, stack: str) -> Non
 
 @torch.no_grad()
 def test_step_extend_truncate_and_reorder_equal_full_forward() -> None:
-    model, ids = build(WRITES), words(3, 9)
-    whole = model(ids)
+    model, ids = build(CAUSAL_LM), words(3, 9)
+    full = model(ids)
     logits, state = model.step(ids[:, 0], model.start())
-    assert torch.allclose(logits, whole[:, 0], atol=1e-5)
+    assert torch.allclose(logits, full[:, 0], atol=1e-5)
     logits, state = model.extend(ids[:, 1:6], state)
-    assert torch.allclose(logits, whole[:, 1:6], atol=1e-5)
+    assert torch.allclose(logits, full[:, 1:6], atol=1e-5)
     order = torch.tensor([2, 0, 0, 1])
     logits, _ = model.step(ids[order, 4], state.reorder(order).truncate(4))
-    assert torch.allclose(logits, whole[order, 4], atol=1e-5)
+    assert torch.allclose(logits, full[order, 4], atol=1e-5)
 
 
 @torch.no_grad()
 def test_padding_other_documents_and_later_tokens_have_no_influence() -> None:
-    labels, writes, ids = build(LABELS), build(WRITES), words(1, 8)
-    some = torch.arange(8)[None] < 5
-    assert torch.allclose(labels(ids, some), labels(ids[:, :5], some[:, :5]), atol=1e-6)
-    apart = torch.cat([writes(ids[:, :3]), writes(ids[:, 3:])], dim=1)
-    assert torch.allclose(writes(ids, torch.arange(8)[None] // 3 > 0), apart, atol=1e-5)
-    assert torch.allclose(writes(ids)[:, :5], writes(ids[:, :5]), atol=1e-6)
+    classifier, language_model, ids = build(CLASSIFICATION), build(CAUSAL_LM), words(1, 8)
+    token_mask_row = torch.arange(8)[None] < 5
+    assert torch.allclose(
+        classifier(ids, token_mask_row), classifier(ids[:, :5], token_mask_row[:, :5]), atol=1e-6
+    )
+    separate = torch.cat([language_model(ids[:, :3]), language_model(ids[:, 3:])], dim=1)
+    assert torch.allclose(language_model(ids, torch.arange(8)[None] // 3 > 0), separate, atol=1e-5)
+    assert torch.allclose(language_model(ids)[:, :5], language_model(ids[:, :5]), atol=1e-6)
 
 
 def test_bag_of_tokens_task_is_learned() -> None:
-    model = build(LABELS, dim=32).train()
+    model = build(CLASSIFICATION, dim=32).train()
     optimizer = torch.optim.AdamW(model.parameters(), 0.01)
     draw = torch.Generator().manual_seed(1)
     for _ in range(150):

@@ -25,7 +25,7 @@ def spec_of(kind: str, **more: Any) -> ModelSpec:
 
 
 def rows(spec: ModelSpec, pieces: tuple[str, ...], labels: tuple[str, ...]) -> Any:
-    positions = [[str(each)] for each in range(spec.max_length)]
+    positions = [[str(position)] for position in range(spec.max_length)]
     return {PIECES: [[p] for p in pieces], POSITIONS: positions, LABELS: [[x] for x in labels]}
 
 
@@ -39,10 +39,10 @@ def moved(
     torch.manual_seed(0)
     old, new = theirs.build(len(pieces[0])).eval(), ours.build(len(pieces[1])).eval()
     for parameter in (*old.parameters(), *new.parameters()):
-        nn.init.normal_(parameter)  # norms and biases, too: nothing is equal by chance
+        nn.init.normal_(parameter)  # norms and biases, too: nothing is equal by accident
     before = ours.build(len(pieces[1]))
     before.load_state_dict(new.state_dict())
-    weights = {name: each.detach() for name, each in old.named_parameters()}
+    weights = {name: parameter.detach() for name, parameter in old.named_parameters()}
     donor = Donor(theirs, len(pieces[0]), weights, rows(theirs, pieces[0], labels[0]))
     own = rows(ours, pieces[1], labels[1])
     return old, before, new, transplant(new, ours, len(pieces[1]), own, donor)
@@ -58,7 +58,7 @@ def test_same_architecture_keeps_every_parameter(kind: str, position: str) -> No
     spec = spec_of(kind, position=position)
     old, _, new, done = moved(spec, spec)
     assert {line.status for line in done.lines()} == {"kept"}
-    assert done.copied == sum(each.numel() for each in new.parameters())
+    assert done.copied == sum(parameter.numel() for parameter in new.parameters())
     for one, other in zip(old.parameters(), new.parameters(), strict=True):
         assert torch.equal(one, other)
 
@@ -93,8 +93,10 @@ def test_rows_are_matched_by_role_when_names_differ() -> None:
     theirs = {PIECES: [["[CLS]", "<s>"], ["<s>"], ["cat"]]}
     donor = Donor(spec, 3, {n: p.detach() for n, p in old.named_parameters()}, theirs)
     transplant(new, spec, 2, {PIECES: [["<bos>", "<s>"], ["cat"]]}, donor)
-    found, given = (each.embedding.tokens.weight for each in (new, old))
-    assert torch.equal(found, given[[1, 2]]), "a row's own name goes before what it is for"
+    new_rows, old_rows = (model.embedding.tokens.weight for model in (new, old))
+    assert torch.equal(new_rows, old_rows[[1, 2]]), (
+        "a row is matched by name before it is matched by role"
+    )
 
 
 def test_matrix_of_vocabulary_size_is_not_matched_by_piece() -> None:
@@ -152,16 +154,16 @@ def test_parameters_of_another_shape_stay_initialized_and_are_reported() -> None
     assert torch.equal(
         new.blocks[0].feed_forward.up_proj.weight, before.blocks[0].feed_forward.up_proj.weight
     )
-    told = outcomes(done)
+    report = outcomes(done)
     assert (
-        told["blocks.0–1.feed_forward.up_proj.weight"] == "starts fresh: 48 × 16, and was 32 × 16"
+        report["blocks.0–1.feed_forward.up_proj.weight"] == "starts fresh: 48 × 16, and was 32 × 16"
     )
-    assert told["blocks.0–1.feed_forward.down_proj.bias"] == "starts fresh, as its matrix"
+    assert report["blocks.0–1.feed_forward.down_proj.bias"] == "starts fresh, as its matrix"
     assert torch.equal(
         new.blocks[0].feed_forward.down_proj.bias, before.blocks[0].feed_forward.down_proj.bias
     )
-    assert told["blocks.2"] == "added"
-    assert told["blocks.0–1.attention"] == "kept"
+    assert report["blocks.2"] == "added"
+    assert report["blocks.0–1.attention"] == "kept"
 
 
 def test_experts_are_copied_and_additional_ones_added() -> None:
@@ -169,14 +171,14 @@ def test_experts_are_copied_and_additional_ones_added() -> None:
     old, before, new, done = moved(
         spec_of("encoder", feed_forward=few), spec_of("encoder", feed_forward=many)
     )
-    mixtures = (each.blocks[0].feed_forward for each in (old, before, new))
+    mixtures = (model.blocks[0].feed_forward for model in (old, before, new))
     was, fresh, now = mixtures
     for number in range(2):
         assert torch.equal(now.experts[number].up_proj.weight, was.experts[number].up_proj.weight)
     assert torch.equal(now.experts[2].up_proj.weight, fresh.experts[2].up_proj.weight)
     assert torch.equal(now.router.weight, fresh.router.weight)
-    told = [outcome for name, outcome in outcomes(done).items() if name.endswith("router.weight")]
-    assert told == ["starts fresh: 3 × 16, and was 2 × 16"]
+    report = [outcome for name, outcome in outcomes(done).items() if name.endswith("router.weight")]
+    assert report == ["starts fresh: 3 × 16, and was 2 × 16"]
 
 
 def test_every_parameter_is_reported_once() -> None:
@@ -189,5 +191,5 @@ def test_every_parameter_is_reported_once() -> None:
 
     assert count("kept", "changed", "added") == sum(p.numel() for p in new.parameters())
     gone = (old.decoder, old.encoder.blocks[2])  # tied embeddings are the encoder's
-    expected = sum(p.numel() for each in gone for p in each.parameters())
+    expected = sum(p.numel() for module in gone for p in module.parameters())
     assert count("dropped") == expected - old.decoder.output.weight.numel()
