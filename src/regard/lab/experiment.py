@@ -69,16 +69,16 @@ class Experiment:
         """Time functions in turns, so that load on the machine affects all of them alike."""
         for run in functions.values():
             run()  # the first call is slower
-        taken: dict[str, list[float]] = {name: [] for name in functions}
+        measured: dict[str, list[float]] = {name: [] for name in functions}
         for _ in range(rounds):
             for name, run in functions.items():
                 start = time.perf_counter()
                 run()
                 if self.device.type == "cuda":
                     torch.cuda.synchronize(self.device)
-                taken[name].append(time.perf_counter() - start)
+                measured[name].append(time.perf_counter() - start)
                 self.advance(1)
-        return taken
+        return measured
 
 
 def generator(*numbers: int) -> torch.Generator:

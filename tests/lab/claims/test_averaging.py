@@ -1,4 +1,4 @@
-"""Verdicts on averaging from given evidence, and parts of the experiment."""
+"""Verdicts on averaging from constructed evidence, and parts of the experiment."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Verdicts on the bottleneck from given evidence, and parts of the experiment."""
+"""Verdicts on the bottleneck from constructed evidence, and parts of the experiment."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Verdicts on sequential decoding from given evidence, and parts of the experiment."""
+"""Verdicts on sequential decoding from constructed evidence, and parts of the experiment."""
 
 from typing import Any
 

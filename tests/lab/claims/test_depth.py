@@ -1,4 +1,4 @@
-"""Verdicts on depth from given evidence, and parts of the experiment."""
+"""Verdicts on depth from constructed evidence, and parts of the experiment."""
 
 from typing import Any
 

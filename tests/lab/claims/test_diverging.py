@@ -1,4 +1,4 @@
-"""Verdicts on diverging heads from given evidence, and parts of the experiment."""
+"""Verdicts on diverging heads from constructed evidence, and parts of the experiment."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -32,7 +32,7 @@ def test_supported_where_heads_diverge_and_more_do_not_help() -> None:
 @pytest.mark.parametrize(
     ("criterion", "evidence"),
     [
-        ("apart", evidence_of(bits=0.0)),
+        ("divergence", evidence_of(bits=0.0)),
         ("cosine", evidence_of(bits=0.0)),
         ("helps", evidence_of({1: 1.2, 2: 1.3, 4: 1.3, 8: 1.3, 16: 1.3})),
         ("stops", evidence_of({1: 1.5, 2: 1.4, 4: 1.3, 8: 1.2, 16: 1.1})),

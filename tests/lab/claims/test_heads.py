@@ -1,4 +1,4 @@
-"""Verdicts on many heads from given evidence, and parts of the experiment."""
+"""Verdicts on many heads from constructed evidence, and parts of the experiment."""
 
 from typing import Any
 

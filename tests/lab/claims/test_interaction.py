@@ -1,4 +1,4 @@
-"""Verdicts on interaction distance from given evidence, and parts of the experiment."""
+"""Verdicts on interaction distance from constructed evidence, and parts of the experiment."""
 
 from typing import Any
 

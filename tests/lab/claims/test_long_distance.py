@@ -1,4 +1,4 @@
-"""Verdicts on long distances from given evidence, and parts of the experiment."""
+"""Verdicts on long distances from constructed evidence, and parts of the experiment."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Verdicts on soft lookup from given evidence, and parts of the experiment."""
+"""Verdicts on soft lookup from constructed evidence, and parts of the experiment."""
 
 from typing import Any
 
@@ -49,11 +49,11 @@ def test_factors_are_multiplied_and_added() -> None:
     torch.testing.assert_close(dot_products(users, films), expected)
 
 
-def test_means_are_those_of_the_known_ratings() -> None:
-    known = Ratings(torch.tensor([0, 0, 1]), torch.tensor([0, 1, 0]), torch.tensor([5.0, 3.0, 1.0]))
-    unknown = Ratings(torch.tensor([1, 2]), torch.tensor([1, 2]), torch.tensor([0.0, 0.0]))
+def test_means_are_those_of_the_training_ratings() -> None:
+    train = Ratings(torch.tensor([0, 0, 1]), torch.tensor([0, 1, 0]), torch.tensor([5.0, 3.0, 1.0]))
+    held_out = Ratings(torch.tensor([1, 2]), torch.tensor([1, 2]), torch.tensor([0.0, 0.0]))
     predictions = {
-        name: prediction.tolist() for name, prediction in _means(known, unknown, (3, 3)).items()
+        name: prediction.tolist() for name, prediction in _means(train, held_out, (3, 3)).items()
     }
     assert predictions == {
         "of all": [3.0, 3.0],

@@ -1,4 +1,4 @@
-"""Verdicts on masking from given evidence, and parts of the experiment."""
+"""Verdicts on masking from constructed evidence, and parts of the experiment."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Verdicts on order from given evidence, and parts of the experiment."""
+"""Verdicts on order from constructed evidence, and parts of the experiment."""
 
 from typing import Any
 

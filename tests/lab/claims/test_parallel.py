@@ -1,4 +1,4 @@
-"""Verdicts on sequential recurrence from given evidence, and parts of the experiment."""
+"""Verdicts on sequential recurrence from constructed evidence, and parts of the experiment."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Verdicts on pronouns from given evidence, and parts of the experiment."""
+"""Verdicts on pronouns from constructed evidence, and parts of the experiment."""
 
 from typing import Any
 

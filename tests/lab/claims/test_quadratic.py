@@ -1,4 +1,4 @@
-"""Verdicts on cost by length from given evidence, and parts of the experiment."""
+"""Verdicts on cost by length from constructed evidence, and parts of the experiment."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.lab.claim import judge
-from regard.lab.claims.quadratic import METHODS, Spec, bytes_kept
+from regard.lab.claims.quadratic import METHODS, Spec, saved_bytes
 
 
 def evidence_of(times: tuple[float, ...], memories: tuple[float, ...]) -> dict[str, Any]:
@@ -48,11 +48,11 @@ def test_not_supported_where_one_criterion_fails(
     assert verdict == "not supported here"
 
 
-def test_each_kept_storage_is_counted_once_without_inputs() -> None:
+def test_saved_storages_are_counted_once_without_inputs() -> None:
     x = torch.ones(100, requires_grad=True)
-    assert bytes_kept(lambda: x * x, []) == 400
-    assert bytes_kept(lambda: x * x, [x]) == 0
-    assert bytes_kept(lambda: x.exp(), [x]) == 400
-    assert bytes_kept(lambda: x.exp().sin().exp(), [x]) == 800
-    assert bytes_kept(lambda: x.exp() * x.view(10, 10).view(100), [x]) == 400
-    assert bytes_kept(lambda: x + x, []) == 0
+    assert saved_bytes(lambda: x * x, []) == 400
+    assert saved_bytes(lambda: x * x, [x]) == 0
+    assert saved_bytes(lambda: x.exp(), [x]) == 400
+    assert saved_bytes(lambda: x.exp().sin().exp(), [x]) == 800
+    assert saved_bytes(lambda: x.exp() * x.view(10, 10).view(100), [x]) == 400
+    assert saved_bytes(lambda: x + x, []) == 0

@@ -1,4 +1,4 @@
-"""Verdicts on scaling from given evidence, and parts of the experiment."""
+"""Verdicts on scaling from constructed evidence, and parts of the experiment."""
 
 from typing import Any
 

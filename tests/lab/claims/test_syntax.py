@@ -1,4 +1,4 @@
-"""Verdicts on tree positions from given evidence, and parts of the experiment."""
+"""Verdicts on tree positions from constructed evidence, and parts of the experiment."""
 
 from pathlib import Path
 from typing import Any

@@ -22,7 +22,7 @@ from regard.models.base import parameter_count
 from regard.positions.base import InAttention, Sizes
 
 TOKENS = 32  # tokens of the untrained stack
-RANK = 4  # token vectors are mixtures of so many vectors
+RANK = 4  # token vectors are mixtures of RANK vectors
 BITS = 6  # tokens of the XOR task; the label depends on the first two
 TEST_ROWS = 1024
 Scores = Literal["positions", "tokens"]

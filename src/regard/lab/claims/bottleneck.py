@@ -124,9 +124,12 @@ class Spec(Claim):
         rng = np.random.default_rng(seed)
         if self.pairs is None:
             # Half of the held-out pairs have word combinations that are not in the training data.
-            drawn = corpus(seed + 1, self.train_pairs, max(40, self.test_lines * self.sentences), 0)
+            splits = corpus(
+                seed + 1, self.train_pairs, max(40, self.test_lines * self.sentences), 0
+            )
             train, test = (
-                [(pair.french, pair.english) for pair in part] for part in (drawn.train, drawn.dev)
+                [(pair.french, pair.english) for pair in part]
+                for part in (splits.train, splits.dev)
             )
         else:
             train, test = _split(read_pairs(self.pairs), self.train_pairs, rng)
@@ -265,8 +268,8 @@ def _split(
 
 def _joined(pairs: Sequence[Pair], count: int, rng: np.random.Generator) -> Pair:
     """Return a line of so many sentences."""
-    drawn = [pairs[i] for i in rng.integers(len(pairs), size=count)]
-    source, target = (" ".join(side) for side in zip(*drawn, strict=True))
+    sentences = [pairs[i] for i in rng.integers(len(pairs), size=count)]
+    source, target = (" ".join(side) for side in zip(*sentences, strict=True))
     return source, target
 
 

@@ -22,7 +22,7 @@ from regard.lab.intervals import Interval, exponent, interval, ratio
 from regard.models.base import ModelSpec, parameter_count
 
 ROWS = 64  # sentences in a batch
-OPENING = 2  # tokens of a prompt
+PROMPT_WORDS = 2
 TIMED = 3  # calls timed together
 HEADS = 4
 CACHES = ("without a cache", "with a cache")
@@ -141,10 +141,10 @@ class Spec(Claim):
                 _, state = model.extend(ids[:, :-1], model.start())
             calls[f"{CACHES[0]} {length}"] = _repeated(_last_logits, model, ids)
             calls[f"{CACHES[1]} {length}"] = _repeated(model.step, ids[:, -1], state)
-        taken = experiment.seconds(calls, self.rounds)
+        measured = experiment.seconds(calls, self.rounds)
         return {
             cache: [
-                [seconds / TIMED for seconds in taken[f"{cache} {length}"]]
+                [seconds / TIMED for seconds in measured[f"{cache} {length}"]]
                 for length in self.lengths
             ]
             for cache in CACHES
@@ -157,11 +157,11 @@ class Spec(Claim):
         tokenizer = tokenizer_spec.train(pair.english for pair in sentences.train)
         rows = [_row(tokenizer, pair.english) for pair in sentences.train]
         large, small = (
-            self._learned(experiment, self._spec(*size), len(tokenizer), rows, tokenizer.pad, seed)
+            self._train(experiment, self._spec(*size), len(tokenizer), rows, tokenizer.pad, seed)
             for size in ((self.dim, self.layers), (self.draft_dim, self.draft_layers))
         )
         prompts = [
-            [tokenizer.start, *tokenizer.encode(" ".join(pair.english.split()[:OPENING]))]
+            [tokenizer.start, *tokenizer.encode(" ".join(pair.english.split()[:PROMPT_WORDS]))]
             for pair in sentences.dev[: self.prompts]
         ]
         strategies = Strategies(large, small, tokenizer.end)
@@ -180,7 +180,7 @@ class Spec(Claim):
         }
         for length in self.draft_lengths:
             calls[str(length)] = partial(_decode_all, strategies, prompts, length)
-        taken = experiment.seconds(calls, self.rounds)
+        seconds = experiment.seconds(calls, self.rounds)
         return {
             "parameters": [parameter_count(large), parameter_count(small)],
             "tokens": tokens,
@@ -197,11 +197,11 @@ class Spec(Claim):
                 for length, decodings in speculative.items()
             },
             "logit_difference": max(_one_call_or_many(large, row) for row in rows[: self.prompts]),
-            "seconds": taken,
+            "seconds": seconds,
             "example": tokenizer.decode([*prompts[0], *autoregressive[0].tokens]),
         }
 
-    def _learned(
+    def _train(
         self,
         experiment: Experiment,
         spec: ModelSpec,

@@ -23,7 +23,7 @@ from regard.models.base import ModelSpec
 
 ROWS = 64  # sentences in a batch
 COMPARED = 64  # sentences that heads are compared on
-PAD, BOUNDARY = 0, 1  # padding; beginning and end of a sentence
+PAD, BOUNDARY = 0, 1  # padding; start and end of a sentence
 RATE = 3e-3
 WHEN = ("before", "after")
 
@@ -44,7 +44,9 @@ class Spec(Claim):
         "copies of one another."
     )
     criteria: ClassVar[Mapping[str, Criterion]] = {
-        "apart": Criterion("bits between two heads, after minus before training", at_least=0.05),
+        "divergence": Criterion(
+            "bits between two heads, after minus before training", at_least=0.05
+        ),
         "cosine": Criterion("cosine of two heads, after minus before training", at_most=-0.05),
         "helps": Criterion("loss, one head minus the middle number, nats per word", at_least=0.0),
         "stops": Criterion(
@@ -72,15 +74,15 @@ class Spec(Claim):
 
     def gather(self, experiment: Experiment) -> Evidence:
         corpus = Grammar(train_size=self.pairs, dev_size=self.held_out, pronouns_size=1).corpus()
-        known = sorted({word for pair in corpus.train for word in words(pair.english)})
-        ids = {word: BOUNDARY + 1 + at for at, word in enumerate(known)}
+        vocabulary = sorted({word for pair in corpus.train for word in words(pair.english)})
+        ids = {word: BOUNDARY + 1 + index for index, word in enumerate(vocabulary)}
         train, held_out = (_rows(part, ids) for part in (corpus.train, corpus.dev))
         trained = []
         arms = [(heads, False) for heads in self.heads] + [(self._middle, True)]
         with experiment.plan(self.seeds * len(arms) * self.steps):
             for seed in range(self.seeds):
                 for heads, copies in arms:
-                    model = self._model(len(known) + BOUNDARY + 1, seed, heads).to(
+                    model = self._model(len(vocabulary) + BOUNDARY + 1, seed, heads).to(
                         experiment.device
                     )
                     if copies:
@@ -93,11 +95,13 @@ class Spec(Claim):
     def _middle(self) -> int:
         return self.heads[len(self.heads) // 2]
 
-    def _model(self, vocabulary: int, seed: int, heads: int) -> nn.Module:
+    def _model(self, vocabulary_size: int, seed: int, heads: int) -> nn.Module:
         torch.manual_seed(seed)
         settings: dict[str, Any] = {"heads": heads, "dim": self.dim, "ffn_dim": 2 * self.dim}
         settings |= {"layers": self.layers, "dropout": 0.0, "max_length": 64}
-        return ModelSpec.model_validate({"kind": "language-model", **settings}).build(vocabulary)
+        return ModelSpec.model_validate({"kind": "language-model", **settings}).build(
+            vocabulary_size
+        )
 
     def _trained(
         self, experiment: Experiment, model: nn.Module, seed: int, train: Tensor, held_out: Tensor
@@ -118,7 +122,7 @@ class Spec(Claim):
         loss = {heads: [run["loss"] for run in self._runs(evidence, heads)] for heads in self.heads}
         best = min(self.heads[:-1], key=lambda heads: statistics.fmean(loss[heads]))
         return {
-            "apart": self._change(evidence, "bits"),
+            "divergence": self._change(evidence, "bits"),
             "cosine": self._change(evidence, "cosine"),
             "helps": difference(loss[self.heads[0]], loss[self._middle]),
             "stops": difference(loss[best], loss[self.heads[-1]]),
@@ -192,7 +196,7 @@ def _similarity(model: nn.Module, ids: Tensor) -> dict[str, float]:
     with watch(model, {"weights"}) as seen:
         model(ids[:, :-1])
     token_mask = ids[:, 1:] != PAD
-    token_mask[:, 0] = False  # the first word attends to itself only, in every head
+    token_mask[:, 0] = False  # the first token attends only to itself, in every head
     bits, cosines = [], []
     for name in seen.names():
         weights = seen.weights(name).transpose(0, 1)[:, token_mask].cpu()  # (H, N, S)

@@ -132,8 +132,8 @@ class Spec(Claim):
         model = spec.build(tasks.multi_query_vocabulary(KEYS, VALUES, keys)).to(experiment.device)
 
         def rows(step: int, count: int) -> tasks.Rows:
-            drawn = tasks.multi_query_recall(KEYS, VALUES, keys, seed, step, rows=count)
-            return tasks.Rows(*(tensor.to(experiment.device) for tensor in drawn))
+            batch = tasks.multi_query_recall(KEYS, VALUES, keys, seed, step, rows=count)
+            return tasks.Rows(*(tensor.to(experiment.device) for tensor in batch))
 
         def loss(model: nn.Module, step: int) -> Tensor:
             return tasks.loss(model, rows(step, ROWS))
@@ -150,14 +150,14 @@ class Spec(Claim):
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
         one, many = (str(heads) for heads in self._compared)
         operations, seconds = evidence["operations"], evidence["seconds"]
-        fewest, most = (
+        one_head, many_heads = (
             _runs(evidence, heads, max(self.keys)) for heads in (self.heads[0], self.heads[-1])
         )
-        accuracies = [[run["accuracy"] for run in arm] for arm in (most, fewest)]
+        accuracies = [[run["accuracy"] for run in arm] for arm in (many_heads, one_head)]
         return {
             "operations": exactly(operations[many] / operations[one]),
             "time": ratio(seconds[many], seconds[one]),
-            "parameters": exactly(most[0]["parameters"] / fewest[0]["parameters"]),
+            "parameters": exactly(many_heads[0]["parameters"] / one_head[0]["parameters"]),
             "learned": interval(accuracies[0]),
             "better": difference(*accuracies),
         }

@@ -91,18 +91,24 @@ class Spec(Claim):
 
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
         """Compute each criterion exactly: a single exception refutes it."""
-        stacks, attention, most = evidence["windows"], evidence["attention"], self.length - 1
+        convolutions, attention, longest = (
+            evidence["windows"],
+            evidence["attention"],
+            self.length - 1,
+        )
         return {
             "windows": _worst(
-                [row["distance"] / min(_theoretical_reach(row), most) for row in stacks]
+                [row["distance"] / min(_theoretical_reach(row), longest) for row in convolutions]
             ),
-            "attention": _worst([row["distance"] / most for row in attention]),
-            "filled": _worst([row["tokens"] / row["distance"] for row in (*stacks, *attention)]),
-            "depth": _layers_to_span(stacks, min(self.windows), most),
+            "attention": _worst([row["distance"] / longest for row in attention]),
+            "filled": _worst(
+                [row["tokens"] / row["distance"] for row in (*convolutions, *attention)]
+            ),
+            "depth": _layers_to_span(convolutions, min(self.windows), longest),
         }
 
     def show(self, evidence: Evidence) -> list[Figure]:
-        most = self.length - 1
+        longest = self.length - 1
         rows = [
             [
                 f"{window} tokens",
@@ -112,7 +118,7 @@ class Spec(Claim):
                     )
                     for layers in self.layers
                 ),
-                _layers_text(_layers_to_span(evidence["windows"], window, most)),
+                _layers_text(_layers_to_span(evidence["windows"], window, longest)),
             ]
             for window in self.windows
         ]
@@ -135,7 +141,7 @@ class Spec(Claim):
         one = _range([row["distance"] for row in evidence["attention"]])
         series["attention"] = {float(min(self.layers)): one}
         return [
-            Table(f"Reach of the last token, of {most} earlier tokens", head, rows),
+            Table(f"Reach of the last token, of {longest} earlier tokens", head, rows),
             Plot("Reach of the last token", "layers", "tokens", series, log_x=True, log_y=True),
         ]
 
@@ -148,14 +154,14 @@ def _rows_of(rows: list[dict[str, int]], window: int, layers: int) -> list[dict[
     return [row for row in rows if (row["window"], row["layers"]) == (window, layers)]
 
 
-def _layers_to_span(rows: list[dict[str, int]], window: int, most: int) -> Interval:
+def _layers_to_span(rows: list[dict[str, int]], window: int, distance: int) -> Interval:
     """Return the smallest number of layers that span the text, or more than were tried."""
     with_window = [row for row in rows if row["window"] == window]
-    enough = [row["layers"] for row in with_window if row["distance"] >= most]
-    if enough:
-        return exactly(min(enough))
-    more = 1.0 + max(row["layers"] for row in with_window)
-    return Interval(more, more, float("inf"))
+    sufficient = [row["layers"] for row in with_window if row["distance"] >= distance]
+    if sufficient:
+        return exactly(min(sufficient))
+    beyond = 1.0 + max(row["layers"] for row in with_window)
+    return Interval(beyond, beyond, float("inf"))
 
 
 def _layers_text(layers: Interval) -> str:

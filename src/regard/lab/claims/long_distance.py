@@ -24,7 +24,6 @@ ROWS = 16  # rows in a batch
 TEST_ROWS = 256
 MIN_RATIO = 1e-12  # smaller gradient ratios count as this
 
-
 ByArm = Mapping[str, Mapping[float, Interval]]  # by arm and distance
 
 
@@ -177,10 +176,10 @@ def far_over_near(model: nn.Module, rows: tasks.Rows) -> float:
     """Return the gradient norm of the correct logit at the symbol, over that before the cue."""
     ids, answer = rows.ids[:, :-1], rows.ids[:, -1]
 
-    def right(logits: Tensor) -> Tensor:
+    def correct_logit(logits: Tensor) -> Tensor:
         return logits[:, -1].gather(1, answer[:, None]).sum()
 
-    far, near = by_position(model, ids, right)[:, [0, -2]].mean(0).tolist()
+    far, near = by_position(model, ids, correct_logit)[:, [0, -2]].mean(0).tolist()
     return float(far / near)
 
 

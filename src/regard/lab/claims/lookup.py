@@ -145,21 +145,21 @@ class Spec(Claim):
 
     def _errors(self, experiment: Experiment, rated: Ratings, seed: int) -> dict[str, float]:
         """Return the held-out errors of the means, and of dot products trained on the rest."""
-        known, held_out = rated.split(seed)
+        train, held_out = rated.split(seed)
         sizes = int(rated.users.max()) + 1, int(rated.films.max()) + 1
         torch.manual_seed(seed)
-        model = _MatrixFactorization(*sizes, self.rank, float(known.stars.mean()))
+        model = _MatrixFactorization(*sizes, self.rank, float(train.stars.mean()))
 
         def loss(model: nn.Module, step: int) -> Tensor:
             rng = generator(seed, step)
-            batch = known.some(torch.randint(len(known.stars), (RATING_ROWS,), generator=rng))
+            batch = train.some(torch.randint(len(train.stars), (RATING_ROWS,), generator=rng))
             assert isinstance(model, _MatrixFactorization)
             error: Tensor = (model(batch.users, batch.films) - batch.stars).square().mean()
             return error + PENALTY * model.penalty(batch)
 
         experiment.fit(model, loss, self.rating_steps, rate=0.02)
         with torch.no_grad():
-            predictions = _means(known, held_out, sizes)
+            predictions = _means(train, held_out, sizes)
             predictions["dot products"] = model(held_out.users, held_out.films)
         return {
             name: float((prediction - held_out.stars).square().mean().sqrt())
@@ -284,14 +284,17 @@ def _contribution(user_factor: float, film_factor: float) -> float:
     return float(dot_products(user, film) - dot_products(user * others, film))
 
 
-def _means(known: Ratings, unknown: Ratings, sizes: tuple[int, int]) -> dict[str, Tensor]:
-    """Predict ratings by each mean of the known ones; the unknown get the overall mean."""
-    overall = known.stars.mean()
+def _means(train: Ratings, held_out: Ratings, sizes: tuple[int, int]) -> dict[str, Tensor]:
+    """Predict held-out ratings by each mean of the training ratings.
+
+    Users and films without training ratings get the overall mean.
+    """
+    overall = train.stars.mean()
     of_user, of_film = (
-        overall + _bias(side, known.stars - overall, size)
-        for side, size in zip((known.users, known.films), sizes, strict=True)
+        overall + _bias(side, train.stars - overall, size)
+        for side, size in zip((train.users, train.films), sizes, strict=True)
     )
-    user, film = of_user[unknown.users], of_film[unknown.films]
+    user, film = of_user[held_out.users], of_film[held_out.films]
     predictions = (overall.expand_as(user), user, film, user + film - overall)
     return dict(zip(MEANS, predictions, strict=True))
 

@@ -164,7 +164,7 @@ class Spec(Claim):
 
     def show(self, evidence: Evidence) -> list[Figure]:
         seeds, seconds = evidence["seeds"], evidence["seconds"]
-        learned = [
+        losses = [
             [
                 variant,
                 str(interval([run["curve"][-1] for run in seeds[variant]])),
@@ -190,7 +190,7 @@ class Spec(Claim):
         }
         head = ["", "training loss", "held-out loss, token by token", "share of pairs in the text"]
         return [
-            Table("Losses and generated text", head, learned),
+            Table("Losses and generated text", head, losses),
             Table(f"Gradient of {self.length} tokens", ["", "seconds", "over one pass"], timed),
             Plot("Training with the mask and without", "step", "training loss", curves),
         ]

@@ -86,10 +86,10 @@ class Spec(Claim):
                         passes[f"{arm} {length}"] = _pass(
                             model, _text(seed, length, experiment.device)
                         )
-                taken = experiment.seconds(passes, self.rounds)
+                seconds = experiment.seconds(passes, self.rounds)
                 for arm, length in product(ARMS, self.lengths):
                     name = f"{arm} {length}"
-                    measured = {"chain": longest_chain(passes[name]()), "seconds": taken[name]}
+                    measured = {"chain": longest_chain(passes[name]()), "seconds": seconds[name]}
                     rows.append({"seed": seed, "arm": arm, "length": length, **measured})
         return {"parameters": counts, "passes": rows}
 
@@ -107,9 +107,9 @@ class Spec(Claim):
 
     def _chain_per_token(self, rows: list[dict[str, Any]], arm: str) -> Interval:
         """Return the growth of the chain per token from the shortest to the longest text."""
-        least, most = min(self.lengths), max(self.lengths)
-        grown = _chains(rows, arm, most)[0] - _chains(rows, arm, least)[0]
-        return exactly(grown / (most - least))
+        shortest, longest = min(self.lengths), max(self.lengths)
+        growth = _chains(rows, arm, longest)[0] - _chains(rows, arm, shortest)[0]
+        return exactly(growth / (longest - shortest))
 
     def _exponents(self, rows: list[dict[str, Any]], arm: str) -> list[float]:
         """Return the exponents of the time per token in n, one for each round."""

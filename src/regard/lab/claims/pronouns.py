@@ -172,8 +172,8 @@ class Spec(Claim):
                 "checkpoint_every": self.steps,
             },
         }
-        made = make_recipe(recipe, (), "the recipe of the lab")
-        translator = train(made, folder / f"run-{seed}", experiment.report)
+        validated = make_recipe(recipe, (), "the recipe of the lab")
+        translator = train(validated, folder / f"run-{seed}", experiment.report)
         assert isinstance(translator, Translator)
         return translator
 
@@ -227,10 +227,9 @@ class _Sentence:
     source: list[int]
     target: list[int]
     pronoun: list[int]  # positions in the target, from the start token
-    query_positions: dict[str, int]  # by kind of attention: the query position
-    key_positions: dict[
-        str, dict[str, list[int]]
-    ]  # by kind of attention: key positions of noun, adjective …
+    # By kind of attention: the query position, and the key positions of noun and adjective.
+    query_positions: dict[str, int]
+    key_positions: dict[str, dict[str, list[int]]]
 
 
 def _sentence(translator: Translator, pair: Pair) -> _Sentence:

@@ -28,7 +28,7 @@ class Pass(NamedTuple):
     forward: Callable[[], Tensor]
     inputs: list[Tensor]
 
-    def forward_and_back(self) -> None:
+    def forward_and_backward(self) -> None:
         self.forward().sum().backward()
 
 
@@ -76,12 +76,12 @@ class Spec(Claim):
                     f"{method} {length}": self._pass(method, length, seed, experiment.device)
                     for method, length in product(METHODS, self.lengths)
                 }
-                kept = {name: bytes_kept(*run) for name, run in passes.items()}
-                timed = {name: run.forward_and_back for name, run in passes.items()}
-                taken = experiment.seconds(timed, self.rounds)
+                memory = {name: saved_bytes(*run) for name, run in passes.items()}
+                timed = {name: run.forward_and_backward for name, run in passes.items()}
+                seconds = experiment.seconds(timed, self.rounds)
                 for method, length in product(METHODS, self.lengths):
                     name = f"{method} {length}"
-                    measured = {"bytes": kept[name], "seconds": taken[name]}
+                    measured = {"bytes": memory[name], "seconds": seconds[name]}
                     rows.append({"seed": seed, "method": method, "length": length, **measured})
         return {"passes": rows}
 
@@ -152,30 +152,30 @@ class Spec(Claim):
             method: {float(n): interval(_seconds(evidence, method, n)) for n in self.lengths}
             for method in METHODS
         }
-        kept = {
+        memory = {
             method: {float(n): exactly(_bytes(evidence, method, n) / 2**20) for n in self.lengths}
             for method in METHODS
         }
         return [
             Table("Cost by length", head, table),
             Plot("Time", "n", "seconds", seconds, log_x=True, log_y=True),
-            Plot("Memory kept for the backward pass", "n", "MiB", kept, log_x=True, log_y=True),
+            Plot("Memory kept for the backward pass", "n", "MiB", memory, log_x=True, log_y=True),
         ]
 
 
-def bytes_kept(forward: Callable[[], Tensor], inputs: list[Tensor]) -> int:
-    """Count the bytes of tensors kept for the backward pass besides the inputs."""
-    kept: dict[int, Tensor] = {}  # held, so that no address is reused
+def saved_bytes(forward: Callable[[], Tensor], inputs: list[Tensor]) -> int:
+    """Count the bytes of tensors saved for the backward pass besides the inputs."""
+    saved: dict[int, Tensor] = {}  # references, so that no address is reused
 
-    def keep(tensor: Tensor) -> Tensor:
-        kept[tensor.untyped_storage().data_ptr()] = tensor
+    def save(tensor: Tensor) -> Tensor:
+        saved[tensor.untyped_storage().data_ptr()] = tensor
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+    with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
         forward()
     for tensor in inputs:
-        kept.pop(tensor.untyped_storage().data_ptr(), None)
-    return sum(tensor.untyped_storage().nbytes() for tensor in kept.values())
+        saved.pop(tensor.untyped_storage().data_ptr(), None)
+    return sum(tensor.untyped_storage().nbytes() for tensor in saved.values())
 
 
 def _seconds(evidence: Evidence, method: str, length: int) -> list[float]:

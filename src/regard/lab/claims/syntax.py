@@ -33,7 +33,7 @@ NUMBERS = ("Sing", "Plur")
 BLANK, NOUNS, WORDS = 1, 2, 4  # generated sentences: the verb, nouns by number, other words
 OTHERS = 8  # other words
 ROWS = 32  # rows in a batch
-KNOWN = 5000  # most frequent words of a treebank; any other is 0
+MAX_WORDS = 5000  # most frequent words of a treebank; any other is 0
 TEST_STEP = 10**6  # batches from this step on are for testing
 
 
@@ -138,8 +138,10 @@ class Spec(Claim):
             inputs: list[Any] = [ids.to(experiment.device), token_mask.to(experiment.device)]
             if spec.needs_trees:
                 trees, _ = pad([row.heads if own_trees else _random_tree(row) for row in rows], 0)
-                words = torch.arange(ids.size(1)).expand_as(ids)
-                inputs.append(Trees(words.to(experiment.device), trees.to(experiment.device)))
+                word_indices = torch.arange(ids.size(1)).expand_as(ids)
+                inputs.append(
+                    Trees(word_indices.to(experiment.device), trees.to(experiment.device))
+                )
             scores: Tensor = model(*inputs)
             return scores
 
@@ -199,15 +201,15 @@ def _generator(length: int) -> Pick:
 
     def generate(rng: Random) -> Row:
         verb = rng.randrange(1, length)
-        rest = [word for word in range(length) if word != verb]
-        subject = verb - 1 if rng.random() < 0.5 else rng.choice(rest)
+        others = [position for position in range(length) if position != verb]
+        subject = verb - 1 if rng.random() < 0.5 else rng.choice(others)
         ids = [_noun(rng) if rng.random() < 2 / 3 else _other(rng) for _ in range(length)]
         ids[verb], ids[subject] = BLANK, _noun(rng)
-        heads, above = [verb] * length, [subject]
-        for word in rng.sample(rest, len(rest)):
-            if word != subject:
-                heads[word] = rng.choice(above)
-                above.append(word)
+        heads, parents = [verb] * length, [subject]
+        for position in rng.sample(others, len(others)):
+            if position != subject:
+                heads[position] = rng.choice(parents)
+                parents.append(position)
         other_number = {NOUNS: NOUNS + 1, NOUNS + 1: NOUNS}[ids[subject]]
         return Row(ids, heads, ids[subject] - NOUNS, ids[verb - 1] == other_number)
 
@@ -241,15 +243,17 @@ def _treebanks(train: Path, test: Path) -> tuple[list[Row], list[Row], int]:
     train_records, test_records = (list(Agreement(path=path).records()) for path in (train, test))
     attracted = {record.location for record in Agreement(path=test, attracted=True).records()}
     counts = Counter(word for record in train_records for word in _words(record))
-    ids = {word: number for number, (word, _) in enumerate(counts.most_common(KNOWN), start=1)}
+    ids = {word: index for index, (word, _) in enumerate(counts.most_common(MAX_WORDS), start=1)}
 
     def rows(records: Sequence[Any], path: Path) -> list[Row]:
         selected = []
         for record in records:
             if isinstance(record, Record) and record.tree is not None and record.labels is not None:
-                known = [ids.get(word, 0) for word in _words(record)]
+                word_ids = [ids.get(word, 0) for word in _words(record)]
                 plural = NUMBERS.index(record.labels[0])
-                selected.append(Row(known, record.tree.heads, plural, record.location in attracted))
+                selected.append(
+                    Row(word_ids, record.tree.heads, plural, record.location in attracted)
+                )
         if not selected:
             raise DataError(f"{path}: there is no verb with a number in it; give another treebank.")
         return selected
