@@ -165,7 +165,7 @@ def test_recipe_passes_every_check(tmp_path: Path) -> None:
             "task.source: 30 tokens .* model.max_length, 32",
         ),
         ("task=span-corruption", "data: the task span-corruption needs sources of type text"),
-        ("data.directions=[text-summary]", "leave directions out"),
+        ("data.directions=[text-summary]", "leave out directions"),
         (
             "model={kind: language-model}",
             "requires the capability seq2seq, and .* use .*decoder-only",
@@ -218,7 +218,7 @@ def test_errors_are_one_sentence(trained: Path, call: Any, tmp_path: Path) -> No
     (tmp_path / "pairs.tsv").write_text("red green blue\tred green\n")
     assert "cannot be compared yet" in refused("heads", trained, tmp_path / "pairs.tsv")
     assert "give texts and their summaries" in refused("score", trained, tmp_path / "pairs.tsv")
-    assert "--to does nothing" in refused("evaluate", trained, tmp_path / "pairs.tsv", "--to", "x")
+    assert "--to has no effect" in refused("evaluate", trained, tmp_path / "pairs.tsv", "--to", "x")
 
 
 def test_a_decoder_only_model_translates(tmp_path: Path) -> None:

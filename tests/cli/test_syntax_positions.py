@@ -118,7 +118,7 @@ def test_text_without_trees_is_refused(folder: Path, call) -> None:
         regard.load(folder / "run"),
         next(parsed_sentences(folder / "other.conllu")),
     )
-    with pytest.raises(DataError, match="text 2: this model places"):
+    with pytest.raises(DataError, match="text 2: this model needs dependency trees"):
         classifier.classify([parsed, "cat which dogs"])
 
 
@@ -180,7 +180,7 @@ def test_error_names_the_bad_line(folder: Path, call, tmp_path: Path) -> None:
     for command in ("classify", "evaluate"):
         result = call(command, folder / "run", tmp_path / "bad.conllu")
         assert result.code == 1
-        assert "bad.conllu, line 3: bad columns (there are 9 with tabs" in result.err
+        assert "bad.conllu, line 3: bad columns (there are 9 columns between tabs" in result.err
 
 
 def test_error_names_a_file_without_sentences(folder: Path, call, tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_data_without_trees_is_refused_before_training(folder: Path, call) -> No
     (folder / "flat.yaml").write_text(json.dumps(recipe))
     result = call("train", folder / "flat.yaml")
     assert result.code == 1
-    assert "data.train has a source of kind labeled, which has none" in result.err
+    assert "data.train has a source of kind labeled without them" in result.err
 
 
 def test_syntax_positions_of_a_language_model_are_refused(folder: Path, call) -> None:
@@ -211,7 +211,7 @@ def test_syntax_positions_of_a_language_model_are_refused(folder: Path, call) ->
     (folder / "text.yaml").write_text(json.dumps(recipe))
     result = call("train", folder / "text.yaml")
     assert result.code == 1
-    assert "which so far only texts with labels have (task: classification)" in result.err
+    assert "which only labeled texts have (task: classification)" in result.err
 
 
 def test_recipe_passes_every_check(folder: Path, call) -> None:
