@@ -249,7 +249,7 @@ def test_speculative_decoding_gives_the_greedy_tokens() -> None:
 
 
 def test_invalid_settings_are_refused() -> None:
-    with pytest.raises(ConfigError, match="sees only itself"):
+    with pytest.raises(ConfigError, match="attends only to itself"):
         validate(AttentionSpec, {"kind": "window", "size": 4, "dilation": 5}, "recipe")
     with pytest.raises(ConfigError, match="greater than 0"):
         validate(AttentionSpec, {"kind": "window", "size": 0}, "recipe")

@@ -272,7 +272,7 @@ def _count_phrases(nouns: Iterable[Noun], described: bool) -> int:
 def test_grammar_has_more_than_a_million_pairs() -> None:
     """Count one construction: a person, a verb in two tenses, an object with an adjective."""
     people = _count_phrases(PEOPLE, described=False)
-    objects = sum(_count_phrases(OBJECTS_OF[each], described=True) for each in TRANSITIVE)
+    objects = sum(_count_phrases(OBJECTS_OF[verb_name], described=True) for verb_name in TRANSITIVE)
     assert people * 2 * objects > 1_000_000
 
 
@@ -292,12 +292,14 @@ def test_splits_have_their_sizes_and_distinct_pairs(drawn: Corpus) -> None:
 
 
 def test_reserved_combinations_never_enter_training(drawn: Corpus) -> None:
-    met = {combination for pair in drawn.train for combination in pair.combinations}
-    assert not any(map(is_reserved, met))
+    combinations_in_training = {
+        combination for pair in drawn.train for combination in pair.combinations
+    }
+    assert not any(map(is_reserved, combinations_in_training))
     assert all(map(is_reserved, SHOWCASE))
     novel = [pair for pair in drawn.dev if uses_reserved(pair)]
     assert len(novel) >= len(drawn.dev) // 3
-    assert all(not pair.combinations <= met for pair in novel)
+    assert all(not pair.combinations <= combinations_in_training for pair in novel)
 
 
 def test_every_word_occurs_in_training(drawn: Corpus) -> None:
@@ -307,12 +309,14 @@ def test_every_word_occurs_in_training(drawn: Corpus) -> None:
 
 
 def test_pronouns_depend_on_a_reserved_combination(drawn: Corpus) -> None:
-    met = {combination for pair in drawn.train for combination in pair.combinations}
+    combinations_in_training = {
+        combination for pair in drawn.train for combination in pair.combinations
+    }
     for pair in drawn.pronouns:
         assert pair.pronoun in {"il", "elle", "ils", "elles"}
         assert re.search(rf"parce qu'{pair.pronoun} ", pair.french)
         assert pair.choice in pair.combinations
-        assert pair.choice not in met
+        assert pair.choice not in combinations_in_training
     assert len({pair.choice for pair in drawn.pronouns}) >= 30
     counts = Counter(pair.pronoun for pair in drawn.pronouns)
     assert min(counts.values()) >= 25

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -45,6 +45,7 @@ ACTS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(ACTS)
 def test_every_line_is_kept_or_dropped(acts: list[tuple[str, str, str, str, int]]) -> None:
     ledger, read, kept = Ledger(), 0, 0

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.batches.masking import Masking
@@ -59,6 +59,7 @@ def test_masking_rates_are_those_of_bert(whole_words: bool) -> None:
     assert len(set(others.tolist())) > 0.8 * min(len(others), 200)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 9), st.floats(0.05, 0.9), st.booleans())
 def test_only_masked_positions_change(seed: int, epoch: int, share: float, words: bool) -> None:
     ids, token_mask = rows(6, 1)
@@ -131,6 +132,7 @@ def mended(source: list[int], target: list[int]) -> list[int]:
     return [part for each in source[:-1] for part in spans.get(each, [each])]
 
 
+@settings(deadline=None)
 @given(
     st.integers(0, 10**6),
     st.integers(0, 380),

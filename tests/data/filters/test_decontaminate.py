@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.config import validate
@@ -90,6 +90,7 @@ def test_labeled_texts_and_pairs_are_excluded_by_their_texts(tmp_path: Path) -> 
     assert len(found.train) + len(found.dev) == 60
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(["excluded", "good", "bad", ""]), min_size=1, max_size=8))
 def test_only_matching_lines_of_running_text_are_dropped(lines: list[str]) -> None:
     spec = validate(DataSpec, {"train": {"kind": "text", "path": "a"}, "dev_size": 1}, "recipe")

@@ -1,7 +1,7 @@
 """Random permutations and numbers computed from a counter."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.sampling.counter_rng import Permutation, uniform
@@ -9,11 +9,13 @@ from regard.data.sampling.counter_rng import Permutation, uniform
 Sizes = st.integers(1, 3000)
 
 
+@settings(deadline=None)
 @given(size=Sizes, key=st.lists(st.integers(0, 2**40), min_size=1, max_size=3))
 def test_permutation_is_a_bijection(size: int, key: list[int]) -> None:
     assert np.array_equal(np.sort(Permutation(size, *key).all()), np.arange(size))
 
 
+@settings(deadline=None)
 @given(size=Sizes, start=st.integers(0, 2999), length=st.integers(0, 50))
 def test_slice_equals_slice_of_whole_permutation(size: int, start: int, length: int) -> None:
     permutation = Permutation(size, 1, 2)
@@ -40,6 +42,7 @@ def test_permutation_larger_than_memory_is_cheap() -> None:
     assert np.unique(elements).size == 1000
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 1000), st.integers(0, 10**9))
 def test_uniform_of_a_counter_does_not_depend_on_others(
     seed: int, epoch: int, counter: int

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.config import validate
@@ -75,6 +75,7 @@ Shares = st.lists(
 ).filter(lambda shares: any(share.examples for share in shares))
 
 
+@settings(deadline=None)
 @given(shares=Shares, seed=st.integers(0, 9))
 def test_epoch_shows_examples_by_source_weight(shares: list[SourceQuota], seed: int) -> None:
     order = EpochOrder(shares, seed)
@@ -128,6 +129,7 @@ def test_batches_fill_the_token_budget(pairs: Store, cost: Any) -> None:
     assert real / sum(sizes) > 0.85  # rows of like length go together: little is padding
 
 
+@settings(deadline=None)
 @given(
     lengths=st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=80),
     budget=st.integers(60, 300),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.ledger import Ledger
@@ -20,28 +20,28 @@ from regard.errors import DataError
 BYTE = TokenizerSpec.model_validate("byte").train((), ["fr", "en"])
 
 
-def written(
+def write_store(
     path: Path,
     sources: Sequence[Sequence[Record]],
     record_type: RecordType,
     tokenizer: Tokenizer = BYTE,
 ) -> Store:
     sides = max(len(record.texts) for records in sources for record in records)
-    form = RowEncoder(
+    encoder = RowEncoder(
         record_type, tokenizer, tokenizer.encode_all, 1000, {"good": 0, "bad": 1}, sides
     )
     names = [str(number) for number in range(len(sources))]
-    with StoreWriter(path, form, Ledger(), names, path.stem) as scribe:
+    with StoreWriter(path, encoder, Ledger(), names, path.stem) as writer:
         for number, records in enumerate(sources):
             for record in records:
-                scribe.add(number, record)
-    facts = SplitStats.measure(path, scribe.files, len(sources))
-    firsts = np.cumsum([0, *facts.rows]).tolist()
+                writer.add(number, record)
+    stats = SplitStats.measure(path, writer.files, len(sources))
+    firsts = np.cumsum([0, *stats.rows]).tolist()
     sections = [
         Section(first, rows, tokens)
-        for first, rows, tokens in zip(firsts, facts.rows, facts.tokens, strict=False)
+        for first, rows, tokens in zip(firsts, stats.rows, stats.tokens, strict=False)
     ]
-    return Store(path, facts, sections)
+    return Store(path, stats, sections)
 
 
 def pair(first: str, second: str, line: int = 1) -> Record:
@@ -51,13 +51,14 @@ def pair(first: str, second: str, line: int = 1) -> Record:
 Texts = st.text(alphabet="abcé ", min_size=1, max_size=30)
 
 
+@settings(deadline=None)
 @given(pairs=st.lists(st.tuples(Texts, Texts), min_size=1, max_size=40), split=st.integers(0, 40))
 def test_every_row_is_restored(
     tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[str, str]], split: int
 ) -> None:
     records = [pair(*texts, line) for line, texts in enumerate(pairs, start=1)]
     path = tmp_path_factory.mktemp("store") / "dev.arrow"
-    store = written(path, [records[:split], records[split:]], "pair")
+    store = write_store(path, [records[:split], records[split:]], "pair")
     assert len(store) == len(pairs)
     rows = np.random.default_rng(0).permutation(len(pairs))
     expected = np.array([[len(text.encode()) for text in pairs[row]] for row in rows])
@@ -81,7 +82,7 @@ def test_rows_are_found_in_many_record_batches(
     monkeypatch.setattr("regard.data.store.store.TOUCHED", 5)
     monkeypatch.setattr("regard.data.store.store.SMALL", 0)
     records = [pair("a" * (n % 9 + 1), "b" * (n % 5 + 1)) for n in range(100)]
-    store = written(tmp_path / "train.arrow", [records[:45], records[45:]], "pair")
+    store = write_store(tmp_path / "train.arrow", [records[:45], records[45:]], "pair")
     rows = np.arange(100)[::-1].copy()
     views = store.ids(rows, rows % 2)
     store.release()  # the views stay good
@@ -97,7 +98,7 @@ def test_running_text_is_one_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         Record(Location("tale.txt", line), (text,), end)
         for line, (text, end) in enumerate(zip(texts, ends, strict=True), start=1)
     ]
-    store = written(tmp_path / "train.arrow", [records], "text")
+    store = write_store(tmp_path / "train.arrow", [records], "text")
     whole = [
         *BYTE.encode("Once upon a time\nthere was\na fox."),
         BYTE.end,
@@ -119,7 +120,7 @@ def test_labels_are_stored_as_numbers(
     monkeypatch.setattr("regard.data.store.writer.ROWS", 2)
     labels = [("bad",), ("good", "bad"), (), (), ("good",)]
     records = [Record(Location("f", n), texts, labels=each) for n, each in enumerate(labels)]
-    store = written(tmp_path / "train.arrow", [records], "labeled")
+    store = write_store(tmp_path / "train.arrow", [records], "labeled")
     assert store.num_texts == len(texts)
     found = store.labels(np.array([4, 3, 2, 1, 0]))
     assert [row.tolist() for row in found] == [[0], [], [], [0, 1], [1]]
@@ -135,18 +136,18 @@ def test_large_vocabulary_uses_wider_ids(tmp_path: Path) -> None:
             return [[69_999, len(text)] for text in texts]
 
     large = Large.from_json(BYTE.to_json())
-    store = written(tmp_path / "train.arrow", [[pair("ab", "c")]], "pair", large)
+    store = write_store(tmp_path / "train.arrow", [[pair("ab", "c")]], "pair", large)
     assert [ids.tolist() for ids in store.row(0)] == [[69_999, 2], [69_999, 1]]
 
 
 def test_truncated_or_damaged_store_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "train.arrow"
-    store = written(path, [[pair("ab", "c")]], "pair")
-    facts, sections, data = store.stats, store.sections, path.read_bytes()
+    store = write_store(path, [[pair("ab", "c")]], "pair")
+    stats, sections, data = store.stats, store.sections, path.read_bytes()
     del store
     path.write_bytes(data[:-10])
     with pytest.raises(DataError, match=r"train\.arrow: missing, or not of the length"):
-        Store(path, facts, sections)
+        Store(path, stats, sections)
     path.write_bytes(bytes(len(data)))
     with pytest.raises(DataError, match=r"train\.arrow: damaged"):
-        Store(path, facts, sections)
+        Store(path, stats, sections)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from regard.config import validate
@@ -31,6 +31,7 @@ Texts = (
 )
 
 
+@settings(deadline=None)
 @given(texts=st.lists(Texts, max_size=5))
 @example(texts=["l'\u0301a  \u0301b", " '\x1ca l' a ", "", " ", "l'", "<s> a</s>", "qu'\nil  \n"])
 def test_cached_encoder_equals_tokenizer(texts: list[str]) -> None:

@@ -318,6 +318,7 @@ def test_character_vocabulary_and_byte_fallback() -> None:
     assert bytes(each - 6 for each in tokenizer.encode("ж")) == "ж".encode()
 
 
+@settings(deadline=None)
 @given(texts)
 def test_byte_tokenizer_encodes_utf8_bytes(text: str) -> None:
     tokenizer = trained("byte")
