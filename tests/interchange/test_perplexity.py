@@ -12,7 +12,7 @@ from regard import run_folder
 from regard.interchange.exports import huggingface
 
 from .conftest import TEXT
-from .test_exports import LLAMA, made
+from .test_exports import LLAMA, random_run
 
 LONG = "\n".join(TEXT * 5)
 CASES = [  # how the model is made, context, stride
@@ -25,7 +25,7 @@ CASES = [  # how the model is made, context, stride
 def test_perplexity_equals_hugging_face(tmp_path: Path) -> None:
     results, requests = [], []
     for number, (settings, context, stride) in enumerate(CASES):
-        run = made("language-model", settings, tmp_path / f"run-{number}")
+        run = random_run("language-model", settings, tmp_path / f"run-{number}")
         huggingface.export(run_folder.read(run), tmp_path / f"theirs-{number}")
         language_model = regard.load(run)
         ids = language_model.tokenizer.encode(LONG)

@@ -180,7 +180,7 @@ def test_encoder_decoder_and_cross_attention_can_have_different_kinds() -> None:
     kinds_used = [
         type(module).__name__ for module in model.modules() if isinstance(module, Attention)
     ]
-    assert kinds_used == ["Windowed"] * 2 + ["Blocks", "Fused"] * 2
+    assert kinds_used == ["Windowed"] * 2 + ["BlockLocal", "Fused"] * 2
     source, source_mask = words(2, 20), torch.ones(2, 20, dtype=torch.bool)
     source_mask[1, 11:] = False
     target, state = words(2, 6), model.start(source, source_mask)
