@@ -259,7 +259,7 @@ class _StrictLoader(yaml.SafeLoader):
 
 # As in YAML 1.2, only true and false are booleans: a key `on` and a label `no` are strings.
 _StrictLoader.yaml_implicit_resolvers = {
-    first: [(tag, found) for tag, found in resolvers if tag != _BOOLEAN]
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOLEAN]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 _StrictLoader.add_implicit_resolver(

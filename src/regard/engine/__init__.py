@@ -1,1 +1,1 @@
-"""Decoding on a CPU from packed weights: native/engine.cpp, and the doors to it."""
+"""Decoding on a CPU from packed weights: the Python interface of native/engine.cpp."""

@@ -1,4 +1,7 @@
-"""The compiled engine (native/engine.cpp), if there is one: what its functions take."""
+"""The compiled engine (native/engine.cpp), if there is one: its structs and function signatures.
+
+Fields are in the order of the C++ structs and have their names.
+"""
 
 import ctypes
 from functools import cache
@@ -19,7 +22,7 @@ class Norm(ctypes.Structure):
 class Layer(ctypes.Structure):
     _fields_ = [
         *[(name, Norm) for name in ("attention_norm", "cross_norm", "feed_forward_norm")],
-        *[(name, POINTER) for name in ("project", "merge", "cross_ask", "cross_merge")],
+        *[(name, POINTER) for name in ("project", "merge", "cross_query", "cross_merge")],
         *[(name, POINTER) for name in ("gate", "up_proj", "down_proj", "distance_bias")],
         *[(name, ctypes.c_int) for name in ("heads", "cross_heads")],
     ]
@@ -49,9 +52,9 @@ class Encoding(ctypes.Structure):
 class Step(ctypes.Structure):
     _fields_ = [
         *[(name, ctypes.c_int) for name in ("rows", "count", "past")],
-        *[(name, POINTER) for name in ("ids", "said", "ancestors", "source")],
+        *[(name, POINTER) for name in ("ids", "cache", "ancestors", "source")],
         *[(name, POINTER) for name in ("source_start", "source_count")],
-        ("wanted", ctypes.c_int),
+        ("num_logits", ctypes.c_int),
         ("logits", POINTER),
     ]
 
@@ -61,34 +64,34 @@ class Greedy(ctypes.Structure):
         ("step", Step),
         ("limits", POINTER),
         *[(name, ctypes.c_int) for name in ("end", "longest")],
-        *[(name, POINTER) for name in ("words", "counts")],
+        *[(name, POINTER) for name in ("tokens", "counts")],
     ]
 
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The engine's functions; None where it was not built or cannot run here."""
-    found = compiled()
-    return None if found is None else _declared(found)
+    """Return the library with its signatures, or None if it was not built or cannot run here."""
+    loaded = compiled()
+    return None if loaded is None else _declare_signatures(loaded)
 
 
-def _declared(found: ctypes.CDLL) -> ctypes.CDLL:
+def _declare_signatures(loaded: ctypes.CDLL) -> ctypes.CDLL:
     integer = ctypes.c_int
-    found.regard_matrix.restype = POINTER
-    found.regard_matrix.argtypes = [POINTER, POINTER, integer, integer, integer]
-    found.regard_forget.argtypes = [POINTER]
-    found.regard_apply.argtypes = [POINTER, POINTER, integer, POINTER, integer]
-    found.regard_rank.argtypes = [POINTER, *[integer] * 3, POINTER, POINTER, POINTER, integer]
-    found.regard_encode.argtypes = [ctypes.POINTER(Stack), ctypes.POINTER(Encoding), integer]
-    found.regard_step.argtypes = [ctypes.POINTER(Stack), ctypes.POINTER(Step), integer]
-    found.regard_greedy.argtypes = [ctypes.POINTER(Stack), ctypes.POINTER(Greedy), integer]
+    loaded.regard_matrix.restype = POINTER
+    loaded.regard_matrix.argtypes = [POINTER, POINTER, integer, integer, integer]
+    loaded.regard_forget.argtypes = [POINTER]
+    loaded.regard_apply.argtypes = [POINTER, POINTER, integer, POINTER, integer]
+    loaded.regard_rank.argtypes = [POINTER, *[integer] * 3, POINTER, POINTER, POINTER, integer]
+    loaded.regard_encode.argtypes = [ctypes.POINTER(Stack), ctypes.POINTER(Encoding), integer]
+    loaded.regard_step.argtypes = [ctypes.POINTER(Stack), ctypes.POINTER(Step), integer]
+    loaded.regard_greedy.argtypes = [ctypes.POINTER(Stack), ctypes.POINTER(Greedy), integer]
     for function in (
-        found.regard_forget,
-        found.regard_apply,
-        found.regard_rank,
-        found.regard_encode,
-        found.regard_step,
-        found.regard_greedy,
+        loaded.regard_forget,
+        loaded.regard_apply,
+        loaded.regard_rank,
+        loaded.regard_encode,
+        loaded.regard_step,
+        loaded.regard_greedy,
     ):
         function.restype = None
-    return found
+    return loaded

@@ -1,6 +1,6 @@
-"""A model's blocks as the engine takes them: weights packed, positions as tables.
+"""Pack the blocks of a model for the engine: weights in panels, positions as tables.
 
-What the engine has no equivalent of is refused with a reason; the model then decodes as it is.
+A layer that the engine does not support raises UnsupportedError; the model then decodes with torch.
 """
 
 import ctypes
@@ -32,36 +32,36 @@ class UnsupportedError(Exception):
 
 
 class Matrix:
-    """A linear map, packed."""
+    """A linear map with packed weights."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, bits: int) -> None:
         weight = weight.detach().float().contiguous()
         bias = None if bias is None else bias.detach().float().contiguous()
         self.outputs, self.inputs = weight.shape
-        found = c.library()
-        assert found is not None
-        self._forget = found.regard_forget
-        self.address: int = found.regard_matrix(
+        library = c.library()
+        assert library is not None
+        self._free = library.regard_forget
+        self.address: int = library.regard_matrix(
             weight.data_ptr(), address(bias), self.outputs, self.inputs, bits
         )
 
     def __call__(self, x: Tensor) -> Tensor:
-        """x (M, inputs) → (M, outputs)."""
+        """Map x (M, inputs) to (M, outputs)."""
         y = torch.empty(len(x), self.outputs)
-        found = c.library()
-        assert found is not None
-        found.regard_apply(
+        library = c.library()
+        assert library is not None
+        library.regard_apply(
             self.address, x.data_ptr(), len(x), y.data_ptr(), torch.get_num_threads()
         )
         return y
 
     def __del__(self) -> None:
         if getattr(self, "address", None):
-            self._forget(self.address)
+            self._free(self.address)
 
 
 class PackedStack:
-    """An encoder's or a decoder's blocks, and what must live as long as they do."""
+    """The blocks of an encoder or a decoder, and the tensors and matrices that they point to."""
 
     def __init__(
         self,
@@ -76,15 +76,15 @@ class PackedStack:
             if not isinstance(block, (EncoderBlock, DecoderBlock)):
                 raise UnsupportedError(f"block {type(block).__name__}")
         self.bits = bits
-        self._kept: list[Any] = []
+        self._referenced: list[Any] = []  # kept alive for the pointers of the structs
         attention, feed_forward = blocks[0].attention, blocks[0].feed_forward
         norm_first = blocks[0].attention_residual.norm_first
         dim = embedding.tokens.embedding_dim
-        # Heads may have been removed: what all layers share has the room of the widest.
-        looking = [each for block in blocks for each in _attentions(block)]
-        heads, kv_heads = max(each.heads for each in looking), max(_kept(each) for each in looking)
+        # Heads may have been pruned: sizes that all layers share are those of the widest layer.
+        attentions = [attention for block in blocks for attention in _attentions(block)]
+        heads, kv_heads = max(a.heads for a in attentions), max(_kv_heads(a) for a in attentions)
         self.layers = (c.Layer * len(blocks))(*(self._layer(block, capacity) for block in blocks))
-        self.kept_width = 2 * kv_heads * attention.head_dim
+        self.cache_width = 2 * kv_heads * attention.head_dim
         self.stack = c.Stack(
             dim=dim,
             heads=heads,
@@ -123,7 +123,7 @@ class PackedStack:
             feed_forward_norm=self._norm(block.feed_forward_residual.norm),
             project=self._matrix(own.w_q, own.w_k, own.w_v),
             merge=self._matrix(own.w_o),
-            cross_ask=self._matrix(cross.w_q) if cross else None,
+            cross_query=self._matrix(cross.w_q) if cross else None,
             cross_merge=self._matrix(cross.w_o) if cross else None,
             gate=self._matrix(gate) if gate is not None else None,
             up_proj=self._matrix(feed_forward.up_proj),
@@ -135,15 +135,15 @@ class PackedStack:
 
     def _matrix(self, *maps: nn.Linear) -> int:
         matrix = stacked(maps, self.bits)
-        self._kept.append(matrix)
+        self._referenced.append(matrix)
         return matrix.address
 
     def _numbers(self, tensor: Tensor | None) -> int | None:
         if tensor is None:
             return None
-        kept = tensor.detach().float().contiguous()
-        self._kept.append(kept)
-        return kept.data_ptr()
+        numbers = tensor.detach().float().contiguous()
+        self._referenced.append(numbers)
+        return numbers.data_ptr()
 
     def _norm(self, norm: nn.Module) -> c.Norm:
         if isinstance(norm, nn.Identity):
@@ -164,17 +164,17 @@ class PackedStack:
     ) -> dict[str, Any]:
         if not isinstance(position, Rotary):
             return {}
-        # Turning (1, 0) by an angle gives its cosine and its sine.
+        # Rotating (1, 0) by an angle gives its cosine and its sine.
         ones = torch.zeros(1, 1, capacity, attention.head_dim)
         halves = position.pairs == "halves"
         first = slice(0, attention.head_dim // 2) if halves else slice(0, None, 2)
         second = slice(attention.head_dim // 2, None) if halves else slice(1, None, 2)
         ones[..., first] = 1
-        turned = position.rotate(ones, torch.arange(capacity))[0, 0]
+        rotated = position.rotate(ones, torch.arange(capacity))[0, 0]
         return {
             "rotary": 2 if halves else 1,
-            "cosines": self._numbers(turned[:, first]),
-            "sines": self._numbers(turned[:, second]),
+            "cosines": self._numbers(rotated[:, first]),
+            "sines": self._numbers(rotated[:, second]),
         }
 
     def _distances(self, position: InAttention, attention: MultiHead, capacity: int) -> int | None:
@@ -189,21 +189,22 @@ class PackedStack:
 
 
 def _attentions(block: Any) -> list[MultiHead]:
-    return [each for each in (block.attention, _cross(block)) if each is not None]
+    candidates = (block.attention, _cross(block))
+    return [attention for attention in candidates if attention is not None]
 
 
-def _kept(attention: MultiHead) -> int:
+def _kv_heads(attention: MultiHead) -> int:
     return attention.w_k.out_features // attention.head_dim
 
 
-def stacked(maps: Sequence[nn.Linear], bits: int, room: int = 0) -> Matrix:
-    """Several linear maps of one input as one, each with room for so many outputs at least."""
+def stacked(maps: Sequence[nn.Linear], bits: int, min_outputs: int = 0) -> Matrix:
+    """Stack linear maps of one input to one matrix, each padded to `min_outputs` outputs."""
     weights, biases = [], []
-    for each in maps:
-        free = max(room - each.out_features, 0)
-        bias = torch.zeros(each.out_features) if each.bias is None else each.bias.detach()
-        weights.append(nn.functional.pad(each.weight.detach(), (0, 0, 0, free)))
-        biases.append(nn.functional.pad(bias, (0, free)))
+    for linear in maps:
+        missing = max(min_outputs - linear.out_features, 0)
+        bias = torch.zeros(linear.out_features) if linear.bias is None else linear.bias.detach()
+        weights.append(nn.functional.pad(linear.weight.detach(), (0, 0, 0, missing)))
+        biases.append(nn.functional.pad(bias, (0, missing)))
     return Matrix(torch.cat(weights), torch.cat(biases), bits)
 
 

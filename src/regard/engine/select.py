@@ -1,4 +1,4 @@
-"""Which way a model is decoded: through the engine where it can, as it is where it cannot."""
+"""Choose the compiled engine when it supports the model, otherwise decode with torch."""
 
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -21,21 +21,21 @@ FAST: dict[type, Callable[..., Any]] = {
 
 
 class EngineModel:
-    """A model, and its packed form for as long as its weights stay as they are."""
+    """A model and its packed form, which is packed again when a weight changes."""
 
     def __init__(self, model: nn.Module, capacity: int, bits: int = 32) -> None:
         if bits != 32 and not _is_transformer(model):
             raise ConfigError(
-                "whole-number weights (--int8; in Python, bits=8) are for Transformers that are an "
-                "encoder-decoder or a language model, and this model is another kind: decode "
+                "integer weights (--int8; in Python, bits=8) are for Transformers of kind "
+                "encoder-decoder or language-model, and this model is of another kind: decode "
                 "without."
             )
         self.model = model
         self.capacity = capacity
         self.bits = bits
         self._packed: Any = None
-        self._of: list[Hashable] | None = None
-        self._walk: _Walk | None = None
+        self._packed_weights: list[Hashable] | None = None
+        self._modules: _Modules | None = None
 
     @property
     def uses_engine(self) -> bool:
@@ -43,22 +43,22 @@ class EngineModel:
 
     @property
     def current(self) -> Any:
-        """A Stepper with the model's present weights."""
+        """A Stepper with the current weights: the packed model, or the model itself."""
         if library() is None or type(self.model) not in FAST:
             return self.model
-        if self._walk is None or not self._walk.holds():
-            self._walk = _Walk(self.model)
-        if self._walk.is_watched():
+        if self._modules is None or not self._modules.are_unchanged():
+            self._modules = _Modules(self.model)
+        if self._modules.have_hooks():
             return self.model
-        weights = self._walk.weights()
-        if weights != self._of:
-            self._packed, self._of = self._pack(), weights
+        weights = self._modules.weights()
+        if weights != self._packed_weights:
+            self._packed, self._packed_weights = self._pack(), weights
         return self.model if self._packed is None else self._packed
 
     def _pack(self) -> Any:
         if any(p.device.type != "cpu" for p in self.model.parameters()):
             return None
-        keep_freed_memory()  # each step's logits are megabytes, used once
+        keep_freed_memory()  # the logits of each step are megabytes, used once
         try:
             return FAST[type(self.model)](self.model, self.capacity, self.bits)
         except UnsupportedError:
@@ -66,33 +66,34 @@ class EngineModel:
 
 
 def _is_transformer(model: nn.Module) -> bool:
-    """Others may have its form and other blocks in it."""
-    return type(model) in FAST and any(isinstance(each, MultiHead) for each in model.modules())
+    """Return True for a Transformer; a baseline may have the same model class with other blocks."""
+    return type(model) in FAST and any(isinstance(part, MultiHead) for part in model.modules())
 
 
-class _Walk:
-    """The modules of a model in one list, and their weights as they are.
+class _Modules:
+    """The modules of a model in one list, to detect changes of modules, hooks and weights.
 
-    Asked for each line that is translated alone: torch's own walks take ten times as long.
+    It is used for each line that is translated alone: torch's own traversal takes ten times as
+    long.
     """
 
     def __init__(self, model: nn.Module) -> None:
         self.modules = [(module, tuple(module._modules.values())) for module in model.modules()]
 
-    def holds(self) -> bool:
-        """Whether the model still has these modules."""
-        return all(tuple(module._modules.values()) == inside for module, inside in self.modules)
+    def are_unchanged(self) -> bool:
+        """Return True if the model still has these modules."""
+        return all(tuple(module._modules.values()) == children for module, children in self.modules)
 
-    def is_watched(self) -> bool:
-        """Whoever watches or steps in wants to have the model itself at work."""
+    def have_hooks(self) -> bool:
+        """Return True if a hook observes or changes the model, which must then run itself."""
         return any(m._forward_hooks or m._forward_pre_hooks for m, _ in self.modules)
 
     def weights(self) -> list[Hashable]:
-        """What would change if a weight did."""
+        """Return the address and version of each parameter: they differ if a weight changed."""
         return [
             part
             for module, _ in self.modules
-            for each in module._parameters.values()
-            if each is not None
-            for part in (each.data_ptr(), each._version)
+            for parameter in module._parameters.values()
+            if parameter is not None
+            for part in (parameter.data_ptr(), parameter._version)
         ]

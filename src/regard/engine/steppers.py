@@ -1,8 +1,8 @@
-"""Models that decode through the engine: the same Stepper, the same answers, less waiting.
+"""Models that decode with the engine: the same Stepper interface and outputs, faster.
 
-Keys and values are never moved. Each step leaves a block behind with those of its rows; a state
-knows, for each of its rows, which row of each block it descends from. To reorder a beam is to
-reorder that small table.
+Cached keys and values are never moved. Each step allocates a block with those of its rows; a state
+maps each of its rows to the row of each block that it descends from (`ancestors`). Reordering a
+beam only reorders this small table.
 """
 
 import ctypes
@@ -28,11 +28,11 @@ Numbers64 = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Source:
-    """Keys and values of all source words, for all decoder layers, and where each row's lie."""
+    """Keys and values of all source tokens, for all decoder layers, and the range of each row."""
 
-    memory: Tensor  # (source words, layers · 2 · H · K)
-    start: Numbers  # (rows,)
-    count: Numbers
+    memory: Tensor  # (source tokens, layers · 2 · H · K)
+    start: Numbers  # (rows,), index of the first token of each row
+    count: Numbers  # (rows,)
 
     def reorder(self, rows: Any) -> "Source":
         return replace(self, start=self.start[rows], count=self.count[rows])
@@ -40,99 +40,106 @@ class Source:
 
 @dataclass(frozen=True)
 class FastState:
+    """The KV cache of some rows: blocks, and the row of each block that a row descends from."""
+
     length: int = 0
-    blocks: tuple[Tensor, ...] = ()  # one for each reading: (words, rows, layers · 2 · keys)
-    places: Numbers64 | None = None  # (length,), where in memory each word's rows are
+    blocks: tuple[Tensor, ...] = ()  # one for each call: (tokens, rows, layers · 2 · keys)
+    addresses: Numbers64 | None = None  # (length,), of the rows of each token in memory
     ancestors: Numbers | None = None  # (rows, length)
     source: Source | None = None
 
     def reorder(self, rows: Tensor) -> "FastState":
-        chosen = rows.numpy()
+        indices = rows.numpy()
         return replace(
             self,
-            ancestors=None if self.ancestors is None else self.ancestors[chosen],
-            source=None if self.source is None else self.source.reorder(chosen),
+            ancestors=None if self.ancestors is None else self.ancestors[indices],
+            source=None if self.source is None else self.source.reorder(indices),
         )
 
     def truncate(self, length: int) -> "FastState":
-        kept = None if self.ancestors is None else self.ancestors[:, :length]
-        places = None if self.places is None else self.places[:length]
-        return replace(self, length=length, places=places, ancestors=kept)
+        ancestors = None if self.ancestors is None else self.ancestors[:, :length]
+        addresses = None if self.addresses is None else self.addresses[:length]
+        return replace(self, length=length, addresses=addresses, ancestors=ancestors)
 
 
 class FastDecoder:
-    """A decoder, with a source or without."""
+    """A packed decoder, with or without cross-attention to a source."""
 
     def __init__(self, decoder: Any, capacity: int, bits: int) -> None:
-        found = c.library()
-        if found is None:
+        library = c.library()
+        if library is None:
             raise UnsupportedError("there is no compiled engine")
         if not isinstance(decoder, Decoder):
             raise UnsupportedError(f"decoder {type(decoder).__name__}")
-        self._call, self._greedy = found.regard_step, found.regard_greedy
+        self._call, self._greedy = library.regard_step, library.regard_greedy
         self.capacity = capacity
         self.packed = PackedStack(
             decoder.embedding, list(decoder.blocks), decoder.norm, decoder.output, capacity, bits
         )
 
-    def extend(self, ids: Tensor, state: FastState, wanted: int) -> tuple[Tensor, FastState]:
-        """Logits (B, wanted, V) after the last `wanted` of the new ids (B, T), and the state."""
+    def extend(self, ids: Tensor, state: FastState, num_logits: int) -> tuple[Tensor, FastState]:
+        """Append ids (B, T); return the logits (B, num_logits, V) of the last and the state."""
         rows, count = ids.shape
         stack, past = self.packed.stack, state.length
         if past + count > self.capacity:
-            raise DataError(f"this model takes {self.capacity:,} tokens and was given more.")
-        new = torch.empty(count, rows, stack.layers * self.packed.kept_width)
-        said = new.data_ptr() + np.arange(count, dtype=np.int64) * new.stride(0) * 4
-        if state.places is not None:
-            said = np.concatenate([state.places, said])
+            raise DataError(
+                f"this model takes {self.capacity:,} tokens and was given more; shorten the text."
+            )
+        new = torch.empty(count, rows, stack.layers * self.packed.cache_width)
+        addresses = new.data_ptr() + np.arange(count, dtype=np.int64) * new.stride(0) * 4
+        if state.addresses is not None:
+            addresses = np.concatenate([state.addresses, addresses])
         own = np.arange(rows, dtype=np.int32)[:, None].repeat(count, axis=1)
-        before = _ancestors(state, rows)
-        given = np.ascontiguousarray(ids.numpy().T, dtype=np.int32)
-        logits = torch.empty(wanted, rows, stack.vocabulary)
-        step = _step(given, said, before, state.source)
-        step.count, step.wanted, step.logits = count, wanted, logits.data_ptr()
+        ancestors = _ancestors(state, rows)
+        ids_by_step = np.ascontiguousarray(ids.numpy().T, dtype=np.int32)
+        logits = torch.empty(num_logits, rows, stack.vocabulary)
+        step = _step(ids_by_step, addresses, ancestors, state.source)
+        step.count, step.num_logits, step.logits = count, num_logits, logits.data_ptr()
         self._call(ctypes.byref(stack), ctypes.byref(step), torch.get_num_threads())
         after = replace(
             state,
             length=past + count,
             blocks=(*state.blocks, new),
-            places=said,
-            ancestors=np.concatenate([before, own], axis=1),
+            addresses=addresses,
+            ancestors=np.concatenate([ancestors, own], axis=1),
         )
         return logits.transpose(0, 1), after
 
     def greedy(
         self, ids: Tensor, state: FastState, end: int, limits: Sequence[int]
     ) -> list[list[int]]:
-        """What greedy decoding says after ids (B,), all of it in one call."""
+        """Return the tokens that greedy decoding generates after ids (B,), in one call."""
         if state.length + max(limits) > self.capacity:
-            raise DataError(f"this model takes {self.capacity:,} tokens and was given more.")
-        rows, given = len(ids), ids.numpy().astype(np.int32)
-        said = np.zeros(0, np.int64) if state.places is None else state.places
-        most, counts = np.array(limits, np.int32), np.zeros(rows, np.int32)
-        words, before = np.zeros((rows, max(limits)), np.int32), _ancestors(state, rows)
+            raise DataError(
+                f"this model takes {self.capacity:,} tokens and was given more; shorten the text."
+            )
+        rows, first = len(ids), ids.numpy().astype(np.int32)
+        addresses = np.zeros(0, np.int64) if state.addresses is None else state.addresses
+        max_tokens, counts = np.array(limits, np.int32), np.zeros(rows, np.int32)
+        tokens, ancestors = np.zeros((rows, max(limits)), np.int32), _ancestors(state, rows)
         greedy = c.Greedy(
-            step=_step(given, said, before, state.source),
-            limits=most.ctypes.data,
+            step=_step(first, addresses, ancestors, state.source),
+            limits=max_tokens.ctypes.data,
             end=end,
             longest=max(limits),
-            words=words.ctypes.data,
+            tokens=tokens.ctypes.data,
             counts=counts.ctypes.data,
         )
         threads = torch.get_num_threads()
         self._greedy(ctypes.byref(self.packed.stack), ctypes.byref(greedy), threads)
-        return [row[:count].tolist() for row, count in zip(words, counts, strict=True)]
+        return [row[:count].tolist() for row, count in zip(tokens, counts, strict=True)]
 
 
 def _ancestors(state: FastState, rows: int) -> Numbers:
-    before = state.ancestors
-    return np.zeros((rows, 0), np.int32) if before is None else np.ascontiguousarray(before)
+    ancestors = state.ancestors
+    return np.zeros((rows, 0), np.int32) if ancestors is None else np.ascontiguousarray(ancestors)
 
 
-def _step(given: Numbers, said: Numbers64, before: Numbers, source: Source | None) -> c.Step:
-    """What comes after what was said; whoever calls keeps the arrays alive."""
-    step = c.Step(rows=len(before), past=before.shape[1])
-    step.ids, step.said, step.ancestors = (each.ctypes.data for each in (given, said, before))
+def _step(ids: Numbers, addresses: Numbers64, ancestors: Numbers, source: Source | None) -> c.Step:
+    """Return the arguments of a step; the caller keeps the arrays alive."""
+    step = c.Step(rows=len(ancestors), past=ancestors.shape[1])
+    step.ids, step.cache = ids.ctypes.data, addresses.ctypes.data
+    step.ancestors = ancestors.ctypes.data
     if source is not None:
         step.source = source.memory.data_ptr()
         step.source_start, step.source_count = source.start.ctypes.data, source.count.ctypes.data
@@ -147,11 +154,11 @@ class FastLanguageModel:
         return FastState()
 
     def step(self, ids: Tensor, state: FastState) -> tuple[Tensor, FastState]:
-        logits, state = self.decoder.extend(ids[:, None], state, wanted=1)
+        logits, state = self.decoder.extend(ids[:, None], state, num_logits=1)
         return logits[:, 0], state
 
     def extend(self, ids: Tensor, state: FastState) -> tuple[Tensor, FastState]:
-        return self.decoder.extend(ids, state, wanted=ids.size(1))
+        return self.decoder.extend(ids, state, num_logits=ids.size(1))
 
     def greedy(
         self, first: Tensor, state: FastState, end: int, limits: Sequence[int]
@@ -166,23 +173,25 @@ class FastEncoderDecoder:
         self.encoder = PackedStack(
             encoder.embedding, list(encoder.blocks), encoder.norm, None, capacity, bits
         )
-        # One matrix for the keys and values of all decoder layers: the source is read once.
+        # One matrix for the keys and values of all decoder layers: one product for each source.
         maps: list[nn.Linear] = []
         for block in model.decoder.blocks:
             maps += [block.cross.w_k, block.cross.w_v]  # type: ignore[union-attr, list-item]
-        self.remember: Matrix = stacked(maps, bits, room=self.decoder.packed.kept_width // 2)
-        found = c.library()
-        assert found is not None
-        self._encode = found.regard_encode
+        width = self.decoder.packed.cache_width // 2
+        self.project_source: Matrix = stacked(maps, bits, min_outputs=width)
+        library = c.library()
+        assert library is not None
+        self._encode = library.regard_encode
 
     def start(self, source: Tensor, source_mask: Tensor) -> FastState:
-        """Read the sources (B, S), whose words are real where padding (B, S) says so."""
+        """Encode sources (B, S); source_mask (B, S): True = real token."""
         count = source_mask.sum(1).numpy().astype(np.int32)
         starts = np.concatenate([[0], np.cumsum(count)]).astype(np.int32)
         ids = source[source_mask].numpy().astype(np.int32)
         if int(count.max()) > self.decoder.capacity:
             raise DataError(
-                f"this model takes {self.decoder.capacity:,} tokens and was given more."
+                f"this model takes {self.decoder.capacity:,} tokens and was given more; "
+                "shorten the text."
             )
         states = torch.empty(len(ids), self.encoder.stack.dim)
         encoding = c.Encoding(
@@ -195,14 +204,14 @@ class FastEncoderDecoder:
         self._encode(
             ctypes.byref(self.encoder.stack), ctypes.byref(encoding), torch.get_num_threads()
         )
-        return FastState(source=Source(self.remember(states), starts[:-1].copy(), count))
+        return FastState(source=Source(self.project_source(states), starts[:-1].copy(), count))
 
     def step(self, ids: Tensor, state: FastState) -> tuple[Tensor, FastState]:
-        logits, state = self.decoder.extend(ids[:, None], state, wanted=1)
+        logits, state = self.decoder.extend(ids[:, None], state, num_logits=1)
         return logits[:, 0], state
 
     def extend(self, ids: Tensor, state: FastState) -> tuple[Tensor, FastState]:
-        return self.decoder.extend(ids, state, wanted=ids.size(1))
+        return self.decoder.extend(ids, state, num_logits=ids.size(1))
 
     def greedy(
         self, first: Tensor, state: FastState, end: int, limits: Sequence[int]

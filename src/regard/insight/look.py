@@ -49,8 +49,8 @@ def picture_of(
 ) -> Picture:
     """Return a picture of a forward pass, with the data of the views that its length allows."""
     longest = max(len(site.queries.texts) for site in run.sites)
-    asked = [view for view in all_views() if views is None or view.kind() in views]
-    shown = [view for view in asked if view.max_tokens is None or longest <= view.max_tokens]
+    requested = [view for view in all_views() if views is None or view.kind() in views]
+    shown = [view for view in requested if view.max_tokens is None or longest <= view.max_tokens]
     points = ALWAYS.union(*(view.points for view in shown))
     with torch.inference_mode(), watch(run.model, points) as seen:
         run.run()
@@ -65,7 +65,7 @@ def picture_of(
         output=run.output,
         panels=attention_panels(run, seen) + expert_panels(run, seen),
         views=_data(shown, run, seen),
-        notes=_notes([view for view in asked if view not in shown]),
+        notes=_notes([view for view in requested if view not in shown]),
     )
 
 

@@ -94,7 +94,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a page shows at once: one picture, or two side by side."""
+    """One state of a page: one picture, or two side by side."""
 
     title: str  # such as "step 200"; empty where there is one snapshot
     pictures: tuple[Picture, ...]

@@ -37,7 +37,7 @@ def import_model(source: Path, run: Path, languages: Direction | None = None) ->
     """
     folder = Checkpoint(source) if is_checkpoint(source) else ModelFolder(source)
     theirs = folder.weights()
-    family = family_of(folder.config).given(theirs)
+    family = family_of(folder.config).for_tensors(theirs)
     spec = validate(ModelSpec, family.spec(folder.config), str(source / "config.json"))
     tokenizer = tokenizer_of(folder) if isinstance(folder, ModelFolder) else folder.tokenizer()
     weights, unused = _rename_weights(family, folder, theirs)

@@ -1,1 +1,1 @@
-"""What is compiled: engine.cpp decodes, sparse.cpp is attention over some of the pairs."""
+"""The compiled library: engine.cpp decodes, sparse.cpp computes sparse attention."""

@@ -1,4 +1,4 @@
-"""AMX, the matrix unit of recent Intel processors: whether its instructions execute here."""
+"""AMX, the matrix unit of recent Intel processors: test whether its instructions execute here."""
 
 import os
 from functools import cache

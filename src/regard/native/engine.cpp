@@ -1,15 +1,15 @@
-// The Transformer's forward pass for decoding on a CPU, from packed weights.
+// The forward pass of a Transformer for decoding on a CPU, from packed weights.
 //
-// At each step a decoder reads all its weights once for a handful of rows, so what matters is how
-// the weights lie in memory and how little happens besides. Here a whole step is one call: threads
-// meet at barriers of their own instead of entering and leaving a kernel hundreds of times.
+// At each step a decoder reads all its weights once for a few rows, so the time depends on the memory
+// layout of the weights and on the overhead. Here a whole step is one call: threads synchronize at
+// barriers of their own instead of entering and leaving a kernel hundreds of times.
 //
-// Every output number is summed in one fixed order, whatever the number of rows and threads: a
-// sentence gets the same bits alone and in any batch.
+// Every output is summed in one fixed order, whatever the number of rows and threads: a sentence gets
+// the same bits alone and in any batch.
 //
-// Matrices are stored in panels of 16 outputs, inputs running fastest but one: [panel][input][16].
-// With `bits` 8 weights are whole numbers of 7 bits with a scale for each output, and inputs are whole
-// numbers of 8 bits with a scale and a zero for each row. Their sums are exact.
+// Matrices are stored in panels of 16 outputs: [panel][input][16]. With `bits` 8 weights are integers
+// of 7 bits with a scale for each output, and inputs are integers of 8 bits with a scale and a zero
+// point for each row. Their sums are exact.
 
 #include <algorithm>
 #include <cmath>
@@ -28,23 +28,23 @@ namespace {
 // ---------------------------------------------------------------- y = W x + b
 
 constexpr int PANEL = 16;   // outputs in a panel
-constexpr int DEPTH = 256;  // inputs at a time: a panel's worth stays in the first cache
+constexpr int DEPTH = 256;  // inputs at a time: so many of a panel fit the first-level cache
 constexpr int CHUNK = 96;   // rows at a time
 
-constexpr int FOUR = 4;     // whole inputs at a time
-constexpr int MOST = 255;   // a whole input, at most; a whole weight is within ±MOST_WEIGHT
-constexpr int MOST_WEIGHT = 63;
+constexpr int FOUR = 4;                   // quantized inputs at a time
+constexpr int MAX_QUANTIZED_INPUT = 255;  // inputs are from 0
+constexpr int MAX_QUANTIZED_WEIGHT = 63;  // weights are of both signs
 
 struct Matrix {
   int outputs, inputs, panels, bits;
   std::vector<float> weights;        // [panel][input][16]
-  std::vector<int8_t> whole;         // [panel][four inputs][16][4], inputs padded with zeros
-  std::vector<float> scale, total;   // of each output, where weights are whole numbers: their sum is total
+  std::vector<int8_t> quantized;     // [panel][four inputs][16][4], inputs padded with zeros
+  std::vector<float> scale, total;   // of each output, if quantized: total is the sum of its weights
   std::vector<float> bias;
   int padded() const { return (inputs + FOUR - 1) / FOUR * FOUR; }
 };
 
-inline int place_in_panel(int output, int input) {
+inline int index_in_panel(int output, int input) {
   return input / FOUR * FOUR * PANEL + output * FOUR + input % FOUR;
 }
 
@@ -90,12 +90,12 @@ inline f8 activate(Activation how, f8 x) {
   return x;
 }
 
-struct Finish {  // what happens to a product on its way out
-  bool add = false;  // to what is there already
+struct Finish {  // the operations after a product
+  bool add = false;  // add to y instead of overwriting it
   Activation activation = NONE;
 };
 
-// Sums of `panels` panels (rows × panels·16, consecutive) become outputs.
+// Write the sums of `panels` panels (rows × panels·16, consecutive) to the outputs y.
 inline void finish(const Matrix &m, int panel, int panels, int rows, const float *sums, float *y,
                    int64_t y_step, Finish how) {
   int first = panel * PANEL, width = std::min(panels * PANEL, m.outputs - first);
@@ -159,14 +159,14 @@ void many_rows(const Matrix &m, const float *x, int64_t x_step, int rows, float 
   }
 }
 
-// ---------------------------------------------------------------- the same in whole numbers
+// ---------------------------------------------------------------- y = W x + b with quantized weights
 
-// A row of inputs becomes whole numbers from 0 to MOST: x ≈ low + step · whole.
+// A row of inputs is quantized to 0 … MAX_QUANTIZED_INPUT: x ≈ low + step · quantized.
 struct Range {
   float low, step;
 };
 
-Range to_whole(const float *x, int inputs, int padded, uint8_t *to) {
+Range quantize(const float *x, int inputs, int padded, uint8_t *to) {
   f8 least = all(x[0]), most = least;
   int i = 0;
   for (; i + 8 <= inputs; i += 8) {
@@ -176,15 +176,15 @@ Range to_whole(const float *x, int inputs, int padded, uint8_t *to) {
   float low = x[0], high = x[0];
   for (int j = 0; j < 8; j++) low = std::min(low, least[j]), high = std::max(high, most[j]);
   for (; i < inputs; i++) low = std::min(low, x[i]), high = std::max(high, x[i]);
-  float up = high > low ? MOST / (high - low) : 0;
-  for (i = 0; i < inputs; i++) to[i] = uint8_t(int((x[i] - low) * up + 0.5f));
+  float scale = high > low ? MAX_QUANTIZED_INPUT / (high - low) : 0;
+  for (i = 0; i < inputs; i++) to[i] = uint8_t(int((x[i] - low) * scale + 0.5f));
   for (; i < padded; i++) to[i] = 0;
-  return {low, (high - low) / MOST};
+  return {low, (high - low) / MAX_QUANTIZED_INPUT};
 }
 
-// Two products of 8 bits by 7 fit 16 bits, so that 32 of them take three instructions.
+// Two products of 8 by 7 bits fit 16 bits, so that 32 of them take three instructions.
 template <int ROWS>
-inline void multiply_whole(const int8_t *w, int padded, const uint8_t *x, int64_t x_step, int32_t *sums) {
+inline void multiply_quantized(const int8_t *w, int padded, const uint8_t *x, int64_t x_step, int32_t *sums) {
 #if defined(__AVX2__)
   const __m256i *weights = reinterpret_cast<const __m256i *>(w), ones = _mm256_set1_epi16(1);
   __m256i acc[ROWS][2];
@@ -210,13 +210,13 @@ inline void multiply_whole(const int8_t *w, int padded, const uint8_t *x, int64_
   for (int r = 0; r < ROWS; r++)
     for (int c = 0; c < PANEL; c++) {
       int32_t acc = 0;
-      for (int i = 0; i < padded; i++) acc += w[place_in_panel(c, i)] * x[r * x_step + i];
+      for (int i = 0; i < padded; i++) acc += w[index_in_panel(c, i)] * x[r * x_step + i];
       sums[r * PANEL + c] = acc;
     }
 #endif
 }
 
-// Σ w x ≈ scale · (step · Σ whole weights · whole inputs + low · Σ whole weights)
+// Σ w x ≈ scale · (step · Σ quantized weights · quantized inputs + low · Σ quantized weights)
 void rescale(const Matrix &m, int panel, int rows, const int32_t *sums, const Range *ranges, float *y,
              int64_t y_step, Finish how) {
   float products[CHUNK * PANEL];
@@ -227,7 +227,7 @@ void rescale(const Matrix &m, int panel, int rows, const int32_t *sums, const Ra
   finish(m, panel, 1, rows, products, y, y_step, how);
 }
 
-void whole_rows(const Matrix &m, const float *x, int64_t x_step, int rows, float *y, int64_t y_step,
+void quantized_rows(const Matrix &m, const float *x, int64_t x_step, int rows, float *y, int64_t y_step,
                 int from, int to, Finish how) {
   thread_local std::vector<uint8_t> input;
   const int padded = m.padded();
@@ -237,20 +237,20 @@ void whole_rows(const Matrix &m, const float *x, int64_t x_step, int rows, float
   for (int start = 0; start < rows; start += CHUNK) {
     int count = std::min(CHUNK, rows - start), groups = (count + 5) / 6;
     for (int r = 0; r < count; r++)
-      ranges[r] = to_whole(x + (start + r) * x_step, m.inputs, padded, &input[size_t(r) * padded]);
+      ranges[r] = quantize(x + (start + r) * x_step, m.inputs, padded, &input[size_t(r) * padded]);
     for (int p = from; p < to; p++) {
-      const int8_t *w = &m.whole[size_t(p) * padded * PANEL];
+      const int8_t *w = &m.quantized[size_t(p) * padded * PANEL];
       for (int g = 0; g < groups; g++) {
         int r = count * g / groups, size = count * (g + 1) / groups - r;
         const uint8_t *in = &input[size_t(r) * padded];
         int32_t *into = sums + r * PANEL;
         switch (size) {
-          case 1: multiply_whole<1>(w, padded, in, padded, into); break;
-          case 2: multiply_whole<2>(w, padded, in, padded, into); break;
-          case 3: multiply_whole<3>(w, padded, in, padded, into); break;
-          case 4: multiply_whole<4>(w, padded, in, padded, into); break;
-          case 5: multiply_whole<5>(w, padded, in, padded, into); break;
-          default: multiply_whole<6>(w, padded, in, padded, into); break;
+          case 1: multiply_quantized<1>(w, padded, in, padded, into); break;
+          case 2: multiply_quantized<2>(w, padded, in, padded, into); break;
+          case 3: multiply_quantized<3>(w, padded, in, padded, into); break;
+          case 4: multiply_quantized<4>(w, padded, in, padded, into); break;
+          case 5: multiply_quantized<5>(w, padded, in, padded, into); break;
+          default: multiply_quantized<6>(w, padded, in, padded, into); break;
         }
       }
       rescale(m, p, count, sums, ranges, y + start * y_step, y_step, how);
@@ -258,11 +258,11 @@ void whole_rows(const Matrix &m, const float *x, int64_t x_step, int rows, float
   }
 }
 
-// A thread's share of the outputs for all rows.
+// Compute a thread's share of the outputs for all rows.
 void apply(const Matrix &m, const float *x, int64_t x_step, int rows, float *y, int64_t y_step,
            Team team, Finish how = {}) {
   int from = team.from(m.panels), to = team.to(m.panels);
-  if (m.bits == 8) return whole_rows(m, x, x_step, rows, y, y_step, from, to, how);
+  if (m.bits == 8) return quantized_rows(m, x, x_step, rows, y, y_step, from, to, how);
   switch (rows) {
     case 1: return few_rows<1, 4>(m, x, x_step, y, y_step, from, to, how);
     case 2: return few_rows<2, 2>(m, x, x_step, y, y_step, from, to, how);
@@ -274,12 +274,12 @@ void apply(const Matrix &m, const float *x, int64_t x_step, int rows, float *y, 
 // ---------------------------------------------------------------- parts of a block
 
 struct Norm {
-  const float *gain, *bias;  // may be absent
+  const float *gain, *bias;  // may be null
   float eps;
   int kind;  // 0 none, 1 layer, 2 root mean square
 };
 
-void normalise(const Norm &norm, const float *x, int dim, float *y) {
+void normalize(const Norm &norm, const float *x, int dim, float *y) {
   if (norm.kind == 0) {
     if (x != y) std::memcpy(y, x, sizeof(float) * dim);
     return;
@@ -287,27 +287,27 @@ void normalise(const Norm &norm, const float *x, int dim, float *y) {
   const int whole = dim / 8 * 8;
   float mean = 0;
   if (norm.kind == 1) {
-    f8 added = all(0.0f);
-    for (int i = 0; i < whole; i += 8) added += load(x + i);
-    mean = sum(added);
+    f8 sums = all(0.0f);
+    for (int i = 0; i < whole; i += 8) sums += load(x + i);
+    mean = sum(sums);
     for (int i = whole; i < dim; i++) mean += x[i];
     mean /= dim;
   }
   f8 squares = all(0.0f);
   for (int i = 0; i < whole; i += 8) {
-    f8 away = load(x + i) - all(mean);
-    squares += away * away;
+    f8 centered = load(x + i) - all(mean);
+    squares += centered * centered;
   }
   float square = sum(squares);
   for (int i = whole; i < dim; i++) square += (x[i] - mean) * (x[i] - mean);
-  float up = 1.0f / std::sqrt(square / dim + norm.eps);
+  float inverse_std = 1.0f / std::sqrt(square / dim + norm.eps);
   for (int i = 0; i < whole; i += 8) {
-    f8 v = (load(x + i) - all(mean)) * all(up);
+    f8 v = (load(x + i) - all(mean)) * all(inverse_std);
     if (norm.gain) v *= load(norm.gain + i);
     store(y + i, norm.bias ? v + load(norm.bias + i) : v);
   }
   for (int i = whole; i < dim; i++) {
-    float v = (x[i] - mean) * up;
+    float v = (x[i] - mean) * inverse_std;
     if (norm.gain) v *= norm.gain[i];
     y[i] = norm.bias ? v + norm.bias[i] : v;
   }
@@ -322,71 +322,72 @@ inline float dot(const float *a, const float *b, int size) {
   return total;
 }
 
-// softmax(scale · q·k + bias) v, over keys that each lie somewhere; values at a distance from them.
-struct Places {
-  const float *const *keys;
+// Pointers to the keys of a query, which are scattered in memory; the value of a key is `to_values` after it.
+struct KeyPointers {
+  const float *const *pointers;
   int64_t offset, to_values;
   int count;
 };
 
-// Σ_j scores[j] · value_j for 8 · BLOCKS components, which stay in registers over all places.
+// Σ_j scores[j] · value_j for 8 · BLOCKS components, which stay in registers over all keys.
 template <int BLOCKS>
-inline void gather(const float *scores, Places at, int from, float down, float *out) {
+inline void gather(const float *scores, KeyPointers keys, int from, float scale, float *out) {
   f8 acc[BLOCKS];
 #pragma GCC unroll 8
   for (int b = 0; b < BLOCKS; b++) acc[b] = all(0.0f);
-  for (int j = 0; j < at.count; j++) {
-    const float *value = at.keys[j] + at.offset + at.to_values + from;
+  for (int j = 0; j < keys.count; j++) {
+    const float *value = keys.pointers[j] + keys.offset + keys.to_values + from;
     f8 share = all(scores[j]);
 #pragma GCC unroll 8
     for (int b = 0; b < BLOCKS; b++) acc[b] += share * load(value + 8 * b);
   }
 #pragma GCC unroll 8
-  for (int b = 0; b < BLOCKS; b++) store(out + from + 8 * b, acc[b] * all(down));
+  for (int b = 0; b < BLOCKS; b++) store(out + from + 8 * b, acc[b] * all(scale));
 }
 
-void attend(const float *q, int size, Places at, float scale, const float *bias, float *out,
+// softmax(scale · q·k + bias) v
+void attend(const float *q, int size, KeyPointers keys, float scale, const float *bias, float *out,
             std::vector<float> &scores) {
-  scores.resize(size_t(at.count + 7) / 8 * 8);
+  scores.resize(size_t(keys.count + 7) / 8 * 8);
   float top = -INFINITY;
-  for (int j = 0; j < at.count; j++) {
-    float score = dot(q, at.keys[j] + at.offset, size) * scale + (bias ? bias[j] : 0.0f);
+  for (int j = 0; j < keys.count; j++) {
+    float score = dot(q, keys.pointers[j] + keys.offset, size) * scale + (bias ? bias[j] : 0.0f);
     scores[j] = score;
     top = std::max(top, score);
   }
-  for (size_t j = at.count; j < scores.size(); j++) scores[j] = -INFINITY;
+  for (size_t j = keys.count; j < scores.size(); j++) scores[j] = -INFINITY;
   f8 total8 = all(0.0f);
   for (size_t j = 0; j < scores.size(); j += 8) {
-    f8 raised = exp8(load(&scores[j]) - all(top));
-    store(&scores[j], raised);
+    f8 weights = exp8(load(&scores[j]) - all(top));
+    store(&scores[j], weights);
   }
-  for (size_t j = at.count; j < scores.size(); j++) scores[j] = 0.0f;
+  for (size_t j = keys.count; j < scores.size(); j++) scores[j] = 0.0f;
   for (size_t j = 0; j < scores.size(); j += 8) total8 += load(&scores[j]);
-  float down = 1.0f / sum(total8);
+  float inverse_sum = 1.0f / sum(total8);
   int i = 0;
-  for (; i + 64 <= size; i += 64) gather<8>(scores.data(), at, i, down, out);
-  for (; i + 32 <= size; i += 32) gather<4>(scores.data(), at, i, down, out);
-  for (; i + 8 <= size; i += 8) gather<1>(scores.data(), at, i, down, out);
+  for (; i + 64 <= size; i += 64) gather<8>(scores.data(), keys, i, inverse_sum, out);
+  for (; i + 32 <= size; i += 32) gather<4>(scores.data(), keys, i, inverse_sum, out);
+  for (; i + 8 <= size; i += 8) gather<1>(scores.data(), keys, i, inverse_sum, out);
   for (; i < size; i++) {
     float acc = 0;
-    for (int j = 0; j < at.count; j++) acc += scores[j] * at.keys[j][at.offset + at.to_values + i];
-    out[i] = acc * down;
+    for (int j = 0; j < keys.count; j++) acc += scores[j] * keys.pointers[j][keys.offset + keys.to_values + i];
+    out[i] = acc * inverse_sum;
   }
 }
 
 }  // namespace
 
-// ---------------------------------------------------------------- what Python fills in
+// ---------------------------------------------------------------- arguments, filled in by engine/library.py
 
 extern "C" {
 
 struct Layer {
   Norm attention_norm, cross_norm, feed_forward_norm;
   Matrix *project, *merge;              // queries, keys and values in one; W_O
-  Matrix *cross_ask, *cross_merge;      // absent without a source
-  Matrix *gate, *up_proj, *down_proj;        // gate may be absent
-  const float *distance_bias;           // (heads, 2·capacity − 1) by key − query, may be absent
-  int heads, cross_heads;               // of this layer: heads may have been removed
+  Matrix *cross_query, *cross_merge;    // null without a source
+  Matrix *gate, *up_proj, *down_proj;   // gate may be null
+  const float *distance_bias;           // (heads, 2·capacity − 1) by key − query, may be null
+  int heads, cross_heads;               // of this layer: heads may have been pruned
 };
 
 struct Stack {
@@ -394,8 +395,8 @@ struct Stack {
   int norm_first, activation, rotary;   // rotary: 0 none, 1 adjacent pairs, 2 halves
   float embedding_scale, score_scale;
   const float *tokens;                  // (vocabulary, dim)
-  const float *positions;               // (capacity, dim), may be absent
-  const float *cosines, *sines;         // (capacity, head_dim / 2), where rotary
+  const float *positions;               // (capacity, dim), may be null
+  const float *cosines, *sines;         // (capacity, head_dim / 2), if rotary
   Norm embedding_norm, final_norm;
   const Layer *layer;
   const Matrix *output;
@@ -407,24 +408,24 @@ struct Encoding {
   float *states;                        // (tokens, dim)
 };
 
-// New ids for each row, all rows of one length; token t of row r is number t · rows + r.
+// `count` new ids for each row; token t of row r has index t · rows + r.
 struct Step {
-  int rows, count, past;                // past: how many have been said before
+  int rows, count, past;                // past: number of earlier tokens
   const int *ids;
-  float *const *said;                   // (past + count) blocks: (its rows, layers, 2, kv_heads·head_dim)
-  const int *ancestors;                 // (rows, past): each row's own row in each block
-  const float *source;                  // (source tokens, layers, 2, kv_heads·head_dim), may be absent
+  float *const *cache;                  // (past + count) blocks: (rows at that step, layers, 2, kv_heads·head_dim)
+  const int *ancestors;                 // (rows, past): the row of each block that a row descends from
+  const float *source;                  // (source tokens, layers, 2, kv_heads·head_dim), may be null
   const int *source_start, *source_count;  // of each row
-  int wanted;                           // logits of the last `wanted` tokens of each row
-  float *logits;                        // (wanted · rows, vocabulary)
+  int num_logits;                       // return logits of the last `num_logits` tokens of each row
+  float *logits;                        // (num_logits · rows, vocabulary)
 };
 
-// The likeliest word of each row, again and again, until it ends or has said limits[row] words.
+// Greedy decoding: append the token of the highest logit to each row, until `end` or limits[row] tokens.
 struct Greedy {
-  Step step;                            // before the first word; its logits and count are not used
+  Step step;                            // the state before the first token; its logits and count are not used
   const int *limits;
   int end, longest;                     // longest: the highest limit
-  int *words, *counts;                  // (rows, longest), (rows): what each row says
+  int *tokens, *counts;                 // (rows, longest), (rows): generated tokens of each row
 };
 
 }  // extern "C"
@@ -432,20 +433,20 @@ struct Greedy {
 namespace {
 
 struct Buffers {
-  std::vector<float> x, entered, projected, found, hidden, gate;
+  std::vector<float> x, input, projected, attended, hidden, gate;
   void prepare(const Stack &s, int tokens) {
     size_t n = tokens, heads = size_t(s.heads + 2 * s.kv_heads) * s.head_dim;
-    x.resize(n * s.dim), entered.resize(n * s.dim), projected.resize(n * heads);
-    found.resize(n * s.heads * s.head_dim), hidden.resize(n * s.ffn_dim);
+    x.resize(n * s.dim), input.resize(n * s.dim), projected.resize(n * heads);
+    attended.resize(n * s.heads * s.head_dim), hidden.resize(n * s.ffn_dim);
     gate.resize(s.layer[0].gate ? n * s.ffn_dim : 0);
   }
 };
 
 void embed(const Stack &s, int id, int position, float *x) {
   const float *token = s.tokens + int64_t(id) * s.dim;
-  const float *place = s.positions ? s.positions + int64_t(position) * s.dim : nullptr;
-  for (int i = 0; i < s.dim; i++) x[i] = token[i] * s.embedding_scale + (place ? place[i] : 0.0f);
-  normalise(s.embedding_norm, x, s.dim, x);
+  const float *positional = s.positions ? s.positions + int64_t(position) * s.dim : nullptr;
+  for (int i = 0; i < s.dim; i++) x[i] = token[i] * s.embedding_scale + (positional ? positional[i] : 0.0f);
+  normalize(s.embedding_norm, x, s.dim, x);
 }
 
 void rotate(const Stack &s, float *x, int position) {
@@ -459,67 +460,67 @@ void rotate(const Stack &s, float *x, int position) {
   }
 }
 
-// y = x + f(norm(x)), or norm(x + f(x)): what every sublayer has around it.
+// The residual connection of a sublayer: y = x + f(norm(x)), or norm(x + f(x)).
 template <typename Sublayer>
-void around(const Stack &s, const Norm &norm, Buffers &b, int tokens, Team team, const Sublayer &f) {
+void residual(const Stack &s, const Norm &norm, Buffers &b, int tokens, Team team, const Sublayer &f) {
   const int from = team.from(tokens), to = team.to(tokens);
-  const float *entered = b.x.data();
+  const float *input = b.x.data();
   if (s.norm_first) {
-    for (int m = from; m < to; m++) normalise(norm, &b.x[size_t(m) * s.dim], s.dim, &b.entered[size_t(m) * s.dim]);
-    entered = b.entered.data();
-    team.meet();
+    for (int m = from; m < to; m++) normalize(norm, &b.x[size_t(m) * s.dim], s.dim, &b.input[size_t(m) * s.dim]);
+    input = b.input.data();
+    team.sync();
   }
-  f(entered);  // adds to x
-  team.meet();
+  f(input);  // adds to x
+  team.sync();
   if (!s.norm_first) {
-    for (int m = from; m < to; m++) normalise(norm, &b.x[size_t(m) * s.dim], s.dim, &b.x[size_t(m) * s.dim]);
-    team.meet();
+    for (int m = from; m < to; m++) normalize(norm, &b.x[size_t(m) * s.dim], s.dim, &b.x[size_t(m) * s.dim]);
+    team.sync();
   }
 }
 
 void feed_forward(const Stack &s, const Layer &layer, Buffers &b, int tokens, Team team) {
-  around(s, layer.feed_forward_norm, b, tokens, team, [&](const float *entered) {
+  residual(s, layer.feed_forward_norm, b, tokens, team, [&](const float *input) {
     Activation activation = Activation(s.activation);
     if (layer.gate) {
-      apply(*layer.gate, entered, s.dim, tokens, b.gate.data(), s.ffn_dim, team, {false, activation});
-      apply(*layer.up_proj, entered, s.dim, tokens, b.hidden.data(), s.ffn_dim, team);
-      team.meet();
+      apply(*layer.gate, input, s.dim, tokens, b.gate.data(), s.ffn_dim, team, {false, activation});
+      apply(*layer.up_proj, input, s.dim, tokens, b.hidden.data(), s.ffn_dim, team);
+      team.sync();
       for (int m = team.from(tokens); m < team.to(tokens); m++)
         for (int i = 0; i < s.ffn_dim; i++) b.hidden[size_t(m) * s.ffn_dim + i] *= b.gate[size_t(m) * s.ffn_dim + i];
     } else {
-      apply(*layer.up_proj, entered, s.dim, tokens, b.hidden.data(), s.ffn_dim, team, {false, activation});
+      apply(*layer.up_proj, input, s.dim, tokens, b.hidden.data(), s.ffn_dim, team, {false, activation});
     }
-    team.meet();
+    team.sync();
     apply(*layer.down_proj, b.hidden.data(), s.ffn_dim, tokens, b.x.data(), s.dim, team, {true});
   });
 }
 
-// What a layer with so many heads computes; what is kept has the room of the widest layer.
-struct Shares {
-  int group, keys, values, width, kept;
+// Sizes of a layer with so many heads; the cache has the width of the widest layer.
+struct Widths {
+  int group, queries, values, total, cached;
 };
 
-inline Shares shares(const Stack &s, int heads) {
+inline Widths widths(const Stack &s, int heads) {
   const int group = s.heads / s.kv_heads, values = heads / group * s.head_dim;
   return {group, heads * s.head_dim, values, heads * s.head_dim + 2 * values, s.kv_heads * s.head_dim};
 }
 
-// Queries, keys and values of the entered tokens, turned where positions turn them.
+// Queries, keys and values of the tokens, with rotary positions applied.
 template <typename Position>
-void project(const Stack &s, const Layer &layer, Buffers &b, const float *entered, int tokens, Team team,
+void project(const Stack &s, const Layer &layer, Buffers &b, const float *input, int tokens, Team team,
              const Position &position) {
-  const Shares own = shares(s, layer.heads);
-  const int width = own.width, turning = layer.heads + own.values / s.head_dim;
-  apply(*layer.project, entered, s.dim, tokens, b.projected.data(), width, team);
-  team.meet();
+  const Widths own = widths(s, layer.heads);
+  const int width = own.total, rotated_heads = layer.heads + own.values / s.head_dim;
+  apply(*layer.project, input, s.dim, tokens, b.projected.data(), width, team);
+  team.sync();
   if (!s.rotary) return;
   for (int m = team.from(tokens); m < team.to(tokens); m++)
-    for (int h = 0; h < turning; h++)
+    for (int h = 0; h < rotated_heads; h++)
       rotate(s, &b.projected[size_t(m) * width + size_t(h) * s.head_dim], position(m));
-  team.meet();
+  team.sync();
 }
 
-// By which a head's scores of a query differ from one key to the next, the first key first.
+// The bias of a head's scores of a query, by key from the first.
 inline const float *bias_of(const Stack &s, const Layer &layer, int head, int query) {
   if (!layer.distance_bias) return nullptr;
   return layer.distance_bias + int64_t(head) * (2 * s.capacity - 1) + (s.capacity - 1 - query);
@@ -528,121 +529,122 @@ inline const float *bias_of(const Stack &s, const Layer &layer, int head, int qu
 void encode(const Stack &s, const Encoding &e, Buffers &b, Team team) {
   thread_local std::vector<float> scores;
   std::vector<int> position(e.tokens), sentence(e.tokens);
-  std::vector<const float *> place(e.tokens);
+  std::vector<const float *> projections(e.tokens);
   for (int n = 0; n < e.sentences; n++)
     for (int m = e.starts[n]; m < e.starts[n + 1]; m++) position[m] = m - e.starts[n], sentence[m] = n;
   for (int m = team.from(e.tokens); m < team.to(e.tokens); m++)
     embed(s, e.ids[m], position[m], &b.x[size_t(m) * s.dim]);
-  team.meet();
+  team.sync();
   for (int l = 0; l < s.layers; l++) {
     const Layer &layer = s.layer[l];
-    const Shares own = shares(s, layer.heads);
-    for (int m = 0; m < e.tokens; m++) place[m] = &b.projected[size_t(m) * own.width];
-    around(s, layer.attention_norm, b, e.tokens, team, [&](const float *entered) {
-      project(s, layer, b, entered, e.tokens, team, [&](int m) { return position[m]; });
+    const Widths own = widths(s, layer.heads);
+    for (int m = 0; m < e.tokens; m++) projections[m] = &b.projected[size_t(m) * own.total];
+    residual(s, layer.attention_norm, b, e.tokens, team, [&](const float *input) {
+      project(s, layer, b, input, e.tokens, team, [&](int m) { return position[m]; });
       const int work = e.tokens * layer.heads;
       for (int w = team.from(work); w < team.to(work); w++) {
         int m = w / layer.heads, h = w % layer.heads, start = e.starts[sentence[m]];
-        Places at{&place[start], own.keys + (h / own.group) * s.head_dim, own.values, e.starts[sentence[m] + 1] - start};
-        attend(place[m] + h * s.head_dim, s.head_dim, at, s.score_scale, bias_of(s, layer, h, position[m]),
-               &b.found[(size_t(m) * layer.heads + h) * s.head_dim], scores);
+        KeyPointers keys{&projections[start], own.queries + (h / own.group) * s.head_dim, own.values,
+                         e.starts[sentence[m] + 1] - start};
+        attend(projections[m] + h * s.head_dim, s.head_dim, keys, s.score_scale, bias_of(s, layer, h, position[m]),
+               &b.attended[(size_t(m) * layer.heads + h) * s.head_dim], scores);
       }
-      team.meet();
-      apply(*layer.merge, b.found.data(), own.keys, e.tokens, b.x.data(), s.dim, team, {true});
+      team.sync();
+      apply(*layer.merge, b.attended.data(), own.queries, e.tokens, b.x.data(), s.dim, team, {true});
     });
     feed_forward(s, layer, b, e.tokens, team);
   }
   for (int m = team.from(e.tokens); m < team.to(e.tokens); m++)
-    normalise(s.final_norm, &b.x[size_t(m) * s.dim], s.dim, e.states + size_t(m) * s.dim);
+    normalize(s.final_norm, &b.x[size_t(m) * s.dim], s.dim, e.states + size_t(m) * s.dim);
 }
 
-void look_back(const Stack &s, const Step &step, int l, const std::vector<const float *> &places, Buffers &b,
-               Team team) {
-  thread_local std::vector<float> scores;
-  const Layer &layer = s.layer[l];
-  const int tokens = step.rows * step.count, all_said = step.past + step.count;
-  const Shares own = shares(s, layer.heads);
-  around(s, layer.attention_norm, b, tokens, team, [&](const float *entered) {
-    project(s, layer, b, entered, tokens, team, [&](int m) { return step.past + m / step.rows; });
-    for (int m = team.from(tokens); m < team.to(tokens); m++) {
-      float *block = step.said[step.past + m / step.rows];
-      float *kept = block + (size_t(m % step.rows) * s.layers + l) * 2 * own.kept;
-      const float *new_keys = &b.projected[size_t(m) * own.width + own.keys];
-      std::memcpy(kept, new_keys, sizeof(float) * own.values);
-      std::memcpy(kept + own.kept, new_keys + own.values, sizeof(float) * own.values);
-    }
-    team.meet();
-    const int work = tokens * layer.heads;
-    for (int w = team.from(work); w < team.to(work); w++) {
-      int m = w / layer.heads, h = w % layer.heads, seen = step.past + m / step.rows + 1;
-      Places at{&places[size_t(m % step.rows) * all_said], int64_t(l) * 2 * own.kept + (h / own.group) * s.head_dim,
-                own.kept, seen};
-      attend(&b.projected[size_t(m) * own.width + size_t(h) * s.head_dim], s.head_dim, at, s.score_scale,
-             bias_of(s, layer, h, seen - 1), &b.found[(size_t(m) * layer.heads + h) * s.head_dim], scores);
-    }
-    team.meet();
-    apply(*layer.merge, b.found.data(), own.keys, tokens, b.x.data(), s.dim, team, {true});
-  });
-}
-
-void look_across(const Stack &s, const Step &step, int l, const std::vector<const float *> &places, Buffers &b,
+void self_attend(const Stack &s, const Step &step, int l, const std::vector<const float *> &key_pointers, Buffers &b,
                  Team team) {
   thread_local std::vector<float> scores;
   const Layer &layer = s.layer[l];
-  const int tokens = step.rows * step.count, heads = layer.cross_heads;
-  const Shares own = shares(s, heads);
-  around(s, layer.cross_norm, b, tokens, team, [&](const float *entered) {
-    apply(*layer.cross_ask, entered, s.dim, tokens, b.projected.data(), own.keys, team);
-    team.meet();
-    const int work = tokens * heads;
-    for (int w = team.from(work); w < team.to(work); w++) {
-      int m = w / heads, h = w % heads, r = m % step.rows;
-      Places at{&places[step.source_start[r]], int64_t(l) * 2 * own.kept + (h / own.group) * s.head_dim, own.kept,
-                step.source_count[r]};
-      attend(&b.projected[size_t(m) * own.keys + size_t(h) * s.head_dim], s.head_dim, at, s.score_scale, nullptr,
-             &b.found[(size_t(m) * heads + h) * s.head_dim], scores);
+  const int tokens = step.rows * step.count, length = step.past + step.count;
+  const Widths own = widths(s, layer.heads);
+  residual(s, layer.attention_norm, b, tokens, team, [&](const float *input) {
+    project(s, layer, b, input, tokens, team, [&](int m) { return step.past + m / step.rows; });
+    for (int m = team.from(tokens); m < team.to(tokens); m++) {
+      float *block = step.cache[step.past + m / step.rows];
+      float *cached = block + (size_t(m % step.rows) * s.layers + l) * 2 * own.cached;
+      const float *new_keys = &b.projected[size_t(m) * own.total + own.queries];
+      std::memcpy(cached, new_keys, sizeof(float) * own.values);
+      std::memcpy(cached + own.cached, new_keys + own.values, sizeof(float) * own.values);
     }
-    team.meet();
-    apply(*layer.cross_merge, b.found.data(), own.keys, tokens, b.x.data(), s.dim, team, {true});
+    team.sync();
+    const int work = tokens * layer.heads;
+    for (int w = team.from(work); w < team.to(work); w++) {
+      int m = w / layer.heads, h = w % layer.heads, seen = step.past + m / step.rows + 1;
+      KeyPointers keys{&key_pointers[size_t(m % step.rows) * length],
+                       int64_t(l) * 2 * own.cached + (h / own.group) * s.head_dim, own.cached, seen};
+      attend(&b.projected[size_t(m) * own.total + size_t(h) * s.head_dim], s.head_dim, keys, s.score_scale,
+             bias_of(s, layer, h, seen - 1), &b.attended[(size_t(m) * layer.heads + h) * s.head_dim], scores);
+    }
+    team.sync();
+    apply(*layer.merge, b.attended.data(), own.queries, tokens, b.x.data(), s.dim, team, {true});
   });
 }
 
-void advance(const Stack &s, const Step &step, const std::vector<const float *> &said,
-             const std::vector<const float *> &source, Buffers &b, Team team) {
-  const int tokens = step.rows * step.count, first_wanted = (step.count - step.wanted) * step.rows;
-  for (int m = team.from(tokens); m < team.to(tokens); m++)
-    embed(s, step.ids[m], step.past + m / step.rows, &b.x[size_t(m) * s.dim]);
-  team.meet();
-  for (int l = 0; l < s.layers; l++) {
-    look_back(s, step, l, said, b, team);
-    if (step.source) look_across(s, step, l, source, b, team);
-    feed_forward(s, s.layer[l], b, tokens, team);
-  }
-  if (!step.wanted) return;
-  for (int m = first_wanted + team.from(tokens - first_wanted); m < first_wanted + team.to(tokens - first_wanted); m++)
-    normalise(s.final_norm, &b.x[size_t(m) * s.dim], s.dim, &b.entered[size_t(m) * s.dim]);
-  team.meet();
-  apply(*s.output, &b.entered[size_t(first_wanted) * s.dim], s.dim, tokens - first_wanted, step.logits, s.vocabulary, team);
+void cross_attend(const Stack &s, const Step &step, int l, const std::vector<const float *> &key_pointers, Buffers &b,
+                  Team team) {
+  thread_local std::vector<float> scores;
+  const Layer &layer = s.layer[l];
+  const int tokens = step.rows * step.count, heads = layer.cross_heads;
+  const Widths own = widths(s, heads);
+  residual(s, layer.cross_norm, b, tokens, team, [&](const float *input) {
+    apply(*layer.cross_query, input, s.dim, tokens, b.projected.data(), own.queries, team);
+    team.sync();
+    const int work = tokens * heads;
+    for (int w = team.from(work); w < team.to(work); w++) {
+      int m = w / heads, h = w % heads, r = m % step.rows;
+      KeyPointers keys{&key_pointers[step.source_start[r]],
+                       int64_t(l) * 2 * own.cached + (h / own.group) * s.head_dim, own.cached, step.source_count[r]};
+      attend(&b.projected[size_t(m) * own.queries + size_t(h) * s.head_dim], s.head_dim, keys, s.score_scale, nullptr,
+             &b.attended[(size_t(m) * heads + h) * s.head_dim], scores);
+    }
+    team.sync();
+    apply(*layer.cross_merge, b.attended.data(), own.queries, tokens, b.x.data(), s.dim, team, {true});
+  });
 }
 
-// log Σ exp of a row, and its highest numbers in order, the earlier of equals first.
-void rank(const float *x, int size, int count, float *log_sum, float *values, int *places) {
+void advance(const Stack &s, const Step &step, const std::vector<const float *> &cache,
+             const std::vector<const float *> &source, Buffers &b, Team team) {
+  const int tokens = step.rows * step.count, first = (step.count - step.num_logits) * step.rows;
+  for (int m = team.from(tokens); m < team.to(tokens); m++)
+    embed(s, step.ids[m], step.past + m / step.rows, &b.x[size_t(m) * s.dim]);
+  team.sync();
+  for (int l = 0; l < s.layers; l++) {
+    self_attend(s, step, l, cache, b, team);
+    if (step.source) cross_attend(s, step, l, source, b, team);
+    feed_forward(s, s.layer[l], b, tokens, team);
+  }
+  if (!step.num_logits) return;
+  for (int m = first + team.from(tokens - first); m < first + team.to(tokens - first); m++)
+    normalize(s.final_norm, &b.x[size_t(m) * s.dim], s.dim, &b.input[size_t(m) * s.dim]);
+  team.sync();
+  apply(*s.output, &b.input[size_t(first) * s.dim], s.dim, tokens - first, step.logits, s.vocabulary, team);
+}
+
+// log Σ exp of a row, and its highest numbers in descending order, the earlier of equal numbers first.
+void rank(const float *x, int size, int count, float *log_sum, float *values, int *indices) {
   const int whole = size / 8 * 8;
-  int found = 0;
-  auto offer = [&](int place) {
-    if (found == count && !(x[place] > values[count - 1])) return;
-    int at = found < count ? found++ : count - 1;
-    for (; at > 0 && x[place] > values[at - 1]; at--) values[at] = values[at - 1], places[at] = places[at - 1];
-    values[at] = x[place], places[at] = place;
+  int filled = 0;
+  auto consider = [&](int index) {
+    if (filled == count && !(x[index] > values[count - 1])) return;
+    int at = filled < count ? filled++ : count - 1;
+    for (; at > 0 && x[index] > values[at - 1]; at--) values[at] = values[at - 1], indices[at] = indices[at - 1];
+    values[at] = x[index], indices[at] = index;
   };
   for (int i = 0; i < whole; i += 8) {
-    if (found == count) {
+    if (filled == count) {
       i8 higher = load(x + i) > all(values[count - 1]);
       if (!any(higher)) continue;
     }
-    for (int j = i; j < i + 8; j++) offer(j);
+    for (int j = i; j < i + 8; j++) consider(j);
   }
-  for (int i = whole; i < size; i++) offer(i);
+  for (int i = whole; i < size; i++) consider(i);
   const float top = values[0];
   f8 total8 = all(0.0f);
   for (int i = 0; i < whole; i += 8) total8 += exp8(load(x + i) - all(top));
@@ -651,92 +653,93 @@ void rank(const float *x, int size, int count, float *log_sum, float *values, in
   *log_sum = top + std::log(total);
 }
 
-// Where each row's keys of each word lie: in the block of that word, at the row it was said by.
-std::vector<const float *> places_said(const Stack &s, const Step &step) {
-  const int all_said = step.past + step.count;
+// Pointers to the cached keys of each row: in the block of each token, at the ancestor of the row.
+std::vector<const float *> cached_keys(const Stack &s, const Step &step) {
+  const int length = step.past + step.count;
   const size_t row = size_t(s.layers) * 2 * s.kv_heads * s.head_dim;
-  std::vector<const float *> places(size_t(step.rows) * all_said);
+  std::vector<const float *> pointers(size_t(step.rows) * length);
   for (int r = 0; r < step.rows; r++)
-    for (int j = 0; j < all_said; j++) {
-      int at = j < step.past ? step.ancestors[int64_t(r) * step.past + j] : r;
-      places[size_t(r) * all_said + j] = step.said[j] + at * row;
+    for (int j = 0; j < length; j++) {
+      int ancestor = j < step.past ? step.ancestors[int64_t(r) * step.past + j] : r;
+      pointers[size_t(r) * length + j] = step.cache[j] + ancestor * row;
     }
-  return places;
+  return pointers;
 }
 
-std::vector<const float *> places_of_source(const Stack &s, const Step &step) {
+std::vector<const float *> source_keys(const Stack &s, const Step &step) {
   int tokens = 0;
   if (step.source)
     for (int r = 0; r < step.rows; r++) tokens = std::max(tokens, step.source_start[r] + step.source_count[r]);
-  std::vector<const float *> places(tokens);
-  for (int j = 0; j < tokens; j++) places[j] = step.source + size_t(j) * s.layers * 2 * s.kv_heads * s.head_dim;
-  return places;
+  std::vector<const float *> pointers(tokens);
+  for (int j = 0; j < tokens; j++) pointers[j] = step.source + size_t(j) * s.layers * 2 * s.kv_heads * s.head_dim;
+  return pointers;
 }
 
 int highest(const float *x, int size) {
   const int whole = size / 8 * 8;
-  f8 most = all(-INFINITY);
+  f8 highest8 = all(-INFINITY);
   for (int i = 0; i < whole; i += 8) {
     f8 v = load(x + i);
-    most = v > most ? v : most;
+    highest8 = v > highest8 ? v : highest8;
   }
   float top = -INFINITY;
-  for (int j = 0; j < 8; j++) top = std::max(top, most[j]);
+  for (int j = 0; j < 8; j++) top = std::max(top, highest8[j]);
   for (int i = whole; i < size; i++) top = std::max(top, x[i]);
-  const float *at = std::find(x, x + size, top);  // the earlier of equals
-  return at < x + size ? int(at - x) : 0;         // where nothing is a number, any word will do
+  const float *at = std::find(x, x + size, top);  // the first of equal numbers
+  return at < x + size ? int(at - x) : 0;         // all are NaN: any token is as good
 }
 
-void take(const Stack &s, const Step &step, Buffers &b, std::vector<int> *best, int threads) {
+void run_step(const Stack &s, const Step &step, Buffers &b, std::vector<int> *best, int threads) {
   b.prepare(s, step.rows * step.count);
-  auto said = places_said(s, step), source = places_of_source(s, step);
+  auto cache = cached_keys(s, step), source = source_keys(s, step);
   pool().run(threads, [&](Team team) {
-    advance(s, step, said, source, b, team);
+    advance(s, step, cache, source, b, team);
     if (!best) return;
-    team.meet();
+    team.sync();
     for (int r = team.from(step.rows); r < team.to(step.rows); r++)
       (*best)[r] = highest(step.logits + size_t(r) * s.vocabulary, s.vocabulary);
   });
 }
 
-// Rows that have ended leave the batch; the others know which row of each block they descend from.
-void say_likeliest(const Stack &s, const Greedy &g, Buffers &b, int threads) {
+// Finished rows leave the batch; `ancestors` maps the others to their rows in each block.
+void decode_greedily(const Stack &s, const Greedy &g, Buffers &b, int threads) {
   const size_t row = size_t(s.layers) * 2 * s.kv_heads * s.head_dim;
   Step step = g.step;
-  std::vector<int> speaking(step.rows), ids(step.ids, step.ids + step.rows), best(step.rows);
+  std::vector<int> active(step.rows), ids(step.ids, step.ids + step.rows), best(step.rows);
   std::vector<int> ancestors(step.ancestors, step.ancestors + size_t(step.rows) * step.past), start, count;
-  std::vector<float *> said(step.said, step.said + step.past);
+  std::vector<float *> cache(step.cache, step.cache + step.past);
   std::vector<std::unique_ptr<float[]>> blocks;
   std::unique_ptr<float[]> logits(new float[size_t(step.rows) * s.vocabulary]);
-  for (int r = 0; r < step.rows; r++) speaking[r] = r, g.counts[r] = 0;
+  for (int r = 0; r < step.rows; r++) active[r] = r, g.counts[r] = 0;
   if (step.source) start.assign(step.source_start, step.source_start + step.rows);
   if (step.source) count.assign(step.source_count, step.source_count + step.rows);
-  for (int said_now = 1; !speaking.empty(); said_now++, step.past++) {
-    step.rows = int(speaking.size()), step.count = step.wanted = 1;
+  for (int generated = 1; !active.empty(); generated++, step.past++) {
+    step.rows = int(active.size()), step.count = step.num_logits = 1;
     blocks.emplace_back(new float[row * step.rows]);
-    said.push_back(blocks.back().get());
-    step.ids = ids.data(), step.said = said.data(), step.ancestors = ancestors.data(), step.logits = logits.get();
+    cache.push_back(blocks.back().get());
+    step.ids = ids.data(), step.cache = cache.data(), step.ancestors = ancestors.data(), step.logits = logits.get();
     step.source_start = start.data(), step.source_count = count.data();
-    take(s, step, b, &best, threads);
-    int kept = 0;
-    std::vector<int> longer;
+    run_step(s, step, b, &best, threads);
+    int remaining = 0;
+    std::vector<int> next_ancestors;
     for (int i = 0; i < step.rows; i++) {
-      int r = speaking[i];
+      int r = active[i];
       if (best[i] == g.end) continue;
-      g.words[size_t(r) * g.longest + g.counts[r]++] = best[i];
-      if (said_now >= g.limits[r]) continue;
-      longer.insert(longer.end(), &ancestors[size_t(i) * step.past], &ancestors[size_t(i) * step.past] + step.past);
-      longer.push_back(i);
-      if (step.source) start[kept] = start[i], count[kept] = count[i];
-      ids[kept] = best[i], speaking[kept++] = r;
+      g.tokens[size_t(r) * g.longest + g.counts[r]++] = best[i];
+      if (generated >= g.limits[r]) continue;
+      next_ancestors.insert(next_ancestors.end(), &ancestors[size_t(i) * step.past],
+                            &ancestors[size_t(i) * step.past] + step.past);
+      next_ancestors.push_back(i);
+      if (step.source) start[remaining] = start[i], count[remaining] = count[i];
+      ids[remaining] = best[i], active[remaining++] = r;
     }
-    speaking.resize(kept), ancestors.swap(longer);
+    active.resize(remaining), ancestors.swap(next_ancestors);
   }
 }
 
 }  // namespace
 
-// ---------------------------------------------------------------- the door
+// ---------------------------------------------------------------- interface
 
 extern "C" {
 
@@ -761,17 +764,17 @@ Matrix *regard_matrix(const float *weights, const float *bias, int outputs, int 
   }
   m->scale.assign(size_t(m->panels) * PANEL, 0.0f);
   m->total.assign(size_t(m->panels) * PANEL, 0.0f);
-  m->whole.assign(size_t(m->panels) * m->padded() * PANEL, 0);
+  m->quantized.assign(size_t(m->panels) * m->padded() * PANEL, 0);
   for (int n = 0; n < outputs; n++) {
     const float *row = weights + size_t(n) * inputs;
-    int8_t *panel = &m->whole[size_t(n / PANEL) * m->padded() * PANEL];
+    int8_t *panel = &m->quantized[size_t(n / PANEL) * m->padded() * PANEL];
     float top = 0;
     for (int k = 0; k < inputs; k++) top = std::max(top, std::fabs(row[k]));
-    m->scale[n] = top / MOST_WEIGHT;
+    m->scale[n] = top / MAX_QUANTIZED_WEIGHT;
     int total = 0;
     for (int k = 0; k < inputs && top > 0; k++) {
-      int weight = int(std::nearbyintf(row[k] * MOST_WEIGHT / top));
-      panel[place_in_panel(n % PANEL, k)] = int8_t(weight);
+      int weight = int(std::nearbyintf(row[k] * MAX_QUANTIZED_WEIGHT / top));
+      panel[index_in_panel(n % PANEL, k)] = int8_t(weight);
       total += weight;
     }
     m->total[n] = float(total);
@@ -785,30 +788,30 @@ void regard_apply(const Matrix *matrix, const float *x, int rows, float *y, int 
   pool().run(threads, [&](Team team) { apply(*matrix, x, matrix->inputs, rows, y, matrix->outputs, team); });
 }
 
-// Of each row (rows, size): log Σ exp, and its `count` ≤ size highest numbers and their places.
-void regard_rank(const float *x, int rows, int size, int count, float *log_sums, float *values, int *places,
+// For each row of x (rows, size): log Σ exp, and the `count` ≤ size highest numbers with their indices.
+void regard_rank(const float *x, int rows, int size, int count, float *log_sums, float *values, int *indices,
                  int threads) {
   pool().run(threads, [&](Team team) {
     for (int r = team.from(rows); r < team.to(rows); r++)
-      rank(x + size_t(r) * size, size, count, log_sums + r, values + size_t(r) * count, places + size_t(r) * count);
+      rank(x + size_t(r) * size, size, count, log_sums + r, values + size_t(r) * count, indices + size_t(r) * count);
   });
 }
 
 void regard_encode(const Stack *stack, const Encoding *encoding, int threads) {
   thread_local Buffers buffers;
-  Buffers &mine = buffers;
-  mine.prepare(*stack, encoding->tokens);
-  pool().run(threads, [&](Team team) { encode(*stack, *encoding, mine, team); });
+  Buffers &own = buffers;
+  own.prepare(*stack, encoding->tokens);
+  pool().run(threads, [&](Team team) { encode(*stack, *encoding, own, team); });
 }
 
 void regard_step(const Stack *stack, const Step *step, int threads) {
   thread_local Buffers buffers;
-  take(*stack, *step, buffers, nullptr, threads);
+  run_step(*stack, *step, buffers, nullptr, threads);
 }
 
 void regard_greedy(const Stack *stack, const Greedy *greedy, int threads) {
   thread_local Buffers buffers;
-  say_likeliest(*stack, *greedy, buffers, threads);
+  decode_greedily(*stack, *greedy, buffers, threads);
 }
 
 }  // extern "C"

@@ -1,7 +1,7 @@
 """The compiled library, if there is one: it is built when Regard is installed.
 
-Where there was no compiler, or the processor is another than the one it was built for, everything
-works without it, more slowly. Whoever calls its functions says what they take.
+Without a compiler, or on another processor than the one it was built for, everything works without
+it, more slowly. The callers declare the argument types of its functions.
 """
 
 import ctypes
@@ -13,12 +13,12 @@ POINTER = ctypes.c_void_p
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """Its functions; None where it was not built or cannot run here."""
+    """Return the library, or None if it was not built or cannot run here."""
     for path in sorted(Path(__file__).parent.glob("_native*.so")):
         try:
-            found = ctypes.CDLL(str(path))
+            compiled = ctypes.CDLL(str(path))
         except OSError:
             continue
-        if found.regard_supported():
-            return found
+        if compiled.regard_supported():
+            return compiled
     return None

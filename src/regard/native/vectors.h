@@ -1,4 +1,4 @@
-// Eight numbers at a time, and their exponentials.
+// Vectors of eight numbers, and their exponentials.
 
 #pragma once
 
@@ -11,12 +11,12 @@ namespace regard {
 
 typedef float f8 __attribute__((vector_size(32)));
 typedef int i8 __attribute__((vector_size(32)));
-typedef float f8_anywhere __attribute__((vector_size(32), aligned(4)));
-typedef int i8_anywhere __attribute__((vector_size(32), aligned(4)));
+typedef float f8_unaligned __attribute__((vector_size(32), aligned(4)));
+typedef int i8_unaligned __attribute__((vector_size(32), aligned(4)));
 
-inline f8 load(const float *from) { return *reinterpret_cast<const f8_anywhere *>(from); }
-inline i8 load(const int *from) { return *reinterpret_cast<const i8_anywhere *>(from); }
-inline void store(float *to, f8 v) { *reinterpret_cast<f8_anywhere *>(to) = v; }
+inline f8 load(const float *from) { return *reinterpret_cast<const f8_unaligned *>(from); }
+inline i8 load(const int *from) { return *reinterpret_cast<const i8_unaligned *>(from); }
+inline void store(float *to, f8 v) { *reinterpret_cast<f8_unaligned *>(to) = v; }
 inline f8 all(float v) { return f8{v, v, v, v, v, v, v, v}; }
 inline float sum(f8 v) {
 #if defined(__AVX2__)

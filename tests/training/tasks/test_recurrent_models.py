@@ -88,7 +88,7 @@ def test_a_translator_is_trained_loaded_and_decoded_every_way(tmp_path: Path) ->
 
     pairs_file = str(tmp_path / "translation.txt")
     for command, reason in (
-        (["translate", str(run), "--to", "en", "--int8"], "whole-number weights"),
+        (["translate", str(run), "--to", "en", "--int8"], "integer weights"),
         (["heads", str(run), pairs_file], "this model has no attention heads"),
         (["export", str(run), "--to", "onnx"], "a recurrent has no equivalent"),
     ):

@@ -189,6 +189,6 @@ def translate(translator: Translator, model: nn.Module, examples: Examples) -> l
         translator.language_identifier,
         translator.max_length,
         translator.directions,
-        suppressed=[each[0] for each in translator.suppressed],
+        suppressed=[phrase[0] for phrase in translator.suppressed],
     )
     return other.translate([row.texts[0] for row in examples.rows], examples.to)

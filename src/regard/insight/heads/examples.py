@@ -132,7 +132,7 @@ def read_examples(
         rows, make, unit = _texts(loaded, path), _corrupted_batch(loaded), "texts"
     else:
         raise ConfigError(f"a {type(loaded).__name__} has no heads to compare.")
-    selected = sorted(islice(rows, lines), key=lambda row: [len(each) for each in row.ids])
+    selected = sorted(islice(rows, lines), key=lambda row: [len(side) for side in row.ids])
     if not selected:
         raise DataError(f"{path}: the file has no lines.")
     return Examples(tuple(selected), make, unit, to)

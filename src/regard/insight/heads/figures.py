@@ -45,24 +45,26 @@ def _side_by_side(kinds: list[str], paint: Callable[[Any, Any, str], None]) -> s
 
 
 def _importance(importance: Importance) -> Callable[[Any, Any, str], None]:
-    rise = {head: 100 * each / importance.loss for head, each in importance.measured.items()}
+    rise = {
+        head: 100 * increase / importance.loss for head, increase in importance.measured.items()
+    }
     most = max(0.01, *map(abs, rise.values()))
 
     def paint(figure: Any, axes: Any, kind: str) -> None:
-        own = {head: each for head, each in rise.items() if head.kind == kind}
+        own = {head: increase for head, increase in rise.items() if head.kind == kind}
         layers, heads = (1 + max(getattr(h, of) for h in own) for of in ("layer", "number"))
         grid = np.full((layers, heads), np.nan)
-        for head, each in own.items():
-            grid[head.layer, head.number] = each
+        for head, increase in own.items():
+            grid[head.layer, head.number] = increase
         shown = axes.imshow(grid, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto")
         axes.set_xticks(range(heads), map(str, range(1, heads + 1)))
         axes.set_yticks(range(layers), map(str, range(1, layers + 1)))
         axes.set_xlabel("head")
         axes.set_ylabel("layer")
         if grid.size <= 48:
-            for head, each in own.items():
-                strong = abs(each) > 0.6 * most
-                shown_value = f"{round(each, 1) + 0:.1f}"  # no minus before a zero
+            for head, increase in own.items():
+                strong = abs(increase) > 0.6 * most
+                shown_value = f"{round(increase, 1) + 0:.1f}"  # no minus before a zero
                 write_in_cell(axes, head.layer, head.number, shown_value, strong)
         figure.colorbar(shown, ax=axes, shrink=0.8)
 
@@ -114,8 +116,8 @@ def _removal(ablation: Ablation) -> str:
             margin = np.array([step.bleu_margin for step in steps], dtype=float)
             axes = figure.add_subplot(1, 2, 2)
             _curve(axes, gone, bleu, (bleu - margin, bleu + margin), "BLEU")
-        for each in figure.axes:
-            each.set_xlabel(f"heads removed of {ablation.heads}")
+        for axes in figure.axes:
+            axes.set_xlabel(f"heads removed of {ablation.heads}")
         return render()
 
 
@@ -127,9 +129,11 @@ def _curve(axes: Any, x: Any, y: Any, band: tuple[Any, Any], y_label: str) -> No
 def _growth(divergence_over_training: list[dict[str, Any]]) -> str:
     with svg_figure(6.4, 3.6) as (figure, render):
         axes = figure.add_subplot()
-        steps = [each["step"] for each in divergence_over_training]
+        steps = [checkpoint["step"] for checkpoint in divergence_over_training]
         for kind in divergence_over_training[0]["divergence"]:
-            means = [each["divergence"][kind]["all"] for each in divergence_over_training]
+            means = [
+                checkpoint["divergence"][kind]["all"] for checkpoint in divergence_over_training
+            ]
             values = [float("nan") if mean is None else mean for mean in means]
             add_line(axes, Line(steps, values), kind)
         style_axes(axes, "step", "mean divergence (bits)", legend=True)

@@ -61,9 +61,9 @@ def head_activity(model: nn.Module, examples: Examples) -> Iterator[dict[str, He
         for kind, heads in kinds.items():
             names = list(dict.fromkeys(head.module for head in heads))
             weights = torch.cat([seen.weights(name).transpose(0, 1) for name in names])
-            joined = torch.cat([outputs[name] for name in names])
+            stacked = torch.cat([outputs[name] for name in names])
             context = attention_context(batch, kind)
-            by_name[kind] = HeadActivity(heads, weights.cpu(), joined.cpu(), context)
+            by_name[kind] = HeadActivity(heads, weights.cpu(), stacked.cpu(), context)
         yield by_name
 
 
@@ -74,11 +74,13 @@ def attention_context(batch: AnyBatch, kind: str) -> AttentionContext:
         return AttentionContext(token_mask[:, 1:], token_mask[:, :-1], ids[:, :-1], DECODER)
     if not isinstance(batch, PairBatch):
         return AttentionContext(batch.token_mask, batch.token_mask, batch.ids, ENCODER)
-    said = batch.target_mask
+    target_mask = batch.target_mask
     return {
         ENCODER: AttentionContext(batch.source_mask, batch.source_mask, batch.source, ENCODER),
-        DECODER: AttentionContext(said[:, 1:], said[:, :-1], batch.target[:, :-1], DECODER),
-        CROSS: AttentionContext(said[:, 1:], batch.source_mask, batch.source, CROSS),
+        DECODER: AttentionContext(
+            target_mask[:, 1:], target_mask[:, :-1], batch.target[:, :-1], DECODER
+        ),
+        CROSS: AttentionContext(target_mask[:, 1:], batch.source_mask, batch.source, CROSS),
     }[kind]
 
 

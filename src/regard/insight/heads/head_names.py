@@ -43,7 +43,7 @@ def attentions(model: nn.Module) -> dict[str, list[Head]]:
             block = model.get_submodule(name.rpartition(".")[0])
             own = DECODER if isinstance(block, DecoderBlock) else ENCODER
             kind = CROSS if last == "cross" else own
-            groups[name] = [Head(name, kind, int(layer), each) for each in range(module.heads)]
+            groups[name] = [Head(name, kind, int(layer), number) for number in range(module.heads)]
     return groups
 
 

@@ -86,7 +86,7 @@ def _replaceable(model: nn.Module, removed: Collection[Head]) -> set[Head]:
 
 
 def agreement(first: dict[Head, float], second: dict[Head, float]) -> Agreement:
-    one, other = (np.array([each[head] for head in first]) for each in (first, second))
+    one, other = (np.array([scores[head] for head in first]) for scores in (first, second))
     return Agreement(_correlation(one, other), _correlation(_ranks(one), _ranks(other)))
 
 

@@ -29,7 +29,7 @@ figure svg { display: block; max-width: 100%; height: auto; }
 
 def render(study: Study, title: str, figures: Mapping[str, str]) -> str:
     """Return the page as HTML, with figures as SVG by name."""
-    findings = "".join(f"<li>{html.escape(each)}</li>" for each in study.sentences())
+    findings = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in study.sentences())
     drawn = "".join(_figure(CAPTIONS[name], svg) for name, svg in figures.items())
     return f"""<!doctype html>
 <html lang="en">
@@ -67,21 +67,22 @@ def _table(study: Study) -> str:
     titles = "".join(
         f"<th{_class('label' if name == 'attends to' else '')}>{name}</th>" for name in names
     )
-    rows = "".join(f"<tr>{''.join(_cells(study, each))}</tr>" for each in study.heads)
+    rows = "".join(f"<tr>{''.join(_cells(study, head))}</tr>" for head in study.heads)
     return f"<thead><tr>{titles}</tr></thead><tbody>{rows}</tbody>"
 
 
-def _cells(study: Study, each: HeadStatistics) -> Iterable[str]:
-    yield f"<td>{each.head}</td><td{_class('label')}>{each.label}</td><td>{each.entropy:.2f}</td>"
-    yield f"<td>{'' if each.distance is None else f'{each.distance:.1f}'}</td>"
+def _cells(study: Study, statistics: HeadStatistics) -> Iterable[str]:
+    yield f"<td>{statistics.head}</td><td{_class('label')}>{statistics.label}</td>"
+    yield f"<td>{statistics.entropy:.2f}</td>"
+    yield f"<td>{'' if statistics.distance is None else f'{statistics.distance:.1f}'}</td>"
     for target in LABELS:
-        share = each.shares.get(target)
+        share = statistics.shares.get(target)
         if share is None:
             yield "<td></td>"
         else:
             yield f'<td class="share" style="--of: {share:.0%}">{share:.0%}</td>'
     if study.importance is not None:
-        rise = 100 * study.importance.measured[each.head] / study.importance.loss
+        rise = 100 * study.importance.measured[statistics.head] / study.importance.loss
         yield f"<td>{rise:+.2f}</td>"
 
 

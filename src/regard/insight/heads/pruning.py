@@ -198,5 +198,5 @@ def compared(first: Any, second: Any, examples: Examples) -> tuple[Cost, Cost]:
             for batch in examples.batches():
                 run(model, batch.to(device))
             best[which] = min(best[which], time.perf_counter() - began)
-    result = [losses(each, examples).mean if has_loss(each) else None for each in models]
+    result = [losses(model, examples).mean if has_loss(model) else None for model in models]
     return Cost(result[0], best[0]), Cost(result[1], best[1])

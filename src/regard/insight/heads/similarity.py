@@ -77,7 +77,7 @@ def similarity(activities: Iterable[HeadActivity]) -> Similarity:
         cosine = cosine + _cosines(weights)
         divergence = divergence + divergences(weights)
         queries += weights.shape[1]
-        if sum(each.shape[1] for each in outputs) < MAX_POSITIONS:
+        if sum(output.shape[1] for output in outputs) < MAX_POSITIONS:
             outputs.append(activity.outputs[:, chosen].float())
     count = max(queries, 1)
     return Similarity(
@@ -112,7 +112,9 @@ def _cka(outputs: Tensor) -> Numbers:
     """Return the CKA of every two outputs (G, N, K)."""
     centered = outputs.double() - outputs.double().mean(1, keepdim=True)
     shared = torch.stack(
-        [(each.T @ centered).square().sum((1, 2)) for each in centered]  # ‖XᵀY‖² of one with all
+        [
+            (output.T @ centered).square().sum((1, 2)) for output in centered
+        ]  # ‖XᵀY‖² of one with all
     )
     own = shared.diagonal().sqrt()
     return np.asarray(shared / (own[:, None] * own[None, :]).clamp_min(1e-30))

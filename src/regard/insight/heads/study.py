@@ -91,7 +91,7 @@ class Study:
             "rows": self.rows,
             "unit": self.unit,
             "findings": self.sentences(),
-            "heads": [self._head(each) for each in self.heads],
+            "heads": [self._head(head) for head in self.heads],
             "similarity": {kind: self._similarity(kind) for kind in self.similarity},
             "training": self.divergence_over_training,
         }
@@ -101,18 +101,18 @@ class Study:
             result["agreement"] = {"spearman": agrees.spearman, "pearson": agrees.pearson}
         if self.ablation is not None:
             result["ablation"] = _ablation(self.ablation)
-        return {key: _finite(each) for key, each in result.items()}
+        return {key: _finite(item) for key, item in result.items()}
 
-    def _head(self, each: HeadStatistics) -> dict[str, Any]:
-        head = each.head
+    def _head(self, statistics: HeadStatistics) -> dict[str, Any]:
+        head = statistics.head
         result = {
             "name": str(head),
             "module": head.module,
             "head": head.number,
-            "label": each.label or None,
-            "entropy": each.entropy,
-            "distance": each.distance,
-            "shares": each.shares,
+            "label": statistics.label or None,
+            "entropy": statistics.entropy,
+            "distance": statistics.distance,
+            "shares": statistics.shares,
         }
         if self.importance is not None:
             result["loss_rise"] = self.importance.measured[head]
@@ -137,8 +137,8 @@ class Study:
 def _means(like: Similarity) -> dict[str, Any]:
     measures = {"cosine": like.cosine, "divergence": like.divergence, "cka": like.cka}
     return {
-        name: {"within_layers": like.within(each), "across_layers": like.across(each)}
-        for name, each in measures.items()
+        name: {"within_layers": like.within(measure), "across_layers": like.across(measure)}
+        for name, measure in measures.items()
     }
 
 
@@ -162,9 +162,9 @@ def _ablation(ablation: Ablation) -> dict[str, Any]:
 def _finite(value: Any) -> Any:
     """Replace NaN and infinity by None, for JSON."""
     if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
+        return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(each) for each in value]
+        return [_finite(item) for item in value]
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
@@ -214,11 +214,11 @@ def study(
 
 
 def _statistics(loaded: Any, examples: Examples) -> list[HeadStatistics]:
-    tokens = max(each.num_embeddings for each in _embeddings(loaded.model))
+    tokens = max(embedding.num_embeddings for embedding in _embeddings(loaded.model))
     punctuation = punctuation_of(loaded.tokenizer, tokens)
     result = []
     for kind in by_kind(loaded.model):
-        seen = (each[kind] for each in head_activity(loaded.model, examples))
+        seen = (activity[kind] for activity in head_activity(loaded.model, examples))
         result += statistics(seen, punctuation)
     return result
 

@@ -16,14 +16,18 @@ def table(study: Study) -> Table:
     names = ["bits", "distance", *(SHORT.get(name, name) for name in LABELS)]
     for name in [*names, *(["rise", "grad"] if study.importance else [])]:
         lines.add_column(name, justify="right", no_wrap=True)
-    for each in study.heads:
-        cells = [str(each.head), each.label.removesuffix(" token"), f"{each.entropy:.2f}"]
-        cells.append("" if each.distance is None else f"{each.distance:.1f}")
-        shares = (each.shares.get(target) for target in LABELS)
+    for statistics in study.heads:
+        cells = [
+            str(statistics.head),
+            statistics.label.removesuffix(" token"),
+            f"{statistics.entropy:.2f}",
+        ]
+        cells.append("" if statistics.distance is None else f"{statistics.distance:.1f}")
+        shares = (statistics.shares.get(target) for target in LABELS)
         cells += ["" if share is None else f"{100 * share:.0f}" for share in shares]
         if study.importance is not None:
             whole = study.importance.loss
-            cells.append(f"{100 * study.importance.measured[each.head] / whole:+.2f}")
-            cells.append(f"{100 * study.importance.estimated[each.head] / whole:.2f}")
+            cells.append(f"{100 * study.importance.measured[statistics.head] / whole:+.2f}")
+            cells.append(f"{100 * study.importance.estimated[statistics.head] / whole:.2f}")
         lines.add_row(*cells)
     return lines

@@ -209,8 +209,8 @@ def _gpt2(
         ):
             theirs[f"{name}.{norm_name}.weight"] = weights[f"{own}.{around}.norm.gain"]
             theirs[f"{name}.{norm_name}.bias"] = weights[f"{own}.{around}.norm.bias"]
-        joined = [weights[f"{own}.attention.w_{letter}.weight"] for letter in "qkv"]
-        theirs[f"{name}.attn.c_attn.weight"] = torch.cat(joined).T
+        qkv = [weights[f"{own}.attention.w_{letter}.weight"] for letter in "qkv"]
+        theirs[f"{name}.attn.c_attn.weight"] = torch.cat(qkv).T
         biases = [weights[f"{own}.attention.w_{letter}.bias"] for letter in "qkv"]
         theirs[f"{name}.attn.c_attn.bias"] = torch.cat(biases)
         for ours, part in (

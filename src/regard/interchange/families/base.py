@@ -39,7 +39,7 @@ class Family:
     begins_with_start: bool = False  # every text starts with the start token
     richer: tuple[tuple[str, "Family"], ...] = ()  # the family to use if there is such a tensor
 
-    def given(self, tensors: Iterable[str]) -> "Family":
+    def for_tensors(self, tensors: Iterable[str]) -> "Family":
         """Return the family for these tensors: this one, or one with a head."""
         names = set(tensors)
         return next((family for name, family in self.richer if name in names), self)

@@ -46,12 +46,12 @@ def names(config: Config) -> dict[str, Take]:
             takes[f"{ours}.{norm}.norm.gain"] = Take(f"{theirs}.{name}.weight")
             takes[f"{ours}.{norm}.norm.bias"] = Take(f"{theirs}.{name}.bias")
         # Conv1D stores matrices transposed, and queries, keys and values in one.
-        for place, letter in enumerate("qkv"):
+        for part, letter in enumerate("qkv"):
             takes[f"{ours}.attention.w_{letter}.weight"] = Take(
-                f"{theirs}.attn.c_attn.weight", partial(_third, place=place)
+                f"{theirs}.attn.c_attn.weight", partial(_third, part=part)
             )
             takes[f"{ours}.attention.w_{letter}.bias"] = Take(
-                f"{theirs}.attn.c_attn.bias", partial(_third, place=place)
+                f"{theirs}.attn.c_attn.bias", partial(_third, part=part)
             )
         for own, name in (
             ("attention.w_o", "attn.c_proj"),
@@ -63,9 +63,9 @@ def names(config: Config) -> dict[str, Take]:
     return takes
 
 
-def _third(joined: Tensor, place: int) -> Tensor:
-    """Split the matrix of queries, keys and values; `place` is 0, 1 or 2."""
-    return joined.T.chunk(3)[place] if joined.dim() == 2 else joined.chunk(3)[place]
+def _third(qkv: Tensor, part: int) -> Tensor:
+    """Return queries (0), keys (1) or values (2) of the matrix or bias of all three."""
+    return qkv.T.chunk(3)[part] if qkv.dim() == 2 else qkv.chunk(3)[part]
 
 
 FAMILY = Family(
