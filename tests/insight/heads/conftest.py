@@ -158,7 +158,7 @@ def _learned() -> Learned:
 def make_duplicates(attention: MultiHead, first: int, second: int) -> None:
     """Two heads that are the same, each with one half of what the first said."""
     size = attention.head_dim
-    one, other = (slice(each * size, (each + 1) * size) for each in (first, second))
+    one, other = (slice(head * size, (head + 1) * size) for head in (first, second))
     with torch.no_grad():
         for linear in (attention.w_q, attention.w_k, attention.w_v):
             linear.weight[other] = linear.weight[one]

@@ -58,22 +58,22 @@ def test_knee_is_one_sentence(ablation) -> None:
 def test_duplicate_head_is_removed_first_at_no_cost(learned) -> None:
     model = deepcopy(learned.model)
     make_duplicates(attention(model, "decoder.blocks.1.cross"), 0, 1)
-    found = ablate(model, learned.examples, most=1)
-    assert str(found.order[0][0]) in ("cross.2.1", "cross.2.2")
-    assert found.steps[1].loss == found.steps[0].loss
-    assert found.steps[1].rise == (0, 0)
+    ablation = ablate(model, learned.examples, most=1)
+    assert str(ablation.order[0][0]) in ("cross.2.1", "cross.2.2")
+    assert ablation.steps[1].loss == ablation.steps[0].loss
+    assert ablation.steps[1].rise == (0, 0)
 
 
 def test_heads_with_shared_keys_are_removed_together(make) -> None:
     home = make("language-model", kv_heads=2, position="rotary")
-    found = ablate(home.loaded.model, home.examples)
-    assert {len(unit) for unit in found.order} == {2}
-    assert found.steps[-1].removed == 4
+    ablation = ablate(home.loaded.model, home.examples)
+    assert {len(unit) for unit in ablation.order} == {2}
+    assert ablation.steps[-1].removed == 4
 
 
 def test_bleu_is_measured_at_each_step(make) -> None:
     home = make("encoder-decoder")
-    found = ablate(home.loaded.model, home.examples, home.loaded, most=2)
-    assert len(found.steps) == 3
-    assert all(step.bleu is not None and step.bleu_margin is not None for step in found.steps)
-    assert "0.5 BLEU" in found.knee()
+    ablation = ablate(home.loaded.model, home.examples, home.loaded, most=2)
+    assert len(ablation.steps) == 3
+    assert all(step.bleu is not None and step.bleu_margin is not None for step in ablation.steps)
+    assert "0.5 BLEU" in ablation.knee()

@@ -22,12 +22,12 @@ def test_study_of_a_translator(make, command) -> None:
     assert "encoder.2.4" in answer.out
     assert re.search(r"\d+ of 16 heads can be removed for 0.5 BLEU", answer.out)
     folder = home.run / "heads"
-    found = json.loads((folder / "heads.json").read_text())
-    assert len(found["heads"]) == 16
-    assert found["heads"][0]["loss_rise"] is not None
-    assert len(found["similarity"]["cross"]["map"]) == 4
-    assert found["similarity"]["cross"]["means_before_training"]["cka"]["within_layers"] > 0
-    assert len(found["ablation"]["steps"]) == 13
+    report = json.loads((folder / "heads.json").read_text())
+    assert len(report["heads"]) == 16
+    assert report["heads"][0]["loss_rise"] is not None
+    assert len(report["similarity"]["cross"]["map"]) == 4
+    assert report["similarity"]["cross"]["means_before_training"]["cka"]["within_layers"] > 0
+    assert len(report["ablation"]["steps"]) == 13
     page = (folder / "heads.html").read_text()
     assert "default-src 'none'" in page
     assert page.count("<svg") == 4
@@ -61,10 +61,10 @@ def test_study_of_an_encoder_reports_that_it_has_no_loss(make, command) -> None:
     answer = command(home.run, home.data)
     assert answer.code == 0, answer.err
     assert "An encoder has no loss" in answer.out
-    found = json.loads((home.run / "heads" / "heads.json").read_text())
-    assert "ablation" not in found
-    assert "loss_rise" not in found["heads"][0]
-    assert found["similarity"]["encoder"]["divergence"]
+    report = json.loads((home.run / "heads" / "heads.json").read_text())
+    assert "ablation" not in report
+    assert "loss_rise" not in report["heads"][0]
+    assert report["similarity"]["encoder"]["divergence"]
 
 
 def test_divergence_over_training_by_checkpoint(make, command, learner_for) -> None:
@@ -72,9 +72,9 @@ def test_divergence_over_training_by_checkpoint(make, command, learner_for) -> N
     learner_for(home, steps=(5, 10))
     answer = command(home.run, home.data)
     assert answer.code == 0, answer.err
-    grown = json.loads((home.run / "heads" / "heads.json").read_text())["training"]
-    assert [each["step"] for each in grown] == [0, 5, 10]
-    assert all(0 < each["divergence"]["decoder"]["all"] < 1 for each in grown)
+    divergences = json.loads((home.run / "heads" / "heads.json").read_text())["training"]
+    assert [entry["step"] for entry in divergences] == [0, 5, 10]
+    assert all(0 < entry["divergence"]["decoder"]["all"] < 1 for entry in divergences)
     assert (home.run / "heads" / "training.svg").exists()
 
 

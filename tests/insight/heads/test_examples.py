@@ -25,16 +25,18 @@ def test_pairs_from_one_or_two_files_plain_or_gzip(make, tmp_path: Path) -> None
 def test_loss_equals_the_score_of_the_translator(make) -> None:
     home = make("encoder-decoder")
     scores = home.loaded.score(*(list(side) for side in zip(*PAIRS, strict=True)))
-    found = losses(home.loaded.model, home.examples)
-    assert found.rows.sum() == pytest.approx(-sum(score.total for score in scores), rel=1e-4)
-    assert found.tokens.sum() == sum(len(score.token_log_probs) for score in scores)
+    example_losses = losses(home.loaded.model, home.examples)
+    assert example_losses.rows.sum() == pytest.approx(
+        -sum(score.total for score in scores), rel=1e-4
+    )
+    assert example_losses.tokens.sum() == sum(len(score.token_log_probs) for score in scores)
 
 
 def test_every_token_of_running_text_is_predicted_once(make) -> None:
     home = make("language-model")
     tokens = len(home.loaded.tokenizer.encode(TEXTS["language-model"].removesuffix("\n")))
-    found = losses(home.loaded.model, home.examples)
-    assert found.tokens.sum() == pytest.approx(tokens - 1, abs=1)
+    example_losses = losses(home.loaded.model, home.examples)
+    assert example_losses.tokens.sum() == pytest.approx(tokens - 1, abs=1)
 
 
 def test_halves_are_disjoint_and_complete(make) -> None:

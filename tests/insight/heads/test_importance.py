@@ -33,8 +33,8 @@ def test_estimate_is_the_gradient_of_a_mask(learned) -> None:
         head_mask[head.number] += change
         with masked_heads(model, {head.module: head_mask}):
             sides.append(losses(model, one).mean)
-    wanted = abs(sides[0] - sides[1]) / (2 * step)
-    assert estimated(model, one)[head] == pytest.approx(wanted, rel=0.05, abs=1e-4)
+    expected = abs(sides[0] - sides[1]) / (2 * step)
+    assert estimated(model, one)[head] == pytest.approx(expected, rel=0.05, abs=1e-4)
 
 
 def test_duplicate_has_no_importance_until_the_other_is_removed(learned) -> None:
@@ -55,7 +55,7 @@ def test_equal_values_share_their_mean_rank(learned) -> None:
 
     assert _ranks(np.array([3.0, 1.0, 3.0, 9.0])).tolist() == [2.5, 1, 2.5, 4]
     heads = heads_of(learned.model)[:4]
-    up = {head: float(each) for each, head in enumerate(heads)}
-    cubed = {head: each**3 for head, each in up.items()}
+    up = {head: float(index) for index, head in enumerate(heads)}
+    cubed = {head: value**3 for head, value in up.items()}
     assert agreement(up, cubed).spearman == pytest.approx(1)
     assert agreement(up, cubed).pearson < 1

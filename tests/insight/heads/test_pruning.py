@@ -45,15 +45,15 @@ def model_reads(model: torch.nn.Module) -> bool:
     return not hasattr(model, "output")
 
 
-def check_equal_to_masked(home: Home, gone: list[str], output: Path) -> None:
+def check_equal_to_masked(home: Home, removed: list[str], output: Path) -> None:
     whole = home.loaded.model
-    found = prune(home.run, output, gone)
+    report = prune(home.run, output, removed)
     smaller = regard.load(output)
-    with masked_heads(whole, without(whole, [find_head(whole, name) for name in gone])):
+    with masked_heads(whole, without(whole, [find_head(whole, name) for name in removed])):
         masked = outputs(whole, home)
     torch.testing.assert_close(outputs(smaller.model, home), masked, rtol=1e-5, atol=1e-5)
-    assert found.parameters[1] == parameter_count(smaller.model) < found.parameters[0]
-    assert found.heads[1] == len(heads_of(smaller.model)) == found.heads[0] - len(gone)
+    assert report.parameters[1] == parameter_count(smaller.model) < report.parameters[0]
+    assert report.heads[1] == len(heads_of(smaller.model)) == report.heads[0] - len(removed)
 
 
 @pytest.mark.parametrize("kind", GONE)
@@ -69,12 +69,12 @@ def test_pruned_equals_masked_with_every_kind_of_position(
     check_equal_to_masked(home, GONE["language-model"], tmp_path / "small")
 
 
-@pytest.mark.parametrize(("kv_heads", "gone"), [(2, GROUPS), (1, GONE["language-model"])])
+@pytest.mark.parametrize(("kv_heads", "removed"), [(2, GROUPS), (1, GONE["language-model"])])
 def test_pruned_equals_masked_with_shared_keys(
-    make, tmp_path: Path, kv_heads: int, gone: list[str]
+    make, tmp_path: Path, kv_heads: int, removed: list[str]
 ) -> None:
     home = make("language-model", kv_heads=kv_heads, position="rotary", bias=False)
-    check_equal_to_masked(home, gone, tmp_path / "small")
+    check_equal_to_masked(home, removed, tmp_path / "small")
 
 
 def test_columns_of_a_removed_head_are_added_to_its_duplicate(make) -> None:
@@ -126,8 +126,8 @@ def test_pruned_run_can_be_pruned_again(make, tmp_path: Path) -> None:
         "decoder.blocks.1.attention": [1, 2, 3],
     }
     model = home.loaded.model
-    gone = [find_head(model, name) for name in ("decoder.1.2", "decoder.1.3", "decoder.2.1")]
-    with masked_heads(model, without(model, gone)):
+    removed = [find_head(model, name) for name in ("decoder.1.2", "decoder.1.3", "decoder.2.1")]
+    with masked_heads(model, without(model, removed)):
         masked = outputs(model, home)
     again = regard.load(tmp_path / "twice").model
     torch.testing.assert_close(outputs(again, home), masked, rtol=1e-5, atol=1e-5)
@@ -139,16 +139,14 @@ def test_share_of_heads_is_chosen_and_one_of_each_attention_stays(make, capsys) 
     assert len(choose(model, home.examples, 0.5)) == 4
     from rich.console import Console
 
-    said = Reporter(Console())
-    assert len(choose(model, home.examples, 0.95, said)) == 6
+    reporter = Reporter(Console())
+    assert len(choose(model, home.examples, 0.95, reporter)) == 6
     assert "At least one head of each attention stays" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("share", "complaint"), [(1.5, "between 0 and 1"), (0.01, "less than one")]
-)
-def test_invalid_shares_are_refused(share: float, complaint: str) -> None:
-    with pytest.raises(ConfigError, match=complaint):
+@pytest.mark.parametrize(("share", "message"), [(1.5, "between 0 and 1"), (0.01, "less than one")])
+def test_invalid_shares_are_refused(share: float, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         head_count(built("language-model"), share)
 
 
@@ -170,7 +168,7 @@ def test_invalid_prunings_are_refused(make, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kept", "complaint"),
+    ("retained", "message"),
     [
         ({"nowhere": [0]}, "no attention 'nowhere'"),
         ({"decoder.blocks.0.attention": []}, "at least one head"),
@@ -178,36 +176,36 @@ def test_invalid_prunings_are_refused(make, tmp_path: Path) -> None:
         ({"decoder.blocks.0.attention": [1, 0]}, "in order"),
     ],
 )
-def test_invalid_retained_heads_are_refused(kept: dict[str, list[int]], complaint: str) -> None:
-    with pytest.raises(ConfigError, match=complaint):
-        built("language-model", retained_heads=kept)
+def test_invalid_retained_heads_are_refused(retained: dict[str, list[int]], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        built("language-model", retained_heads=retained)
 
 
 @pytest.mark.skipif(library() is None, reason="the engine was not built")
 @pytest.mark.parametrize("settings", [{}, {"position": "alibi"}, {"kv_heads": 2}])
 def test_engine_computes_models_with_uneven_heads(settings: dict[str, object]) -> None:
-    kept = {"decoder.blocks.0.attention": [0, 1]}
-    uneven = built("language-model", retained_heads=kept, **settings)
-    fast = FastLanguageModel(uneven, SIZES["max_length"])
+    retained = {"decoder.blocks.0.attention": [0, 1]}
+    uneven = built("language-model", retained_heads=retained, **settings)
+    engine = FastLanguageModel(uneven, SIZES["max_length"])
     ids = torch.randint(4, 300, (2, 7))
     with torch.inference_mode():
-        found, state = fast.extend(ids[:, :6], fast.start())
-        torch.testing.assert_close(found, uneven(ids[:, :6]), rtol=1e-4, atol=1e-4)
-        last, _ = fast.step(ids[:, 6], state)
+        logits, state = engine.extend(ids[:, :6], engine.start())
+        torch.testing.assert_close(logits, uneven(ids[:, :6]), rtol=1e-4, atol=1e-4)
+        last, _ = engine.step(ids[:, 6], state)
         torch.testing.assert_close(last, uneven(ids)[:, -1], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.skipif(library() is None, reason="the engine was not built")
 def test_engine_translates_with_uneven_heads() -> None:
-    kept = {"encoder.blocks.1.attention": [3], "decoder.blocks.0.cross": [1, 2]}
-    uneven = built("encoder-decoder", retained_heads=kept)
-    fast = FastEncoderDecoder(uneven, SIZES["max_length"])
+    retained = {"encoder.blocks.1.attention": [3], "decoder.blocks.0.cross": [1, 2]}
+    uneven = built("encoder-decoder", retained_heads=retained)
+    engine = FastEncoderDecoder(uneven, SIZES["max_length"])
     source, target = torch.randint(4, 300, (2, 5)), torch.randint(4, 300, (2, 6))
     source_mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
     with torch.inference_mode():
-        found, _ = fast.extend(target, fast.start(source, source_mask))
-        wanted = uneven(source, source_mask, target)
-        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+        logits, _ = engine.extend(target, engine.start(source, source_mask))
+        expected = uneven(source, source_mask, target)
+        torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_both_models_are_timed_on_the_same_text(make, tmp_path: Path) -> None:

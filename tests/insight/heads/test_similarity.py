@@ -20,8 +20,8 @@ def test_duplicates_are_equal_by_every_measure(make, kind: str) -> None:
         kind, "encoder.blocks.0.attention"
     )
     make_duplicates(attention(model, name), 1, 3)
-    found = similarities(model, home.examples)
-    like = found["decoder" if kind == "language-model" else "encoder"]
+    measures = similarities(model, home.examples)
+    like = measures["decoder" if kind == "language-model" else "encoder"]
     assert like.cosine[1, 3] == pytest.approx(1, abs=1e-5)
     assert like.divergence[1, 3] == pytest.approx(0, abs=1e-5)
     assert like.cka[1, 3] == pytest.approx(1, abs=1e-5)
@@ -32,14 +32,14 @@ def test_duplicates_are_equal_by_every_measure(make, kind: str) -> None:
 
 def test_disjoint_heads_diverge_by_one_bit() -> None:
     weights = torch.eye(3)[:, None, :]  # three heads, one query, three words
-    found = divergences(weights)
-    assert torch.allclose(found, torch.ones(3, 3, dtype=torch.float64) - torch.eye(3))
+    distances = divergences(weights)
+    assert torch.allclose(distances, torch.ones(3, 3, dtype=torch.float64) - torch.eye(3))
 
 
 def test_measures_are_symmetric_and_in_range(make) -> None:
     home = make("encoder-decoder")
-    seen = [each["cross"] for each in head_activity(home.loaded.model, home.examples)]
-    like = similarity(seen)
+    activities = [activity["cross"] for activity in head_activity(home.loaded.model, home.examples)]
+    like = similarity(activities)
     for measure in (like.cosine, like.divergence, like.cka):
         assert np.allclose(measure, measure.T)
         assert measure.min() >= -1e-9
@@ -59,7 +59,7 @@ def test_classical_scaling_keeps_distances_on_a_plane() -> None:
 
 def test_trained_heads_differ_more_than_untrained_ones(learned) -> None:
     after, before = (
-        similarities(each, learned.examples) for each in (learned.model, learned.before)
+        similarities(model, learned.examples) for model in (learned.model, learned.before)
     )
     for kind in ("decoder", "cross"):
         one, other = after[kind], before[kind]

@@ -11,9 +11,9 @@ LENGTH = 6
 NOT = torch.zeros(10, dtype=torch.bool)
 
 
-def looking_at(place: torch.Tensor, kind: str, lengths: tuple[int, ...]) -> HeadStatistics:
+def attending_to(position: torch.Tensor, kind: str, lengths: tuple[int, ...]) -> HeadStatistics:
     """A head whose query i looks at place[i] alone."""
-    weights = torch.nn.functional.one_hot(place.clamp(0), LENGTH).float()
+    weights = torch.nn.functional.one_hot(position.clamp(0), LENGTH).float()
     token_mask = torch.arange(LENGTH) < torch.tensor(lengths)[:, None]
     ids = torch.full((len(lengths), LENGTH), 5)
     ids[:, 2] = 7  # a comma
@@ -32,7 +32,7 @@ HERE = torch.arange(LENGTH)
 
 
 @pytest.mark.parametrize(
-    ("place", "kind", "label", "distance"),
+    ("position", "kind", "label", "distance"),
     [
         (HERE - 1, "decoder", "previous token", 1),
         (HERE, "encoder", "same token", 0),
@@ -42,29 +42,29 @@ HERE = torch.arange(LENGTH)
     ],
 )
 def test_label_is_the_dominant_target(
-    place: torch.Tensor, kind: str, label: str, distance: float | None
+    position: torch.Tensor, kind: str, label: str, distance: float | None
 ) -> None:
-    found = looking_at(place, kind, (6, 6))
-    assert found.label == label
-    assert found.entropy == pytest.approx(0, abs=1e-6)
+    head_statistics = attending_to(position, kind, (6, 6))
+    assert head_statistics.label == label
+    assert head_statistics.entropy == pytest.approx(0, abs=1e-6)
     if distance is not None:
-        assert found.distance == pytest.approx(distance)
+        assert head_statistics.distance == pytest.approx(distance)
 
 
 def test_only_queries_with_several_keys_count() -> None:
-    found = looking_at(HERE - 1, "decoder", (6, 3))
-    assert found.shares["previous"] == 1
-    assert found.shares["same"] == 0
-    assert "next" not in found.shares
-    backward = looking_at(HERE + 1 - LENGTH * (HERE == LENGTH - 1), "encoder", (6, 6))
+    head_statistics = attending_to(HERE - 1, "decoder", (6, 3))
+    assert head_statistics.shares["previous"] == 1
+    assert head_statistics.shares["same"] == 0
+    assert "next" not in head_statistics.shares
+    backward = attending_to(HERE + 1 - LENGTH * (HERE == LENGTH - 1), "encoder", (6, 6))
     assert backward.shares["next"] == 1
     assert backward.label == "next token"
 
 
 def test_cross_attention_has_no_distance() -> None:
-    found = looking_at(HERE, "cross", (6,))
-    assert found.distance is None
-    assert set(found.shares) == {"first", "last", "punctuation"}
+    head_statistics = attending_to(HERE, "cross", (6,))
+    assert head_statistics.distance is None
+    assert set(head_statistics.shares) == {"first", "last", "punctuation"}
 
 
 def test_uniform_attention_has_full_entropy_and_no_label() -> None:
@@ -73,15 +73,15 @@ def test_uniform_attention_has_full_entropy_and_no_label() -> None:
     even = torch.full((1, 1, 8, 8), 1 / 8)
     attention_context = AttentionContext(token_mask, token_mask, ids, "encoder")
     activity = HeadActivity([Head("m", "encoder", 0, 0)], even, even, attention_context)
-    (found,) = statistics([activity], NOT)
-    assert found.entropy == pytest.approx(3)
-    assert found.label == ""
-    assert found.shares["first"] == pytest.approx(1 / 8)
+    (head_statistics,) = statistics([activity], NOT)
+    assert head_statistics.entropy == pytest.approx(3)
+    assert head_statistics.label == ""
+    assert head_statistics.shares["first"] == pytest.approx(1 / 8)
 
 
 def test_punctuation_tokens_have_no_letter(tokenizer) -> None:
-    found = punctuation_of(tokenizer, len(tokenizer))
-    named = {tokenizer.pieces([each])[0] for each in found.nonzero().flatten().tolist()}
+    is_punctuation = punctuation_of(tokenizer, len(tokenizer))
+    named = {tokenizer.pieces([token])[0] for token in is_punctuation.nonzero().flatten().tolist()}
     assert "." in named
     assert not any(char.isalnum() for piece in named for char in piece)
     assert "</s>" not in named
@@ -91,8 +91,12 @@ def test_punctuation_tokens_have_no_letter(tokenizer) -> None:
 def test_statistics_of_every_kind_of_model(make, kind: str) -> None:
     home = make(kind)
     for name, heads in by_kind(home.loaded.model).items():
-        seen = [each[name] for each in head_activity(home.loaded.model, home.examples)]
-        found = statistics(seen, torch.zeros(2000, dtype=torch.bool))
-        assert [each.head for each in found] == heads
-        assert all(each.entropy > 0 for each in found)
-        assert all(0 <= share <= 1.0001 for each in found for share in each.shares.values())
+        activities = [
+            activity[name] for activity in head_activity(home.loaded.model, home.examples)
+        ]
+        head_statistics = statistics(activities, torch.zeros(2000, dtype=torch.bool))
+        assert [stats.head for stats in head_statistics] == heads
+        assert all(stats.entropy > 0 for stats in head_statistics)
+        assert all(
+            0 <= share <= 1.0001 for stats in head_statistics for share in stats.shares.values()
+        )
