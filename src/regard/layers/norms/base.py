@@ -1,4 +1,4 @@
-"""Normalisations, one file a kind. `NormSpec` is what they share."""
+"""The interface of a normalization; one file a kind."""
 
 from torch import nn
 
@@ -6,7 +6,7 @@ from regard.config import Kind
 
 
 class NormSpec(Kind, package="regard.layers.norms", default="layer"):
-    """A kind of normalisation over the model size D."""
+    """A kind of normalization over the model size D."""
 
     def build(self, dim: int) -> nn.Module:
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Layer normalisation (Ba, Kiros and Hinton 2016): each word's vector by itself.
+"""Layer normalization (Ba, Kiros and Hinton 2016): each token is normalized by itself.
 
 μ = (1/D) Σ_j x_j          σ² = (1/D) Σ_j (x_j − μ)²
 x̂ = (x − μ) / √(σ² + ε)    output = x̂ ∗ gain + bias        gain and bias may each be left out

@@ -1,4 +1,4 @@
-"""Root-mean-square normalisation (Zhang and Sennrich 2019): layer norm without the centring.
+"""Root-mean-square normalization (Zhang and Sennrich 2019): layer norm without centering.
 
 output = x / √((1/D) Σ_j x_j² + ε) ∗ gain
 """
