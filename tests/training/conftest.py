@@ -1,4 +1,4 @@
-"""What the tests of this room share: a task that is learned in milliseconds, and a tiny recipe."""
+"""Fixtures of the training tests: a task learned in milliseconds, and a tiny recipe."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,31 +24,31 @@ SIZE = 4
 
 @dataclass(frozen=True)
 class Points:
-    """A batch: what is given (B, SIZE), and what is to be found."""
+    """A batch of input and target vectors, (B, SIZE) each."""
 
-    given: Tensor
-    wanted: Tensor
+    inputs: Tensor
+    targets: Tensor
 
     @property
     def num_targets(self) -> int:
-        return len(self.given)
+        return len(self.inputs)
 
     @property
     def num_tokens(self) -> int:
         return self.num_targets
 
     def to(self, device: torch.device) -> "Points":
-        return Points(self.given.to(device), self.wanted.to(device))
+        return Points(self.inputs.to(device), self.targets.to(device))
 
     def shard(self, rank: int, size: int) -> "Points":
-        return Points(self.given[rank::size], self.wanted[rank::size])
+        return Points(self.inputs[rank::size], self.targets[rank::size])
 
 
 class Toy:
-    """A task: vectors are to be turned round.
+    """A task: reverse vectors.
 
-    Batches whose number is in `poisoned` have no finite loss; `scores` are what the looks at the
-    dev data find, one after the other, where they are not to be measured.
+    Batches whose number is in `poisoned` have no finite loss; evaluations return the losses in
+    `scores`, one after the other, and then compute them.
     """
 
     metric = "loss"
@@ -60,9 +60,9 @@ class Toy:
         return nn.Sequential(nn.Linear(SIZE, 8), nn.Tanh(), Dropout(0.1), nn.Linear(8, SIZE))
 
     def batch(self, number: int) -> Points:
-        given = torch.randn(16, SIZE, generator=torch.Generator().manual_seed(number))
-        fate = float("nan") if number in self.poisoned else 1.0
-        return Points(given * fate, given.flip(-1))
+        inputs = torch.randn(16, SIZE, generator=torch.Generator().manual_seed(number))
+        factor = float("nan") if number in self.poisoned else 1.0
+        return Points(inputs * factor, inputs.flip(-1))
 
     def batches(self, position: DataCursor) -> Iterator[tuple[Points, DataCursor]]:
         number = position.batch
@@ -71,7 +71,7 @@ class Toy:
             yield self.batch(number), DataCursor(batch=number)
 
     def loss(self, model: nn.Module, batch: Points) -> Tensor:
-        return (model(batch.given) - batch.wanted).square().sum()
+        return (model(batch.inputs) - batch.targets).square().sum()
 
     @torch.no_grad()
     def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
@@ -92,7 +92,7 @@ MakeLearner = Callable[..., Learner]
 
 @pytest.fixture
 def make_learner() -> MakeLearner:
-    """A learner of a toy task, given settings of training."""
+    """Make a learner of the toy task with some training settings."""
 
     def make(task: Toy | None = None, **settings: Any) -> Learner:
         task = task or Toy()
@@ -107,12 +107,16 @@ MakeRecipe = Callable[..., Recipe]
 
 
 @pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> MakeRecipe:
-    """A recipe for a translator that is trained in a second or two, with changes made to it."""
-    prepared = tmp_path_factory.mktemp("prepared")
+def tiny(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> MakeRecipe:
+    """Make a recipe for a translator that trains in a second or two, with overrides.
 
-    def make(*changes: str) -> Recipe:
-        return make_recipe(tiny_recipe(prepared), changes, "recipe")
+    All workers share the prepared data, which are written atomically.
+    """
+    base = tmp_path_factory.getbasetemp()
+    prepared = (base if worker_id == "master" else base.parent) / "tiny-prepared"
+
+    def make(*overrides: str) -> Recipe:
+        return make_recipe(tiny_recipe(prepared), overrides, "recipe")
 
     return make
 
@@ -141,6 +145,18 @@ def tiny_recipe(prepared: Path) -> dict[str, Any]:
             "evaluation": {"every": 20, "limit": 5},
         },
     }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def placeholder_figures() -> Iterator[None]:
+    """Write placeholders for the curves of a run: drawing takes most of the time of a short run.
+
+    test_curves.py overrides this fixture and draws them.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        figure = '<svg xmlns="http://www.w3.org/2000/svg"/>'
+        patch.setattr("regard.training.reporting.curves.plot_lines", lambda *_: figure)
+        yield
 
 
 @pytest.fixture

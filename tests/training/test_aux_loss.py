@@ -30,77 +30,83 @@ SMALL = {
     "layers": 1,
     "dropout": 0.0,
 }
-STACKS = 2  # an encoder's block and a decoder's, each with experts
+STACKS = 2  # a block of the encoder and one of the decoder, with experts each
 
 
-def copying(model: nn.Module, batch: PairBatch) -> Tensor:
+def copy_loss(model: nn.Module, batch: PairBatch) -> Tensor:
     assert isinstance(model, EncoderDecoder)
-    words, token_mask = batch.target[:, 1:], batch.target_mask[:, 1:]
+    targets, token_mask = batch.target[:, 1:], batch.target_mask[:, 1:]
     states = model.states(batch.source, batch.source_mask, batch.target[:, :-1], token_mask)
-    return lm_head_loss(model, states, words, token_mask, 0.0)
+    return lm_head_loss(model, states, targets, token_mask, 0.0)
 
 
 def learner(training: dict[str, Any] | None = None, **experts: Any) -> Learner:
-    """In double precision, so that rounding is out of the way."""
-    given = {"steps": 100, "precision": "float32", "max_grad_norm": 1e9, **(training or {})}
-    spec = validate(TrainingSpec, given, "recipe")
+    """Make a learner in double precision, so that rounding does not matter."""
+    settings = {"steps": 100, "precision": "float32", "max_grad_norm": 1e9, **(training or {})}
+    spec = validate(TrainingSpec, settings, "recipe")
     torch.manual_seed(spec.seed)
     mixture = {"kind": "moe", "num_experts": 4, "jitter": 0.0, **experts}
     model = validate(ModelSpec, {**SMALL, "feed_forward": mixture}, "recipe").build(V).double()
-    return Learner(model, copying, spec, World())
+    return Learner(model, copy_loss, spec, World())
 
 
 def batch(count: int = 40) -> PairBatch:
     random = torch.Generator().manual_seed(3)
-    drawn = []
+    examples = []
     for _ in range(count):
         length = int(torch.randint(1, 12, (), generator=random))
         ids = torch.randint(3, V, (length,), generator=random).tolist()
-        drawn.append(Example([*ids, END], [START, *ids, END]))
-    return collate(drawn, PAD)
+        examples.append(Example([*ids, END], [START, *ids, END]))
+    return collate(examples, PAD)
 
 
 def gradients(learner: Learner) -> dict[str, Tensor]:
     named = learner.model.named_parameters()
-    return {name: each.grad.clone() for name, each in named if each.grad is not None}
+    return {name: parameter.grad.clone() for name, parameter in named if parameter.grad is not None}
 
 
-def test_the_balance_is_added_for_each_prediction_and_told_apart_from_the_loss() -> None:
-    plain, wishing = learner(balance_loss=0.0), learner(balance_loss=0.5)
-    without, beside = (each.update([batch()], 1, 0.0) for each in (plain, wishing))
-    assert without.loss == pytest.approx(beside.loss, rel=1e-12)
-    assert without.aux_loss == 0.0
-    assert 0.5 * STACKS <= beside.aux_loss < 2 * 0.5 * STACKS  # even use would be the least
+def test_balance_loss_is_added_per_target_and_reported_separately() -> None:
+    plain, balanced = learner(balance_loss=0.0), learner(balance_loss=0.5)
+    plain_update, update = (learner_.update([batch()], 1, 0.0) for learner_ in (plain, balanced))
+    assert plain_update.loss == pytest.approx(update.loss, rel=1e-12)
+    assert plain_update.aux_loss == 0.0
+    assert 0.5 * STACKS <= update.aux_loss < 2 * 0.5 * STACKS  # the minimum is at uniform routing
     routers = [name for name in gradients(plain) if "router" in name]
     assert len(routers) == STACKS
     for name in routers:
-        assert not torch.allclose(gradients(plain)[name], gradients(wishing)[name], rtol=1e-2)
+        assert not torch.allclose(gradients(plain)[name], gradients(balanced)[name], rtol=1e-2)
 
 
-def test_words_are_counted_and_padding_is_not() -> None:
-    given = batch()
-    counts = learner().update([given], 1, 0.0).counts
-    words = int(given.source_mask.sum()) + int(given.target_mask[:, 1:].sum())
-    assert counts == {"assignments": 2 * words, "dropped": 0}
-    assert learner(capacity_factor=0.5).update([given], 1, 0.0).counts["dropped"] > 0
+def test_assignments_count_tokens_without_padding() -> None:
+    pairs = batch()
+    counts = learner().update([pairs], 1, 0.0).counts
+    tokens = int(pairs.source_mask.sum()) + int(pairs.target_mask[:, 1:].sum())
+    assert counts == {"assignments": 2 * tokens, "dropped": 0}
+    assert learner(capacity_factor=0.5).update([pairs], 1, 0.0).counts["dropped"] > 0
 
 
 @pytest.mark.usefixtures("four_threads")
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-def test_lanes_and_accumulation_change_nothing_without_a_wish(
+def test_threads_and_accumulation_change_nothing_without_a_balance_loss(
     monkeypatch: pytest.MonkeyPatch, optimizer: str
 ) -> None:
     learners = []
-    for enough, pieces in ((10**9, [batch()]), (1, [batch()]), (10**9, halves(batch()))):
-        monkeypatch.setattr("regard.training.thread_parallel.TOKENS_PER_WORKER", enough)
-        each = learner({"optimizer": optimizer}, balance_loss=0.0)
-        told = [each.update(pieces, step, 0.0) for step in (1, 2, 3)]
-        learners.append((each, [update.counts for update in told]))
+    for tokens_per_worker, batches in (
+        (10**9, [batch()]),
+        (1, [batch()]),
+        (10**9, halves(batch())),
+    ):
+        monkeypatch.setattr("regard.training.thread_parallel.TOKENS_PER_WORKER", tokens_per_worker)
+        trained = learner({"optimizer": optimizer}, balance_loss=0.0)
+        updates = [trained.update(batches, step, 0.0) for step in (1, 2, 3)]
+        learners.append((trained, [update.counts for update in updates]))
     first, counts = learners[0]
-    for other, others in learners[1:]:
-        assert counts == others
-        for one, two in zip(first.model.parameters(), other.model.parameters(), strict=True):
-            torch.testing.assert_close(one, two, rtol=1e-6, atol=1e-8)
+    for other, other_counts in learners[1:]:
+        assert counts == other_counts
+        for parameter, expected in zip(
+            first.model.parameters(), other.model.parameters(), strict=True
+        ):
+            torch.testing.assert_close(parameter, expected, rtol=1e-6, atol=1e-8)
 
 
 def halves(whole: PairBatch) -> list[PairBatch]:
@@ -108,19 +114,19 @@ def halves(whole: PairBatch) -> list[PairBatch]:
 
 
 @pytest.mark.usefixtures("four_threads")
-def test_lanes_draw_the_same_jitter_and_tell_the_same_every_time(
+def test_threads_draw_reproducible_jitter_and_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("regard.training.thread_parallel.TOKENS_PER_WORKER", 1)
     updates = []
     for _ in range(2):
-        each = learner(jitter=0.3, capacity_factor=0.8, balance_loss=0.1)
-        updates.append([each.update([batch()], step, 0.0) for step in (1, 2)])
+        trained = learner(jitter=0.3, capacity_factor=0.8, balance_loss=0.1)
+        updates.append([trained.update([batch()], step, 0.0) for step in (1, 2)])
     assert updates[0] == updates[1]
     assert updates[0][0].counts["dropped"] > 0
 
 
-def test_a_model_without_such_parts_says_nothing(make_learner: Any, toy: Any) -> None:
+def test_a_model_without_experts_has_no_aux_loss_or_counts(make_learner: Any, toy: Any) -> None:
     update = make_learner().update([toy().batch(1)], 1, 0.0)
     assert (update.aux_loss, update.counts) == (0.0, {})
 
@@ -128,15 +134,15 @@ def test_a_model_without_such_parts_says_nothing(make_learner: Any, toy: Any) ->
 MIXTURE = "model.feed_forward={kind: moe, num_experts: 4, capacity_factor: 0.7, balance_loss: 0.02}"
 
 
-def test_a_run_tells_what_overflowed(tiny: Any, tmp_path: Path) -> None:
+def test_a_run_reports_dropped_assignments(tiny: Any, tmp_path: Path) -> None:
     train(tiny(MIXTURE, "training.steps=4", "training.evaluation.every=4"), tmp_path / "run")
-    steps = [each for each in metrics.read(tmp_path / "run") if "grad_norm" in each]
+    steps = [event for event in metrics.read(tmp_path / "run") if "grad_norm" in event]
     assert len(steps) == 4
     for step in steps:
         assert step["assignments"] > step["dropped"] > 0
         assert step["aux_loss"] >= 0.02 * 4  # two blocks in each of two stacks
     assignments, dropped = (
-        sum(each[name] for each in steps) for name in ("assignments", "dropped")
+        sum(event[name] for event in steps) for name in ("assignments", "dropped")
     )
     card = (tmp_path / "run/README.md").read_text(encoding="utf-8")
     assert f"assigned to experts {assignments:,} times" in card
@@ -145,7 +151,7 @@ def test_a_run_tells_what_overflowed(tiny: Any, tmp_path: Path) -> None:
     assert "encoder.blocks.0.feed_forward.experts.3.down_proj.weight" in names
 
 
-def test_a_run_without_experts_tells_nothing_of_them(tiny: Any, tmp_path: Path) -> None:
+def test_a_run_without_experts_reports_none(tiny: Any, tmp_path: Path) -> None:
     train(tiny("training.steps=2", "training.evaluation.every=2"), tmp_path / "run")
     text = (tmp_path / "run" / metrics.NAME).read_text()
     assert not {"aux_loss", "assignments", "counts"} & set().union(

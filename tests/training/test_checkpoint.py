@@ -1,4 +1,4 @@
-"""Checkpoints: nothing is lost on the way to the disk and back, and damage is seen."""
+"""Checkpoints: bit-identical restoring, damage, retention and refusals."""
 
 import errno
 import json
@@ -36,52 +36,54 @@ STATE = TrainState(
 
 @pytest.fixture(params=["adamw", "muon"])
 def learner(request: pytest.FixtureRequest, make_learner: MakeLearner, toy: Any) -> Learner:
-    """One that has learned for three steps."""
+    """A learner after three updates."""
     made = make_learner(optimizer=request.param, ema_decay=0.9)
     for step in (1, 2, 3):
         made.update([toy().batch(step)], step, 0.0)
     return made
 
 
-def everything(learner: Learner) -> dict[str, Tensor]:
-    """All tensors that the next update depends on."""
-    found = {f"weight {name}": value for name, value in learner.model.named_parameters()}
+def state_tensors(learner: Learner) -> dict[str, Tensor]:
+    """Return all tensors that the next update depends on."""
+    tensors = {f"weight {name}": value for name, value in learner.model.named_parameters()}
     if learner.ema is not None:
-        found |= {f"average {n}": value for n, value in enumerate(learner.ema.values)}
+        tensors |= {f"average {n}": value for n, value in enumerate(learner.ema.values)}
     for n, optimizer in enumerate(learner.optimizers):
         for index, state in optimizer.state_dict()["state"].items():
-            found |= {f"optimizer {n} {index} {key}": value for key, value in state.items()}
-    return {name: value.detach().clone() for name, value in found.items()}
+            tensors |= {f"optimizer {n} {index} {key}": value for key, value in state.items()}
+    return {name: value.detach().clone() for name, value in tensors.items()}
 
 
-def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+def equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
-def like(learner: Learner, make_learner: MakeLearner, **settings: Any) -> Learner:
-    """Another one by the same recipe, with other weights."""
+def same_recipe(learner: Learner, make_learner: MakeLearner, **settings: Any) -> Learner:
+    """Make a learner of the same recipe with other weights."""
     kind = learner.spec.optimizer.kind()
     return make_learner(**{"optimizer": kind, "ema_decay": 0.9, "seed": 7, **settings})
 
 
-def test_all_comes_back_bit_by_bit(
+def test_restore_is_bit_identical(
     learner: Learner, make_learner: MakeLearner, toy: Any, tmp_path: Path
 ) -> None:
-    place = save(learner, STATE, tmp_path, keep=2)
-    assert place == tmp_path / "checkpoints" / "step-000003"
-    other = like(learner, make_learner, seed=1)
+    checkpoint_folder = save(learner, STATE, tmp_path, keep=2)
+    assert checkpoint_folder == tmp_path / "checkpoints" / "step-000003"
+    other = same_recipe(learner, make_learner, seed=1)
     other.update([toy().batch(9)], 9, 0.0)
-    assert not same(everything(other), everything(learner))
-    said: list[str] = []
-    assert restore(other, tmp_path, said.append) == STATE
-    assert said == []
-    assert same(everything(other), everything(learner))
-    for each in (learner, other):
-        each.update([toy().batch(4)], 4, 0.5)
-    assert same(everything(other), everything(learner))
+    assert not equal(state_tensors(other), state_tensors(learner))
+    warnings: list[str] = []
+    assert restore(other, tmp_path, warnings.append) == STATE
+    assert warnings == []
+    assert equal(state_tensors(other), state_tensors(learner))
+    for updated in (learner, other):
+        updated.update([toy().batch(4)], 4, 0.5)
+    assert equal(state_tensors(other), state_tensors(learner))
 
 
-def test_a_fresh_learner_has_nothing_to_restore(make_learner: MakeLearner, tmp_path: Path) -> None:
+def test_restore_without_a_checkpoint_returns_none(
+    make_learner: MakeLearner, tmp_path: Path
+) -> None:
     assert restore(make_learner(), tmp_path, pytest.fail) is None
 
 
@@ -91,67 +93,71 @@ def flip(file: Path, at: int) -> None:
     file.write_bytes(bytes(data))
 
 
-def truncate(place: Path) -> None:
-    data = (place / TENSORS).read_bytes()
-    (place / TENSORS).write_bytes(data[: len(data) // 2])
+def truncate(checkpoint_folder: Path) -> None:
+    data = (checkpoint_folder / TENSORS).read_bytes()
+    (checkpoint_folder / TENSORS).write_bytes(data[: len(data) // 2])
 
 
-def empty(place: Path) -> None:
-    for file in place.iterdir():
+def empty(checkpoint_folder: Path) -> None:
+    for file in checkpoint_folder.iterdir():
         file.unlink()
 
 
-def forget_a_field(place: Path) -> None:
-    content = json.loads((place / STATE_FILE).read_text())
+def remove_a_field(checkpoint_folder: Path) -> None:
+    content = json.loads((checkpoint_folder / STATE_FILE).read_text())
     del content["train_state"]["target_tokens"]
-    (place / STATE_FILE).write_text(json.dumps(content))
+    (checkpoint_folder / STATE_FILE).write_text(json.dumps(content))
 
 
-def miscount(place: Path) -> None:
-    text = (place / STATE_FILE).read_text()
-    (place / STATE_FILE).write_text(
+def change_a_number(checkpoint_folder: Path) -> None:
+    text = (checkpoint_folder / STATE_FILE).read_text()
+    (checkpoint_folder / STATE_FILE).write_text(
         text.replace('"target_tokens": 12345', '"target_tokens": 12344')
     )
 
 
 DAMAGE: dict[str, Callable[[Path], object]] = {
-    "cut off": truncate,
+    "truncated": truncate,
     "empty": empty,
-    "a field too few": forget_a_field,
-    "another number": miscount,
-    "a bit of a weight": lambda place: flip(place / TENSORS, -1),
-    "a bit of the header": lambda place: flip(place / TENSORS, 3),
-    "a bit of the numbers": lambda place: flip(place / STATE_FILE, 0),
-    "no numbers": lambda place: (place / STATE_FILE).unlink(),
-    "no tensors": lambda place: (place / TENSORS).unlink(),
-    "nothing for numbers": lambda place: (place / STATE_FILE).write_text(""),
-    "a list for numbers": lambda place: (place / STATE_FILE).write_text("[]"),
-    "numbers without a checksum": lambda place: (place / STATE_FILE).write_text("{}"),
-    "numbers that are no text": lambda place: (place / STATE_FILE).write_bytes(b"\xff\xfe"),
+    "a missing field": remove_a_field,
+    "a changed number": change_a_number,
+    "a bit of a weight": lambda checkpoint_folder: flip(checkpoint_folder / TENSORS, -1),
+    "a bit of the header": lambda checkpoint_folder: flip(checkpoint_folder / TENSORS, 3),
+    "a bit of the state": lambda checkpoint_folder: flip(checkpoint_folder / STATE_FILE, 0),
+    "no state": lambda checkpoint_folder: (checkpoint_folder / STATE_FILE).unlink(),
+    "no tensors": lambda checkpoint_folder: (checkpoint_folder / TENSORS).unlink(),
+    "an empty state": lambda checkpoint_folder: (checkpoint_folder / STATE_FILE).write_text(""),
+    "a list as state": lambda checkpoint_folder: (checkpoint_folder / STATE_FILE).write_text("[]"),
+    "a state without a checksum": lambda checkpoint_folder: (
+        checkpoint_folder / STATE_FILE
+    ).write_text("{}"),
+    "a state that is not text": lambda checkpoint_folder: (
+        checkpoint_folder / STATE_FILE
+    ).write_bytes(b"\xff\xfe"),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE.keys())
-def test_a_damaged_one_is_named_and_the_one_before_it_taken(
+def test_a_damaged_checkpoint_is_reported_and_the_previous_one_restored(
     make_learner: MakeLearner, toy: Any, tmp_path: Path, damage: Callable[[Path], object]
 ) -> None:
     learner = make_learner()
     learner.update([toy().batch(1)], 1, 0.0)
     save(learner, STATE, tmp_path, keep=5)
-    wanted = everything(learner)
+    expected = state_tensors(learner)
     learner.update([toy().batch(2)], 2, 0.0)
     damage(save(learner, replace(STATE, step=4), tmp_path, keep=5))
-    said: list[str] = []
+    warnings: list[str] = []
     other = make_learner(seed=7)
-    assert restore(other, tmp_path, said.append) == STATE
-    assert same(everything(other), wanted)
-    (sentence,) = said
+    assert restore(other, tmp_path, warnings.append) == STATE
+    assert equal(state_tensors(other), expected)
+    (sentence,) = warnings
     assert "step-000004" in sentence
     assert "damaged" in sentence
     assert "skipped" in sentence
 
 
-def test_what_a_killed_process_left_half_written_is_no_checkpoint(
+def test_a_partial_checkpoint_is_ignored_and_removed(
     make_learner: MakeLearner, tmp_path: Path
 ) -> None:
     partial = tmp_path / "checkpoints" / ".step-000009.partial"
@@ -166,7 +172,9 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder / "checkpoints").iterdir())
 
 
-def test_the_last_ones_and_the_best_are_kept(make_learner: MakeLearner, tmp_path: Path) -> None:
+def test_the_last_and_the_best_checkpoints_are_kept(
+    make_learner: MakeLearner, tmp_path: Path
+) -> None:
     learner = make_learner()
     for step in (5, 10, 15, 20):
         best = min(step, 10)
@@ -178,7 +186,7 @@ def test_the_last_ones_and_the_best_are_kept(make_learner: MakeLearner, tmp_path
     assert names(tmp_path) == ["step-000025", "step-000030"]
 
 
-def test_the_millionth_step_comes_after_the_one_before_it(
+def test_checkpoints_are_ordered_by_step_beyond_six_digits(
     make_learner: MakeLearner, tmp_path: Path
 ) -> None:
     for step in (999_998, 999_999, 1_000_000):
@@ -190,7 +198,7 @@ def test_the_millionth_step_comes_after_the_one_before_it(
 
 
 @pytest.mark.parametrize("at", [1, 2])
-def test_a_full_disk_leaves_the_one_before_and_no_rest(
+def test_a_full_disk_leaves_the_previous_checkpoint_and_no_partial_one(
     make_learner: MakeLearner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     learner = make_learner()
@@ -230,14 +238,14 @@ def test_the_same_step_twice_is_one_checkpoint(make_learner: MakeLearner, tmp_pa
     assert names(tmp_path) == ["step-000003"]
 
 
-def test_a_damaged_one_is_written_again(make_learner: MakeLearner, tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_written_again(make_learner: MakeLearner, tmp_path: Path) -> None:
     learner = make_learner()
     truncate(save(learner, STATE, tmp_path, keep=2))
     save(learner, STATE, tmp_path, keep=2)
     assert restore(learner, tmp_path, pytest.fail) == STATE
 
 
-def test_the_weights_to_judge_by_are_the_averaged_ones(
+def test_weights_at_returns_ema_weights_where_there_are_any(
     make_learner: MakeLearner, toy: Any, tmp_path: Path
 ) -> None:
     averaged, plain = make_learner(ema_decay=0.9), make_learner()
@@ -253,10 +261,10 @@ def test_the_weights_to_judge_by_are_the_averaged_ones(
         assert torch.equal(checkpoint.weights_at(tmp_path / "1", 3)[name], weight)
 
 
-def test_rates_are_those_of_the_recipe_now(
+def test_learning_rates_come_from_the_current_recipe(
     make_learner: MakeLearner, toy: Any, tmp_path: Path
 ) -> None:
-    """Who goes on with a lower rate means it."""
+    """A lower learning rate takes effect on resume."""
     learner = make_learner(optimizer={"kind": "adamw", "learning_rate": 0.1})
     learner.update([toy().batch(1)], 1, 0.0)
     save(learner, STATE, tmp_path, keep=2)
@@ -268,7 +276,7 @@ def test_rates_are_those_of_the_recipe_now(
     )
 
 
-def test_an_average_asked_for_later_begins_with_the_weights(
+def test_ema_enabled_on_resume_starts_from_the_weights(
     make_learner: MakeLearner, toy: Any, tmp_path: Path
 ) -> None:
     learner = make_learner()

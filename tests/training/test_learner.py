@@ -1,4 +1,4 @@
-"""One update: what it depends on, and what it leaves alone."""
+"""One update: accumulation, clipping, skipped updates, randomness, rates and precision."""
 
 import copy
 from collections.abc import Callable
@@ -32,36 +32,36 @@ def equal(one: list[Tensor], other: list[Tensor]) -> bool:
     return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-def copying(model: nn.Module, batch: PairBatch) -> Tensor:
+def copy_loss(model: nn.Module, batch: PairBatch) -> Tensor:
     assert isinstance(model, EncoderDecoder)
     states = model.states(batch.source, batch.source_mask, batch.target[:, :-1])
     return lm_head_loss(model, states, batch.target[:, 1:], batch.target_mask[:, 1:], 0.1)
 
 
 def translator(dropout: float, **settings: Any) -> Learner:
-    """A learner of the real thing, in double precision so that rounding is out of the way."""
+    """Make a learner of an encoder-decoder, in double precision to avoid rounding."""
     spec = validate(TrainingSpec, {"steps": 100, "precision": "float32", **settings}, "recipe")
     torch.manual_seed(spec.seed)
     model = validate(ModelSpec, {**SMALL, "dropout": dropout}, "recipe").build(V).double()
-    return Learner(model, copying, spec, World())
+    return Learner(model, copy_loss, spec, World())
 
 
 def examples(count: int) -> list[Example]:
     random = torch.Generator().manual_seed(3)
-    drawn = []
+    rows = []
     for _ in range(count):
         length = int(torch.randint(1, 12, (), generator=random))
         ids = torch.randint(3, V, (length,), generator=random).tolist()
-        drawn.append(Example([*ids, END], [START, *ids, END]))
-    return drawn
+        rows.append(Example([*ids, END], [START, *ids, END]))
+    return rows
 
 
 @pytest.mark.usefixtures("four_threads")
-def test_lanes_change_nothing_but_the_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threaded_backward_changes_only_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     batch = collate(examples(40), PAD)
     learners = []
-    for enough in (10**9, 1):
-        monkeypatch.setattr("regard.training.thread_parallel.TOKENS_PER_WORKER", enough)
+    for tokens_per_worker in (10**9, 1):
+        monkeypatch.setattr("regard.training.thread_parallel.TOKENS_PER_WORKER", tokens_per_worker)
         learner = translator(0.0)
         for step in range(1, 4):
             learner.update([batch], step, 0.0)
@@ -71,20 +71,25 @@ def test_lanes_change_nothing_but_the_rounding(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-@pytest.mark.parametrize("cuts", [[16, 32, 48], [1, 5, 60]])
-def test_one_batch_of_64_is_four_that_make_up_as_many(optimizer: str, cuts: list[int]) -> None:
-    drawn = examples(64)
-    whole, parted = (translator(0.0, optimizer=optimizer) for _ in range(2))
-    pieces = [
-        collate(drawn[a:b], PAD) for a, b in zip([0, *cuts], [*cuts, len(drawn)], strict=True)
+@pytest.mark.parametrize("boundaries", [[16, 32, 48], [1, 5, 60]])
+def test_gradient_accumulation_matches_a_single_batch(
+    optimizer: str, boundaries: list[int]
+) -> None:
+    rows = examples(64)
+    single, accumulating = (translator(0.0, optimizer=optimizer) for _ in range(2))
+    batches = [
+        collate(rows[a:b], PAD)
+        for a, b in zip([0, *boundaries], [*boundaries, len(rows)], strict=True)
     ]
     for step in (1, 2):
-        once = whole.update([collate(drawn, PAD)], step, 0.0)
-        bitwise = parted.update(pieces, step, 0.0)
-        assert once.loss == pytest.approx(bitwise.loss, rel=1e-12)
-        assert once.grad_norm == pytest.approx(bitwise.grad_norm, rel=1e-12)
-        assert once.tokens == bitwise.tokens == sum(len(each.target) - 1 for each in drawn)
-        for one, other in zip(whole.model.parameters(), parted.model.parameters(), strict=True):
+        update = single.update([collate(rows, PAD)], step, 0.0)
+        accumulated = accumulating.update(batches, step, 0.0)
+        assert update.loss == pytest.approx(accumulated.loss, rel=1e-12)
+        assert update.grad_norm == pytest.approx(accumulated.grad_norm, rel=1e-12)
+        assert update.tokens == accumulated.tokens == sum(len(row.target) - 1 for row in rows)
+        for one, other in zip(
+            single.model.parameters(), accumulating.model.parameters(), strict=True
+        ):
             assert one.grad is not None
             assert other.grad is not None
             assert torch.allclose(one.grad, other.grad, rtol=1e-9, atol=1e-12)
@@ -92,13 +97,13 @@ def test_one_batch_of_64_is_four_that_make_up_as_many(optimizer: str, cuts: list
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-def test_a_loss_that_is_not_finite_moves_nothing(
+def test_a_non_finite_loss_skips_the_update(
     make_learner: MakeLearner, toy: Any, optimizer: str
 ) -> None:
     task = toy(poisoned=[2])
     learner = make_learner(task, optimizer=optimizer, ema_decay=0.9)
-    spared = make_learner(task, optimizer=optimizer, ema_decay=0.9)
-    for each in (learner, spared):
+    reference = make_learner(task, optimizer=optimizer, ema_decay=0.9)
+    for each in (learner, reference):
         assert each.update([task.batch(1)], 1, 0.0).applied
     before = weights(learner)
     states = copy.deepcopy([each.state_dict() for each in learner.optimizers])
@@ -107,15 +112,15 @@ def test_a_loss_that_is_not_finite_moves_nothing(
     assert update.loss != update.loss
     assert equal(weights(learner), before)
     assert str(states) == str([each.state_dict() for each in learner.optimizers])
-    for each in (learner, spared):
+    for each in (learner, reference):
         each.update([task.batch(3)], 3, 0.0)
-    assert equal(weights(learner), weights(spared))
+    assert equal(weights(learner), weights(reference))
     assert learner.ema is not None
-    assert spared.ema is not None
-    assert equal(learner.ema.values, spared.ema.values)
+    assert reference.ema is not None
+    assert equal(learner.ema.values, reference.ema.values)
 
 
-def test_one_bad_batch_of_several_spoils_the_update(make_learner: MakeLearner, toy: Any) -> None:
+def test_one_non_finite_batch_skips_the_whole_update(make_learner: MakeLearner, toy: Any) -> None:
     task = toy(poisoned=[2])
     learner = make_learner(task)
     before = weights(learner)
@@ -123,12 +128,12 @@ def test_one_bad_batch_of_several_spoils_the_update(make_learner: MakeLearner, t
     assert equal(weights(learner), before)
 
 
-def test_a_gradient_that_is_not_finite_moves_nothing(toy: Any) -> None:
-    """The root of zero is zero, and its slope is not finite."""
+def test_a_non_finite_gradient_skips_the_update(toy: Any) -> None:
+    """The square root of zero is zero, and its derivative is not finite."""
     spec = validate(TrainingSpec, {"steps": 9}, "recipe")
     task = toy()
     learner = Learner(
-        task.model(), lambda model, batch: (0 * model(batch.given)).sqrt().sum(), spec, World()
+        task.model(), lambda model, batch: (0 * model(batch.inputs)).sqrt().sum(), spec, World()
     )
     before = weights(learner)
     update = learner.update([task.batch(1)], 1, 0.0)
@@ -143,7 +148,7 @@ def gradient_norm(learner: Learner) -> float:
 
 
 @pytest.mark.parametrize("max_grad_norm", [1e-3, 1e3])
-def test_a_gradient_is_clipped_to_its_largest_norm(
+def test_gradients_are_clipped_to_the_maximum_norm(
     make_learner: MakeLearner, toy: Any, max_grad_norm: float
 ) -> None:
     learner = make_learner(max_grad_norm=max_grad_norm)
@@ -161,7 +166,7 @@ def trained(learner: Learner, batches: list[Any], disturb: bool = False) -> list
     return weights(learner)
 
 
-def test_the_seed_and_the_step_decide_all_chance() -> None:
+def test_randomness_depends_only_on_seed_and_step() -> None:
     batches = [collate(examples(8), PAD)] * 4
     one = trained(translator(0.3), batches)
     assert equal(one, trained(translator(0.3), batches))
@@ -170,14 +175,14 @@ def test_the_seed_and_the_step_decide_all_chance() -> None:
 
 
 def test_dropout_differs_from_step_to_step() -> None:
-    """The same batch and the same weights twice: only the step has changed."""
+    """Batch and weights are the same; only the step differs."""
     learner, batch = translator(0.5, optimizer={"learning_rate": 1e-12}), collate(examples(8), PAD)
     first, second = (learner.update([batch], step, 0.0).loss for step in (1, 2))
     assert abs(first - second) > 1e-3
 
 
-def test_to_count_the_work_changes_nothing() -> None:
-    """The first update of a process is counted: after a pause it must be as any other."""
+def test_counting_flops_changes_no_update() -> None:
+    """Operations are counted in the first update of a process, also after resuming."""
     batches = [collate(examples(8), PAD)]
     counting, plain = translator(0.1), translator(0.1)
     plain.flops_per_token = 1.0
@@ -187,7 +192,7 @@ def test_to_count_the_work_changes_nothing() -> None:
     assert plain.flops_per_token == 1.0
 
 
-def test_the_schedule_moves_every_rate(make_learner: MakeLearner, toy: Any) -> None:
+def test_the_schedule_sets_every_learning_rate(make_learner: MakeLearner, toy: Any) -> None:
     learner = make_learner(
         schedule={"kind": "linear", "warmup": 3}, optimizer={"learning_rate": 0.1}
     )
@@ -198,27 +203,31 @@ def test_the_schedule_moves_every_rate(make_learner: MakeLearner, toy: Any) -> N
                 assert group["lr"] == pytest.approx(0.1 * factor)
 
 
-def test_the_rate_is_that_of_the_training_planned(make_learner: MakeLearner, toy: Any) -> None:
-    def rates(**spec: Any) -> float:
+def test_the_default_learning_rate_follows_the_planned_updates(
+    make_learner: MakeLearner, toy: Any
+) -> None:
+    def learning_rate(**spec: Any) -> float:
         learner = make_learner(
             schedule={"kind": "constant", "warmup": 0}, optimizer={"kind": "muon"}, **spec
         )
         learner.update([toy().batch(1)], 51, 0.125)
-        (rate,) = {group["lr"] for each in learner.optimizers for group in each.param_groups}
+        (rate,) = {
+            group["lr"] for optimizer in learner.optimizers for group in optimizer.param_groups
+        }
         return rate
 
-    usual = rates(steps=1000)
-    assert rates(steps=250) == pytest.approx(2 * usual)
-    # Fifty updates in an eighth of the time: there will be four hundred.
-    assert rates(steps=None, budget=100.0) == pytest.approx(usual * 2.5**0.5)
+    expected = learning_rate(steps=1000)
+    assert learning_rate(steps=250) == pytest.approx(2 * expected)
+    # Fifty updates in an eighth of the time: four hundred are expected.
+    assert learning_rate(steps=None, budget=100.0) == pytest.approx(expected * 2.5**0.5)
 
 
-def test_a_plan_needs_no_clock_that_has_moved() -> None:
+def test_planned_updates_are_defined_before_any_time_has_passed() -> None:
     spec = TrainingSpec(budget=100.0)
     assert spec.updates(3, 0.0) == spec.updates(0, 0.0) == 1000
 
 
-def test_dropout_waits_for_the_second_pass(make_learner: MakeLearner, toy: Any) -> None:
+def test_dropout_starts_at_its_epoch(make_learner: MakeLearner, toy: Any) -> None:
     learner = make_learner(dropout_start_epoch=1)
     for epoch in (0, 1, 0):
         learner.update([toy().batch(1)], 1, 0.0, epoch=epoch)
@@ -226,9 +235,7 @@ def test_dropout_waits_for_the_second_pass(make_learner: MakeLearner, toy: Any) 
         assert disabled == {epoch == 0}
 
 
-def test_a_model_is_judged_averaged_and_without_dropout(
-    make_learner: MakeLearner, toy: Any
-) -> None:
+def test_evaluation_uses_ema_weights_without_dropout(make_learner: MakeLearner, toy: Any) -> None:
     learner = make_learner(ema_decay=0.5)
     learner.update([toy().batch(1)], 1, 0.0)
     assert learner.ema is not None
@@ -240,36 +247,36 @@ def test_a_model_is_judged_averaged_and_without_dropout(
     assert equal(weights(learner), before)
 
 
-def test_wishes_to_stop_and_the_time_come_back(make_learner: MakeLearner, toy: Any) -> None:
+def test_stop_requests_and_seconds_are_returned(make_learner: MakeLearner, toy: Any) -> None:
     update = make_learner().update([toy().batch(1)], 1, 0.0, stop_requested=True, seconds=2.5)
     assert update.stop_requested
     assert update.seconds == 2.5
     assert not make_learner().update([toy().batch(1)], 1, 0.0).stop_requested
 
 
-def test_bfloat16_is_used_where_it_is_asked_for(make_learner: MakeLearner, toy: Any) -> None:
-    seen = []
+def test_precision_sets_the_dtype_of_the_forward_pass(make_learner: MakeLearner, toy: Any) -> None:
+    dtypes = []
 
     def loss(model: nn.Module, batch: Any) -> Tensor:
-        out = model(batch.given)
-        seen.append(out.dtype)
-        return (out - batch.wanted).square().sum()
+        out = model(batch.inputs)
+        dtypes.append(out.dtype)
+        return (out - batch.targets).square().sum()
 
     for precision in ("bfloat16", "float32"):
         learner = make_learner(precision=precision)
         Learner(learner.model, loss, learner.spec, World()).update([toy().batch(1)], 1, 0.0)
-    # Each twice: the work is counted first.
-    assert seen == [torch.bfloat16, torch.bfloat16, torch.float32, torch.float32]
+    # Each twice: operations are counted first.
+    assert dtypes == [torch.bfloat16, torch.bfloat16, torch.float32, torch.float32]
 
 
-def test_updates_draw_as_torch_would_and_pile_nothing_up() -> None:
+def test_updates_seed_the_rng_by_step_and_queue_no_cuda_calls() -> None:
     learner = translator(dropout=0.5)
     batch = collate(examples(4), PAD)
-    queued = len(torch.cuda._queued_calls)  # torch.manual_seed adds to them where there is no GPU
+    queued = len(torch.cuda._queued_calls)  # torch.manual_seed appends without a GPU
     learner.update([batch], 1, 0.0)
-    drawn = torch.get_rng_state()
+    rng_state = torch.get_rng_state()
     learner.update([batch], 1, 0.0)
-    assert torch.equal(torch.get_rng_state(), drawn)
+    assert torch.equal(torch.get_rng_state(), rng_state)
     learner.update([batch], 2, 0.0)
-    assert not torch.equal(torch.get_rng_state(), drawn)
+    assert not torch.equal(torch.get_rng_state(), rng_state)
     assert len(torch.cuda._queued_calls) == queued

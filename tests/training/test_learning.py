@@ -1,4 +1,4 @@
-"""Prove that it learns: copying, reversing and sorting, from scratch, in seconds."""
+"""Copying, reversing and sorting learned from scratch; losses and optimizers."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -47,7 +47,7 @@ def translation(model: nn.Module, batch: PairBatch, smoothing: float) -> Tensor:
 
 
 class Puzzle:
-    """A task: what is said follows from what is heard by some rule."""
+    """A task: the target follows from the source by a rule."""
 
     metric = "loss"
 
@@ -58,11 +58,11 @@ class Puzzle:
         return model()
 
     def batch(self, number: int, rows: int) -> PairBatch:
-        chance = torch.Generator().manual_seed(number)
-        lengths = torch.randint(3, 8, (rows,), generator=chance).tolist()
-        drawn = [torch.randint(FIRST, V, (n,), generator=chance).tolist() for n in lengths]
-        said = [Example([*ids, END], [START, *self.rule(ids), END]) for ids in drawn]
-        return collate(said, PAD)
+        rng = torch.Generator().manual_seed(number)
+        lengths = torch.randint(3, 8, (rows,), generator=rng).tolist()
+        sources = [torch.randint(FIRST, V, (n,), generator=rng).tolist() for n in lengths]
+        examples = [Example([*ids, END], [START, *self.rule(ids), END]) for ids in sources]
+        return collate(examples, PAD)
 
     def batches(self, position: DataCursor) -> Iterator[tuple[PairBatch, DataCursor]]:
         number = position.batch
@@ -81,8 +81,8 @@ class Puzzle:
         raise NotImplementedError
 
 
-def learned(task: Puzzle, folder: Path, **settings: Any) -> tuple[Learner, list[float]]:
-    """A learner of the task when its steps are done, and its losses on the way."""
+def train_puzzle(task: Puzzle, folder: Path, **settings: Any) -> tuple[Learner, list[float]]:
+    """Train the task; return the learner and its losses."""
     spec = validate(TrainingSpec, settings, "recipe")
     torch.manual_seed(spec.seed)
     learner = Learner(model(), task.loss, spec, World())
@@ -99,9 +99,11 @@ def learned(task: Puzzle, folder: Path, **settings: Any) -> tuple[Learner, list[
     ],
     ids=["copy", "reverse", "sort"],
 )
-def test_a_task_is_learned_in_seconds(rule: Rule, optimizer: str, tmp_path: Path) -> None:
+def test_copying_reversing_and_sorting_are_learned(
+    rule: Rule, optimizer: str, tmp_path: Path
+) -> None:
     task = Puzzle(rule, rows=64)
-    learner, losses = learned(
+    learner, losses = train_puzzle(
         task,
         tmp_path,
         steps=250,
@@ -113,75 +115,77 @@ def test_a_task_is_learned_in_seconds(rule: Rule, optimizer: str, tmp_path: Path
     assert isinstance(translator, EncoderDecoder)
     batch = task.batch(10**6, rows=100)
     state = translator.start(batch.source, batch.source_mask)
-    said = greedy(translator, state, torch.full((100,), START), END, [10] * 100)
-    wanted = [
-        [each for each in row if each not in (PAD, START, END)] for row in batch.target.tolist()
+    outputs = greedy(translator, state, torch.full((100,), START), END, [10] * 100)
+    targets = [
+        [token for token in row if token not in (PAD, START, END)] for row in batch.target.tolist()
     ]
-    right = sum(one == other for one, other in zip(said, wanted, strict=True))
-    assert right >= 95
+    correct = sum(output == target for output, target in zip(outputs, targets, strict=True))
+    assert correct >= 95
 
 
 def test_the_same_seed_gives_the_same_losses(tmp_path: Path) -> None:
-    one, two, other = (
-        learned(Puzzle(sorted, 16), tmp_path / str(n), steps=5, seed=seed)[1]
+    first, repeated, other_seed = (
+        train_puzzle(Puzzle(sorted, 16), tmp_path / str(n), steps=5, seed=seed)[1]
         for n, seed in enumerate((5, 5, 6))
     )
-    assert one == two
-    assert one != other
+    assert first == repeated
+    assert first != other_seed
 
 
-def test_padding_does_not_count_in_the_loss() -> None:
+def test_padding_does_not_change_the_loss() -> None:
     translator = model().eval()
     short = Example([5, 6, END], [START, 6, 5, END])
     long = Example([4] * 7 + [END], [START, *[4] * 7, END])
-    together = translation(translator, collate([short, long], PAD), 0.1)
-    apart = sum(translation(translator, collate([each], PAD), 0.1) for each in (short, long))
-    assert together.item() == pytest.approx(apart.item(), rel=1e-5)
+    batched = translation(translator, collate([short, long], PAD), 0.1)
+    separate = sum(
+        translation(translator, collate([example], PAD), 0.1) for example in (short, long)
+    )
+    assert batched.item() == pytest.approx(separate.item(), rel=1e-5)
 
 
-def test_label_smoothing_is_its_equation() -> None:
+def test_label_smoothing_matches_its_equation() -> None:
     translator, smoothing = model().eval(), 0.2
     batch = collate([Example([5, 6, END], [START, 6, END])], PAD)
     logits = translator(batch.source, batch.source_mask, batch.target[:, :-1])[0].log_softmax(-1)
-    wanted = batch.target[0, 1:]
+    targets = batch.target[0, 1:]
     expected = sum(
-        -(1 - smoothing) * logits[i, wanted[i]] - smoothing * logits[i].mean() for i in range(2)
+        -(1 - smoothing) * logits[i, targets[i]] - smoothing * logits[i].mean() for i in range(2)
     )
-    found = translation(translator, batch, smoothing).item()
-    assert found == pytest.approx(expected.item(), rel=1e-5)
+    actual = translation(translator, batch, smoothing).item()
+    assert actual == pytest.approx(expected.item(), rel=1e-5)
 
 
-def test_with_a_bias_in_the_output_the_loss_is_the_same_function() -> None:
-    """There torch's own cross-entropy is used; a bias of zero must change nothing."""
+def test_an_output_bias_of_zero_changes_neither_loss_nor_gradients() -> None:
+    """With a bias, torch's cross-entropy is used instead of the sliced one."""
     plain, biased = model(), model(output_bias=True)
     biased.load_state_dict({**plain.state_dict(), "decoder.output.bias": torch.zeros(V)})
     batch = Puzzle(sorted, 8).batch(1, 8)
-    losses = [translation(each.eval(), batch, 0.1) for each in (plain, biased)]
+    losses = [translation(translator.eval(), batch, 0.1) for translator in (plain, biased)]
     assert losses[0].item() == pytest.approx(losses[1].item(), rel=1e-5)
     gradients = [
-        torch.autograd.grad(loss, each.output.weight)[0]
-        for loss, each in zip(losses, (plain, biased), strict=True)
+        torch.autograd.grad(loss, translator.output.weight)[0]
+        for loss, translator in zip(losses, (plain, biased), strict=True)
     ]
     assert torch.allclose(*gradients, atol=1e-4)
 
 
 @pytest.mark.parametrize(("steps", "least", "most"), [(3, 0.1, 1.9), (5, 0.7, 1.3)])
 @pytest.mark.parametrize("shape", [(2, 16, 16), (1, 8, 32), (1, 32, 8), (1, 10, 12)])
-def test_muon_moves_along_an_orthogonal_matrix(
+def test_newton_schulz_returns_the_nearest_orthogonal_matrix(
     shape: tuple[int, ...], steps: int, least: float, most: float
 ) -> None:
     matrices = torch.randn(shape)
-    found = orthogonal(matrices, steps)
-    u, singular, v = torch.linalg.svd(found, full_matrices=False)
+    result = orthogonal(matrices, steps)
+    u, singular, v = torch.linalg.svd(result, full_matrices=False)
     assert singular.min() > least
     assert singular.max() < most
-    # And it is the nearest: what is left of its singular values is that of the matrix.
+    # The nearest one: it has the singular vectors of the matrix.
     u, _, v = torch.linalg.svd(matrices, full_matrices=False)
-    turned = u.mT @ found @ v.mT
-    assert torch.allclose(turned, torch.diag_embed(turned.diagonal(dim1=-2, dim2=-1)), atol=1e-3)
+    rotated = u.mT @ result @ v.mT
+    assert torch.allclose(rotated, torch.diag_embed(rotated.diagonal(dim1=-2, dim2=-1)), atol=1e-3)
 
 
-def test_muon_is_its_equation() -> None:
+def test_muon_matches_its_equation() -> None:
     weight = nn.Parameter(torch.randn(6, 10, dtype=torch.float64))
     optimizer = Muon([weight], lr=0.1, momentum=0.9, weight_decay=0.5)
     expected, momentum = weight.detach().clone(), torch.zeros_like(weight)
@@ -196,41 +200,41 @@ def test_muon_is_its_equation() -> None:
 
 
 @pytest.mark.parametrize("kind", ["muon", "adamw"])
-def test_every_parameter_moves(kind: str, tmp_path: Path) -> None:
+def test_every_parameter_is_updated(kind: str, tmp_path: Path) -> None:
     torch.manual_seed(1)
     before = dict(model().named_parameters())
-    learner, _ = learned(Puzzle(sorted, 16), tmp_path, steps=3, optimizer=kind)
+    learner, _ = train_puzzle(Puzzle(sorted, 16), tmp_path, steps=3, optimizer=kind)
     for name, parameter in learner.model.named_parameters():
         if not name.endswith("w_k.bias"):  # softmax cancels it
             assert not torch.equal(parameter, before[name]), name
 
 
 @pytest.mark.parametrize("kind", ["muon", "adamw"])
-def test_optimizers_share_their_settings(kind: str) -> None:
+def test_learning_rate_and_weight_decay_apply_to_all_optimizers_of_a_kind(kind: str) -> None:
     settings = {"kind": kind, "learning_rate": 0.25, "weight_decay": 0.125}
     translator = model()
     optimizers = validate(OptimizerSpec, settings, "recipe").build(translator)
     groups = [group for optimizer in optimizers for group in optimizer.param_groups]
     assert all(group["lr"] == 0.25 for group in groups)
-    decay = {each: group["weight_decay"] for group in groups for each in group["params"]}
+    decay = {parameter: group["weight_decay"] for group in groups for parameter in group["params"]}
     assert decay.keys() == set(translator.parameters())
     assert decay[translator.encoder.blocks[0].attention.w_q.weight] == 0.125
     assert decay[translator.encoder.embedding.tokens.weight] == 0
-    assert all(decay[each] == 0 for each in decay if each.dim() == 1)
+    assert all(decay[parameter] == 0 for parameter in decay if parameter.dim() == 1)
 
 
-def test_a_rate_is_planned_for_the_length_of_training() -> None:
+def test_the_default_learning_rate_depends_on_the_number_of_updates() -> None:
     muon = validate(OptimizerSpec, {"kind": "muon"}, "recipe")
     assert muon.rate(4000) == pytest.approx(muon.rate() / 2)
     assert muon.rate(250) == pytest.approx(2 * muon.rate())
     assert muon.rate(1) == muon.rate(100)
-    given = validate(OptimizerSpec, {"kind": "muon", "learning_rate": 0.01}, "recipe")
-    assert given.rate(4000) == given.rate(10) == 0.01
+    fixed = validate(OptimizerSpec, {"kind": "muon", "learning_rate": 0.01}, "recipe")
+    assert fixed.rate(4000) == fixed.rate(10) == 0.01
     assert validate(OptimizerSpec, {"kind": "adamw"}, "recipe").rate(4000) == 2e-3
 
 
 @pytest.mark.parametrize("kind", ["muon", "adamw"])
 @pytest.mark.parametrize("betas", [[0.9, 1.0], [-0.1, 0.9], [0.9]])
-def test_memories_that_cannot_be_are_refused(kind: str, betas: list[float]) -> None:
+def test_invalid_betas_are_refused(kind: str, betas: list[float]) -> None:
     with pytest.raises(ConfigError, match="recipe: betas"):
         validate(OptimizerSpec, {"kind": kind, "betas": betas}, "recipe")

@@ -1,4 +1,4 @@
-"""The loop: when it looks, saves and ends, and that a pause changes nothing."""
+"""The training loop: evaluations, checkpoints, stop reasons and interruptions."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +17,8 @@ from regard.training.signals import Interruption
 MakeLearner = Callable[..., Learner]
 
 
-def ticking(seconds: float) -> Callable[[], float]:
-    """A clock that goes on by so much whenever it is looked at."""
+def clock_advancing_by(seconds: float) -> Callable[[], float]:
+    """Return a clock that advances at every call."""
     now = 1e6
 
     def clock() -> float:
@@ -37,7 +37,7 @@ def saved(events: list[Event]) -> list[int]:
     return [event.step for event in events if isinstance(event, Saved)]
 
 
-def looks(events: list[Event]) -> list[int]:
+def evaluations(events: list[Event]) -> list[int]:
     return [event.step for event in events if isinstance(event, Evaluated)]
 
 
@@ -46,34 +46,38 @@ def run(
 ) -> list[Event]:
     interruption = Interruption()
     events: list[Event] = []
-    for event in fit(learner, task, state or TrainState(), folder, interruption, ticking(0.1)):
+    for event in fit(
+        learner, task, state or TrainState(), folder, interruption, clock_advancing_by(0.1)
+    ):
         events.append(event)
         interruption.requested |= isinstance(event, Step) and event.step == stop_after
     return events
 
 
-def test_it_makes_its_steps_looks_and_checkpoints(
+def test_steps_evaluations_and_checkpoints_happen_when_configured(
     make_learner: MakeLearner, toy: Any, tmp_path: Path
 ) -> None:
     learner = make_learner(steps=10, checkpoint_every=4, evaluation={"every": 3})
     state = TrainState()
     events = run(learner, toy(scores=[4, 3, 9, 8]), tmp_path, state)
     assert steps(events) == list(range(1, 11))
-    assert looks(events) == [3, 6, 9, 10]
-    # At the best looks, every four steps, and at the end.
+    assert evaluations(events) == [3, 6, 9, 10]
+    # At the best evaluations, every four steps, and at the end.
     assert saved(events) == [3, 4, 6, 8, 10]
     assert events[-1] == Ended("all 10 steps are done", True)
     assert (state.step, state.position.batch, state.target_tokens) == (10, 10, 160)
     assert (state.best, state.best_step, state.evals_since_best) == (3, 6, 2)
 
 
-def test_several_batches_make_a_step(make_learner: MakeLearner, toy: Any, tmp_path: Path) -> None:
+def test_gradient_accumulation_takes_several_batches_a_step(
+    make_learner: MakeLearner, toy: Any, tmp_path: Path
+) -> None:
     state = TrainState()
     run(make_learner(steps=3, grad_accumulation=4), toy(), tmp_path, state)
     assert (state.position.batch, state.target_tokens) == (12, 12 * 16)
 
 
-def test_a_budget_of_time_is_kept(make_learner: MakeLearner, toy: Any, tmp_path: Path) -> None:
+def test_a_time_budget_ends_training(make_learner: MakeLearner, toy: Any, tmp_path: Path) -> None:
     learner = make_learner(steps=None, budget="3s", schedule={"kind": "linear", "warmup": 0})
     state = TrainState()
     events = run(learner, toy(), tmp_path, state)
@@ -83,10 +87,10 @@ def test_a_budget_of_time_is_kept(make_learner: MakeLearner, toy: Any, tmp_path:
     assert state.elapsed_seconds == pytest.approx(3, abs=0.15)
     assert [step.progress for step in made] == sorted(step.progress for step in made)
     assert made[-1].progress == 1
-    assert looks(events) == [made[-1].step]
+    assert evaluations(events) == [made[-1].step]
 
 
-def test_time_spent_before_a_pause_counts(
+def test_time_before_an_interruption_counts_towards_the_budget(
     make_learner: MakeLearner, toy: Any, tmp_path: Path
 ) -> None:
     learner = make_learner(steps=None, budget="3s")
@@ -95,20 +99,20 @@ def test_time_spent_before_a_pause_counts(
     ) == pytest.approx(10, 1)
 
 
-def test_patience_ends_it(make_learner: MakeLearner, toy: Any, tmp_path: Path) -> None:
+def test_early_stopping_ends_training(make_learner: MakeLearner, toy: Any, tmp_path: Path) -> None:
     settings = {"steps": 100, "evaluation": {"every": 2, "patience": 3}}
     task = toy(scores=[5, 4, 6, 3, 3, 8, 7, 1])
     state = TrainState()
     events = run(make_learner(**settings), task, tmp_path, state)
     assert events[-1] == Ended("no better score in 3 evaluations", True)
-    assert looks(events) == [2, 4, 6, 8, 10, 12, 14]
+    assert evaluations(events) == [2, 4, 6, 8, 10, 12, 14]
     assert (state.step, state.best_step) == (14, 8)
-    # The best weights are there, and the last.
+    # The best checkpoint is kept, and the last.
     assert newest_first(tmp_path)[0].name == "step-000014"
     assert (tmp_path / "checkpoints" / "step-000008").is_dir()
 
 
-def test_patience_at_its_end_stays_at_its_end(
+def test_a_run_ended_by_early_stopping_does_not_continue(
     make_learner: MakeLearner, toy: Any, tmp_path: Path
 ) -> None:
     settings = {"steps": 100, "evaluation": {"every": 1, "patience": 2}}
@@ -119,7 +123,7 @@ def test_patience_at_its_end_stays_at_its_end(
     assert steps(run(again, toy(), tmp_path, state)) == []
 
 
-def test_a_score_that_is_not_finite_is_never_the_best(
+def test_a_non_finite_score_is_never_the_best(
     make_learner: MakeLearner, toy: Any, tmp_path: Path
 ) -> None:
     state = TrainState()
@@ -129,7 +133,7 @@ def test_a_score_that_is_not_finite_is_never_the_best(
 
 
 @pytest.mark.parametrize(("metric", "best"), [("loss", 1), ("accuracy", 3)])
-def test_less_loss_is_better_and_less_of_anything_else_is_not(
+def test_the_best_score_depends_on_the_direction_of_the_metric(
     make_learner: MakeLearner, toy: Any, tmp_path: Path, metric: str, best: int
 ) -> None:
     task, values = toy(), iter([0.1, 0.5, 0.9, 0.2])
@@ -140,7 +144,7 @@ def test_less_loss_is_better_and_less_of_anything_else_is_not(
     assert state.best_step == best
 
 
-def test_a_skipped_update_is_counted_and_told(
+def test_skipped_updates_are_counted_and_reported(
     make_learner: MakeLearner, toy: Any, tmp_path: Path
 ) -> None:
     state = TrainState()
@@ -149,7 +153,7 @@ def test_a_skipped_update_is_counted_and_told(
     assert (state.skipped, state.skipped_in_a_row, state.step) == (3, 0, 12)
 
 
-def test_five_losses_in_a_row_that_are_not_finite_end_it_with_a_good_checkpoint(
+def test_five_non_finite_losses_in_a_row_end_training_with_a_good_checkpoint(
     make_learner: MakeLearner, toy: Any, tmp_path: Path
 ) -> None:
     settings = {"steps": 20, "checkpoint_every": 4}
@@ -182,27 +186,27 @@ SETTINGS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=["muon", "adamw"])
 @pytest.mark.parametrize("stops", [[1], [7, 9, 16]])
-def test_who_is_interrupted_and_goes_on_has_lost_nothing(
+def test_interrupted_training_continues_bit_identically(
     make_learner: MakeLearner, toy: Any, tmp_path: Path, settings: dict[str, Any], stops: list[int]
 ) -> None:
     settings = {"steps": 20, "checkpoint_every": 100, "evaluation": {"every": 5}, **settings}
-    whole, end = make_learner(**settings), TrainState()
-    wanted = losses(run(whole, toy(), tmp_path / "whole", end))
-    found: list[float] = []
+    uninterrupted, end = make_learner(**settings), TrainState()
+    expected = losses(run(uninterrupted, toy(), tmp_path / "whole", end))
+    resumed_losses: list[float] = []
     for stop in [*stops, 0]:
         learner = make_learner(**settings)
         state = restore(learner, tmp_path / "parts", pytest.fail) or TrainState()
         events = run(learner, toy(), tmp_path / "parts", state, stop)
-        found += losses(events)
-        if stop:  # the wish is heard in the step that follows
+        resumed_losses += losses(events)
+        if stop:  # the request takes effect in the next step
             assert events[-1] == Ended("interrupted", False)
             assert state.step == stop + 1
-    assert found == wanted
-    assert all(map(torch.equal, weights(whole), weights(learner)))
+    assert resumed_losses == expected
+    assert all(map(torch.equal, weights(uninterrupted), weights(learner)))
     assert (state.step, state.position, state.best) == (20, end.position, end.best)
 
 
-def test_an_interruption_in_the_last_step_is_no_interruption(
+def test_an_interruption_in_the_last_step_finishes_training(
     make_learner: MakeLearner, toy: Any, tmp_path: Path
 ) -> None:
     events = run(make_learner(steps=5), toy(), tmp_path, stop_after=4)

@@ -1,4 +1,4 @@
-"""Signals as a wish to stop."""
+"""Signals request an interruption."""
 
 import signal
 import threading
@@ -9,7 +9,7 @@ from regard.training.signals import Interruption, catch_interrupts
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_within_a_signal_only_asks(number: signal.Signals) -> None:
+def test_a_signal_requests_an_interruption(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     with catch_interrupts() as interruption:
         assert not interruption.requested
@@ -18,7 +18,7 @@ def test_within_a_signal_only_asks(number: signal.Signals) -> None:
     assert signal.getsignal(number) is before
 
 
-def test_asked_twice_it_ends_at_once() -> None:
+def test_a_second_sigint_raises_keyboard_interrupt() -> None:
     def insist() -> None:
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
@@ -27,22 +27,22 @@ def test_asked_twice_it_ends_at_once() -> None:
         insist()
 
 
-def test_a_cluster_may_repeat_itself() -> None:
+def test_a_repeated_sigterm_raises_nothing() -> None:
     with catch_interrupts() as interruption:
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGTERM)
         assert interruption.requested
 
 
-def test_elsewhere_than_in_the_main_thread_signals_are_left_alone() -> None:
-    before, found = signal.getsignal(signal.SIGINT), list[Interruption]()
+def test_signal_handlers_are_unchanged_outside_the_main_thread() -> None:
+    before, interruptions = signal.getsignal(signal.SIGINT), list[Interruption]()
 
     def work() -> None:
         with catch_interrupts() as interruption:
-            found.append(interruption)
+            interruptions.append(interruption)
             assert signal.getsignal(signal.SIGINT) is before
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert not found[0].requested
+    assert not interruptions[0].requested

@@ -1,4 +1,4 @@
-"""A batch in lanes gives the gradient of the batch, and the same bits every time."""
+"""Threaded backward: the gradient of the whole batch, and the same bits every time."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,7 +13,7 @@ from regard.training.thread_parallel import ThreadedBackward
 
 
 class Scorer(nn.Module):
-    """Words scored one by one, so that rows can go anywhere; `idle` takes no part."""
+    """Scores tokens independently, so that rows can be split anyhow; `idle` gets no gradient."""
 
     def __init__(self, dropout: float) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Scorer(nn.Module):
         return (hidden.sum(-1) * batch.source_mask).sum()
 
 
-def made(dropout: float) -> tuple[Scorer, ThreadedBackward]:
+def make_backward(dropout: float) -> tuple[Scorer, ThreadedBackward]:
     torch.manual_seed(0)
     scorer = Scorer(dropout).double()
     return scorer, ThreadedBackward(scorer, list(scorer.parameters()))
@@ -43,74 +43,74 @@ def gradients(scorer: Scorer) -> list[Tensor | None]:
 
 
 @pytest.mark.usefixtures("four_threads")
-@pytest.mark.parametrize("lanes", [2, 3, 4])
-def test_lanes_add_up_to_the_whole(lanes: int) -> None:
-    scorer, split = made(dropout=0.0)
-    whole = scorer(batch())
-    (whole / 7).backward()
-    wanted = gradients(scorer)
+@pytest.mark.parametrize("workers", [2, 3, 4])
+def test_thread_gradients_sum_to_those_of_the_batch(workers: int) -> None:
+    scorer, threaded = make_backward(dropout=0.0)
+    batch_loss = scorer(batch())
+    (batch_loss / 7).backward()
+    expected_gradients = gradients(scorer)
     scorer.zero_grad()
-    loss = split.backward(batch(), lanes, 1 / 7)
-    assert loss == pytest.approx(float(whole.detach()))
-    for found, expected in zip(gradients(scorer), wanted, strict=True):
-        assert (found is None) == (expected is None)
-        if found is not None and expected is not None:
-            torch.testing.assert_close(found, expected)
+    loss = threaded.backward(batch(), workers, 1 / 7)
+    assert loss == pytest.approx(float(batch_loss.detach()))
+    for gradient, expected in zip(gradients(scorer), expected_gradients, strict=True):
+        assert (gradient is None) == (expected is None)
+        if gradient is not None and expected is not None:
+            torch.testing.assert_close(gradient, expected)
 
 
 @pytest.mark.usefixtures("four_threads")
-def test_a_second_batch_is_added() -> None:
-    scorer, split = made(dropout=0.0)
-    split.backward(batch(), 4, 1.0)
+def test_gradients_of_a_second_batch_accumulate() -> None:
+    scorer, threaded = make_backward(dropout=0.0)
+    threaded.backward(batch(), 4, 1.0)
     once = [None if g is None else g.clone() for g in gradients(scorer)]
-    split.backward(batch(), 4, 1.0)
-    for found, expected in zip(gradients(scorer), once, strict=True):
-        if found is not None and expected is not None:
-            torch.testing.assert_close(found, 2 * expected)
+    threaded.backward(batch(), 4, 1.0)
+    for gradient, expected in zip(gradients(scorer), once, strict=True):
+        if gradient is not None and expected is not None:
+            torch.testing.assert_close(gradient, 2 * expected)
 
 
 @pytest.mark.usefixtures("four_threads")
-def test_chance_follows_from_the_seed_however_the_threads_race() -> None:
-    scorer, split = made(dropout=0.3)
-    seen = []
+def test_dropout_depends_on_the_seed_and_not_on_thread_timing() -> None:
+    scorer, threaded = make_backward(dropout=0.3)
+    gradient_vectors = []
     for seed in (5, 5, 5, 6):
         torch.manual_seed(seed)
         scorer.zero_grad()
-        split.backward(batch(), 4, 1.0)
-        seen.append(torch.cat([g.flatten() for g in gradients(scorer) if g is not None]))
-    assert torch.equal(seen[0], seen[1])
-    assert torch.equal(seen[0], seen[2])
-    assert not torch.equal(seen[0], seen[3])
+        threaded.backward(batch(), 4, 1.0)
+        gradient_vectors.append(
+            torch.cat([g.flatten() for g in gradients(scorer) if g is not None])
+        )
+    assert torch.equal(gradient_vectors[0], gradient_vectors[1])
+    assert torch.equal(gradient_vectors[0], gradient_vectors[2])
+    assert not torch.equal(gradient_vectors[0], gradient_vectors[3])
 
 
 @pytest.mark.usefixtures("four_threads")
-@pytest.mark.parametrize(("lanes", "threads"), [(4, 1), (2, 2)])
-def test_lanes_share_the_threads_and_everybody_else_has_as_many_as_before(
-    lanes: int, threads: int
-) -> None:
-    scorer, inside = made(dropout=0.0)[0], []
+@pytest.mark.parametrize(("workers", "threads"), [(4, 1), (2, 2)])
+def test_workers_share_the_threads_and_restore_their_number(workers: int, threads: int) -> None:
+    scorer, inside = make_backward(dropout=0.0)[0], []
 
     def loss(share: PairBatch) -> Tensor:
         inside.append(torch.get_num_threads())
         return scorer(share)
 
-    split = ThreadedBackward(loss, [scorer.inner.weight])
+    threaded = ThreadedBackward(loss, [scorer.inner.weight])
     for _ in range(3):
-        split.backward(batch(), lanes, 1.0)
-    assert inside == [threads] * 3 * lanes
+        threaded.backward(batch(), workers, 1.0)
+    assert inside == [threads] * 3 * workers
     assert torch.get_num_threads() == 4
     assert ThreadPoolExecutor(1).submit(torch.get_num_threads).result() == 4
 
 
 @pytest.mark.usefixtures("four_threads")
 def test_small_batches_are_not_split() -> None:
-    split = made(dropout=0.0)[1]
+    threaded = make_backward(dropout=0.0)[1]
     enough = module.TOKENS_PER_WORKER
-    assert [split.num_workers(n * enough) for n in (0, 1, 2, 3, 4, 9)] == [1, 1, 2, 2, 4, 4]
+    assert [threaded.num_workers(n * enough) for n in (0, 1, 2, 3, 4, 9)] == [1, 1, 2, 2, 4, 4]
 
 
 @pytest.mark.usefixtures("four_threads")
-def test_what_fails_in_a_lane_is_raised() -> None:
+def test_an_error_in_a_worker_is_raised() -> None:
     def fail(_: object) -> Tensor:
         raise ValueError("no")
 

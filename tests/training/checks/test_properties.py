@@ -1,4 +1,4 @@
-"""Every check passes for sound models of every task, and fails for the fault it is made for."""
+"""Every check passes for correct models of every task, and fails for the fault it detects."""
 
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -45,12 +45,12 @@ from regard.training.reporting.progress import silent
 
 GRAMMAR = {"kind": "grammar", "train_size": 300, "dev_size": 20, "pronouns_size": 20}
 SMALL = {"dim": 32, "heads": 2, "ffn_dim": 64, "layers": 1, "max_length": 128}
-WRITING_ONLY = {
+CAUSAL_ONLY = {
     "causal-logits",
     "causal-gradients",
     "cached-decoding",
 }
-APART_ONLY = {"document-mask"}
+DOCUMENT_MASK_ONLY = {"document-mask"}
 
 
 def context_of(
@@ -63,9 +63,9 @@ def context_of(
         "model": {**SMALL, **model},
         "training": {"steps": 1, "optimizer": {"kind": "adamw", "learning_rate": 0.01}},
     }
-    with pytest.MonkeyPatch.context() as few:
-        few.setattr(setup, "EXAMPLES", 16)
-        few.setattr(setup, "EXAMPLES_PER_BATCH", 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(setup, "EXAMPLES", 16)
+        patch.setattr(setup, "EXAMPLES_PER_BATCH", 2)
         return make_context(make_recipe(recipe, (), "a test"), silent)
 
 
@@ -89,8 +89,8 @@ def language_model(tmp_path_factory: pytest.TempPathFactory) -> CheckContext:
 
 
 @pytest.fixture(scope="module")
-def apart(tmp_path_factory: pytest.TempPathFactory) -> CheckContext:
-    """Short documents, some of which stand in one row."""
+def document_masked(tmp_path_factory: pytest.TempPathFactory) -> CheckContext:
+    """Short documents, several in a row."""
     folder = tmp_path_factory.mktemp("apart")
     lines = [f"{pair.english}\n" for pair in corpus(1, 300, 20, 20).train]
     (folder / "train.txt").write_text("".join(lines[20:]), "utf-8")
@@ -113,23 +113,23 @@ def classification(tmp_path_factory: pytest.TempPathFactory) -> CheckContext:
     return context_of("classification", data, {"kind": "classifier"}, folder)
 
 
-@pytest.fixture(params=["translation", "language_model", "apart", "classification"])
+@pytest.fixture(params=["translation", "language_model", "document_masked", "classification"])
 def context(request: pytest.FixtureRequest) -> CheckContext:
-    found: CheckContext = request.getfixturevalue(request.param)
-    return found
+    requested: CheckContext = request.getfixturevalue(request.param)
+    return requested
 
 
 def test_a_sound_recipe_passes_every_check_that_applies(context: CheckContext) -> None:
     before = {name: weight.clone() for name, weight in context.model.state_dict().items()}
-    found = dict(
-        zip((each.kind() for each in all_properties()), run_checks(context, silent), strict=True)
+    checks = dict(
+        zip((spec.kind() for spec in all_properties()), run_checks(context, silent), strict=True)
     )
-    assert [name for name, check in found.items() if check.failed] == []
-    skipped = {name for name, check in found.items() if check.value is None}
-    alike = isinstance(context.examples[0], DocumentMaskedBatch)
-    assert skipped & APART_ONLY == (set() if alike else APART_ONLY)
-    assert skipped - APART_ONLY == (
-        WRITING_ONLY if isinstance(context.model, ClassifierModel) else set()
+    assert [name for name, check in checks.items() if check.failed] == []
+    skipped = {name for name, check in checks.items() if check.value is None}
+    document_masks = isinstance(context.examples[0], DocumentMaskedBatch)
+    assert skipped & DOCUMENT_MASK_ONLY == (set() if document_masks else DOCUMENT_MASK_ONLY)
+    assert skipped - DOCUMENT_MASK_ONLY == (
+        CAUSAL_ONLY if isinstance(context.model, ClassifierModel) else set()
     )
     for name, weight in context.model.state_dict().items():
         assert torch.equal(weight, before[name]), name
@@ -142,40 +142,40 @@ def broken(context: CheckContext, change: Callable[[nn.Module], None]) -> CheckC
 
 
 def failing(context: CheckContext) -> set[str]:
-    """The quick proofs that a context fails."""
-    quick = [each for each in all_properties() if not isinstance(each, overfitting.Spec)]
-    return {each.kind() for each in quick if each.check(context).failed}
+    """Return the names of the failing checks, without the slow one."""
+    quick = [spec for spec in all_properties() if not isinstance(spec, overfitting.Spec)]
+    return {spec.kind() for spec in quick if spec.check(context).failed}
 
 
 class Unmasked(Attention):
-    """Looks at everything, whatever it is told."""
+    """Ignores the mask."""
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, _: AttentionMask, __: InAttention) -> Tensor:
         return F.scaled_dot_product_attention(q, k, v)
 
 
 class SeesPadding(Attention):
-    """Heeds the structure of the mask and forgets the padding."""
+    """Applies the mask without the padding."""
 
     def forward(
         self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, _: InAttention
     ) -> Tensor:
-        seen = replace(mask, token_mask=None).dense
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+        may_attend = replace(mask, token_mask=None).dense
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=may_attend)
 
 
 class SeesOtherDocuments(Attention):
-    """Heeds the structure of the mask and forgets the documents."""
+    """Applies the mask without the documents."""
 
     def forward(
         self, q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, _: InAttention
     ) -> Tensor:
-        seen = replace(mask, documents=None).dense
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+        may_attend = replace(mask, documents=None).dense
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=may_attend)
 
 
-class Glimpse(nn.Module):
-    """Adds a little of the next word, by a way that no gradient takes."""
+class LeaksNextToken(nn.Module):
+    """Adds a little of the next token, detached from the gradient."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x + 0.01 * x.roll(-1, dims=1).detach()
@@ -190,7 +190,7 @@ def attend_with(attention: Attention, where: str) -> Callable[[nn.Module], None]
     return change
 
 
-def test_looking_ahead_is_caught_both_ways(
+def test_missing_causal_mask_is_detected_by_logits_and_gradients(
     translation: CheckContext, language_model: CheckContext
 ) -> None:
     for context in (translation, language_model):
@@ -198,11 +198,11 @@ def test_looking_ahead_is_caught_both_ways(
         assert caught >= {"causal-logits", "causal-gradients"}
 
 
-def test_looking_ahead_without_a_gradient_is_caught_by_the_logits(
+def test_a_detached_future_leak_is_detected_by_the_logits(
     language_model: CheckContext,
 ) -> None:
     def change(model: nn.Module) -> None:
-        model.decoder.embedding.norm = Glimpse()
+        model.decoder.embedding.norm = LeaksNextToken()
 
     context = broken(language_model, change)
     assert causal_logits.Spec().check(context).failed
@@ -210,40 +210,40 @@ def test_looking_ahead_without_a_gradient_is_caught_by_the_logits(
 
 
 @pytest.mark.parametrize("where", ["encoder.blocks.0.attention", "cross"])
-def test_attention_to_padding_is_caught(translation: CheckContext, where: str) -> None:
+def test_attention_to_padding_is_detected(translation: CheckContext, where: str) -> None:
     caught = failing(broken(translation, attend_with(SeesPadding(), where)))
     assert caught == {"batch-independence", "grad-accumulation"}
 
 
-def test_a_mean_over_padding_is_caught(classification: CheckContext) -> None:
-    class Careless(ClassifierModel):
+def test_mean_pooling_over_padding_is_detected(classification: CheckContext) -> None:
+    class PoolsPadding(ClassifierModel):
         def forward(self, ids: Tensor, token_mask: Tensor) -> Tensor:
             logits: Tensor = self.output(self.encoder(ids, token_mask).mean(1))
             return logits
 
     def change(model: nn.Module) -> None:
-        model.__class__ = Careless
+        model.__class__ = PoolsPadding
 
     assert "batch-independence" in failing(broken(classification, change))
 
 
-def test_a_model_that_looks_at_its_neighbours_is_caught(classification: CheckContext) -> None:
+def test_dependence_on_other_rows_is_detected(classification: CheckContext) -> None:
     def change(model: nn.Module) -> None:
         model.output.register_forward_hook(lambda _, __, logits: logits - logits.mean(0))
 
     assert "batch-independence" in failing(broken(classification, change))
 
 
-def test_a_cache_that_forgets_is_caught(
+def test_a_cache_with_wrong_values_is_detected(
     translation: CheckContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = KVCache.append
-    forgetting = lambda past, new: whole(KVCache(past.keys, past.values * 0), new)  # noqa: E731
-    monkeypatch.setattr(KVCache, "append", forgetting)
+    append = KVCache.append
+    append_zeros = lambda past, new: append(KVCache(past.keys, past.values * 0), new)  # noqa: E731
+    monkeypatch.setattr(KVCache, "append", append_zeros)
     assert failing(translation) == {"cached-decoding"}
 
 
-def test_a_cache_that_does_not_follow_its_rows_is_caught(
+def test_a_cache_without_reordering_is_detected(
     language_model: CheckContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(KVCache, "reorder", lambda memory, _: memory)
@@ -257,14 +257,14 @@ class Task:
         self.loss = loss
 
 
-def test_a_loss_that_is_a_mean_is_caught(context: CheckContext) -> None:
+def test_a_mean_loss_is_detected(context: CheckContext) -> None:
     mean = Task(lambda model, batch: context.task.loss(model, batch) / batch.num_targets)
     assert failing(replace(context, task=mean)) == {"grad-accumulation"}
 
 
 @pytest.mark.parametrize("task", ["translation", "language_model"])
-def test_a_mean_of_means_is_caught(task: str, request: pytest.FixtureRequest) -> None:
-    """Each batch weighs by its rows: right on average, wrong where rows differ in tokens."""
+def test_a_mean_of_means_is_detected(task: str, request: pytest.FixtureRequest) -> None:
+    """Batches weighted by rows: wrong where rows differ in tokens."""
     context: CheckContext = request.getfixturevalue(task)
     a_row = context.batch(context.examples).num_targets / len(context.examples)
 
@@ -276,7 +276,7 @@ def test_a_mean_of_means_is_caught(task: str, request: pytest.FixtureRequest) ->
     assert failing(replace(context, task=Task(loss))) == {"grad-accumulation"}
 
 
-def test_parameters_that_do_not_learn_are_named(context: CheckContext) -> None:
+def test_parameters_without_gradients_are_named(context: CheckContext) -> None:
     frozen = (
         "encoder.norm.gain" if isinstance(context.model, ClassifierModel) else "decoder.norm.gain"
     )
@@ -292,7 +292,7 @@ def test_parameters_that_do_not_learn_are_named(context: CheckContext) -> None:
         assert name in check.hint
 
 
-def test_a_model_that_cannot_learn_is_caught(
+def test_a_model_that_cannot_overfit_is_detected(
     classification: CheckContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(overfitting, "MAX_UPDATES", 10)
@@ -303,56 +303,58 @@ def test_a_model_that_cannot_learn_is_caught(
     assert overfitting.Spec().check(broken(classification, change)).failed
 
 
-def test_whoever_sees_other_documents_is_caught(apart: CheckContext) -> None:
-    def forget_documents(model: nn.Module) -> None:
+def test_attention_across_documents_is_detected(document_masked: CheckContext) -> None:
+    def ignore_documents(model: nn.Module) -> None:
         for block in model.decoder.blocks:
             block.attention.attention = SeesOtherDocuments()
 
-    def forget_to_begin_anew(model: nn.Module) -> None:
+    def ignore_document_starts(model: nn.Module) -> None:
         position = model.decoder.embedding.position
-        model.decoder.embedding.position = _NeverAnew(position)
+        model.decoder.embedding.position = IgnoresDocumentStarts(position)
 
-    assert failing(broken(apart, forget_documents)) == APART_ONLY
-    assert failing(broken(apart, forget_to_begin_anew)) == APART_ONLY
+    assert failing(broken(document_masked, ignore_documents)) == DOCUMENT_MASK_ONLY
+    assert failing(broken(document_masked, ignore_document_starts)) == DOCUMENT_MASK_ONLY
 
 
-class _NeverAnew(AtEmbedding):
+class IgnoresDocumentStarts(AtEmbedding):
     def __init__(self, position: nn.Module) -> None:
         super().__init__()
         self.position = position
 
-    def forward(self, x: Tensor, places: int | Tensor) -> Tensor:
-        found: Tensor = self.position(x, places if isinstance(places, int) else 0)
-        return found
+    def forward(self, x: Tensor, positions: int | Tensor) -> Tensor:
+        embedded: Tensor = self.position(x, positions if isinstance(positions, int) else 0)
+        return embedded
 
 
-def test_what_is_not_finite_proves_nothing(translation: CheckContext) -> None:
+def test_non_finite_outputs_fail_the_checks(translation: CheckContext) -> None:
     def change(model: nn.Module) -> None:
         model.decoder.norm.register_forward_hook(lambda _, __, states: states * float("nan"))
 
     context = broken(translation, change)
     assert overfitting.Spec().check(context).failed
-    assert failing(context) >= {*WRITING_ONLY, "batch-independence"}
+    assert failing(context) >= {*CAUSAL_ONLY, "batch-independence"}
 
 
-def test_text_that_the_tokenizer_does_not_know_is_caught(translation: CheckContext) -> None:
+def test_unknown_text_is_detected(translation: CheckContext) -> None:
     assert known_text.Spec().check(replace(translation, unknown=0.06)).failed
     assert not known_text.Spec().check(replace(translation, unknown=0.04)).failed
 
 
 @pytest.mark.parametrize(("value", "failed"), [(0.5, False), (0.6, True), (None, False)])
-def test_what_decides_a_proof(value: float | None, failed: bool) -> None:
-    assert Check("a claim", "a number", value, 0.5, "fix it").failed == failed
+def test_a_check_fails_above_its_limit(value: float | None, failed: bool) -> None:
+    assert Check("a property", "a number", value, 0.5, "fix it").failed == failed
 
 
-def test_examples_are_of_many_lengths_and_none_too_long(context: CheckContext) -> None:
-    lengths = {max(len(tensor[0]) for tensor in tensors_2d(each)) for each in context.examples}
+def test_examples_have_many_lengths_within_the_limit(context: CheckContext) -> None:
+    lengths = {
+        max(len(tensor[0]) for tensor in tensors_2d(example)) for example in context.examples
+    }
     assert len(lengths) > 3
     assert max(lengths) <= MAX_TOKENS
     assert all(
         tensor.all()
-        for each in context.examples
-        for tensor in tensors_2d(each)
+        for example in context.examples
+        for tensor in tensors_2d(example)
         if tensor.dtype == torch.bool
     )
 
@@ -365,22 +367,22 @@ ids = st.lists(st.integers(1, 50), min_size=1, max_size=6)
 
 
 @given(st.lists(st.tuples(ids, ids), min_size=1, max_size=5))
-def test_taking_a_batch_apart_and_joining_it_gives_it_back(rows: list[tuple[Any, Any]]) -> None:
+def test_joining_single_rows_restores_the_batch(rows: list[tuple[Any, Any]]) -> None:
     batch = collate([Example(source, target) for source, target in rows], 0)
     again = join([single_row(batch, row, max_tokens=99) for row in range(len(rows))], pad_id=0)
     for field in fields(PairBatch):
         assert torch.equal(getattr(batch, field.name), getattr(again, field.name))
 
 
-def test_a_batch_of_an_unknown_kind_is_refused() -> None:
+def test_a_batch_of_an_unknown_type_is_refused() -> None:
     with pytest.raises(NotImplementedError, match="object"):
         model_inputs(object())
 
 
-def test_experts_pass_whatever_they_do_in_training_only(
+def test_checks_disable_training_only_behavior_of_experts(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """With full experts and a wish for even use, batches would matter; the proofs go without."""
+    """Capacity, balance loss and jitter depend on the batch; the checks disable them."""
     data = {"train": GRAMMAR, "dev": {**GRAMMAR, "split": "dev"}}
     crowded = {
         "kind": "moe",

@@ -1,5 +1,6 @@
-"""Two processes: they learn what one learns, can take its place, and share one fate."""
+"""Training in two processes: same results as in one, interchangeable checkpoints, joint exit."""
 
+import json
 import os
 import shutil
 import signal
@@ -7,7 +8,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -28,19 +31,38 @@ from regard.training.trainer import resume, train
 MakeRecipe = Callable[..., Recipe]
 
 STEPS, LONGER = 6, "training.steps=9"
-WHOLE, SHARDED = "training.fsdp=false", "training.fsdp=true"
-SPREAD = "training.expert_parallel=true"
+MODES = {"ddp": "training.fsdp=false", "fsdp": "training.fsdp=true"}
+EXPERT_PARALLEL = "training.expert_parallel=true"
 ENDLESS = (
     "training.steps=100000",
     "training.evaluation.every=100000",
     "training.checkpoint_every=3",
 )
-TIMEOUT = 180
+ADAPTER = (
+    "adapter={rank: 2, on: [w_q]}",
+    "training.freeze=[decoder.blocks.0]",
+    "training.layer_lr_decay=0.5",
+    "training.steps=3",
+)
+MANY_EXPERTS = (  # so many that some get tokens in one of the two processes only
+    "model.feed_forward={kind: moe, num_experts: 32, top_k: 1, balance_loss: 0, jitter: 0}",
+    "model.layers=1",
+    "training.steps=3",
+    "training.evaluation.every=3",
+)
+FIVE_EXPERTS = (  # two are in the first process, three in the second
+    "model.feed_forward={kind: moe, num_experts: 5, top_k: 2, balance_loss: 0, jitter: 0, "
+    "expert: gated}",
+    "model.layers=1",
+    "training.steps=5",
+    "training.evaluation.every=5",
+)
+TIMEOUT = 600  # seconds; the machine may be busy
 
 
 @pytest.fixture(scope="module")
 def recipe(tiny: MakeRecipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Without dropout, whose masks follow from the rank; all else is to be the same."""
+    """A recipe without dropout, whose masks depend on the rank; all else must be the same."""
     path = tmp_path_factory.mktemp("recipe") / "recipe.yaml"
     path.write_text(
         write_yaml(
@@ -60,174 +82,298 @@ def recipe(tiny: MakeRecipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def alone(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run = tmp_path_factory.mktemp("alone") / "run"
-    train(read_recipe(recipe), run)
-    return run
+@dataclass(frozen=True)
+class OneProcess:
+    """Runs that one process has trained, the references of all comparisons."""
+
+    base: Path
+    longer: Path
+    adapter: Path
+    many_experts: Path
+    five_experts: Path
 
 
 @pytest.fixture(scope="module")
-def alone_longer(alone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return gone_on(alone, tmp_path_factory.mktemp("longer"), LONGER)
+def one_process(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> OneProcess:
+    folder = tmp_path_factory.mktemp("one-process")
+    base = folder / "base"
+    train(read_recipe(recipe), base)
+    for name, overrides in (
+        ("adapter", (f"init={base}", *ADAPTER)),
+        ("many-experts", MANY_EXPERTS),
+        ("five-experts", FIVE_EXPERTS),
+    ):
+        train(read_recipe(recipe, overrides), folder / name)
+    return OneProcess(
+        base,
+        resume_copy(base, folder / "longer", LONGER),
+        folder / "adapter",
+        folder / "many-experts",
+        folder / "five-experts",
+    )
 
 
-@pytest.fixture(scope="module", params=[WHOLE, SHARDED])
-def two(
-    request: pytest.FixtureRequest, recipe: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
-    run = tmp_path_factory.mktemp("two") / "run"
-    ended(launched("train", recipe, request.param, "--run", run), code=0)
-    return run
+@dataclass(frozen=True)
+class TwoProcesses:
+    """Runs that two processes have trained, by name, all in one launch of torchrun."""
+
+    folder: Path
+
+    def run(self, name: str) -> Path:
+        """Return the folder of a run whose command has succeeded."""
+        outcomes = self.outcomes(name)
+        assert [outcome["code"] for outcome in outcomes] == [0, 0], outcomes
+        return self.folder / name
+
+    def outcomes(self, name: str) -> list[dict[str, Any]]:
+        """Return exit code and standard error of a command, by rank."""
+        paths = (self.folder / f"{name}-{rank}.json" for rank in range(2))
+        return [json.loads(path.read_text()) for path in paths]
 
 
-def launched(*arguments: object) -> subprocess.Popen[str]:
-    """The command, in two processes."""
-    torchrun = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--"]
+@pytest.fixture(scope="module")
+def two_processes(
+    recipe: Path, one_process: OneProcess, tmp_path_factory: pytest.TempPathFactory
+) -> TwoProcesses:
+    folder = tmp_path_factory.mktemp("two-processes")
+    commands: dict[str, list[str]] = {}
+
+    def add_training(name: str, *overrides: str) -> None:
+        commands[name] = ["train", str(recipe), *overrides, "--run", str(folder / name)]
+
+    for mode, setting in MODES.items():
+        add_training(mode, setting)
+        add_training(f"many-experts-{mode}", *MANY_EXPERTS, setting)
+        run = shutil.copytree(one_process.base, folder / f"resumed-{mode}")
+        commands[f"resumed-{mode}"] = ["resume", str(run), LONGER, setting]
+    add_training("adapter", f"init={one_process.base}", *ADAPTER)
+    run = shutil.copytree(one_process.five_experts, folder / "expert-parallel")
+    shutil.rmtree(newest_first(Path(run))[0])  # its steps are to be computed again
+    commands["expert-parallel"] = ["resume", str(run), EXPERT_PARALLEL]
+    add_training("unwritable")  # last: processes that end with an error leave their group open
+    (folder / "unwritable").mkdir()
+    (folder / "unwritable" / "checkpoints").write_text("a file is in the way")
+
+    (folder / "commands.json").write_text(json.dumps(commands))
+    script = Path(__file__).with_name("commands.py")
+    finish(torchrun(script, folder / "commands.json", folder), code=0)
+    return TwoProcesses(folder)
+
+
+def torchrun(*arguments: object) -> subprocess.Popen[str]:
+    """Start two processes."""
+    launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     return subprocess.Popen(
-        [sys.executable, "-m", *torchrun, "regard", *map(str, arguments)],
+        [sys.executable, "-m", *launcher, *map(str, arguments)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
     )
 
 
-def ended(process: subprocess.Popen[str], code: int) -> list[str]:
-    """The sentences in which regard says why it ended."""
-    said = process.communicate(timeout=TIMEOUT)[1]
-    assert process.returncode == code, said
-    return [line for line in said.splitlines() if line.startswith("regard: ")]
+def finish(process: subprocess.Popen[str], code: int) -> list[str]:
+    """Wait for the exit code and return the messages of regard."""
+    stderr = process.communicate(timeout=TIMEOUT)[1]
+    assert process.returncode == code, stderr
+    return messages(stderr)
 
 
-def gone_on(run: Path, place: Path, *changes: str) -> Path:
-    """A copy of the run, trained further by one process."""
-    copy = Path(shutil.copytree(run, place / "run"))
-    resume(copy, changes)
+def messages(stderr: str) -> list[str]:
+    return [line for line in stderr.splitlines() if line.startswith("regard: ")]
+
+
+def resume_copy(run: Path, copy: Path, *overrides: str) -> Path:
+    """Copy a run and train the copy further in one process."""
+    shutil.copytree(run, copy)
+    resume(copy, overrides)
     return copy
 
 
 def losses(run: Path) -> list[float]:
-    """Of every step, and of every look at the dev data."""
+    """Return the loss of every step and of every evaluation."""
     return [
-        each["loss"] if "loss" in each else each["scores"]["loss"] for each in metrics.read(run)
+        event["loss"] if "loss" in event else event["scores"]["loss"] for event in metrics.read(run)
     ]
 
 
-def norms(run: Path) -> list[float]:
-    """Of the gradients: to these optimizers, a gradient twice as long would be the same."""
-    return [each["norm"] for each in metrics.read(run) if "norm" in each]
+def grad_norms(run: Path) -> list[float]:
+    """Return gradient norms: these optimizers update alike for a gradient twice as long."""
+    return [event["grad_norm"] for event in metrics.read(run) if "grad_norm" in event]
 
 
-def assert_alike(run: Path, other: Path) -> None:
-    assert losses(run) == pytest.approx(losses(other), abs=1e-4)
-    assert norms(run) == pytest.approx(norms(other), rel=1e-3)
-    weights, others = (load_file(each / run_folder.WEIGHTS) for each in (run, other))
-    assert weights.keys() == others.keys()
-    difference = sum((weights[name] - others[name]).square().sum() for name in weights)
+def assert_same_training(run: Path, reference: Path) -> None:
+    assert losses(run) == pytest.approx(losses(reference), abs=1e-4)
+    assert grad_norms(run)
+    assert grad_norms(run) == pytest.approx(grad_norms(reference), rel=1e-3)
+    weights, expected = (load_file(folder / run_folder.WEIGHTS) for folder in (run, reference))
+    assert weights.keys() == expected.keys()
+    difference = sum((weights[name] - expected[name]).square().sum() for name in weights)
     assert difference < 1e-6 * sum(weight.square().sum() for weight in weights.values())
 
 
-def test_two_learn_what_one_learns(two: Path, alone: Path) -> None:
-    assert losses(alone)[0] - losses(alone)[-1] > 0.3, "nothing was learned, so nothing is shown"
-    assert_alike(two, alone)
-    assert {path.name for path in two.iterdir()} == {path.name for path in alone.iterdir()}
-
-
-def test_no_pickles(two: Path) -> None:
-    kinds = {path.suffix for place in newest_first(two) for path in place.iterdir()}
-    assert kinds == {".safetensors", ".json"}
-
-
-def test_one_goes_on_where_two_stopped(two: Path, alone_longer: Path, tmp_path: Path) -> None:
-    assert_alike(gone_on(two, tmp_path, LONGER), alone_longer)
-
-
-@pytest.mark.parametrize("sharded", [WHOLE, SHARDED])
-def test_two_go_on_where_one_stopped(
-    alone: Path, alone_longer: Path, tmp_path: Path, sharded: str
+@pytest.mark.parametrize("mode", MODES)
+def test_two_processes_train_the_model_of_one(
+    one_process: OneProcess, two_processes: TwoProcesses, mode: str
 ) -> None:
-    run = Path(shutil.copytree(alone, tmp_path / "run"))
-    ended(launched("resume", run, LONGER, sharded), code=0)
-    assert_alike(run, alone_longer)
+    run, reference = two_processes.run(mode), one_process.base
+    assert losses(reference)[0] - losses(reference)[-1] > 0.3, "the loss must fall for this test"
+    assert_same_training(run, reference)
+    assert {path.name for path in run.iterdir()} == {path.name for path in reference.iterdir()}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_checkpoints_of_two_processes_contain_no_pickles(
+    two_processes: TwoProcesses, mode: str
+) -> None:
+    checkpoints = newest_first(two_processes.run(mode))
+    suffixes = {path.suffix for checkpoint in checkpoints for path in checkpoint.iterdir()}
+    assert suffixes == {".safetensors", ".json"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_one_process_resumes_a_run_of_two(
+    one_process: OneProcess, two_processes: TwoProcesses, tmp_path: Path, mode: str
+) -> None:
+    run = resume_copy(two_processes.run(mode), tmp_path / "run", LONGER)
+    assert_same_training(run, one_process.longer)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_two_processes_resume_a_run_of_one(
+    one_process: OneProcess, two_processes: TwoProcesses, mode: str
+) -> None:
+    assert_same_training(two_processes.run(f"resumed-{mode}"), one_process.longer)
+
+
+def test_two_processes_train_the_adapter_of_one(
+    one_process: OneProcess, two_processes: TwoProcesses
+) -> None:
+    """Most parameters have no gradient; the others have learning rates of their own."""
+    run = two_processes.run("adapter")
+    assert_same_training(run, one_process.adapter)
+    assert len(load_file(run / run_folder.WEIGHTS)) == 2 * 6
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_experts_without_tokens_in_one_process_train_as_in_one(
+    one_process: OneProcess, two_processes: TwoProcesses, mode: str
+) -> None:
+    run = two_processes.run(f"many-experts-{mode}")
+    assert_same_training(run, one_process.many_experts)
+    assert assignments(run)
+    assert assignments(run) == assignments(one_process.many_experts)
+
+
+def assignments(run: Path) -> list[int]:
+    """Return the number of assignments of tokens to experts at each step."""
+    return [event["assignments"] for event in metrics.read(run) if "grad_norm" in event]
+
+
+def test_expert_parallel_processes_resume_a_run_of_one(
+    one_process: OneProcess, two_processes: TwoProcesses
+) -> None:
+    run, reference = two_processes.run("expert-parallel"), one_process.five_experts
+    assert_same_training(run, reference)
+    assert_same_experts(newest_first(run)[0], newest_first(reference)[0])
+
+
+def assert_same_experts(checkpoint: Path, reference: Path) -> None:
+    """Compare two checkpoints: the same files, the same tensors, equal experts."""
+    assert {path.name for path in checkpoint.iterdir()} == {
+        path.name for path in reference.iterdir()
+    }
+    tensors, expected = (load_file(folder / TENSORS) for folder in (checkpoint, reference))
+    assert {name: tensor.shape for name, tensor in tensors.items()} == {
+        name: tensor.shape for name, tensor in expected.items()
+    }
+    for name in tensors:
+        if ".experts." in name:
+            torch.testing.assert_close(tensors[name], expected[name], rtol=0, atol=1e-5)
+
+
+def test_a_write_error_in_the_main_process_ends_all_with_one_message(
+    two_processes: TwoProcesses,
+) -> None:
+    outcomes = two_processes.outcomes("unwritable")
+    assert [outcome["code"] for outcome in outcomes] == [1, 1]
+    (message,) = [text for outcome in outcomes for text in messages(outcome["stderr"])]
+    assert "the checkpoint cannot be written" in message
 
 
 def wait_for(checkpoint: str, run: Path, process: subprocess.Popen[str]) -> None:
-    until = time.monotonic() + TIMEOUT
+    deadline = time.monotonic() + TIMEOUT
     while not (run / "checkpoints" / checkpoint).exists():
         assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < until
+        assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
-def assert_resumable(run: Path, alone: Path) -> None:
-    """By one process; and the curve is that of a run which was never cut off."""
+def assert_resumable(run: Path, reference: Path) -> None:
+    """Resume in one process; the losses must be those of an uninterrupted run."""
     step = int(newest_first(run)[0].name.removeprefix("step-"))
     resume(run, (f"training.steps={step + 1}",))
-    found, wanted = (
-        [each["loss"] for each in metrics.read(place) if "loss" in each] for place in (run, alone)
+    resumed, expected = (
+        [event["loss"] for event in metrics.read(folder) if "loss" in event]
+        for folder in (run, reference)
     )
-    assert len(found) == step + 1
+    assert len(resumed) == step + 1
     common = min(step + 1, STEPS)
-    assert found[:common] == pytest.approx(wanted[:common], abs=1e-4)
+    assert resumed[:common] == pytest.approx(expected[:common], abs=1e-4)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks up the processes in /proc")
-def test_a_killed_process_ends_the_run_and_costs_no_checkpoint(
-    recipe: Path, alone: Path, tmp_path: Path
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the process ids from /proc")
+def test_a_killed_process_ends_the_run_and_leaves_its_checkpoints(
+    recipe: Path, one_process: OneProcess, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    process = launched("train", recipe, *ENDLESS, SHARDED, "--run", run)
+    arguments = ("train", recipe, *ENDLESS, MODES["fsdp"], "--run", run)
+    process = torchrun("-m", "--", "regard", *arguments)
     wait_for("step-000006", run, process)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     os.kill(int(children[0]), signal.SIGKILL)
-    (sentence,) = ended(process, code=1)
-    assert "another process of this run ended" in sentence
-    assert "regard resume" in sentence
-    assert_resumable(run, alone)
+    (message,) = finish(process, code=1)
+    assert "another process of this run ended" in message
+    assert "regard resume" in message
+    assert_resumable(run, one_process.base)
 
 
-@pytest.mark.parametrize(("number", "sharded"), [(signal.SIGTERM, WHOLE), (signal.SIGINT, SHARDED)])
-def test_a_signal_to_the_launcher_saves(
-    recipe: Path, alone: Path, tmp_path: Path, number: signal.Signals, sharded: str
+@pytest.mark.parametrize(("number", "mode"), [(signal.SIGTERM, "ddp"), (signal.SIGINT, "fsdp")])
+def test_a_signal_to_torchrun_saves_a_checkpoint(
+    recipe: Path, one_process: OneProcess, tmp_path: Path, number: signal.Signals, mode: str
 ) -> None:
     run = tmp_path / "run"
-    process = launched("train", recipe, *ENDLESS, sharded, "--run", run)
+    arguments = ("train", recipe, *ENDLESS, MODES[mode], "--run", run)
+    process = torchrun("-m", "--", "regard", *arguments)
     wait_for("step-000003", run, process)
     process.send_signal(number)
-    (sentence,) = ended(process, code=1)
+    (message,) = finish(process, code=1)
     step = int(newest_first(run)[0].name.removeprefix("step-"))
-    assert f"stopped at step {step}, saved: `regard resume" in sentence
-    assert_resumable(run, alone)
+    assert f"stopped at step {step}, saved: `regard resume" in message
+    assert_resumable(run, one_process.base)
 
 
-def test_what_the_leading_process_cannot_write_ends_all(recipe: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    run.mkdir()
-    (run / "checkpoints").write_text("a file is in the way")
-    (sentence,) = ended(launched("train", recipe, "--run", run), code=1)
-    assert "the checkpoint cannot be written" in sentence
-
-
-def test_frozen_vectors_in_parts_are_refused(tiny: MakeRecipe, tmp_path: Path) -> None:
-    recipe = tiny(SHARDED, "pretrained_embeddings={path: some.txt, frozen: true}")
+def test_frozen_pretrained_embeddings_with_fsdp_are_refused(
+    tiny: MakeRecipe, tmp_path: Path
+) -> None:
+    recipe = tiny(MODES["fsdp"], "pretrained_embeddings={path: some.txt, frozen: true}")
     with pytest.raises(ConfigError, match=r"pretrained_embeddings\.frozen.*training\.fsdp"):
         train(recipe, tmp_path / "run")
 
 
-def test_alone_all_sums_are_what_is_given() -> None:
-    world, turns = World(), []
+def test_collective_operations_of_one_process_return_their_argument() -> None:
+    world, executed = World(), []
     assert world.all_reduce_sum([1.5, 2]) == [1.5, 2]
     assert world.all_gather("one") == ["one"]
     assert world.broadcast("one") == "one"
     with world.main_first():
-        turns.append("mine")
-    assert turns == ["mine"]
+        executed.append("main")
+    assert executed == ["main"]
     with pytest.raises(KeyError), world.fail_together():
         raise KeyError
 
 
-def test_a_share_with_nothing_to_predict_still_has_a_gradient() -> None:
-    """Where there are fewer rows than processes, all of them must take part in the exchange."""
+def test_an_empty_shard_has_zero_gradients() -> None:
+    """With fewer rows than processes, all processes must still take part in the all-reduce."""
     model = Spec(dim=8, heads=2, ffn_dim=16, layers=1).build(20)
     batch = collate([Example([5, 6, 2], [1, 7, 8, 2])], pad_id=0).shard(1, 2)
     states = model.states(batch.source, batch.source_mask, batch.target[:, :-1])
@@ -237,68 +383,3 @@ def test_a_share_with_nothing_to_predict_still_has_a_gradient() -> None:
     for parameter in model.parameters():
         assert parameter.grad is not None
         assert not parameter.grad.any()
-
-
-def test_two_adapt_what_one_adapts(recipe: Path, alone: Path, tmp_path: Path) -> None:
-    """Most parameters have no gradient, and those that have are in groups of their own rates."""
-    changes = (
-        f"init={alone}",
-        "adapter={rank: 2, on: [w_q]}",
-        "training.freeze=[decoder.blocks.0]",
-        "training.layer_lr_decay=0.5",
-        "training.steps=3",
-    )
-    train(read_recipe(recipe, changes), tmp_path / "alone")
-    ended(launched("train", recipe, *changes, "--run", tmp_path / "two"), code=0)
-    assert_alike(tmp_path / "two", tmp_path / "alone")
-    assert len(load_file(tmp_path / "two" / run_folder.WEIGHTS)) == 2 * 6
-
-
-EXPERTS = "model.feed_forward={kind: moe, num_experts: 32, top_k: 1, balance_loss: 0, jitter: 0}"
-
-
-def test_two_learn_what_one_learns_with_experts_that_only_one_of_them_asks(
-    recipe: Path, tmp_path: Path
-) -> None:
-    changes = (EXPERTS, "model.layers=1", "training.steps=3", "training.evaluation.every=3")
-    train(read_recipe(recipe, changes), tmp_path / "alone")
-    for two, sharded in ((tmp_path / "whole", WHOLE), (tmp_path / "sharded", SHARDED)):
-        ended(launched("train", recipe, *changes, sharded, "--run", two), code=0)
-        assert_alike(two, tmp_path / "alone")
-        assert assignments(two) == assignments(tmp_path / "alone")
-
-
-def assignments(run: Path) -> list[int]:
-    """How often words were given to experts, step by step."""
-    return [each["assignments"] for each in metrics.read(run) if "norm" in each]
-
-
-UNEVEN = (  # two of the five experts are the first process's, three the second's
-    "model.feed_forward={kind: moe, num_experts: 5, top_k: 2, balance_loss: 0, jitter: 0, "
-    "expert: gated}",
-    "model.layers=1",
-    "training.steps=5",
-    "training.evaluation.every=5",
-)
-
-
-def test_two_to_whose_experts_words_travel_go_on_as_one_would(recipe: Path, tmp_path: Path) -> None:
-    alone, two = tmp_path / "alone", tmp_path / "two"
-    train(read_recipe(recipe, UNEVEN), alone)
-    shutil.copytree(alone, two)
-    shutil.rmtree(newest_first(two)[0])  # those steps are to be taken again
-    ended(launched("resume", two, SPREAD), code=0)
-    assert_alike(two, alone)
-    assert_same_experts(newest_first(two)[0], newest_first(alone)[0])
-
-
-def assert_same_experts(place: Path, other: Path) -> None:
-    """In checkpoints that are alike: one file, of the same tensors."""
-    assert {path.name for path in place.iterdir()} == {path.name for path in other.iterdir()}
-    tensors, others = (load_file(each / TENSORS) for each in (place, other))
-    assert {name: t.shape for name, t in tensors.items()} == {
-        name: t.shape for name, t in others.items()
-    }
-    for name in tensors:
-        if ".experts." in name:
-            torch.testing.assert_close(tensors[name], others[name], rtol=0, atol=1e-5)

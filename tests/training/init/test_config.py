@@ -1,4 +1,4 @@
-"""What a recipe takes over from another run."""
+"""Model kinds chosen for a recipe with `init`."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from regard.training.init.config import _closest_kind
 
 
 @pytest.mark.parametrize(
-    ("theirs", "requires", "kind"),
+    ("initial_kind", "requires", "kind"),
     [
         ("encoder", "sequence-classification", "classifier"),
         ("masked-lm", "causal-lm", "language-model"),
@@ -17,7 +17,7 @@ from regard.training.init.config import _closest_kind
         ("convolutional", "seq2seq", "recurrent"),
     ],
 )
-def test_a_model_is_followed_by_its_next_of_kin(
-    theirs: str, requires: Capability, kind: str
+def test_the_closest_kind_with_the_capability_is_chosen(
+    initial_kind: str, requires: Capability, kind: str
 ) -> None:
-    assert _closest_kind(ModelSpec.model_validate({"kind": theirs}), requires) == kind
+    assert _closest_kind(ModelSpec.model_validate({"kind": initial_kind}), requires) == kind

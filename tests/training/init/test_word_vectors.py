@@ -25,10 +25,10 @@ def test_pretrained_vectors_initialize_the_embedding(
 ) -> None:
     write_vectors(tmp_path / "v.txt", header)
     vocabulary = ["<s>", "Chat", "chien", "oiseau"]
-    found = read_vectors(tmp_path / "v.txt", ["chat", "chien", "oiseau"], 32)
+    vectors = read_vectors(tmp_path / "v.txt", ["chat", "chien", "oiseau"], 32)
     model = ModelSpec.model_validate({"kind": "encoder", **SMALL, "position": "none"}).build(4)
-    seeded = set_rows(model.embedding, vocabulary, found, frozen)
-    assert (seeded.covered, seeded.missing) == (2, 2)
+    report = set_rows(model.embedding, vocabulary, vectors, frozen)
+    assert (report.covered, report.missing) == (2, 2)
     model.eval()
     assert torch.allclose(model.embedding(torch.tensor([[1]])), torch.full((1, 1, 32), 0.5))
     model(torch.arange(4)[None]).square().sum().backward()

@@ -1,4 +1,4 @@
-"""Who moves, and how fast: frozen parameters not at all, others by their factors."""
+"""Frozen parameters, layer-wise learning rate decay and learning rate multipliers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +24,7 @@ def built(kind: str, **more: Any) -> nn.Module:
 
 
 def frozen(model: nn.Module) -> set[str]:
-    return {name for name, each in model.named_parameters() if not each.requires_grad}
+    return {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
 
 
 @pytest.mark.parametrize(
@@ -36,14 +36,14 @@ def frozen(model: nn.Module) -> set[str]:
         ("output.bias", "output.bias"),
     ],
 )
-def test_a_name_means_all_below_it(pattern: str, names: str) -> None:
+def test_a_module_name_matches_all_its_parameters(pattern: str, names: str) -> None:
     model = built("classifier")
     freeze(model, [pattern])
-    wanted = {name for name, _ in model.named_parameters() if name.startswith(names)}
-    assert frozen(model) == wanted != set()
+    expected = {name for name, _ in model.named_parameters() if name.startswith(names)}
+    assert frozen(model) == expected != set()
 
 
-def test_a_glob_means_whatever_fits() -> None:
+def test_a_glob_matches_parameter_names() -> None:
     model = built("classifier", layers=12)
     freeze(model, ["blocks.[01]", "w_q", "*.norm.bias"])
     for name in frozen(model):
@@ -58,7 +58,7 @@ def test_a_shared_parameter_is_frozen_by_any_of_its_names() -> None:
     assert frozen(model) == {"encoder.embedding.tokens.weight"}
 
 
-def test_a_name_that_nothing_has_is_an_error_with_the_nearest() -> None:
+def test_an_unknown_name_is_refused_with_the_closest_one() -> None:
     with pytest.raises(ConfigError, match=r"training\.freeze: .* 'embeding'; .* 'embedding'\?"):
         freeze(built("classifier"), ["embeding"])
     with pytest.raises(ConfigError, match=r"training\.freeze: .* 'blocks\.7'.*did you mean 'block"):
@@ -67,21 +67,21 @@ def test_a_name_that_nothing_has_is_an_error_with_the_nearest() -> None:
         lr_multipliers(built("classifier"), 1.0, {"outputs": 2.0})
 
 
-def test_somebody_must_learn() -> None:
+def test_freezing_all_parameters_is_refused() -> None:
     with pytest.raises(ConfigError, match="no parameter is left to train"):
         freeze(built("classifier"), ["encoder", "output"])
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("pattern", ["0", "bias", "weight"])
-def test_frozen_parameters_stay_bit_by_bit(
+def test_frozen_parameters_stay_bit_identical(
     make_learner: MakeLearner, toy: type, optimizer: str, pattern: str
 ) -> None:
     learner = make_learner(
         freeze=[pattern], optimizer={"kind": optimizer, "weight_decay": 0.1}, ema_decay=0.9
     )
     for parameter in learner.model.parameters():
-        parameter.data[0] = -0.0  # which a sum with zero would make another number
+        parameter.data[0] = -0.0  # adding zero would change its bits
     before = {name: each.clone() for name, each in learner.model.state_dict().items()}
     for step in range(1, 4):
         learner.update([toy().batch(step)], step, progress=0.0)
@@ -99,17 +99,17 @@ def test_frozen_parameters_stay_bit_by_bit(
 def rates_of(optimizers: list[torch.optim.Optimizer]) -> dict[int, float]:
     return {
         id(p): group["peak"]
-        for each in optimizers
-        for group in each.param_groups
+        for optimizer in optimizers
+        for group in optimizer.param_groups
         for p in group["params"]
     }
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_each_block_moves_slower_than_the_one_above(optimizer: str) -> None:
+def test_layer_lr_decay_lowers_the_rate_block_by_block(optimizer: str) -> None:
     model = built("classifier")
-    given = {"kind": optimizer, "learning_rate": 0.01}
-    spec = validate(TrainingSpec, {"layer_lr_decay": 0.5, "optimizer": given}, "recipe")
+    settings = {"kind": optimizer, "learning_rate": 0.01}
+    spec = validate(TrainingSpec, {"layer_lr_decay": 0.5, "optimizer": settings}, "recipe")
     optimizers = spec.optimizer.build(model)
     set_learning_rates(optimizers, lr_multipliers(model, spec.layer_lr_decay, {"w_q": 4.0}))
     rates = rates_of(optimizers)
@@ -122,35 +122,35 @@ def test_each_block_moves_slower_than_the_one_above(optimizer: str) -> None:
         assert rates[id(parameter)] == pytest.approx(0.01 * factor * times), name
 
 
-def test_both_stacks_are_counted_from_their_own_heads() -> None:
+def test_layer_lr_decay_counts_from_the_top_of_each_stack() -> None:
     model = built("encoder-decoder", decoder_layers=2, tie_embeddings="none")
-    found = {
+    multipliers = {
         name: lr_multipliers(model, 0.1, {}).get(p, 1.0) for name, p in model.named_parameters()
     }
-    assert found["encoder.blocks.2.attention.w_q.bias"] == pytest.approx(0.1)
-    assert found["decoder.blocks.1.attention.w_q.bias"] == pytest.approx(0.1)
-    assert found["decoder.embedding.tokens.weight"] == pytest.approx(1e-3)
-    assert found["encoder.embedding.tokens.weight"] == pytest.approx(1e-4)
-    assert found["decoder.output.weight"] == 1
+    assert multipliers["encoder.blocks.2.attention.w_q.bias"] == pytest.approx(0.1)
+    assert multipliers["decoder.blocks.1.attention.w_q.bias"] == pytest.approx(0.1)
+    assert multipliers["decoder.embedding.tokens.weight"] == pytest.approx(1e-3)
+    assert multipliers["encoder.embedding.tokens.weight"] == pytest.approx(1e-4)
+    assert multipliers["decoder.output.weight"] == 1
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_a_step_is_as_long_as_its_factor_says(
+def test_lr_multipliers_scale_the_update(
     make_learner: MakeLearner, toy: type, optimizer: str
 ) -> None:
-    """To these optimizers the first step of a parameter has a length given by its rate alone."""
+    """The first update of these optimizers has a length that depends on the rate alone."""
     settings = {"optimizer": {"kind": optimizer, "weight_decay": 0.0}, "max_grad_norm": 1e9}
-    moves = []
-    for rates in ({}, {"0.weight": 0.25, "3.*": 2.0}):
-        learner = make_learner(lr_multipliers=rates, **settings)
-        before = [each.detach().clone() for each in learner.model.parameters()]
+    updates = []
+    for multipliers in ({}, {"0.weight": 0.25, "3.*": 2.0}):
+        learner = make_learner(lr_multipliers=multipliers, **settings)
+        before = [parameter.detach().clone() for parameter in learner.model.parameters()]
         learner.update([toy().batch(1)], 1, progress=0.0)
-        moves.append([p.detach() - b for p, b in zip(learner.model.parameters(), before)])  # noqa: B905
-    for one, other, factor in zip(*moves, (0.25, 1, 2, 2), strict=True):
-        torch.testing.assert_close(other, one * factor, rtol=1e-3, atol=1e-7)
+        updates.append([p.detach() - b for p, b in zip(learner.model.parameters(), before)])  # noqa: B905
+    for plain, scaled, factor in zip(*updates, (0.25, 1, 2, 2), strict=True):
+        torch.testing.assert_close(scaled, plain * factor, rtol=1e-3, atol=1e-7)
 
 
-def test_without_factors_nothing_is_parted() -> None:
+def test_without_multipliers_param_groups_are_not_split() -> None:
     model = built("classifier")
     spec = validate(TrainingSpec, {"optimizer": "adamw"}, "recipe")
     (optimizer,) = spec.optimizer.build(model)
@@ -158,6 +158,6 @@ def test_without_factors_nothing_is_parted() -> None:
     assert len(optimizer.param_groups) == 2
 
 
-def test_a_model_without_blocks_has_no_layers_to_slow() -> None:
+def test_layer_lr_decay_without_blocks_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"training\.layer_lr_decay: this model has no blocks"):
         lr_multipliers(nn.Linear(2, 2), 0.5, {})

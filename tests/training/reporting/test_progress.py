@@ -1,4 +1,4 @@
-"""What is shown while one waits."""
+"""Progress shown on a terminal during training."""
 
 import io
 import math
@@ -40,7 +40,7 @@ def shown(terminal: bool, events: list[Event] = EVENTS) -> str:
     return text.getvalue()
 
 
-def test_a_terminal_sees_loss_rate_load_score_and_share() -> None:
+def test_a_terminal_shows_loss_throughput_utilization_and_scores() -> None:
     text = shown(terminal=True)
     assert "step 4  loss 2.000  1,000 tokens/s (50% of peak)  dev loss 1.2500 BLEU 34.6" in text
     assert "100%" in text
@@ -48,14 +48,14 @@ def test_a_terminal_sees_loss_rate_load_score_and_share() -> None:
     assert "pairs/s" in text
 
 
-def test_a_loss_that_is_not_finite_is_not_shown() -> None:
+def test_a_non_finite_loss_is_not_shown() -> None:
     text = shown(terminal=True, events=[step(1, float("nan")), step(2), step(3, float("inf"))])
     assert "loss 2.000" in text
     assert "nan" not in text
     assert "inf" not in text
 
 
-def test_a_machine_whose_work_is_not_known_has_no_share() -> None:
+def test_unknown_peak_performance_shows_no_utilization() -> None:
     text = io.StringIO()
     report = Reporter(Console(file=text, force_terminal=True, width=160))
     with report.training(lambda _: None) as advance:
@@ -65,11 +65,11 @@ def test_a_machine_whose_work_is_not_known_has_no_share() -> None:
     assert "of peak" not in text.getvalue()
 
 
-def test_where_there_is_no_terminal_nothing_is_shown() -> None:
+def test_without_a_terminal_nothing_is_shown() -> None:
     assert shown(terminal=False) == ""
 
 
-def test_what_is_said_is_said_anywhere() -> None:
+def test_messages_are_shown_without_a_terminal() -> None:
     text = io.StringIO()
     Reporter(Console(file=text, force_terminal=False, width=160)).say("Step 4: done.")
     assert text.getvalue() == "Step 4: done.\n"

@@ -31,7 +31,7 @@ from regard.training.reporting.progress import silent
 from regard.training.thread_parallel import TOKENS_PER_WORKER
 from regard.training.trainer import resume, train
 
-from ..test_resume import told
+from ..test_resume import history
 
 COUNT = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 SMALL = {"dim": 32, "heads": 2, "ffn_dim": 64, "layers": 2, "dropout": 0.0, "max_length": 24}
@@ -45,7 +45,7 @@ Make = Callable[..., Recipe]
 
 
 @pytest.fixture(scope="module")
-def filling(tmp_path_factory: pytest.TempPathFactory) -> Make:
+def make_fill_recipe(tmp_path_factory: pytest.TempPathFactory) -> Make:
     """A recipe for a task on lines of consecutive numbers."""
     folder = tmp_path_factory.mktemp("counting")
     lines = [
@@ -89,8 +89,8 @@ LEARNING = (
 )
 
 
-def test_a_masked_model_learns_and_fills(filling: Make, tmp_path: Path) -> None:
-    train(filling("masked-lm", *LEARNING), tmp_path / "run")
+def test_a_masked_lm_learns_and_fills_masks(make_fill_recipe: Make, tmp_path: Path) -> None:
+    train(make_fill_recipe("masked-lm", *LEARNING), tmp_path / "run")
     scores = run_folder.read(tmp_path / "run").details["scores"]
     assert scores["accuracy"] > 0.8
     assert scores["perplexity"] == pytest.approx(math.exp(scores["loss"]))
@@ -107,9 +107,13 @@ def test_a_masked_model_learns_and_fills(filling: Make, tmp_path: Path) -> None:
     assert len(right.token_log_probs) == 6
 
 
-def test_a_span_model_learns_and_fills_several_words(filling: Make, tmp_path: Path) -> None:
+def test_a_span_corruption_model_fills_several_words(
+    make_fill_recipe: Make, tmp_path: Path
+) -> None:
     train(
-        filling("span-corruption", "task.corruption_rate=0.3", *LEARNING, "training.steps=250"),
+        make_fill_recipe(
+            "span-corruption", "task.corruption_rate=0.3", *LEARNING, "training.steps=250"
+        ),
         tmp_path / "run",
     )
     filler = regard.load(tmp_path / "run")
@@ -138,12 +142,16 @@ class StopAfter:
         ("masked-lm", ["training.batch_tokens=3200"]),
         ("span-corruption", ["training.batch_tokens=1600", "task.whole_words=true"]),
     ],
-    ids=["two batches a step, whole words", "a core its own rows", "spans"],
+    ids=["grad accumulation, whole words", "threaded backward", "spans"],
 )
-def test_a_resumed_run_equals_an_uninterrupted_one(
-    filling: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, changes: list[str]
+def test_a_resumed_run_is_bit_identical(
+    make_fill_recipe: Make,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    changes: list[str],
 ) -> None:
-    recipe, run = filling(kind, "training.steps=5", *changes), tmp_path / "run"
+    recipe, run = make_fill_recipe(kind, "training.steps=5", *changes), tmp_path / "run"
     train(recipe, tmp_path / "whole")
     monkeypatch.setattr(train_module, "catch_interrupts", lambda: nullcontext(StopAfter(2)))
     with pytest.raises(Interrupted, match="stopped at step 3"):
@@ -152,22 +160,24 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
     resume(run)
     for name in ("model.safetensors", "tokenizer.json"):
         assert (run / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    assert told(run) == told(tmp_path / "whole")
+    assert history(run) == history(tmp_path / "whole")
 
 
 def task_of(recipe: Recipe) -> Any:
-    found = prepare(
+    prepared = prepare(
         recipe.data,
         recipe.tokenizer,
         recipe.model.max_length,
         special_tokens=recipe.task.special_tokens,
     )
-    return recipe.task.bind(recipe, found)
+    return recipe.task.bind(recipe, prepared)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_read_is_short_enough_and_is_shared_out_whole(filling: Make, kind: str) -> None:
-    task = task_of(filling(kind, "training.batch_tokens=200"))
+def test_batches_respect_max_length_and_shards_cover_all_targets(
+    make_fill_recipe: Make, kind: str
+) -> None:
+    task = task_of(make_fill_recipe(kind, "training.batch_tokens=200"))
     batches = task.batches(DataCursor())
     for _ in range(30):
         batch, _ = next(batches)
@@ -184,56 +194,58 @@ def test_what_is_read_is_short_enough_and_is_shared_out_whole(filling: Make, kin
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_dev_batches_do_not_depend_on_the_seed(filling: Make, kind: str) -> None:
-    recipe = filling(kind)
+def test_dev_batches_do_not_depend_on_the_seed(make_fill_recipe: Make, kind: str) -> None:
+    recipe = make_fill_recipe(kind)
     task = task_of(recipe)
     torch.manual_seed(0)
     model = recipe.model.build(len(task.prepared.tokenizer)).eval()
-    found = task.evaluate(model, World())
-    assert task.evaluate(model, World()) == found
-    assert task_of(filling(kind, "training.seed=5")).evaluate(model, World()) == found
-    other = task_of(filling(kind, "training.batch_tokens=5000")).evaluate(model, World())
-    assert other["loss"] == pytest.approx(found["loss"], rel=1e-5)
+    scores = task.evaluate(model, World())
+    assert task.evaluate(model, World()) == scores
+    assert task_of(make_fill_recipe(kind, "training.seed=5")).evaluate(model, World()) == scores
+    larger_batches = task_of(make_fill_recipe(kind, "training.batch_tokens=5000")).evaluate(
+        model, World()
+    )
+    assert larger_batches["loss"] == pytest.approx(scores["loss"], rel=1e-5)
 
 
 @pytest.mark.usefixtures("four_threads")
 @pytest.mark.parametrize("kind", KINDS)
-def test_threads_change_only_rounding(filling: Make, kind: str) -> None:
-    recipe = filling(kind, "training.batch_tokens=3000")
+def test_threads_change_only_rounding(make_fill_recipe: Make, kind: str) -> None:
+    recipe = make_fill_recipe(kind, "training.batch_tokens=3000")
     task = task_of(recipe)
     batch, _ = next(task.batches(DataCursor()))
-    lanes = 1 + (batch.num_tokens >= 2 * TOKENS_PER_WORKER)
+    workers = 1 + (batch.num_tokens >= 2 * TOKENS_PER_WORKER)
     torch.manual_seed(0)
     model = recipe.model.build(len(task.prepared.tokenizer))
     learner = Learner(model, task.loss, recipe.training, World())
-    learner.threaded.backward(batch, max(lanes, 2), 1.0)
-    split = [parameter.grad.clone() for parameter in model.parameters()]
+    learner.threaded.backward(batch, max(workers, 2), 1.0)
+    split_gradients = [parameter.grad.clone() for parameter in model.parameters()]
     model.zero_grad()
     task.loss(model, batch).backward()
-    for parameter, other in zip(model.parameters(), split, strict=True):
-        torch.testing.assert_close(parameter.grad, other, atol=1e-4, rtol=1e-3)
-    if kind == "masked-lm":  # few are to be guessed, and all are to be read
-        assert lanes == 2 > batch.num_targets // TOKENS_PER_WORKER
+    for parameter, split_gradient in zip(model.parameters(), split_gradients, strict=True):
+        torch.testing.assert_close(parameter.grad, split_gradient, atol=1e-4, rtol=1e-3)
+    if kind == "masked-lm":  # few targets, many tokens
+        assert workers == 2 > batch.num_targets // TOKENS_PER_WORKER
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sound_recipe_passes_every_check_that_applies(
-    filling: Make, kind: str, monkeypatch: pytest.MonkeyPatch
+    make_fill_recipe: Make, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(setup, "EXAMPLES", 16)
     rate = "training.optimizer={kind: adamw, learning_rate: 0.01}"
-    context = make_context(filling(kind, rate), silent)
-    found = dict(
-        zip((each.kind() for each in all_properties()), run_checks(context, silent), strict=True)
+    context = make_context(make_fill_recipe(kind, rate), silent)
+    checks = dict(
+        zip((spec.kind() for spec in all_properties()), run_checks(context, silent), strict=True)
     )
-    assert [name for name, check in found.items() if check.failed] == []
-    skipped = {name for name, check in found.items() if check.value is None}
-    writing = {"causal-logits", "causal-gradients", "cached-decoding"}
-    assert skipped == {"document-mask", *(writing if kind == "masked-lm" else ())}
+    assert [name for name, check in checks.items() if check.failed] == []
+    skipped = {name for name, check in checks.items() if check.value is None}
+    causal_only = {"causal-logits", "causal-gradients", "cached-decoding"}
+    assert skipped == {"document-mask", *(causal_only if kind == "masked-lm" else ())}
 
 
 @pytest.mark.parametrize(
-    ("kind", "change", "complaint"),
+    ("kind", "change", "message"),
     [
         (
             "masked-lm",
@@ -259,12 +271,12 @@ def test_a_sound_recipe_passes_every_check_that_applies(
     ],
 )
 def test_incompatible_settings_are_refused(
-    filling: Make, tmp_path: Path, kind: str, change: str, complaint: str
+    make_fill_recipe: Make, tmp_path: Path, kind: str, change: str, message: str
 ) -> None:
     changes = [change] + ["model.max_length=1000"] * ("sentinels" in change)
-    if not complaint:
-        train(filling(kind, *changes, "training.steps=1"), tmp_path / "run")
+    if not message:
+        train(make_fill_recipe(kind, *changes, "training.steps=1"), tmp_path / "run")
         return
-    with pytest.raises(ConfigError, match=complaint):
-        train(filling(kind, *changes), tmp_path / "run")
+    with pytest.raises(ConfigError, match=message):
+        train(make_fill_recipe(kind, *changes), tmp_path / "run")
     assert not (tmp_path / "run").exists()
