@@ -152,3 +152,19 @@ def test_the_lab_can_be_used_as_shown() -> None:
     names: dict = {}
     exec(using.replace('{"steps": 100}', '{"steps": 2, "head_dim": 16, "sizes": (4, 8)}'), names)
     assert set(names["finding"].outcomes) == set(names["finding"].claim.criteria)
+
+
+def test_the_first_tutorial_can_be_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Execute its script and its recipe with less data and two steps."""
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs/tutorials/translator.md").read_text(encoding="utf-8")
+    script = python_in("docs/tutorials/translator.md")[0]
+    exec(script.replace("20_000", "300").replace("1_000", "8"), {})
+    (recipe,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    Path("first.yaml").write_text(recipe, encoding="utf-8")
+    overrides = ["training.steps=2", "training.evaluation.every=2", "model.layers=1"]
+    translator = regard.train(read_recipe(Path("first.yaml"), overrides), Path("runs/first"))
+    assert len(translator.translate(["Le chat dort."])) == 1
+    assert Path("runs/first/ledger.json").exists()
