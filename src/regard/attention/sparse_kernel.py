@@ -120,7 +120,7 @@ def _sparse_backward(
     arguments.output, arguments.log_sum = _Strided.of(output), log_sum.data_ptr()
     arguments.grad_output = _Strided.of(grad_output)
     arguments.grad_q, arguments.grad_k, arguments.grad_v = (_Strided.of(grad) for grad in grads)
-    _compiled().regard_sparse_back(ctypes.byref(arguments), torch.get_num_threads())
+    _compiled().regard_sparse_backward(ctypes.byref(arguments), torch.get_num_threads())
     return grads
 
 
@@ -210,6 +210,6 @@ class _Sparse(ctypes.Structure):
 def _compiled() -> ctypes.CDLL:
     compiled = library()
     assert compiled is not None  # `is_supported` was True
-    for function in (compiled.regard_sparse, compiled.regard_sparse_back):
+    for function in (compiled.regard_sparse, compiled.regard_sparse_backward):
         function.argtypes, function.restype = [ctypes.POINTER(_Sparse), ctypes.c_int], None
     return compiled

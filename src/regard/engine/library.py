@@ -79,14 +79,14 @@ def _declare_signatures(loaded: ctypes.CDLL) -> ctypes.CDLL:
     integer = ctypes.c_int
     loaded.regard_matrix.restype = POINTER
     loaded.regard_matrix.argtypes = [POINTER, POINTER, integer, integer, integer]
-    loaded.regard_forget.argtypes = [POINTER]
+    loaded.regard_free_matrix.argtypes = [POINTER]
     loaded.regard_apply.argtypes = [POINTER, POINTER, integer, POINTER, integer]
     loaded.regard_rank.argtypes = [POINTER, *[integer] * 3, POINTER, POINTER, POINTER, integer]
     loaded.regard_encode.argtypes = [ctypes.POINTER(Stack), ctypes.POINTER(Encoding), integer]
     loaded.regard_step.argtypes = [ctypes.POINTER(Stack), ctypes.POINTER(Step), integer]
     loaded.regard_greedy.argtypes = [ctypes.POINTER(Stack), ctypes.POINTER(Greedy), integer]
     for function in (
-        loaded.regard_forget,
+        loaded.regard_free_matrix,
         loaded.regard_apply,
         loaded.regard_rank,
         loaded.regard_encode,

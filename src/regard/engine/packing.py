@@ -40,7 +40,7 @@ class Matrix:
         self.outputs, self.inputs = weight.shape
         library = c.library()
         assert library is not None
-        self._free = library.regard_forget
+        self._free = library.regard_free_matrix
         self.address: int = library.regard_matrix(
             weight.data_ptr(), address(bias), self.outputs, self.inputs, bits
         )

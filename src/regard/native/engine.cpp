@@ -782,7 +782,7 @@ Matrix *regard_matrix(const float *weights, const float *bias, int outputs, int 
   return m;
 }
 
-void regard_forget(Matrix *matrix) { delete matrix; }
+void regard_free_matrix(Matrix *matrix) { delete matrix; }
 
 void regard_apply(const Matrix *matrix, const float *x, int rows, float *y, int threads) {
   pool().run(threads, [&](Team team) { apply(*matrix, x, matrix->inputs, rows, y, matrix->outputs, team); });

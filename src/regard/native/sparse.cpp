@@ -387,7 +387,7 @@ void regard_sparse(const Sparse *args, int threads) {
 }
 
 // Tiles share keys, so one thread computes all tiles of a head of a row.
-void regard_sparse_back(const Sparse *args, int threads) {
+void regard_sparse_backward(const Sparse *args, int threads) {
   std::atomic<int> next{0};
   pool().run(threads, [&](Team) {
     Backward backward;

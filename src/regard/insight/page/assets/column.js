@@ -14,7 +14,7 @@ class Column {
       for (const part of area.querySelectorAll("[data-part]")) this.#name(part);
     }
     for (const name of Object.keys(CARDS)) {
-      this.part(`${name}-card`).setAttribute("aria-labelledby", this.part(`${name}-title`).id);
+      this.part(`${name}-card`).setAttribute("aria-labeledby", this.part(`${name}-title`).id);
     }
     for (const card of Object.values(CARDS)) card.listen?.(this);
   }
