@@ -146,12 +146,10 @@ def _step(ids: Numbers, addresses: Numbers64, ancestors: Numbers, source: Source
     return step
 
 
-class FastLanguageModel:
-    def __init__(self, model: LanguageModel, capacity: int, bits: int = 32) -> None:
-        self.decoder = FastDecoder(model.decoder, capacity, bits)
+class _FastModel:
+    """Decoding steps of a model whose decoder is packed for the engine."""
 
-    def start(self) -> FastState:
-        return FastState()
+    decoder: FastDecoder
 
     def step(self, ids: Tensor, state: FastState) -> tuple[Tensor, FastState]:
         logits, state = self.decoder.extend(ids[:, None], state, num_logits=1)
@@ -166,7 +164,15 @@ class FastLanguageModel:
         return self.decoder.greedy(first, state, end, limits)
 
 
-class FastEncoderDecoder:
+class FastLanguageModel(_FastModel):
+    def __init__(self, model: LanguageModel, capacity: int, bits: int = 32) -> None:
+        self.decoder = FastDecoder(model.decoder, capacity, bits)
+
+    def start(self) -> FastState:
+        return FastState()
+
+
+class FastEncoderDecoder(_FastModel):
     def __init__(self, model: EncoderDecoder, capacity: int, bits: int = 32) -> None:
         self.decoder = FastDecoder(model.decoder, capacity, bits)
         encoder: Any = model.encoder
@@ -205,15 +211,3 @@ class FastEncoderDecoder:
             ctypes.byref(self.encoder.stack), ctypes.byref(encoding), torch.get_num_threads()
         )
         return FastState(source=Source(self.project_source(states), starts[:-1].copy(), count))
-
-    def step(self, ids: Tensor, state: FastState) -> tuple[Tensor, FastState]:
-        logits, state = self.decoder.extend(ids[:, None], state, num_logits=1)
-        return logits[:, 0], state
-
-    def extend(self, ids: Tensor, state: FastState) -> tuple[Tensor, FastState]:
-        return self.decoder.extend(ids, state, num_logits=ids.size(1))
-
-    def greedy(
-        self, first: Tensor, state: FastState, end: int, limits: Sequence[int]
-    ) -> list[list[int]]:
-        return self.decoder.greedy(first, state, end, limits)
