@@ -30,7 +30,7 @@ from regard.cli.translate import translate
 from regard.errors import Interrupted, RegardError
 
 app = typer.Typer(
-    help="Transformers that people can train, see through and serve.",
+    help="Transformers that people can train, inspect and serve.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
