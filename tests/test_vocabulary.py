@@ -118,11 +118,12 @@ def _identifiers(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def _docstrings(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Yield the docstrings of modules, classes and functions, and those below attributes."""
     for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            text = ast.get_docstring(node)
-            if text:
-                yield text, getattr(node, "lineno", 1)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            text = node.value.value
+            if isinstance(text, str) and text.strip():
+                yield text, node.lineno
 
 
 def _violations(path: Path) -> Iterator[str]:
@@ -152,8 +153,9 @@ def test_names_and_docstrings_use_the_vocabulary_of_the_field(path: Path) -> Non
 def test_the_lists_find_what_they_ban(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "SOURCE", tmp_path)
     (tmp_path / "lanes.py").write_text(
-        '"""What is kept."""\nfound = 1\nclass Labeller:\n    optimiser = 2\n', encoding="utf-8"
+        '"""What is kept."""\nfound = 1\nclass Labeller:\n    optimiser = 2\n    """Of it."""\n',
+        encoding="utf-8",
     )
     problems = "\n".join(_violations(tmp_path / "lanes.py"))
-    for banned in ("lanes", "What", "found", "Labeller", "optimiser"):
+    for banned in ("lanes", "What", "Of", "found", "Labeller", "optimiser"):
         assert f"'{banned}'" in problems

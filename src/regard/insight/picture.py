@@ -42,7 +42,7 @@ class Picture:
     views: Mapping[str, ViewData] = field(default_factory=dict)
     """Data of the views of the page, by the name of the view."""
     notes: tuple[str, ...] = ()
-    """What was downsampled or omitted, in whole sentences."""
+    """Sentences on what was downsampled or omitted."""
 
     def __post_init__(self) -> None:
         names = [panel.name for panel in self.panels]

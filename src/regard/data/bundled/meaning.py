@@ -24,7 +24,7 @@ class Pair:
     combinations: frozenset[str] = frozenset()
     """Word combinations of the sentence, such as ``street+wide`` or ``cross+street``."""
     choice: str | None = None
-    """Where the two nouns differ in gender, so that a wrong pronoun is visible: the combination
+    """Set if the two nouns differ in gender, so that a wrong pronoun is visible: the combination
     that decides, such as ``street+wide``."""
 
 
