@@ -1,7 +1,10 @@
-"""Write results as JSON and as tables into docs/explanation/benchmarks.md.
+"""Write results as JSON and as tables into a page of docs/explanation/.
+
+    benchmarks.md    speed, memory and quality             results in benchmarks/NAME.json
+    robustness.md    kill, hostile-input and soak campaigns   results in robustness/NAME.json
 
     python benchmarks/report.py              write all sections again from the stored results
-    python benchmarks/report.py --check      exit with 1 if the page differs from them
+    python benchmarks/report.py --check      exit with 1 if a page differs from them
 
 Nothing is measured: use it after changing the text of a section.
 """
@@ -15,17 +18,18 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parent.parent / "docs"
-PAGE = DOCS / "explanation" / "benchmarks.md"
-RESULTS = DOCS / "explanation" / "benchmarks"
+PAGES = {name: DOCS / "explanation" / f"{name}.md" for name in ("benchmarks", "robustness")}
 
 
-def write_results(name: str, result: Mapping[str, Any], section: str) -> None:
-    """Write `result` to RESULTS/NAME.json and replace its section in the page."""
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{name}.json"
+def write_results(
+    name: str, result: Mapping[str, Any], section: str, page: str = "benchmarks"
+) -> None:
+    """Write `result` to PAGE/NAME.json and replace its section in the page."""
+    path = PAGES[page].with_suffix("") / f"{name}.json"
+    path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    page = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(replace_section(page, name, section), encoding="utf-8")
+    text = PAGES[page].read_text(encoding="utf-8")
+    PAGES[page].write_text(replace_section(text, name, section), encoding="utf-8")
 
 
 def replace_section(page: str, name: str, section: str) -> str:
@@ -38,14 +42,14 @@ def replace_section(page: str, name: str, section: str) -> str:
     return f"{above}{begin}\n{section.strip()}\n{end}{below}"
 
 
-def page_of_stored_results() -> str:
+def from_stored_results(page: Path) -> str:
     """Return the page with every section computed from its stored results."""
-    page = PAGE.read_text(encoding="utf-8")
-    for path in sorted(RESULTS.glob("*.json")):
+    text = page.read_text(encoding="utf-8")
+    for path in sorted(page.with_suffix("").glob("*.json")):
         result = json.loads(path.read_text(encoding="utf-8"))
         section = importlib.import_module(path.stem).describe(result)
-        page = replace_section(page, path.stem, section)
-    return page
+        text = replace_section(text, path.stem, section)
+    return text
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -70,11 +74,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare only; write nothing")
     options = parser.parse_args()
-    page = page_of_stored_results()
-    if not options.check:
-        PAGE.write_text(page, encoding="utf-8")
-    elif page != PAGE.read_text(encoding="utf-8"):
-        raise SystemExit(f"{PAGE}: differs from the stored results; run benchmarks/report.py.")
+    for page in PAGES.values():
+        text = from_stored_results(page)
+        if not options.check:
+            page.write_text(text, encoding="utf-8")
+        elif text != page.read_text(encoding="utf-8"):
+            raise SystemExit(f"{page}: differs from the stored results; run benchmarks/report.py.")
 
 
 if __name__ == "__main__":
