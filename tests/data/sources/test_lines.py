@@ -1,7 +1,10 @@
 """Lines of files: line ends, decoding, gzip, errors, memory."""
 
 import gzip
+import io
+import sys
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,7 @@ from hypothesis import strategies as st
 
 from regard.data.records import Location, Rejected
 from regard.data.sources import lines
-from regard.data.sources.lines import decode, decode_lines, read_lines, stream_lines
+from regard.data.sources.lines import decode, read_lines, stream_lines
 from regard.errors import DataError
 
 AT = Location("here", 7)
@@ -21,15 +24,61 @@ def write(path: Path, data: bytes, packed: bool = False) -> Path:
     return path
 
 
-def test_lines_end_at_newline_only() -> None:
-    assert decode_lines("a\u2028b\r\nc\x0bd\n".encode(), "here") == ["a\u2028b", "c\x0bd"]
-    assert decode_lines(b"", "here") == []
-    assert decode_lines(b"a\n\nb", "here") == ["a", "", "b"]
+@pytest.fixture
+def read_stdin(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], list[str]]:
+    """Read the lines of standard input that has these bytes."""
+
+    def read(data: bytes) -> list[str]:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        return read_lines(Path("-"))
+
+    return read
 
 
-def test_invalid_utf8_error_names_the_byte() -> None:
-    with pytest.raises(DataError, match=r"here, line 2: byte 3 \(0xe9\) is not valid UTF-8"):
-        decode_lines(b"ok\nab\xe9", "here")
+@pytest.fixture
+def read_file(tmp_path: Path) -> Callable[[bytes], list[str]]:
+    """Read the lines of a file that has these bytes."""
+    return lambda data: read_lines(write(tmp_path / "text", data))
+
+
+@pytest.fixture(params=["read_stdin", "read_file"])
+def read(request: pytest.FixtureRequest) -> Callable[[bytes], list[str]]:
+    function: Callable[[bytes], list[str]] = request.getfixturevalue(request.param)
+    return function
+
+
+def test_lines_end_at_newline_only(read) -> None:
+    assert read("a\u2028b\r\nc\x0bd\n".encode()) == ["a\u2028b", "c\x0bd"]
+    assert read(b"") == []
+    assert read(b"\n") == [""]
+    assert read(b"a\n\nb") == ["a", "", "b"]
+    assert read(b"a\rb\r\n\x00c") == ["a\rb", "\x00c"]
+
+
+def test_byte_order_mark_is_removed_and_utf16_named(read) -> None:
+    assert read("\ufeffété\n\ufeff\n".encode()) == ["été", "\ufeff"]
+    assert read(b"\xef\xbb\xbf") == []
+    for coding in ("utf-16-le", "utf-16-be"):
+        with pytest.raises(DataError, match=r"(standard input|text): this is UTF-16; convert"):
+            read("\ufeffété\n".encode(coding))
+
+
+def test_invalid_utf8_error_names_the_byte(read) -> None:
+    message = r"(standard input|text), line 2: byte 3 \(0xe9\) is not valid UTF-8; convert"
+    with pytest.raises(DataError, match=message):
+        read(b"ok\nab\xe9")
+
+
+def test_compressed_standard_input_is_named(read_stdin) -> None:
+    with pytest.raises(DataError, match=r"standard input: this is compressed \(gzip\); decompress"):
+        read_stdin(gzip.compress(b"text"))
+
+
+def test_standard_input_arrives_by_parts() -> None:
+    """A line and even a byte order mark may come in several reads of a pipe."""
+    parts = iter([b"\xef", b"\xbb", b"\xbf\xc3", b"\xa9t\xc3\xa9\n\n", b"x", b""])
+    blocks = lines._blocks(lambda _: next(parts), "here")
+    assert list(lines._numbered(blocks, "here")) == [(1, "été".encode()), (2, b""), (3, b"x")]
 
 
 def test_line_is_decoded_or_rejected() -> None:

@@ -3,7 +3,8 @@
 import gzip
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from io import BufferedIOBase
 from pathlib import Path
 from typing import IO, cast
 
@@ -13,25 +14,13 @@ from regard.errors import DataError
 BLOCK = 2**20  # bytes read at once
 MAX_LINE = 64 * 2**20  # bytes; a longer line would fill the memory
 GZIP = b"\x1f\x8b"
+STANDARD_INPUT = "standard input"  # its name in errors
 UTF8_BOM, UTF16_BOMS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 
 
 def read_lines(path: Path) -> list[str]:
     """Return the lines of a file; `-` is standard input. Raises DataError if it is not UTF-8."""
-    try:
-        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
-    return decode_lines(data, "standard input" if str(path) == "-" else str(path))
-
-
-def decode_lines(data: bytes, where: str) -> list[str]:
-    """Split at \\n only, so that U+2028 and the like cannot misalign parallel files."""
-    lines = data.removesuffix(b"\n").split(b"\n") if data else []
-    return [
-        _decode(line.removesuffix(b"\r"), f"{where}, line {number}")
-        for number, line in enumerate(lines, start=1)
-    ]
+    return list(stream_text(path))
 
 
 def stream_lines(path: Path, *, keep_ends: bool = False) -> Iterator[tuple[int, bytes]]:
@@ -39,30 +28,16 @@ def stream_lines(path: Path, *, keep_ends: bool = False) -> Iterator[tuple[int, 
 
     With `keep_ends` each line has its \\n, except a last line without one.
     """
-    number, rest, end = 1, b"", b"\n" if keep_ends else b""
-    for block in _blocks(path):
-        *lines, rest = (rest + block).split(b"\n")
-        for line in lines:
-            yield number, line.removesuffix(b"\r") + end
-            number += 1
-        if len(rest) > MAX_LINE:
-            raise DataError(
-                f"{path}, line {number}: more than {MAX_LINE // 2**20} MB without a newline; "
-                f"break the lines of the text first."
-            )
-    if rest:
-        yield number, rest.removesuffix(b"\r")
+    return _numbered(_file_blocks(path), str(path), keep_ends)
 
 
 def stream_text(path: Path) -> Iterator[str]:
     """Yield the lines of a file, or of standard input (`-`), without reading it into memory."""
-    if str(path) == "-":
-        for number, line in enumerate(sys.stdin.buffer, start=1):
-            text = line.removesuffix(b"\n").removesuffix(b"\r")
-            yield _decode(text, f"standard input, line {number}")
-    else:
-        for number, line in stream_lines(path):
-            yield _decode(line, f"{path}, line {number}")
+    where, blocks = str(path), _file_blocks(path)
+    if where == "-":
+        where, blocks = STANDARD_INPUT, _input_blocks()
+    for number, line in _numbered(blocks, where):
+        yield decode_line(line, f"{where}, line {number}")
 
 
 def decode(line: bytes, location: Location) -> str | Rejected:
@@ -74,7 +49,8 @@ def decode(line: bytes, location: Location) -> str | Rejected:
         return Rejected(location, "invalid UTF-8", detail)
 
 
-def _decode(line: bytes, where: str) -> str:
+def decode_line(line: bytes, where: str) -> str:
+    """Return the text of a line; raises DataError if it is not UTF-8."""
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -84,21 +60,64 @@ def _decode(line: bytes, where: str) -> str:
         ) from None
 
 
-def _blocks(path: Path) -> Iterator[bytes]:
+def _numbered(
+    blocks: Iterator[bytes], where: str, keep_ends: bool = False
+) -> Iterator[tuple[int, bytes]]:
+    """Split blocks at \\n; a line may span any number of blocks, up to MAX_LINE bytes."""
+    number, end = 1, b"\n" if keep_ends else b""
+    unfinished: list[bytes] = []  # parts of a line without its end
+    length = 0
+    for block in blocks:
+        first, *others = block.split(b"\n")
+        unfinished.append(first)
+        length += len(first)
+        if others:
+            *lines, rest = others
+            for line in (b"".join(unfinished), *lines):
+                yield number, line.removesuffix(b"\r") + end
+                number += 1
+            unfinished, length = [rest], len(rest)
+        if length > MAX_LINE:
+            raise DataError(
+                f"{where}, line {number}: more than {MAX_LINE // 2**20} MB without a newline; "
+                f"break the lines of the text first."
+            )
+    if length:
+        yield number, b"".join(unfinished).removesuffix(b"\r")
+
+
+def _file_blocks(path: Path) -> Iterator[bytes]:
     """Yield the bytes of a file, decompressed if gzip, without a UTF-8 byte order mark."""
     try:
         with path.open("rb") as file:
             is_gzip = file.peek(len(GZIP)).startswith(GZIP)
             content = cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if is_gzip else file
-            first = content.read(BLOCK)
-            if first.startswith(UTF16_BOMS):
-                raise DataError(f"{path}: this is UTF-16; convert the text to UTF-8 first.")
-            yield first.removeprefix(UTF8_BOM)
-            while block := content.read(BLOCK):
-                yield block
+            yield from _blocks(content.read, str(path))
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(
             f"{path}: damaged or truncated, it cannot be decompressed ({error}); fetch it again."
         ) from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
+
+
+def _input_blocks() -> Iterator[bytes]:
+    """Yield the bytes of standard input as they arrive."""
+    try:
+        yield from _blocks(cast("BufferedIOBase", sys.stdin.buffer).read1, STANDARD_INPUT)
+    except OSError as error:
+        raise DataError(f"{STANDARD_INPUT}: cannot be read ({error.strerror}).") from None
+
+
+def _blocks(read: Callable[[int], bytes], where: str) -> Iterator[bytes]:
+    """Yield blocks without a UTF-8 byte order mark; refuse what is not text of UTF-8."""
+    first = b""
+    while len(first) < len(UTF8_BOM) and (block := read(BLOCK)):
+        first += block
+    if first.startswith(UTF16_BOMS):
+        raise DataError(f"{where}: this is UTF-16; convert the text to UTF-8 first.")
+    if first.startswith(GZIP):
+        raise DataError(f"{where}: this is compressed (gzip); decompress it first (gzip -dc).")
+    yield first.removeprefix(UTF8_BOM)
+    while block := read(BLOCK):
+        yield block
