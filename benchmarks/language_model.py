@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 
 from regard.plotting import Line, plot_lines
-from report import DOCS, RESULTS, machine, table, write_results
+from report import DOCS, PAGES, machine, table, write_results
 
 HERE = Path(__file__).parent
 TEXT = HERE.parent.parent / "shared" / "data" / "tinyshakespeare" / "input.txt"
 RECIPE = HERE.parent / "recipes" / "shakespeare-char.yaml"
 BEST = HERE / "recipes" / "shakespeare-best.yaml"
-RESULT = RESULTS / "language_model.json"
+RESULT = PAGES["benchmarks"].with_suffix("") / "language_model.json"
 PUBLISHED, PUBLISHED_ON_GPU = 1.88, 1.4697  # nanoGPT's README: best validation losses
 EVALUATE_EVERY = 100  # steps between the points of a curve
 # Variants of Regard's training: fraction of the steps, and overrides of the recipe.
