@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 from regard import run_folder
 from regard.config import validate
+from regard.data.batches.spans import sentinel
 from regard.data.config import Direction
 from regard.data.sources.labels import LabelsSpec
 from regard.data.tokenizers.language_id import LanguageIdentifier
@@ -78,7 +79,10 @@ def load(folder: Path | str, bits: int = 32) -> Predictor:
     spec = validate(ModelSpec, run.model, f"{folder / run_folder.MANIFEST}: model")
     model = spec.build(run.vocabulary)
     set_weights(model, run.weights, str(folder / run_folder.WEIGHTS))
-    return builders[run.task](run, model, Tokenizer.from_run(run))
+    where = str(folder / run_folder.MANIFEST)
+    tokenizer = Tokenizer.from_run(run, where)
+    tokenizer.check_fits(run.vocabulary, where, _special_tokens(run))
+    return builders[run.task](run, model, tokenizer)
 
 
 def load_translator(folder: Path | str, bits: int = 32) -> Translator:
@@ -279,14 +283,29 @@ def _checked(folder: Path | str, predictor: Predictor, expected: type[T]) -> T:
     return predictor
 
 
+def _special_tokens(run: Run) -> list[str]:
+    """Return the names of the special tokens that the predictor of a run needs."""
+    if run.task == "masked-lm":
+        return ["mask"]
+    if run.task == "span-corruption":
+        return [sentinel(number) for number in range(run.details["sentinels"])]
+    if run.task == "translation":
+        targets = {direction.target for direction in _directions(run)}
+        return sorted(targets) if len(targets) > 1 else []  # tags select the target language
+    return []
+
+
+def _directions(run: Run) -> list[Direction]:
+    return [Direction(*direction.split(" → ")) for direction in run.details["directions"]]
+
+
 def _translator(run: Run, model: Any, tokenizer: Tokenizer, bits: int) -> Translator:
-    directions = [Direction(*direction.split(" → ")) for direction in run.details["directions"]]
     return Translator(
         cast("Model", model),
         tokenizer,
         LanguageIdentifier.from_json(run.extra_files["languages.json"]),
         run.details["max_length"],
-        directions,
+        _directions(run),
         bits,
         run.details.get("suppressed_tokens", ()),
     )

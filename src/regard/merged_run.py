@@ -43,7 +43,9 @@ def read_merged(folder: Path) -> Run:
     adapter = validate(AdapterSpec, metadata["spec"], f"{manifest}: {ADAPTER}")
     model = spec.build(run.vocabulary)
     labels = run.details.get("labels", ())
-    rows = table_rows(spec, Tokenizer.from_run(run), run.vocabulary, labels)
+    rows = table_rows(
+        spec, Tokenizer.from_run(run, str(folder / run_folder.MANIFEST)), run.vocabulary, labels
+    )
     done = transplant(model, spec, run.vocabulary, rows, donor)
     base_parameters = attach_adapter(model, adapter, done.whole)
     set_trained_weights(model, base_parameters, run.weights, str(folder / run_folder.WEIGHTS))
@@ -62,7 +64,9 @@ def read_donor(folder: Path, fingerprint: str | None) -> Donor:
         )
     spec = validate(ModelSpec, run.model, f"{folder / run_folder.MANIFEST}: model")
     labels = run.details.get("labels", ())
-    rows = table_rows(spec, Tokenizer.from_run(run), run.vocabulary, labels)
+    rows = table_rows(
+        spec, Tokenizer.from_run(run, str(folder / run_folder.MANIFEST)), run.vocabulary, labels
+    )
     return Donor(spec, run.vocabulary, run.weights, rows)
 
 

@@ -154,7 +154,7 @@ def test_init_completes_a_recipe_of_three_keys(base: Path, classifier_recipe: Ma
     assert recipe.tokenizer.kind() == "file"
     assert (
         recipe.tokenizer.train([]).vocabulary()
-        == Tokenizer.from_run(run_folder.read(base)).vocabulary()
+        == Tokenizer.from_run(run_folder.read(base), "base").vocabulary()
     )
 
 
@@ -260,7 +260,9 @@ def test_another_tokenizer_takes_over_the_rows_of_shared_pieces(
 ) -> None:
     changes = ("tokenizer={kind: bpe, vocabulary: 300}", "training.freeze=[encoder]")
     train(classifier_recipe(base, "training.steps=1", *changes), tmp_path / "run")
-    old, new = (Tokenizer.from_run(run_folder.read(each)) for each in (base, tmp_path / "run"))
+    old, new = (
+        Tokenizer.from_run(run_folder.read(each), str(each)) for each in (base, tmp_path / "run")
+    )
     initial_row = {piece: row for row, piece in enumerate(old.vocabulary())}
     shared = [(row, initial_row[p]) for row, p in enumerate(new.vocabulary()) if p in initial_row]
     assert 260 <= len(shared) < len(new)

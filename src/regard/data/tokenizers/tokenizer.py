@@ -7,6 +7,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,8 @@ PAD, UNKNOWN, START, END = "<pad>", "<unk>", "<s>", "</s>"
 MASK = "<mask>"
 SPECIAL = (PAD, UNKNOWN, START, END)
 SPECIAL_ROLES = ("pad", "start", "end")  # roles that a run may assign to other pieces
+ID_DETAILS = ("bos", "suppressed_tokens")  # further details of a run that are ids
+MAX_VOCABULARY = 1 << 22  # pieces; the largest vocabularies in use have a quarter of it
 UTF8_LENGTH = 4  # bytes of a character, at most
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 
@@ -70,12 +73,55 @@ class Tokenizer:
         return cls(backend)
 
     @classmethod
-    def from_run(cls, run: Run) -> "Tokenizer":
-        """Return the tokenizer of a run, with the roles that the run assigns to other pieces."""
+    def from_run(cls, run: Run, where: str) -> "Tokenizer":
+        """Return the tokenizer of a run, with the roles that the run assigns to other pieces.
+
+        Args:
+            where: the run's folder, for the error message.
+
+        Raises:
+            RunError: tokenizer.json is damaged, or an id is outside the model's vocabulary.
+        """
         tokenizer = cls.from_json(run.tokenizer)
+        for key in (*SPECIAL_ROLES, *ID_DETAILS):
+            check_ids(run.details.get(key, ()), run.vocabulary, f"{where}: details.{key}")
         for role in SPECIAL_ROLES:
             setattr(tokenizer, role, run.details.get(role, getattr(tokenizer, role)))
+        tokenizer.check_fits(run.vocabulary, where)
         return tokenizer
+
+    def check_fits(self, vocabulary: int, where: str, special: Iterable[str] = ()) -> None:
+        """Refuse a tokenizer that can produce an id without a row in the model's embedding.
+
+        A special token that has no role may be outside the vocabulary, because it never occurs in
+        a text: imported tokenizers have an unknown token even if their model does not know it.
+
+        Args:
+            vocabulary: number of rows of the embedding.
+            where: the file or folder, for the error message.
+            special: names of further special tokens that the model uses (`special_id`).
+
+        Raises:
+            RunError: an id is outside the vocabulary.
+        """
+        for role in SPECIAL_ROLES:
+            check_ids(getattr(self, role), vocabulary, f"{where}: the {role} token")
+        for name in special:
+            token = self.special_id(name)
+            check_ids(token, vocabulary, f"{where}: the special token {special_piece(name)}")
+        token = max(self._text_ids(), default=0)
+        if token >= vocabulary:
+            raise RunError(
+                f"{where}: the tokenizer is larger than the model's vocabulary of {vocabulary:,} "
+                f"tokens: the piece {self._pieces[token]!r} has the id {token:,}; use the "
+                f"tokenizer that the model was trained with."
+            )
+
+    def _text_ids(self) -> Iterator[int]:
+        """Yield the ids that a text can have."""
+        yield from self._backend.get_vocab(with_added_tokens=False).values()
+        added = self._backend.get_added_tokens_decoder()
+        yield from (token for token in added if token not in self._special_ids)
 
     @property
     def role_overrides(self) -> dict[str, int]:
@@ -225,8 +271,36 @@ def backend_name(piece: str, backend: Backend) -> str | None:
     return next((name for name in names if backend.token_to_id(name) is not None), None)
 
 
+def check_ids(ids: Any, vocabulary: int, where: str) -> None:
+    """Refuse an id, or a list of ids, that is not one of a vocabulary.
+
+    Args:
+        where: the file and key of the ids, for the error message.
+
+    Raises:
+        RunError: an id is not an integer, or is outside the vocabulary.
+    """
+    for token in ids if isinstance(ids, (list, tuple)) else (ids,):
+        if type(token) is not int:
+            raise RunError(f"{where}: an id is an integer, not {str(token)[:40]!r}.")
+        if not 0 <= token < vocabulary:
+            raise RunError(
+                f"{where}: the id {token} is outside the model's vocabulary of {vocabulary:,} "
+                f"tokens; correct it, or use the tokenizer that the model was trained with."
+            )
+
+
 def _by_id(vocabulary: dict[str, int]) -> list[str]:
-    pieces = [""] * (max(vocabulary.values()) + 1)
+    most = max(vocabulary.values(), default=-1)
+    if not 0 <= most < MAX_VOCABULARY:
+        raise RunError(
+            f"the tokenizer has {len(vocabulary):,} pieces and ids up to {most}; the last id must "
+            f"be below {MAX_VOCABULARY:,}."
+        )
+    pieces = [""] * (most + 1)
     for piece, token in vocabulary.items():
+        if pieces[token]:
+            both = " and ".join(map(repr, sorted([piece, pieces[token]])))
+            raise RunError(f"the tokenizer's pieces {both} both have the id {token}.")
         pieces[token] = piece
     return pieces
