@@ -11,7 +11,7 @@ no registry and no list of kinds to edit; a new kind is a new file.
 import importlib
 import pkgutil
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast
@@ -105,16 +105,21 @@ def kind_field(base: type[Kind], description: str) -> Any:
     return Field(default_factory=lambda: base.model_validate({}), description=description)
 
 
-def plain(value: Any) -> Any:
-    """Convert a spec to plain dicts, lists and scalars, as YAML and JSON need them."""
+def plain(value: Any, plain_path: Callable[[Path], Any] = str) -> Any:
+    """Convert a spec to plain dicts, lists and scalars, as YAML and JSON need them.
+
+    `plain_path` converts paths.
+    """
     if isinstance(value, Spec):
-        fields = {key: plain(getattr(value, name)) for key, name in _keys(type(value)).items()}
+        fields = {
+            key: plain(getattr(value, name), plain_path) for key, name in _keys(type(value)).items()
+        }
         return {"kind": value.kind(), **fields} if isinstance(value, Kind) else fields
     if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
+        return {key: plain(item, plain_path) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    return str(value) if isinstance(value, Path) else value
+        return [plain(item, plain_path) for item in value]
+    return plain_path(value) if isinstance(value, Path) else value
 
 
 def validate(spec: type[S], value: Any, source: str) -> S:

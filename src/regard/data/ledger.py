@@ -1,8 +1,8 @@
 """The ledger: counts every line that was read as kept, or as dropped for a named cause."""
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from rich.table import Table
@@ -170,6 +170,15 @@ class Ledger:
             raise RunError(f"the ledger cannot be read ({error}).") from None
         return ledger
 
+    def renamed(self, new_paths: Mapping[str, str]) -> "Ledger":
+        """Return the ledger with other paths of the same files."""
+        ledger = Ledger()
+        for split, source, tally in self.tallies():
+            name = _new_name(source, new_paths)
+            sources = ledger._splits.setdefault(split, {})
+            sources[source if name in sources else name] = _with_paths(tally, new_paths)
+        return ledger
+
     def _tally(self, split: str, source: str) -> Tally:
         return self._splits.setdefault(split, {}).setdefault(source, Tally())
 
@@ -183,6 +192,25 @@ def _tally_from(content: dict[str, Any]) -> Tally:
     if tally.read != content["read"]:
         raise ValueError(f"{content['read']} lines were read and {tally.read} accounted for")
     return tally
+
+
+def _new_name(source: str, new_paths: Mapping[str, str]) -> str:
+    """Return the name of a source, a path or "path and 3 more", with the new path."""
+    for old in sorted(new_paths, key=len, reverse=True):
+        if source == old or source.startswith(f"{old} and "):
+            return new_paths[old] + source.removeprefix(old)
+    return source
+
+
+def _with_paths(tally: Tally, new_paths: Mapping[str, str]) -> Tally:
+    dropped = {
+        reason: Cause(
+            cause.count,
+            [replace(line, file=new_paths.get(line.file, line.file)) for line in cause.first],
+        )
+        for reason, cause in tally.dropped.items()
+    }
+    return replace(tally, dropped=dropped)
 
 
 def _main_cause(tally: Tally) -> tuple[str, str]:

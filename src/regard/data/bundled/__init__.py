@@ -17,9 +17,31 @@ From the words to the sentences, the files read in this order: `spelling`, `word
 `references`, `questions` and `because`; then `grammar` and `splits`.
 """
 
+import hashlib
+from functools import cache
+from importlib.resources import files
+
 from regard.data.bundled.because import street_sentences
 from regard.data.bundled.grammar import generate
 from regard.data.bundled.meaning import Pair
 from regard.data.bundled.splits import Corpus, corpus, is_reserved
 
-__all__ = ["Corpus", "Pair", "corpus", "generate", "is_reserved", "street_sentences"]
+__all__ = [
+    "Corpus",
+    "Pair",
+    "corpus",
+    "generate",
+    "is_reserved",
+    "source_hash",
+    "street_sentences",
+]
+
+
+@cache
+def source_hash() -> str:
+    """Return the hash of the grammar's code and lexicon: with another one, pairs may differ."""
+    modules = {file.name: file for file in files(__name__).iterdir() if file.name.endswith(".py")}
+    digest = hashlib.blake2b(digest_size=8)
+    for name, file in sorted(modules.items()):
+        digest.update(f"{name}\0".encode() + file.read_bytes())
+    return digest.hexdigest()

@@ -45,6 +45,11 @@ class SourceSpec(Kind, package="regard.data.sources"):
         """Number of texts in a record."""
         return 2 if self.record_type == "pair" else 1
 
+    @property
+    def version(self) -> str:
+        """Version of text or trees that are computed: with another one, records may differ."""
+        return ""
+
     def records(self) -> Iterator[Line]:
         """Yield every line of the source in order: a record, or why it cannot be one."""
         raise NotImplementedError

@@ -39,6 +39,10 @@ class Spec(SourceSpec):
     def language_pair(self) -> tuple[str, ...]:
         return ("fr", "en")
 
+    @property
+    def version(self) -> str:
+        return bundled.source_hash()
+
     def corpus(self) -> bundled.Corpus:
         """Generate the corpus; raises ConfigError for sizes that the grammar cannot give."""
         try:

@@ -5,8 +5,10 @@ be plain.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -33,6 +35,12 @@ class Spec(LabeledSpec):
     parser: str = Field(
         "en_core_web_sm", min_length=1, description="a spaCy model: package or folder"
     )
+
+    @property
+    def version(self) -> str:
+        with suppress(PackageNotFoundError):
+            return f"spacy {version('spacy')}, {self.parser} {version(self.parser)}"
+        return ""  # the parser is a folder
 
     def records(self) -> Iterator[Line]:
         _parser(self.parser)  # fail before reading if it is not installed

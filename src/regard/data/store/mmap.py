@@ -10,17 +10,22 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from regard.data.store.checksums import checksum
 from regard.errors import DataError
+
+RELEASED = 2**24  # bytes after which the pages of a sequential read are released
 
 
 class MappedFile:
     """A memory-mapped Arrow file, read by record batch."""
 
-    def __init__(self, path: Path) -> None:
-        """Map the file; raises DataError where it is damaged."""
+    def __init__(self, path: Path, expected: str | None = None) -> None:
+        """Map the file; raises DataError where it is damaged or `expected` is not its checksum."""
         try:
             with path.open("rb") as file:
                 self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            if expected not in (None, self.checksum()):
+                raise ValueError("its checksum is not that of its content")
             self.buffer = pa.py_buffer(self._map)
             self._reader = pa.ipc.open_file(pa.BufferReader(self.buffer))
         except (OSError, ValueError) as error:  # Arrow's errors are both
@@ -43,6 +48,18 @@ class MappedFile:
         for number in range(len(self)):
             yield self[number]
             self.release()
+
+    def checksum(self) -> str:
+        """Return the checksum of the file, read in constant memory."""
+
+        def release(end: int) -> None:
+            if end % RELEASED == 0:
+                self.release()
+
+        with memoryview(self._map) as view:
+            value = checksum(view, release)
+        self.release()
+        return value
 
     def release(self) -> None:
         """Release all pages; a page that is read again comes from the system's cache."""

@@ -80,6 +80,7 @@ class SplitStats:
     """Sizes of a split, known without reading it."""
 
     bytes: int
+    checksum: str
     longest: int  # tokens of a row, all its texts together
     files: tuple[str, ...]  # names behind the numbers in the column `file`
     rows: tuple[int, ...]  # of each source
@@ -99,13 +100,21 @@ class SplitStats:
                 tokens[source][side] += end
             longest = max(longest, int(np.diff(offsets).sum(axis=0).max()))
         by_source = tuple(map(tuple, tokens))
-        return cls(path.stat().st_size, longest, tuple(files), tuple(rows), by_source)
+        return cls(
+            path.stat().st_size,
+            file.checksum(),
+            longest,
+            tuple(files),
+            tuple(rows),
+            by_source,
+        )
 
     @classmethod
     def from_plain(cls, content: Mapping[str, Any]) -> "SplitStats":
         """Read the statistics from fingerprint.json."""
         return cls(
             content["bytes"],
+            content["checksum"],
             content["longest"],
             tuple(content["files"]),
             tuple(content["rows"]),
@@ -117,11 +126,11 @@ class Store:
     """A split, open for reading."""
 
     def __init__(self, path: Path, stats: SplitStats, sections: Sequence[Section]) -> None:
-        """Open a split; raises DataError where its size is not that of `stats`."""
+        """Open a split; raises DataError where size or checksum are not those of `stats`."""
         if not path.is_file() or path.stat().st_size != stats.bytes:
             raise DataError(f"{path}: missing, or not of the length that was written.")
         self.path, self.stats, self.sections = path, stats, tuple(sections)
-        self._file, self._touched = MappedFile(path), 0
+        self._file, self._touched = MappedFile(path, stats.checksum), 0
         self.num_texts = sum(text in self._file.schema.names for text in TEXTS)
         width = self._file.schema.field("first").type.value_type.bit_width // 8
         self._ids = self._as_array(np.dtype(np.uint16 if width == 2 else np.int32))
