@@ -312,6 +312,32 @@ def test_resume_with_changed_data_is_refused(tiny: MakeRecipe, tmp_path: Path) -
     assert run_folder.read(run).details["training"]["step"] == 2
 
 
+def test_resume_with_moved_or_newly_prepared_data(
+    tiny: MakeRecipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was read decides, not where it was or which version has prepared it."""
+    source = "{{kind: tsv, path: {}, languages: [fr, en]}}"
+    pairs, moved = tmp_path / "pairs.tsv", tmp_path / "moved.tsv"
+    pairs.write_text("".join(f"le chat {n}\tthe cat {n}\n" for n in range(60)))
+    recipe = tiny(f"data.train={source.format(pairs)}", "data.dev=null", "training.steps=2")
+    train(recipe, tmp_path / "uninterrupted")
+    runs = [tmp_path / name for name in ("run", "new-version", "older-run")]
+    train_one_step(recipe, runs[0])
+    for copy in runs[1:]:
+        shutil.copytree(runs[0], copy)
+    pairs.rename(moved)
+    resume(runs[0], [f"data.train={source.format(moved)}"])
+    moved.rename(pairs)
+    monkeypatch.setattr("tokenizers.__version__", "9.9.9")  # prepares the data again
+    resume(runs[1])
+    start = json.loads((runs[2] / "training.json").read_text())
+    del start["content"]  # which older runs have not; their store is still there
+    (runs[2] / "training.json").write_text(json.dumps(start))
+    resume(runs[2])
+    for run in runs:
+        assert model_files(run) == model_files(tmp_path / "uninterrupted")
+
+
 def test_resume_with_another_model_or_optimizer_is_refused(interrupted_run: Path) -> None:
     recipe = (interrupted_run / "recipe.yaml").read_text()
     for change in ("model.dim=48", "model.layers=1", "training.optimizer=adamw"):

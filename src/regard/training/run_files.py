@@ -84,6 +84,7 @@ def write_start(
     start = {
         "format": run_folder.FORMAT,
         "prepared": prepared.folder.name,
+        "content": prepared.content,  # decides whether data are the same; older runs have none
         INIT_REPORT: init_report,
     }
     write_all_atomic(

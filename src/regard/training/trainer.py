@@ -168,7 +168,8 @@ def _restore(
     learner: Learner, recipe: Recipe, folder: Path, prepared: Prepared, report: Reporter
 ) -> TrainState:
     """Load the newest checkpoint; refuse other data, and a run that is finished."""
-    if run_files.read_start(folder)["prepared"] != prepared.folder.name:
+    start = run_files.read_start(folder)
+    if not prepared.is_same_data(start["prepared"], start.get("content")):
         raise RunError(
             f"{folder}: its data or their preparation have changed since it began, so it cannot be "
             f"resumed exactly; restore them, or start over with `regard train … --overwrite`."
