@@ -140,7 +140,7 @@ def _exports(run: Path, folder: Path) -> dict[str, Path]:
 def _lines(row: Row, run: Path, count: int) -> tuple[list[str], list[str]]:
     """Return the inputs, and the references if there are any."""
     if row.tokens:
-        tokenizer = Tokenizer.from_file(str(run / "tokenizer.json"))
+        tokenizer = Tokenizer.from_file(str(run_folder.path_of(run, run_folder.TOKENIZER)))
         captions = _read(".en")
         prompts = [
             tokenizer.decode(tokenizer.encode(" ".join(captions[n : n + 8])).ids[:PROMPT])

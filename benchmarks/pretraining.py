@@ -136,7 +136,7 @@ def _best(
     runs = []
     for rate in store.options.rates:
         changes = {} if arm == "from scratch" else {"init": str(pretrained)}
-        tokenizer = {"kind": "file", "path": str(pretrained / "tokenizer.json")}
+        tokenizer = {"kind": "file", "path": str(pretrained)}
         content = _recipe(store, labels, steps, seed, rate)
         content |= {"tokenizer": tokenizer, "model": {"kind": "classifier", **MODEL}} | changes
         content["model"] |= {"dropout": store.options.dropout}

@@ -37,6 +37,7 @@ import regard
 from reference.corpus import write_corpus
 from reference.outputs import hash_of, hexadecimal, outputs
 from reference.settings import RUNS, Run
+from regard import run_folder
 
 NOTE = "Comparable only on the same kind of processor with the same version of torch."
 
@@ -198,7 +199,7 @@ def _trained(folder: Path) -> Record:
         for event in evaluations
         for name, score in event["scores"].items()
     }
-    tensors = load_file(folder / "model.safetensors").values()
+    tensors = load_file(run_folder.path_of(folder, run_folder.WEIGHTS)).values()
     weights = "".join(sorted(map(hash_of, tensors)))
     return {
         "losses": [hexadecimal(event["loss"]) for event in events if "scores" not in event],

@@ -139,9 +139,9 @@ def test_every_parameter_has_its_new_name(number: int) -> None:
     assert [format_1.upgrade_name(name) for name in case["parameters"]] == names
 
 
-def test_an_adapter_is_merged_into_a_run_of_format_2(tmp_path: Path) -> None:
+def test_an_adapter_is_merged_into_a_run_of_today(tmp_path: Path) -> None:
     merge(FIXTURES / "lora", tmp_path / "merged")
-    assert _format(tmp_path / "merged") == run_folder.FORMAT == 2
+    assert _format(tmp_path / "merged") == run_folder.FORMAT == 3
     expected = json.loads((FIXTURES / "lora" / "expected.json").read_text(encoding="utf-8"))
     _check_translations(regard.load(tmp_path / "merged"), expected["translate"])
 
@@ -154,7 +154,7 @@ def test_an_adapter_refuses_another_base(tmp_path: Path) -> None:
         regard.load(tmp_path / "lora")
 
 
-def test_a_run_of_format_2_adapts_a_base_of_format_1(tmp_path: Path) -> None:
+def test_a_run_of_today_adapts_a_base_of_format_1(tmp_path: Path) -> None:
     lines = json.loads((FIXTURES / "translator" / "expected.json").read_text())["translate"]
     pairs = zip(lines["lines"], lines["references"], strict=True)
     (tmp_path / "pairs.tsv").write_text("".join(f"{one}\t{two}\n" for one, two in pairs))

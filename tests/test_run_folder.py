@@ -1,16 +1,23 @@
 """Run folders: whole, checked, and named when they are not."""
 
+import functools
+import hashlib
+import itertools
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from regard import run_folder
+from regard import run_commit, run_folder
 from regard.atomic import write_atomic
 from regard.errors import OutputError, RunError
 from regard.models.base import ModelSpec
 from regard.models.weights import set_weights, weights_of
+
+from .crash import crashes
 
 
 def a_run(value: float = 1.0) -> run_folder.Run:
@@ -41,17 +48,110 @@ def test_a_run_can_be_replaced(tmp_path: Path) -> None:
     run_folder.write(a_run(1.0), tmp_path)
     run_folder.write(a_run(2.0), tmp_path)
     assert run_folder.read(tmp_path).weights["a"][0, 0] == 2.0
+    assert len(list(tmp_path.glob("*.safetensors"))) == 1
+
+
+def test_names_of_files_contain_their_checksum(tmp_path: Path) -> None:
+    run_folder.write(a_run(), tmp_path)
+    for name, checksum in json.loads((tmp_path / "model.json").read_text())["sha256"].items():
+        path = run_folder.path_of(tmp_path, name)
+        assert path.name == f"{Path(name).stem}-{checksum[:12]}{Path(name).suffix}"
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == checksum
+
+
+def test_a_folder_with_plain_names_is_read_and_replaced(tmp_path: Path) -> None:
+    run_folder.write(a_run(1.0), tmp_path)
+    use_plain_names(tmp_path)
+    assert run_folder.path_of(tmp_path, run_folder.WEIGHTS) == tmp_path / "model.safetensors"
+    assert run_folder.read(tmp_path).weights["a"][0, 0] == 1.0
+    run_folder.write(a_run(2.0), tmp_path)
+    assert run_folder.read(tmp_path).weights["a"][0, 0] == 2.0
+    assert not (tmp_path / "model.safetensors").exists()
+
+
+def test_files_of_a_training_are_removed_with_its_model(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    for name in ("training.json", "metrics.jsonl", "checkpoints/state", "notes.txt"):
+        (tmp_path / name).touch()
+    run_folder.write(replace(a_run(), documents={"loss.svg": "", "README.md": ""}), tmp_path, True)
+    assert (tmp_path / "checkpoints" / "state").exists()
+    assert (tmp_path / "loss.svg").exists()
+    run_folder.write(replace(a_run(), documents={"README.md": "new"}), tmp_path)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert not names & {"checkpoints", "training.json", "metrics.jsonl", "loss.svg"}
+    assert {"notes.txt", "README.md", "model.json"} < names
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("plain_names", [False, True])
+def test_a_crash_at_any_operation_leaves_a_whole_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plain_names: bool
+) -> None:
+    """The old model or the new one; then writing succeeds, and nothing is left over."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # slow, and without effect on the test
+    old = replace(a_run(1.0), documents={"README.md": "old", "bleu.svg": "old"})
+    new = replace(a_run(2.0), documents={"README.md": "new", "loss.svg": "new"})
+    committed = False
+    for number in itertools.count():
+        folder = tmp_path / f"{number}"
+        run_folder.write(old, folder)
+        if plain_names:
+            use_plain_names(folder)
+        crashed = crashes(number, functools.partial(run_folder.write, new, folder))
+        value = run_folder.read(folder).weights["a"][0, 0]
+        assert value == 2.0 or not committed  # once committed, always committed
+        committed = value == 2.0
+        run_commit.recover(folder)
+        assert documents(folder) == (
+            {"README.md": "new", "loss.svg": "new"}
+            if committed
+            else {"README.md": "old", "bleu.svg": "old"}
+        )
+        assert run_folder.read(folder).weights["a"][0, 0] == value
+        assert len(list(folder.iterdir())) == 6
+        run_folder.write(new, folder)
+        assert run_folder.read(folder).weights["a"][0, 0] == 2.0
+        assert len(list(folder.iterdir())) == 6
+        if not crashed:
+            break
+    assert number > 20
+    assert committed
+
+
+def documents(folder: Path) -> dict[str, str]:
+    return {p.name: p.read_text() for p in folder.iterdir() if p.suffix in (".md", ".svg")}
+
+
+def use_plain_names(folder: Path) -> None:
+    """Turn a run folder into one of format 2."""
+    manifest = json.loads((folder / "model.json").read_text())
+    for name in manifest["sha256"]:
+        run_folder.path_of(folder, name).rename(folder / name)
+    (folder / "model.json").write_text(json.dumps({**manifest, "format": 2}))
+
+
+def test_a_plan_cannot_remove_files_elsewhere(tmp_path: Path) -> None:
+    run_folder.write(a_run(), tmp_path / "run")
+    (tmp_path / "precious").touch()
+    stage = tmp_path / "run" / ".commit-0"
+    stage.mkdir()
+    checksum = hashlib.sha256((tmp_path / "run" / "model.json").read_bytes()).hexdigest()
+    plan = {"manifest": checksum, "added": [], "documents": [], "obsolete": ["../precious"]}
+    (stage / "plan.json").write_text(json.dumps(plan))
+    run_commit.recover(tmp_path / "run")
+    assert (tmp_path / "precious").exists()
+    assert not stage.exists()
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "languages.json"])
 def test_a_damaged_file_is_named(tmp_path: Path, name: str) -> None:
     run_folder.write(a_run(), tmp_path)
-    data = (tmp_path / name).read_bytes()
-    (tmp_path / name).write_bytes(data[:-1])
-    with pytest.raises(RunError, match=f"{name}: does not match its checksum"):
+    path = run_folder.path_of(tmp_path, name)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(RunError, match=f"{path.name}: does not match its checksum"):
         run_folder.read(tmp_path)
-    (tmp_path / name).unlink()
-    with pytest.raises(RunError, match=f"{name}: cannot be read"):
+    path.unlink()
+    with pytest.raises(RunError, match=f"{path.name}: cannot be read"):
         run_folder.read(tmp_path)
 
 
@@ -88,7 +188,7 @@ def test_a_path_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     description["sha256"]["../secret"] = "0"
     (tmp_path / "run" / "model.json").write_text(json.dumps(description))
     (tmp_path / "secret").write_text("secret")
-    with pytest.raises(RunError, match=r"'\.\./secret' is not a file of this folder"):
+    with pytest.raises(RunError, match=r"'\.\./secret-0' is not a file of this folder"):
         run_folder.read(tmp_path / "run")
 
 

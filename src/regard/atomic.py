@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,10 +24,7 @@ def write_all_atomic(folder: Path, files: Mapping[str, bytes]) -> None:
     partials = {name: folder / f".{name}{suffix}" for name in files}
     try:
         for name, data in files.items():
-            with partials[name].open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+            write_flushed(partials[name], data)
         for name, partial in partials.items():
             partial.replace(folder / name)
         fsync_folder(folder)
@@ -39,6 +37,22 @@ def write_all_atomic(folder: Path, files: Mapping[str, bytes]) -> None:
         for partial in partials.values():
             if partial.exists():
                 partial.unlink()
+
+
+def write_flushed(path: Path, data: bytes) -> None:
+    """Write a file and flush it to the disk."""
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder with its content, if it exists."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def fsync_folder(folder: Path) -> None:

@@ -78,7 +78,7 @@ def load(folder: Path | str, bits: int = 32) -> Predictor:
         raise RunError(f"{folder}: holds a model for {run.task}, which this version does not know.")
     spec = validate(ModelSpec, run.model, f"{folder / run_folder.MANIFEST}: model")
     model = spec.build(run.vocabulary)
-    set_weights(model, run.weights, str(folder / run_folder.WEIGHTS))
+    set_weights(model, run.weights, str(run_folder.path_of(folder, run_folder.WEIGHTS)))
     where = str(folder / run_folder.MANIFEST)
     tokenizer = Tokenizer.from_run(run, where)
     tokenizer.check_fits(run.vocabulary, where, _special_tokens(run))

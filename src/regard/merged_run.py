@@ -48,7 +48,8 @@ def read_merged(folder: Path) -> Run:
     )
     done = transplant(model, spec, run.vocabulary, rows, donor)
     base_parameters = attach_adapter(model, adapter, done.whole)
-    set_trained_weights(model, base_parameters, run.weights, str(folder / run_folder.WEIGHTS))
+    weights_path = run_folder.path_of(folder, run_folder.WEIGHTS)
+    set_trained_weights(model, base_parameters, run.weights, str(weights_path))
     adapter.merge(model)
     details = {key: value for key, value in run.details.items() if key != ADAPTER}
     return replace(run, weights=weights_of(model), details=details)

@@ -1,20 +1,21 @@
 """A run folder is a model: weights, tokenizer, recipe, model card, and a manifest with checksums.
 
-    model.json          manifest: task, model spec, details, and checksums of the model's files
-    model.safetensors   weights           tokenizer.json   text ⇄ ids
-    recipe.yaml         the recipe        README.md        the model card
-    metrics.jsonl       losses and scores of training
+    model.json                        manifest: task, model spec, details, checksums of the files:
+    model-5f0c2b9ad1e7.safetensors      weights
+    tokenizer-90ab12cd34ef.json         text ⇄ ids
+    recipe.yaml       the recipe      README.md   the model card
+    metrics.jsonl     losses and scores of training
 
 The files that the model needs to run are listed in the manifest; one that does not match its
-checksum is refused. The documents (recipe, card, metrics) are for people, who may edit them.
-
-Every file is written under another name and renamed, `model.json` last: a folder with a
-`model.json` whose checksums match is complete.
+checksum is refused. Their names contain the first digits of the checksum, so that a new model can
+be written beside the present one: renaming `model.json` replaces it (see run_commit.py). The
+documents (recipe, card, metrics) are for people, who may edit them.
 """
 
 import hashlib
 import json
 import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,14 +26,25 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from regard import format_1
-from regard.atomic import write_all_atomic
+from regard import format_1, run_commit
 from regard.errors import OutputError, RunError
 
-FORMAT = 2  # that is written; format 1 is read too
-MANIFEST = "model.json"
+FORMAT = 3  # that is written; earlier ones are read too
+PLAIN_NAMES = (1, 2)  # formats whose files have no checksum in their names
+MANIFEST = run_commit.MANIFEST
 WEIGHTS = "model.safetensors"
 TOKENIZER = "tokenizer.json"
+DIGITS = 12  # of the checksum in a file name
+TRAINING = (  # files of training; other runs have none
+    "training.json",
+    "recipe.yaml",
+    "ledger.json",
+    "metrics.jsonl",
+    "checkpoints",
+    "tensorboard",
+    "history",
+    "history.html",
+)
 
 
 @dataclass(frozen=True)
@@ -49,23 +61,65 @@ class Run:
     documents: Mapping[str, str]  # files for people, by name: written, never read
 
 
-def write(run: Run, folder: Path) -> None:
-    """Write a run folder, replacing the files of an earlier run."""
-    files = {name: text.encode() for name, text in run.extra_files.items()}
-    files[TOKENIZER] = run.tokenizer.encode()
-    files[WEIGHTS] = save_tensors({name: t.contiguous() for name, t in run.weights.items()})
+def write(run: Run, folder: Path, keep_training: bool = False) -> None:
+    """Write a run folder; an earlier model stays until the new one is complete.
+
+    Args:
+        run: The content.
+        folder: Where to write it.
+        keep_training: Keep checkpoints and metrics, which are those of this model.
+    """
+    data = {name: text.encode() for name, text in run.extra_files.items()}
+    data[TOKENIZER] = run.tokenizer.encode()
+    data[WEIGHTS] = save_tensors({name: t.contiguous() for name, t in run.weights.items()})
+    checksums = {name: hashlib.sha256(data[name]).hexdigest() for name in sorted(data)}
     content = {
         "format": FORMAT,
         "task": run.task,
         "model": dict(run.model),
         "vocabulary": run.vocabulary,
         "details": dict(run.details),
-        "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())},
+        "documents": sorted(run.documents),
+        "sha256": checksums,
     }
     manifest = json.dumps(content, indent=2, ensure_ascii=False).encode()
+    files = {stored_name(name, checksums[name], FORMAT): data[name] for name in data}
     documents = {name: text.encode() for name, text in run.documents.items()}
     ensure_writable(folder)
-    write_all_atomic(folder, {**documents, **files, MANIFEST: manifest})
+    run_commit.recover(folder)
+    obsolete = [*_names_of_earlier(folder), *(() if keep_training else TRAINING)]
+    run_commit.commit(folder, manifest, files, documents, obsolete)
+
+
+def _names_of_earlier(folder: Path) -> list[str]:
+    """Return the names of the model's files and documents that are in the folder now."""
+    try:
+        manifest = _read_manifest(folder)
+        return [*_stored_names(manifest).values(), *manifest.get("documents", ())]
+    except (RunError, KeyError, TypeError, ValueError, AttributeError):
+        return []
+
+
+def stored_name(name: str, checksum: str, version: int) -> str:
+    """Return the name in the folder of a model's file: model-5f0c2b9ad1e7.safetensors."""
+    if version in PLAIN_NAMES:
+        return name
+    path = Path(name)
+    return str(path.with_stem(f"{path.stem}-{checksum[:DIGITS]}"))
+
+
+def _stored_names(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names in the folder of all of the model's files."""
+    checksums, version = manifest["sha256"], manifest["format"]
+    return {name: stored_name(name, checksum, version) for name, checksum in checksums.items()}
+
+
+def path_of(folder: Path, name: str) -> Path:
+    """Return where a model's file is: that of "tokenizer.json", for example."""
+    try:
+        return folder / _stored_names(_read_manifest(folder))[name]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise RunError(f"{folder / MANIFEST}: does not list {name}; is it a run folder?") from None
 
 
 def check_writable(folder: Path) -> None:
@@ -77,11 +131,10 @@ def check_writable(folder: Path) -> None:
 
 def ensure_writable(folder: Path) -> None:
     """Create the folder; raise OutputError if it cannot be written."""
-    probe = folder / ".writable"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe.touch()
-        probe.unlink()
+        with tempfile.TemporaryFile(dir=folder):  # without a name, where the system has such files
+            pass
     except OSError as error:
         raise OutputError(
             f"{folder}: cannot be written ({error.strerror}); choose another folder."
@@ -106,7 +159,8 @@ def read(folder: Path) -> Run:
     manifest = _read_manifest(folder)
     try:
         checksums = dict(manifest["sha256"])
-        files = {name: _read_checked(folder, name, digest) for name, digest in checksums.items()}
+        names = _stored_names(manifest)
+        files = {name: _read_checked(folder, names[name], checksums[name]) for name in names}
         weights, tokenizer = load_tensors(files.pop(WEIGHTS)), files.pop(TOKENIZER).decode()
         if manifest["format"] == format_1.FORMAT:
             manifest = format_1.upgrade_description(manifest)
@@ -121,7 +175,7 @@ def read(folder: Path) -> Run:
             extra_files={name: data.decode() for name, data in files.items()},
             documents={},
         )
-    except (KeyError, TypeError, ValueError, SafetensorError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, SafetensorError) as error:
         raise RunError(
             f"{folder / MANIFEST}: damaged, or not written by Regard ({error!r})."
         ) from None
@@ -142,7 +196,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _check_format(path: Path, version: Any) -> None:
-    if version in (FORMAT, format_1.FORMAT):
+    if version in (FORMAT, *PLAIN_NAMES):
         return
     if isinstance(version, int) and version > FORMAT:
         raise RunError(
@@ -150,7 +204,7 @@ def _check_format(path: Path, version: Any) -> None:
         )
     raise RunError(
         f"{path}: format {version!r} is not one that this version reads "
-        f"({format_1.FORMAT} and {FORMAT}); is it a run folder?"
+        f"({', '.join(map(str, (*PLAIN_NAMES, FORMAT)))}); is it a run folder?"
     )
 
 

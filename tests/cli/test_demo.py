@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from regard import run_folder
 from regard.cli.demo import TIRED, WIDE, _check
 from regard.data.bundled import Corpus, corpus
 from regard.errors import TrainingError
 from regard.evaluation.pronouns import pronoun_accuracy
 from regard.evaluation.texts import score_translations
 from regard.loading import load
+
+MODEL_FILES = ("model.safetensors", "tokenizer.json", "languages.json")
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +57,7 @@ def test_run_folder_has_the_model_and_its_documents(demo) -> None:
     names = {path.name for path in demo.folder.iterdir()}
     assert names == {
         *("README.md", "recipe.yaml", "training.json", "ledger.json", "metrics.jsonl"),
-        *("model.json", "model.safetensors", "tokenizer.json", "languages.json"),
+        *("model.json", *(run_folder.path_of(demo.folder, name).name for name in MODEL_FILES)),
         *("loss.svg", "perplexity.svg", "bleu.svg", "chrf.svg"),
         *("tensorboard", "checkpoints", "attention.html"),
     }
@@ -66,11 +69,12 @@ def test_run_folder_has_the_model_and_its_documents(demo) -> None:
 
 
 def test_second_demo_uses_the_trained_model(demo, call) -> None:
-    before = (demo.folder / "model.safetensors").stat().st_mtime_ns
+    weights = run_folder.path_of(demo.folder, run_folder.WEIGHTS)
+    before = weights.stat().st_mtime_ns
     result = call("demo", "--run", demo.folder)
     assert result.code == 0
     assert "Using the trained model in" in result.err
-    assert (demo.folder / "model.safetensors").stat().st_mtime_ns == before
+    assert weights.stat().st_mtime_ns == before
 
 
 def test_low_scores_are_an_error() -> None:

@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from regard import run_folder
 from regard.loading import load
+
+MODEL_FILES = ("model.safetensors", "tokenizer.json", "languages.json")
+
+
+def weights_of(run: Path) -> bytes:
+    return run_folder.path_of(run, run_folder.WEIGHTS).read_bytes()
+
 
 PAIRS = "".join(f"le chat {i}\tthe cat {i}\n" for i in range(30))
 
@@ -39,7 +47,7 @@ def test_train_writes_a_run_folder(call, recipe: Path, tmp_path: Path) -> None:
     assert [event["step"] for event in events if "loss" in event] == [1, 2, 3, 4, 5]
     assert {path.name for path in run.iterdir()} == {
         *("README.md", "recipe.yaml", "training.json", "ledger.json", "metrics.jsonl"),
-        *("model.json", "model.safetensors", "tokenizer.json", "languages.json"),
+        *("model.json", *(run_folder.path_of(run, name).name for name in MODEL_FILES)),
         *("loss.svg", "bleu.svg", "chrf.svg", "perplexity.svg", "tensorboard", "checkpoints"),
     }
     assert "steps: 5" in (run / "recipe.yaml").read_text()
@@ -50,19 +58,19 @@ def test_a_trained_model_is_replaced_only_with_overwrite(
 ) -> None:
     run = tmp_path / "run"
     assert call("train", recipe, "--run", run).code == 0
-    before = (run / "model.safetensors").read_bytes()
+    before = weights_of(run)
     result = call("train", recipe, "--run", run)
     assert result.code == 1
     assert "a trained model is there; --overwrite replaces it" in result.err
-    assert (run / "model.safetensors").read_bytes() == before
+    assert weights_of(run) == before
     assert call("train", recipe, "training.seed=2", "--run", run, "--overwrite").code == 0
-    assert (run / "model.safetensors").read_bytes() != before
+    assert weights_of(run) != before
 
 
 def test_equal_seeds_give_equal_weights(call, recipe: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         assert call("train", recipe, "--run", tmp_path / name).code == 0
-    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two")]
+    weights = [weights_of(tmp_path / name) for name in ("one", "two")]
     assert weights[0] == weights[1]
 
 

@@ -78,7 +78,7 @@ def test_error_names_a_corrupt_file(demo, call, tmp_path: Path) -> None:
         data = path.read_bytes()
         (broken / path.name).write_bytes(data[:-10] if path.suffix == ".safetensors" else data)
     message = one_sentence(call("translate", broken, stdin=EN.encode()))
-    assert "model.safetensors: does not match its checksum" in message
+    assert ".safetensors: does not match its checksum" in message
 
 
 def test_a_language_model_is_refused(call, language_model: Path) -> None:

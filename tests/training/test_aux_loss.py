@@ -147,7 +147,7 @@ def test_a_run_reports_dropped_assignments(tiny: Any, tmp_path: Path) -> None:
     card = (tmp_path / "run/README.md").read_text(encoding="utf-8")
     assert f"assigned to experts {assignments:,} times" in card
     assert f"{dropped:,} times ({dropped / assignments:.2%}) the expert was full" in card
-    names = load_file(tmp_path / "run" / run_folder.WEIGHTS).keys()
+    names = load_file(run_folder.path_of(tmp_path / "run", run_folder.WEIGHTS)).keys()
     assert "encoder.blocks.0.feed_forward.experts.3.down_proj.weight" in names
 
 

@@ -35,7 +35,7 @@ NAMES = ["model.safetensors", "tokenizer.json", "languages.json"]
 
 
 def model_files(run: Path) -> list[bytes]:
-    return [(run / name).read_bytes() for name in NAMES]
+    return [run_folder.path_of(run, name).read_bytes() for name in NAMES]
 
 
 def history(run: Path) -> list[tuple[int, object]]:
@@ -282,7 +282,7 @@ def test_a_longer_run_interrupted_before_its_model_is_written_is_unfinished(
     run = tmp_path / "run"
     train(tiny("training.steps=2"), run)
 
-    def interrupt(*_: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:

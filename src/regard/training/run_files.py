@@ -36,6 +36,7 @@ from regard.training.tasks.base import BoundTask, TaskResult
 
 RECIPE, LEDGER, START = "recipe.yaml", "ledger.json", "training.json"
 INIT_REPORT = "init_report"  # key of training.json and of the details: see InitReport
+FIRST_FORMAT = 2  # whose recipes and checkpoints have today's names
 HISTORY = "history"  # folder of what a step callback records
 
 
@@ -107,7 +108,7 @@ def _check_format(folder: Path) -> None:
     version = read_start(folder).get("format", 1)  # format 1 did not write it
     if version > run_folder.FORMAT:
         raise RunError(f"{folder}: was made by a newer version of Regard; update Regard.")
-    if version < run_folder.FORMAT:
+    if version < FIRST_FORMAT:
         remedy = (
             f"start a new run from its weights with `regard train RECIPE init={folder}`"
             if run_folder.exists(folder)
@@ -176,4 +177,4 @@ def write_run(
             **result.documents,
         },
     )
-    run_folder.write(run, folder)
+    run_folder.write(run, folder, keep_training=True)

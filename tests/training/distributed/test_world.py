@@ -205,7 +205,9 @@ def assert_same_training(run: Path, reference: Path) -> None:
     assert losses(run) == pytest.approx(losses(reference), abs=1e-4)
     assert grad_norms(run)
     assert grad_norms(run) == pytest.approx(grad_norms(reference), rel=1e-3)
-    weights, expected = (load_file(folder / run_folder.WEIGHTS) for folder in (run, reference))
+    weights, expected = (
+        load_file(run_folder.path_of(folder, run_folder.WEIGHTS)) for folder in (run, reference)
+    )
     assert weights.keys() == expected.keys()
     difference = sum((weights[name] - expected[name]).square().sum() for name in weights)
     assert difference < 1e-6 * sum(weight.square().sum() for weight in weights.values())
@@ -251,7 +253,7 @@ def test_two_processes_train_the_adapter_of_one(
     """Most parameters have no gradient; the others have learning rates of their own."""
     run = two_processes.run("adapter")
     assert_same_training(run, one_process.adapter)
-    assert len(load_file(run / run_folder.WEIGHTS)) == 2 * 6
+    assert len(load_file(run_folder.path_of(run, run_folder.WEIGHTS))) == 2 * 6
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -118,7 +118,7 @@ def adapted(base: Path, classifier_recipe: MakeRecipe, folder: Path) -> Path:
 
 
 def weights(run: Path) -> dict[str, Tensor]:
-    return load_file(run / run_folder.WEIGHTS)
+    return load_file(run_folder.path_of(run, run_folder.WEIGHTS))
 
 
 def train_until(recipe: Recipe, run: Path, step: int) -> None:
@@ -223,8 +223,8 @@ def test_a_damaged_run_is_refused(
     base: Path, classifier_recipe: MakeRecipe, tmp_path: Path
 ) -> None:
     broken = Path(shutil.copytree(base, tmp_path / "broken"))
-    (broken / run_folder.WEIGHTS).write_bytes(b"nonsense")
-    with pytest.raises(RunError, match=r"init: .*broken/model.safetensors: does not match"):
+    run_folder.path_of(broken, run_folder.WEIGHTS).write_bytes(b"nonsense")
+    with pytest.raises(RunError, match=r"init: .*broken/model-\w+.safetensors: does not match"):
         classifier_recipe(broken)
 
 
@@ -301,8 +301,8 @@ def test_resume_needs_no_initial_run(
     train_until(recipe, tmp_path / "run", 3)
     shutil.rmtree(init)
     resume(tmp_path / "run")
-    assert (tmp_path / "run" / run_folder.WEIGHTS).read_bytes() == (
-        tmp_path / "whole" / run_folder.WEIGHTS
+    assert (run_folder.path_of(tmp_path / "run", run_folder.WEIGHTS)).read_bytes() == (
+        run_folder.path_of(tmp_path / "whole", run_folder.WEIGHTS)
     ).read_bytes()
     resumed, expected = (run_folder.read(tmp_path / each).details for each in ("run", "whole"))
     assert resumed["init_report"] == expected["init_report"]
@@ -343,8 +343,8 @@ def test_an_adapter_run_contains_only_its_own_weights(base: Path, adapted: Path)
     for folder in (adapted / "checkpoints").glob("step-*"):
         stored = load_file(folder / "state.safetensors")
         assert {n.removeprefix("model.") for n in stored if n.startswith("model.")} == own.keys()
-    assert (adapted / run_folder.WEIGHTS).stat().st_size < (
-        base / run_folder.WEIGHTS
+    assert (run_folder.path_of(adapted, run_folder.WEIGHTS)).stat().st_size < (
+        run_folder.path_of(base, run_folder.WEIGHTS)
     ).stat().st_size / 4
     assert any(weight.any() for name, weight in own.items() if name.endswith(".b"))
 
@@ -429,8 +429,8 @@ def test_resumed_adapter_training_is_bit_identical(
     train(recipe, tmp_path / "whole")
     train_until(recipe, tmp_path / "run", 3)
     resume(tmp_path / "run")
-    assert (tmp_path / "run" / run_folder.WEIGHTS).read_bytes() == (
-        tmp_path / "whole" / run_folder.WEIGHTS
+    assert (run_folder.path_of(tmp_path / "run", run_folder.WEIGHTS)).read_bytes() == (
+        run_folder.path_of(tmp_path / "whole", run_folder.WEIGHTS)
     ).read_bytes()
 
 

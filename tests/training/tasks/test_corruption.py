@@ -159,7 +159,8 @@ def test_a_resumed_run_is_bit_identical(
     monkeypatch.undo()
     resume(run)
     for name in ("model.safetensors", "tokenizer.json"):
-        assert (run / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+        resumed, whole = (run_folder.path_of(each, name) for each in (run, tmp_path / "whole"))
+        assert resumed.read_bytes() == whole.read_bytes()
     assert history(run) == history(tmp_path / "whole")
 
 

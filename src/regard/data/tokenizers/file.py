@@ -11,6 +11,7 @@ from typing import ClassVar
 from pydantic import Field
 from tokenizers import Tokenizer as Backend
 
+from regard import run_folder
 from regard.data.tokenizers.base import TokenizerSpec
 from regard.data.tokenizers.pipeline import special_pieces
 from regard.data.tokenizers.tokenizer import SPECIAL, SPECIAL_ROLES, Tokenizer, backend_name
@@ -26,7 +27,9 @@ class Spec(TokenizerSpec):
 
     needs_text: ClassVar[bool] = False
 
-    path: Path = Field(..., description="a tokenizer.json of the tokenizers library")
+    path: Path = Field(
+        ..., description="a tokenizer.json of the tokenizers library, or a run folder"
+    )
     sha256: str | None = Field(None, description="checksum of the file; refuse any other content")
     start: int | None = Field(None, ge=0, description="id of the start, if not that of the file")
     end: int | None = Field(None, ge=0, description="id of the end, if not that of the file")
@@ -53,11 +56,18 @@ class Spec(TokenizerSpec):
         return tokenizer
 
     def files(self) -> list[Path]:
-        return [] if self.sha256 else [self.path]
+        return [] if self.sha256 else [self._file()]
+
+    def _file(self) -> Path:
+        """Return the tokenizer's file: `path`, or that of the run folder that `path` names."""
+        folder = self.path.parent if self.path.name == run_folder.TOKENIZER else self.path
+        if self.path.is_file() or not run_folder.exists(folder):
+            return self.path
+        return run_folder.path_of(folder, run_folder.TOKENIZER)
 
     def _read(self) -> Backend:
         try:
-            data = self.path.read_bytes()
+            data = self._file().read_bytes()
             if self.sha256 not in (None, hashlib.sha256(data).hexdigest()):
                 raise DataError(
                     f"{self.path}: not the tokenizer that this recipe was started with (its "

@@ -59,7 +59,7 @@ def fill_in(recipe: Mapping[str, Any]) -> dict[str, Any]:
 def _tokenizer(folder: Path, run: Run) -> dict[str, Any]:
     return {
         "kind": "file",
-        "path": str(folder / run_folder.TOKENIZER),
+        "path": str(folder),
         "sha256": hashlib.sha256(run.tokenizer.encode()).hexdigest(),
         **{role: run.details[role] for role in SPECIAL_ROLES if role in run.details},
     }
