@@ -296,7 +296,13 @@ def _read_into(tensors: dict[str, Tensor], path: Path, world: World) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
         single = world.size == 1
-        load_shards(tensors, storage_reader=reader, process_group=world.control, no_dist=single)
+        try:
+            load_shards(tensors, storage_reader=reader, process_group=world.control, no_dist=single)
+        except CheckpointException as failed:  # raised in every process
+            error, _ = next(iter(failed.failures.values()))
+            raise RunError(
+                f"{path}: cannot be read ({error}); copy it back or remove it."
+            ) from None
 
 
 def _under(tensors: Mapping[str, T], prefix: str) -> dict[str, T]:

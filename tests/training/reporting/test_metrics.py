@@ -134,3 +134,9 @@ def test_a_full_disk_is_reported_in_one_sentence(
     monkeypatch.setattr(f"regard.training.reporting.metrics.{what}", full)
     with pytest.raises(OutputError, match=r"metrics.jsonl: .*No space left.*regard resume"):
         write_events(tmp_path, 0, step(1))
+
+
+def test_a_file_in_the_way_is_reported_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "tensorboard").write_text("a file")
+    with pytest.raises(OutputError, match=r"tensorboard: cannot be written \(File exists\)"):
+        write_events(tmp_path, 0)

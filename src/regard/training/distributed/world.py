@@ -4,8 +4,8 @@
 variables. Every process runs the same code: it computes its shard of each batch and takes part in
 every all-reduce. With one process, all-reduce returns its argument.
 
-An error in one process ends all. It is reported where it happens and the others exit silently;
-where several processes have the same error, one reports it.
+An error in one process ends all (`liveness.py`). It is reported where it happens and the others
+exit silently; where several processes have the same error, one reports it.
 """
 
 import os
@@ -26,8 +26,15 @@ from torch.nn.parallel import DistributedDataParallel
 from regard.errors import Interrupted, RegardError, TrainingError
 from regard.hardware import best_device
 from regard.training.distributed.fsdp import shard
+from regard.training.distributed.liveness import (
+    REMEDY,
+    has_failed,
+    report_first,
+    watch_processes,
+)
 
-# Others wait while the main process prepares the data or evaluates the finished model.
+# Others wait while the main process prepares the data or evaluates the finished model; a process
+# that is lost meanwhile is noticed by its heartbeat, within minutes.
 CONTROL_TIMEOUT = timedelta(days=7)
 
 T = TypeVar("T")
@@ -72,17 +79,12 @@ class World:
 
     @contextmanager
     def fail_together(self) -> Iterator[None]:
-        """End all processes if one fails within: it raises its error, the others exit.
+        """Continue when all processes have succeeded within; one that fails ends all.
 
-        Nothing within may wait for a process that has failed.
+        It takes part in no collective operation afterwards: others may be in another one.
         """
-        try:
-            yield
-        except Exception:
-            self.all_gather(True)
-            raise
-        if any(self.all_gather(False)):
-            raise SystemExit(1)
+        yield
+        self.all_gather(None)
 
     @contextmanager
     def main_first(self) -> Iterator[None]:
@@ -119,7 +121,8 @@ def distributed_world() -> Iterator[World]:
     """Yield the world that torchrun made for this process, or a world of one process."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
-        yield World(device=best_device())
+        with _report_memory_error("this process"):
+            yield World(device=best_device())
         return
     cuda = torch.cuda.is_available()
     local = int(os.environ.get("LOCAL_RANK", "0"))
@@ -129,14 +132,19 @@ def distributed_world() -> Iterator[World]:
     store, rank, size = next(rendezvous("env://"))
     dist.init_process_group("nccl" if cuda else "gloo", store=store, rank=rank, world_size=size)
     control = dist.new_group(backend="gloo", timeout=CONTROL_TIMEOUT)
-    with _report_once(store), _report_lost_process():
+    with (
+        _report_once(store),
+        watch_processes(store, rank, size),
+        _report_lost_process(store),
+        _report_memory_error(f"process {rank} of this run"),
+    ):
         yield World(rank, size, device, control)
     # Not after an error: it would wait for processes that may have ended.
     dist.destroy_process_group()
 
 
 @contextmanager
-def _report_lost_process() -> Iterator[None]:
+def _report_lost_process(store: Store) -> Iterator[None]:
     """Raise TrainingError where a collective operation fails because a process has ended."""
     try:
         yield
@@ -145,10 +153,31 @@ def _report_lost_process() -> Iterator[None]:
             raise
         # torchrun, which has noticed it too, must not cut the message off.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if has_failed(store):
+            raise SystemExit(1) from None
         raise TrainingError(
-            "another process of this run ended or does not respond, so all of them end; "
-            "`regard resume` continues from the last checkpoint, with any number of processes."
+            f"another process of this run ended or does not respond, so all of them end; {REMEDY}"
         ) from None
+
+
+@contextmanager
+def _report_memory_error(process: str) -> Iterator[None]:
+    """Raise TrainingError where memory cannot be allocated."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not _is_memory_error(error):
+            raise
+        raise TrainingError(
+            f"{process} has run out of memory; make training.batch_tokens smaller and "
+            f"training.grad_accumulation larger by the same factor, or the model smaller."
+        ) from None
+
+
+def _is_memory_error(error: Exception) -> bool:
+    # torch's allocator of CPU memory raises a RuntimeError.
+    kinds = (MemoryError, torch.OutOfMemoryError)
+    return isinstance(error, kinds) or "DefaultCPUAllocator" in str(error)
 
 
 @contextmanager
@@ -157,13 +186,6 @@ def _report_once(store: Store) -> Iterator[None]:
     try:
         yield
     except RegardError as error:
-        if _is_reported(str(error), store):
+        if not report_first(str(error), store):
             raise SystemExit(130 if isinstance(error, Interrupted) else 1) from None
         raise
-
-
-def _is_reported(message: str, store: Store) -> bool:
-    try:
-        return store.add(f"reported: {message}", 1) > 1
-    except dist.DistError:  # the process that has the store has ended
-        return False

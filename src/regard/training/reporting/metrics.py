@@ -45,16 +45,22 @@ class _Metrics:
         self._folder = folder
         earlier = [event for event in read(folder) if event["step"] <= step]
         write_atomic(folder / NAME, "".join(json.dumps(event) + "\n" for event in earlier).encode())
-        # Line-buffered: if the process is killed, every step before a checkpoint is written here.
-        self._file = (folder / NAME).open("a", encoding="utf-8", buffering=1)
+        try:
+            self._open(step)
+        except OSError as error:
+            raise self._write_error(error) from None
+
+    def _open(self, step: int) -> None:
+        folder = self._folder
         board = folder / "tensorboard"
         board.mkdir(exist_ok=True)
         # Not tensorboardX's SummaryWriter: on a full disk its thread ends and writing blocks.
         self._board = EventsWriter(str(board / "events"))
-        start = SessionLog(
-            status=SessionLog.START
-        )  # TensorBoard ignores later steps of earlier files
+        # With it, TensorBoard ignores later steps of earlier files.
+        start = SessionLog(status=SessionLog.START)
         self._board.write_event(Record(wall_time=time.time(), step=step + 1, session_log=start))
+        # Line-buffered: if the process is killed, every step before a checkpoint is written here.
+        self._file = (folder / NAME).open("a", encoding="utf-8", buffering=1)
 
     def write(self, event: Event) -> None:
         try:
@@ -64,10 +70,13 @@ class _Metrics:
             if isinstance(event, Saved):
                 self._board.flush()
         except OSError as error:
-            raise OutputError(
-                f"{self._folder / NAME}: cannot be written ({error.strerror}); free some "
-                f"space, then continue with `regard resume {self._folder}`."
-            ) from None
+            raise self._write_error(error) from None
+
+    def _write_error(self, error: OSError) -> OutputError:
+        return OutputError(
+            f"{error.filename or self._folder / NAME}: cannot be written ({error.strerror}); free "
+            f"some space, then continue with `regard resume {self._folder}`."
+        )
 
     def close(self) -> None:
         for file in (self._file, self._board):
