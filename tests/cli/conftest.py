@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -18,7 +18,9 @@ from filelock import FileLock
 
 from regard.cli import main
 from regard.data.tokenizers import bpe
+from regard.data.tokenizers.language_id import LanguageIdentifier
 
+from .fork_server import ForkServer
 from .random_run import write_random_run
 
 EN = "The animal didn't cross the street because it was too tired."
@@ -95,3 +97,26 @@ def _run_demo(home: Path) -> tuple[float, dict[str, object]]:
     )
     result = Result(done.returncode, done.stdout, done.stderr)
     return time.monotonic() - start, asdict(result)
+
+
+@pytest.fixture(scope="session")
+def forked() -> Iterator[ForkServer]:
+    """Run `regard ARGUMENTS` in a process of its own, with real standard streams."""
+    server = ForkServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def translator(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the run folder of a translator with random weights."""
+    tokenizer = bpe.Spec(vocabulary=400).train([EN, FR], ["en", "fr"])
+    guess = LanguageIdentifier.learn({"fr": [tokenizer.encode(FR)], "en": [tokenizer.encode(EN)]})
+    return write_random_run(
+        tmp_path_factory.mktemp("translator") / "run",
+        "translation",
+        {"kind": "encoder-decoder", "size": "tiny", "max_length": 60},
+        tokenizer,
+        {"directions": ["fr → en", "en → fr"], "max_length": 60},
+        {"languages.json": guess.to_json()},
+    )

@@ -7,7 +7,10 @@ from typing import Annotated
 import typer
 
 from regard import __version__
+from regard.cli._shared.arguments import checked
+from regard.cli._shared.failures import flush_output, report_failure
 from regard.cli._shared.renamed import refuse_renamed
+from regard.cli._shared.streams import echo, prepare_streams
 from regard.cli.check import check
 from regard.cli.classify import classify
 from regard.cli.demo import demo
@@ -27,7 +30,6 @@ from regard.cli.score import score
 from regard.cli.summarize import summarize
 from regard.cli.train import train
 from regard.cli.translate import translate
-from regard.errors import Interrupted, RegardError
 
 app = typer.Typer(
     help="Transformers that people can train, inspect and serve.",
@@ -56,13 +58,13 @@ for command in (
     merge,
     doctor,
 ):
-    app.command()(command)
-app.command("import")(import_)
+    app.command()(checked(command))
+app.command("import")(checked(import_))
 
 
 def _show_version(requested: bool) -> None:
     if requested:
-        typer.echo(f"regard {__version__}")
+        echo(f"regard {__version__}")
         raise typer.Exit
 
 
@@ -77,18 +79,17 @@ def options(
 
 
 def main() -> None:
-    """Run a command; exit with 0 on success, 1 on a user's error, 2 on wrong usage."""
+    """Run a command and exit; `cli/_shared/failures.py` lists the exit codes."""
+    prepare_streams()
     try:
         refuse_renamed(sys.argv[1:])
         app()
-    except Interrupted as error:
-        print(f"regard: {error}", file=sys.stderr)
-        _exit(130)  # the exit code of a shell for a command ended by Ctrl-C
-    except RegardError as error:
-        print(f"regard: {error}", file=sys.stderr)
-        _exit(1)
+        code: str | int | None = 0
     except SystemExit as done:
-        _exit(done.code)
+        code = done.code
+    except BaseException as error:
+        code = report_failure(error)
+    _exit(code if isinstance(code, str) else flush_output(code or 0))
 
 
 def _exit(code: str | int | None) -> None:
@@ -97,7 +98,5 @@ def _exit(code: str | int | None) -> None:
     Threads of torch that still run during the shutdown can abort a process that has succeeded.
     """
     if "TORCHELASTIC_RUN_ID" in os.environ and not isinstance(code, str):
-        sys.stdout.flush()
-        sys.stderr.flush()
         os._exit(code or 0)
     sys.exit(code)

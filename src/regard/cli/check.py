@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli._shared.streams import echo
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -33,7 +35,7 @@ def check(
     Console().print(_table(checks))
     failed = [check for check in checks if check.failed]
     for check in failed:
-        typer.echo(f"✗ {check.name}: {check.hint}")
+        echo(f"✗ {check.name}: {check.hint}")
     if failed:
         raise TrainingError(
             f"{recipe}: {len(failed)} of {len(checks)} checks failed: fix what is named above "

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli._shared.files import STANDARD_INPUT, check_inputs
+from regard.cli._shared.streams import echo
+
 if TYPE_CHECKING:
     from regard.data.sources.labels import LabelsSpec
     from regard.predictors.classifier import Prediction
@@ -59,11 +62,12 @@ def classify(
     from regard.errors import ConfigError
     from regard.loading import load
 
-    if text and str(file) != "-":
+    if text and file != STANDARD_INPUT:
         raise ConfigError("give --text or a FILE, not both.")
+    check_inputs(file)
     predict, written = _predictor(load(run), run, template, label or [])
     format_prediction = _Formatter(written, every, as_json, threshold)
-    if not text and str(file) == "-" and sys.stdin.isatty():
+    if not text and file == STANDARD_INPUT and sys.stdin.isatty():
         _interactive(predict, format_prediction)
     else:
         read = parsed_sentences if is_conllu(file) else stream_text
@@ -176,7 +180,7 @@ def _label_lines(lines: Iterator[Any], predict: Predict, format_prediction: _For
     with reporter().bar("Classifying", None, "lines") as show:
         while chunk := list(islice(lines, CHUNK)):
             for prediction in _predictions(chunk, done + 1, predict):
-                typer.echo(format_prediction(prediction))
+                echo(format_prediction(prediction))
             done += len(chunk)
             show(len(chunk))
     if not done:
@@ -194,12 +198,14 @@ def _predictions(lines: list[Any], first: int, predict: Predict) -> "Iterator[Pr
 
 def _interactive(predict: Predict, format_prediction: _Formatter) -> None:
     """Label lines as a person types them; a line with an error does not end the session."""
-    from regard.errors import DataError
+    from regard.data.sources.lines import decode_line
+    from regard.errors import RegardError
 
-    typer.echo("Type a text and press Enter; Ctrl-D ends.", err=True)
-    for number, line in enumerate(sys.stdin, start=1):
+    echo("Type a text and press Enter; Ctrl-D ends.", err=True)
+    for number, typed in enumerate(sys.stdin.buffer, start=1):
         try:
-            for prediction in _predictions([line.rstrip("\n")], number, predict):
-                typer.echo(format_prediction(prediction))
-        except DataError as error:
-            typer.echo(f"regard: {error}", err=True)
+            line = decode_line(typed.removesuffix(b"\n"), f"line {number}")
+            for prediction in _predictions([line], number, predict):
+                echo(format_prediction(prediction))
+        except RegardError as error:
+            echo(f"regard: {error}", err=True)

@@ -9,6 +9,8 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from regard.cli._shared.streams import echo
+
 
 class Row(NamedTuple):
     """One line of the report."""
@@ -28,7 +30,7 @@ def doctor(
     rows = [*_versions(), *_processor(), *_memory_and_disk()]
     if as_json:
         report = {row.name: {"offered": row.offered, "used": row.used} for row in rows}
-        return typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
+        return echo(json.dumps(report, indent=2, ensure_ascii=False))
     table = Table("", "this machine", "Regard", box=None, header_style="bold", pad_edge=False)
     for row in rows:
         table.add_row(*row)

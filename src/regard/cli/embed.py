@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli._shared.files import STANDARD_INPUT, check_inputs, check_output
+from regard.cli._shared.streams import echo
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -45,10 +48,12 @@ def embed(
         raise ConfigError("--json, --output and --compare exclude each other: give one.")
     if output is not None and output.suffix not in SUFFIXES:
         raise ConfigError(f"--output {output}: the name must end with {' or '.join(SUFFIXES)}.")
+    check_inputs(file)
+    check_output(output, run, [file])
     reader = load_embedder(run)
     lines = read_lines(file)
     if not lines or (compare and len(lines) < 2):
-        where = "standard input" if str(file) == "-" else file
+        where = "standard input" if file == STANDARD_INPUT else file
         raise DataError(
             f"{where}: there is only one text, and nothing to compare it with."
             if lines
@@ -69,9 +74,9 @@ def _print(lines: Sequence[str], vectors: "Tensor", as_json: bool) -> None:
 
     for line, vector in zip(lines, vectors.tolist(), strict=True):
         if as_json:
-            typer.echo(json.dumps({"text": line, "vector": vector}, ensure_ascii=False))
+            echo(json.dumps({"text": line, "vector": vector}, ensure_ascii=False))
         else:
-            typer.echo(" ".join(f"{number:.6g}" for number in vector))
+            echo(" ".join(f"{number:.6g}" for number in vector))
 
 
 def _write(vectors: "Tensor", output: Path) -> None:
@@ -89,7 +94,7 @@ def _write(vectors: "Tensor", output: Path) -> None:
     else:
         write_atomic(output, save({"vectors": vectors}))
     count, size = vectors.shape
-    typer.echo(f"{count:,} vectors of {size:,} numbers are in {output}.", err=True)
+    echo(f"{count:,} vectors of {size:,} numbers are in {output}.", err=True)
 
 
 def _compare(lines: Sequence[str], vectors: "Tensor") -> None:
@@ -97,9 +102,9 @@ def _compare(lines: Sequence[str], vectors: "Tensor") -> None:
 
     if len(lines) > MAX_TABLE_LINES:
         for cosine, one, other in nearest(vectors, NEAREST_PAIRS):
-            typer.echo(f"{cosine:.4f}\t{one + 1}\t{other + 1}\t{lines[one]}\t{lines[other]}")
+            echo(f"{cosine:.4f}\t{one + 1}\t{other + 1}\t{lines[one]}\t{lines[other]}")
         return
     for number, (row, line) in enumerate(
         zip(cosines(vectors, vectors).tolist(), lines, strict=True), start=1
     ):
-        typer.echo("\t".join([str(number), *(f"{cosine:.4f}" for cosine in row), line]))
+        echo("\t".join([str(number), *(f"{cosine:.4f}" for cosine in row), line]))

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli._shared.files import check_inputs, is_read_once
+from regard.cli._shared.streams import echo
+
 if TYPE_CHECKING:
     from regard.evaluation.texts import TextScores
     from regard.predictors.classifier import Classifier
@@ -100,6 +103,7 @@ def evaluate(
     from regard.errors import RunError
     from regard.loading import load, noun_of
 
+    check_inputs(*data)
     loaded = load(run)
     options = Options(data, context, stride, documents, to, beam, lowercase, source)
     evaluators = _evaluators()
@@ -107,11 +111,11 @@ def evaluate(
         raise RunError(f"{run}: there is no metric for {noun_of(loaded)}.")
     result = evaluators[type(loaded)](loaded, options, reporter())
     if as_json:
-        typer.echo(json.dumps(result.scores, indent=2))
+        echo(json.dumps(result.scores, indent=2))
         return
     width = max(len(name) for name, _ in result.rows)
     for name, value in result.rows:
-        typer.echo(f"{name:{width}}  {value}")
+        echo(f"{name:{width}}  {value}")
 
 
 def _evaluators() -> "dict[type, Callable[[Any, Options, Reporter], Result]]":
@@ -138,6 +142,9 @@ def _evaluate_language_model(
     from regard.evaluation.language_model import Piece, perplexity
 
     options.allow_only("a language model", "context", "stride", "documents")
+    for path in options.data:
+        if is_read_once(path):
+            raise DataError(f"{path}: is read twice, and can be read only once; give a file.")
     text = Text(path=tuple(options.data), documents=(options.documents or DocumentEnd.file).value)
     with report.busy("Reading …"):
         characters = sum(len(record.texts[0]) for record in require_records(text.records()))

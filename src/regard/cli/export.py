@@ -5,6 +5,9 @@ from typing import Annotated
 
 import typer
 
+from regard.cli._shared.files import check_output_folder
+from regard.cli._shared.streams import echo
+
 TO = ("ctranslate2", "huggingface", "onnx")
 
 
@@ -25,5 +28,6 @@ def export(
     if to not in TO:
         raise ConfigError(f"--to {to}: give one of {', '.join(TO)}.")
     folder = output or run / to
+    check_output_folder(folder)
     import_module(f"regard.interchange.exports.{to}").export(read_merged(run), folder)
-    typer.echo(f"The model is in {folder}.")
+    echo(f"The model is in {folder}.")

@@ -1,10 +1,12 @@
 """regard fill: fill the blanks of a text with a masked or span-corruption model."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from regard.cli._shared.files import STANDARD_INPUT
+from regard.cli._shared.streams import echo
 
 
 def fill(
@@ -22,19 +24,20 @@ def fill(
     import json
     from dataclasses import asdict
 
+    from regard.data.sources.lines import stream_text
     from regard.loading import load_filler
 
     filler = load_filler(run)
-    lines = (line.rstrip("\n") for line in sys.stdin) if text is None else iter([text])
+    lines = stream_text(STANDARD_INPUT) if text is None else iter([text])
     for number, line in enumerate(lines, start=1):
         blanks = filler.fill(line, top, number)
         if as_json:
             plain = [[asdict(candidate) for candidate in blank] for blank in blanks]
-            typer.echo(json.dumps({"text": line, "blanks": plain}, ensure_ascii=False))
+            echo(json.dumps({"text": line, "blanks": plain}, ensure_ascii=False))
             continue
         if text is None:
-            typer.echo(line)
+            echo(line)
         for index, blank in enumerate(blanks, start=1):
             column = f"{index}\t" if len(blanks) > 1 else ""
             for candidate in blank:
-                typer.echo(f"{column}{candidate.probability:7.2%}\t{candidate.text}")
+                echo(f"{column}{candidate.probability:7.2%}\t{candidate.text}")

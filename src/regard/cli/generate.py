@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from regard.cli._shared.options import NoRepeatNgram
+from regard.cli._shared.streams import echo
 
 
 def generate(
@@ -71,7 +72,7 @@ def generate(
         )
     writer = load_language_model(run)
     if sliding_window and (sentence := writer.dropped_context(prompt, max_tokens)):
-        typer.echo(f"regard: {sentence}.", err=True)
+        echo(f"regard: {sentence}.", err=True)
     sampling = Sampling(temperature, top_k, top_p, min_p, seed) if temperature > 0 else None
     if draft_model is not None or prompt_lookup:
         guesser = None if draft_model is None else load_language_model(draft_model)

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli._shared.files import check_inputs, check_output_folder
+
 if TYPE_CHECKING:
     from regard.insight.heads.examples import Examples
 
@@ -55,17 +57,21 @@ def heads(
         raise ConfigError("--prune chooses heads and --remove names them: give one of the two.")
     if prune is not None and not 0 < prune < 1:
         raise ConfigError(f"--prune {prune:g}: give the share of heads to remove, between 0 and 1.")
+    pruning = prune is not None or bool(remove)
+    if pruning and (bleu or tolerance is not None):
+        raise ConfigError("--bleu and --tolerance have no effect on pruning: leave them out.")
+    folder = output or run / ("pruned" if pruning else "heads")
+    check_inputs(data, target)
+    check_output_folder(folder)
     loaded = load(run)
     if not heads_of(loaded.model):
         raise ConfigError(
             f"{run}: this model has no attention heads; choose the run of a Transformer."
         )
     examples = read_examples(loaded, data, target, to, max_lines)
-    if prune is None and not remove:
-        return _study(loaded, examples, run, bleu, tolerance, output or run / "heads")
-    if bleu or tolerance is not None:
-        raise ConfigError("--bleu and --tolerance have no effect on pruning: leave them out.")
-    return _prune(loaded, examples, run, prune, remove or [], output or run / "pruned")
+    if not pruning:
+        return _study(loaded, examples, run, bleu, tolerance, folder)
+    return _prune(loaded, examples, run, prune, remove or [], folder)
 
 
 def _study(
@@ -86,7 +92,6 @@ def _study(
     from regard.insight.heads import page, study, terminal
     from regard.insight.heads.figures import figures
 
-    run_folder.check_writable(folder)
     results = study(loaded, examples, run, bleu, tolerance, reporter())
     drawn = figures(results)
     files = {f"{name}.svg": svg for name, svg in drawn.items()}

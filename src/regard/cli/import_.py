@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from regard.cli._shared.streams import echo
+
 
 def import_(
     folder: Annotated[
@@ -32,4 +34,4 @@ def import_(
         direction = Direction(source, target)
     run = run or Path("runs") / folder.resolve().name.removesuffix(".bin")
     import_model(folder, run, direction)
-    typer.echo(f"The model is in {run}.")
+    echo(f"The model is in {run}.")

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli._shared.streams import echo
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -48,7 +50,7 @@ def lab(
     findings = [_finding(claim, quick, report, overwrite) for claim in claims]
     _show(findings, as_json)
     if report is not None and not as_json:
-        typer.echo(f"The report is {report / 'README.md'}.")
+        echo(f"The report is {report / 'README.md'}.")
     return None
 
 
@@ -65,13 +67,13 @@ def _list(as_json: bool) -> None:
             {"number": claim.number, "name": claim.kind(), "statement": claim.statement}
             for claim in all_claims()
         ]
-        typer.echo(json.dumps(rows, ensure_ascii=False, indent=1))
+        echo(json.dumps(rows, ensure_ascii=False, indent=1))
         return
     table = Table("", "name", "claim", box=None, header_style="bold", pad_edge=False)
     for claim in all_claims():
         table.add_row(str(claim.number), claim.kind(), claim.title)
     Console().print(table)
-    typer.echo("`regard lab NAME` tests one claim; `regard lab all --report DIR` tests all.")
+    echo("`regard lab NAME` tests one claim; `regard lab all --report DIR` tests all.")
 
 
 def _finding(claim: "Claim", quick: bool, folder: Path | None, overwrite: bool) -> "Finding":
@@ -98,7 +100,7 @@ def _show(findings: "list[Finding]", as_json: bool) -> None:
 
     if as_json:
         content = [finding.to_plain() for finding in findings]
-        typer.echo(json.dumps(content[0] if len(content) == 1 else content, ensure_ascii=False))
+        echo(json.dumps(content[0] if len(content) == 1 else content, ensure_ascii=False))
         return
     for finding in findings:
         _print(finding)

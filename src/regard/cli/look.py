@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli._shared.files import check_output
+from regard.cli._shared.streams import echo
+
 if TYPE_CHECKING:
     from regard.data.sources.trees import ParsedText
     from regard.insight.picture import Picture
@@ -70,6 +73,8 @@ def look(
     if len(texts or []) + (compare is not None) > 2:
         raise ConfigError("two can be shown side by side: give two texts, or one and --compare.")
     folders = [run, compare] if compare else [run]
+    if run.is_dir() and not live:
+        check_output(output or run / "attention.html", run)
     if history:
         _show_history(run, output)
     elif live:
@@ -148,9 +153,7 @@ def _show_history(run: Path, output: Path | None) -> None:
     recorded = history.read_history(run)
     target = output or run / history.PAGE
     render.write(recorded, target)
-    typer.echo(
-        f"{len(recorded.snapshots)} snapshots: the page is {target}; it opens in any browser."
-    )
+    echo(f"{len(recorded.snapshots)} snapshots: the page is {target}; it opens in any browser.")
 
 
 def _serve(folders: list[Path], host: str, port: int) -> None:
@@ -159,6 +162,6 @@ def _serve(folders: list[Path], host: str, port: int) -> None:
 
     models: list[tuple[str, Any]] = [(str(folder), load(folder)) for folder in folders]
     if not is_loopback(host):
-        typer.echo(f"Anyone who can reach {host} can use this page.", err=True)
-    typer.echo(f"http://{host}:{port} shows it; Ctrl-C ends.")
+        echo(f"Anyone who can reach {host} can use this page.", err=True)
+    echo(f"http://{host}:{port} shows it; Ctrl-C ends.")
     serve(models, host, port)

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from regard.cli._shared.streams import echo
+
 
 def merge(
     run: Annotated[Path, typer.Argument(help="Run folder of an adapter.")],
@@ -14,4 +16,4 @@ def merge(
     from regard.training.init.merge_adapter import merge as merge_run
 
     merge_run(run, output)
-    typer.echo(f"The model is in {output}.")
+    echo(f"The model is in {output}.")

@@ -5,6 +5,9 @@ from typing import Annotated
 
 import typer
 
+from regard.cli._shared.files import check_inputs
+from regard.cli._shared.streams import echo
+
 
 def score(
     run: Annotated[Path, typer.Argument(help="Run folder.")],
@@ -26,6 +29,7 @@ def score(
     from regard.predictors.summarizer import Summarizer
     from regard.predictors.translator import Translator
 
+    check_inputs(file, target)
     loaded = load(run)
     lines = read_lines(file)
     if isinstance(loaded, Translator):
@@ -51,4 +55,4 @@ def score(
             if per_token
             else []
         )
-        typer.echo("\t".join(fields))
+        echo("\t".join(fields))

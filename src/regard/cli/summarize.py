@@ -2,23 +2,24 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli._shared.files import STANDARD_INPUT, check_inputs
 from regard.cli._shared.options import Beam, Int8, NoRepeatNgram, Output
 from regard.cli._shared.seq2seq import (
     DecodingOptions,
     TextCommand,
     require_text,
+    resumable_output,
     to_file,
     to_standard_output,
 )
+from regard.cli._shared.streams import echo
 
 if TYPE_CHECKING:
     from regard.predictors.summarizer import Summarizer, Summary
-
-STANDARD_INPUT = Path("-")
 
 
 def summarize(
@@ -67,14 +68,20 @@ def summarize(
     options = DecodingOptions(
         beam, n_best, scores, length_penalty, no_repeat_ngram, suppress_phrase or []
     )
-    summarizer = load_summarizer(run, bits=8 if int8 else 32)
-    command = _Summarize(summarizer, options, prefix, max_tokens, whole_file)
     inputs = files or [STANDARD_INPUT]
+    check_inputs(*inputs)
+    target = (
+        None
+        if output is None
+        else resumable_output(output, run, inputs, options, [prefix, max_tokens, whole_file])
+    )
+    summarizer = load_summarizer(run, bits=8 if int8 else 32)
+    command = _Summarize(summarizer, options, prefix, max_tokens)
     source = " ".join(map(str, files)) if files else "standard input"
     texts = require_text(_texts(inputs, whole_file), source, "summarize")
-    if output is None:
+    if target is None:
         return to_standard_output(command, texts)
-    return to_file(command, texts, output, run, [] if STANDARD_INPUT in inputs else inputs)
+    return to_file(command, texts, target)
 
 
 class _Summarize(TextCommand):
@@ -88,11 +95,10 @@ class _Summarize(TextCommand):
         options: DecodingOptions,
         prefix: str,
         max_tokens: int | None,
-        whole_file: bool,
     ) -> None:
         super().__init__(summarizer.tokenizer, options)
         self.summarizer, self.prefix = summarizer, prefix
-        self.max_tokens, self.whole_file = max_tokens, whole_file
+        self.max_tokens = max_tokens
 
     def candidates(self, texts: list[str]) -> "list[list[Summary]]":
         return self.summarizer.candidates(
@@ -100,12 +106,9 @@ class _Summarize(TextCommand):
             decoding=self.decoding,
             prefix=self.prefix,
             max_tokens=self.max_tokens,
-            notice=lambda message: typer.echo(message, err=True),
+            notice=lambda message: echo(message, err=True),
             names=[f"text {self.done + number}" for number in range(1, len(texts) + 1)],
         )
-
-    def settings(self) -> Any:
-        return [self.prefix, self.max_tokens, self.whole_file]
 
 
 def _texts(files: Sequence[Path], whole_file: bool) -> Iterator[str]:

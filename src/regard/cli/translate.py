@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli._shared.files import STANDARD_INPUT, check_inputs, check_output, is_read_once
 from regard.cli._shared.options import Beam, Int8, NoRepeatNgram, Output
 from regard.cli._shared.seq2seq import (
     DecodingOptions,
     TextCommand,
     require_text,
+    resumable_output,
     to_file,
     to_standard_output,
     warn_of_unknown_characters,
 )
+from regard.cli._shared.streams import echo
 
 if TYPE_CHECKING:
     from regard.predictors.translator import Translation, Translator
@@ -105,19 +108,38 @@ def translate(
         "keep_placeholders": keep_placeholders,
         "max_tokens": max_tokens,
     }
+    check_inputs(file)
+    is_catalog = file.suffix == ".po"
+    if is_catalog:
+        _refuse_columns(options, align)
+        check_output(output, run)  # it may be the catalog itself, which is read whole
+    target = (
+        None
+        if output is None or is_catalog
+        else resumable_output(output, run, [file], options, [to, constraints, align])
+    )
     translator = load_translator(run, bits=8 if int8 else 32)
     command = _Translate(translator, to, options, constraints, align)
-    from_stdin = str(file) == "-"
-    if file.suffix == ".po":
+    if is_catalog:
         return _translate_catalog(command, file, output)
-    if from_stdin and output is None and sys.stdin.isatty():
+    from_stdin = file == STANDARD_INPUT
+    if from_stdin and target is None and sys.stdin.isatty():
         return _translate_interactively(command)
     lines = require_text(stream_text(file), "standard input" if from_stdin else file, "translate")
-    if output is None:
+    if target is None:
         return to_standard_output(command, lines)
-    if from_stdin:
-        return to_file(command, lines, output, run)
-    return to_file(command, lines, output, run, [file], sum(1 for _ in stream_text(file)))
+    total = None if is_read_once(file) else sum(1 for _ in stream_text(file))
+    return to_file(command, lines, target, total)
+
+
+def _refuse_columns(options: DecodingOptions, align: bool) -> None:
+    """Refuse options that add lines or columns, for which a catalog has no room."""
+    from regard.errors import ConfigError
+
+    if options.n_best > 1 or options.scores or align:
+        raise ConfigError(
+            "--n-best, --scores and --align have no effect on a catalog (.po): leave them out."
+        )
 
 
 class _Translate(TextCommand):
@@ -142,9 +164,6 @@ class _Translate(TextCommand):
             texts, self.to, decoding=self.decoding, **self.constraints
         )
 
-    def settings(self) -> Any:
-        return [self.to, self.constraints, self.align]
-
     def columns(self, candidate: "Translation") -> list[str]:
         if not self.align:
             return super().columns(candidate)
@@ -161,6 +180,7 @@ def _translate_catalog(command: _Translate, file: Path, output: Path | None) -> 
     from regard.data.sources.gettext import Catalog
     from regard.predictors.gettext import translate_catalog
 
+    catalog = Catalog(file)
     constraints = {**command.constraints, "keep_placeholders": True}
     with reporter().bar("Translating", None, "lines") as advance:
 
@@ -169,24 +189,26 @@ def _translate_catalog(command: _Translate, file: Path, output: Path | None) -> 
                 lines, command.to, on_progress=advance, decoding=command.decoding, **constraints
             )
 
-        text, incomplete = translate_catalog(Catalog(file), translate)
+        translated, incomplete = translate_catalog(catalog, translate)
     if output is None:
-        typer.echo(text, nl=False)
+        sys.stdout.write(translated.decode("utf-8", "surrogateescape"))
     else:
-        write_atomic(output, text.encode())
+        write_atomic(output, translated)
     for message in incomplete:
-        typer.echo(f"{file}: not translated, because a placeholder was lost: {message!r}", err=True)
+        echo(f"{file}: not translated, because a placeholder was lost: {message!r}", err=True)
 
 
 def _translate_interactively(command: _Translate) -> None:
     """Translate lines as a person types them; a line with an error does not end the session."""
-    from regard.errors import DataError
+    from regard.data.sources.lines import decode_line
+    from regard.errors import RegardError
 
-    typer.echo("Type a sentence and press Enter; Ctrl-D ends.", err=True)
-    for line in sys.stdin:
+    echo("Type a sentence and press Enter; Ctrl-D ends.", err=True)
+    for number, typed in enumerate(sys.stdin.buffer, start=1):
         try:
-            texts = list(warn_of_unknown_characters(command, iter([line.rstrip("\n")])))
+            line = decode_line(typed.removesuffix(b"\n"), f"line {number}")
+            texts = list(warn_of_unknown_characters(command, iter([line])))
             for text in command(texts):
-                typer.echo(text)
-        except DataError as error:
-            typer.echo(f"regard: {error}", err=True)
+                echo(text)
+        except RegardError as error:
+            echo(f"regard: {error}", err=True)

@@ -15,7 +15,7 @@ LINE = re.compile(r"(?P<before>\s*)(?P<text>.*?)(?P<after>\s*)", re.DOTALL)
 Translate = Callable[[Sequence[str]], Sequence[str]]  # as many lines out as in
 
 
-def translate_catalog(catalog: Catalog, translate: Translate) -> tuple[str, list[str]]:
+def translate_catalog(catalog: Catalog, translate: Translate) -> tuple[bytes, list[str]]:
     """Translate the messages of a catalog that have no translation.
 
     Args:
@@ -23,7 +23,7 @@ def translate_catalog(catalog: Catalog, translate: Translate) -> tuple[str, list
         translate: Translates lines.
 
     Returns:
-        The text of the translated catalog, and the messages that stay untranslated.
+        The bytes of the translated catalog, and the messages that stay untranslated.
     """
     messages = catalog.untranslated_texts()
     lines = list(dict.fromkeys(line for message in messages for line in _lines(message)))

@@ -5,11 +5,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-import typer
+from regard.cli._shared.files import check_output, is_read_once
+from regard.cli._shared.streams import echo
 
 if TYPE_CHECKING:
     from regard.data.tokenizers.tokenizer import Tokenizer
     from regard.decoding.config import DecodingConfig
+    from regard.predictors.resume_file import ResumableOutput
 
 
 @dataclass(frozen=True)
@@ -66,10 +68,6 @@ class TextCommand:
         """Return the best outputs of each text, best first."""
         raise NotImplementedError
 
-    def settings(self) -> Any:
-        """Return the other settings that the outputs depend on, as plain data."""
-        raise NotImplementedError
-
     def columns(self, candidate: Any) -> list[str]:
         """Return the columns to print for an output: its text, on one line."""
         return [candidate.text.replace("\n", " ")]
@@ -81,10 +79,6 @@ class TextCommand:
             printed.append("\n".join(self._line(number, candidate) for candidate in candidates))
         self.done += len(texts)
         return printed
-
-    def request(self) -> Any:
-        """Return everything that the outputs depend on besides model and texts, as plain data."""
-        return [asdict(self.options), self.settings()]
 
     def _line(self, number: int, candidate: Candidate) -> str:
         prefix = [str(number), f"{candidate.score:.4f}"] if self.options.scores else []
@@ -110,34 +104,46 @@ def to_standard_output(command: TextCommand, texts: Iterator[str]) -> None:
 
     with reporter().bar(command.title, None, command.unit) as advance:
         for line in in_chunks(warn_of_unknown_characters(command, texts), command):
-            typer.echo(line)
+            echo(line)
             advance(1)
 
 
+def resumable_output(
+    output: Path, run: Path, inputs: Sequence[Path], options: DecodingOptions, settings: Any
+) -> "ResumableOutput":
+    """Check the output file of a command, before a model is loaded.
+
+    Args:
+        output: The file to write.
+        run: The run folder.
+        inputs: The files that are read.
+        options: The decoding options.
+        settings: Other settings that the outputs depend on, as plain data.
+    """
+    from regard.predictors.resume_file import ResumableOutput
+    from regard.run_folder import fingerprint
+
+    check_output(output, run, inputs)
+    resumable = not any(map(is_read_once, inputs)) and options.n_best == 1
+    stamps = [(file.absolute(), file.stat()) for file in inputs if resumable]
+    files = [[str(file), stamp.st_size, stamp.st_mtime_ns] for file, stamp in stamps]
+    return ResumableOutput(
+        output, [fingerprint(run), files, [asdict(options), settings]], resumable
+    )
+
+
 def to_file(
-    command: TextCommand,
-    texts: Iterator[str],
-    output: Path,
-    run: Path,
-    files: Sequence[Path] = (),
-    total: int | None = None,
+    command: TextCommand, texts: Iterator[str], target: "ResumableOutput", total: int | None = None
 ) -> None:
-    """Write the outputs to a file; resume an interrupted command if the input files are known."""
+    """Write the outputs to a file; resume an interrupted command if its input can be read again."""
     from itertools import islice
 
     from regard.cli._shared.console import reporter
-    from regard.predictors.resume_file import ResumableOutput, in_chunks
-    from regard.run_folder import fingerprint
+    from regard.predictors.resume_file import in_chunks
 
-    stamps = [
-        [str(file.absolute()), file.stat().st_size, file.stat().st_mtime_ns] for file in files
-    ]
-    resumable = ResumableOutput(output, [fingerprint(run), stamps, command.request()])
-    done = resumable.done() if files else 0
-    if command.decoding.n_best > 1:
-        done = 0  # the number of outputs may differ from text to text: start from the beginning
+    done = target.done()
     if done:
-        typer.echo(f"Resuming after line {done:,}.", err=True)
+        echo(f"Resuming after line {done:,}.", err=True)
     command.done = done
     remaining = None if total is None else total - done
     with reporter().bar(command.title, remaining, command.unit) as advance:
@@ -148,7 +154,7 @@ def to_file(
                 advance(1)
                 yield line
 
-        resumable.write(lines(), done)
+        target.write(lines(), done)
 
 
 def warn_of_unknown_characters(command: TextCommand, texts: Iterator[str]) -> Iterator[str]:
@@ -160,5 +166,5 @@ def warn_of_unknown_characters(command: TextCommand, texts: Iterator[str]) -> It
             warnings += 1
             characters = ", ".join(f"'{char}' (U+{ord(char):04X})" for char in unknown[:5])
             unit = command.unit.removesuffix("s")
-            typer.echo(f"{unit} {number}: never seen in training: {characters}.", err=True)
+            echo(f"{unit} {number}: never seen in training: {characters}.", err=True)
         yield text

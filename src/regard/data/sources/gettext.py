@@ -1,6 +1,7 @@
 """Reader and writer of gettext catalogs (.po): source texts (msgid) and translations (msgstr).
 
-The writer fills in missing translations and changes nothing else. It marks a new translation as
+The writer fills in missing translations and changes no other byte: line ends, comments and a byte
+order mark stay. It marks a new translation as
 fuzzy, as gettext's own tools mark what nobody has reviewed yet.
 """
 
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from regard.data.records import Location, Rejected
 from regard.data.sources.characters import quote
-from regard.data.sources.lines import decode, read_lines
+from regard.data.sources.lines import UTF8_BOM, UTF16_BOMS, decode
 from regard.errors import DataError
 
 # A keyword and a string, or a string that continues the line before.
@@ -21,6 +22,7 @@ STATEMENT = re.compile(
 ESCAPES = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
 ESCAPED = {character: f"\\{letter}" for letter, character in ESCAPES.items()}
 ESCAPED |= {'"': '\\"', "\\": "\\\\"}
+CHARSETS = {"utf-8", "utf8", "ascii", "us-ascii"}
 NEW_ENTRY = (b"#", b"msgctxt", b"msgid ", b"msgid\t", b'msgid"')  # if a msgstr came before
 
 
@@ -99,20 +101,32 @@ def read_entries(file: str, lines: Iterable[tuple[int, bytes]]) -> Iterator[Entr
     yield entry
 
 
+def check_charset(entry: Entry) -> None:
+    """Raise DataError if the header of a catalog names an encoding other than UTF-8."""
+    charset = re.search(r"charset=([\w.-]+)", entry.texts.get("msgstr", ""))
+    if entry.is_header and charset and charset[1].lower() not in CHARSETS:
+        raise DataError(
+            f"{entry.location.file}: the catalog is in {charset[1]}; convert it to UTF-8 first "
+            f"(msgconv -t UTF-8)."
+        )
+
+
 class Catalog:
-    """A catalog whose missing translations can be filled in."""
+    """A catalog whose missing translations can be filled in; all other bytes stay as they are."""
 
     def __init__(self, path: Path) -> None:
         """Read a catalog; raises DataError at a line that is not gettext."""
-        self._lines = read_lines(path)
-        numbered = ((n, line.encode()) for n, line in enumerate(self._lines, start=1))
-        entries = list(read_entries(str(path), numbered))
+        self._lines = _read_with_ends(path)
+        mark = UTF8_BOM if self._lines[:1] and self._lines[0].startswith(UTF8_BOM) else b""
+        text = [line.removeprefix(mark) if not n else line for n, line in enumerate(self._lines)]
+        entries = list(read_entries(str(path), enumerate(text, start=1)))
         for entry in entries:
             if entry.rejected:
                 raise DataError(
-                    f"{entry.rejected.location}: not gettext; a catalog has msgid and msgstr, "
-                    f"each with a text in quotes."
+                    f"{entry.rejected.location}: {entry.rejected.reason}; a catalog has msgid and "
+                    f"msgstr, each with a text in quotes."
                 )
+            check_charset(entry)
         self._untranslated = [entry for entry in entries if entry.is_untranslated]
 
     def untranslated_texts(self) -> list[str]:
@@ -120,25 +134,47 @@ class Catalog:
         texts = [entry.source(form) for entry in self._untranslated for form in entry.forms]
         return list(dict.fromkeys(texts))
 
-    def filled(self, translations: Mapping[str, str]) -> str:
+    def filled(self, translations: Mapping[str, str]) -> bytes:
         """Return the catalog with these translations; a text without one stays untranslated."""
         lines = list(self._lines)
         for entry in reversed(self._untranslated):
             if all(entry.source(form) in translations for form in entry.forms):
                 _fill(lines, entry, translations)
-        return "\n".join(lines) + "\n"
+        return b"".join(lines)
 
 
-def _fill(lines: list[str], entry: Entry, translations: Mapping[str, str]) -> None:
+def _read_with_ends(path: Path) -> list[bytes]:
+    """Return the lines of a file, each with its end."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
+    if data.startswith(UTF16_BOMS):
+        raise DataError(f"{path}: this is UTF-16; convert the text to UTF-8 first.")
+    return re.findall(rb"[^\n]*\n|[^\n]+", data)
+
+
+def _end(line: bytes) -> bytes:
+    r"""Return the end of a line: \n, \r\n, or nothing at the end of a file."""
+    return line[len(line.rstrip(b"\r\n")) :]
+
+
+def _fill(lines: list[bytes], entry: Entry, translations: Mapping[str, str]) -> None:
+    first = min(start for start, _ in entry.spans.values())
+    end = _end(lines[first - 1])  # that of a msgid: another line follows it
     for form in reversed(entry.forms):
-        start, end = entry.spans[form]
-        lines[start - 1 : end - 1] = _statement(form, translations[entry.source(form)])
+        start, stop = entry.spans[form]
+        statement = _statement(form, translations[entry.source(form)])
+        last = _end(lines[stop - 2])
+        lines[start - 1 : stop - 1] = [line.encode() + end for line in statement[:-1]]
+        lines.insert(start - 1 + len(statement) - 1, statement[-1].encode() + last)
     if not entry.flags_line:
-        first = min(start for start, _ in entry.spans.values())
-        lines.insert(first - 1, "#, fuzzy")
-    elif "fuzzy" not in lines[entry.flags_line - 1]:
+        mark = UTF8_BOM if first == 1 and lines[0].startswith(UTF8_BOM) else b""
+        lines[first - 1] = lines[first - 1].removeprefix(mark)
+        lines.insert(first - 1, mark + b"#, fuzzy" + end)
+    elif b"fuzzy" not in lines[entry.flags_line - 1]:
         flags = lines[entry.flags_line - 1]
-        lines[entry.flags_line - 1] = flags.replace("#,", "#, fuzzy,", 1)
+        lines[entry.flags_line - 1] = flags.replace(b"#,", b"#, fuzzy,", 1)
 
 
 def _statement(keyword: str, text: str) -> list[str]:

@@ -3,7 +3,6 @@
 Entries marked fuzzy are guesses of a tool and are rejected, as are entries without a translation.
 """
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,12 +11,9 @@ from pydantic import Field
 from regard.data.records import Line, Record, Rejected
 from regard.data.sources.base import PairSpec
 from regard.data.sources.characters import quote
-from regard.data.sources.gettext import Entry, read_entries
+from regard.data.sources.gettext import Entry, check_charset, read_entries
 from regard.data.sources.lines import stream_lines
 from regard.data.sources.paths import files_at
-from regard.errors import DataError
-
-CHARSETS = {"utf-8", "utf8", "ascii", "us-ascii"}
 
 
 class Spec(PairSpec):
@@ -28,7 +24,7 @@ class Spec(PairSpec):
     def records(self) -> Iterator[Line]:
         for file in self.files():
             for entry in read_entries(str(file), stream_lines(file)):
-                _check_charset(entry)
+                check_charset(entry)
                 yield from _records(entry)
 
     def files(self) -> list[Path]:
@@ -50,12 +46,3 @@ def _records(entry: Entry) -> Iterator[Line]:
                 yield Record(entry.location, (source, translation))
             else:
                 yield Rejected(entry.location, "untranslated", quote(source))
-
-
-def _check_charset(entry: Entry) -> None:
-    charset = re.search(r"charset=([\w.-]+)", entry.texts.get("msgstr", ""))
-    if entry.is_header and charset and charset[1].lower() not in CHARSETS:
-        raise DataError(
-            f"{entry.location.file}: the catalog is in {charset[1]}; convert it to UTF-8 first "
-            f"(msgconv -t UTF-8)."
-        )

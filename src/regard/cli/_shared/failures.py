@@ -1,0 +1,84 @@
+"""Failures of a command: what is printed, and the exit code.
+
+    0     success               130   interrupted (Ctrl-C)
+    1     an error to fix       141   the reader of a pipe has ended, as `head` does
+    2     wrong usage            70   a bug in Regard
+
+Errors that a user can fix are one sentence; a bug keeps its traceback, for without it nobody could
+find its cause after hours of training.
+"""
+
+import contextlib
+import sys
+import traceback
+
+from regard.cli._shared.streams import StreamError, discard_output, flush_streams
+from regard.errors import Interrupted, RegardError
+
+FAILED, BUG, INTERRUPTED, CLOSED_PIPE = 1, 70, 130, 141
+
+
+def report_failure(error: BaseException) -> int:
+    """Print one sentence for an error, if it needs one, and return the exit code."""
+    if isinstance(error, StreamError):
+        discard_output()
+        return CLOSED_PIPE if error.is_closed_pipe else _report(str(error), FAILED)
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    if isinstance(error, Interrupted):
+        return _report(str(error), INTERRUPTED)
+    sentence = _sentence(error)
+    if sentence is not None:
+        return _report(sentence, FAILED)
+    with contextlib.suppress(StreamError):
+        traceback.print_exception(error)
+    return _report(
+        f"{type(error).__name__}: this is a bug in Regard; please report it with the lines above.",
+        BUG,
+    )
+
+
+def flush_output(code: int) -> int:
+    """Write what is left of the output; return the exit code, another one where that fails."""
+    try:
+        flush_streams()
+    except StreamError as error:
+        return report_failure(error)
+    return code
+
+
+def _report(sentence: str, code: int) -> int:
+    try:
+        print(f"regard: {sentence}", file=sys.stderr, flush=True)
+    except StreamError:
+        discard_output()
+    return code
+
+
+def _sentence(error: BaseException) -> str | None:
+    """Return the sentence of an error that is no bug; None for a bug."""
+    if isinstance(error, RegardError):
+        return str(error)
+    if _is_out_of_memory(error):
+        return (
+            "out of memory: give less at once (a smaller model, batch or beam, shorter texts), or "
+            "use a machine with more memory."
+        )
+    if isinstance(error, RecursionError):
+        return "the input is nested too deeply to be read; it is damaged, or no file of Regard."
+    if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
+        code = ord(error.object[error.start])
+        return (
+            f"a text has U+{code:04X}, half of a surrogate pair, which is no character: remove it."
+        )
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror}."
+    return None
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError)  # of torch, on a CPU or a GPU
+        and ("can't allocate memory" in str(error) or type(error).__name__ == "OutOfMemoryError")
+    )

@@ -1,0 +1,85 @@
+"""Files and folders that a command reads and writes, checked before it loads a model."""
+
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from regard.errors import DataError, OutputError
+
+STANDARD_INPUT = Path("-")
+# Files of a run folder, beside its weights.
+RUN_FILES = (
+    *("model.json", "tokenizer.json", "languages.json"),
+    *("recipe.yaml", "training.json", "ledger.json", "metrics.jsonl"),
+)
+
+
+def check_inputs(*paths: Path | None) -> None:
+    """Raise DataError for a file that cannot be read; `-` is standard input."""
+    for path in paths:
+        if path is None or path == STANDARD_INPUT:
+            continue
+        try:
+            is_folder = stat.S_ISDIR(path.stat().st_mode)
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
+        if is_folder:
+            raise DataError(f"{path}: cannot be read (Is a directory); give a file.")
+        if not os.access(path, os.R_OK):
+            raise DataError(f"{path}: cannot be read (Permission denied).")
+
+
+def is_read_once(path: Path) -> bool:
+    """Return whether a file can be read only once: standard input or a pipe."""
+    return path == STANDARD_INPUT or not path.is_file()
+
+
+def check_output(path: Path | None, run: Path, inputs: Sequence[Path] = ()) -> None:
+    """Raise OutputError for a file that cannot be written, or that the command reads.
+
+    Args:
+        path: The file to write; None for standard output.
+        run: The run folder that the command reads.
+        inputs: The other files that it reads.
+    """
+    if path is None:
+        return
+    folder = path.parent
+    if path.is_dir():
+        raise OutputError(f"{path}: cannot be written (Is a directory); give the name of a file.")
+    if path.exists() and not path.is_file():
+        raise OutputError(
+            f"{path}: cannot be written, because it is no regular file; choose another, or "
+            f"redirect standard output to it."
+        )
+    if not folder.is_dir():
+        raise OutputError(
+            f"{path}: cannot be written, because there is no folder {folder}; create it first."
+        )
+    if not os.access(folder, os.W_OK):
+        raise OutputError(f"{path}: cannot be written (Permission denied); choose another folder.")
+    if any(_is_same(path, file) for file in inputs):
+        raise OutputError(f"{path}: is also the input; choose another file for the output.")
+    if _is_same(folder, run) and _belongs_to_run(path.name):
+        raise OutputError(f"{path}: is a file of the model; choose another file for the output.")
+
+
+def check_output_folder(folder: Path) -> None:
+    """Raise OutputError for a folder that cannot be written, or that holds a model."""
+    from regard import run_folder
+
+    if run_folder.exists(folder):
+        raise OutputError(f"{folder}: a model is there; choose another folder.")
+    run_folder.check_writable(folder)
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+def _belongs_to_run(name: str) -> bool:
+    return name in RUN_FILES or (name.startswith("model") and name.endswith(".safetensors"))
