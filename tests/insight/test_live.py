@@ -77,7 +77,7 @@ def test_invalid_requests_get_an_error_message(translator) -> None:
         assert answer.status_code == 422
         assert message in answer.json()["detail"]
     assert client.post("/look", json={"text": "a" * (MAX_CHARACTERS + 1)}).status_code == 422
-    assert client.post("/look", content="text=a").status_code == 422
+    assert client.post("/look", content="text=a").status_code == 415
     assert client.get("/docs").status_code == 404
 
 

@@ -157,11 +157,12 @@ def _show_history(run: Path, output: Path | None) -> None:
 
 
 def _serve(folders: list[Path], host: str, port: int) -> None:
-    from regard.insight.live import is_loopback, serve
+    from regard.insight.live import address_of, is_loopback, listen, serve
     from regard.loading import load
 
-    models: list[tuple[str, Any]] = [(str(folder), load(folder)) for folder in folders]
-    if not is_loopback(host):
-        echo(f"Anyone who can reach {host} can use this page.", err=True)
-    echo(f"http://{host}:{port} shows it; Ctrl-C ends.")
-    serve(models, host, port)
+    with listen(host, port) as listener:  # before a model is loaded
+        models: list[tuple[str, Any]] = [(str(folder), load(folder)) for folder in folders]
+        if not is_loopback(host):
+            echo(f"Anyone who can reach {host} can use this page.", err=True)
+        echo(f"{address_of(host, listener)} shows it; Ctrl-C ends.")
+        serve(models, host, listener)

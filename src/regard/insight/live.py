@@ -1,10 +1,13 @@
 """A local server for the attention page: type a text and see its attention.
 
 The server is meant for this machine: it listens on loopback by default, accepts only its own host
-names, so that no other site can reach it through the browser, and limits the length of texts.
+names and JSON, so that no other site can reach it through the browser, and limits the size, the
+duration and the number of requests.
 """
 
+import contextlib
 import ipaddress
+import socket
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -16,16 +19,21 @@ from regard.insight.picture import History, Picture
 
 try:
     import uvicorn
-    from fastapi import FastAPI, HTTPException
+    from fastapi import FastAPI, HTTPException, Request
+    from fastapi.exceptions import RequestValidationError
     from fastapi.middleware.trustedhost import TrustedHostMiddleware
-    from fastapi.responses import HTMLResponse
+    from fastapi.responses import HTMLResponse, JSONResponse
     from pydantic import BaseModel, Field
+
+    from regard.insight.request_limits import MAX_CHARACTERS, LimitRequests
 except ImportError as error:
     raise ConfigError(
         "the live page needs FastAPI and uvicorn: install them with `pip install 'regard[serve]'`."
     ) from error
 
-MAX_CHARACTERS = 20_000
+MAX_WAITING = 8  # texts; the model shows one at a time
+MAX_CONNECTIONS = 64
+SECONDS_TO_END = 3  # for running requests, after Ctrl-C
 
 
 class LookRequest(BaseModel):
@@ -39,8 +47,11 @@ class LookRequest(BaseModel):
 def application(models: Sequence[tuple[str, Any]], hosts: Sequence[str] = ("*",)) -> FastAPI:
     """Return the application for one model, or two side by side: (title, loaded predictor)."""
     app = FastAPI(title="Regard", docs_url=None, redoc_url=None, openapi_url=None)
+    app.add_middleware(LimitRequests)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
+    app.add_exception_handler(RequestValidationError, _refuse_invalid)
     one_at_a_time = threading.Lock()  # recording registers hooks on the model
+    waiting = threading.BoundedSemaphore(MAX_WAITING)
     start = render.render(History(()), live=True)
 
     @app.get("/", response_class=HTMLResponse)
@@ -49,13 +60,30 @@ def application(models: Sequence[tuple[str, Any]], hosts: Sequence[str] = ("*",)
 
     @app.post("/look")
     def answer(request: LookRequest) -> dict[str, Any]:
-        with one_at_a_time:
-            try:
+        if not waiting.acquire(blocking=False):
+            raise HTTPException(503, f"{MAX_WAITING} texts are waiting: try again later.")
+        try:
+            with one_at_a_time:
                 return History.of(*pictures(models, request)).to_json()
-            except RegardError as error:
-                raise HTTPException(422, str(error)) from None
+        except RegardError as error:
+            raise HTTPException(422, str(error)) from None
+        finally:
+            waiting.release()
 
     return app
+
+
+async def _refuse_invalid(_: Request, error: Exception) -> JSONResponse:
+    """Answer an invalid request with the fields and their rules, never with its content."""
+    details = error.errors() if isinstance(error, RequestValidationError) else []
+    sentences = [f"{_field(detail['loc'])}: {detail['msg']}" for detail in details]
+    return JSONResponse({"detail": "; ".join(sentences) + "."}, 422)
+
+
+def _field(location: Sequence[str | int]) -> str:
+    """Return the name of a field; for JSON that cannot be parsed, the character where."""
+    last = location[-1]
+    return f"character {last + 1} of the request" if isinstance(last, int) else last
 
 
 def pictures(models: Sequence[tuple[str, Any]], request: LookRequest) -> list[Picture]:
@@ -66,10 +94,50 @@ def pictures(models: Sequence[tuple[str, Any]], request: LookRequest) -> list[Pi
     return [look(loaded, text, request.to, title) for text in texts for title, loaded in models]
 
 
-def serve(models: Sequence[tuple[str, Any]], host: str, port: int) -> None:
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at an address; port 0 is any free one.
+
+    Raises:
+        ConfigError: The address does not exist, or is in use.
+    """
+    try:
+        if not host:
+            raise OSError(0, "the address is empty")
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with contextlib.ExitStack() as failing:
+            listener = failing.enter_context(socket.socket(family, kind, protocol))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen()
+            failing.pop_all()
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or "no valid name"
+        raise ConfigError(
+            f"--host {host} --port {port}: the page cannot be served there ({reason}); choose "
+            f"another address or port."
+        ) from None
+    return listener
+
+
+def address_of(host: str, listener: socket.socket) -> str:
+    """Return the address of the page as a browser takes it."""
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{listener.getsockname()[1]}"
+
+
+def serve(models: Sequence[tuple[str, Any]], host: str, listener: socket.socket) -> None:
     """Serve the page until Ctrl-C."""
-    hosts = ("localhost", "127.0.0.1", "[::1]") if is_loopback(host) else ("*",)
-    uvicorn.run(application(models, hosts), host=host, port=port, log_level="warning")
+    own = ("localhost", "127.0.0.1", "[::1]", host)
+    config = uvicorn.Config(
+        application(models, own if is_loopback(host) else ("*",)),
+        log_level="warning",
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_graceful_shutdown=SECONDS_TO_END,
+    )
+    with contextlib.suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listener])
 
 
 def is_loopback(host: str) -> bool:
