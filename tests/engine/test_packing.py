@@ -48,3 +48,22 @@ def test_row_does_not_depend_on_batch_size_or_threads(bits: int) -> None:
     torch.set_num_threads(3)
     assert torch.equal(matrix(x), together)
     torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("column", [0, 5, 49])  # in a vector of eight, and after the last
+def test_quantized_input_that_is_not_finite_gives_nan_in_its_row(
+    column: int, number: float
+) -> None:
+    matrix, x = Matrix(torch.randn(20, 50), None, 8), torch.randn(4, 50)
+    expected = matrix(x)
+    x[2, column] = number
+    outputs = matrix(x)
+    assert outputs[2].isnan().all()
+    others = [0, 1, 3]
+    assert torch.equal(outputs[others], expected[others])
+
+
+def test_largest_weights_are_quantized() -> None:
+    outputs = Matrix(torch.full((1, 8), 3e38), None, 8)(torch.full((1, 8), 1e-38))
+    torch.testing.assert_close(outputs, torch.tensor([[24.0]]), rtol=0.02, atol=0)

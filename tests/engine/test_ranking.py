@@ -23,3 +23,9 @@ def test_ties_are_ranked_by_index() -> None:
     values, indices, _ = rank(torch.tensor([[1.0, 3, 3, 2, 3, 0, 0, 0, 0, 3]]), 3)
     assert values.tolist() == [[3, 3, 3]]
     assert indices.tolist() == [[1, 2, 4]]
+
+
+@pytest.mark.parametrize("count", [0, 6])
+def test_more_than_there_are_is_refused(count: int) -> None:
+    with pytest.raises(ValueError, match=f"the {count} highest of 5 logits"):
+        rank(torch.randn(2, 5), count)

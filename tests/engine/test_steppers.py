@@ -1,5 +1,6 @@
 """Decoding with the engine against torch: logits, states, batches and greedy decoding."""
 
+from copy import deepcopy
 from functools import cache
 
 import pytest
@@ -13,8 +14,10 @@ from regard.decoding.greedy import greedy, stream_tokens
 from regard.engine.library import library
 from regard.engine.packing import UnsupportedError
 from regard.engine.steppers import FastEncoderDecoder, FastLanguageModel
-from regard.errors import DataError
+from regard.errors import DataError, RunError
 from regard.models.base import ModelSpec
+from regard.models.language_model import LanguageModel
+from regard.models.prune import retain_heads
 
 pytestmark = pytest.mark.skipif(library() is None, reason="the engine was not built")
 
@@ -164,12 +167,175 @@ def test_fused_greedy_equals_step_by_step(kind: str) -> None:
                 for row, token in tokens:
                     expected[row].append(token)
             assert engine.greedy(first, state, end, limits) == expected
-    for parameter in model.parameters():
-        parameter.data.fill_(float("nan"))
-    nan_engine = type(engine)(model, LENGTH)
-    nan_state = state if kind == "encoder-decoder" else nan_engine.start()
-    assert all(
-        max(output, default=0) < V for output in nan_engine.greedy(first, nan_state, V - 1, limits)
-    )
     with pytest.raises(DataError, match="was given more"):
         engine.greedy(first, state, 0, [LENGTH] * 5)
+
+
+@pytest.mark.parametrize("kind", ["language-model", "encoder-decoder"])
+def test_limit_of_zero_gives_an_empty_row(kind: str) -> None:
+    engine, state = started(build_model(kind), rows=3)
+    first = torch.randint(4, V, (3,))
+    assert engine.greedy(first, state, 3, [0, 0, 0]) == [[], [], []]
+    expected = engine.greedy(first, state, 3, [5, 5, 5])
+    assert engine.greedy(first, state, 3, [5, 0, 5]) == [expected[0], [], expected[2]]
+
+
+def started(
+    model: torch.nn.Module, rows: int
+) -> tuple[FastEncoderDecoder | FastLanguageModel, object]:
+    """Return the engine of a model and its state before the first token."""
+    if isinstance(model, LanguageModel):
+        engine = FastLanguageModel(model, LENGTH)
+        return engine, engine.start()
+    engine = FastEncoderDecoder(model, LENGTH)
+    return engine, engine.start(torch.randint(V, (rows, 6)), torch.ones(rows, 6, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("kind", ["language-model", "encoder-decoder"])
+@pytest.mark.parametrize("outside", [-1, V, 2**31 + 1, -(2**40)])
+def test_ids_outside_the_vocabulary_are_refused(kind: str, outside: int) -> None:
+    engine, state = started(build_model(kind), rows=2)
+    message = f"token id {outside} is not in this model's vocabulary, 0 to {V - 1};"
+    ids = torch.tensor([[1, 2, 3], [4, outside, 5]])
+    with pytest.raises(DataError, match=message):
+        engine.extend(ids, state)
+    with pytest.raises(DataError, match=message):
+        engine.step(ids[:, 1], state)
+    with pytest.raises(DataError, match=message):
+        engine.greedy(ids[:, 1], state, 3, [4, 4])
+    with pytest.raises(DataError, match=message):
+        engine.greedy(ids[:, 0], state, outside, [4, 4])
+    if isinstance(engine, FastEncoderDecoder):
+        mask = torch.ones_like(ids, dtype=torch.bool)
+        with pytest.raises(DataError, match=message):
+            engine.start(ids, mask)
+        mask[1, 1] = False  # padding is not read
+        engine.start(ids, mask)
+
+
+def test_ids_are_compared_with_the_embedding_and_logits_have_the_outputs() -> None:
+    model = build_model("language-model", tie_embeddings=False)
+    model.decoder.embedding.tokens = torch.nn.Embedding(V + 7, SIZES["dim"])
+    engine = FastLanguageModel(model, LENGTH)
+    ids = torch.tensor([[V + 6, 0]])
+    with torch.inference_mode():
+        logits, _ = engine.extend(ids, engine.start())
+        torch.testing.assert_close(logits, model(ids), rtol=1e-4, atol=1e-4)
+    with pytest.raises(DataError, match=f"token id {V + 7} is not"):
+        engine.extend(ids + 1, engine.start())
+    model.decoder.embedding.tokens = torch.nn.Embedding(V - 1, SIZES["dim"])
+    with pytest.raises(UnsupportedError, match="more outputs than embeddings"):
+        FastLanguageModel(model, LENGTH)
+
+
+def test_rows_of_ids_and_state_must_agree() -> None:
+    engine, state = started(build_model("encoder-decoder"), rows=3)
+    with pytest.raises(ValueError, match="2 rows of ids for a state of 3 rows"):
+        engine.extend(torch.zeros(2, 1, dtype=torch.long), state)
+    with pytest.raises(ValueError, match="2 rows of ids for a state of 3 rows"):
+        engine.greedy(torch.zeros(2, dtype=torch.long), state, 3, [4, 4])
+
+
+@pytest.mark.parametrize("kind", ["language-model", "encoder-decoder"])
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_weight_that_is_not_finite_is_refused_by_name(kind: str, number: float) -> None:
+    model = build_model(kind)
+    name = "decoder.blocks.1.feed_forward.up_proj.weight"
+    model.get_parameter(name).data[3, 5] = number
+    with pytest.raises(RunError, match=f"weights are damaged: {name} contains"):
+        started(model, rows=1)
+
+
+@pytest.mark.parametrize("bits", [32, 8])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_logits_that_are_not_finite_are_an_error(bits: int, threads: int) -> None:
+    """Finite weights can be too large: ∞ − ∞ before the ReLU is NaN, which it must not hide."""
+    model = build_model("language-model")
+    model.decoder.blocks[0].feed_forward.up_proj.weight.data.fill_(3e38)
+    engine = FastLanguageModel(model, LENGTH, bits)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with pytest.raises(RunError, match="logits that are not finite"):
+            engine.extend(torch.randint(V, (2, 5)), engine.start())
+        with pytest.raises(RunError, match="logits that are not finite"):
+            engine.greedy(torch.randint(V, (2,)), engine.start(), 3, [4, 4])
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_source_without_tokens_gives_zeros_as_in_torch() -> None:
+    model = build_model("encoder-decoder")
+    engine = FastEncoderDecoder(model, LENGTH)
+    source, target = torch.randint(V, (2, 4)), torch.randint(V, (2, 3))
+    source_mask = torch.tensor([[True, True, False, False], [False] * 4])
+    with torch.inference_mode():
+        logits, _ = engine.extend(target, engine.start(source, source_mask))
+        expected = model(source, source_mask, target)
+        torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
+
+
+@st.composite
+def prunings(draw: st.DrawFn, heads: int, kv_heads: int) -> list[int]:
+    """Retained heads of an attention: the same number of each group that remains."""
+    group = heads // kv_heads
+    groups = draw(st.sets(st.integers(0, kv_heads - 1), min_size=1))
+    size = draw(st.integers(1, group))
+    return [
+        index * group + head
+        for index in sorted(groups)
+        for head in sorted(draw(st.sets(st.integers(0, group - 1), min_size=size, max_size=size)))
+    ]
+
+
+ATTENTIONS = {
+    "language-model": ["decoder.blocks.0.attention", "decoder.blocks.1.attention"],
+    "encoder-decoder": [
+        f"{stack}.blocks.{layer}.{name}"
+        for stack, names in (("encoder", ["attention"]), ("decoder", ["attention", "cross"]))
+        for layer in range(2)
+        for name in names
+    ],
+}
+
+
+@given(st.data())
+@settings(max_examples=20, deadline=None)
+@pytest.mark.parametrize("kind", ["language-model", "encoder-decoder"])
+def test_pruned_models_with_grouped_keys_equal_masked_ones(kind: str, data: st.DataObject) -> None:
+    """The engine with the pruned model computes what torch does with the removed heads masked."""
+    kv_heads = data.draw(st.sampled_from([1, 2, 4]))
+    position = data.draw(st.sampled_from(["rotary", "alibi", "sinusoidal"]))
+    retained = {
+        name: data.draw(prunings(SIZES["heads"], kv_heads))
+        for name in ATTENTIONS[kind]
+        if data.draw(st.booleans())
+    }
+    masked = shared_model(kind, kv_heads, position)
+    pruned = deepcopy(masked)
+    retain_heads(pruned, retained)
+    for name, heads in retained.items():
+        columns = masked.get_submodule(name).w_o.weight.data.view(SIZES["dim"], SIZES["heads"], -1)
+        columns[:, [head for head in range(SIZES["heads"]) if head not in heads]] = 0
+    target = torch.randint(V, (2, 4))
+    engine, state = started(pruned, rows=2)
+    with torch.inference_mode():
+        if kind == "language-model":
+            expected = masked(target)
+        else:
+            source, mask = torch.randint(V, (2, 5)), torch.arange(5) < torch.tensor([[5], [3]])
+            state, expected = engine.start(source, mask), masked(source, mask, target)
+        first, state = engine.extend(target[:, :3], state)
+        last, _ = engine.step(target[:, 3], state)
+    torch.testing.assert_close(first, expected[:, :3], rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(last, expected[:, 3], rtol=1e-4, atol=1e-4)
+
+
+@cache
+def built_once(kind: str, kv_heads: int, position: str) -> torch.nn.Module:
+    return build_model(kind, kv_heads=kv_heads, position=position)
+
+
+def shared_model(kind: str, kv_heads: int, position: str) -> torch.nn.Module:
+    """Return a copy of a model, which takes less time than building it for every example."""
+    return deepcopy(built_once(kind, kv_heads, position))

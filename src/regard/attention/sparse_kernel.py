@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
 from regard.attention.masks import AttentionMask
-from regard.native.library import POINTER, library
+from regard.native.library import POINTER, declare, library
 from regard.positions.base import InAttention
 
 TILE = 64  # queries of a tile, at most
@@ -167,7 +167,7 @@ def _product(*arguments: Any) -> int:
     return int(2 * rows * heads * size * (num_queries * num_keys).sum(1).mean())
 
 
-# Arguments of the compiled functions: the structs of native/sparse.cpp
+# Arguments of the compiled functions: the structs of native/sparse.h
 
 
 class _Strided(ctypes.Structure):
@@ -211,5 +211,5 @@ def _compiled() -> ctypes.CDLL:
     compiled = library()
     assert compiled is not None  # `is_supported` was True
     for function in (compiled.regard_sparse, compiled.regard_sparse_backward):
-        function.argtypes, function.restype = [ctypes.POINTER(_Sparse), ctypes.c_int], None
+        declare(function, [ctypes.POINTER(_Sparse), ctypes.c_int])
     return compiled

@@ -1,4 +1,4 @@
-"""The compiled engine (native/engine.cpp), if there is one: its structs and function signatures.
+"""The compiled engine (native/engine.h), if there is one: its structs and function signatures.
 
 Fields are in the order of the C++ structs and have their names.
 """
@@ -6,7 +6,7 @@ Fields are in the order of the C++ structs and have their names.
 import ctypes
 from functools import cache
 
-from regard.native.library import POINTER
+from regard.native.library import POINTER, declare
 from regard.native.library import library as compiled
 
 
@@ -24,7 +24,7 @@ class Layer(ctypes.Structure):
         *[(name, Norm) for name in ("attention_norm", "cross_norm", "feed_forward_norm")],
         *[(name, POINTER) for name in ("project", "merge", "cross_query", "cross_merge")],
         *[(name, POINTER) for name in ("gate", "up_proj", "down_proj", "distance_bias")],
-        *[(name, ctypes.c_int) for name in ("heads", "cross_heads")],
+        *[(name, ctypes.c_int) for name in ("heads", "kv_heads", "cross_heads", "cross_kv_heads")],
     ]
 
 
@@ -76,22 +76,12 @@ def library() -> ctypes.CDLL | None:
 
 
 def _declare_signatures(loaded: ctypes.CDLL) -> ctypes.CDLL:
-    integer = ctypes.c_int
-    loaded.regard_matrix.restype = POINTER
-    loaded.regard_matrix.argtypes = [POINTER, POINTER, integer, integer, integer]
-    loaded.regard_free_matrix.argtypes = [POINTER]
-    loaded.regard_apply.argtypes = [POINTER, POINTER, integer, POINTER, integer]
-    loaded.regard_rank.argtypes = [POINTER, *[integer] * 3, POINTER, POINTER, POINTER, integer]
-    loaded.regard_encode.argtypes = [ctypes.POINTER(Stack), ctypes.POINTER(Encoding), integer]
-    loaded.regard_step.argtypes = [ctypes.POINTER(Stack), ctypes.POINTER(Step), integer]
-    loaded.regard_greedy.argtypes = [ctypes.POINTER(Stack), ctypes.POINTER(Greedy), integer]
-    for function in (
-        loaded.regard_free_matrix,
-        loaded.regard_apply,
-        loaded.regard_rank,
-        loaded.regard_encode,
-        loaded.regard_step,
-        loaded.regard_greedy,
-    ):
-        function.restype = None
+    integer, pointer = ctypes.c_int, ctypes.POINTER
+    declare(loaded.regard_matrix, [POINTER, POINTER, *[integer] * 3, pointer(POINTER)])
+    declare(loaded.regard_apply, [POINTER, POINTER, integer, POINTER, integer])
+    declare(loaded.regard_rank, [POINTER, *[integer] * 3, *[POINTER] * 3, integer])
+    declare(loaded.regard_encode, [pointer(Stack), pointer(Encoding), integer])
+    declare(loaded.regard_step, [pointer(Stack), pointer(Step), integer])
+    declare(loaded.regard_greedy, [pointer(Stack), pointer(Greedy), integer])
+    loaded.regard_free_matrix.argtypes, loaded.regard_free_matrix.restype = [POINTER], None
     return loaded

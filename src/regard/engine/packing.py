@@ -14,6 +14,7 @@ from regard.attention.fused import Fused
 from regard.attention.multi_head import MultiHead
 from regard.attention.reference import Reference
 from regard.engine import library as c
+from regard.errors import RunError
 from regard.layers.decoder import DecoderBlock
 from regard.layers.encoder import EncoderBlock
 from regard.layers.feedforward.dense import Dense
@@ -31,6 +32,16 @@ class UnsupportedError(Exception):
     """The engine cannot compute this model."""
 
 
+def check_finite(model: nn.Module) -> None:
+    """Raise RunError for a weight that is NaN or infinite: decoding would give wrong text."""
+    for name, parameter in model.named_parameters():
+        if parameter.numel() and not all(x.isfinite() for x in parameter.detach().aminmax()):
+            raise RunError(
+                f"the model's weights are damaged: {name} contains a number that is not finite "
+                f"(NaN or infinity); restore the run folder or train the model again."
+            )
+
+
 class Matrix:
     """A linear map with packed weights."""
 
@@ -41,9 +52,11 @@ class Matrix:
         library = c.library()
         assert library is not None
         self._free = library.regard_free_matrix
-        self.address: int = library.regard_matrix(
-            weight.data_ptr(), address(bias), self.outputs, self.inputs, bits
+        result = ctypes.c_void_p()
+        library.regard_matrix(
+            weight.data_ptr(), address(bias), self.outputs, self.inputs, bits, ctypes.byref(result)
         )
+        self.address = result.value
 
     def __call__(self, x: Tensor) -> Tensor:
         """Map x (M, inputs) to (M, outputs)."""
@@ -80,9 +93,11 @@ class PackedStack:
         attention, feed_forward = blocks[0].attention, blocks[0].feed_forward
         norm_first = blocks[0].attention_residual.norm_first
         dim = embedding.tokens.embedding_dim
+        if output is not None and output.out_features > embedding.tokens.num_embeddings:
+            raise UnsupportedError("more outputs than embeddings")
         # Heads may have been pruned: sizes that all layers share are those of the widest layer.
         attentions = [attention for block in blocks for attention in _attentions(block)]
-        heads, kv_heads = max(a.heads for a in attentions), max(_kv_heads(a) for a in attentions)
+        heads, kv_heads = max(a.heads for a in attentions), max(a.kv_heads for a in attentions)
         self.layers = (c.Layer * len(blocks))(*(self._layer(block, capacity) for block in blocks))
         self.cache_width = 2 * kv_heads * attention.head_dim
         self.stack = c.Stack(
@@ -130,10 +145,12 @@ class PackedStack:
             down_proj=self._matrix(feed_forward.down_proj),
             distance_bias=self._distances(own.position, own, capacity),
             heads=own.heads,
+            kv_heads=own.kv_heads,
             cross_heads=cross.heads if cross else 0,
+            cross_kv_heads=cross.kv_heads if cross else 0,
         )
 
-    def _matrix(self, *maps: nn.Linear) -> int:
+    def _matrix(self, *maps: nn.Linear) -> int | None:
         matrix = stacked(maps, self.bits)
         self._referenced.append(matrix)
         return matrix.address
@@ -191,10 +208,6 @@ class PackedStack:
 def _attentions(block: Any) -> list[MultiHead]:
     candidates = (block.attention, _cross(block))
     return [attention for attention in candidates if attention is not None]
-
-
-def _kv_heads(attention: MultiHead) -> int:
-    return attention.w_k.out_features // attention.head_dim
 
 
 def stacked(maps: Sequence[nn.Linear], bits: int, min_outputs: int = 0) -> Matrix:

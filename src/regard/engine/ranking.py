@@ -14,6 +14,8 @@ def rank(logits: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
         return best.values, best.indices, logits.logsumexp(-1)
     logits = logits.contiguous()
     rows, size = logits.shape
+    if not 0 < count <= size:
+        raise ValueError(f"the {count} highest of {size} logits")
     values, sums = torch.empty(rows, count), torch.empty(rows)
     indices = torch.empty(rows, count, dtype=torch.int32)
     compiled.regard_rank(

@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard.engine import library as c
-from regard.engine.packing import Matrix, PackedStack, UnsupportedError, stacked
+from regard.engine.packing import (
+    Matrix,
+    PackedStack,
+    UnsupportedError,
+    check_finite,
+    stacked,
+)
 from regard.errors import DataError
 from regard.models.decoder import Decoder
 from regard.models.encoder_decoder import EncoderDecoder
@@ -73,6 +79,7 @@ class FastDecoder:
             raise UnsupportedError(f"decoder {type(decoder).__name__}")
         self._call, self._greedy = library.regard_step, library.regard_greedy
         self.capacity = capacity
+        self.num_embeddings: int = decoder.embedding.tokens.num_embeddings
         self.packed = PackedStack(
             decoder.embedding, list(decoder.blocks), decoder.norm, decoder.output, capacity, bits
         )
@@ -81,10 +88,8 @@ class FastDecoder:
         """Append ids (B, T); return the logits (B, num_logits, V) of the last and the state."""
         rows, count = ids.shape
         stack, past = self.packed.stack, state.length
-        if past + count > self.capacity:
-            raise DataError(
-                f"this model takes {self.capacity:,} tokens and was given more; shorten the text."
-            )
+        _check_length(past + count, self.capacity)
+        _check_ids(ids.numpy(), self.num_embeddings)
         new = torch.empty(count, rows, stack.layers * self.packed.cache_width)
         addresses = new.data_ptr() + np.arange(count, dtype=np.int64) * new.stride(0) * 4
         if state.addresses is not None:
@@ -109,19 +114,19 @@ class FastDecoder:
         self, ids: Tensor, state: FastState, end: int, limits: Sequence[int]
     ) -> list[list[int]]:
         """Return the tokens that greedy decoding generates after ids (B,), in one call."""
-        if state.length + max(limits) > self.capacity:
-            raise DataError(
-                f"this model takes {self.capacity:,} tokens and was given more; shorten the text."
-            )
+        longest = max(0, *limits)
+        _check_length(state.length + longest, self.capacity)
+        _check_ids(ids.numpy(), self.num_embeddings)
+        _check_ids(np.array(end), self.packed.stack.vocabulary)
         rows, first = len(ids), ids.numpy().astype(np.int32)
         addresses = np.zeros(0, np.int64) if state.addresses is None else state.addresses
         max_tokens, counts = np.array(limits, np.int32), np.zeros(rows, np.int32)
-        tokens, ancestors = np.zeros((rows, max(limits)), np.int32), _ancestors(state, rows)
+        tokens, ancestors = np.zeros((rows, longest), np.int32), _ancestors(state, rows)
         greedy = c.Greedy(
             step=_step(first, addresses, ancestors, state.source),
             limits=max_tokens.ctypes.data,
             end=end,
-            longest=max(limits),
+            longest=longest,
             tokens=tokens.ctypes.data,
             counts=counts.ctypes.data,
         )
@@ -130,9 +135,31 @@ class FastDecoder:
         return [row[:count].tolist() for row, count in zip(tokens, counts, strict=True)]
 
 
+def _check_ids(ids: NDArray[Any], vocabulary: int) -> None:
+    """Raise DataError for an id without a row in the embedding: the engine reads rows unchecked."""
+    if not ids.size or (ids.min() >= 0 and ids.max() < vocabulary):
+        return
+    outside = ids[(ids < 0) | (ids >= vocabulary)]
+    raise DataError(
+        f"token id {int(outside.flat[0])} is not in this model's vocabulary, 0 to "
+        f"{vocabulary - 1:,}; use the tokenizer that the model was trained with."
+    )
+
+
+def _check_length(length: int, capacity: int) -> None:
+    if length > capacity:
+        raise DataError(
+            f"this model takes {capacity:,} tokens and was given more; shorten the text."
+        )
+
+
 def _ancestors(state: FastState, rows: int) -> Numbers:
-    ancestors = state.ancestors
-    return np.zeros((rows, 0), np.int32) if ancestors is None else np.ascontiguousarray(ancestors)
+    """Return the state's table of ancestors, which must have a row for each of `rows`."""
+    ancestors = np.zeros((rows, 0), np.int32) if state.ancestors is None else state.ancestors
+    sources = rows if state.source is None else len(state.source.start)
+    if len(ancestors) != rows or sources != rows:
+        raise ValueError(f"{rows} rows of ids for a state of {max(len(ancestors), sources)} rows")
+    return np.ascontiguousarray(ancestors)
 
 
 def _step(ids: Numbers, addresses: Numbers64, ancestors: Numbers, source: Source | None) -> c.Step:
@@ -166,6 +193,7 @@ class _FastModel:
 
 class FastLanguageModel(_FastModel):
     def __init__(self, model: LanguageModel, capacity: int, bits: int = 32) -> None:
+        check_finite(model)
         self.decoder = FastDecoder(model.decoder, capacity, bits)
 
     def start(self) -> FastState:
@@ -174,8 +202,10 @@ class FastLanguageModel(_FastModel):
 
 class FastEncoderDecoder(_FastModel):
     def __init__(self, model: EncoderDecoder, capacity: int, bits: int = 32) -> None:
+        check_finite(model)
         self.decoder = FastDecoder(model.decoder, capacity, bits)
         encoder: Any = model.encoder
+        self.num_embeddings: int = encoder.embedding.tokens.num_embeddings
         self.encoder = PackedStack(
             encoder.embedding, list(encoder.blocks), encoder.norm, None, capacity, bits
         )
@@ -193,12 +223,9 @@ class FastEncoderDecoder(_FastModel):
         """Encode sources (B, S); source_mask (B, S): True = real token."""
         count = source_mask.sum(1).numpy().astype(np.int32)
         starts = np.concatenate([[0], np.cumsum(count)]).astype(np.int32)
+        _check_length(int(count.max(initial=0)), self.decoder.capacity)
+        _check_ids(source[source_mask].numpy(), self.num_embeddings)
         ids = source[source_mask].numpy().astype(np.int32)
-        if int(count.max()) > self.decoder.capacity:
-            raise DataError(
-                f"this model takes {self.decoder.capacity:,} tokens and was given more; "
-                "shorten the text."
-            )
         states = torch.empty(len(ids), self.encoder.stack.dim)
         encoding = c.Encoding(
             sentences=len(count),

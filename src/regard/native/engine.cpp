@@ -18,22 +18,14 @@
 #include <memory>
 #include <vector>
 
+#include "engine.h"
+#include "status.h"
 #include "threads.h"
 #include "vectors.h"
 
 using namespace regard;
 
-namespace {
-
-// ---------------------------------------------------------------- y = W x + b
-
-constexpr int PANEL = 16;   // outputs in a panel
-constexpr int DEPTH = 256;  // inputs at a time: so many of a panel fit the first-level cache
-constexpr int CHUNK = 96;   // rows at a time
-
-constexpr int FOUR = 4;                   // quantized inputs at a time
-constexpr int MAX_QUANTIZED_INPUT = 255;  // inputs are from 0
-constexpr int MAX_QUANTIZED_WEIGHT = 63;  // weights are of both signs
+constexpr int FOUR = 4;  // quantized inputs at a time
 
 struct Matrix {
   int outputs, inputs, panels, bits;
@@ -43,6 +35,17 @@ struct Matrix {
   std::vector<float> bias;
   int padded() const { return (inputs + FOUR - 1) / FOUR * FOUR; }
 };
+
+namespace {
+
+// ---------------------------------------------------------------- y = W x + b
+
+constexpr int PANEL = 16;   // outputs in a panel
+constexpr int DEPTH = 256;  // inputs at a time: so many of a panel fit the first-level cache
+constexpr int CHUNK = 96;   // rows at a time
+
+constexpr int MAX_QUANTIZED_INPUT = 255;  // inputs are from 0
+constexpr int MAX_QUANTIZED_WEIGHT = 63;  // weights are of both signs
 
 inline int index_in_panel(int output, int input) {
   return input / FOUR * FOUR * PANEL + output * FOUR + input % FOUR;
@@ -76,7 +79,7 @@ inline f8 activate(Activation how, f8 x) {
   const f8 zero = all(0.0f), one = all(1.0f);
   switch (how) {
     case NONE: return x;
-    case RELU: return x > zero ? x : zero;
+    case RELU: return x < zero ? zero : x;  // NaN stays NaN
     case SIGMOID: return one / (one + exp8(-x));
     case SILU: return x / (one + exp8(-x));
     case GELU_TANH: {
@@ -104,7 +107,7 @@ inline void finish(const Matrix &m, int panel, int panels, int rows, const float
     float *to = y + r * y_step + first;
     int c = 0;
     for (; c + 8 <= width; c += 8) {
-      f8 v = activate(how.activation, load(from + c) + load(&m.bias[first + c]));
+      f8 v = activate(how.activation, load(from + c) + load(m.bias.data() + first + c));
       store(to + c, how.add ? load(to + c) + v : v);
     }
     for (; c < width; c++) {
@@ -121,11 +124,11 @@ void few_rows(const Matrix &m, const float *x, int64_t x_step, float *y, int64_t
   const int64_t step = int64_t(m.inputs) * PANEL;
   int p = from;
   for (; p + PANELS <= to; p += PANELS) {
-    multiply<ROWS, PANELS>(&m.weights[p * step], step, m.inputs, x, x_step, sums, true);
+    multiply<ROWS, PANELS>(m.weights.data() + p * step, step, m.inputs, x, x_step, sums, true);
     finish(m, p, PANELS, ROWS, sums, y, y_step, how);
   }
   for (; p < to; p++) {
-    multiply<ROWS, 1>(&m.weights[p * step], step, m.inputs, x, x_step, sums, true);
+    multiply<ROWS, 1>(m.weights.data() + p * step, step, m.inputs, x, x_step, sums, true);
     finish(m, p, 1, ROWS, sums, y, y_step, how);
   }
 }
@@ -139,7 +142,7 @@ void many_rows(const Matrix &m, const float *x, int64_t x_step, int rows, float 
     for (int p = from; p < to; p++) {
       for (int k = 0; k < m.inputs; k += DEPTH) {
         int depth = std::min(DEPTH, m.inputs - k);
-        const float *w = &m.weights[p * step + int64_t(k) * PANEL];
+        const float *w = m.weights.data() + p * step + int64_t(k) * PANEL;
         for (int g = 0; g < groups; g++) {
           int r = count * g / groups, size = count * (g + 1) / groups - r;
           const float *rows_in = x + (start + r) * x_step + k;
@@ -166,16 +169,21 @@ struct Range {
   float low, step;
 };
 
+// A row with a number that is not finite gets a range of NaN, and its outputs are NaN.
 Range quantize(const float *x, int inputs, int padded, uint8_t *to) {
-  f8 least = all(x[0]), most = least;
+  f8 least = all(INFINITY), most = all(-INFINITY), zeros = all(0.0f);
   int i = 0;
   for (; i + 8 <= inputs; i += 8) {
     f8 v = load(x + i);
-    least = v < least ? v : least, most = v > most ? v : most;
+    least = v < least ? v : least, most = v > most ? v : most, zeros += v * 0.0f;
   }
-  float low = x[0], high = x[0];
+  float low = INFINITY, high = -INFINITY, zero = sum(zeros);
   for (int j = 0; j < 8; j++) low = std::min(low, least[j]), high = std::max(high, most[j]);
-  for (; i < inputs; i++) low = std::min(low, x[i]), high = std::max(high, x[i]);
+  for (; i < inputs; i++) low = std::min(low, x[i]), high = std::max(high, x[i]), zero += x[i] * 0.0f;
+  if (zero != 0 || !std::isfinite(high - low)) {
+    std::memset(to, 0, padded);
+    return {NAN, NAN};
+  }
   float scale = high > low ? MAX_QUANTIZED_INPUT / (high - low) : 0;
   for (i = 0; i < inputs; i++) to[i] = uint8_t(int((x[i] - low) * scale + 0.5f));
   for (; i < padded; i++) to[i] = 0;
@@ -220,7 +228,7 @@ inline void multiply_quantized(const int8_t *w, int padded, const uint8_t *x, in
 void rescale(const Matrix &m, int panel, int rows, const int32_t *sums, const Range *ranges, float *y,
              int64_t y_step, Finish how) {
   float products[CHUNK * PANEL];
-  const float *scale = &m.scale[panel * PANEL], *total = &m.total[panel * PANEL];
+  const float *scale = m.scale.data() + panel * PANEL, *total = m.total.data() + panel * PANEL;
   for (int r = 0; r < rows; r++)
     for (int c = 0; c < PANEL; c++)
       products[r * PANEL + c] = scale[c] * (float(sums[r * PANEL + c]) * ranges[r].step + ranges[r].low * total[c]);
@@ -237,12 +245,12 @@ void quantized_rows(const Matrix &m, const float *x, int64_t x_step, int rows, f
   for (int start = 0; start < rows; start += CHUNK) {
     int count = std::min(CHUNK, rows - start), groups = (count + 5) / 6;
     for (int r = 0; r < count; r++)
-      ranges[r] = quantize(x + (start + r) * x_step, m.inputs, padded, &input[size_t(r) * padded]);
+      ranges[r] = quantize(x + (start + r) * x_step, m.inputs, padded, input.data() + size_t(r) * padded);
     for (int p = from; p < to; p++) {
-      const int8_t *w = &m.quantized[size_t(p) * padded * PANEL];
+      const int8_t *w = m.quantized.data() + size_t(p) * padded * PANEL;
       for (int g = 0; g < groups; g++) {
         int r = count * g / groups, size = count * (g + 1) / groups - r;
-        const uint8_t *in = &input[size_t(r) * padded];
+        const uint8_t *in = input.data() + size_t(r) * padded;
         int32_t *into = sums + r * PANEL;
         switch (size) {
           case 1: multiply_quantized<1>(w, padded, in, padded, into); break;
@@ -272,12 +280,6 @@ void apply(const Matrix &m, const float *x, int64_t x_step, int rows, float *y, 
 }
 
 // ---------------------------------------------------------------- parts of a block
-
-struct Norm {
-  const float *gain, *bias;  // may be null
-  float eps;
-  int kind;  // 0 none, 1 layer, 2 root mean square
-};
 
 void normalize(const Norm &norm, const float *x, int dim, float *y) {
   if (norm.kind == 0) {
@@ -348,6 +350,10 @@ inline void gather(const float *scores, KeyPointers keys, int from, float scale,
 // softmax(scale · q·k + bias) v
 void attend(const float *q, int size, KeyPointers keys, float scale, const float *bias, float *out,
             std::vector<float> &scores) {
+  if (keys.count == 0) {  // nothing to attend to: zeros
+    std::memset(out, 0, sizeof(float) * size);
+    return;
+  }
   scores.resize(size_t(keys.count + 7) / 8 * 8);
   float top = -INFINITY;
   for (int j = 0; j < keys.count; j++) {
@@ -358,11 +364,11 @@ void attend(const float *q, int size, KeyPointers keys, float scale, const float
   for (size_t j = keys.count; j < scores.size(); j++) scores[j] = -INFINITY;
   f8 total8 = all(0.0f);
   for (size_t j = 0; j < scores.size(); j += 8) {
-    f8 weights = exp8(load(&scores[j]) - all(top));
-    store(&scores[j], weights);
+    f8 weights = exp8(load(scores.data() + j) - all(top));
+    store(scores.data() + j, weights);
   }
   for (size_t j = keys.count; j < scores.size(); j++) scores[j] = 0.0f;
-  for (size_t j = 0; j < scores.size(); j += 8) total8 += load(&scores[j]);
+  for (size_t j = 0; j < scores.size(); j += 8) total8 += load(scores.data() + j);
   float inverse_sum = 1.0f / sum(total8);
   int i = 0;
   for (; i + 64 <= size; i += 64) gather<8>(scores.data(), keys, i, inverse_sum, out);
@@ -375,62 +381,7 @@ void attend(const float *q, int size, KeyPointers keys, float scale, const float
   }
 }
 
-}  // namespace
-
-// ---------------------------------------------------------------- arguments, filled in by engine/library.py
-
-extern "C" {
-
-struct Layer {
-  Norm attention_norm, cross_norm, feed_forward_norm;
-  Matrix *project, *merge;              // queries, keys and values in one; W_O
-  Matrix *cross_query, *cross_merge;    // null without a source
-  Matrix *gate, *up_proj, *down_proj;   // gate may be null
-  const float *distance_bias;           // (heads, 2·capacity − 1) by key − query, may be null
-  int heads, cross_heads;               // of this layer: heads may have been pruned
-};
-
-struct Stack {
-  int dim, heads, kv_heads, head_dim, ffn_dim, layers, capacity, vocabulary;  // heads: of the widest layer
-  int norm_first, activation, rotary;   // rotary: 0 none, 1 adjacent pairs, 2 halves
-  float embedding_scale, score_scale;
-  const float *tokens;                  // (vocabulary, dim)
-  const float *positions;               // (capacity, dim), may be null
-  const float *cosines, *sines;         // (capacity, head_dim / 2), if rotary
-  Norm embedding_norm, final_norm;
-  const Layer *layer;
-  const Matrix *output;
-};
-
-struct Encoding {
-  int sentences, tokens;
-  const int *ids, *starts;              // (tokens), (sentences + 1)
-  float *states;                        // (tokens, dim)
-};
-
-// `count` new ids for each row; token t of row r has index t · rows + r.
-struct Step {
-  int rows, count, past;                // past: number of earlier tokens
-  const int *ids;
-  float *const *cache;                  // (past + count) blocks: (rows at that step, layers, 2, kv_heads·head_dim)
-  const int *ancestors;                 // (rows, past): the row of each block that a row descends from
-  const float *source;                  // (source tokens, layers, 2, kv_heads·head_dim), may be null
-  const int *source_start, *source_count;  // of each row
-  int num_logits;                       // return logits of the last `num_logits` tokens of each row
-  float *logits;                        // (num_logits · rows, vocabulary)
-};
-
-// Greedy decoding: append the token of the highest logit to each row, until `end` or limits[row] tokens.
-struct Greedy {
-  Step step;                            // the state before the first token; its logits and count are not used
-  const int *limits;
-  int end, longest;                     // longest: the highest limit
-  int *tokens, *counts;                 // (rows, longest), (rows): generated tokens of each row
-};
-
-}  // extern "C"
-
-namespace {
+// ---------------------------------------------------------------- steps of a stack
 
 struct Buffers {
   std::vector<float> x, input, projected, attended, hidden, gate;
@@ -466,14 +417,16 @@ void residual(const Stack &s, const Norm &norm, Buffers &b, int tokens, Team tea
   const int from = team.from(tokens), to = team.to(tokens);
   const float *input = b.x.data();
   if (s.norm_first) {
-    for (int m = from; m < to; m++) normalize(norm, &b.x[size_t(m) * s.dim], s.dim, &b.input[size_t(m) * s.dim]);
+    for (int m = from; m < to; m++)
+      normalize(norm, b.x.data() + size_t(m) * s.dim, s.dim, b.input.data() + size_t(m) * s.dim);
     input = b.input.data();
     team.sync();
   }
   f(input);  // adds to x
   team.sync();
   if (!s.norm_first) {
-    for (int m = from; m < to; m++) normalize(norm, &b.x[size_t(m) * s.dim], s.dim, &b.x[size_t(m) * s.dim]);
+    for (int m = from; m < to; m++)
+      normalize(norm, b.x.data() + size_t(m) * s.dim, s.dim, b.x.data() + size_t(m) * s.dim);
     team.sync();
   }
 }
@@ -495,28 +448,28 @@ void feed_forward(const Stack &s, const Layer &layer, Buffers &b, int tokens, Te
   });
 }
 
-// Sizes of a layer with so many heads; the cache has the width of the widest layer.
+// Sizes of an attention; the cache has the width of the attention with the most key heads.
 struct Widths {
   int group, queries, values, total, cached;
 };
 
-inline Widths widths(const Stack &s, int heads) {
-  const int group = s.heads / s.kv_heads, values = heads / group * s.head_dim;
-  return {group, heads * s.head_dim, values, heads * s.head_dim + 2 * values, s.kv_heads * s.head_dim};
+inline Widths widths(const Stack &s, int heads, int kv_heads) {
+  const int queries = heads * s.head_dim, values = kv_heads * s.head_dim;
+  return {heads / kv_heads, queries, values, queries + 2 * values, s.kv_heads * s.head_dim};
 }
 
 // Queries, keys and values of the tokens, with rotary positions applied.
 template <typename Position>
 void project(const Stack &s, const Layer &layer, Buffers &b, const float *input, int tokens, Team team,
              const Position &position) {
-  const Widths own = widths(s, layer.heads);
-  const int width = own.total, rotated_heads = layer.heads + own.values / s.head_dim;
+  const Widths own = widths(s, layer.heads, layer.kv_heads);
+  const int width = own.total, rotated_heads = layer.heads + layer.kv_heads;
   apply(*layer.project, input, s.dim, tokens, b.projected.data(), width, team);
   team.sync();
   if (!s.rotary) return;
   for (int m = team.from(tokens); m < team.to(tokens); m++)
     for (int h = 0; h < rotated_heads; h++)
-      rotate(s, &b.projected[size_t(m) * width + size_t(h) * s.head_dim], position(m));
+      rotate(s, b.projected.data() + size_t(m) * width + size_t(h) * s.head_dim, position(m));
   team.sync();
 }
 
@@ -533,21 +486,21 @@ void encode(const Stack &s, const Encoding &e, Buffers &b, Team team) {
   for (int n = 0; n < e.sentences; n++)
     for (int m = e.starts[n]; m < e.starts[n + 1]; m++) position[m] = m - e.starts[n], sentence[m] = n;
   for (int m = team.from(e.tokens); m < team.to(e.tokens); m++)
-    embed(s, e.ids[m], position[m], &b.x[size_t(m) * s.dim]);
+    embed(s, e.ids[m], position[m], b.x.data() + size_t(m) * s.dim);
   team.sync();
   for (int l = 0; l < s.layers; l++) {
     const Layer &layer = s.layer[l];
-    const Widths own = widths(s, layer.heads);
-    for (int m = 0; m < e.tokens; m++) projections[m] = &b.projected[size_t(m) * own.total];
+    const Widths own = widths(s, layer.heads, layer.kv_heads);
+    for (int m = 0; m < e.tokens; m++) projections[m] = b.projected.data() + size_t(m) * own.total;
     residual(s, layer.attention_norm, b, e.tokens, team, [&](const float *input) {
       project(s, layer, b, input, e.tokens, team, [&](int m) { return position[m]; });
       const int work = e.tokens * layer.heads;
       for (int w = team.from(work); w < team.to(work); w++) {
         int m = w / layer.heads, h = w % layer.heads, start = e.starts[sentence[m]];
-        KeyPointers keys{&projections[start], own.queries + (h / own.group) * s.head_dim, own.values,
+        KeyPointers keys{projections.data() + start, own.queries + (h / own.group) * s.head_dim, own.values,
                          e.starts[sentence[m] + 1] - start};
         attend(projections[m] + h * s.head_dim, s.head_dim, keys, s.score_scale, bias_of(s, layer, h, position[m]),
-               &b.attended[(size_t(m) * layer.heads + h) * s.head_dim], scores);
+               b.attended.data() + (size_t(m) * layer.heads + h) * s.head_dim, scores);
       }
       team.sync();
       apply(*layer.merge, b.attended.data(), own.queries, e.tokens, b.x.data(), s.dim, team, {true});
@@ -555,7 +508,7 @@ void encode(const Stack &s, const Encoding &e, Buffers &b, Team team) {
     feed_forward(s, layer, b, e.tokens, team);
   }
   for (int m = team.from(e.tokens); m < team.to(e.tokens); m++)
-    normalize(s.final_norm, &b.x[size_t(m) * s.dim], s.dim, e.states + size_t(m) * s.dim);
+    normalize(s.final_norm, b.x.data() + size_t(m) * s.dim, s.dim, e.states + size_t(m) * s.dim);
 }
 
 void self_attend(const Stack &s, const Step &step, int l, const std::vector<const float *> &key_pointers, Buffers &b,
@@ -563,13 +516,13 @@ void self_attend(const Stack &s, const Step &step, int l, const std::vector<cons
   thread_local std::vector<float> scores;
   const Layer &layer = s.layer[l];
   const int tokens = step.rows * step.count, length = step.past + step.count;
-  const Widths own = widths(s, layer.heads);
+  const Widths own = widths(s, layer.heads, layer.kv_heads);
   residual(s, layer.attention_norm, b, tokens, team, [&](const float *input) {
     project(s, layer, b, input, tokens, team, [&](int m) { return step.past + m / step.rows; });
     for (int m = team.from(tokens); m < team.to(tokens); m++) {
       float *block = step.cache[step.past + m / step.rows];
       float *cached = block + (size_t(m % step.rows) * s.layers + l) * 2 * own.cached;
-      const float *new_keys = &b.projected[size_t(m) * own.total + own.queries];
+      const float *new_keys = b.projected.data() + size_t(m) * own.total + own.queries;
       std::memcpy(cached, new_keys, sizeof(float) * own.values);
       std::memcpy(cached + own.cached, new_keys + own.values, sizeof(float) * own.values);
     }
@@ -577,10 +530,10 @@ void self_attend(const Stack &s, const Step &step, int l, const std::vector<cons
     const int work = tokens * layer.heads;
     for (int w = team.from(work); w < team.to(work); w++) {
       int m = w / layer.heads, h = w % layer.heads, seen = step.past + m / step.rows + 1;
-      KeyPointers keys{&key_pointers[size_t(m % step.rows) * length],
+      KeyPointers keys{key_pointers.data() + size_t(m % step.rows) * length,
                        int64_t(l) * 2 * own.cached + (h / own.group) * s.head_dim, own.cached, seen};
-      attend(&b.projected[size_t(m) * own.total + size_t(h) * s.head_dim], s.head_dim, keys, s.score_scale,
-             bias_of(s, layer, h, seen - 1), &b.attended[(size_t(m) * layer.heads + h) * s.head_dim], scores);
+      attend(b.projected.data() + size_t(m) * own.total + size_t(h) * s.head_dim, s.head_dim, keys, s.score_scale,
+             bias_of(s, layer, h, seen - 1), b.attended.data() + (size_t(m) * layer.heads + h) * s.head_dim, scores);
     }
     team.sync();
     apply(*layer.merge, b.attended.data(), own.queries, tokens, b.x.data(), s.dim, team, {true});
@@ -592,17 +545,17 @@ void cross_attend(const Stack &s, const Step &step, int l, const std::vector<con
   thread_local std::vector<float> scores;
   const Layer &layer = s.layer[l];
   const int tokens = step.rows * step.count, heads = layer.cross_heads;
-  const Widths own = widths(s, heads);
+  const Widths own = widths(s, heads, layer.cross_kv_heads);
   residual(s, layer.cross_norm, b, tokens, team, [&](const float *input) {
     apply(*layer.cross_query, input, s.dim, tokens, b.projected.data(), own.queries, team);
     team.sync();
     const int work = tokens * heads;
     for (int w = team.from(work); w < team.to(work); w++) {
       int m = w / heads, h = w % heads, r = m % step.rows;
-      KeyPointers keys{&key_pointers[step.source_start[r]],
+      KeyPointers keys{key_pointers.data() + step.source_start[r],
                        int64_t(l) * 2 * own.cached + (h / own.group) * s.head_dim, own.cached, step.source_count[r]};
-      attend(&b.projected[size_t(m) * own.queries + size_t(h) * s.head_dim], s.head_dim, keys, s.score_scale, nullptr,
-             &b.attended[(size_t(m) * heads + h) * s.head_dim], scores);
+      attend(b.projected.data() + size_t(m) * own.queries + size_t(h) * s.head_dim, s.head_dim, keys, s.score_scale,
+             nullptr, b.attended.data() + (size_t(m) * heads + h) * s.head_dim, scores);
     }
     team.sync();
     apply(*layer.cross_merge, b.attended.data(), own.queries, tokens, b.x.data(), s.dim, team, {true});
@@ -613,7 +566,7 @@ void advance(const Stack &s, const Step &step, const std::vector<const float *> 
              const std::vector<const float *> &source, Buffers &b, Team team) {
   const int tokens = step.rows * step.count, first = (step.count - step.num_logits) * step.rows;
   for (int m = team.from(tokens); m < team.to(tokens); m++)
-    embed(s, step.ids[m], step.past + m / step.rows, &b.x[size_t(m) * s.dim]);
+    embed(s, step.ids[m], step.past + m / step.rows, b.x.data() + size_t(m) * s.dim);
   team.sync();
   for (int l = 0; l < s.layers; l++) {
     self_attend(s, step, l, cache, b, team);
@@ -622,9 +575,9 @@ void advance(const Stack &s, const Step &step, const std::vector<const float *> 
   }
   if (!step.num_logits) return;
   for (int m = first + team.from(tokens - first); m < first + team.to(tokens - first); m++)
-    normalize(s.final_norm, &b.x[size_t(m) * s.dim], s.dim, &b.input[size_t(m) * s.dim]);
+    normalize(s.final_norm, b.x.data() + size_t(m) * s.dim, s.dim, b.input.data() + size_t(m) * s.dim);
   team.sync();
-  apply(*s.output, &b.input[size_t(first) * s.dim], s.dim, tokens - first, step.logits, s.vocabulary, team);
+  apply(*s.output, b.input.data() + size_t(first) * s.dim, s.dim, tokens - first, step.logits, s.vocabulary, team);
 }
 
 // log Σ exp of a row, and its highest numbers in descending order, the earlier of equal numbers first.
@@ -675,6 +628,16 @@ std::vector<const float *> source_keys(const Stack &s, const Step &step) {
   return pointers;
 }
 
+bool is_finite(const float *x, int size) {
+  const int whole = size / 8 * 8;
+  f8 zeros = all(0.0f);
+  for (int i = 0; i < whole; i += 8) zeros += load(x + i) * 0.0f;  // NaN if x is NaN or infinite
+  float zero = sum(zeros);
+  for (int i = whole; i < size; i++) zero += x[i] * 0.0f;
+  return zero == 0;
+}
+
+// The index of the highest number, the first of equal ones.
 int highest(const float *x, int size) {
   const int whole = size / 8 * 8;
   f8 highest8 = all(-INFINITY);
@@ -685,19 +648,21 @@ int highest(const float *x, int size) {
   float top = -INFINITY;
   for (int j = 0; j < 8; j++) top = std::max(top, highest8[j]);
   for (int i = whole; i < size; i++) top = std::max(top, x[i]);
-  const float *at = std::find(x, x + size, top);  // the first of equal numbers
-  return at < x + size ? int(at - x) : 0;         // all are NaN: any token is as good
+  return int(std::find(x, x + size, top) - x);
 }
 
 void run_step(const Stack &s, const Step &step, Buffers &b, std::vector<int> *best, int threads) {
   b.prepare(s, step.rows * step.count);
   auto cache = cached_keys(s, step), source = source_keys(s, step);
+  const int rows = step.num_logits * step.rows;
   pool().run(threads, [&](Team team) {
     advance(s, step, cache, source, b, team);
-    if (!best) return;
     team.sync();
-    for (int r = team.from(step.rows); r < team.to(step.rows); r++)
-      (*best)[r] = highest(step.logits + size_t(r) * s.vocabulary, s.vocabulary);
+    for (int r = team.from(rows); r < team.to(rows); r++) {
+      const float *logits = step.logits + size_t(r) * s.vocabulary;
+      if (!is_finite(logits, s.vocabulary)) throw NotFinite();
+      if (best) (*best)[r] = highest(logits, s.vocabulary);
+    }
   });
 }
 
@@ -705,14 +670,17 @@ void run_step(const Stack &s, const Step &step, Buffers &b, std::vector<int> *be
 void decode_greedily(const Stack &s, const Greedy &g, Buffers &b, int threads) {
   const size_t row = size_t(s.layers) * 2 * s.kv_heads * s.head_dim;
   Step step = g.step;
-  std::vector<int> active(step.rows), ids(step.ids, step.ids + step.rows), best(step.rows);
-  std::vector<int> ancestors(step.ancestors, step.ancestors + size_t(step.rows) * step.past), start, count;
+  std::vector<int> active, ids, ancestors, start, count, best(step.rows);
   std::vector<float *> cache(step.cache, step.cache + step.past);
   std::vector<std::unique_ptr<float[]>> blocks;
   std::unique_ptr<float[]> logits(new float[size_t(step.rows) * s.vocabulary]);
-  for (int r = 0; r < step.rows; r++) active[r] = r, g.counts[r] = 0;
-  if (step.source) start.assign(step.source_start, step.source_start + step.rows);
-  if (step.source) count.assign(step.source_count, step.source_count + step.rows);
+  for (int r = 0; r < step.rows; r++) {
+    g.counts[r] = 0;
+    if (g.limits[r] <= 0) continue;
+    const int *own = step.ancestors + size_t(r) * step.past;
+    active.push_back(r), ids.push_back(step.ids[r]), ancestors.insert(ancestors.end(), own, own + step.past);
+    if (step.source) start.push_back(step.source_start[r]), count.push_back(step.source_count[r]);
+  }
   for (int generated = 1; !active.empty(); generated++, step.past++) {
     step.rows = int(active.size()), step.count = step.num_logits = 1;
     blocks.emplace_back(new float[row * step.rows]);
@@ -727,8 +695,8 @@ void decode_greedily(const Stack &s, const Greedy &g, Buffers &b, int threads) {
       if (best[i] == g.end) continue;
       g.tokens[size_t(r) * g.longest + g.counts[r]++] = best[i];
       if (generated >= g.limits[r]) continue;
-      next_ancestors.insert(next_ancestors.end(), &ancestors[size_t(i) * step.past],
-                            &ancestors[size_t(i) * step.past] + step.past);
+      const int *own = ancestors.data() + size_t(i) * step.past;
+      next_ancestors.insert(next_ancestors.end(), own, own + step.past);
       next_ancestors.push_back(i);
       if (step.source) start[remaining] = start[i], count[remaining] = count[i];
       ids[remaining] = best[i], active[remaining++] = r;
@@ -737,22 +705,8 @@ void decode_greedily(const Stack &s, const Greedy &g, Buffers &b, int threads) {
   }
 }
 
-}  // namespace
-
-// ---------------------------------------------------------------- interface
-
-extern "C" {
-
-int regard_supported() {
-#if defined(__x86_64__) && defined(__AVX2__)
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#else
-  return 1;
-#endif
-}
-
-Matrix *regard_matrix(const float *weights, const float *bias, int outputs, int inputs, int bits) {
-  Matrix *m = new Matrix{outputs, inputs, (outputs + PANEL - 1) / PANEL, bits, {}, {}, {}, {}, {}};
+std::unique_ptr<Matrix> pack(const float *weights, const float *bias, int outputs, int inputs, int bits) {
+  std::unique_ptr<Matrix> m(new Matrix{outputs, inputs, (outputs + PANEL - 1) / PANEL, bits, {}, {}, {}, {}, {}});
   m->bias.assign(size_t(m->panels) * PANEL, 0.0f);
   if (bias) std::copy(bias, bias + outputs, m->bias.begin());
   if (bits != 8) {
@@ -767,13 +721,13 @@ Matrix *regard_matrix(const float *weights, const float *bias, int outputs, int 
   m->quantized.assign(size_t(m->panels) * m->padded() * PANEL, 0);
   for (int n = 0; n < outputs; n++) {
     const float *row = weights + size_t(n) * inputs;
-    int8_t *panel = &m->quantized[size_t(n / PANEL) * m->padded() * PANEL];
+    int8_t *panel = m->quantized.data() + size_t(n / PANEL) * m->padded() * PANEL;
     float top = 0;
     for (int k = 0; k < inputs; k++) top = std::max(top, std::fabs(row[k]));
     m->scale[n] = top / MAX_QUANTIZED_WEIGHT;
     int total = 0;
     for (int k = 0; k < inputs && top > 0; k++) {
-      int weight = int(std::nearbyintf(row[k] * MAX_QUANTIZED_WEIGHT / top));
+      int weight = int(std::nearbyintf(row[k] / top * MAX_QUANTIZED_WEIGHT));
       panel[index_in_panel(n % PANEL, k)] = int8_t(weight);
       total += weight;
     }
@@ -782,36 +736,58 @@ Matrix *regard_matrix(const float *weights, const float *bias, int outputs, int 
   return m;
 }
 
-void regard_free_matrix(Matrix *matrix) { delete matrix; }
+}  // namespace
 
-void regard_apply(const Matrix *matrix, const float *x, int rows, float *y, int threads) {
-  pool().run(threads, [&](Team team) { apply(*matrix, x, matrix->inputs, rows, y, matrix->outputs, team); });
+// ---------------------------------------------------------------- interface
+
+extern "C" {
+
+int regard_interface() { return 2; }  // as INTERFACE of native/library.py
+
+const char *regard_error_message() { return error_message; }
+
+int regard_matrix(const float *weights, const float *bias, int outputs, int inputs, int bits, Matrix **matrix) {
+  return status_of([&] { *matrix = pack(weights, bias, outputs, inputs, bits).release(); });
 }
 
-// For each row of x (rows, size): log Σ exp, and the `count` ≤ size highest numbers with their indices.
-void regard_rank(const float *x, int rows, int size, int count, float *log_sums, float *values, int *indices,
-                 int threads) {
-  pool().run(threads, [&](Team team) {
-    for (int r = team.from(rows); r < team.to(rows); r++)
-      rank(x + size_t(r) * size, size, count, log_sums + r, values + size_t(r) * count, indices + size_t(r) * count);
+void regard_free_matrix(Matrix *matrix) { delete matrix; }
+
+int regard_apply(const Matrix *matrix, const float *x, int rows, float *y, int threads) {
+  return status_of([&] {
+    pool().run(threads, [&](Team team) { apply(*matrix, x, matrix->inputs, rows, y, matrix->outputs, team); });
   });
 }
 
-void regard_encode(const Stack *stack, const Encoding *encoding, int threads) {
+// For each row of x (rows, size): log Σ exp, and the `count` ≤ size highest numbers with their indices.
+int regard_rank(const float *x, int rows, int size, int count, float *log_sums, float *values, int *indices,
+                int threads) {
+  return status_of([&] {
+    pool().run(threads, [&](Team team) {
+      for (int r = team.from(rows); r < team.to(rows); r++)
+        rank(x + size_t(r) * size, size, count, log_sums + r, values + size_t(r) * count, indices + size_t(r) * count);
+    });
+  });
+}
+
+int regard_encode(const Stack *stack, const Encoding *encoding, int threads) {
   thread_local Buffers buffers;
   Buffers &own = buffers;
-  own.prepare(*stack, encoding->tokens);
-  pool().run(threads, [&](Team team) { encode(*stack, *encoding, own, team); });
+  return status_of([&] {
+    own.prepare(*stack, encoding->tokens);
+    pool().run(threads, [&](Team team) { encode(*stack, *encoding, own, team); });
+  });
 }
 
-void regard_step(const Stack *stack, const Step *step, int threads) {
+int regard_step(const Stack *stack, const Step *step, int threads) {
   thread_local Buffers buffers;
-  run_step(*stack, *step, buffers, nullptr, threads);
+  Buffers &own = buffers;
+  return status_of([&] { run_step(*stack, *step, own, nullptr, threads); });
 }
 
-void regard_greedy(const Stack *stack, const Greedy *greedy, int threads) {
+int regard_greedy(const Stack *stack, const Greedy *greedy, int threads) {
   thread_local Buffers buffers;
-  decode_greedily(*stack, *greedy, buffers, threads);
+  Buffers &own = buffers;
+  return status_of([&] { decode_greedily(*stack, *greedy, own, threads); });
 }
 
 }  // extern "C"

@@ -18,34 +18,12 @@
 #include <limits>
 #include <vector>
 
+#include "sparse.h"
+#include "status.h"
 #include "threads.h"
 #include "vectors.h"
 
 using namespace regard;
-
-// ---------------------------------------------------------------- arguments, filled in by attention/sparse_kernel.py
-
-extern "C" {
-
-struct Strided {  // a tensor (row, head, token, component) with its strides; the last stride is 1
-  float *at;
-  int64_t row, head, token;
-};
-
-struct Sparse {
-  int rows, heads, length, keys, head_dim;
-  int dilation, before, after;  // a query attends to keys `before` … `after` steps of `dilation` around it
-  int tiles, ranges, plans;
-  const int *query_tiles;       // [tiles][2]: from, to
-  const int *key_ranges;        // [plans][tiles][ranges][2]: from, to; plans = 1: the same for all rows
-  // [rows][length], [rows][keys]: a query attends only to keys of its label; may be null
-  const int *query_labels, *key_labels;
-  Strided q, k, v, output;
-  float *log_sum;               // [rows][heads][length]: log Σ e^s; null without a backward pass
-  Strided grad_output, grad_q, grad_k, grad_v;
-};
-
-}  // extern "C"
 
 namespace {
 
@@ -176,8 +154,8 @@ const float *contiguous(const float *from, int64_t step, int count, int head_dim
   if (step == width && head_dim == width) return from;
   buffer.resize(size_t(CHUNK) * width);
   for (int i = 0; i < count; i++) {
-    std::copy_n(from + i * step, head_dim, &buffer[size_t(i) * width]);
-    std::fill_n(&buffer[size_t(i) * width + head_dim], width - head_dim, 0.0f);
+    std::copy_n(from + i * step, head_dim, buffer.data() + size_t(i) * width);
+    std::fill_n(buffer.data() + size_t(i) * width + head_dim, width - head_dim, 0.0f);
   }
   return buffer.data();
 }
@@ -351,7 +329,7 @@ struct Backward {
       gather(chunk, grad_scores, k, width, grad_q.data(), ONES.values);
     });
     for (int t = 0; t < count; t++)
-      std::copy_n(&grad_q[size_t(t) * width], args.head_dim, h.at(args.grad_q, first + t * args.dilation));
+      std::copy_n(grad_q.data() + size_t(t) * width, args.head_dim, h.at(args.grad_q, first + t * args.dilation));
   }
 
   // Replace scores by weights, and products of values and gradients by the gradients of the scores.
@@ -374,26 +352,30 @@ struct Backward {
 
 extern "C" {
 
-void regard_sparse(const Sparse *args, int threads) {
-  std::atomic<int> next{0};
-  pool().run(threads, [&](Team) {
-    Forward forward;
-    const int items = args->rows * args->heads * args->tiles;
-    for (int item; (item = next.fetch_add(1)) < items;) {
-      int head = item / args->tiles;
-      forward.tile({*args, head / args->heads, head % args->heads}, item % args->tiles);
-    }
+int regard_sparse(const Sparse *args, int threads) {
+  return status_of([&] {
+    std::atomic<int> next{0};
+    pool().run(threads, [&](Team) {
+      Forward forward;
+      const int items = args->rows * args->heads * args->tiles;
+      for (int item; (item = next.fetch_add(1)) < items;) {
+        int head = item / args->tiles;
+        forward.tile({*args, head / args->heads, head % args->heads}, item % args->tiles);
+      }
+    });
   });
 }
 
 // Tiles share keys, so one thread computes all tiles of a head of a row.
-void regard_sparse_backward(const Sparse *args, int threads) {
-  std::atomic<int> next{0};
-  pool().run(threads, [&](Team) {
-    Backward backward;
-    for (int head; (head = next.fetch_add(1)) < args->rows * args->heads;)
-      for (int tile = 0; tile < args->tiles; tile++)
-        backward.tile({*args, head / args->heads, head % args->heads}, tile);
+int regard_sparse_backward(const Sparse *args, int threads) {
+  return status_of([&] {
+    std::atomic<int> next{0};
+    pool().run(threads, [&](Team) {
+      Backward backward;
+      for (int head; (head = next.fetch_add(1)) < args->rows * args->heads;)
+        for (int tile = 0; tile < args->tiles; tile++)
+          backward.tile({*args, head / args->heads, head % args->heads}, tile);
+    });
   });
 }
 

@@ -1,0 +1,78 @@
+// Arguments and functions of engine.cpp; engine/library.py has the same structs.
+
+#pragma once
+
+#include <cstdint>
+
+extern "C" {
+
+struct Matrix;  // a linear map with packed weights
+
+struct Norm {
+  const float *gain, *bias;  // may be null
+  float eps;
+  int kind;  // 0 none, 1 layer, 2 root mean square
+};
+
+struct Layer {
+  Norm attention_norm, cross_norm, feed_forward_norm;
+  Matrix *project, *merge;              // queries, keys and values in one; W_O
+  Matrix *cross_query, *cross_merge;    // null without a source
+  Matrix *gate, *up_proj, *down_proj;   // gate may be null
+  const float *distance_bias;           // (heads, 2·capacity − 1) by key − query, may be null
+  // Of this layer: heads may have been pruned. heads / kv_heads heads share keys and values.
+  int heads, kv_heads, cross_heads, cross_kv_heads;
+};
+
+struct Stack {
+  int dim, heads, kv_heads, head_dim, ffn_dim, layers, capacity, vocabulary;  // heads: the most of any layer
+  int norm_first, activation, rotary;   // rotary: 0 none, 1 adjacent pairs, 2 halves
+  float embedding_scale, score_scale;
+  const float *tokens;                  // (vocabulary or more, dim)
+  const float *positions;               // (capacity, dim), may be null
+  const float *cosines, *sines;         // (capacity, head_dim / 2), if rotary
+  Norm embedding_norm, final_norm;
+  const Layer *layer;
+  const Matrix *output;
+};
+
+struct Encoding {
+  int sentences, tokens;
+  const int *ids, *starts;              // (tokens), (sentences + 1)
+  float *states;                        // (tokens, dim)
+};
+
+// `count` new ids for each row; token t of row r has index t · rows + r.
+struct Step {
+  int rows, count, past;                // past: number of earlier tokens
+  const int *ids;
+  float *const *cache;                  // (past + count) blocks: (rows at that step, layers, 2, kv_heads·head_dim)
+  const int *ancestors;                 // (rows, past): the row of each block that a row descends from
+  const float *source;                  // (source tokens, layers, 2, kv_heads·head_dim), may be null
+  const int *source_start, *source_count;  // of each row
+  int num_logits;                       // return logits of the last `num_logits` tokens of each row
+  float *logits;                        // (num_logits · rows, vocabulary)
+};
+
+// Greedy decoding: append the token of the highest logit to each row, until `end` or limits[row] tokens.
+struct Greedy {
+  Step step;                            // the state before the first token; its logits and count are not used
+  const int *limits;
+  int end, longest;                     // longest: the highest limit
+  int *tokens, *counts;                 // (rows, longest), (rows): generated tokens of each row
+};
+
+// Each returns a Status (status.h). Ids and sizes are not checked here: the callers do.
+int regard_matrix(const float *weights, const float *bias, int outputs, int inputs, int bits, Matrix **matrix);
+int regard_apply(const Matrix *matrix, const float *x, int rows, float *y, int threads);
+int regard_rank(const float *x, int rows, int size, int count, float *log_sums, float *values, int *indices,
+                int threads);
+int regard_encode(const Stack *stack, const Encoding *encoding, int threads);
+int regard_step(const Stack *stack, const Step *step, int threads);
+int regard_greedy(const Stack *stack, const Greedy *greedy, int threads);
+
+void regard_free_matrix(Matrix *matrix);
+int regard_interface();               // the version of these structs and functions
+const char *regard_error_message();   // of this thread's last call that failed
+
+}  // extern "C"

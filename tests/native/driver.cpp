@@ -1,0 +1,284 @@
+// Runs the compiled functions without Python: under sanitizers, and with allocations that fail.
+//
+//   driver [seconds]    exit code 0 if everything holds, and the number of calls on stdout
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "../../src/regard/native/engine.h"
+#include "../../src/regard/native/sparse.h"
+#include "../../src/regard/native/status.h"
+#include "../../src/regard/native/threads.h"
+
+using namespace regard;
+
+// ---------------------------------------------------------------- allocations that fail
+
+namespace {
+std::atomic<long> allocations_left{-1};  // −1: all succeed; n: those after the next n fail
+}
+
+void *operator new(size_t size) {
+  if (allocations_left.load(std::memory_order_relaxed) >= 0 && allocations_left.fetch_sub(1) <= 0) {
+    allocations_left = 0;
+    throw std::bad_alloc();
+  }
+  if (void *memory = std::malloc(size ? size : 1)) return memory;
+  throw std::bad_alloc();
+}
+void *operator new[](size_t size) { return operator new(size); }
+void operator delete(void *memory) noexcept { std::free(memory); }
+void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+void operator delete[](void *memory) noexcept { std::free(memory); }
+void operator delete[](void *memory, size_t) noexcept { std::free(memory); }
+
+namespace {
+
+void require(bool holds, const char *what) {
+  if (holds) return;
+  std::fprintf(stderr, "driver: %s\n", what);
+  _exit(1);
+}
+
+std::vector<float> random_numbers(size_t count, unsigned seed) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal(0.0f, 0.5f);
+  std::vector<float> numbers(count);
+  for (float &number : numbers) number = normal(generator);
+  return numbers;
+}
+
+// ---------------------------------------------------------------- a small encoder-decoder
+
+constexpr int DIM = 24, HEAD = 6, FFN = 40, VOCABULARY = 50, LAYERS = 2, CAPACITY = 16, END = 3;
+constexpr int ROWS = 5, LIMIT = 8, KV_HEADS = 2;
+
+Matrix *matrix(int outputs, int inputs, int bits, unsigned seed) {
+  auto weights = random_numbers(size_t(outputs) * inputs, seed), bias = random_numbers(outputs, seed + 1);
+  Matrix *packed = nullptr;
+  require(regard_matrix(weights.data(), bias.data(), outputs, inputs, bits, &packed) == OK, "a matrix is not packed");
+  return packed;
+}
+
+struct Model {
+  std::vector<float> tokens = random_numbers(VOCABULARY * DIM, 1), positions = random_numbers(CAPACITY * DIM, 2);
+  std::vector<float> gain = random_numbers(DIM, 3);
+  Layer layer[LAYERS] = {};
+  Stack stack = {};
+  Matrix *output, *source;
+
+  explicit Model(int bits) : output(matrix(VOCABULARY, DIM, bits, 5)),
+                             source(matrix(LAYERS * 2 * KV_HEADS * HEAD, DIM, bits, 6)) {
+    const Norm norm{gain.data(), nullptr, 1e-5f, 1};
+    for (int l = 0; l < LAYERS; l++) {
+      const int heads = l ? 2 : 4, kv_heads = l ? 1 : 2;  // the second layer is pruned
+      layer[l] = Layer{norm, norm, norm,
+                       matrix((heads + 2 * kv_heads) * HEAD, DIM, bits, 10 + l), matrix(DIM, heads * HEAD, bits, 20 + l),
+                       matrix(4 * HEAD, DIM, bits, 30 + l), matrix(DIM, 4 * HEAD, bits, 40 + l),
+                       matrix(FFN, DIM, bits, 50 + l), matrix(FFN, DIM, bits, 60 + l), matrix(DIM, FFN, bits, 70 + l),
+                       nullptr, heads, kv_heads, 4, 2};
+    }
+    stack = Stack{DIM, 4, KV_HEADS, HEAD, FFN, LAYERS, CAPACITY, VOCABULARY, 1, 4, 0, 1.0f, 0.4f,
+                  tokens.data(), positions.data(), nullptr, nullptr, norm, norm, layer, output};
+  }
+  Model(const Model &) = delete;
+  ~Model() {
+    for (Layer &l : layer)
+      for (Matrix *part : {l.project, l.merge, l.cross_query, l.cross_merge, l.gate, l.up_proj, l.down_proj})
+        regard_free_matrix(part);
+    regard_free_matrix(output), regard_free_matrix(source);
+  }
+};
+
+// Encode ROWS sentences and decode them greedily; return the first status that is not OK.
+int translate(const Model &model, int threads, std::vector<int> &result, const std::vector<int> &limits) {
+  const int starts[ROWS + 1] = {0, 4, 5, 5, 9, 12}, count[ROWS] = {4, 1, 0, 4, 3};
+  std::vector<int> ids(starts[ROWS]), counts(ROWS), first(ROWS, 2);
+  for (size_t i = 0; i < ids.size(); i++) ids[i] = int(7 * i % VOCABULARY);
+  std::vector<float> states(ids.size() * DIM), keys(ids.size() * LAYERS * 2 * KV_HEADS * HEAD);
+  Encoding encoding{ROWS, int(ids.size()), ids.data(), starts, states.data()};
+  if (int status = regard_encode(&model.stack, &encoding, threads)) return status;
+  if (int status = regard_apply(model.source, states.data(), int(ids.size()), keys.data(), threads)) return status;
+  Greedy greedy{};
+  greedy.step = Step{ROWS, 0, 0, first.data(), nullptr, nullptr, keys.data(), starts, count, 0, nullptr};
+  int longest = 0;
+  for (int limit : limits) longest = std::max(longest, limit);
+  std::vector<int> tokens(size_t(ROWS) * longest);
+  greedy.limits = limits.data(), greedy.end = END, greedy.longest = longest;
+  greedy.tokens = tokens.data(), greedy.counts = counts.data();
+  if (int status = regard_greedy(&model.stack, &greedy, threads)) return status;
+  result = counts;
+  for (int r = 0; r < ROWS; r++)
+    for (int i = 0; i < counts[r]; i++) result.push_back(tokens[size_t(r) * longest + i]);
+  return OK;
+}
+
+// ---------------------------------------------------------------- sparse attention
+
+struct SparseCall {
+  static constexpr int LENGTH = 70, SIZE = 10;
+  std::vector<float> q = random_numbers(2 * LENGTH * SIZE, 1), k = random_numbers(2 * LENGTH * SIZE, 2);
+  std::vector<float> v = random_numbers(2 * LENGTH * SIZE, 3), gradient = random_numbers(2 * LENGTH * SIZE, 4);
+  std::vector<float> output = q, grad_q = q, grad_k = q, grad_v = q, log_sum = std::vector<float>(2 * LENGTH);
+  std::vector<int> tiles{0, 64, 64, LENGTH}, ranges{0, LENGTH, 0, LENGTH};
+
+  int run(int threads) {
+    std::fill(grad_k.begin(), grad_k.end(), 0.0f), std::fill(grad_v.begin(), grad_v.end(), 0.0f);
+    auto strided = [](std::vector<float> &x) { return Strided{x.data(), LENGTH * SIZE, LENGTH * SIZE, SIZE}; };
+    Sparse args{2, 1, LENGTH, LENGTH, SIZE, 1, 9, 0, 2, 1, 1, tiles.data(), ranges.data(), nullptr, nullptr,
+                strided(q), strided(k), strided(v), strided(output), log_sum.data(),
+                strided(gradient), strided(grad_q), strided(grad_k), strided(grad_v)};
+    if (int status = regard_sparse(&args, threads)) return status;
+    return regard_sparse_backward(&args, threads);
+  }
+};
+
+// ---------------------------------------------------------------- checks
+
+// A worker that is not in a job must not run it, and none may run the next one twice.
+void check_every_job_runs_once(int jobs) {
+  for (int job = 0; job < jobs; job++) {
+    const int threads = 2 + job % 3 * (job % 2);
+    std::vector<std::atomic<int>> runs(8);
+    pool().run(threads, [&](Team team) {
+      runs[team.rank]++;
+      team.sync();
+      require(runs[(team.rank + 1) % team.size] == 1, "a barrier was passed early");
+    });
+    for (int rank = 0; rank < 8; rank++) require(runs[rank] == (rank < threads), "a share ran twice or never");
+  }
+}
+
+// One thread fails while the others wait for it at a barrier: the caller gets its exception.
+void check_failure_in_any_thread() {
+  for (int threads = 1; threads <= 4; threads++)
+    for (int failing = 0; failing < threads; failing++) {
+      const int status = status_of([&] {
+        pool().run(threads, [&](Team team) {
+          team.sync();
+          if (team.rank == failing) throw std::runtime_error("a thread fails");
+          team.sync();
+          team.sync();
+        });
+      });
+      require(status == FAILED && !std::strcmp(error_message, "a thread fails"), "an exception was lost");
+    }
+}
+
+// Every allocation fails once, and all after it: each call returns a status, and the next one succeeds.
+void check_every_allocation_can_fail(const Model &model, int threads) {
+  const std::vector<int> limits{LIMIT, 0, 2, LIMIT, 5};
+  std::vector<int> expected, result;
+  require(translate(model, threads, expected, limits) == OK, "decoding fails");
+  int failures = 0;
+  for (long n = 0;; n++) {
+    result.clear();
+    int status = OUT_OF_MEMORY;
+    allocations_left = n;
+    try {  // new threads have no buffers yet
+      std::thread([&] {
+        try {
+          status = translate(model, threads, result, limits);
+        } catch (const std::bad_alloc &) {  // thrown here, not in a compiled function
+        }
+      }).join();
+    } catch (const std::bad_alloc &) {
+    }
+    allocations_left = -1;
+    require(status == OK || status == OUT_OF_MEMORY, "a failing allocation gives another status");
+    if (status == OK) break;
+    failures++;
+  }
+  require(failures > 20, "no allocation failed");
+  require(result == expected, "results changed");
+  SparseCall sparse;
+  for (long n = 0, status = OUT_OF_MEMORY; status != OK; n++) {
+    allocations_left = n;
+    status = sparse.run(threads);
+    allocations_left = -1;
+    require(status == OK || status == OUT_OF_MEMORY, "a failing allocation gives another status");
+  }
+}
+
+void check_limits_of_zero(const Model &model) {
+  std::vector<int> result;
+  require(translate(model, 2, result, std::vector<int>(ROWS, 0)) == OK, "decoding fails");
+  require(result == std::vector<int>(ROWS, 0), "a limit of 0 gives tokens");
+}
+
+void check_numbers_that_are_not_finite(Model &model) {
+  std::vector<int> result;
+  const float before = model.tokens[2 * DIM];
+  model.tokens[2 * DIM] = NAN;
+  for (int threads : {1, 3})
+    require(translate(model, threads, result, std::vector<int>(ROWS, 4)) == NOT_FINITE, "NaN is not reported");
+  model.tokens[2 * DIM] = before;
+}
+
+// Threads decode with changing numbers of threads, and forked processes too.
+long soak(const Model &exact, const Model &quantized, double seconds) {
+  const std::vector<int> limits(ROWS, LIMIT);
+  const Model *models[] = {&exact, &quantized};
+  std::vector<int> expected[2];
+  for (int m = 0; m < 2; m++) require(translate(*models[m], 1, expected[m], limits) == OK, "decoding fails");
+  std::atomic<long> calls{0};
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 4; caller++)
+    callers.emplace_back([&, caller] {
+      SparseCall sparse;
+      std::mt19937 generator(caller);
+      while (!stop) {
+        std::vector<int> result;
+        const int m = int(generator() % 2), threads = 1 + int(generator() % 4);
+        require(translate(*models[m], threads, result, limits) == OK, "decoding fails");
+        require(result == expected[m], "the result depends on threads");
+        require(sparse.run(threads) == OK, "sparse attention fails");
+        calls++;
+      }
+    });
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    const pid_t child = fork();
+    require(child >= 0, "fork fails");
+    if (child == 0) {
+      std::vector<int> result;
+      for (int threads = 1; threads <= 3; threads++)
+        require(translate(exact, threads, result, limits) == OK && result == expected[0], "a fork decodes otherwise");
+      _exit(0);
+    }
+    int status = 0;
+    require(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0, "a fork failed");
+  }
+  stop = true;
+  for (std::thread &caller : callers) caller.join();
+  return calls;
+}
+
+}  // namespace
+
+int main(int count, char **arguments) {
+  const double seconds = count > 1 ? std::atof(arguments[1]) : 1;
+  Model exact(32), quantized(8);
+  check_every_job_runs_once(1000);
+  check_failure_in_any_thread();
+  check_limits_of_zero(exact);
+  check_every_allocation_can_fail(quantized, 3);  // the exact one allocates nothing more
+  check_numbers_that_are_not_finite(exact);
+  check_numbers_that_are_not_finite(quantized);
+  std::printf("%ld\n", soak(exact, quantized, seconds));
+  std::fflush(stdout);
+  _exit(0);  // threads of the pool never end
+}
