@@ -73,7 +73,11 @@ class MultiHead(nn.Module):
         return merged
 
     def retain_heads(self, heads: Sequence[int]) -> None:
-        """Remove all other heads: their rows of W_Q, W_K and W_V, their columns of W_O."""
+        """Remove all other heads: their rows of W_Q, W_K and W_V, their columns of W_O.
+
+        Heads that share keys and values (a group) may lose some of their number: the rest share
+        the same keys. Groups that remain must be of one size, since a head finds its keys by it.
+        """
         if sorted(set(heads)) != list(heads) or not set(heads) <= set(range(self.heads)):
             raise ConfigError(
                 f"heads to retain are numbers from 0 to {self.heads - 1} in order, not "
@@ -84,8 +88,8 @@ class MultiHead(nn.Module):
         group_sizes = Counter(head * self.kv_heads // self.heads for head in heads)
         if len(set(group_sizes.values())) > 1:
             raise ConfigError(
-                f"{self.heads // self.kv_heads} heads in a row share keys and values: retain "
-                f"or remove all of them, not a part as in {list(heads)}."
+                f"each {self.heads // self.kv_heads} heads in a row share keys and values: retain "
+                f"the same number of every group that stays, not {list(heads)}."
             )
         queries, keys = (_rows(numbers, self.head_dim) for numbers in (heads, sorted(group_sizes)))
         for linear, rows in ((self.w_q, queries), (self.w_k, keys), (self.w_v, keys)):
