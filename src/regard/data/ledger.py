@@ -16,8 +16,17 @@ from regard.errors import DataError, RunError
 
 FIRST = 5  # number of dropped lines that are shown for each cause
 DUPLICATE, EVAL_OVERLAP, EXCLUDED = "duplicate", "in dev or test", "excluded"
+RELABELED, REVERSED = "in dev or test with another label", "reversed in dev or test"
+SHARED_TEXTS = {
+    "pair": ("source in dev or test", "target in dev or test"),
+    "labeled": ("first text in dev or test", "second text in dev or test"),
+}
 # These causes do not count toward max_dropped: the text is still elsewhere, or the recipe drops it.
-INTENDED = frozenset({DUPLICATE, EVAL_OVERLAP, EXCLUDED, OUTSIDE_SPLIT})
+INTENDED = frozenset(
+    {DUPLICATE, EVAL_OVERLAP, RELABELED, REVERSED, EXCLUDED, OUTSIDE_SPLIT}.union(
+        *SHARED_TEXTS.values()
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,7 @@ class Tally:
     kept: int = 0
     dropped: dict[str, Cause] = field(default_factory=dict)
     truncated: int = 0  # kept lines of which only the first tokens are used
+    shared: dict[str, Cause] = field(default_factory=dict)  # kept lines that overlap with dev, test
 
     @property
     def read(self) -> int:
@@ -78,11 +88,7 @@ class Ledger:
         self, split: str, source: str, rejected: Rejected, n: int = 1, texts: Sequence[str] = ()
     ) -> None:
         """Count n lines as dropped; the beginning of `texts` is shown."""
-        cause = self._tally(split, source).dropped.setdefault(rejected.reason, Cause())
-        cause.count += n
-        if len(cause.first) < FIRST:
-            excerpt = " | ".join(quote(text, width=40) for text in texts)
-            cause.first.append(DroppedLine(*rejected.location, rejected.detail, excerpt))
+        _count(self._tally(split, source).dropped, rejected, n, texts)
 
     def move(
         self, split: str, source: str, rejected: Rejected, n: int = 1, texts: Sequence[str] = ()
@@ -90,6 +96,10 @@ class Ledger:
         """Count n lines that were kept as dropped."""
         self.keep(split, source, -n)
         self.drop(split, source, rejected, n, texts)
+
+    def share(self, split: str, source: str, rejected: Rejected, n: int = 1) -> None:
+        """Count n kept lines as sharing text with dev or test."""
+        _count(self._tally(split, source).shared, rejected, n)
 
     def truncate(self, split: str, source: str, n: int) -> None:
         """Count n kept lines as truncated."""
@@ -141,6 +151,10 @@ class Ledger:
                 [f"{cause.count:,}", reason, str(cause.first[0])]
                 for reason, cause in tally.by_count()
             ]
+            rows += [
+                ["", f"{cause.count:,} kept: {reason}", str(cause.first[0])]
+                for reason, cause in tally.shared.items()
+            ]
             if tally.truncated:
                 rows.append(["", f"{tally.truncated:,} truncated", ""])
             for row in rows or [["0", "", ""]]:
@@ -183,12 +197,24 @@ class Ledger:
         return self._splits.setdefault(split, {}).setdefault(source, Tally())
 
 
+def _count(causes: dict[str, Cause], rejected: Rejected, n: int, texts: Sequence[str] = ()) -> None:
+    """Add n lines to their cause, and the first of them as an example."""
+    cause = causes.setdefault(rejected.reason, Cause())
+    cause.count += n
+    if len(cause.first) < FIRST:
+        excerpt = " | ".join(quote(text, width=40) for text in texts)
+        cause.first.append(DroppedLine(*rejected.location, rejected.detail, excerpt))
+
+
 def _tally_from(content: dict[str, Any]) -> Tally:
-    dropped = {
-        reason: Cause(cause["count"], [DroppedLine(**line) for line in cause["first"]])
-        for reason, cause in content["dropped"].items()
-    }
-    tally = Tally(content["kept"], dropped, content.get("truncated", 0))
+    dropped, shared = (
+        {
+            reason: Cause(cause["count"], [DroppedLine(**line) for line in cause["first"]])
+            for reason, cause in content.get(column, {}).items()
+        }
+        for column in ("dropped", "shared")
+    )
+    tally = Tally(content["kept"], dropped, content.get("truncated", 0), shared)
     if tally.read != content["read"]:
         raise ValueError(f"{content['read']} lines were read and {tally.read} accounted for")
     return tally
@@ -203,14 +229,17 @@ def _new_name(source: str, new_paths: Mapping[str, str]) -> str:
 
 
 def _with_paths(tally: Tally, new_paths: Mapping[str, str]) -> Tally:
-    dropped = {
-        reason: Cause(
-            cause.count,
-            [replace(line, file=new_paths.get(line.file, line.file)) for line in cause.first],
-        )
-        for reason, cause in tally.dropped.items()
-    }
-    return replace(tally, dropped=dropped)
+    dropped, shared = (
+        {
+            reason: Cause(
+                cause.count,
+                [replace(line, file=new_paths.get(line.file, line.file)) for line in cause.first],
+            )
+            for reason, cause in causes.items()
+        }
+        for causes in (tally.dropped, tally.shared)
+    )
+    return replace(tally, dropped=dropped, shared=shared)
 
 
 def _main_cause(tally: Tally) -> tuple[str, str]:

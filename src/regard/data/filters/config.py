@@ -27,7 +27,15 @@ class FiltersSpec(Spec):
     )
     duplicates: Action = Field("drop", description="records that were read before")
     eval_overlap: Action = Field(
-        "drop", description="training records that are also in dev or test"
+        "drop",
+        description="training records that are also in dev or test, in any order of languages and "
+        "with any label",
+    )
+    max_shared_text: int | None = Field(
+        40,
+        ge=0,
+        description="maximum characters of one text that a training pair may share with dev or "
+        "test; null: any number",
     )
     max_dropped: float = Field(
         0.1, ge=0, le=1, description="fraction of lines that may be dropped; more ends the run"

@@ -1,7 +1,7 @@
 """Removal of training rows that are duplicates, or that are also in dev or test.
 
-Rows are compared by the hash column. Duplicates are searched in one range of hashes after another,
-so that the compared rows fit in memory however many there are.
+Rows are compared by hashes. Duplicates are searched in one range of hashes after another, so that
+the compared rows fit in memory however many there are.
 """
 
 from collections.abc import Callable
@@ -12,50 +12,56 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from regard.data.ledger import DUPLICATE, EVAL_OVERLAP
+from regard.data.filters.eval_overlap import EvalTexts, Flags
+from regard.data.filters.hashes import Hashes, identity
+from regard.data.ledger import DUPLICATE
 from regard.data.store.mmap import MappedFile
 
 RANGE = 2**20  # approximate number of rows whose hashes are compared at a time
 
-Hashes = npt.NDArray[np.uint64]
 Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+Report = Callable[[str, pa.RecordBatch, bool], None]  # reason, rows, True if they are dropped
 
 
-def hashes(path: Path) -> Hashes:
-    """Return the sorted hashes of a split, which must fit in memory."""
-    return np.sort(np.concatenate([_hashes(batch) for batch in MappedFile(path)]))
+def deduplicate(path: Path, eval_texts: EvalTexts, duplicates: bool, report: Report) -> None:
+    """Rewrite a split without rows that leak dev or test data and without duplicates.
 
-
-def deduplicate(
-    path: Path,
-    eval_hashes: Hashes,
-    duplicates: bool,
-    report: Callable[[str, pa.RecordBatch], None],
-) -> None:
-    """Rewrite a split without rows whose hash is in `eval_hashes` (sorted) and without duplicates.
-
-    Duplicates are removed only if `duplicates`. `report` receives the reason and the removed rows.
+    Duplicates are removed only if `duplicates`. `report` receives the rows of each reason.
     """
     file = MappedFile(path)
-    rows = sum(batch.num_rows for batch in file)
-    repeated = _repeated(file, rows) if duplicates else _Bits(rows)
-    if not repeated.any() and not any(_among(_hashes(batch), eval_hashes).any() for batch in file):
+    removed = _removed(file, eval_texts, duplicates, report)
+    if not removed.any():
         return
     rest, start = path.with_suffix(".rest"), 0
     with pa.ipc.new_file(str(rest), file.schema) as writer:
         for batch in file:
-            overlaps = _among(_hashes(batch), eval_hashes)
-            repeats = repeated[np.arange(start, start + batch.num_rows)] & ~overlaps
+            left = batch.filter(~removed[np.arange(start, start + batch.num_rows)])
             start += batch.num_rows
-            for reason, removed in ((EVAL_OVERLAP, overlaps), (DUPLICATE, repeats)):
-                if removed.any():
-                    report(reason, batch.filter(removed))
-            left = batch.filter(~(overlaps | repeats))
             if left.num_rows:
                 writer.write_batch(left)
     del file, batch, left  # Windows cannot replace a file that is mapped
     rest.replace(path)
+
+
+def _removed(file: MappedFile, eval_texts: EvalTexts, duplicates: bool, report: Report) -> "_Bits":
+    """Return the rows to remove; a row that leaks and is a duplicate is reported as a leak."""
+    rows, start = sum(batch.num_rows for batch in file), 0
+    removed, repeated = _Bits(rows), _repeated(file, rows) if duplicates else _Bits(rows)
+    for batch in file:
+        numbers = np.arange(start, start + batch.num_rows)
+        start += batch.num_rows
+        repeats = repeated[numbers]
+        for overlap in eval_texts.overlaps(batch):
+            reported = overlap.rows if overlap.is_dropped else overlap.rows & ~repeats
+            if overlap.is_dropped:
+                repeats &= ~reported
+                removed.set(numbers[reported])
+            if reported.any():
+                report(overlap.reason, batch.filter(reported), overlap.is_dropped)
+        if repeats.any():
+            removed.set(numbers[repeats])
+            report(DUPLICATE, batch.filter(repeats), True)
+    return removed
 
 
 def _repeated(file: MappedFile, rows: int) -> "_Bits":
@@ -74,25 +80,12 @@ def _within(file: MappedFile, low: int, high: int) -> tuple[Hashes, Ints]:
     """Return the hashes in [low, high), and their rows."""
     values, numbers, start = [], [], 0
     for batch in file:
-        column = _hashes(batch)
+        column = identity(batch)
         inside = np.flatnonzero((column >= low) & (column <= high - 1))
         values.append(column[inside])
         numbers.append(inside + start)
         start += batch.num_rows
     return np.concatenate(values), np.concatenate(numbers)
-
-
-def _hashes(batch: pa.RecordBatch) -> Hashes:
-    column: Hashes = batch.column("hash").to_numpy()
-    return column
-
-
-def _among(values: Hashes, among: Hashes) -> Flags:
-    """Return a flag for each value that is in the sorted array `among`."""
-    if not len(among):
-        return np.zeros(len(values), np.bool_)
-    is_among: Flags = among[np.searchsorted(among, values).clip(max=len(among) - 1)] == values
-    return is_among
 
 
 class _Bits:

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from regard.data.config import DataSpec, Dropped, source_name
 from regard.data.filters.decontaminate import Decontaminator
-from regard.data.filters.deduplicate import deduplicate, hashes
+from regard.data.filters.deduplicate import deduplicate
+from regard.data.filters.eval_overlap import EvalTexts
 from regard.data.ledger import Ledger
 from regard.data.records import LengthLimits, Location, Rejected
 from regard.data.store.mmap import MappedFile
@@ -66,6 +67,7 @@ def build_splits(
             ledger,
             [source_name(source) for source in sources[split]],
             read_for=split if split in data.splits else "train",
+            language_pairs=[source.language_pair for source in sources[split]],
         )
         for split in sources
     }
@@ -159,19 +161,23 @@ def _deduplicate(
     names = [source_name(source) for source in data.train]
     files = list(writers["train"].files)
 
-    def report(reason: str, rows: pa.RecordBatch) -> None:
+    def report(reason: str, rows: pa.RecordBatch, are_dropped: bool) -> None:
+        count_lines = ledger.move if are_dropped else ledger.share
         source = names[rows.column("source")[0].as_py()]
         columns = rows.select(["file", "line"]).to_pylist()
         lines = rows.column("lines").to_pylist() if "lines" in rows.schema.names else repeat(1)
         for row, count in zip(columns, lines, strict=False):
             location = Location(files[row["file"]], row["line"])
-            ledger.move("train", source, Rejected(location, reason), count)
+            count_lines("train", source, Rejected(location, reason), count)
 
-    eval_hashes = [hashes(folder / f"{split}.arrow") for split in writers if split != "train"]
-    none = np.zeros(0, np.uint64)
+    splits = [
+        (folder / f"{split}.arrow", [source.language_pair for source in sources])
+        for split, sources in {"dev": data.train, **data.splits}.items()
+        if split != "train"
+    ]
     deduplicate(
         folder / "train.arrow",
-        np.sort(np.concatenate(eval_hashes)) if data.filters.eval_overlap == "drop" else none,
+        EvalTexts(splits, data.record_type, data.filters),
         data.filters.duplicates == "drop" and data.record_type != "text",
         report,
     )

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from regard.data.config import DataSpec, Dropped
 from regard.data.filters.decontaminate import Decontaminator
+from regard.data.filters.hashes import record_hash
 from regard.data.records import Record
-from regard.data.store.writer import record_hash
 from regard.data.tokenizers.base import TokenizerSpec
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import DataError

@@ -9,7 +9,7 @@
     source   int16          number of its source; the rows of a source are consecutive
     file     int32          number of its file
     line     int64          line in the file
-    hash     uint64         of the stripped texts
+    hash     uint64         of texts and labels; hash_0, hash_1: of each text, see filters/hashes.py
     text_0, text_1          in dev and test: the texts themselves
     alternatives            and of pairs: other references for the second text
 
@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from regard.data.filters import hashes
 from regard.data.records import Location
 from regard.data.sources.base import RecordType
 from regard.data.store.mmap import MappedFile
@@ -57,11 +58,16 @@ def schema(
             ("source", pa.int16()),
             ("file", pa.int32()),
             ("line", pa.int64()),
-            ("hash", pa.uint64()),
+            *((name, pa.uint64()) for name in _hash_columns(record_type, num_texts)),
             *((f"text_{side}", pa.large_string()) for side in range(raw_texts)),
             *(alternatives if raw_texts and record_type == "pair" else []),
         ]
     )
+
+
+def _hash_columns(record_type: RecordType, num_texts: int) -> list[str]:
+    record = [] if record_type == "pair" else [hashes.RECORD]
+    return record if record_type == "text" else [*record, *hashes.TEXTS[:num_texts]]
 
 
 @dataclass(frozen=True)

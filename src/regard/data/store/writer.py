@@ -2,16 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from itertools import chain, compress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from regard.data.config import Dropped
+from regard.data.filters.hashes import record_hash, text_hashes
 from regard.data.ledger import Ledger
 from regard.data.records import SEPARATE, LengthLimits, Record, Rejected
 from regard.data.sources.base import RecordType
@@ -84,12 +85,6 @@ class RowEncoder:
         return None
 
 
-def record_hash(record: Record) -> bytes:
-    """Return eight bytes that are equal for equal texts and labels, ignoring space around them."""
-    strings = (*record.texts, *(record.labels or ()))
-    return blake2b("\0".join(map(str.strip, strings)).encode(), digest_size=8).digest()
-
-
 class StoreWriter:
     """Writes one split and counts every line in the ledger.
 
@@ -103,6 +98,7 @@ class StoreWriter:
         ledger: Ledger,
         source_names: Sequence[str],
         read_for: str,
+        language_pairs: Sequence[Sequence[str]] | None = None,
     ) -> None:
         self.files: dict[str, int] = {}
         self._split, self._read_for = path.stem, read_for
@@ -115,6 +111,7 @@ class StoreWriter:
             row_encoder.trees,
         )
         self._writer = pa.ipc.new_file(str(path), self._schema)
+        self._language_pairs = language_pairs or [()] * len(source_names)
         self._source, self._size = 0, 0
         self._pending: list[Record] = []
 
@@ -177,12 +174,19 @@ class StoreWriter:
             "file": lambda _: [self._file_number(record.location.file) for record in records],
             "line": lambda _: [record.location.line for record in records],
             "hash": lambda _: np.frombuffer(b"".join(map(record_hash, records)), np.uint64),
+            "hash_0": lambda _: self._text_hashes(records, 0),
+            "hash_1": lambda _: self._text_hashes(records, 1),
             "text_0": lambda _: [record.texts[0] for record in records],
             "text_1": lambda _: [record.texts[1] for record in records],
             "alternatives": lambda dtype: pa.array([r.alternatives for r in records], dtype),
         }
         arrays = [columns[field.name](field.type) for field in self._schema]
         return pa.record_batch(arrays, schema=self._schema)
+
+    def _text_hashes(self, records: Sequence[Record], side: int) -> npt.NDArray[np.uint64]:
+        languages = self._language_pairs[self._source][side : side + 1]
+        digests = (text_hashes(record.texts[side : side + 1], languages) for record in records)
+        return np.frombuffer(b"".join(chain.from_iterable(digests)), np.uint64)
 
     def _label_numbers(self, record: Record) -> list[int]:
         return [self._row_encoder.labels[label] for label in record.labels or ()]
