@@ -1,11 +1,13 @@
 """Rotary positions: products depend on distance; even head dimensions only."""
 
+import math
+
 import pytest
 import torch
 
 from regard.errors import ConfigError
 from regard.positions.base import PositionSpec, Sizes
-from regard.positions.rotary import Rotary
+from regard.positions.rotary import Rotary, Scaling
 
 
 @pytest.mark.parametrize("pairs", ["adjacent", "halves"])
@@ -19,6 +21,22 @@ def test_products_depend_only_on_distance(pairs: str) -> None:
     assert products == pytest.approx([products[0]] * 3, abs=1e-4)
     assert torch.allclose(rotary.rotate(q, torch.tensor([9])).norm(), q.norm(), atol=1e-5)
     assert torch.equal(rotary.rotate(q, torch.tensor([0])), q)
+
+
+def test_linear_scaling_divides_positions() -> None:
+    scaled = Rotary(8, 10_000, "halves", Scaling(factor=4))
+    x = torch.randn(1, 1, 5, 8)
+    positions = torch.arange(5) * 12
+    expected = Rotary(8, 10_000, "halves").rotate(x, positions / 4)
+    torch.testing.assert_close(scaled.rotate(x, positions), expected)
+
+
+def test_llama_3_scaling_divides_only_long_periods() -> None:
+    frequencies = torch.tensor([2 * math.pi / period for period in (2, 25, 50, 100, 1000)])
+    scaling = Scaling(factor=8, context=100)  # periods of 25 and 100 tokens are the limits
+    middle = (2 - 1) / (4 - 1)  # a period of 50 tokens occurs twice
+    expected = torch.tensor([1, 1, middle + (1 - middle) / 8, 1 / 8, 1 / 8]) * frequencies
+    torch.testing.assert_close(scaling(frequencies), expected)
 
 
 def test_odd_head_dim_is_refused() -> None:
