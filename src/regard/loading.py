@@ -324,7 +324,8 @@ def _summarizer(run: Run, model: Any, tokenizer: Tokenizer, bits: int) -> Summar
 
 def _text_generator(run: Run, model: Any, tokenizer: Tokenizer, bits: int) -> TextGenerator:
     bos, max_length = run.details.get("bos", ()), run.details["max_length"]
-    return TextGenerator(cast("LanguageModel", model), tokenizer, max_length, bos, bits)
+    other_ends = run.details.get("other_ends", ())
+    return TextGenerator(cast("LanguageModel", model), tokenizer, max_length, bos, bits, other_ends)
 
 
 def _embedder(run: Run, model: Any, tokenizer: Tokenizer) -> Embedder:

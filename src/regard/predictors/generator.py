@@ -12,6 +12,7 @@ import torch
 
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.decoding.config import Constraints, DecodingConfig, decode
+from regard.decoding.end_tokens import EndTokens
 from regard.decoding.greedy import argmax, stream_tokens
 from regard.decoding.sampling import Sampling
 from regard.decoding.scoring import Score, score
@@ -36,6 +37,7 @@ class TextGenerator(BasePredictor[LanguageModel]):
         max_length: Maximum number of tokens of prompt and continuation together.
         bos: Token ids that the model expects before every text.
         bits: 32, or 8 for int8 weights (default: 32).
+        other_ends: Token ids that end a text, besides the tokenizer's end token.
     """
 
     def __init__(
@@ -45,9 +47,10 @@ class TextGenerator(BasePredictor[LanguageModel]):
         max_length: int,
         bos: Sequence[int] = (),
         bits: int = 32,
+        other_ends: Sequence[int] = (),
     ) -> None:
         super().__init__(model, tokenizer, max_length)
-        self.bos = list(bos)
+        self.bos, self.other_ends = list(bos), list(other_ends)
         self.engine_model = EngineModel(self.model, max_length, bits)
 
     def generate(
@@ -128,7 +131,7 @@ class TextGenerator(BasePredictor[LanguageModel]):
         sample_ids: Sequence[int],
     ) -> list[list[list[int]]]:
         """Prefill the length of the shortest prompt; force the rest of the longer ones."""
-        model = self._stepper(max(map(len, prompts)), max_tokens)
+        model = self._stepper(max(map(len, prompts)), max_tokens, decoding.sampling)
         shortest = min(map(len, prompts))
         shared = torch.tensor([ids[:shortest] for ids in prompts], device=self.device)
         rest = {row: ids[shortest:] for row, ids in enumerate(prompts) if len(ids) > shortest}
@@ -179,7 +182,7 @@ class TextGenerator(BasePredictor[LanguageModel]):
         """
         ids = self.encode(prompt, sliding_window)
         self._check_context(len(ids), max_tokens, sliding_window)
-        model = self._stepper(len(ids), max_tokens)
+        model = self._stepper(len(ids), max_tokens, sampling)
         state, first = self._prefill(model, ids)
         choose, end = sampling or argmax, self.tokenizer.end
         steps = stream_tokens(model, state, first, end, [max_tokens], choose)
@@ -224,7 +227,7 @@ class TextGenerator(BasePredictor[LanguageModel]):
                 f"for at most {self.max_length - len(ids):,} more, or decode without a draft."
             )
         self._check_context(len(ids), max_tokens)
-        model = self.engine_model.current
+        model = self._ending(self.engine_model.current, sampling)
         state, first = self._prefill(model, ids)
         drafter: Drafter = PromptLookup(prompt=ids[:-1])
         if draft_model is not None:
@@ -260,7 +263,7 @@ class TextGenerator(BasePredictor[LanguageModel]):
             >>> right.perplexity < wrong.perplexity
             True
         """
-        model = self.engine_model.current
+        model = self._ending(self.engine_model.current, Sampling())
         scores = []
         for text in texts:
             ids = self._encode(text)
@@ -352,11 +355,19 @@ class TextGenerator(BasePredictor[LanguageModel]):
         ids = [*self.bos, *self.tokenizer.encode(text)]
         return ids or [self.tokenizer.end]  # a new text begins after the end of another
 
-    def _stepper(self, prompt: int, max_tokens: int) -> Any:
+    def _stepper(self, prompt: int, max_tokens: int, sampling: Sampling | None) -> Any:
         """Return the model, wrapped in a sliding window where the continuation would not fit."""
+        model = self._ending(self.engine_model.current, sampling)
         if prompt + max_tokens <= self.max_length:
-            return self.engine_model.current
-        return SlidingWindow(self.engine_model.current, self.max_length, self.bos)
+            return model
+        return SlidingWindow(model, self.max_length, self.bos)
+
+    def _ending(self, model: Any, sampling: Sampling | None) -> Any:
+        """Return the model, with all end tokens merged into one where there are several."""
+        if not self.other_ends:
+            return model
+        temperature = None if sampling is None else sampling.temperature
+        return EndTokens(model, [self.tokenizer.end, *self.other_ends], temperature)
 
     def _prefill(self, model: Any, ids: list[int]) -> tuple[Any, torch.Tensor]:
         """Return the state after all of the prompt but its last id, and that id."""

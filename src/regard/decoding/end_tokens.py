@@ -1,0 +1,49 @@
+"""End tokens: a Stepper for a model with several tokens that end a text, as one.
+
+The algorithms of decoding know one end token. Here it gets the score of all, and the others are
+never chosen. Greedy decoding and beam search take the best of them, so that they end where the
+model prefers any of them to every other token. Sampling takes their sum at its temperature, which
+is the probability that the text ends.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class EndTokens:
+    """A language model whose end tokens are merged into the first."""
+
+    def __init__(self, model: Any, ends: Sequence[int], temperature: float | None = None) -> None:
+        """Wrap a model.
+
+        Args:
+            model: The model to decode.
+            ends: Ids of all end tokens, the one that decoding knows first.
+            temperature: That of sampling; None for greedy decoding and beam search.
+        """
+        self._model, self._ends, self._temperature = model, list(ends), temperature
+
+    def start(self) -> Any:
+        return self._model.start()
+
+    def step(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+        logits, state = self._model.step(ids, state)
+        return self._merged(logits), state
+
+    def extend(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+        logits, state = self._model.extend(ids, state)
+        return self._merged(logits), state
+
+    def _merged(self, logits: Tensor) -> Tensor:
+        ends = logits[..., self._ends]
+        if self._temperature:
+            end = torch.logsumexp(ends / self._temperature, -1) * self._temperature
+        else:
+            end = ends.amax(-1)
+        merged = logits.clone()
+        merged[..., self._ends] = float("-inf")
+        merged[..., self._ends[0]] = end
+        return merged
