@@ -11,7 +11,7 @@ import transformers
 
 import regard
 from regard.data.config import Direction
-from regard.errors import DataError
+from regard.errors import DataError, RegardError
 from regard.interchange.importing import import_model
 
 from .conftest import TEXT, byte_level, randomized, saved, word_pieces
@@ -20,10 +20,10 @@ DIRECTION = Direction("fr", "en")
 NO_LIMIT = {"output_attentions": False}
 
 
-def gpt2(vocabulary: int) -> Any:
+def gpt2(vocabulary: int, **more: Any) -> Any:
     config = transformers.GPT2Config(
         vocab_size=vocabulary, n_positions=64, n_embd=32, n_layer=2, n_head=4,
-        bos_token_id=0, eos_token_id=0, pad_token_id=None,
+        bos_token_id=0, eos_token_id=0, pad_token_id=None, **more,
     )  # fmt: skip
     return randomized(transformers.GPT2LMHeadModel(config))
 
@@ -66,6 +66,13 @@ def t5(vocabulary: int, **more: Any) -> Any:
         pad_token_id=0, eos_token_id=3, decoder_start_token_id=0, **more,
     )  # fmt: skip
     return randomized(transformers.T5ForConditionalGeneration(config))
+
+
+@pytest.fixture(scope="module")
+def llama_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tokenizer = byte_level(["<unk>", "<s>", "</s>"])
+    folder = tmp_path_factory.mktemp("llama") / "theirs"
+    return saved(llama(tokenizer.get_vocab_size()), tokenizer, folder)
 
 
 @pytest.mark.parametrize("architecture", ["gpt2", "llama", "llama, all keys, tied"])
@@ -168,7 +175,7 @@ def test_damaged_and_unknown_folders_are_refused(folder: Path, tmp_path: Path) -
         ({"activation_function": "quick_gelu"}, "activation_function is 'quick_gelu'"),
         ({"n_embd": None}, "n_embd is missing"),
         ({"n_layer": 3}, r"the weights have no h\.2"),
-        ({"n_layer": 1}, r"h\.1.*does not know"),
+        ({"n_layer": 1}, r"h\.1.*does not explain"),
     ):
         (folder / "config.json").write_text(json.dumps({**config, **change}))
         with pytest.raises(DataError, match=said):
@@ -183,6 +190,145 @@ def test_damaged_and_unknown_folders_are_refused(folder: Path, tmp_path: Path) -
     with pytest.raises(DataError, match="no tokenizer"):
         import_model(folder, run)
     assert not run.exists()
+
+
+def rewrite(folder: Path, name: str = "config.json", **changes: Any) -> None:
+    path = folder / name
+    content = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps({**content, **changes}))
+
+
+def test_untied_output_layer_is_imported(folder: Path, tmp_path: Path) -> None:
+    tokenizer = byte_level(["<|endoftext|>"])
+    theirs = gpt2(tokenizer.get_vocab_size(), tie_word_embeddings=False)
+    assert not torch.equal(theirs.lm_head.weight, theirs.transformer.wte.weight)
+    import_model(saved(theirs, tokenizer, folder), tmp_path / "run")
+    ids = torch.randint(3, tokenizer.get_vocab_size(), (3, 20))
+    with torch.inference_mode():
+        logits = regard.load(tmp_path / "run").model(ids)
+        torch.testing.assert_close(logits, theirs(ids).logits, atol=1e-4, rtol=1e-4)
+    rewrite(folder, tie_word_embeddings=True)  # contradicts the weights
+    with pytest.raises(DataError, match=r"lm_head\.weight differs from transformer\.wte"):
+        import_model(folder, tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    "rope",
+    [
+        {"rope_scaling": {"type": "linear", "factor": 2.0}},
+        {"rope_scaling": {"rope_type": "linear", "factor": 2.0}, "rope_theta": 500.0},
+        {"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}},
+        {"rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+                          "high_freq_factor": 4.0, "original_max_position_embeddings": 32}},
+    ],
+)  # fmt: skip
+def test_scaled_rotary_positions_are_imported(
+    rope: dict[str, Any], folder: Path, tmp_path: Path
+) -> None:
+    tokenizer = byte_level(["<unk>", "<s>", "</s>"])
+    saved(llama(tokenizer.get_vocab_size()), tokenizer, folder)
+    config = json.loads((folder / "config.json").read_text())
+    del config["rope_parameters"]
+    (folder / "config.json").write_text(json.dumps({**config, **rope}))
+    assert import_model(folder, tmp_path / "run", verify=True) < 1e-5
+    theirs = transformers.LlamaForCausalLM.from_pretrained(folder)
+    ours = regard.load(tmp_path / "run")
+    prompt = [*ours.bos, *tokenizer.encode(TEXT[0]).ids]
+    expected = theirs.generate(torch.tensor([prompt]), max_new_tokens=12, do_sample=False)
+    text = ours.tokenizer.decode(expected[0, len(prompt) :].tolist())
+    assert ours.generate(TEXT[0], 12) == text  # by the compiled engine
+
+
+@pytest.mark.parametrize(
+    ("rope", "message"),
+    [
+        ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rope_type 'dynamic'"),
+        ({"rope_parameters": {"rope_type": "yarn", "factor": 2.0}}, "rope_type 'yarn'"),
+        ({"rope_scaling": {"type": "linear"}}, "factor is missing"),
+        ({"rope_scaling": {"factor": 2.0}}, "factor, which rope_type 'default' does not read"),
+        ({"rope_scaling": {"type": "linear", "factor": 0.5}}, "rope_scaling"),
+        ({"rope_scaling": {"type": "linear", "factor": "2"}}, "rope_scaling"),
+        ({"rope_scaling": 2}, "rope_scaling is 2"),
+        ({"rope_theta": 5.0}, "rope_theta is 5, and 10000 in rope_parameters"),
+        ({"partial_rotary_factor": 0.5}, "partial_rotary_factor"),
+        ({"sliding_window": 8}, "sliding_window is 8"),
+        ({"attn_logit_softcapping": 30.0}, "attn_logit_softcapping is 30.0.*does not know"),
+        ({"quantization_config": {"bits": 4}}, "quantization_config"),
+        ({"auto_map": {"AutoModel": "code.py"}}, "auto_map"),
+        ({"num_key_value_heads": 3}, "key heads"),
+        ({"vocab_size": 7}, "vocab_size is 7, and the embedding has"),
+        ({"hidden_size": 1 << 23}, "has the shape"),
+        ({"num_hidden_layers": 4000}, "the weights have no model.layers.2"),
+        ({"num_hidden_layers": 1e3}, "num_hidden_layers is 1000.0"),
+        ({"num_hidden_layers": 10**400}, "num_hidden_layers is 1000"),
+        ({"model_type": ["llama"]}, "models of type"),
+    ],
+)
+def test_unsupported_settings_are_refused(
+    rope: dict[str, Any], message: str, folder: Path, tmp_path: Path, llama_folder: Path
+) -> None:
+    shutil.copytree(llama_folder, folder)
+    rewrite(folder, **({"rope_parameters": None} if "rope_scaling" in rope else {}), **rope)
+    with pytest.raises(RegardError, match=message) as error:
+        import_model(folder, tmp_path / "run")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["config.json", "generation_config.json"])
+def test_end_tokens_are_imported(
+    name: str, folder: Path, tmp_path: Path, llama_folder: Path
+) -> None:
+    """A text ends at any token of eos_token_id, as in transformers."""
+    shutil.copytree(llama_folder, folder)
+    import_model(folder, tmp_path / "plain")
+    plain = regard.load_language_model(tmp_path / "plain")
+    prompt = plain.encode(TEXT[0])
+    theirs = transformers.LlamaForCausalLM.from_pretrained(folder)
+    free = theirs.generate(torch.tensor([prompt]), max_new_tokens=20, do_sample=False)
+    generated = free[0, len(prompt) :].tolist()
+    other = generated[7]
+    if name == "config.json":
+        (folder / "generation_config.json").unlink()
+    rewrite(folder, name, eos_token_id=[2, other])
+    import_model(folder, tmp_path / "run")
+    ours = regard.load_language_model(tmp_path / "run")
+    assert (ours.tokenizer.end, ours.other_ends) == (2, [other])
+    expected = ours.tokenizer.decode_after(prompt)(generated[: generated.index(other)])
+    assert ours.generate(TEXT[0], 20) == expected
+    assert ours.generate(TEXT[0], 20, regard.DecodingConfig(return_scores=True)) == expected
+    assert "".join(ours.stream(TEXT[0], 20)) == expected
+    assert "".join(ours.speculate(TEXT[0], 20)) == expected
+    rewrite(folder, name, eos_token_id=other)  # the end token is not the one with that name
+    import_model(folder, tmp_path / "renamed")
+    assert regard.load_language_model(tmp_path / "renamed").generate(TEXT[0], 20) == expected
+
+
+@pytest.mark.parametrize("key", ["bos_token_id", "eos_token_id", "pad_token_id"])
+@pytest.mark.parametrize("name", ["config.json", "generation_config.json"])
+def test_ids_outside_the_vocabulary_are_refused(
+    key: str, name: str, folder: Path, tmp_path: Path, llama_folder: Path
+) -> None:
+    shutil.copytree(llama_folder, folder)
+    for value in (-1, 10**6, 10**30, 1.0, "2", True, [], [[2]], [1, -2], {"a": 1}):
+        rewrite(folder, name, **{key: value})
+        with pytest.raises(RegardError, match=key):
+            import_model(folder, tmp_path / "run")
+
+
+def test_tokenizer_larger_than_the_embedding_is_refused(
+    folder: Path, tmp_path: Path, llama_folder: Path
+) -> None:
+    shutil.copytree(llama_folder, folder)
+    content = json.loads((folder / "tokenizer.json").read_text())
+    vocabulary = content["model"]["vocab"]
+    last = max(vocabulary, key=vocabulary.get)
+    for token in (len(vocabulary), 1 << 31):
+        changed = {**vocabulary, last: token}
+        content["model"]["vocab"] = changed
+        (folder / "tokenizer.json").write_text(json.dumps(content))
+        with pytest.raises(RegardError, match="larger than the model's vocabulary"):
+            import_model(folder, tmp_path / "run")
 
 
 def test_suppressed_tokens_are_imported(folder: Path, tmp_path: Path) -> None:

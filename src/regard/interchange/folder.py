@@ -8,12 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from torch import Tensor
 
 from regard.errors import DataError
 
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+ADAPTER = "adapter_config.json"
+MAX_JSON = 1 << 28  # bytes; the largest tokenizers and indexes have a tenth of it
 
 
 class ModelFolder:
@@ -39,13 +42,27 @@ class ModelFolder:
             raise DataError(f"{self.path / name}: not a JSON list of objects.")
         return content
 
-    def _read(self, name: str) -> Any:
+    def read_text(self, name: str) -> str:
+        """Read a text file."""
+        path = self.path / name
         try:
-            return json.loads((self.path / name).read_text(encoding="utf-8"))
+            if path.stat().st_size > MAX_JSON:
+                raise DataError(f"{path}: has more than {MAX_JSON:,} bytes, which no model needs.")
+            return path.read_text(encoding="utf-8")
         except OSError as error:
             raise DataError(
-                f"{self.path / name}: cannot be read ({error.strerror}); a Hugging Face model "
-                f"folder has it."
+                f"{path}: cannot be read ({error.strerror}); a Hugging Face model folder has it."
+            ) from None
+        except ValueError as error:
+            raise DataError(f"{path}: not UTF-8 ({error}).") from None
+
+    def _read(self, name: str) -> Any:
+        text = self.read_text(name)
+        try:
+            return json.loads(text)
+        except RecursionError:
+            raise DataError(
+                f"{self.path / name}: not JSON of a model: nested too deeply."
             ) from None
         except ValueError as error:
             raise DataError(f"{self.path / name}: not JSON ({error}).") from None
@@ -55,33 +72,73 @@ class ModelFolder:
         return (self.path / name).is_file()
 
     def weights(self) -> dict[str, Tensor]:
-        """All tensors by name, in float32."""
+        """All tensors by name, in their own type."""
         files = sorted(self.path.glob("*.safetensors"))
         self._refuse_pickles(bool(files))
+        if self.has(ADAPTER):
+            raise DataError(
+                f"{self.path / ADAPTER}: the weights are those of an adapter, which Regard does "
+                f"not import; merge it into its model with `merge_and_unload` of the package peft."
+            )
+        index = self._index(files)
         if not files:
             raise DataError(f"{self.path}: there are no weights in it (*.safetensors).")
+        if self.has(WEIGHTS) and len(files) > 1 and not index:
+            other = next(file for file in files if file.name != WEIGHTS)
+            raise DataError(
+                f"{other}: the weights are in {WEIGHTS}, and this file is not part of them; move "
+                f"it to another folder."
+            )
+        return self._read_files(files, index)
+
+    def _read_files(self, files: list[Path], index: dict[str, str]) -> dict[str, Tensor]:
+        """Read the tensors of all files; each must be in the one file that the index names."""
         tensors: dict[str, Tensor] = {}
+        origin: dict[str, str] = {}
         for file in files:
-            tensors.update(_tensors(file))
-        self._check_complete(tensors)
+            for name, tensor in _tensors(file):
+                if name in tensors:
+                    raise DataError(f"{file}: has {name}, which {origin[name]} has too.")
+                if index and index.get(name) != file.name:
+                    raise DataError(
+                        f"{file}: has {name}, which {INDEX} places in {index.get(name, 'no file')}."
+                    )
+                tensors[name], origin[name] = tensor, file.name
+        if missing := sorted(set(index) - set(tensors)):
+            raise DataError(
+                f"{self.path / index[missing[0]]}: is missing or incomplete: it should have "
+                f"{missing[0]}; fetch it again."
+            )
         return tensors
+
+    def _index(self, files: list[Path]) -> dict[str, str]:
+        """Return the file of each tensor, for weights in several files; else nothing."""
+        if not self.has(INDEX):
+            return {}
+        index = self.read_json(INDEX).get("weight_map")
+        path = self.path / INDEX
+        if not isinstance(index, dict) or not index:
+            raise DataError(f"{path}: has no weight_map, which names the file of each tensor.")
+        for name, file in index.items():
+            if not isinstance(file, str) or not file or Path(file).name != file:
+                raise DataError(
+                    f"{path}: {name} is in {file!r}, which is not a file of the folder."
+                )
+        present = {file.name for file in files}
+        if missing := sorted(set(index.values()) - present):
+            raise DataError(f"{self.path / missing[0]}: is missing; {INDEX} names it.")
+        if surplus := sorted(present - set(index.values())):
+            raise DataError(
+                f"{self.path / surplus[0]}: {INDEX} does not name this file; move it to another "
+                f"folder."
+            )
+        return index
 
     def _refuse_pickles(self, beside_safetensors: bool) -> None:
         pickles = [file for file in sorted(self.path.iterdir()) if file.suffix in PICKLES]
         if not pickles:
             return
         raise pickle_error(pickles[0], beside_safetensors)
-
-    def _check_complete(self, tensors: dict[str, Tensor]) -> None:
-        """Refuse weights in several files of which one is missing."""
-        if self.has("model.safetensors.index.json"):
-            index = self.read_json("model.safetensors.index.json").get("weight_map", {})
-            missing = sorted(set(index) - set(tensors))
-            if missing:
-                raise DataError(
-                    f"{self.path / index[missing[0]]}: is missing or incomplete: it should have "
-                    f"{missing[0]}; fetch it again."
-                )
 
 
 def is_pickle(file: Path) -> bool:
@@ -114,6 +171,8 @@ def _tensors(file: Path) -> Iterator[tuple[str, Tensor]]:
     try:
         with safe_open(file, "pt") as content:
             for name in content.keys():  # noqa: SIM118  not a dictionary
-                yield name, content.get_tensor(name).float()
-    except (SafetensorError, OSError) as error:
+                yield name, content.get_tensor(name)
+    except DataError:
+        raise
+    except Exception as error:  # the library raises several kinds
         raise DataError(f"{file}: damaged or truncated ({error}); fetch it again.") from None

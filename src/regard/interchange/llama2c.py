@@ -82,6 +82,7 @@ class Checkpoint:
             "rope_theta": BASE,
             "tie_word_embeddings": self._tied,
             "bos_token_id": BETWEEN,
+            "eos_token_id": BETWEEN,
         }
 
     def weights(self) -> dict[str, Tensor]:

@@ -6,6 +6,9 @@ source.spm, target.spm + vocab.json         Marian: SentencePiece with other ids
 spiece.model, tokenizer.model               T5, Llama: SentencePiece
 """
 
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ from tokenizers import Tokenizer as Backend
 
 from regard.data.tokenizers.tokenizer import END, MASK, PAD, START, Tokenizer, backend_name
 from regard.data.tokenizers.tokenizer import UNKNOWN as UNKNOWN_PIECE
-from regard.errors import DataError
+from regard.errors import DataError, RegardError
 from regard.interchange.folder import ModelFolder
 from regard.interchange.sentencepiece import (
     BYTE,
@@ -25,16 +28,55 @@ from regard.interchange.sentencepiece import (
 )
 
 NEVER = -100.0  # score of a piece that is never used
+LONGEST = 1_000  # characters of a piece; SentencePiece's default is 16
+PROBE = "A dog, 12 chiens … \n\t ½ 🦊 \u0000"
 
 
-def tokenizer_of(folder: ModelFolder) -> Tokenizer:
-    """Load or build the tokenizer of a folder."""
-    return _finished(_backend(folder))
+def tokenizer_of(folder: ModelFolder, vocabulary: int | None = None) -> Tokenizer:
+    """Load or build the tokenizer of a folder.
+
+    Args:
+        folder: the model folder.
+        vocabulary: rows of the model's embedding; a tokenizer with more pieces is refused.
+    """
+    with _library_errors(folder.path, "tokenizer"):
+        backend = _backend(folder)
+        _check_size(backend, vocabulary, folder.path)
+        return _finished(backend)
 
 
 def tokenizer_of_pieces(spm: SentencePieces, path: Path) -> Tokenizer:
     """Build a tokenizer from SentencePiece pieces that were read from another format."""
-    return _finished(_sentencepiece(spm, path))
+    with _library_errors(path, "tokenizer"):
+        return _finished(_sentencepiece(spm, path))
+
+
+@contextmanager
+def _library_errors(path: Path, what: str) -> Iterator[None]:
+    """Turn any error of the tokenizers library, also a panic of its Rust code, into a sentence."""
+    try:
+        yield
+    except RegardError:
+        raise
+    except BaseException as error:
+        # A panic is no Exception, so that nothing catches it by mistake.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(f"{path}: the {what} cannot be used ({reason}).") from None
+
+
+def _check_size(backend: Backend, vocabulary: int | None, path: Path) -> None:
+    pieces = backend.get_vocab(with_added_tokens=False)
+    if not pieces:
+        raise DataError(f"{path}: the tokenizer has no pieces.")
+    last = max(pieces, key=pieces.__getitem__)
+    if vocabulary is not None and pieces[last] >= vocabulary:
+        raise DataError(
+            f"{path}: the tokenizer is larger than the model's vocabulary of {vocabulary:,} "
+            f"tokens: the piece {last!r} has the id {pieces[last]:,}; use the tokenizer that the "
+            f"model was trained with."
+        )
 
 
 def _finished(backend: Backend) -> Tokenizer:
@@ -46,16 +88,17 @@ def _finished(backend: Backend) -> Tokenizer:
     backend.add_special_tokens(
         [AddedToken(piece, special=True) for piece in dict.fromkeys(special)]
     )
-    return Tokenizer(backend)
+    tokenizer = Tokenizer(backend)
+    tokenizer.decode(tokenizer.encode(PROBE))  # some damage shows only in use
+    return tokenizer
 
 
 def _backend(folder: ModelFolder) -> Backend:
     path = folder.path
     if folder.has("tokenizer.json"):
-        try:
-            return Backend.from_str((path / "tokenizer.json").read_text(encoding="utf-8"))
-        except Exception as error:  # the library raises nothing more precise
-            raise DataError(f"{path / 'tokenizer.json'}: cannot be parsed ({error}).") from None
+        text = folder.read_text("tokenizer.json")
+        with _library_errors(path / "tokenizer.json", "file"):
+            return Backend.from_str(text)
     if folder.has("source.spm") and folder.has("vocab.json"):
         return _marian(folder)
     for name in ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model"):
@@ -72,6 +115,7 @@ def _backend(folder: ModelFolder) -> Backend:
 
 
 def _byte_level(folder: ModelFolder) -> Backend:
+    _read_ids(folder)
     backend = Backend(
         models.BPE.from_file(str(folder.path / "vocab.json"), str(folder.path / "merges.txt"))
     )
@@ -81,27 +125,46 @@ def _byte_level(folder: ModelFolder) -> Backend:
 
 
 def _word_pieces(folder: ModelFolder) -> Backend:
-    settings = _settings(folder)
+    lower = _settings(folder).get("do_lower_case", True)
+    if not isinstance(lower, bool):
+        raise DataError(
+            f"{folder.path / 'tokenizer_config.json'}: do_lower_case is {lower!r}, not true or "
+            f"false."
+        )
     backend = Backend(models.WordPiece.from_file(str(folder.path / "vocab.txt"), unk_token="[UNK]"))
-    lower = settings.get("do_lower_case", True)
     backend.normalizer = normalizers.BertNormalizer(lowercase=lower)
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     backend.decoder = decoders.WordPiece()
     return backend
 
 
+def _read_ids(folder: ModelFolder) -> dict[str, int]:
+    """Read vocab.json: the id of each piece."""
+    ids = folder.read_json("vocab.json")
+    for piece, token in ids.items():
+        if type(token) is not int or not 0 <= token < len(ids):
+            raise DataError(
+                f"{folder.path / 'vocab.json'}: the id of {piece!r} is {str(token)[:40]}; the "
+                f"{len(ids):,} pieces have the ids from 0 to {len(ids) - 1:,}, each once."
+            )
+    if len(set(ids.values())) < len(ids):
+        raise DataError(f"{folder.path / 'vocab.json'}: two pieces have the same id.")
+    return ids
+
+
 def _marian(folder: ModelFolder) -> Backend:
     """Split text with the source's SentencePiece model; ids are those of the shared vocabulary."""
     source = read_sentencepiece(folder.path / "source.spm")
     scores = {text: score for text, score, _ in source.pieces}
-    ids = folder.read_json("vocab.json")
-    pieces = sorted(ids, key=lambda piece: int(ids[piece]))
-    unknown = int(ids.get("<unk>", 1))
+    ids = _read_ids(folder)
+    pieces = sorted(ids, key=ids.__getitem__)
+    unknown = ids.get("<unk>", 1)
     model = models.Unigram([(piece, scores.get(piece, NEVER)) for piece in pieces], unk_id=unknown)
     return _add_normalization(Backend(model), source)
 
 
 def _sentencepiece(spm: SentencePieces, path: Path) -> Backend:
+    _check_pieces(spm, path)
     unknown = next((i for i, piece in enumerate(spm.pieces) if piece[2] == UNKNOWN), 0)
     byte_fallback = any(kind == BYTE for _, _, kind in spm.pieces)
     if spm.is_bpe:
@@ -113,6 +176,17 @@ def _sentencepiece(spm: SentencePieces, path: Path) -> Backend:
     control = [text for text, _, kind in spm.pieces if kind in (CONTROL, UNKNOWN)]
     backend.add_special_tokens(control)
     return backend
+
+
+def _check_pieces(spm: SentencePieces, path: Path) -> None:
+    seen: set[str] = set()
+    for number, (text, score, _) in enumerate(spm.pieces):
+        if not text or len(text) > LONGEST or text in seen or not math.isfinite(score):
+            raise DataError(
+                f"{path}: piece {number:,} is {text[:20]!r} with the score {score:g}; pieces are "
+                f"different texts of 1 to {LONGEST:,} characters with finite scores."
+            )
+        seen.add(text)
 
 
 def _bpe(spm: SentencePieces, byte_fallback: bool, path: Path) -> models.BPE:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from regard.atomic import write_all_atomic
 from regard.data.tokenizers.tokenizer import MASK, Tokenizer
+from regard.interchange.config import read_config
 from regard.interchange.exports.arrangement import deinterleave
 from regard.interchange.exports.base import as_json, built, refuse, refuse_sparse, refuse_uneven
 from regard.interchange.families import bert, llama, marian
@@ -89,7 +90,8 @@ def _tokenizer_config(
 
 def _theirs(family: Family, config: Mapping[str, Any], ours: Mapping[str, Tensor]) -> Weights:
     """Rename weights to Hugging Face's names, where nothing but the name differs."""
-    return {take.name: ours[name] for name, take in family.names(config).items() if name in ours}
+    names = family.names(read_config(family.config, config, "config.json"))
+    return {take.name: ours[name] for name, take in names.items() if name in ours}
 
 
 def _check(spec: TransformerSpec, where: str, **required: Any) -> None:

@@ -3,7 +3,7 @@
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from torch import Tensor
@@ -11,9 +11,8 @@ from torch import Tensor
 from regard.config import kind_specs
 from regard.errors import DataError
 from regard.interchange import families
+from regard.interchange.config import HuggingFaceConfig
 from regard.layers.activations.base import ActivationSpec
-
-Config = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -27,14 +26,29 @@ class Take:
 
 
 @dataclass(frozen=True)
+class Computed:
+    """A tensor of a checkpoint that Regard computes; its shape is compared before that."""
+
+    shape: tuple[int, ...]
+    values: Callable[[], Tensor]
+
+
+@dataclass(frozen=True)
 class Family:
-    """A family of models that can be imported."""
+    """A family of models that can be imported.
+
+    `spec`, `names` and `tied` take the family's config, an object of the class `config`.
+    """
 
     types: tuple[str, ...]  # model_type in config.json
     task: str
-    spec: Callable[[Config], dict[str, Any]]
-    names: Callable[[Config], Mapping[str, Take]]
-    left_out: tuple[str, ...] = ()  # patterns of tensors that Regard does not use
+    config: type[HuggingFaceConfig]
+    spec: Callable[[Any], dict[str, Any]]
+    names: Callable[[Any], Mapping[str, Take]]
+    # Tensors that must equal another one, or values that Regard computes, where the file has them.
+    tied: Callable[[Any], Mapping[str, str]] = lambda _config: {}
+    computed: Callable[[Any], Mapping[str, Computed]] = lambda _config: {}
+    left_out: Mapping[str, str] = field(default_factory=dict)  # pattern of names → reason
     prefixes: tuple[str, ...] = ("",)  # possible prefixes of all names
     begins_with_start: bool = False  # every text starts with the start token
     richer: tuple[tuple[str, "Family"], ...] = ()  # the family to use if there is such a tensor
@@ -57,37 +71,19 @@ def renamed(linear: Mapping[str, str], norms: Mapping[str, str]) -> dict[str, Ta
     return takes
 
 
-def family_of(config: Config) -> Family:
-    """Return the family of a config; raises DataError if there is none."""
-    kind = config.get("model_type")
+def family_of(kind: Any, where: str) -> Family:
+    """Return the family of a model_type; raises DataError if there is none."""
     known: list[str] = []
     for module in pkgutil.iter_modules(families.__path__, f"{families.__name__}."):
         family: Family | None = getattr(importlib.import_module(module.name), "FAMILY", None)
         if family is None:
             continue
-        if kind in family.types:
+        if isinstance(kind, str) and kind in family.types:
             return family
         known += family.types
     raise DataError(
-        f"config.json: models of type '{kind}' cannot be imported, only: {', '.join(known)}."
+        f"{where}: models of type {kind!r} cannot be imported, only: {', '.join(known)}."
     )
-
-
-def require(config: Config, key: str, allowed: Iterable[Any]) -> None:
-    """Refuse a setting that Regard does not support."""
-    allowed = tuple(allowed)
-    if key in config and config[key] not in allowed:
-        raise DataError(
-            f"config.json: {key} is {config[key]!r}, which Regard does not support "
-            f"(supported: {', '.join(map(repr, allowed))})."
-        )
-
-
-def needed(config: Config, key: str) -> Any:
-    """Value of a key that must be present."""
-    if config.get(key) is None:
-        raise DataError(f"config.json: {key} is missing.")
-    return config[key]
 
 
 def activations() -> dict[str, str]:
@@ -96,8 +92,12 @@ def activations() -> dict[str, str]:
     return {name: spec.kind() for spec in specs for name in spec.hugging_face_names}
 
 
-def activation(config: Config, key: str) -> str:
+def activation(name: str, key: str) -> str:
     """Regard's name of an activation."""
     known = activations()
-    require(config, key, known)
-    return known[needed(config, key)]
+    if name not in known:
+        raise DataError(
+            f"config.json: {key} is {name!r}, which Regard does not support (supported: "
+            f"{', '.join(map(repr, known))})."
+        )
+    return known[name]

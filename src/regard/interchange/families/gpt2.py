@@ -1,35 +1,64 @@
 """GPT-2 (Radford et al. 2019): a pre-norm language model with learned positions."""
 
+from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
-from regard.interchange.families.base import Config, Family, Take, activation, needed, require
+from regard.interchange.config import Epsilon, HuggingFaceConfig, Layers, Rate, Size
+from regard.interchange.families.base import Family, Take, activation
+
+
+class Config(HuggingFaceConfig):
+    """config.json of GPT-2."""
+
+    aliases: ClassVar[Mapping[str, str]] = {
+        "hidden_size": "n_embd",
+        "max_position_embeddings": "n_positions",
+        "num_attention_heads": "n_head",
+        "num_hidden_layers": "n_layer",
+    }
+    harmless: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "dropout": ("embd_pdrop", "attn_pdrop"),
+        "the number of positions again, in old files": ("n_ctx",),
+        "the order of a product": ("reorder_and_upcast_attn",),
+        "the head of another task": (
+            "summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels",
+            "summary_first_dropout",
+        ),
+    }  # fmt: skip
+
+    n_embd: Size
+    n_head: Size
+    n_layer: Layers
+    n_positions: Size
+    n_inner: Size | None = None
+    activation_function: str = "gelu_new"
+    layer_norm_epsilon: Epsilon = 1e-5
+    resid_pdrop: Rate = 0.1
+    tie_word_embeddings: bool = True
+    scale_attn_weights: Literal[True] = True
+    scale_attn_by_inverse_layer_idx: Literal[False] = False
 
 
 def spec(config: Config) -> dict[str, Any]:
-    require(config, "scale_attn_weights", [True])
-    require(config, "scale_attn_by_inverse_layer_idx", [False])
-    require(config, "add_cross_attention", [False])
-    dim = needed(config, "n_embd")
     return {
         "kind": "language-model",
-        "dim": dim,
-        "heads": needed(config, "n_head"),
-        "ffn_dim": config.get("n_inner") or 4 * dim,
-        "layers": needed(config, "n_layer"),
-        "dropout": config.get("resid_pdrop", 0.1),
+        "dim": config.n_embd,
+        "heads": config.n_head,
+        "ffn_dim": config.n_inner or 4 * config.n_embd,
+        "layers": config.n_layer,
+        "dropout": config.resid_pdrop,
         "position": "learned",
-        "norm": {"kind": "layer", "eps": config.get("layer_norm_epsilon", 1e-5)},
+        "norm": {"kind": "layer", "eps": config.layer_norm_epsilon},
         "feed_forward": {
             "kind": "dense",
-            "activation": activation(
-                {"activation_function": "gelu_new", **config}, "activation_function"
-            ),
+            "activation": activation(config.activation_function, "activation_function"),
         },
         "scale_embedding": False,
-        "max_length": needed(config, "n_positions"),
+        "tie_embeddings": config.tie_word_embeddings,
+        "max_length": config.n_positions,
     }
 
 
@@ -40,7 +69,9 @@ def names(config: Config) -> dict[str, Take]:
         "decoder.norm.gain": Take("ln_f.weight"),
         "decoder.norm.bias": Take("ln_f.bias"),
     }
-    for layer in range(config["n_layer"]):
+    if not config.tie_word_embeddings:
+        takes["decoder.output.weight"] = Take("lm_head.weight")
+    for layer in range(config.n_layer):
         ours, theirs = f"decoder.blocks.{layer}", f"h.{layer}"
         for norm, name in (("attention_residual", "ln_1"), ("feed_forward_residual", "ln_2")):
             takes[f"{ours}.{norm}.norm.gain"] = Take(f"{theirs}.{name}.weight")
@@ -68,11 +99,17 @@ def _third(qkv: Tensor, part: int) -> Tensor:
     return qkv.T.chunk(3)[part] if qkv.dim() == 2 else qkv.chunk(3)[part]
 
 
+def tied(config: Config) -> dict[str, str]:
+    return {"lm_head.weight": "wte.weight"} if config.tie_word_embeddings else {}
+
+
 FAMILY = Family(
     types=("gpt2",),
     task="language-model",
+    config=Config,
     spec=spec,
     names=names,
-    left_out=(r"h\.\d+\.attn\.(masked_)?bias", r"lm_head\.weight"),
+    tied=tied,
+    left_out={r"h\.\d+\.attn\.(masked_)?bias": "the causal mask, which Regard computes"},
     prefixes=("transformer.", ""),
 )
