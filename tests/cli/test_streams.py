@@ -1,6 +1,7 @@
 """Standard streams of real processes: encodings, closed and full ones, and signals."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -115,3 +116,23 @@ def test_real_interpreter_exits_quietly() -> None:
 def test_ctrl_c_is_quiet(forked: ForkServer, translator: Path) -> None:
     done = forked("translate", translator, interrupt=True)
     assert (done.code, done.out, done.err) == (130, b"", "")
+
+
+def test_markup_in_names_and_texts_is_text(
+    forked: ForkServer, translator: Path, tmp_path: Path
+) -> None:
+    odd = "[/] [bold]x[/red] :cat:"
+    run = tmp_path / "[b]run"
+    shutil.copytree(translator, run)
+    page = tmp_path / "[i] page :cat:.html"
+    done = forked("look", run, odd, "--to", "fr", "-o", page)
+    assert (done.code, done.err) == (0, "")
+    assert f"The page is {page}; it opens in any browser.\n" in done.out.decode()
+    assert page.exists()
+    (tmp_path / "[b].txt").write_text(f"{odd}\n")
+    done = forked(
+        "translate", run, tmp_path / "[b].txt", "--to", "fr", "-o", tmp_path / "[bold] out"
+    )
+    assert done.code == 0, done.err
+    done = forked("translate", run, tmp_path / "[/].txt")
+    assert f"{tmp_path}/[/].txt: cannot be read" in done.err

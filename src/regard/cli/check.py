@@ -21,18 +21,17 @@ def check(
     ] = None,
 ) -> None:
     """Check that no token sees the future, outputs ignore the batch, and the model can learn."""
-    from rich.console import Console
-
     from regard.cli._shared.console import reporter
     from regard.errors import TrainingError
     from regard.training.checks.run import run_checks
     from regard.training.checks.setup import make_context
     from regard.training.recipe import read_recipe
+    from regard.training.reporting.progress import plain_console
 
     report = reporter()
     context = make_context(read_recipe(recipe, overrides or ()), report)
     checks = list(run_checks(context, report))
-    Console().print(_table(checks))
+    plain_console().print(_table(checks))
     failed = [check for check in checks if check.failed]
     for check in failed:
         echo(f"✗ {check.name}: {check.hint}")
@@ -45,6 +44,7 @@ def check(
 
 def _table(checks: Sequence["Check"]) -> "Table":
     from rich.table import Table
+    from rich.text import Text
 
     table = Table("", "property", box=None, header_style="bold", pad_edge=False)
     for column in ("value", "limit"):
@@ -54,7 +54,7 @@ def _table(checks: Sequence["Check"]) -> "Table":
         if check.value is None:
             table.add_row("–", check.name, "", "", f"does not apply: {check.unless}")
         else:
-            mark = "[bold red]✗[/bold red]" if check.failed else "[green]✓[/green]"
+            mark = Text("✗", style="bold red") if check.failed else Text("✓", style="green")
             numbers = f"{check.value:.3g}", f"{check.limit:g}"
             table.add_row(mark, check.name, *numbers, check.measured)
     return table

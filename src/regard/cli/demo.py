@@ -77,12 +77,14 @@ def _resolve_pronouns(translator: "Translator", corpus: "Corpus", report: "Repor
 
 def _show_translations(translator: "Translator", corpus: "Corpus", report: "Reporter") -> None:
     """Print translations of the lecture's two sentences and of held-out ones, both directions."""
+    from rich.text import Text
+
     by_construction = {pair.construction: pair for pair in corpus.dev}
     english = [TIRED, WIDE, *(pair.english for pair in list(by_construction.values())[:3])]
     french = [pair.french for pair in list(by_construction.values())[3:6]]
     for lines, to in ((english, "fr"), (french, "en")):
         for line, output in zip(lines, translator.translate(lines, to), strict=True):
-            report.say(f"  {line}\n    [bold]{output}[/bold]")
+            report.say(Text.assemble(f"  {line}\n    ", (output, "bold")))
 
 
 def _check(scores: dict[str, Any], pronouns: float) -> None:

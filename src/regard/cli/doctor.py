@@ -24,8 +24,9 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Report the hardware of this machine and what Regard uses of it."""
-    from rich.console import Console
     from rich.table import Table
+
+    from regard.training.reporting.progress import plain_console
 
     rows = [*_versions(), *_processor(), *_memory_and_disk()]
     if as_json:
@@ -34,7 +35,7 @@ def doctor(
     table = Table("", "this machine", "Regard", box=None, header_style="bold", pad_edge=False)
     for row in rows:
         table.add_row(*row)
-    return Console().print(table)
+    return plain_console().print(table)
 
 
 def _versions() -> list[Row]:

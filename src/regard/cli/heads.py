@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli._shared.files import check_inputs, check_output_folder
+from regard.cli._shared.streams import echo
 
 if TYPE_CHECKING:
     from regard.insight.heads.examples import Examples
@@ -84,13 +85,12 @@ def _study(
 ) -> None:
     import json
 
-    from rich.console import Console
-
     from regard import run_folder
     from regard.atomic import write_all_atomic
     from regard.cli._shared.console import reporter
     from regard.insight.heads import page, study, terminal
     from regard.insight.heads.figures import figures
+    from regard.training.reporting.progress import plain_console
 
     results = study(loaded, examples, run, bleu, tolerance, reporter())
     drawn = figures(results)
@@ -99,12 +99,10 @@ def _study(
     files["heads.html"] = page.render(results, str(run), drawn)
     run_folder.ensure_writable(folder)
     write_all_atomic(folder, {name: text.encode(errors="replace") for name, text in files.items()})
-    console = Console()
-    console.print(terminal.table(results))
+    plain_console().print(terminal.table(results))
     for sentence in results.sentences():
-        console.print(sentence, highlight=False)
-    page_at = folder / "heads.html"
-    console.print(f"The page is {page_at}; it opens in any browser.", highlight=False)
+        echo(sentence)
+    echo(f"The page is {folder / 'heads.html'}; it opens in any browser.")
 
 
 def _prune(
@@ -115,11 +113,10 @@ def _prune(
     names: list[str],
     folder: Path,
 ) -> None:
-    from rich.console import Console
-
     from regard.cli._shared.console import reporter
     from regard.insight.heads import choose, pruning
     from regard.loading import load
+    from regard.training.reporting.progress import plain_console
 
     pruning.check_place(run, folder)
     report = reporter()
@@ -130,10 +127,9 @@ def _prune(
     pruned = pruning.prune(run, folder, chosen)
     with report.busy("Comparing …"):
         costs = pruning.compared(loaded.model, load(folder).model, examples)
-    console = Console()
-    console.print(_table(pruned.heads, pruned.parameters, costs))
-    console.print(f"Removed heads: {', '.join(map(str, chosen))}.", highlight=False)
-    console.print(f"The smaller model is in {folder}.", highlight=False)
+    plain_console().print(_table(pruned.heads, pruned.parameters, costs))
+    echo(f"Removed heads: {', '.join(map(str, chosen))}.")
+    echo(f"The smaller model is in {folder}.")
 
 
 def _table(heads: tuple[int, int], parameters: tuple[int, int], costs: Any) -> Any:

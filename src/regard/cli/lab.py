@@ -57,10 +57,10 @@ def lab(
 def _list(as_json: bool) -> None:
     import json
 
-    from rich.console import Console
     from rich.table import Table
 
     from regard.lab import all_claims
+    from regard.training.reporting.progress import plain_console
 
     if as_json:
         rows = [
@@ -72,7 +72,7 @@ def _list(as_json: bool) -> None:
     table = Table("", "name", "claim", box=None, header_style="bold", pad_edge=False)
     for claim in all_claims():
         table.add_row(str(claim.number), claim.kind(), claim.title)
-    Console().print(table)
+    plain_console().print(table)
     echo("`regard lab NAME` tests one claim; `regard lab all --report DIR` tests all.")
 
 
@@ -107,13 +107,15 @@ def _show(findings: "list[Finding]", as_json: bool) -> None:
 
 
 def _print(finding: "Finding") -> None:
-    from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from regard.lab import figures
+    from regard.training.reporting.progress import plain_console
 
-    console, claim = Console(), finding.claim
-    console.print(f"[bold]{claim.number}. {claim.title}[/bold]\n{claim.statement}\n")
+    console, claim = plain_console(), finding.claim
+    console.print(f"{claim.number}. {claim.title}", style="bold")
+    console.print(f"{claim.statement}\n")
     for figure in finding.show():
         if isinstance(figure, figures.Table):
             console.print(_rich(figure))
@@ -128,7 +130,8 @@ def _print(finding: "Finding") -> None:
         measured = str(intervals[name])
         table.add_row(criterion.description, criterion.threshold, measured, outcomes.get(name, ""))
     console.print(table)
-    console.print(f"\n[bold]{finding.conclusion}[/bold] ({finding.seconds:,.0f} s)\n")
+    seconds = f" ({finding.seconds:,.0f} s)\n"
+    console.print(Text.assemble("\n", (finding.conclusion, "bold"), seconds))
 
 
 def _rich(figure: "figures.Table") -> "Table":

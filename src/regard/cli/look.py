@@ -114,12 +114,11 @@ def _sentence(path: Path, number: int) -> "ParsedText":
 
 
 def _write(pictures: "list[Picture]", target: Path, panel: str | None, layer: int | None) -> None:
-    from rich.console import Console
-
     from regard.errors import DataError
     from regard.insight import terminal
     from regard.insight.page import render
     from regard.insight.picture import History
+    from regard.training.reporting.progress import plain_console
 
     try:
         views = [
@@ -131,12 +130,11 @@ def _write(pictures: "list[Picture]", target: Path, panel: str | None, layer: in
     except LookupError as error:
         raise DataError(f"{error.args[0]}.") from None
     render.write(History.of(*pictures), target)
-    console = Console()
     for view in views:
-        console.print(view)
+        plain_console().print(view)
     for note in dict.fromkeys(note for picture in pictures for note in picture.notes):
-        console.print(note, highlight=False)
-    console.print(f"The page is {target}; it opens in any browser.", highlight=False)
+        echo(note)
+    echo(f"The page is {target}; it opens in any browser.")
 
 
 def _default_panel(picture: "Picture") -> str:

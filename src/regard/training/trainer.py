@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from rich.text import Text
 from torch import Tensor
 
 from regard import hardware
@@ -120,8 +121,11 @@ def prepare_data(recipe: Recipe, world: World, report: Reporter) -> Prepared:
     )
     if prepared.unknown_rate > MAX_UNKNOWN:
         report.say(
-            f"[bold red]Alarm:[/bold red] the tokenizer does not know "
-            f"{prepared.unknown_rate:.1%} of this text; use one that was trained on such text."
+            Text.assemble(
+                ("Alarm:", "bold red"),
+                f" the tokenizer does not know {prepared.unknown_rate:.1%} of this text; use one "
+                f"that was trained on such text.",
+            )
         )
     return prepared
 

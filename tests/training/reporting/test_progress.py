@@ -5,9 +5,10 @@ import math
 from pathlib import Path
 
 from rich.console import Console
+from rich.table import Table
 
 from regard.training.events import Ended, Evaluated, Event, Saved, Step
-from regard.training.reporting.progress import Reporter
+from regard.training.reporting.progress import Reporter, plain_console
 
 
 def step(number: int, loss: float = 2.0) -> Step:
@@ -73,3 +74,29 @@ def test_messages_are_shown_without_a_terminal() -> None:
     text = io.StringIO()
     Reporter(Console(file=text, force_terminal=False, width=160)).say("Step 4: done.")
     assert text.getvalue() == "Step 4: done.\n"
+
+
+def test_texts_are_printed_as_they_are() -> None:
+    """Names and data may have what rich takes for markup, or for the name of an emoji."""
+    odd = "runs/[/] [bold]x[/red] :cat: [link=a]"
+    for terminal in (False, True):
+        text = io.StringIO()
+        report = Reporter(plain_console())
+        report.console.file, report.console._force_terminal = text, terminal
+        report.say(f"The model is in {odd}.")
+        with report.busy(odd), report.counting(odd) as count:
+            count(odd, 7)
+        with report.bar(odd, 1, odd) as advance:
+            advance(1)
+        table = Table(odd, title=odd)
+        table.add_row(odd)
+        report.console.print(table)
+        assert f"The model is in {odd}." in text.getvalue()
+        assert text.getvalue().count(odd) >= 4
+
+
+def test_message_is_one_line_of_a_file() -> None:
+    text = io.StringIO()
+    path = "/".join(["long name"] * 30)
+    Reporter(Console(file=text)).say(f"The model is in {path}.")
+    assert text.getvalue() == f"The model is in {path}.\n"

@@ -5,15 +5,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
-from regard.training.reporting.progress import Reporter
+from regard.training.reporting.progress import Reporter, plain_console
 
 
 def reporter() -> Reporter:
     """Return a reporter that writes to standard error."""
-    return Reporter(Console(stderr=True))
+    return Reporter(plain_console(stderr=True))
 
 
 def show_scores(run: Path, report: Reporter) -> None:

@@ -14,6 +14,7 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 from regard.evaluation.base import metric_named
 from regard.training.events import Evaluated, Event, Step
@@ -29,14 +30,18 @@ class Reporter:
     def __init__(self, console: Console) -> None:
         self.console = console
 
-    def say(self, message: str) -> None:
-        """Print a message."""
-        self.console.print(message, highlight=False)
+    def say(self, message: str | Text) -> None:
+        """Print a message: a text as it is, or one with styles.
+
+        A file gets it on one line, so that a path in it stays whole.
+        """
+        text = Text(message) if isinstance(message, str) else message
+        self.console.print(text, soft_wrap=not self.console.is_terminal)
 
     @contextmanager
     def busy(self, activity: str) -> Iterator[None]:
         """Show a spinner while something of unknown duration runs."""
-        with self.console.status(activity):
+        with self.console.status(Text(activity)):
             yield
 
     @contextmanager
@@ -65,7 +70,7 @@ class Reporter:
             def advance(activity: str, more: int) -> None:
                 done[activity] = done.get(activity, 0) + more
                 rate = sum(done.values()) / (time.perf_counter() - start)
-                status.update(f"{activity}: {done[activity]:,} {unit}, {rate:,.0f} {unit}/s")
+                status.update(Text(f"{activity}: {done[activity]:,} {unit}, {rate:,.0f} {unit}/s"))
 
             yield advance
 
@@ -101,10 +106,10 @@ class Reporter:
         self, title: str, total: float | None, done: ProgressColumn | None = None
     ) -> Iterator[Show]:
         columns = (
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             done or MofNCompleteColumn(),
-            TextColumn("{task.fields[status]}"),
+            TextColumn("{task.fields[status]}", markup=False),
             TimeRemainingColumn(),
         )
         quiet = not self.console.is_terminal
@@ -148,4 +153,12 @@ def _overflow(step: Step) -> str:
     return f"  overflow {dropped / step.counts['assignments']:.1%}" if dropped else ""
 
 
-silent = Reporter(Console(quiet=True))
+def plain_console(*, stderr: bool = False, quiet: bool = False) -> Console:
+    """Return a console that prints texts as they are.
+
+    By default rich interprets [bold] and :cat: in any text, and fails at [/] in a file's name.
+    """
+    return Console(stderr=stderr, quiet=quiet, markup=False, emoji=False, highlight=False)
+
+
+silent = Reporter(plain_console(quiet=True))
