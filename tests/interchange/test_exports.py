@@ -4,8 +4,11 @@ The other libraries run in processes of their own: two OpenMP runtimes in one pr
 """
 
 import json
+import random
+import struct
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +18,13 @@ import torch
 import regard
 from regard import run_folder
 from regard.config import plain
+from regard.data.config import Direction
 from regard.data.tokenizers import bpe
 from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.decoding.config import DecodingConfig
 from regard.errors import ConfigError
 from regard.interchange.exports import ctranslate2, huggingface, onnx
+from regard.interchange.importing import import_model
 from regard.models.base import ModelSpec
 from regard.models.weights import weights_of
 
@@ -181,10 +186,94 @@ def test_sparse_encoder_attention_is_refused(export: Any, tmp_path: Path) -> Non
     assert not (tmp_path / "theirs").exists()
 
 
-def test_export_and_import_round_trip(tmp_path: Path) -> None:
-    from regard.data.config import Direction
-    from regard.interchange.importing import import_model
+def drawn_settings(draw: random.Random, kind: str) -> dict[str, Any]:
+    """Random settings of a model; most exports of them are possible, some are refused."""
+    seq2seq = kind == "encoder-decoder"
+    llama = not seq2seq and draw.random() < 0.6
+    settings: dict[str, Any] = {
+        "norm_first": llama or draw.random() < 0.6,
+        "embedding_norm": draw.random() < 0.1,
+        "output_bias": seq2seq and draw.random() < 0.5,
+        "tie_embeddings": draw.choice(["all"] * 9 + ["none"] if seq2seq else [True, False]),
+        "feed_forward": {
+            "kind": "gated" if llama else "dense",
+            "activation": draw.choice(["relu", "gelu", "gelu-tanh", "silu"]),
+            "bias": draw.random() < 0.95,
+        },
+        "scale_embedding": not llama and draw.random() < 0.5,
+        "bias": draw.random() < 0.95,
+        "head_dim": draw.choice([None, None, None, 8, 6]) if llama else None,
+        "kv_heads": draw.choice([None, 4, 2]) if llama else None,
+        "norm": "rms" if llama else {"kind": "layer", "eps": draw.choice([1e-5, 1e-5, 1e-3])},
+        "position": draw.choice(
+            ["sinusoidal", {"kind": "sinusoidal", "layout": "halves"}]
+            + ([] if seq2seq else ["learned"])
+        ),
+    }
+    if llama:
+        scaling = draw.choice([None, {"factor": 2.0}, {"factor": 4.0, "context": 20}])
+        settings["position"] = {"kind": "rotary", "pairs": "halves", "scaling": scaling}
+    if draw.random() < 0.1:
+        settings["retained_heads"] = {
+            f"{'encoder' if seq2seq else 'decoder'}.blocks.0.attention": [1]
+        }
+        settings["kv_heads"] = None
+    return settings
 
+
+@pytest.mark.parametrize("kind", ["language-model", "encoder-decoder"])
+def test_exports_are_imported_as_the_same_model(kind: str, tmp_path: Path) -> None:
+    """Export refuses what the other library has no equivalent of, and writes the rest exactly."""
+    exported = refused = 0
+    for seed in range(14):
+        settings = drawn_settings(random.Random(f"{kind} {seed}"), kind)
+        run, theirs = random_run(kind, settings, tmp_path / f"{seed}"), tmp_path / f"{seed}-theirs"
+        try:
+            huggingface.export(run_folder.read(run), theirs)
+        except ConfigError:
+            refused += 1
+            assert not theirs.exists()
+            continue
+        exported += 1
+        back = tmp_path / f"{seed}-back"
+        import_model(theirs, back, Direction("fr", "en"), verify=exported <= 3)
+        ids = torch.randint(5, 100, (2, 40))
+        inputs = (ids, torch.ones_like(ids).bool(), ids) if kind == "encoder-decoder" else (ids,)
+        with torch.inference_mode():
+            ours, again = (regard.load(folder).model(*inputs) for folder in (run, back))
+        torch.testing.assert_close(again, ours, atol=1e-4, rtol=1e-4, msg=f"{seed}: {settings}")
+    assert min(exported, refused) > 1
+
+
+def test_special_tokens_survive_export(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {**LLAMA, "position": {"kind": "rotary", "pairs": "halves",
+                                "scaling": {"factor": 2.0}}}  # fmt: skip
+    run = run_folder.read(random_run("language-model", settings, tmp_path / "run"))
+    details = {**run.details, "end": 9, "other_ends": [8, 7], "bos": [6]}
+    huggingface.export(replace(run, details=details), tmp_path / "theirs")
+    import_model(tmp_path / "theirs", tmp_path / "back")
+    back = regard.load_language_model(tmp_path / "back")
+    assert {back.tokenizer.end, *back.other_ends} == {7, 8, 9}
+    assert back.bos == [6]
+    with pytest.raises(ConfigError, match="several end tokens"):
+        ctranslate2.export(replace(run, details=details), tmp_path / "other")
+    with pytest.raises(ConfigError, match="rotary with scaling"):
+        ctranslate2.export(run, tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+def test_suppressed_tokens_survive_export(tmp_path: Path) -> None:
+    run = run_folder.read(random_run("encoder-decoder", {"norm_first": False}, tmp_path / "run"))
+    run = replace(run, details={**run.details, "suppressed_tokens": [5, 11]})
+    huggingface.export(run, tmp_path / "theirs")
+    import_model(tmp_path / "theirs", tmp_path / "back", Direction("fr", "en"))
+    assert run_folder.read(tmp_path / "back").details["suppressed_tokens"] == [5, 11]
+    ctranslate2.export(run, tmp_path / "other")
+    written = (tmp_path / "other" / "model.bin").read_bytes()
+    assert written.count(struct.pack("<f", ctranslate2.NEVER)) == 2
+
+
+def test_export_and_import_round_trip(tmp_path: Path) -> None:
     run = random_run("encoder-decoder", {"norm_first": False}, tmp_path / "run")
     huggingface.export(run_folder.read(run), tmp_path / "theirs")
     import_model(tmp_path / "theirs", tmp_path / "back", Direction("fr", "en"))

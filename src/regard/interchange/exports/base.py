@@ -6,6 +6,7 @@ from typing import Any
 from regard.attention import fused, reference
 from regard.attention.base import AttentionSpec
 from regard.config import validate
+from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import ConfigError
 from regard.models.base import ModelSpec
 from regard.models.weights import set_weights
@@ -40,6 +41,18 @@ def refuse_sparse(spec: ModelSpec, where: str) -> None:
     for _, attention in spec:
         if isinstance(attention, AttentionSpec) and not isinstance(attention, FULL):
             raise refuse(f"attention {attention.kind()}", where)
+
+
+def end_ids(run: Run, tokenizer: Tokenizer) -> int | list[int]:
+    """Return the id of the end token, or the ids of several, as Hugging Face's eos_token_id."""
+    end = run.details.get("end", tokenizer.end)
+    others = run.details.get("other_ends", ())
+    return [end, *others] if others else end
+
+
+def suppressed_phrases(run: Run) -> list[list[int]] | None:
+    """Return the tokens that are never generated, as Hugging Face's bad_words_ids."""
+    return [[token] for token in run.details.get("suppressed_tokens", ())] or None
 
 
 def as_json(content: Any) -> bytes:

@@ -31,6 +31,8 @@ VERSION = 6
 SEQUENCES, DECODER = ("TransformerSpec", 7), ("TransformerDecoderSpec", 8)  # kind and revision
 TYPES = [np.dtype(name) for name in ("float32", "int8", "int16", "int32")]
 
+NEVER = -1e9  # logit of a token that is never generated
+
 Value = NDArray[Any] | np.generic
 Arrays = dict[str, Value]
 
@@ -51,7 +53,14 @@ def export(run: Run, folder: Path) -> None:
         raise refuse(f"a {spec.kind()}", "CTranslate2")
     config["layer_norm_epsilon"] = getattr(spec.norm, "eps", None)
     config["multi_query_attention"] = spec.kv_heads not in (None, spec.heads)
+    if run.details.get("other_ends"):
+        raise refuse("a model with several end tokens", "CTranslate2")
     decoder = dict(_decoder(spec, model.decoder))
+    if suppressed := run.details.get("suppressed_tokens"):
+        name = "decoder/projection/bias"
+        bias = np.array(decoder.get(name, np.zeros(run.vocabulary)), dtype=np.float32)
+        bias[list(suppressed)] = NEVER
+        decoder[name] = bias
     if isinstance(spec, encoder_decoder.Spec):
         config["decoder_start_token"] = pieces[run.details.get("start", tokenizer.start)]
         config |= {"add_source_bos": False, "add_source_eos": True}
@@ -120,6 +129,8 @@ def _layer(scope: str, spec: TransformerSpec, block: Any) -> Iterator[tuple[str,
     yield from _linear(f"{scope}/self_attention/linear_1", own.w_o)
     yield from _sizes(f"{scope}/self_attention", spec)
     if isinstance(own.position, Rotary):
+        if own.position.scaling is not None:
+            raise refuse("position rotary with scaling", "CTranslate2")
         yield f"{scope}/self_attention/rotary_dim", np.int32(0)  # 0: all components are rotated
         yield f"{scope}/self_attention/rotary_base", np.float32(own.position.base)
         adjacent = own.position.pairs == "adjacent"

@@ -18,12 +18,21 @@ from regard.atomic import write_all_atomic
 from regard.data.tokenizers.tokenizer import MASK, Tokenizer
 from regard.interchange.config import read_config
 from regard.interchange.exports.arrangement import deinterleave
-from regard.interchange.exports.base import as_json, built, refuse, refuse_sparse, refuse_uneven
+from regard.interchange.exports.base import (
+    as_json,
+    built,
+    end_ids,
+    refuse,
+    refuse_sparse,
+    refuse_uneven,
+    suppressed_phrases,
+)
 from regard.interchange.families import bert, llama, marian
 from regard.interchange.families.base import Family
 from regard.layers.activations.base import ActivationSpec
 from regard.models import encoder_decoder, language_model, masked_lm
 from regard.models.transformer import TransformerSpec
+from regard.positions import rotary
 from regard.positions.sinusoidal import sinusoids
 from regard.run_folder import Run
 
@@ -38,11 +47,12 @@ def export(run: Run, folder: Path) -> None:
     refuse_uneven(spec, "Hugging Face")
     refuse_sparse(spec, "Hugging Face")
     tokenizer = Tokenizer.from_json(run.tokenizer)
-    tokens: dict[str, int | None] = {
+    (bos,) = run.details.get("bos") or [tokenizer.start]
+    tokens: dict[str, Any] = {
         "vocab_size": run.vocabulary,
         "pad_token_id": run.details.get("pad", tokenizer.pad),
-        "eos_token_id": run.details.get("end", tokenizer.end),
-        "bos_token_id": tokenizer.start,
+        "eos_token_id": end_ids(run, tokenizer),
+        "bos_token_id": bos,
     }
     if isinstance(spec, encoder_decoder.Spec):
         config, weights = _marian(spec, run.weights)
@@ -61,9 +71,16 @@ def export(run: Run, folder: Path) -> None:
         folder,
         {
             "config.json": as_json(config | tokens),
-            "generation_config.json": as_json({**tokens, "num_beams": 1, "do_sample": False}),
+            "generation_config.json": as_json(
+                {
+                    **tokens,
+                    "bad_words_ids": suppressed_phrases(run),
+                    "num_beams": 1,
+                    "do_sample": False,
+                }
+            ),
             "tokenizer.json": run.tokenizer.encode(),
-            "tokenizer_config.json": as_json(_tokenizer_config(tokenizer, tokens, spec.max_length)),
+            "tokenizer_config.json": as_json(_tokenizer_config(tokenizer, run, spec.max_length)),
             "model.safetensors": save(
                 {name: tensor.contiguous() for name, tensor in weights.items()}, {"format": "pt"}
             ),
@@ -71,9 +88,7 @@ def export(run: Run, folder: Path) -> None:
     )
 
 
-def _tokenizer_config(
-    tokenizer: Tokenizer, tokens: Mapping[str, Any], length: int
-) -> dict[str, Any]:
+def _tokenizer_config(tokenizer: Tokenizer, run: Run, length: int) -> dict[str, Any]:
     pieces = tokenizer.vocabulary()
     mask = next((piece for piece in pieces if piece in MASKS), None)
     own = {"mask_token": mask, "cls_token": pieces[tokenizer.start]} if mask else {}
@@ -81,8 +96,8 @@ def _tokenizer_config(
         **own,
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": length,
-        "pad_token": pieces[tokens["pad_token_id"]],
-        "eos_token": pieces[tokens["eos_token_id"]],
+        "pad_token": pieces[run.details.get("pad", tokenizer.pad)],
+        "eos_token": pieces[run.details.get("end", tokenizer.end)],
         "bos_token": pieces[tokenizer.start],
         "unk_token": pieces[tokenizer.unknown],
     }
@@ -236,12 +251,13 @@ def _llama(
         norm__kind="rms",
         norm_first=True,
         feed_forward__kind="gated",
-        bias=False,
         scale_embedding=False,
         embedding_norm=False,
         output_bias=False,
     )
-    _check(spec, "Llama", feed_forward__bias=False, position__pairs="halves")
+    _check(spec, "Llama", position__pairs="halves")
+    if spec.dim % spec.heads:
+        raise refuse(f"model.dim {spec.dim} with {spec.heads} heads", "Llama")
     position: Any = spec.position
     norm: Any = spec.norm
     network: Any = spec.feed_forward
@@ -255,12 +271,30 @@ def _llama(
         "intermediate_size": spec.ffn_dim,
         "num_hidden_layers": spec.layers,
         "rms_norm_eps": norm.eps,
-        "rope_theta": position.base,
+        **_rope(position),
+        "attention_bias": spec.bias,
+        "mlp_bias": network.bias,
         "hidden_act": _activation(network.activation),
         "max_position_embeddings": spec.max_length,
         "tie_word_embeddings": spec.tie_embeddings,
     }
     return config, _theirs(llama.FAMILY, config, weights)
+
+
+def _rope(position: rotary.Spec) -> dict[str, Any]:
+    """Rotary positions, in the spelling that all versions of transformers read."""
+    scaling = position.scaling
+    if scaling is None:
+        return {"rope_theta": position.base}
+    settings: dict[str, Any] = {"rope_type": "linear", "factor": scaling.factor}
+    if scaling.context is not None:
+        settings |= {
+            "rope_type": "llama3",
+            "low_freq_factor": scaling.low,
+            "high_freq_factor": scaling.high,
+            "original_max_position_embeddings": scaling.context,
+        }
+    return {"rope_theta": position.base, "rope_scaling": settings}
 
 
 def _bert(spec: masked_lm.Spec, weights: Mapping[str, Tensor]) -> tuple[dict[str, Any], Weights]:

@@ -20,7 +20,14 @@ from torch.export import Dim
 from regard.atomic import write_all_atomic
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import ConfigError
-from regard.interchange.exports.base import as_json, built, refuse, refuse_sparse
+from regard.interchange.exports.base import (
+    as_json,
+    built,
+    end_ids,
+    refuse,
+    refuse_sparse,
+    suppressed_phrases,
+)
 from regard.layers.feedforward import moe
 from regard.models import encoder_decoder, language_model
 from regard.models.encoder_decoder import EncoderDecoder
@@ -88,7 +95,8 @@ def export(run: Run, folder: Path) -> None:
     start = run.details.get("start", tokenizer.start)
     settings = {
         "bos_token_id": tokenizer.start,
-        "eos_token_id": run.details.get("end", tokenizer.end),
+        "eos_token_id": end_ids(run, tokenizer),
+        "bad_words_ids": suppressed_phrases(run),
         "pad_token_id": run.details.get("pad", tokenizer.pad),
         "decoder_start_token_id": start,
         "max_length": spec.max_length,
