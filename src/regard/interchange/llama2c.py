@@ -29,6 +29,7 @@ MAGIC, HEADER = 0x616B3432, 256
 FIRST = (UNKNOWN, START, END)
 BETWEEN = 1  # <s>: before every text, so generating it ends a text; </s> is never generated
 BASE = 10_000.0
+MAX_TOKENIZER = 1 << 28  # bytes
 LAYER_PREFIX = "model.layers.{}."
 
 
@@ -90,7 +91,7 @@ class Checkpoint:
         offset = HEADER if self._version else 4 * len(self.sizes)
         numbers = np.memmap(self.file, dtype="<f4", mode="r", offset=offset)
         tensors, at = {}, 0
-        for name, shape in self._layout():
+        for name, shape in self._layout(self.sizes.layers):
             values = np.array(numbers[at : at + prod(shape)], dtype=np.float32)
             at += values.size
             if not np.isfinite(values).all():
@@ -137,8 +138,11 @@ class Checkpoint:
         return tokenizer_of_pieces(model, files[0])
 
     def _check_size(self) -> None:
+        """Compare the size of the file with the header, whose sizes may be any numbers."""
         header = HEADER if self._version else 4 * len(self.sizes)
-        expected = header + 4 * sum(prod(shape) for _, shape in self._layout())
+        in_layers = self.sizes.layers * sum(map(prod, self._layer_shapes().values()))
+        others = sum(prod(shape) for _, shape in self._layout(layers=0))
+        expected = header + 4 * (in_layers + others)
         size = self.file.stat().st_size
         if size != expected:
             raise DataError(
@@ -147,11 +151,11 @@ class Checkpoint:
                 f"{expected:,}; it is truncated, or another kind of file."
             )
 
-    def _layout(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """Names and shapes of the tensors, in the order of the file."""
-        dim, ffn_dim, layers, heads, kv_heads, vocabulary, context = self.sizes
-        keys = kv_heads * (dim // heads)
-        shapes = {
+    def _layer_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the tensors of a layer, in the order of version 0."""
+        dim, ffn_dim = self.sizes.dim, self.sizes.ffn_dim
+        keys = self.sizes.kv_heads * (dim // self.sizes.heads)
+        return {
             "input_layernorm": (dim,),
             "self_attn.q_proj": (dim, dim),
             "self_attn.k_proj": (keys, dim),
@@ -162,6 +166,11 @@ class Checkpoint:
             "mlp.down_proj": (dim, ffn_dim),
             "mlp.up_proj": (ffn_dim, dim),
         }
+
+    def _layout(self, layers: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Names and shapes of the tensors of a model with so many layers, in the file's order."""
+        dim, heads, vocabulary = self.sizes.dim, self.sizes.heads, self.sizes.vocabulary
+        shapes, context = self._layer_shapes(), self.sizes.context
         tokens = ("model.embed_tokens.weight", (vocabulary, dim))
         norm = ("model.norm.weight", (dim,))
         norms = [part for part in shapes if part.endswith("layernorm")]
@@ -231,9 +240,18 @@ def _header(file: Path) -> tuple[Sizes, bool, int]:
     return sizes, tied, version
 
 
+def _read_bytes(file: Path) -> bytes:
+    try:
+        if file.stat().st_size > MAX_TOKENIZER:
+            raise DataError(f"{file}: has more than {MAX_TOKENIZER:,} bytes: not a tokenizer.")
+        return file.read_bytes()
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read ({error.strerror}).") from None
+
+
 def _pieces(file: Path) -> list[tuple[str, float, int]]:
     """Texts, scores and types of the pieces, as in a SentencePiece model."""
-    data = file.read_bytes()
+    data = _read_bytes(file)
     pieces: list[tuple[str, float, int]] = []
     at = 4  # after the length of the longest
     try:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import model_validator
 from torch import Tensor
 
+from regard.errors import DataError
 from regard.interchange.config import Epsilon, HuggingFaceConfig, Layers, Rate, Size, TokenId
 from regard.interchange.families.base import Family, Take, activation, renamed
 
@@ -81,6 +82,11 @@ def spec(config: Config) -> dict[str, Any]:
 
 def names(config: Config) -> dict[str, Take]:
     def with_segment(positions: Tensor, segments: Tensor) -> Tensor:
+        if segments.shape != (config.type_vocab_size, config.hidden_size):
+            raise DataError(
+                f"config.json: type_vocab_size is {config.type_vocab_size}, and "
+                f"token_type_embeddings.weight has the shape {tuple(segments.shape)}."
+            )
         return positions[config.first_position :] + segments[0]
 
     takes = {

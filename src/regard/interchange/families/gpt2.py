@@ -89,7 +89,7 @@ def names(config: Config) -> dict[str, Take]:
             ("feed_forward.up_proj", "mlp.c_fc"),
             ("feed_forward.down_proj", "mlp.c_proj"),
         ):
-            takes[f"{ours}.{own}.weight"] = Take(f"{theirs}.{name}.weight", lambda w: w.T)
+            takes[f"{ours}.{own}.weight"] = Take(f"{theirs}.{name}.weight", lambda w: w.mT)
             takes[f"{ours}.{own}.bias"] = Take(f"{theirs}.{name}.bias")
     return takes
 
