@@ -10,7 +10,7 @@ from rich.text import Text
 
 from regard.data.filters.quality import SETTINGS
 from regard.data.records import Location, Rejected
-from regard.data.sources.characters import quote
+from regard.data.sources.characters import quote, shortened
 from regard.data.sources.hash_split import OUTSIDE_SPLIT
 from regard.errors import DataError, RunError
 
@@ -203,7 +203,7 @@ def _count(causes: dict[str, Cause], rejected: Rejected, n: int, texts: Sequence
     cause.count += n
     if len(cause.first) < FIRST:
         excerpt = " | ".join(quote(text, width=40) for text in texts)
-        cause.first.append(DroppedLine(*rejected.location, rejected.detail, excerpt))
+        cause.first.append(DroppedLine(*rejected.location, shortened(rejected.detail), excerpt))
 
 
 def _tally_from(content: dict[str, Any]) -> Tally:

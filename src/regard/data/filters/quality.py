@@ -40,6 +40,9 @@ def reject_reason(record: Record, spec: FiltersSpec, record_type: RecordType) ->
     for label in record.labels or ():
         if match := odd.search(label):
             return _odd_character(record, "label", label, match.start())
+    for number, text in enumerate(record.alternatives, start=2):
+        if match := odd.search(text):
+            return _odd_character(record, f"reference {number}", text, match.start())
     return _check_ratio(record, spec.max_ratio) if record_type == "pair" else None
 
 
@@ -57,5 +60,6 @@ def _odd_character(record: Record, text_name: str, text: str, at: int) -> Reject
     if text_name == "line":
         location = Location(location.file, location.line + text.count("\n", 0, at))
         begin = text.rfind("\n", 0, at) + 1
-    detail = f"{name(text[at])} at character {at - begin + 1} of the {text_name}"
+    article = "" if text_name.startswith("reference") else "the "
+    detail = f"{name(text[at])} at character {at - begin + 1} of {article}{text_name}"
     return Rejected(location, "odd character", detail)

@@ -59,6 +59,10 @@ class Spec(LabeledSpec):
 
 def agreeing_verbs(sentence: Sentence) -> Iterator[tuple[int, int]]:
     """Yield the verbs whose number can be predicted, each with its subject."""
+    subjects_of: dict[int, list[int]] = {}
+    for word_number, head in enumerate(sentence.tree.heads):
+        if sentence.words[word_number].relation.partition(":")[0] == "nsubj":
+            subjects_of.setdefault(head, []).append(word_number)
     for verb, word in enumerate(sentence.words):
         features = word.features
         matches = all(features.get(name) == value for name, value in VERB_FEATURES.items())
@@ -66,11 +70,7 @@ def agreeing_verbs(sentence: Sentence) -> Iterator[tuple[int, int]]:
             continue
         is_auxiliary = word.relation.partition(":")[0] in AUXILIARIES
         clause = sentence.tree.heads[verb] if is_auxiliary else verb
-        subjects = [
-            other
-            for other, head in enumerate(sentence.tree.heads)
-            if head == clause and sentence.words[other].relation.partition(":")[0] == "nsubj"
-        ]
+        subjects = subjects_of.get(clause, [])
         if len(subjects) == 1 and subjects[0] != verb:
             yield verb, subjects[0]
 

@@ -42,4 +42,9 @@ def name(character: str) -> str:
 
 def quote(text: str, width: int = 60) -> str:
     """Return the beginning of a text in quotes on one line, with invisible characters escaped."""
-    return repr(text if len(text) <= width else f"{text[:width]}…")
+    return repr(shortened(text, width))
+
+
+def shortened(text: str, width: int = 300) -> str:
+    """Return a text, or the beginning of a longer one."""
+    return text if len(text) <= width else f"{text[:width]}…"

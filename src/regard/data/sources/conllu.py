@@ -23,6 +23,7 @@ from pydantic import Field
 
 from regard.data.records import Line, Location, Record, Rejected
 from regard.data.sources.base import LabeledSpec
+from regard.data.sources.characters import quote
 from regard.data.sources.lines import decode, stream_lines
 from regard.data.sources.trees import ParsedText, Tree, depths
 from regard.errors import DataError
@@ -30,6 +31,8 @@ from regard.errors import DataError
 COLUMNS = 10
 ID, FORM, TAG, FEATURES, HEAD, RELATION, NOTES = 0, 1, 3, 5, 6, 7, 9
 EXCERPT = 20  # characters of a text that an error quotes
+DIGITS = 9  # of a number, at most: a longer one is damage, and Python refuses thousands of them
+MAX_LINES = 100_000  # of a sentence; more, without a blank line, would fill the memory
 
 Row = tuple[Location, list[str]]  # location and columns of a line
 
@@ -102,18 +105,23 @@ class _Token:
 def read_conllu(path: Path) -> Iterator[Sentence | Rejected]:
     """Yield every sentence of a file in order, or what is wrong with it and where."""
     lines: list[tuple[Location, str]] = []
-    rejected: list[Rejected] = []
+    rejected: Rejected | None = None  # the first line of a sentence that cannot be used
     for number, line in stream_lines(path):
         location = Location(str(path), number)
         text = decode(line, location)
-        if isinstance(text, Rejected):
-            rejected.append(text)
-        elif text.strip():
-            lines.append((location, text))
+        if isinstance(text, str) and not text.strip():
+            yield from _parse_block(lines) if rejected is None else [rejected]
+            lines, rejected = [], None
+        elif rejected is not None:
+            continue
+        elif isinstance(text, Rejected):
+            rejected = text
+        elif len(lines) == MAX_LINES:
+            detail = f"more than {MAX_LINES:,} lines without a blank one"
+            rejected = Rejected(location, "too long", detail)
         else:
-            yield from rejected[:1] or _parse_block(lines)
-            lines, rejected = [], []
-    yield from rejected[:1] or _parse_block(lines)
+            lines.append((location, text))
+    yield from _parse_block(lines) if rejected is None else [rejected]
 
 
 def parsed_sentences(path: Path) -> Iterator[ParsedText]:
@@ -151,7 +159,7 @@ def _parse_sentence(lines: Sequence[tuple[Location, str]]) -> Sentence:
             rows.append((location, _columns(location, line)))
         elif equals:
             comments[key.strip()] = value.strip()
-    words = [row for row in rows if row[1][ID].isdecimal()]
+    words = [row for row in rows if _is_number(row[1][ID])]
     tokens = _tokens(rows)
     heads = _heads(words)
     text = comments.get("text", _text(tokens))
@@ -188,11 +196,11 @@ def _tokens(rows: Sequence[Row]) -> list[_Token]:
     tokens: list[_Token] = []
     words = covered = 0  # number of words, and of words that the tokens so far consist of
     for location, row in rows:
-        number, _, end = row[ID].partition("-")
+        number, dash, end = row[ID].partition("-")
         if _is_empty_node(row[ID]):
             continue
-        if not number.isdecimal() or not (end or number).isdecimal():
-            detail = f"{row[ID]!r} is not the number of a word"
+        if not _is_number(number) or (dash and not _is_number(end)):
+            detail = f"{quote(row[ID])} is not the number of a word"
             raise _InvalidSentenceError(location, "bad number", detail)
         if int(number) != words + 1 or (end and words < covered):
             detail = f"word {words} is followed by {row[ID]}"
@@ -211,6 +219,10 @@ def _tokens(rows: Sequence[Row]) -> list[_Token]:
     return tokens
 
 
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) <= DIGITS
+
+
 def _is_empty_node(number: str) -> bool:
     before, dot, after = number.partition(".")
     return bool(dot) and before.isdecimal() and after.isdecimal()
@@ -220,8 +232,8 @@ def _heads(words: Sequence[Row]) -> list[int]:
     """Return the head of each word, counted from 0; the root is its own head."""
     heads = []
     for word, (location, row) in enumerate(words):
-        if not row[HEAD].isdecimal():
-            detail = f"the head of {row[FORM]!r} is {row[HEAD]!r}"
+        if not _is_number(row[HEAD]):
+            detail = f"the head of {row[FORM]!r} is {quote(row[HEAD])}"
             raise _InvalidSentenceError(location, "missing head", detail)
         head = int(row[HEAD])
         if head > len(words):

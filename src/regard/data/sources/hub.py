@@ -64,7 +64,7 @@ class Spec(PairSpec):
             write_atomic(known, json.dumps(addresses).encode())
         try:
             return TypeAdapter(list[str]).validate_json(known.read_bytes())
-        except ValueError:
+        except (OSError, ValueError):
             raise DataError(f"{known}: cannot be read; delete it to download it again.") from None
 
     def _request_addresses(self) -> list[str]:
@@ -126,7 +126,8 @@ def _fetch(address: str) -> Iterator[bytes]:
         raise DataError(f"{address}: the hub lists a file on another server; it is not downloaded.")
     try:
         with urlopen(address, timeout=TIMEOUT) as response:
-            missing = int(response.headers.get("Content-Length", 0))
+            length = response.headers.get("Content-Length", "0")
+            missing = int(length) if length.isdecimal() and len(length) < 20 else 0
             while block := response.read(BLOCK):
                 missing -= len(block)
                 yield block
@@ -138,7 +139,7 @@ def _fetch(address: str) -> Iterator[bytes]:
             f"{address}: the hub returns {error.code} ({error.reason}); check the name, and that "
             f"the dataset is public."
         ) from None
-    except (OSError, HTTPException) as error:
+    except (OSError, HTTPException, ValueError) as error:  # ValueError: of a malformed address
         raise DataError(
             f"{address}: cannot be reached ({getattr(error, 'reason', error)}); without a network, "
             f"give a folder of the dataset's Parquet files with kind: parquet instead."

@@ -66,10 +66,20 @@ def read_values(line: bytes, location: Location, keys: Sequence[str]) -> list[An
     if isinstance(text, Rejected):
         return text
     try:
-        content = json.loads(text)
+        content = json.loads(text, object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:
         return Rejected(location, "bad JSON", str(error))
     return [_lookup(content, key) for key in keys]
+
+
+def _object(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; raises ValueError where a key is there twice."""
+    content = dict(items)
+    if len(content) < len(items):
+        keys = [key for key, _ in items]
+        repeated = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {repeated!r} is there twice")
+    return content
 
 
 def record_of(values: Sequence[Any], location: Location, keys: Sequence[str]) -> Line:

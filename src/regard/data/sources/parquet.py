@@ -16,10 +16,11 @@ from pydantic import Field
 from regard.data.records import Line, Location, Record, Rejected
 from regard.data.sources.base import PairSpec
 from regard.data.sources.lines import decode
-from regard.data.sources.paths import files_at
+from regard.data.sources.paths import files_at, is_folder
 from regard.errors import DataError
 
 ROWS = 4096  # in memory at a time
+NAMED = 20  # columns that an error names
 TEXT = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
 
@@ -38,7 +39,7 @@ class Spec(PairSpec):
 
     def files(self) -> list[Path]:
         files = files_at(self.path, "*.parquet")
-        if not self.split or not self.path.is_dir():
+        if not self.split or not is_folder(self.path):
             return files
         inside = [file.relative_to(self.path) for file in files]
         of_split = [self.path / file for file in inside if _is_of_split(self.split, file)]
@@ -79,7 +80,7 @@ def _batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
             yield from file.iter_batches(ROWS, columns=list(columns))
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file or folder.") from None
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, ValueError, pa.ArrowException) as error:
         message = " ".join(str(error).split())
         raise DataError(f"{path}: cannot be read as Parquet ({message}).") from None
 
@@ -89,10 +90,14 @@ def _check_is_text(schema: pa.Schema, column: str, path: Path) -> None:
     for part in column.split("."):
         types = {field.name: field.type for field in fields}
         if part not in types:
+            names = " ".join(", ".join(list(types)[:NAMED]).split()) or "no columns"
+            more = f" and {len(types) - NAMED:,} more" if len(types) > NAMED else ""
             raise DataError(
                 f"{path}: there is no column {column}; instead of '{part}' there are: "
-                f"{', '.join(types) or 'no columns'}."
+                f"{names}{more}."
             )
+        if (count := sum(field.name == part for field in fields)) > 1:
+            raise DataError(f"{path}: there are {count} columns {column}; rename one of them.")
         kind = types[part]
         fields = list(kind) if pa.types.is_struct(kind) else []
     if (kind.value_type if pa.types.is_dictionary(kind) else kind) not in TEXT:

@@ -16,9 +16,10 @@ from pydantic import Field
 
 from regard.data.records import Line, Record, Rejected
 from regard.data.sources.base import LabeledSpec
+from regard.data.sources.characters import quote
 from regard.data.sources.trees import Tree
 from regard.data.sources.tsv import Column, read_columns
-from regard.errors import ConfigError
+from regard.errors import ConfigError, DataError
 
 UNUSED_PIPES = ("ner", "lemmatizer")  # slow, and not needed for trees
 
@@ -50,11 +51,19 @@ class Spec(LabeledSpec):
                 continue
             text, label = line.texts
             record = self.labeled_record(line.location, [text], label)
+            if len(text) > _parser(self.parser).max_length:
+                record = Rejected(line.location, "too long", self._too_long(text))
             if isinstance(record, Record):
                 record = replace(record, tree=self.parse(text))
             yield record
 
+    def _too_long(self, text: str) -> str:
+        limit = _parser(self.parser).max_length
+        return f"the text has {len(text):,} characters, and the parser takes {limit:,}"
+
     def parse(self, text: str) -> Tree:
+        if len(text) > _parser(self.parser).max_length:
+            raise DataError(f"{quote(text)}: {self._too_long(text)}; split it.")
         tokens = _parser(self.parser)(text)
         # A root is its own head in spaCy too; each sentence of a text has one.
         return Tree(

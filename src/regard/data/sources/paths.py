@@ -5,12 +5,20 @@ from pathlib import Path
 from regard.errors import DataError
 
 
+def is_folder(path: Path) -> bool:
+    """Return True for a folder; False too where nothing can be known, which a reader reports."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # a name that is too long, a folder that may not be read
+        return False
+
+
 def files_at(path: Path, pattern: str) -> list[Path]:
     """Return the path of a file, or the files below a folder that match, except hidden ones.
 
     A file need not exist. Raises DataError if nothing in a folder matches.
     """
-    if not path.is_dir():
+    if not is_folder(path):
         return [path]
     below = sorted(file for file in path.rglob(pattern) if file.is_file())
     files = [

@@ -65,12 +65,22 @@ class Spec(SourceSpec):
 
 
 def _files(path: Path) -> list[Path]:
-    if path.exists() or not glob.has_magic(str(path)):
+    if not glob.has_magic(str(path)) or _exists(path):
         return files_at(path, "*")
-    matches = sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
+    try:
+        matches = sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: cannot be read as a pattern ({error}).") from None
     if not matches:
         raise DataError(f"{path}: no file or folder matches this pattern.")
     return [file for match in matches for file in files_at(match, "*")]
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
 
 
 class _CharacterRange:

@@ -26,13 +26,19 @@ class ParsedText:
 
 def depths(heads: Sequence[int]) -> list[int]:
     """Return the number of steps from each word to its root; −1 for a word in a cycle."""
-    word_depths = []
+    word_depths: list[int | None] = [None] * len(heads)
     for word in range(len(heads)):
-        at, steps = word, 0
-        while heads[at] != at and steps <= len(heads):
-            at, steps = heads[at], steps + 1
-        word_depths.append(steps if steps <= len(heads) else -1)
-    return word_depths
+        path, at = [], word
+        while word_depths[at] is None and heads[at] != at:
+            word_depths[at] = -1  # until its root is reached
+            path.append(at)
+            at = heads[at]
+        depth = word_depths[at] if heads[at] != at else 0
+        word_depths[at] = depth
+        for above in reversed(path):
+            if depth is not None and depth >= 0:
+                depth = word_depths[above] = depth + 1
+    return [-1 if depth is None else depth for depth in word_depths]
 
 
 def token_words(tokens: Sequence[tuple[int, int]], tree: Tree) -> list[int]:

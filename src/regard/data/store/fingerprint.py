@@ -156,8 +156,9 @@ def _file_state(path: Path, known: Iterable[FileState]) -> FileState:
             if file.path == str(path) and file.settled and file.matches(stat):
                 return file
         content = _hash(path)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
+    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+        detail = getattr(error, "strerror", None) or error
+        raise DataError(f"{str(path)!r}: cannot be read ({detail}).") from None
     settled = now - max(stat.st_mtime_ns, stat.st_ctime_ns) > SETTLED
     return FileState(
         str(path),
