@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test docs lint clean
+.PHONY: demo test sanitize docs lint clean
 
 demo: $(VENV)/.installed
 	$(BIN)/regard demo
@@ -11,6 +11,10 @@ demo: $(VENV)/.installed
 # Two workers of one thread each: two threads in each would wait for each other.
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+# The compiled functions under the address, undefined-behavior and thread sanitizers: some minutes.
+sanitize: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/sanitizers.py
 
 # The documentation site, into site/: open site/index.html. No network is needed to read it.
 docs: $(VENV)/.installed-docs

@@ -2,6 +2,7 @@
 //
 //   driver [seconds]    exit code 0 if everything holds, and the number of calls on stdout
 
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -226,6 +227,18 @@ void check_numbers_that_are_not_finite(Model &model) {
   model.tokens[2 * DIM] = before;
 }
 
+// ThreadSanitizer in a forked process refuses threads with the id (the stack) of one of its parent:
+// threads of another stack size get stacks of their own.
+void use_new_stacks() {
+#if defined(__GLIBC__)
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, 16 << 20);
+  pthread_setattr_default_np(&attributes);
+  pthread_attr_destroy(&attributes);
+#endif
+}
+
 // Threads decode with changing numbers of threads, and forked processes too.
 long soak(const Model &exact, const Model &quantized, double seconds) {
   const std::vector<int> limits(ROWS, LIMIT);
@@ -254,6 +267,7 @@ long soak(const Model &exact, const Model &quantized, double seconds) {
     const pid_t child = fork();
     require(child >= 0, "fork fails");
     if (child == 0) {
+      use_new_stacks();
       std::vector<int> result;
       for (int threads = 1; threads <= 3; threads++)
         require(translate(exact, threads, result, limits) == OK && result == expected[0], "a fork decodes otherwise");
