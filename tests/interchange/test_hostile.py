@@ -168,6 +168,20 @@ def test_json_that_is_no_description(name: str, content: str, broken: Path, tmp_
     assert name in message(broken, tmp_path / "run")
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("normalizer", {"type": "Precompiled", "precompiled_charsmap": "AAAA"}),  # when it is read
+        ("decoder", {"type": "Strip", "content": "A", "start": 99, "stop": 99}),  # when it is used
+    ],
+)
+def test_panic_of_the_tokenizers_library_is_a_sentence(
+    key: str, value: Any, broken: Path, tmp_path: Path
+) -> None:
+    rewrite(broken, "tokenizer.json", **{key: value})
+    assert "cannot be used" in message(broken, tmp_path / "run")
+
+
 def test_odd_vocabularies_are_refused(broken: Path, tmp_path: Path) -> None:
     content = json.loads((broken / "tokenizer.json").read_text())
     (broken / "tokenizer.json").unlink()

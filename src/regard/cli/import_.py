@@ -20,6 +20,12 @@ def import_(
         Path | None, typer.Option(help="Run folder to write (default: runs/NAME).")
     ] = None,
     languages: Annotated[str | None, typer.Option(help="Languages of a translator: fr-en.")] = None,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify", help="Compare outputs with transformers, which must be installed."
+        ),
+    ] = False,
 ) -> None:
     """Import a model: GPT-2, Llama, BERT, RoBERTa, Marian, Pegasus, T5, llama2.c; no pickle."""
     from regard.data.config import Direction
@@ -33,5 +39,7 @@ def import_(
             raise ConfigError(f"--languages {languages}: give two languages, as in fr-en.")
         direction = Direction(source, target)
     run = run or Path("runs") / folder.resolve().name.removesuffix(".bin")
-    import_model(folder, run, direction)
+    difference = import_model(folder, run, direction, verify=verify)
+    if difference is not None:
+        echo(f"Outputs differ from transformers by at most {difference:.1e} of the largest.")
     echo(f"The model is in {run}.")

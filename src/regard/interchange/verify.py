@@ -69,8 +69,9 @@ def _load(path: Path, task: str) -> Any:
         "encoder": transformers.AutoModel,
     }[task]
     log: Any = transformers.logging
-    verbosity = log.get_verbosity()
+    verbosity, progress = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity_error()
+    log.disable_progress_bar()
     try:
         model, report = kind.from_pretrained(
             path,
@@ -87,6 +88,8 @@ def _load(path: Path, task: str) -> Any:
         ) from None
     finally:
         log.set_verbosity(verbosity)
+        if progress:
+            log.enable_progress_bar()
     missing = sorted(name for name in report["missing_keys"] if "pooler" not in name)
     if missing:
         raise DataError(
