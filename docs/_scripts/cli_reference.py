@@ -15,8 +15,16 @@ INTRODUCTION = """# Command line
 Every command of `regard`, generated from the program. `regard COMMAND --help` shows the same text,
 `regard --version` the version.
 
-A command exits with 0 on success, 1 on an error of the input (one sentence on standard error),
-2 on wrong usage and 130 after Ctrl-C.
+| exit code | meaning |
+|---|---|
+| 0 | success |
+| 1 | an error that you can fix: one sentence on standard error |
+| 2 | wrong usage |
+| 70 | a bug in Regard, with its traceback |
+| 130 | interrupted by Ctrl-C |
+| 141 | the program that reads the output has ended, as `head` does |
+
+Input and output are UTF-8, whatever the locale is. File names may have any bytes.
 """
 
 

@@ -40,6 +40,14 @@ def test_known_failures_are_one_sentence(capsys, error, code, message) -> None:
     assert message in err
 
 
+def test_long_values_are_shortened(capsys) -> None:
+    report_failure(DataError(f"{'a' * 100_000}: cannot be read; give a file."))
+    err = capsys.readouterr().err
+    assert len(err) < 1100
+    assert err.startswith("regard: aaa")
+    assert err.endswith("aaa: cannot be read; give a file.\n")
+
+
 def test_bug_keeps_its_traceback(capsys) -> None:
     assert report_failure(caught("{}['a']")) == 70
     err = capsys.readouterr().err

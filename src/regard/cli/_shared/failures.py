@@ -15,6 +15,7 @@ import traceback
 from regard.cli._shared.streams import StreamError, discard_output, flush_streams
 from regard.errors import Interrupted, RegardError
 
+MAX_SENTENCE = 1000  # characters
 FAILED, BUG, INTERRUPTED, CLOSED_PIPE = 1, 70, 130, 141
 
 
@@ -49,10 +50,18 @@ def flush_output(code: int) -> int:
 
 def _report(sentence: str, code: int) -> int:
     try:
-        print(f"regard: {sentence}", file=sys.stderr, flush=True)
+        print(f"regard: {_shortened(sentence)}", file=sys.stderr, flush=True)
     except StreamError:
         discard_output()
     return code
+
+
+def _shortened(sentence: str) -> str:
+    """Leave out the middle of a long sentence: it quotes a value that is longer than a name."""
+    if len(sentence) <= MAX_SENTENCE:
+        return sentence
+    half = MAX_SENTENCE // 2
+    return f"{sentence[:half]} … {sentence[-half:]}"
 
 
 def _sentence(error: BaseException) -> str | None:
