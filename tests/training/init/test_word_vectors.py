@@ -1,5 +1,6 @@
 """Pretrained word vectors as initial rows of an embedding."""
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -49,3 +50,47 @@ def test_vectors_of_another_size_are_refused(tmp_path: Path) -> None:
 def test_vectors_are_read_as_float32(tmp_path: Path) -> None:
     write_vectors(tmp_path / "v.txt", header=False)
     assert read_vectors(tmp_path / "v.txt", ["chien"], 32)["chien"].dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("chat 1 nan\n", "line 1: 'nan' is not a finite number"),
+        ("chien 1 2\nchat -inf 2\n", "line 2: '-inf' is not a finite number"),
+        ("chat 1e999 2\n", "line 1: '1e999' is not a finite number"),
+        ("chat 1 1e39\n", "line 1: '1e39' is not a finite number"),
+        ("chat 1 two\n", "line 1: not numbers"),
+        ("chat\n", "line 1: 0 numbers after the word"),
+        ("chat 1 2\n\nchien 1 2\n", "line 2: 0 numbers after the word"),
+        ("chat 1 2 3\n", "line 1: 3 numbers after the word"),
+        ("chat " + "1 " * 10**6 + "\n", "line 1: 1000000 numbers after the word"),
+        ("5 2\nchat 1 2\n", "says 5 words, and there is 1"),
+        ("1 2\nchat 1 2\nchien 1 2\n", "says 1 word, and there are 2"),
+        ("1 7\nchat 1 2\n", "line 1: the header says 7 numbers for each word, and line 2 has 2"),
+        ("x y\n", "line 1: 1 numbers after the word"),
+        ("9" * 5000 + " 2\nchat 1 2\n", "line 1: 1 numbers after the word"),
+        ("", "there is no vector in it"),
+    ],
+)
+def test_odd_vector_files_are_refused(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "v.txt").write_text(content)
+    with pytest.raises(DataError, match=f"v.txt.*{message}"):
+        read_vectors(tmp_path / "v.txt", ["chat", "chien"], 2)
+
+
+def test_bytes_that_are_not_text_are_refused(tmp_path: Path) -> None:
+    for content in (b"3 2\nchat \x00\x80\xff\x00", b"\xff\xfe 1 2\n", b"c\xff 1 2\n"):
+        (tmp_path / "v.bin").write_bytes(content)
+        with pytest.raises(DataError, match=r"v\.bin"):
+            read_vectors(tmp_path / "v.bin", ["chat"], 2)
+    with pytest.raises(DataError, match=r"missing: cannot be read"):
+        read_vectors(tmp_path / "missing", ["chat"], 2)
+
+
+def test_compressed_vectors_with_a_byte_order_mark_are_read(tmp_path: Path) -> None:
+    (tmp_path / "v.gz").write_bytes(gzip.compress("\ufeffchat 1 2\r\nchien 3 4".encode()))
+    vectors = read_vectors(tmp_path / "v.gz", ["chat", "chien"], 2)
+    assert {word: row.tolist() for word, row in vectors.items()} == {
+        "chat": [1, 2],
+        "chien": [3, 4],
+    }

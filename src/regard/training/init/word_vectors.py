@@ -1,10 +1,11 @@
 """Pretrained word embeddings (word2vec, GloVe) as initial rows of a model's embedding.
 
-The file is text: a word and its numbers on each line. A first line with two numbers (word2vec's
-count and size) is a header. Only the rows of words in the vocabulary are kept in memory, so the
-file may be larger than memory.
+The file is text, plain or gzip: a word and its numbers on each line. A first line with two numbers
+(word2vec's count and size) is a header. Only the rows of words in the vocabulary are kept in
+memory, so the file may be larger than memory.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +17,13 @@ from pydantic import Field
 from torch import nn
 
 from regard.config import Spec
+from regard.data.sources.characters import quote, shortened
+from regard.data.sources.lines import decode_line, stream_lines
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import DataError
 from regard.models.embedding import Embedding
+
+_HEADER = re.compile(rb"[0-9]{1,12} [0-9]{1,12}")  # of word2vec: number of words, and their size
 
 Vectors = Mapping[str, npt.NDArray[np.float32]]
 
@@ -60,32 +65,65 @@ def load_pretrained_embeddings(
 def read_vectors(path: Path, words: Iterable[str], size: int) -> Vectors:
     """Read the vectors of those `words` that the file has; each must have `size` numbers.
 
-    Raises DataError with the line number where a line has another number of values.
+    Raises DataError with the line number where a line has another number of values, or a value of a
+    word that is used is not a finite number.
     """
     words = set(words)
     vectors: dict[str, npt.NDArray[np.float32]] = {}
-    try:
-        with path.open(encoding="utf-8", newline="\n") as file:
-            for number, line in enumerate(file, start=1):
-                word, *numbers = line.rstrip().split(" ")
-                if number == 1 and len(numbers) == 1:
-                    continue  # word2vec's header
-                if len(numbers) != size:
-                    raise DataError(
-                        f"{path}, line {number}: {len(numbers)} numbers after the word, but the "
-                        f"model's size is {size}: set model.dim to {len(numbers)}."
-                    )
-                if word in words:
-                    vectors[word] = np.asarray(numbers, dtype=np.float32)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
-    except UnicodeDecodeError:
-        raise DataError(
-            f"{path}: not UTF-8 text; convert binary vectors to the text format."
-        ) from None
-    except ValueError as error:
-        raise DataError(f"{path}, line {number}: not numbers ({error}).") from None
+    header, count = None, 0
+    for number, line in stream_lines(path):
+        word, _, rest = line.rstrip().partition(b" ")
+        numbers = rest.count(b" ") + 1 if rest else 0
+        if number == 1 and _HEADER.fullmatch(line.rstrip()):
+            header = int(word), int(rest)
+            continue
+        count += 1
+        _check_size(path, number, numbers, size, header)
+        text = decode_line(word, f"{path}, line {number}")
+        if text in words:
+            vectors[text] = _vector(path, number, rest)
+    _check_count(path, count, header)
     return vectors
+
+
+def _check_size(
+    path: Path, line: int, numbers: int, size: int, header: tuple[int, int] | None
+) -> None:
+    if numbers != size:
+        raise DataError(
+            f"{path}, line {line}: {numbers} numbers after the word, but the model's size is "
+            f"{size}: set model.dim to the size of the vectors, or fix the line."
+        )
+    if header is not None and header[1] != numbers:
+        raise DataError(
+            f"{path}, line 1: the header says {header[1]} numbers for each word, and line {line} "
+            f"has {numbers}; fetch the file again."
+        )
+
+
+def _check_count(path: Path, count: int, header: tuple[int, int] | None) -> None:
+    if header is not None and header[0] != count:
+        words, are = "word" if header[0] == 1 else "words", "is" if count == 1 else "are"
+        raise DataError(
+            f"{path}, line 1: the header says {header[0]} {words}, and there {are} {count}; fetch "
+            f"the file again."
+        )
+    if not count:
+        raise DataError(f"{path}: there is no vector in it.")
+
+
+def _vector(path: Path, line: int, rest: bytes) -> npt.NDArray[np.float32]:
+    where = f"{path}, line {line}"
+    texts = decode_line(rest, where).split(" ")
+    try:
+        with np.errstate(over="ignore"):  # to infinity, which is refused below
+            vector = np.asarray(texts, dtype=np.float32)
+    except ValueError as error:
+        raise DataError(f"{where}: not numbers ({shortened(str(error))}).") from None
+    if not np.isfinite(vector).all():
+        text = texts[int(np.flatnonzero(~np.isfinite(vector))[0])]
+        raise DataError(f"{where}: {quote(text)} is not a finite number; fix the line.")
+    return vector
 
 
 def set_rows(
