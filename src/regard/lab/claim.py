@@ -9,6 +9,9 @@ criterion from it, and the verdict follows.
                   is unclear if the threshold lies inside the interval
     a claim       is supported if all criteria hold, not supported here if one fails, and unclear
                   otherwise
+
+There is no verdict from fewer than `MIN_SEEDS` repetitions. A quantity that is bounded by the way
+it is computed is shown and not judged: it would hold whatever the experiment finds.
 """
 
 from collections.abc import Mapping
@@ -23,20 +26,28 @@ from regard.lab.figures import Figure
 from regard.lab.intervals import Interval
 
 Evidence = Mapping[str, Any]  # plain data, as JSON holds it
-Outcome = Literal["holds", "fails", "unclear"]
+Outcome = Literal["holds", "fails", "unclear", "not judged"]
 Verdict = Literal["supported", "not supported here", "unclear"]
+
+MIN_SEEDS = 3  # repetitions that a verdict needs
 
 
 @dataclass(frozen=True)
 class Criterion:
-    """A quantity and its threshold: at least, or at most, this value."""
+    """A quantity and its threshold: at least, or at most, this value.
+
+    `by_construction` says why it cannot violate its threshold; then it is shown and not judged.
+    """
 
     description: str
     at_least: float | None = None
     at_most: float | None = None
+    by_construction: str | None = None
 
     def outcome(self, measured: Interval) -> Outcome:
         """Return whether the whole interval, part of it or none of it satisfies the threshold."""
+        if self.by_construction is not None:
+            return "not judged"
         low = float("-inf") if self.at_least is None else self.at_least
         high = float("inf") if self.at_most is None else self.at_most
         if low <= measured.low and measured.high <= high:
@@ -69,6 +80,10 @@ class Claim(Kind, package="regard.lab.claims"):
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
         """Compute the interval of each criterion from the evidence."""
         raise NotImplementedError
+
+    def repetitions(self, evidence: Evidence) -> int:
+        """Return the number of repetitions that the criteria are judged on."""
+        return self.seeds
 
     def show(self, evidence: Evidence) -> list[Figure]:
         """Return tables and plots of the evidence."""

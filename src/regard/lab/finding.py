@@ -5,16 +5,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from regard.config import plain
-from regard.lab.claim import Claim, Evidence, Outcome, Verdict, judge
+from regard.lab.claim import MIN_SEEDS, Claim, Evidence, Outcome, Verdict, judge
 from regard.lab.figures import Figure
 from regard.lab.intervals import Interval
-
-NO_VERDICT = "no verdict: quick setting"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The evidence for a claim and the verdict that follows; a quick setting has no verdict."""
+    """The evidence for a claim and the verdict that follows, if there are enough repetitions."""
 
     claim: Claim  # with the settings that were used
     evidence: Evidence
@@ -28,19 +26,30 @@ class Finding:
         return self.claim.weigh(self.evidence)
 
     @property
+    def no_verdict(self) -> str | None:
+        """The reason why there is no verdict; None if there is one."""
+        if self.quick:
+            return "no verdict: quick setting"
+        count = self.claim.repetitions(self.evidence)
+        if count >= MIN_SEEDS:
+            return None
+        seeds = "1 seed" if count == 1 else f"{count} seeds"
+        return f"no verdict: {seeds} to judge by, and {MIN_SEEDS} are needed"
+
+    @property
     def outcomes(self) -> dict[str, Outcome]:
-        """The outcome of each criterion; empty for a quick setting, which decides nothing."""
-        return {} if self.quick else judge(type(self.claim), self.intervals)[0]
+        """The outcome of each criterion; empty without a verdict."""
+        return {} if self.no_verdict else judge(type(self.claim), self.intervals)[0]
 
     @property
     def verdict(self) -> Verdict | None:
-        """The verdict on the claim; None for a quick setting."""
-        return None if self.quick else judge(type(self.claim), self.intervals)[1]
+        """The verdict on the claim; None for a quick setting, or too few repetitions."""
+        return None if self.no_verdict else judge(type(self.claim), self.intervals)[1]
 
     @property
     def conclusion(self) -> str:
         """The verdict as text, such as "Verdict: supported"."""
-        return NO_VERDICT if self.verdict is None else f"Verdict: {self.verdict}"
+        return self.no_verdict or f"Verdict: {self.verdict}"
 
     def show(self) -> list[Figure]:
         """Return tables and plots of the evidence."""

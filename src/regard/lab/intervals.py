@@ -1,20 +1,22 @@
-"""95 % confidence intervals of means over seeds, ratios and fitted exponents.
+"""95 % confidence intervals of means over seeds, ratios, proportions and fitted exponents.
 
-By Student's t distribution: with three seeds an interval is wide.
+By Student's t distribution: with three seeds an interval is wide. A proportion is counted on a
+finite test, so its interval is never narrower than that of the counts (Clopper and Pearson 1934):
+seeds that happen to agree have no interval of width 0.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import TypeVar
 
 import numpy as np
 
-# The 97.5 % point of Student's t for 1, 2, 3 … degrees of freedom; beyond them the normal's.
-STUDENT: tuple[float, ...] = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
-    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
-    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
-)
-NORMAL = 1.960
+from regard.lab.quantiles import beta_quantile, student_quantile
+
+TAIL = 0.025  # probability beyond either end
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ def exactly(value: float) -> Interval:
 
 def interval(values: Sequence[float]) -> Interval:
     """Return the mean over seeds; the interval of one seed is infinite."""
-    mean = float(np.mean(values))
+    mean = float(np.mean(values)) if len(values) else float("nan")
     if len(values) < 2:
         return Interval(mean, -np.inf, np.inf)
     half = _student(len(values) - 1) * float(np.std(values, ddof=1)) / len(values) ** 0.5
@@ -70,5 +72,54 @@ def exponent(sizes: Sequence[float], values: Sequence[float]) -> Interval:
     return Interval(slope, slope - half, slope + half)
 
 
+def proportion(values: Sequence[float], tested: int) -> Interval:
+    """Return the mean of a share over seeds; `tested` counts the distinct test cases of all seeds.
+
+    Either end is the farther of those over seeds and of the counts.
+    """
+    return wider(interval(values), counted(float(np.mean(values)), tested))
+
+
+def proportion_difference(first: Sequence[float], second: Sequence[float], tested: int) -> Interval:
+    """Return the mean of the difference of two shares, paired by seed, on the same test cases.
+
+    The interval of the counts is that of two independent shares (Newcombe 1998, method 10, with
+    Clopper and Pearson's ends), which is too wide rather than too narrow for the same cases.
+    """
+    a, b = (counted(float(np.mean(values)), tested) for values in (first, second))
+    mean = a.mean - b.mean
+    below = ((a.mean - a.low) ** 2 + (b.high - b.mean) ** 2) ** 0.5
+    above = ((a.high - a.mean) ** 2 + (b.mean - b.low) ** 2) ** 0.5
+    return wider(difference(first, second), Interval(mean, mean - below, mean + above))
+
+
+def counted(share: float, tested: int) -> Interval:
+    """Return the interval of a share of so many independent cases, by Clopper and Pearson."""
+    count = share * tested
+    low = beta_quantile(TAIL, count, tested - count + 1) if count > 0 else 0.0
+    high = beta_quantile(1 - TAIL, count + 1, tested - count) if count < tested else 1.0
+    return Interval(share, low, high)
+
+
+def wider(first: Interval, second: Interval) -> Interval:
+    """Return the first estimate with the farther of either end."""
+    return Interval(first.mean, min(first.low, second.low), max(first.high, second.high))
+
+
+def select_by_others(choices: Mapping[T, Sequence[float]]) -> list[T]:
+    """Return for each seed the choice with the lowest mean over the other seeds.
+
+    What is judged on a seed is then not selected by it.
+    """
+    seeds = len(next(iter(choices.values())))
+
+    def mean_of_others(choice: T, seed: int) -> float:
+        others = [value for index, value in enumerate(choices[choice]) if index != seed]
+        return float(np.mean(others or choices[choice]))
+
+    return [min(choices, key=lambda choice: mean_of_others(choice, s)) for s in range(seeds)]
+
+
+@cache
 def _student(freedom: int) -> float:
-    return STUDENT[freedom - 1] if freedom <= len(STUDENT) else NORMAL
+    return student_quantile(1 - TAIL, freedom)

@@ -14,8 +14,9 @@ from pathlib import Path
 from regard.atomic import write_all_atomic, write_atomic
 from regard.config import plain
 from regard.errors import DataError
+from regard.lab.claim import Criterion, Outcome
 from regard.lab.figures import Plot, Table, draw
-from regard.lab.finding import NO_VERDICT, Finding
+from regard.lab.finding import Finding
 from regard.lab.run import all_claims
 
 
@@ -53,7 +54,7 @@ def overview(findings: Sequence[Finding]) -> str:
         [
             str(finding.claim.number),
             f"[{finding.claim.title}]({finding.claim.kind()}.md)",
-            f"**{finding.verdict or NO_VERDICT}**",
+            f"**{finding.verdict or finding.no_verdict}**",
             f"`{command(finding)}`",
         ]
         for finding in findings
@@ -64,7 +65,8 @@ Each claim of the lecture was tested by an experiment on one machine. The criter
 before the experiment. A criterion is a quantity and a threshold: it holds if the whole 95 %
 interval of the quantity satisfies the threshold, fails if no part of it does, and is unclear if
 the threshold lies inside the interval. A claim is supported if all criteria hold, and not supported
-here if one fails.
+here if one fails; there is no verdict from fewer than three seeds. A quantity that cannot violate
+its threshold, by the way it is computed, is shown and not judged.
 
 {_table(["", "claim", "verdict", "command"], rows)}
 
@@ -90,7 +92,12 @@ def page(finding: Finding) -> str:
     """Return the page of one claim."""
     claim, intervals, outcomes = finding.claim, finding.intervals, finding.outcomes
     rows = [
-        [criterion.description, criterion.threshold, str(intervals[name]), outcomes.get(name, "–")]
+        [
+            criterion.description,
+            criterion.threshold,
+            str(intervals[name]),
+            _outcome_text(criterion, outcomes.get(name)),
+        ]
         for name, criterion in claim.criteria.items()
     ]
     machine = ", ".join(f"{key} {value}" for key, value in finding.machine.items())
@@ -108,6 +115,12 @@ def page(finding: Finding) -> str:
 `{command(finding)}` took {finding.seconds:,.0f} s ({machine}); the evidence is in
 [{claim.kind()}.json]({claim.kind()}.json).
 """
+
+
+def _outcome_text(criterion: Criterion, outcome: Outcome | None) -> str:
+    if criterion.by_construction is not None:
+        return f"not judged: {criterion.by_construction}"
+    return outcome or "–"
 
 
 def _figures(finding: Finding) -> str:

@@ -4,13 +4,16 @@ from typing import Any
 
 import torch
 
-from regard.lab.claim import judge
 from regard.lab.claims.averaging import ARMS, BITS, STACKS, Spec, _Bits
 from regard.models.base import parameter_count
 
 
 def evidence_of(
-    accuracy: float = 0.5, spread: float = 1e-6, difference: float = 1e-9
+    spread: float = 1e-6,
+    difference: float = 1e-9,
+    outside: float = 0.0,
+    outside_fed: float = 0.2,
+    fed: float = 0.99,
 ) -> dict[str, Any]:
     seeds = (0.0, 0.001, -0.001)
 
@@ -26,8 +29,11 @@ def evidence_of(
             for d in Spec().depths
         ]
 
-    stacks = [{name: rows(0.0 if name == STACKS[0] else 0.2 + e) for name in STACKS} for e in seeds]
-    arms = dict(zip(ARMS, (accuracy, 0.99, 0.99), strict=True))
+    stacks = [
+        {name: rows(outside if name == STACKS[0] else outside_fed * (1 + e)) for name in STACKS}
+        for e in seeds
+    ]
+    arms = dict(zip(ARMS, (0.5, fed, 0.99), strict=True))
     return {
         "stacks": stacks,
         "accuracy": {arm: [value + e for e in seeds] for arm, value in arms.items()},
@@ -35,18 +41,14 @@ def evidence_of(
     }
 
 
-def test_supported_where_tokens_collapse_and_xor_is_not_learned() -> None:
-    assert judge(Spec, Spec().weigh(evidence_of()))[1] == "supported"
-
-
-def test_not_supported_where_attention_alone_learns_xor() -> None:
-    outcomes, verdict = judge(Spec, Spec().weigh(evidence_of(accuracy=0.97)))
-    assert (outcomes["xor_attention"], verdict) == ("fails", "not supported here")
-
-
-def test_not_supported_where_tokens_do_not_collapse_or_output_is_no_average() -> None:
-    outcomes = judge(Spec, Spec().weigh(evidence_of(spread=0.7, difference=0.3)))[0]
-    assert (outcomes["collapse"], outcomes["average"]) == ("fails", "fails")
+CLAIM, SUPPORTED = Spec(), evidence_of()
+FAILING = {
+    "average": evidence_of(difference=0.3),
+    "rank": evidence_of(outside=0.1),
+    "rank_with_feed_forward": evidence_of(outside_fed=0.001),
+    "collapse": evidence_of(spread=0.7),
+    "xor_feed_forward": evidence_of(fed=0.5),
+}
 
 
 def test_models_have_equal_sizes() -> None:

@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
 import torch
 
-from regard.lab.claim import judge
 from regard.lab.claims.parallel import ARMS, Spec, longest_chain
 
 
@@ -27,27 +25,19 @@ def evidence_of(chains: Mapping[str, float], falls: Mapping[str, float]) -> dict
     return {"parameters": dict.fromkeys(ARMS, 1000), "passes": rows}
 
 
-def test_supported_where_only_recurrence_is_sequential() -> None:
-    chains, falls = {"recurrence": 8, "attention": 0}, {"recurrence": -0.05, "attention": -0.6}
-    assert judge(Spec, Spec().weigh(evidence_of(chains, falls)))[1] == "supported"
+def by_arm(recurrent: float, attentive: float) -> dict[str, float]:
+    return {"recurrence": recurrent, "attention": attentive}
 
 
-@pytest.mark.parametrize(
-    ("chains", "falls", "failing"),
-    [
-        ((8, 1), (-0.05, -0.6), {"attentive_chain"}),
-        ((0, 0), (-0.05, -0.6), {"recurrent_chain"}),
-        ((8, 0), (-0.5, -0.9), {"recurrent_time"}),
-        ((8, 0), (-0.1, 0.2), {"gained", "slower"}),
-    ],
-)
-def test_not_supported_where_one_criterion_fails(
-    chains: tuple[float, ...], falls: tuple[float, ...], failing: set[str]
-) -> None:
-    evidence = evidence_of(*(dict(zip(ARMS, values, strict=True)) for values in (chains, falls)))
-    outcomes, verdict = judge(Spec, Spec().weigh(evidence))
-    assert {name for name, outcome in outcomes.items() if outcome == "fails"} == failing
-    assert verdict == "not supported here"
+CHAINS, FALLS = by_arm(8, 0), by_arm(-0.05, -0.6)
+CLAIM, SUPPORTED = Spec(), evidence_of(CHAINS, FALLS)
+FAILING = {
+    "recurrent_chain": evidence_of(by_arm(0, 0), FALLS),
+    "attentive_chain": evidence_of(by_arm(8, 1), FALLS),
+    "recurrent_time": evidence_of(CHAINS, by_arm(-0.5, -0.9)),
+    "gained": evidence_of(CHAINS, by_arm(-0.1, 0.2)),
+    "slower": evidence_of(CHAINS, by_arm(-0.1, 0.2)),
+}
 
 
 def test_longest_chain_of_operations() -> None:

@@ -2,18 +2,23 @@
 
 from typing import Any
 
-from regard.lab.claim import judge
 from regard.lab.claims.scaling import VARIANTS, Spec
 
 
-def evidence_of(top: float, gradient: float, worse: float) -> dict[str, Any]:
+def evidence_of(
+    variance: float = 1.0,
+    top: float = 0.95,
+    top_divided: float = 0.1,
+    gradient: float = 0.05,
+    worse: float = 0.1,
+) -> dict[str, Any]:
     products = [
         {
             "seed": seed,
             "size": size,
-            "variance": size * (1 + 0.001 * seed),
+            "variance": variance * size * (1 + 0.001 * seed),
             "top": top + 0.001 * seed,
-            "top_divided": 0.1 + 0.001 * seed,
+            "top_divided": top_divided + 0.001 * seed,
             "gradient": gradient + 0.001 * seed,
             "gradient_divided": 0.2,
         }
@@ -24,17 +29,11 @@ def evidence_of(top: float, gradient: float, worse: float) -> dict[str, Any]:
     return {"products": products, "curves": curves}
 
 
-def test_supported_where_scores_saturate_and_training_suffers() -> None:
-    intervals = Spec().weigh(evidence_of(top=0.95, gradient=0.05, worse=0.1))
-    assert judge(Spec, intervals)[1] == "supported"
-
-
-def test_not_supported_where_training_is_better_without() -> None:
-    intervals = Spec().weigh(evidence_of(top=0.95, gradient=0.05, worse=-0.1))
-    outcomes, verdict = judge(Spec, intervals)
-    assert (outcomes["slower"], verdict) == ("fails", "not supported here")
-
-
-def test_not_supported_where_nothing_saturates() -> None:
-    intervals = Spec().weigh(evidence_of(top=0.2, gradient=0.05, worse=0.1))
-    assert judge(Spec, intervals)[0]["saturated"] == "fails"
+CLAIM, SUPPORTED = Spec(), evidence_of()
+FAILING = {
+    "variance": evidence_of(variance=2.0),
+    "saturated": evidence_of(top=0.2),
+    "spread": evidence_of(top_divided=0.9),
+    "starved": evidence_of(gradient=0.3),
+    "slower": evidence_of(worse=-0.1),
+}

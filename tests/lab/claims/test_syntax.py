@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from regard.errors import ConfigError, DataError
-from regard.lab.claim import judge
 from regard.lab.claims.syntax import (
     ARMS,
     BLANK,
@@ -39,21 +38,16 @@ def evidence_of(**accuracies: float) -> dict[str, Any]:
         for arm, value in by_arm.items()
         for seed in range(3)
     ]
-    return {"runs": [{**run, "loss": 0.1, "parameters": 10} for run in runs]}
+    tested = {"tested": 10_000, "attracted": 1000}
+    return {"runs": [{**run, "loss": 0.1, "parameters": 10} for run in runs], **tested}
 
 
-def test_supported_where_the_tree_helps_and_a_random_one_does_not() -> None:
-    figures = Spec().weigh(evidence_of(a=0.9))
-    assert figures["gain"].mean == pytest.approx(0.2)
-    assert judge(Spec, figures)[1] == "supported"
-
-
-@pytest.mark.parametrize(
-    ("right", "fails"), [({"a": 0.6}, "gain"), ({"a": 0.9, "d": 0.8}, "random")]
-)
-def test_not_supported_otherwise(right: dict[str, float], fails: str) -> None:
-    outcomes, verdict = judge(Spec, Spec().weigh(evidence_of(**right)))
-    assert (outcomes[fails], verdict) == ("fails", "not supported here")
+CLAIM, SUPPORTED = Spec(), evidence_of(a=0.9)
+FAILING = {
+    "gain": evidence_of(a=0.6),
+    "attracted": evidence_of(a=0.6),
+    "random": evidence_of(a=0.9, d=0.8),
+}
 
 
 def test_models_are_in_order() -> None:

@@ -22,7 +22,7 @@ from regard.evaluation.bleu import Spec as Bleu
 from regard.lab.claim import Claim, Criterion, Evidence
 from regard.lab.experiment import Experiment
 from regard.lab.figures import Figure, Plot, Table
-from regard.lab.intervals import Interval, difference, interval
+from regard.lab.intervals import Interval, difference, exactly, interval
 from regard.models.base import ModelSpec, parameter_count
 from regard.predictors.translator import Translator
 from regard.training.loss import lm_head_loss
@@ -188,7 +188,7 @@ class Spec(Claim):
         by_seed = zip(*(arms[arm]["parameters"] for arm in ARMS), strict=True)
         uneven = max(max(counts) / min(counts) for counts in by_seed)
         return {
-            "fair": Interval(uneven, uneven, uneven),
+            "fair": exactly(uneven),
             "long": difference(longest[WITH], longest[WITHOUT]),
             "kept": difference(kept[WITH], kept[WITHOUT]),
             "transformer": difference(kept[TRANSFORMER], kept[WITHOUT]),

@@ -12,7 +12,7 @@ from regard.lab import text
 from regard.lab.claim import Claim, Criterion, Evidence
 from regard.lab.experiment import Experiment, generator
 from regard.lab.figures import Figure, Plot, Table
-from regard.lab.intervals import Interval, difference, interval, ratio
+from regard.lab.intervals import Interval, difference, interval, ratio, select_by_others
 from regard.layers.decoder import DecoderBlock
 from regard.layers.residual import Residual
 from regard.models.base import ModelSpec
@@ -44,7 +44,8 @@ class Spec(Claim):
         "scaled down by depth as they are elsewhere in this library: that is a remedy of its own, "
         "and in a first trial with it (one seed; 4, 8 and 32 layers) models without any norm, the "
         "one before the output included, reached a lower loss than those with norms. Each variant "
-        "is trained at several learning rates and keeps the best one. Then, at a moderate depth, "
+        "is trained at several learning rates; each seed is judged at the one that is best with "
+        "the other seeds. Then, at a moderate depth, "
         "the loss of one batch is computed along random filter-normalized directions through the "
         "trained weights (Li et al. 2018): its mean absolute second difference is the roughness. "
         "The roughness over the range of each line is shown too, because a model that has learned "
@@ -143,8 +144,8 @@ class Spec(Claim):
         return lines
 
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
-        last = {variant: self._best(evidence, variant, max(self.depths))[1] for variant in VARIANTS}
-        first = self._best(evidence, "both", min(self.depths))[1]
+        last = {variant: self._losses(evidence, variant, max(self.depths)) for variant in VARIANTS}
+        first = self._losses(evidence, "both", min(self.depths))
         rough = {
             variant: [roughness(lines) for lines in self._surfaces(evidence, variant)]
             for variant in VARIANTS
@@ -156,9 +157,9 @@ class Spec(Claim):
             "smoother": ratio(rough["no residuals"], rough["both"]),
         }
 
-    def _best(self, evidence: Evidence, variant: str, depth: int) -> tuple[float, list[float]]:
-        """Return the learning rate with the lowest mean loss, and its last losses by seed."""
-        by_rate = {
+    def _by_rate(self, evidence: Evidence, variant: str, depth: int) -> dict[float, list[float]]:
+        """Return the last losses by seed, for each learning rate."""
+        return {
             rate: [
                 run["curve"][-1]
                 for run in evidence["runs"]
@@ -166,28 +167,36 @@ class Spec(Claim):
             ]
             for rate in self.rates
         }
-        return min(by_rate.items(), key=lambda entry: sum(entry[1]))
+
+    def _losses(self, evidence: Evidence, variant: str, depth: int) -> list[float]:
+        """Return the last loss of each seed, at the best learning rate by the other seeds."""
+        by_rate = self._by_rate(evidence, variant, depth)
+        return [by_rate[rate][seed] for seed, rate in enumerate(select_by_others(by_rate))]
 
     def _surfaces(self, evidence: Evidence, variant: str) -> list[list[list[float]]]:
-        """Return the lines of each seed at the best learning rate."""
-        best = (variant, self._best(evidence, variant, self.surface_depth)[0])
-        return [
-            surface["losses"]
-            for surface in evidence["surfaces"]
-            if (surface["variant"], surface["rate"]) == best
-        ]
+        """Return the lines of each seed, at the best learning rate by the other seeds."""
+        rates = select_by_others(self._by_rate(evidence, variant, self.surface_depth))
+        surfaces = {
+            rate: [
+                surface["losses"]
+                for surface in evidence["surfaces"]
+                if (surface["variant"], surface["rate"]) == (variant, rate)
+            ]
+            for rate in self.rates
+        }
+        return [surfaces[rate][seed] for seed, rate in enumerate(rates)]
 
     def show(self, evidence: Evidence) -> list[Figure]:
         depths = sorted({*self.depths, self.surface_depth})
         best = {
-            variant: {d: self._best(evidence, variant, d) for d in depths} for variant in VARIANTS
+            variant: {d: self._losses(evidence, variant, d) for d in depths} for variant in VARIANTS
         }
         losses = [
-            [variant, *(f"{interval(losses)} at {rate:g}" for rate, losses in by_depth.values())]
+            [variant, *(str(interval(losses)) for losses in by_depth.values())]
             for variant, by_depth in best.items()
         ]
         lines = {
-            variant: {float(depth): interval(losses) for depth, (_, losses) in by_depth.items()}
+            variant: {float(depth): interval(losses) for depth, losses in by_depth.items()}
             for variant, by_depth in best.items()
         }
         surfaces = {variant: self._surfaces(evidence, variant) for variant in VARIANTS}
@@ -203,7 +212,7 @@ class Spec(Claim):
         ]
         return [
             Table(
-                f"Training loss after {self.steps} steps, at the best learning rate",
+                f"Training loss after {self.steps} steps, at the rate chosen by other seeds",
                 ["", *(f"{depth} layers" for depth in depths)],
                 losses,
             ),

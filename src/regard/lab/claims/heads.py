@@ -18,7 +18,14 @@ from regard.lab import tasks
 from regard.lab.claim import Claim, Criterion, Evidence
 from regard.lab.experiment import Experiment, generator
 from regard.lab.figures import Figure, Plot, Table
-from regard.lab.intervals import Interval, difference, exactly, interval, ratio
+from regard.lab.intervals import (
+    Interval,
+    exactly,
+    interval,
+    proportion,
+    proportion_difference,
+    ratio,
+)
 from regard.models.base import ModelSpec, parameter_count
 from regard.positions.base import InAttention, Sizes
 
@@ -49,10 +56,16 @@ class Spec(Claim):
         "number of keys, and all are shown."
     )
     criteria: ClassVar[Mapping[str, Criterion]] = {
-        "operations": Criterion("operations of matrix products, many heads over one", at_most=1.0),
+        "operations": Criterion(
+            "operations of matrix products, many heads over one",
+            at_most=1.0,
+            by_construction="h products of size D/h are one of size D",
+        ),
         "time": Criterion("time of forward and backward pass, many heads over one", at_most=1.25),
         "parameters": Criterion(
-            "parameters of the trained models, many heads over one", at_most=1.0
+            "parameters of the trained models, many heads over one",
+            at_most=1.0,
+            by_construction="h heads of size D/h have the matrices of one of size D",
         ),
         "learned": Criterion("accuracy, most keys, many heads", at_least=0.9),
         "better": Criterion("accuracy, most keys, many heads minus one", at_least=0.1),
@@ -154,12 +167,13 @@ class Spec(Claim):
             _runs(evidence, heads, max(self.keys)) for heads in (self.heads[0], self.heads[-1])
         )
         accuracies = [[run["accuracy"] for run in arm] for arm in (many_heads, one_head)]
+        tested = TEST_ROWS * len(one_head)
         return {
             "operations": exactly(operations[many] / operations[one]),
             "time": ratio(seconds[many], seconds[one]),
             "parameters": exactly(many_heads[0]["parameters"] / one_head[0]["parameters"]),
-            "learned": interval(accuracies[0]),
-            "better": difference(*accuracies),
+            "learned": proportion(accuracies[0], tested),
+            "better": proportion_difference(accuracies[0], accuracies[1], tested),
         }
 
     def show(self, evidence: Evidence) -> list[Figure]:

@@ -66,7 +66,9 @@ class Spec(Claim):
             at_least=0.85,
         ),
         "cases": Criterion(
-            "share of the cases of sign and magnitude that agree with the lecture", at_least=1.0
+            "share of the cases of sign and magnitude that agree with the lecture",
+            at_least=1.0,
+            by_construction="a product of two numbers has no other value",
         ),
         "predicts": Criterion(
             "error on held-out ratings, dot products over the best mean", at_most=0.99

@@ -16,7 +16,14 @@ from regard.lab import text
 from regard.lab.claim import Claim, Criterion, Evidence
 from regard.lab.experiment import Experiment, generator
 from regard.lab.figures import Figure, Plot, Table
-from regard.lab.intervals import Interval, difference, interval, ratio
+from regard.lab.intervals import (
+    Interval,
+    difference,
+    exactly,
+    interval,
+    proportion_difference,
+    ratio,
+)
 from regard.models.base import ModelSpec
 from regard.models.language_model import LanguageModel
 
@@ -151,13 +158,15 @@ class Spec(Claim):
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
         masked, unmasked = (evidence["seeds"][variant] for variant in VARIANTS)
         ends = [[run["curve"][-1] for run in seeds] for seeds in (unmasked, masked)]
+        exist = [[run["exist"] for run in runs] for runs in (unmasked, masked)]
         seconds = evidence["seconds"]
         return {
-            "unseen": interval([run["changed"] for run in masked]),
+            "unseen": exactly(max(run["changed"] for run in masked)),
             "collapses": ratio(*ends),
             "predicts": difference(*([run["loss"] for run in runs] for runs in (unmasked, masked))),
-            "writes": difference(*([run["exist"] for run in runs] for runs in (unmasked, masked))),
-            "same": Interval(*[evidence["differences"][PREFIXES]] * 3),
+            # By rows: the pairs of a row are not independent.
+            "writes": proportion_difference(exist[0], exist[1], TEST_ROWS * len(masked)),
+            "same": exactly(evidence["differences"][PREFIXES]),
             "faster": ratio(seconds[PREFIXES], seconds[AT_ONCE]),
             "faster_than_cached": ratio(seconds[CACHED], seconds[AT_ONCE]),
         }

@@ -2,7 +2,7 @@
 
 import re
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -26,7 +26,14 @@ from regard.insight.watch import watch
 from regard.lab.claim import Claim, Criterion, Evidence
 from regard.lab.experiment import Experiment
 from regard.lab.figures import Figure, Plot, Table
-from regard.lab.intervals import Interval, interval
+from regard.lab.intervals import (
+    Interval,
+    difference,
+    interval,
+    proportion,
+    proportion_difference,
+    wider,
+)
 from regard.loading import load_translator
 from regard.predictors.seq2seq import Model
 from regard.predictors.translator import Translator
@@ -179,21 +186,27 @@ class Spec(Claim):
 
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
         models = evidence["models"]
+        tested = len(models[0]["accuracy"])  # the same sentences for all models
 
-        def beyond_random(model: Mapping[str, Any]) -> list[float]:
-            last = model["steps"][-1]
-            return [lost - statistics.fmean(last["random_lost"]) for lost in last["pronouns_lost"]]
+        def lost(name: str) -> list[float]:
+            return [statistics.fmean(model["steps"][-1][name]) for model in models]
 
-        def beyond_others(model: Mapping[str, Any]) -> list[float]:
-            last = model["steps"][-1]
-            return _differences(last["pronouns_lost"], last["others_lost"])
-
+        full = [statistics.fmean(model["accuracy"]) for model in models]
+        ablated, random = (_differences(full, lost(f"{n}_lost")) for n in ("pronouns", "random"))
+        breaks = proportion_difference(full, ablated, tested)
+        others = statistics.fmean(lost("others_lost"))
         return {
-            "learned": _over(models, lambda model: model["accuracy"]),
-            "breaks": _over(models, lambda model: model["steps"][-1]["pronouns_lost"]),
-            "stands out": _over(models, beyond_random),
-            "specific": _over(models, beyond_others),
+            "learned": proportion(full, tested),
+            "breaks": breaks,
+            "stands out": proportion_difference(random, ablated, tested),
+            "specific": wider(
+                difference(lost("pronouns_lost"), lost("others_lost")),
+                Interval(breaks.mean - others, breaks.low - others, breaks.high - others),
+            ),
         }
+
+    def repetitions(self, evidence: Evidence) -> int:
+        return min(self.seeds, len(evidence["models"]))
 
     def show(self, evidence: Evidence) -> list[Figure]:
         models = evidence["models"]
@@ -208,7 +221,9 @@ class Spec(Claim):
         ]
         lines = {
             name: {
-                float(count): _over(models, lambda model: model["steps"][count - 1][lost])  # noqa: B023
+                float(count): interval(
+                    [statistics.fmean(model["steps"][count - 1][lost]) for model in models]
+                )
                 for count in range(1, len(models[0]["steps"]) + 1)
             }
             for name, lost in LOST.items()
@@ -354,13 +369,3 @@ def _attention_on(model: Model, batches: Sequence[_Batch], head: Head) -> dict[s
                 sum(weights[at] for at in key_positions["adjective"])
             )
     return {target: statistics.fmean(shares) for target, shares in weights_on.items()}
-
-
-def _over(
-    models: Sequence[Mapping[str, Any]], measure: Callable[[Mapping[str, Any]], list[float]]
-) -> Interval:
-    """Return the interval over models; for one model, over its sentences."""
-    values = [measure(model) for model in models]
-    return interval(
-        values[0] if len(values) == 1 else [statistics.fmean(by_sentence) for by_sentence in values]
-    )

@@ -17,7 +17,7 @@ from regard.errors import DataError
 from regard.lab.claim import Claim, Criterion, Evidence
 from regard.lab.experiment import Experiment, generator
 from regard.lab.figures import Figure, Table
-from regard.lab.intervals import Interval, difference, interval
+from regard.lab.intervals import Interval, interval, proportion_difference
 from regard.models.base import ModelSpec, parameter_count
 from regard.positions.trees import Trees
 
@@ -90,7 +90,7 @@ class Spec(Claim):
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout of the models")
     steps: int = Field(400, gt=0, description="training steps of 32 sentences")
     rate: float = Field(0.003, gt=0, description="learning rate")
-    test_sentences: int = Field(1000, gt=1, description="generated test sentences")
+    test_sentences: int = Field(10_000, gt=1, description="generated test sentences")
 
     @model_validator(mode="after")
     def _both_or_none(self) -> Self:
@@ -163,13 +163,15 @@ class Spec(Claim):
         }
 
     def weigh(self, evidence: Evidence) -> Mapping[str, Interval]:
-        def minus_linear(arm: str, name: str) -> Interval:
-            return difference(_column(evidence, arm, name), _column(evidence, LINEAR, name))
+        def minus_linear(arm: str, name: str, tested: int) -> Interval:
+            # All seeds have the same test sentences.
+            arms = (_column(evidence, arm, name), _column(evidence, LINEAR, name))
+            return proportion_difference(*arms, tested)
 
         return {
-            "gain": minus_linear(BOTH, "accuracy"),
-            "attracted": minus_linear(BOTH, "attraction_accuracy"),
-            "random": minus_linear(RANDOM, "accuracy"),
+            "gain": minus_linear(BOTH, "accuracy", evidence["tested"]),
+            "attracted": minus_linear(BOTH, "attraction_accuracy", evidence["attracted"]),
+            "random": minus_linear(RANDOM, "accuracy", evidence["tested"]),
         }
 
     def show(self, evidence: Evidence) -> list[Figure]:
