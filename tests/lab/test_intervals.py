@@ -93,6 +93,10 @@ def test_text_of_an_interval() -> None:
     assert str(exactly(2)) == "2"
     assert str(Interval(2.0, 1.5, 2.5)) == "2 ± 0.5"
     assert str(ratio([1.0, 4.0, 2.0], [1.0, 1.0, 1.0])) == "2 (0.36 to 11)"
+    assert str(counted(1.0, 3000)) == "1 (0.999 to 1)"
+    assert str(interval([0.25])) == "0.25, one seed"
+    assert str(interval([])) == "–"
+    assert str(Interval(65.0, 65.0, np.inf)) == "at least 65"
 
 
 def test_one_seed_has_an_infinite_interval() -> None:

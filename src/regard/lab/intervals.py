@@ -5,6 +5,7 @@ finite test, so its interval is never narrower than that of the counts (Clopper 
 seeds that happen to agree have no interval of width 0.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -28,10 +29,22 @@ class Interval:
     high: float
 
     def __str__(self) -> str:
+        if math.isnan(self.mean):
+            return "–"
+        if math.isinf(self.low):
+            return f"{self.mean:.3g}, one seed"
+        if math.isinf(self.high):
+            return f"at least {self.low:.3g}"
         half = (self.high - self.low) / 2
         if abs(self.high + self.low - 2 * self.mean) > half / 10:  # asymmetric, as of a ratio
-            return f"{self.mean:.3g} ({self.low:.2g} to {self.high:.2g})"
+            return f"{self.mean:.3g} ({_ends(self.low, self.high)})"
         return f"{self.mean:.3g} ± {half:.2g}" if half else f"{self.mean:.3g}"
+
+
+def _ends(low: float, high: float) -> str:
+    """Return both ends with so many digits that they differ."""
+    texts = ((f"{low:.{digits}g}", f"{high:.{digits}g}") for digits in range(2, 17))
+    return next(f"{a} to {b}" for a, b in texts if a != b)
 
 
 def exactly(value: float) -> Interval:
