@@ -8,7 +8,6 @@ from regard.loading import Predictor
 from regard.training import trainer
 from regard.training.recipe import Recipe
 from regard.training.reporting.progress import Reporter, silent
-from regard.training.run_files import read_run_recipe
 
 
 def train(
@@ -29,7 +28,7 @@ def train(
     Raises:
         ConfigError: The recipe asks for a combination that cannot be trained.
         DataError: The data cannot be used.
-        OutputError: The folder holds a run, or cannot be written.
+        OutputError: The folder holds a run, another process writes it, or it cannot be written.
         TrainingError: The training failed.
         Interrupted: Stopped by a signal; everything is saved, and `resume` continues.
 
@@ -42,7 +41,8 @@ def train(
     folder = Path(folder)
     recorder = history.recorder(recipe.attention_history, folder)
     predictor: Predictor | None = trainer.train(recipe, folder, report, overwrite, recorder)
-    history.write_page(recipe.attention_history, folder)
+    if predictor is not None:
+        history.write_page(folder)
     return predictor
 
 
@@ -62,6 +62,7 @@ def resume(
 
     Raises:
         RunError: The folder holds nothing to resume.
+        OutputError: Another process writes the folder, or it cannot be written.
         ConfigError: A change is not valid, or cannot be made to a run that has begun.
         TrainingError: The training failed.
         Interrupted: Stopped by a signal; everything is saved.
@@ -74,8 +75,7 @@ def resume(
         'Translator'
     """
     folder = Path(folder)
-    spec = read_run_recipe(folder, changes).attention_history
-    recorder = history.recorder(spec, folder)
-    predictor: Predictor | None = trainer.resume(folder, changes, report, recorder)
-    history.write_page(spec, folder)
+    predictor: Predictor | None = trainer.resume(folder, changes, report, history.recorder)
+    if predictor is not None:
+        history.write_page(folder)
     return predictor

@@ -15,8 +15,8 @@ documents (recipe, card, metrics) are for people, who may edit them.
 import hashlib
 import json
 import os
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,9 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from regard import format_1, run_commit
+from regard.atomic import remove
 from regard.errors import OutputError, RunError
+from regard.run_lock import lock
 
 FORMAT = 3  # that is written; earlier ones are read too
 PLAIN_NAMES = (1, 2)  # formats whose files have no checksum in their names
@@ -85,10 +87,43 @@ def write(run: Run, folder: Path, keep_training: bool = False) -> None:
     manifest = json.dumps(content, indent=2, ensure_ascii=False).encode()
     files = {stored_name(name, checksums[name], FORMAT): data[name] for name in data}
     documents = {name: text.encode() for name, text in run.documents.items()}
-    ensure_writable(folder)
-    run_commit.recover(folder)
-    obsolete = [*_names_of_earlier(folder), *(() if keep_training else TRAINING)]
-    run_commit.commit(folder, manifest, files, documents, obsolete)
+    with writing(folder):
+        obsolete = [*_names_of_earlier(folder), *(() if keep_training else TRAINING)]
+        run_commit.commit(folder, manifest, files, documents, obsolete)
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Hold the lock of a run folder and clear up what a killed process left in it.
+
+    Raises OutputError where another process holds it.
+    """
+    with lock(folder):
+        run_commit.recover(folder)
+        for name in TRAINING:
+            for partial in folder.glob(f".{name}.*.partial"):
+                remove(partial)
+        for partial in folder.glob("*/.step-*.partial"):  # checkpoints and attention history
+            remove(partial)
+        yield
+
+
+def refuse_to_replace(folder: Path, overwrite: bool = False, source: Path | None = None) -> None:
+    """Raise OutputError where a model or a training would be replaced, unless `overwrite`.
+
+    `source`, the run that is read to make the new one, is never replaced.
+    """
+    if source is not None and folder.resolve() == source.resolve():
+        raise OutputError(
+            f"{folder}: is the run that the new one is made from; choose another folder."
+        )
+    if not overwrite and exists(folder):
+        raise OutputError(f"{folder}: a trained model is there; --overwrite replaces it.")
+    if not overwrite and any((folder / "checkpoints").glob("step-*")):
+        raise OutputError(
+            f"{folder}: an unfinished run is there; `regard resume {folder}` continues it, "
+            f"--overwrite starts over."
+        )
 
 
 def _names_of_earlier(folder: Path) -> list[str]:
@@ -127,18 +162,6 @@ def check_writable(folder: Path) -> None:
     existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK):
         raise OutputError(f"{folder}: cannot be written; choose another folder.")
-
-
-def ensure_writable(folder: Path) -> None:
-    """Create the folder; raise OutputError if it cannot be written."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):  # without a name, where the system has such files
-            pass
-    except OSError as error:
-        raise OutputError(
-            f"{folder}: cannot be written ({error.strerror}); choose another folder."
-        ) from None
 
 
 def exists(folder: Path) -> bool:

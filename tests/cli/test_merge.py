@@ -47,3 +47,29 @@ def test_merged_run_translates_like_its_adapter(call, recipe: Path, tmp_path: Pa
         assert result.code == 1
         assert message in result.err
         assert not (tmp_path / "again").exists()
+
+
+def test_existing_output_is_replaced_only_with_overwrite(
+    call, recipe: Path, tmp_path: Path
+) -> None:
+    run, theirs = tmp_path / "base", tmp_path / "theirs"
+    assert call("train", recipe, "--run", run).code == 0
+    assert call("export", run, "--to", "huggingface", "-o", theirs).code == 0
+    result = call("export", run, "--to", "huggingface", "-o", theirs)
+    assert result.code == 1
+    assert "theirs: has files already" in result.err
+    assert call("export", run, "--to", "huggingface", "-o", theirs, "--overwrite").code == 0
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    result = call("import", theirs, "--languages", "fr-en", "--run", run)
+    assert result.code == 1
+    assert "base: a trained model is there; --overwrite replaces it." in result.err
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    (run / "model.json").unlink()  # an unfinished run has checkpoints
+    result = call("import", theirs, "--languages", "fr-en", "--run", run)
+    assert result.code == 1
+    assert "base: an unfinished run is there" in result.err
+    arguments = ("import", theirs, "--languages", "fr-en", "--run", run, "--overwrite")
+    assert call(*arguments).code == 0
+    names = {path.name for path in run.iterdir()}
+    assert not names & {"checkpoints", "recipe.yaml", "training.json", "metrics.jsonl"}
+    assert call("translate", run, "--to", "en", stdin=b"le chat 3\n").code == 0

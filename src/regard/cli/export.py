@@ -18,16 +18,22 @@ def export(
         Path | None,
         typer.Option("--output", "-o", help="Output folder (default: RUN/LIBRARY)."),
     ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an existing output folder.")
+    ] = False,
 ) -> None:
     """Export a model to another library, with the same outputs."""
     from importlib import import_module
 
     from regard.errors import ConfigError
     from regard.merged_run import read_merged
+    from regard.output_folder import output_folder
 
     if to not in TO:
         raise ConfigError(f"--to {to}: give one of {', '.join(TO)}.")
     folder = output or run / to
     check_output_folder(folder)
-    import_module(f"regard.interchange.exports.{to}").export(read_merged(run), folder)
+    exporter = import_module(f"regard.interchange.exports.{to}")
+    with output_folder(folder, overwrite) as new:
+        exporter.export(read_merged(run), new)
     echo(f"The model is in {folder}.")

@@ -43,6 +43,9 @@ def heads(
         Path | None,
         typer.Option("--output", "-o", help="Output folder (default: RUN/heads or RUN/pruned)."),
     ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="With --prune or --remove: replace a model.")
+    ] = False,
 ) -> None:
     """Report what each head attends to, how heads differ and which can be pruned.
 
@@ -52,6 +55,7 @@ def heads(
     from regard.errors import ConfigError
     from regard.insight.heads import read_examples
     from regard.insight.heads.head_names import heads_of
+    from regard.insight.heads.pruning import check_place
     from regard.loading import load
 
     if prune is not None and remove:
@@ -63,7 +67,10 @@ def heads(
         raise ConfigError("--bleu and --tolerance have no effect on pruning: leave them out.")
     folder = output or run / ("pruned" if pruning else "heads")
     check_inputs(data, target)
-    check_output_folder(folder)
+    if pruning:
+        check_place(run, folder, overwrite)
+    else:
+        check_output_folder(folder)
     loaded = load(run)
     if not heads_of(loaded.model):
         raise ConfigError(
@@ -72,7 +79,7 @@ def heads(
     examples = read_examples(loaded, data, target, to, max_lines)
     if not pruning:
         return _study(loaded, examples, run, bleu, tolerance, folder)
-    return _prune(loaded, examples, run, prune, remove or [], folder)
+    return _prune(loaded, examples, run, prune, remove or [], folder, overwrite)
 
 
 def _study(
@@ -97,8 +104,9 @@ def _study(
     files = {f"{name}.svg": svg for name, svg in drawn.items()}
     files["heads.json"] = json.dumps(results.to_json(), indent=1, ensure_ascii=False)
     files["heads.html"] = page.render(results, str(run), drawn)
-    run_folder.ensure_writable(folder)
-    write_all_atomic(folder, {name: text.encode(errors="replace") for name, text in files.items()})
+    content = {name: text.encode(errors="replace") for name, text in files.items()}
+    with run_folder.writing(folder):
+        write_all_atomic(folder, content)
     plain_console().print(terminal.table(results))
     for sentence in results.sentences():
         echo(sentence)
@@ -112,19 +120,19 @@ def _prune(
     share: float | None,
     names: list[str],
     folder: Path,
+    overwrite: bool,
 ) -> None:
     from regard.cli._shared.console import reporter
     from regard.insight.heads import choose, pruning
     from regard.loading import load
     from regard.training.reporting.progress import plain_console
 
-    pruning.check_place(run, folder)
     report = reporter()
     if share is None:
         chosen = pruning.named(loaded.model, names)
     else:
         chosen = choose(loaded.model, examples, share, report)
-    pruned = pruning.prune(run, folder, chosen)
+    pruned = pruning.prune(run, folder, chosen, overwrite)
     with report.busy("Comparing …"):
         costs = pruning.compared(loaded.model, load(folder).model, examples)
     plain_console().print(_table(pruned.heads, pruned.parameters, costs))

@@ -26,6 +26,9 @@ def import_(
             "--verify", help="Compare outputs with transformers, which must be installed."
         ),
     ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an existing model.")
+    ] = False,
 ) -> None:
     """Import a model: GPT-2, Llama, BERT, RoBERTa, Marian, Pegasus, T5, llama2.c; no pickle."""
     from regard.data.config import Direction
@@ -39,7 +42,7 @@ def import_(
             raise ConfigError(f"--languages {languages}: give two languages, as in fr-en.")
         direction = Direction(source, target)
     run = run or Path("runs") / folder.resolve().name.removesuffix(".bin")
-    difference = import_model(folder, run, direction, verify=verify)
+    difference = import_model(folder, run, direction, verify, overwrite)
     if difference is not None:
         echo(f"Outputs differ from transformers by at most {difference:.1e} of the largest.")
     echo(f"The model is in {run}.")

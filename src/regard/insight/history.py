@@ -46,9 +46,9 @@ def recorder(spec: AttentionHistorySpec | None, folder: Path) -> StepCallback | 
     return record
 
 
-def write_page(spec: AttentionHistorySpec | None, folder: Path) -> None:
-    """Write the page of the recorded history, if the recipe asks for one."""
-    if spec is not None:
+def write_page(folder: Path) -> None:
+    """Write the page of the recorded history, if there is one."""
+    if (folder / HISTORY).is_dir():
         render.write(read_history(folder), folder / PAGE)
 
 

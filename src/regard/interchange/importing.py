@@ -43,7 +43,11 @@ class _Source:
 
 
 def import_model(
-    source: Path, run: Path, languages: Direction | None = None, verify: bool = False
+    source: Path,
+    run: Path,
+    languages: Direction | None = None,
+    verify: bool = False,
+    overwrite: bool = False,
 ) -> float | None:
     """Import a model.
 
@@ -53,6 +57,7 @@ def import_model(
         languages: the direction of a translator, if its folder does not name it.
         verify: compare the outputs with those of transformers on random tokens, and refuse a model
             whose outputs differ (default: False).
+        overwrite: replace a run that is in the folder (default: False).
 
     Returns:
         With `verify`, the largest difference, as a fraction of the largest output; else None.
@@ -60,7 +65,14 @@ def import_model(
     Raises:
         DataError: the model cannot be imported; the message says why.
         ConfigError: transformers, which `verify` needs, is not installed.
+        OutputError: the run folder holds a run, or another process writes it.
     """
+    with run_folder.writing(run):
+        run_folder.refuse_to_replace(run, overwrite)
+        return _import(source, run, languages, verify)
+
+
+def _import(source: Path, run: Path, languages: Direction | None, verify: bool) -> float | None:
     model = _read(Checkpoint(source) if is_checkpoint(source) else ModelFolder(source))
     folder = model.folder
     tokenizer = (

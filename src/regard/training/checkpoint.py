@@ -16,6 +16,7 @@ parallelism, the main process is sent the experts that it does not have, and wri
 
 import hashlib
 import json
+import secrets
 import shutil
 import warnings
 from collections import ChainMap
@@ -72,13 +73,13 @@ def save(learner: Learner, state: TrainState, folder: Path, keep: int) -> Path:
     """
     is_main = learner.world.is_main
     path = _path(folder, state.step)
-    partial = path.with_name(f".{path.name}.partial")
-    if learner.world.broadcast(is_main and path.exists() and _damage(path) is None):
+    suffix = learner.world.broadcast(None if _is_whole(path, is_main) else secrets.token_hex(4))
+    if suffix is None:
         return path  # the same step has the same state
+    partial = path.with_name(f".{path.name}.{suffix}.partial")
     try:
         with _writing(path, learner.world):
             if is_main:
-                shutil.rmtree(partial, ignore_errors=True)
                 partial.mkdir(parents=True)
         with _writing(path, learner.world):
             own = _write_tensors(learner, partial)
@@ -94,6 +95,10 @@ def save(learner: Learner, state: TrainState, folder: Path, keep: int) -> Path:
         if is_main:
             shutil.rmtree(partial, ignore_errors=True)
     return path
+
+
+def _is_whole(path: Path, is_main: bool) -> bool:
+    return is_main and path.exists() and _damage(path) is None
 
 
 def restore(learner: Learner, folder: Path, warn: Callable[[str], None]) -> TrainState | None:

@@ -1,57 +1,48 @@
 """Files of a run folder that training writes and reads besides checkpoints.
 
-recipe.yaml, ledger.json, training.json     written at the start: enough to resume
+training.json, recipe.yaml, ledger.json     written at the start: enough to resume
 metrics.jsonl, tensorboard/, checkpoints/   written during training
 model.json and the files it lists           written at the end
+
+While the folder holds an earlier model (the run is trained longer, or `--overwrite` replaces it),
+that model and its documents stay until the new one is written: the recipe of the training is then
+in training.json only, and recipe.yaml, ledger.json and the card are replaced with the model.
 """
 
 import json
 import re
-import shutil
+import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from regard import run_folder
-from regard.atomic import write_all_atomic
+from regard.atomic import remove, write_all_atomic
 from regard.config import plain, write_yaml
 from regard.data.store.prepare import Prepared
 from regard.errors import ConfigError, OutputError, RunError
 from regard.models.base import parameter_count
 from regard.training import checkpoint
 from regard.training.checkpoint import TrainState
-from regard.training.init.config import InitSpec
 from regard.training.init.from_run import (
     InitialModel,
     InitReport,
     adapter_metadata,
     trained_weights,
 )
-from regard.training.recipe import Recipe, read_recipe
+from regard.training.recipe import Recipe, make_recipe, read_recipe
 from regard.training.reporting import metrics
 from regard.training.reporting.card import card
 from regard.training.reporting.curves import curves
 from regard.training.tasks.base import BoundTask, TaskResult
 
 RECIPE, LEDGER, START = "recipe.yaml", "ledger.json", "training.json"
+TRAINING_RECIPE = "recipe"  # key of training.json
 INIT_REPORT = "init_report"  # key of training.json and of the details: see InitReport
 FIRST_FORMAT = 2  # whose recipes and checkpoints have today's names
 HISTORY = "history"  # folder of what a step callback records
-
-
-def refuse_to_overwrite(folder: Path, overwrite: bool, init: InitSpec | None) -> None:
-    """Raise OutputError where a new run would replace a model, a checkpoint or its own init run."""
-    if init is not None and init.run.resolve() == folder.resolve():
-        raise OutputError(f"{folder}: is the run that init names; choose another folder.")
-    if run_folder.exists(folder) and not overwrite:
-        raise OutputError(f"{folder}: a trained model is there; --overwrite replaces it.")
-    if checkpoint.newest_first(folder) and not overwrite:
-        raise OutputError(
-            f"{folder}: an unfinished run is there; `regard resume {folder}` continues it, "
-            f"--overwrite starts over."
-        )
-    run_folder.check_writable(folder)
 
 
 def read_run_recipe(folder: Path, changes: Sequence[str]) -> Recipe:
@@ -60,42 +51,54 @@ def read_run_recipe(folder: Path, changes: Sequence[str]) -> Recipe:
         if not (folder / name).is_file():
             raise RunError(f"{folder}: there is no {name} in it, so there is nothing to resume.")
     _check_format(folder)
+    recipe = read_start(folder).get(TRAINING_RECIPE) if run_folder.exists(folder) else None
     for change in changes:
         if re.match(r"(init|adapter)\b", change):
             raise ConfigError(
                 f"{change}: the initial weights of a run cannot be changed when it is resumed; "
                 f"start over with `regard train … --overwrite`."
             )
+    if recipe is not None:  # recipe.yaml is that of the model in the folder
+        return make_recipe(recipe, changes, f"{folder / START}: {TRAINING_RECIPE}")
     return read_recipe(folder / RECIPE, changes)
 
 
 def clear(folder: Path) -> None:
-    """Remove the files of an earlier run, once everything is ready to replace them."""
-    run_folder.ensure_writable(folder)
-    for name in (metrics.NAME, run_folder.MANIFEST):
-        (folder / name).unlink(missing_ok=True)
-    for name in (checkpoint.FOLDER, "tensorboard", HISTORY):
-        shutil.rmtree(folder / name, ignore_errors=True)
+    """Remove the files of an earlier training, once everything is ready to replace it.
+
+    Its model stays until the new one is written. The checkpoints are renamed first: until then the
+    earlier training can be resumed.
+    """
+    discarded = folder / f".{checkpoint.FOLDER}.{secrets.token_hex(4)}.partial"
+    try:
+        with suppress(FileNotFoundError):
+            (folder / checkpoint.FOLDER).rename(discarded)
+        for name in (START, metrics.NAME, "tensorboard", HISTORY):
+            remove(folder / name)
+        remove(discarded)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be written ({error.strerror}).") from None
 
 
 def write_start(
     recipe: Recipe, folder: Path, prepared: Prepared, init_report: dict[str, Any] | None
 ) -> None:
-    """Write the files that `regard resume` needs."""
+    """Write the files that `regard resume` needs; training.json last, with which it can resume."""
+    documents = _documents(recipe, prepared)
     start = {
         "format": run_folder.FORMAT,
         "prepared": prepared.folder.name,
         "content": prepared.content,  # decides whether data are the same; older runs have none
         INIT_REPORT: init_report,
+        TRAINING_RECIPE: plain(recipe),
     }
-    write_all_atomic(
-        folder,
-        {
-            LEDGER: prepared.ledger.to_json().encode(),
-            START: json.dumps(start).encode(),
-            RECIPE: write_yaml(recipe).encode(),  # last: with it, the run can be resumed
-        },
-    )
+    written = {} if run_folder.exists(folder) else documents  # those of the model stay
+    files = {**written, START: json.dumps(start)}
+    write_all_atomic(folder, {name: text.encode() for name, text in files.items()})
+
+
+def _documents(recipe: Recipe, prepared: Prepared) -> dict[str, str]:
+    return {RECIPE: write_yaml(recipe), LEDGER: prepared.ledger.to_json()}
 
 
 def read_start(folder: Path) -> dict[str, Any]:
@@ -123,11 +126,12 @@ def is_written(folder: Path, state: TrainState) -> bool:
     """Return whether the folder holds the model of this state.
 
     It holds the model of an earlier step if a finished run was resumed with more steps and
-    interrupted at its end.
+    interrupted at its end. A damaged model is written again.
     """
-    return run_folder.exists(folder) and (
-        run_folder.read(folder).details["training"] == asdict(state)
-    )
+    try:
+        return run_folder.read(folder).details.get("training") == asdict(state)
+    except RunError:
+        return False
 
 
 def write_run(
@@ -172,6 +176,7 @@ def write_run(
         tokenizer=prepared.tokenizer.to_json(),
         extra_files=result.extra_files,
         documents={
+            **_documents(recipe, prepared),
             "README.md": text,
             **{f"{name}.svg": svg for name, svg in curves(events).items()},
             **result.documents,

@@ -1,6 +1,7 @@
 """Train a recipe into a run folder: prepare the data, build, fit, evaluate, write; and resume."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import torch
 from rich.text import Text
 from torch import Tensor
 
-from regard import hardware
+from regard import hardware, run_folder
 from regard.data.store.prepare import Prepared, prepare
 from regard.data.tokenizers.tokenizer import SPECIAL
 from regard.errors import ConfigError, Interrupted, RunError
@@ -21,7 +22,7 @@ from regard.training.init.from_run import initial_model, load_trained
 from regard.training.init.word_vectors import load_pretrained_embeddings
 from regard.training.learner import Learner
 from regard.training.loop import fit, stop_reason
-from regard.training.recipe import Recipe
+from regard.training.recipe import AttentionHistorySpec, Recipe
 from regard.training.reporting import metrics
 from regard.training.reporting.progress import Reporter, silent
 from regard.training.signals import catch_interrupts
@@ -31,6 +32,7 @@ MAX_UNKNOWN = 0.05  # fraction of the training tokens; more is reported as an al
 
 # Called with the step and the predictor, as often as the recipe's `attention_history` says
 StepCallback = Callable[[int, Any], None]
+Recorder = Callable[[AttentionHistorySpec | None, Path], StepCallback | None]
 
 
 def train(
@@ -47,10 +49,11 @@ def train(
     the main one return None.
     """
     folder = Path(folder)
-    with distributed_world() as world:
+    init = recipe.init.run if recipe.init else None
+    with distributed_world() as world, _writing(folder, world):
         with world.fail_together():
             if world.is_main:
-                run_files.refuse_to_overwrite(folder, overwrite, recipe.init)
+                run_folder.refuse_to_replace(folder, overwrite, init)
         report = report if world.is_main else silent
         return _train(recipe, folder, world, report, callback, resuming=False)
 
@@ -59,15 +62,26 @@ def resume(
     folder: Path | str,
     changes: Sequence[str] = (),
     report: Reporter = silent,
-    callback: StepCallback | None = None,
+    recorder: Recorder = lambda _, __: None,
 ) -> Any:
     """Resume from the newest intact checkpoint; `changes` are overrides of the recipe."""
     folder = Path(folder)
-    with distributed_world() as world:
+    with distributed_world() as world, _writing(folder, world):
         with world.fail_together():
             recipe = run_files.read_run_recipe(folder, changes)
         report = report if world.is_main else silent
+        callback = recorder(recipe.attention_history, folder)
         return _train(recipe, folder, world, report, callback, resuming=True)
+
+
+@contextmanager
+def _writing(folder: Path, world: World) -> Iterator[None]:
+    """Let the main process hold the lock of the run folder; where it cannot, all processes end."""
+    with ExitStack() as stack:
+        with world.fail_together():
+            if world.is_main:
+                stack.enter_context(run_folder.writing(folder))
+        yield
 
 
 def _train(

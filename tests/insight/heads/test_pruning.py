@@ -160,7 +160,7 @@ def test_invalid_prunings_are_refused(make, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no head decoder\.7\.1"):
         prune(home.run, output, ["decoder.7.1"])
     assert not output.exists()
-    with pytest.raises(OutputError, match="a model exists there"):
+    with pytest.raises(OutputError, match="is the run that the new one is made from"):
         prune(home.run, home.run, GROUPS)
     encoder = make("encoder", "encoder")
     with pytest.raises(ConfigError, match="an encoder has no loss to choose heads by"):

@@ -315,7 +315,7 @@ def test_resume_needs_no_initial_run(
 
 def test_a_run_cannot_overwrite_its_initial_run(base: Path, classifier_recipe: MakeRecipe) -> None:
     before = (base / run_folder.MANIFEST).read_bytes()
-    with pytest.raises(OutputError, match="is the run that init names"):
+    with pytest.raises(OutputError, match="is the run that the new one is made from"):
         train(classifier_recipe(base), base.parent / "nowhere" / ".." / base.name, overwrite=True)
     assert (base / run_folder.MANIFEST).read_bytes() == before
 
@@ -389,7 +389,7 @@ def test_a_merged_adapter_is_an_ordinary_run(adapted: Path, tmp_path: Path) -> N
         assert torch.equal(run.weights[name], weight)
     with pytest.raises(RunError, match="has no adapter, so there is nothing to merge"):
         merge(tmp_path / "merged", tmp_path / "again")
-    with pytest.raises(regard.RegardError, match="merged: a model is there"):
+    with pytest.raises(regard.RegardError, match="merged: a trained model is there; --overwrite"):
         merge(adapted, tmp_path / "merged")
 
 

@@ -18,7 +18,7 @@ from torch import nn
 from regard import run_folder
 from regard.attention.multi_head import MultiHead
 from regard.config import plain, validate
-from regard.errors import ConfigError, OutputError
+from regard.errors import ConfigError
 from regard.insight.heads.ablation import ablate
 from regard.insight.heads.examples import Examples
 from regard.insight.heads.head_masks import duplicates
@@ -90,15 +90,23 @@ class Pruned:
     heads: tuple[int, int]
 
 
-def prune(folder: Path, output: Path, heads: Collection[Head | str]) -> Pruned:
+def prune(
+    folder: Path, output: Path, heads: Collection[Head | str], overwrite: bool = False
+) -> Pruned:
     """Write a run without some heads.
 
     Args:
         folder: the run folder.
         output: the folder of the pruned run.
         heads: heads or their names.
+        overwrite: replace a run that is in `output` (default: False).
     """
-    check_place(folder, output)
+    with run_folder.writing(output):
+        check_place(folder, output, overwrite)
+        return _prune(folder, output, heads)
+
+
+def _prune(folder: Path, output: Path, heads: Collection[Head | str]) -> Pruned:
     whole = read_merged(folder)
     model: nn.Module = load(folder).model
     gone = named(model, [str(head) for head in heads])
@@ -124,10 +132,9 @@ def prune(folder: Path, output: Path, heads: Collection[Head | str]) -> Pruned:
     return result
 
 
-def check_place(folder: Path, output: Path) -> None:
+def check_place(folder: Path, output: Path, overwrite: bool = False) -> None:
     """Check that the pruned run can be written, before the heads are chosen."""
-    if run_folder.exists(output):
-        raise OutputError(f"{output}: a model exists there; choose another folder with -o.")
+    run_folder.refuse_to_replace(output, overwrite, folder)
     run_folder.check_writable(output)
     run_folder.fingerprint(folder)
 

@@ -4,15 +4,22 @@ from dataclasses import replace
 from pathlib import Path
 
 from regard import run_folder
-from regard.errors import OutputError, RunError
+from regard.errors import RunError
 from regard.merged_run import ADAPTER, read_merged
+from regard.run_folder import Run
 
 
-def merge(folder: Path, output: Path) -> None:
-    """Write the run of a folder to `output`, with the adapter merged into the weights."""
-    if run_folder.exists(output):
-        raise OutputError(f"{output}: a model is there; choose another folder.")
-    run_folder.check_writable(output)
+def merge(folder: Path, output: Path, overwrite: bool = False) -> None:
+    """Write the run of a folder to `output`, with the adapter merged into the weights.
+
+    Raises OutputError where `output` holds a run, unless `overwrite`.
+    """
+    with run_folder.writing(output):
+        run_folder.refuse_to_replace(output, overwrite, folder)
+        run_folder.write(_merged(folder), output)
+
+
+def _merged(folder: Path) -> Run:
     metadata = run_folder.read(folder).details.get(ADAPTER)
     if metadata is None:
         raise RunError(f"{folder}: has no adapter, so there is nothing to merge.")
@@ -23,6 +30,4 @@ def merge(folder: Path, output: Path) -> None:
         f"model ({metadata['base']} from there): an ordinary model with the same outputs.\n"
     )
     documents = {"README.md": card}
-    run_folder.write(
-        replace(run, details={**run.details, "merged": merged}, documents=documents), output
-    )
+    return replace(run, details={**run.details, "merged": merged}, documents=documents)
