@@ -66,8 +66,13 @@ def log_p(line: int, ids: tuple[int, ...]) -> list[float]:
     return logits[0].log_softmax(-1).tolist()
 
 
-def best(hypotheses: list[tuple[tuple[int, ...], float]], width: int) -> list[Hypothesis]:
-    ranked = [Hypothesis(list(ids), pytest.approx(score)) for ids, score in hypotheses]
+def best(
+    hypotheses: list[tuple[tuple[int, ...], float]], width: int, limit: int
+) -> list[Hypothesis]:
+    """Return the best hypotheses; those of `limit` tokens were ended by the limit."""
+    ranked = [
+        Hypothesis(list(ids), pytest.approx(score), len(ids) < limit) for ids, score in hypotheses
+    ]
     order = sorted(range(len(ranked)), key=lambda i: -hypotheses[i][1])
     return [ranked[i] for i in order[:width]]
 
@@ -91,7 +96,7 @@ def plain_beam_search(
         hypotheses = [each for each in longer if each[0][-1] != END]
         if early_stopping and len(finished) >= width:
             break
-    return best(finished, width)
+    return best(finished, width, limit)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0, 2.0])
@@ -102,7 +107,7 @@ def test_exhaustive_beam_finds_all_outputs_in_order(penalty: float) -> None:
     for ids in sentences:
         total = sum(log_p(7, ids[:i])[word] for i, word in enumerate((*ids, END)))
         scores.append(total / (len(ids) + 1) ** penalty)
-    everything = best(list(zip(sentences, scores, strict=True)), len(sentences))
+    everything = best(list(zip(sentences, scores, strict=True)), len(sentences), 4)
     assert search([7], [4], len(sentences), penalty) == [everything]
 
 
@@ -208,5 +213,5 @@ def test_scores_equal_log_probs_of_the_model() -> None:
 
 @pytest.mark.parametrize(("width", "penalty"), [(0, 1.0), (2, -0.1)])
 def test_invalid_width_or_penalty_is_refused(width: int, penalty: float) -> None:
-    with pytest.raises(ConfigError, match="cannot search"):
+    with pytest.raises(ConfigError, match=r"^(beam|length_penalty) is "):
         search([1], [3], width, penalty)

@@ -7,14 +7,14 @@ section 7). A hypothesis that ends leaves the beam and joins the finished ones. 
 that can no longer beat them is pruned: log p only falls, so its score can reach at most
 log p / longest^α. A row is done when it has no live hypothesis left (Huang et al. 2017); its result
 is the same as without pruning, because a pruned hypothesis never ranks above one that can still
-win. At its limit a row may only end, so every score is that of a complete output. With
-`early_stopping`, as in most engines, a row is done when `width` hypotheses are finished, although a
-better one may follow.
+win. At its limit a row may only end, whatever logits processors say, so every score is that of a
+complete output and every row has at least one. With `early_stopping`, as in most engines, a row is
+done when `width` hypotheses are finished, although a better one may follow.
 """
 
 import math
 from bisect import insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,10 +22,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.decoding.logits_processors import LogitsProcessor
+from regard.decoding.logits_processors import LogitsProcessor, process, require_finite
+from regard.decoding.ranges import check_count, check_number
 from regard.decoding.stepper import S, Stepper
 from regard.engine.ranking import rank
-from regard.errors import ConfigError
 
 Ids = NDArray[np.int64]
 
@@ -35,12 +35,14 @@ class Hypothesis(NamedTuple):
 
     ids: list[int]
     score: float
+    finished: bool = True  # False if the length limit ended it, not the model
 
 
 class BeamStep(NamedTuple):
     """Candidates at one step: R rows with W live hypotheses each, and V next tokens."""
 
     log_p: Tensor  # (R, W, V) of each candidate, −∞ where there is none
+    unprocessed: Tensor  # (R, W, V), the same without the logits processors
     generated: Tensor  # (R, W, length), the first id included
     rows: Sequence[int]  # row numbers
     remaining: Sequence[int]  # number of tokens that each row may generate after this one
@@ -72,8 +74,9 @@ def beam_search(
     prompts: Sequence[Sequence[int]] | None = None,
     n_best: int | None = None,
     early_stopping: bool = False,
+    distinct: Callable[[list[int]], Hashable] = tuple,
 ) -> list[list[Hypothesis]]:
-    """Return the best hypotheses of each row, best first.
+    """Return the best hypotheses of each row, best first: at least one.
 
     Args:
         model: The model to decode.
@@ -89,17 +92,19 @@ def beam_search(
         n_best: Maximum number of hypotheses returned for each row (default: `width`); the fewer,
             the earlier the search ends.
         early_stopping: End a row after `width` finished hypotheses (default: False).
+        distinct: Function of ids; of hypotheses with the same result only the best is returned
+            (default: the ids themselves).
 
     Raises:
-        ConfigError: The width is below 1 or the length penalty below 0.
+        ConfigError: The width, the length penalty or the number of hypotheses is out of range.
+        RunError: The model computes logits that are not finite.
     """
-    if width < 1 or length_penalty < 0:
-        raise ConfigError(
-            f"a beam of {width} with a length penalty of {length_penalty} cannot search: "
-            f"give a width of at least 1 and a penalty of at least 0."
-        )
+    check_count("beam", width, 1)
+    check_number("length_penalty", length_penalty, 0, 10)
     enough = width if early_stopping else None
-    finished = [FinishedHypotheses(n_best or width, enough) for _ in limits]
+    count = width if n_best is None else n_best
+    check_count("n_best", count, 1)
+    finished = [FinishedHypotheses(count, enough, distinct) for _ in limits]
     # Small arrays that change at each step are numpy's, on any device of the model.
     rows, longest = np.arange(len(limits)), np.array(limits)  # (R,)
     generated = first.cpu().numpy()[:, None, None]  # (R, W, length)
@@ -115,8 +120,12 @@ def beam_search(
             log_p, origin, token = _top(log_p, is_live, logits, must_end, end, width)
         else:
             live = LiveHypotheses(generated, is_live, rows.tolist(), (longest - length).tolist())
-            next_log_p = _processed(logits.log_softmax(-1), live, processors, prompts)
-            log_p, origin, token = _selected(log_p, live, next_log_p, must_end, end, width, select)
+            require_finite(logits.amax(-1))
+            next_log_p = logits.log_softmax(-1)
+            processed = _processed(next_log_p, live, processors, prompts, end)
+            log_p, origin, token = _selected(
+                log_p, live, next_log_p, processed, must_end, end, width, select
+            )
         origin += np.arange(len(rows))[:, None] * generated.shape[1]
         previous = generated.reshape(-1, length)[origin]
         generated = np.concatenate([previous, token[:, :, None]], axis=2)
@@ -126,7 +135,8 @@ def beam_search(
             for index, hypothesis in zip(*ended.nonzero(), strict=True):
                 ended_ids = generated[index, hypothesis, 1:-1].tolist()
                 best = finished[rows[index]]
-                best.add(Hypothesis(ended_ids, float(scores[index, hypothesis])))
+                score, by_itself = float(scores[index, hypothesis]), length <= longest[index]
+                best.add(Hypothesis(ended_ids, score, bool(by_itself)))
                 threshold[index] = best.threshold * (longest[index] + 1) ** length_penalty
             log_p[ended] = -math.inf
         pruned = log_p <= threshold[:, None]
@@ -163,6 +173,7 @@ def _top(
 ) -> Continued:
     """Select what `top_candidates` would, from the best tokens of each hypothesis alone."""
     ranked = rank(logits, min(width, logits.size(1)))
+    require_finite(ranked[2])
     best, best_ids, log_sum = (tensor.cpu().numpy() for tensor in ranked)
     candidates = np.full((*log_p.shape, best.shape[1]), -math.inf, dtype=np.float32)
     candidates[is_live] = log_p[is_live][:, None] + (best - log_sum[:, None])
@@ -183,6 +194,7 @@ def _selected(
     log_p: NDArray[np.float32],
     live: LiveHypotheses,
     next_log_p: Tensor,
+    processed: Tensor,
     must_end: Ids,
     end: int,
     width: int,
@@ -191,12 +203,26 @@ def _selected(
     """Let `select` choose among all candidates; next_log_p is (number of live hypotheses, V)."""
     device, vocabulary = next_log_p.device, next_log_p.size(1)
     is_live = torch.from_numpy(live.is_live).to(device)
-    candidates = next_log_p.new_full((*log_p.shape, vocabulary), -math.inf)
-    candidates[is_live] = torch.from_numpy(log_p).to(device)[is_live][:, None] + next_log_p
-    if len(must_end):
-        candidates[must_end, :, :end] = candidates[must_end, :, end + 1 :] = -math.inf
-    generated = torch.from_numpy(live.generated)
-    values, selected = select(BeamStep(candidates, generated, live.rows, live.remaining, width))
+
+    def extended(next_scores: Tensor) -> Tensor:
+        scores = next_log_p.new_full((*log_p.shape, vocabulary), -math.inf)
+        scores[is_live] = torch.from_numpy(log_p).to(device)[is_live][:, None] + next_scores
+        if len(must_end):
+            scores[must_end, :, :end] = scores[must_end, :, end + 1 :] = -math.inf
+        return scores
+
+    candidates = extended(processed)
+    is_changed = processed is not next_log_p and select is not top_candidates
+    unprocessed = extended(next_log_p) if is_changed else candidates
+    step = BeamStep(
+        candidates,
+        unprocessed,
+        torch.from_numpy(live.generated),
+        live.rows,
+        live.remaining,
+        width,
+    )
+    values, selected = select(step)
     indices = selected.cpu().numpy()
     return values.cpu().numpy(), indices // vocabulary, indices % vocabulary
 
@@ -206,27 +232,44 @@ def _processed(
     live: LiveHypotheses,
     processors: Sequence[LogitsProcessor],
     prompts: Sequence[Sequence[int]] | None,
+    end: int,
 ) -> Tensor:
     """Apply the processors to the log p of the next token of each live hypothesis."""
-    if processors:
-        rows = [live.rows[index] for index in live.is_live.nonzero()[0]]
-        context = live.generated[live.is_live][:, 1:].tolist()
-        if prompts is not None:
-            context = [[*prompts[row], *ids] for row, ids in zip(rows, context, strict=True)]
-        for processor in processors:
-            next_log_p = processor(next_log_p, context, rows)
-    return next_log_p
+    if not processors:
+        return next_log_p
+    indices = live.is_live.nonzero()[0]
+    rows = [live.rows[index] for index in indices]
+    context = live.generated[live.is_live][:, 1:].tolist()
+    if prompts is not None:
+        context = [[*prompts[row], *ids] for row, ids in zip(rows, context, strict=True)]
+    must_end = torch.tensor([live.remaining[index] < 0 for index in indices])
+    return process(
+        processors, next_log_p.clone(), context, rows, end, must_end.to(next_log_p.device)
+    )
 
 
 class FinishedHypotheses:
     """The best finished hypotheses of a row, at most `count`; `enough` of them end the search."""
 
-    def __init__(self, count: int, enough: int | None) -> None:
+    def __init__(
+        self, count: int, enough: int | None, distinct: Callable[[list[int]], Hashable] = tuple
+    ) -> None:
         self.count, self.enough, self.total = count, enough, 0
         self.hypotheses: list[Hypothesis] = []
+        self._distinct = distinct
+        self._by_key: dict[Hashable, Hypothesis] = {}
 
     def add(self, new: Hypothesis) -> None:
+        """Add a hypothesis; of two that are not distinct, the better one stays."""
         self.total += 1
+        if self.count > 1:
+            key = self._distinct(new.ids)
+            old = self._by_key.get(key)
+            if old in self.hypotheses:
+                if old.score >= new.score:
+                    return
+                self.hypotheses.remove(old)
+            self._by_key[key] = new
         insort(self.hypotheses, new, key=lambda hypothesis: -hypothesis.score)
         del self.hypotheses[self.count :]
 

@@ -1,6 +1,6 @@
 """All settings of decoding, and `decode`, which picks the algorithm for them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from torch import Tensor
@@ -8,7 +8,7 @@ from torch import Tensor
 from regard.decoding.beam import Hypothesis, Select, beam_search, top_candidates
 from regard.decoding.diverse_beam import DiverseBeam
 from regard.decoding.greedy import ChooseToken, argmax, stream_tokens
-from regard.decoding.lexical_constraints import RequirePhrases
+from regard.decoding.lexical_constraints import RequirePhrases, require_fit
 from regard.decoding.logits_processors import (
     ForcePrefix,
     LogitsProcessor,
@@ -16,6 +16,7 @@ from regard.decoding.logits_processors import (
     RepetitionPenalty,
     SuppressPhrases,
 )
+from regard.decoding.ranges import MAX_BEAM, check_count, check_number, check_switch
 from regard.decoding.sampling import Sampling
 from regard.decoding.stepper import HasFusedGreedy, S, Stepper
 from regard.errors import ConfigError
@@ -28,16 +29,21 @@ class DecodingConfig:
     """Settings of decoding: greedy by default; invalid combinations raise ConfigError.
 
     Args:
-        beam: Beam width; 5 is usual and better than 1, which is greedy decoding (default: 1).
-        n_best: Number of outputs, best first; at most `beam` (default: 1).
-        length_penalty: α of log p / length^α; larger values favor longer outputs (default: 1.0).
+        beam: Beam width, from 1 to 1,000; 5 is usual and better than 1, which is greedy decoding
+            (default: 1).
+        n_best: Number of different outputs, best first; at most `beam` (default: 1).
+        length_penalty: α of log p / length^α, from 0 to 10; larger values favor longer outputs
+            (default: 1.0).
         early_stopping: End a beam search after `beam` finished hypotheses, as most engines do,
             and not only when no better one can follow (default: False).
-        beam_groups: Number of groups of diverse beam search; 1 is plain beam search (default: 1).
-        diversity: Cost of a token that an earlier group chose at the same step (default: 0.5).
+        beam_groups: Number of groups of diverse beam search, which divides `beam`; 1 is plain beam
+            search (default: 1).
+        diversity: Cost, from 0 to 1,000,000, of a token that an earlier group chose at the same
+            step (default: 0.5).
         sampling: Sample instead of searching for the most likely output.
         return_scores: Compute scores even for greedy decoding, which needs none (default: False).
-        repetition_penalty: Divides the scores of generated tokens; 1 is off (default: 1.0).
+        repetition_penalty: Divides the scores of generated tokens, from 1 (off) to 1,000
+            (default: 1.0).
         no_repeat_ngram: Allow no n-gram of this size twice; 0 is off (default: 0).
         suppress_phrases: Phrases, as ids, that the output must not contain.
 
@@ -65,19 +71,48 @@ class DecodingConfig:
     suppress_phrases: Sequence[Ids] = ()
 
     def __post_init__(self) -> None:
+        check_count("beam", self.beam, 1, MAX_BEAM)
+        check_count("n_best", self.n_best, 1)
+        check_number("length_penalty", self.length_penalty, 0, 10)
+        check_switch("early_stopping", self.early_stopping)
+        check_count("beam_groups", self.beam_groups, 1, MAX_BEAM)
+        check_number("diversity", self.diversity, 0, 1e6)
+        check_switch("return_scores", self.return_scores)
+        check_number("repetition_penalty", self.repetition_penalty, 1, 1000)
+        check_count("no_repeat_ngram", self.no_repeat_ngram, 0)
+        if not isinstance(self.sampling, Sampling | None):
+            raise ConfigError(f"sampling is {self.sampling!r}; it must be a Sampling or None.")
         if self.n_best > self.beam:
             raise ConfigError(
                 f"a beam of {self.beam} cannot give the {self.n_best} best sentences: "
                 f"widen the beam to {self.n_best}."
             )
-        if self.sampling is not None and self.beam > 1:
+        if self.beam % self.beam_groups:
+            raise ConfigError(
+                f"a beam of {self.beam} cannot be divided into {self.beam_groups} groups: choose "
+                f"a width that is a multiple of beam_groups."
+            )
+        self._check_sampling()
+        self.processors()  # refuses invalid phrases before decoding begins
+
+    def _check_sampling(self) -> None:
+        if self.sampling is None:
+            return
+        if self.beam > 1:
             raise ConfigError(
                 "sampling and beam search exclude each other: sample with a beam of 1."
             )
-        self.processors()  # refuses invalid settings before decoding begins
+        if self.return_scores:
+            raise ConfigError(
+                "sampling and return_scores exclude each other: a sample is not ranked; leave out "
+                "return_scores, and score the text afterwards."
+            )
 
-    def processors(self) -> list[LogitsProcessor]:
+    def processors(self, end: int | None = None) -> list[LogitsProcessor]:
         """Return the logits processors of these settings, which apply to all rows.
+
+        Args:
+            end: Id of the end token, which `no_repeat_ngram` always allows (default: none).
 
         Example:
             >>> import regard
@@ -88,8 +123,8 @@ class DecodingConfig:
         if self.repetition_penalty != 1:
             processors.append(RepetitionPenalty(self.repetition_penalty))
         if self.no_repeat_ngram:
-            processors.append(NoRepeatNgram(self.no_repeat_ngram))
-        if self.suppress_phrases:
+            processors.append(NoRepeatNgram(self.no_repeat_ngram, end))
+        if len(self.suppress_phrases):
             processors.append(SuppressPhrases(self.suppress_phrases))
         return processors
 
@@ -100,6 +135,27 @@ class Constraints:
 
     prefixes: Mapping[int, Ids] = field(default_factory=dict)
     phrases: Mapping[int, Sequence[Ids]] = field(default_factory=dict)
+
+    def check(self, limits: Sequence[int], config: DecodingConfig) -> None:
+        """Refuse constraints that exceed the limit of their row, or that the settings exclude."""
+        for row in {*self.prefixes, *self.phrases}:
+            prefix, phrases = self.prefixes.get(row, ()), self.phrases.get(row, ())
+            require_fit(limits[row], prefix, phrases, f"row {row}", "shorten it")
+        if self.phrases:
+            check_phrase_settings(config)
+
+
+def check_phrase_settings(config: DecodingConfig) -> None:
+    """Refuse settings of decoding that cannot place required phrases."""
+    for name, is_set in (
+        ("sampling", config.sampling is not None),
+        ("beam_groups", config.beam_groups > 1),
+    ):
+        if is_set:
+            raise ConfigError(
+                f"{name} and required phrases exclude each other: required phrases need plain "
+                f"beam search; leave out one of the two."
+            )
 
 
 def decode(
@@ -112,33 +168,49 @@ def decode(
     constraints: Constraints | None = None,
     sample_ids: Sequence[int] | None = None,
     prompts: Sequence[Ids] | None = None,
+    distinct: Callable[[list[int]], Hashable] = tuple,
 ) -> list[list[Hypothesis]]:
     """Generate the outputs of each row, best first, with the algorithm that the config names.
+
+    Every row has at least one output, none longer than its limit. One that the limit ended, and not
+    the model, is marked as not finished.
 
     Args:
         model: The model to decode.
         state: Its state before `first`.
         first: The last id of each row's prompt, or the start token (B,).
         end: Id of the end token.
-        limits: Maximum number of new ids in each row.
+        limits: Maximum number of new ids in each row, those of its constraints included.
         config: Settings of decoding.
         constraints: Prefixes and phrases that single rows must contain.
         sample_ids: Number of each row for random draws, so that a row's output does not depend on
             its batch.
         prompts: Ids of each row that processors see before the generated ones.
+        distinct: Function of ids; of outputs with the same result only the best is returned
+            (default: the ids themselves).
+
+    Raises:
+        ConfigError: The constraints do not fit the settings.
+        DataError: The constraints of a row do not fit its limit.
     """
     constraints = constraints or Constraints()
-    processors = _processors(config, constraints, prompts)
+    constraints.check(limits, config)
+    processors = _processors(config, constraints, prompts, end)
     if config.beam == 1 and not config.return_scores and not constraints.phrases:
-        if isinstance(model, HasFusedGreedy) and config.sampling is None and not processors:
+        is_greedy = config.sampling is None and not processors
+        if isinstance(model, HasFusedGreedy) and is_greedy and min(limits, default=0) > 0:
             generated = model.greedy(first, state, end, limits)
-            return [[Hypothesis(ids, float("nan"))] for ids in generated]
-        choose = argmax if config.sampling is None else _sampler(config, constraints, sample_ids)
-        generated = [[] for _ in limits]
-        for tokens in stream_tokens(model, state, first, end, limits, choose, processors, prompts):
-            for row, token in tokens:
-                generated[row].append(token)
-        return [[Hypothesis(ids, float("nan"))] for ids in generated]
+        else:
+            generated = [[] for _ in limits]
+            choose = _sampler(config, constraints, sample_ids) if config.sampling else argmax
+            steps = stream_tokens(model, state, first, end, limits, choose, processors, prompts)
+            for tokens in steps:
+                for row, token in tokens:
+                    generated[row].append(token)
+        return [
+            [Hypothesis(ids, float("nan"), len(ids) < limit)]
+            for ids, limit in zip(generated, limits, strict=True)
+        ]
     return beam_search(
         model,
         state,
@@ -152,6 +224,7 @@ def decode(
         prompts,
         n_best=config.n_best,
         early_stopping=config.early_stopping,
+        distinct=distinct,
     )
 
 
@@ -170,9 +243,9 @@ def _sampler(
 
 
 def _processors(
-    config: DecodingConfig, constraints: Constraints, prompts: Sequence[Ids] | None
+    config: DecodingConfig, constraints: Constraints, prompts: Sequence[Ids] | None, end: int
 ) -> list[LogitsProcessor]:
-    processors = config.processors()
+    processors = config.processors(end)
     if constraints.prefixes:
         prompt_lengths = {row: len(ids) for row, ids in enumerate(prompts or [])}
         processors.append(ForcePrefix(constraints.prefixes, prompt_lengths))
@@ -181,7 +254,8 @@ def _processors(
 
 def _select(config: DecodingConfig, constraints: Constraints, end: int) -> Select:
     if constraints.phrases:
-        return RequirePhrases(constraints.phrases, end)
+        prefix_lengths = {row: len(ids) for row, ids in constraints.prefixes.items()}
+        return RequirePhrases(constraints.phrases, end, prefix_lengths)
     if config.beam_groups > 1:
         return DiverseBeam(config.beam_groups, config.diversity)
     return top_candidates

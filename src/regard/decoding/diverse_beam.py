@@ -1,9 +1,11 @@
 """Diverse beam search: groups of a beam avoid each other's tokens (Vijayakumar et al. 2018).
 
 Groups choose one after the other at each step. A token costs `strength` for each time that an
-earlier group chose it in this step. The cost affects the choice, not the score.
+earlier group chose it in this step. The cost affects the choice, not the score. Two groups may
+generate the same output, which is returned once.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -36,6 +38,11 @@ class DiverseBeam:
             selected = top_candidates(step._replace(log_p=log_p - cost[:, None], width=size))[1]
             tokens = selected % vocabulary
             cost.scatter_add_(1, tokens, torch.full_like(tokens, self.strength, dtype=cost.dtype))
-            values.append(log_p.flatten(1).gather(1, selected))
-            indices.append(selected + own.start * vocabulary)
+            values.append(_padded(log_p.flatten(1).gather(1, selected), size, -math.inf))
+            indices.append(_padded(selected + own.start * vocabulary, size, 0))
         return torch.cat(values, 1), torch.cat(indices, 1)
+
+
+def _padded(columns: Tensor, size: int, value: float) -> Tensor:
+    """Return columns (R, n) extended to (R, size): a group keeps its place if it has fewer."""
+    return torch.nn.functional.pad(columns, (0, size - columns.size(1)), value=value)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from regard.decoding.logits_processors import LogitsProcessor
+from regard.decoding.logits_processors import LogitsProcessor, process, require_finite
 from regard.decoding.stepper import S, Stepper
 
 # (logits (R, V), row numbers, number of tokens generated so far) → token ids (R,)
@@ -38,7 +38,7 @@ def greedy(
         state: Its state before `first`.
         first: The last id of each row's prompt, or the start token.
         end: Id of the end token.
-        limits: Maximum number of new ids in each row.
+        limits: Maximum number of new ids in each row; 0 gives none.
         processors: Applied to the logits in order.
         prompts: Ids of each row that processors see before the generated ones.
     """
@@ -67,12 +67,21 @@ def stream_tokens(
     """
     context = [list(ids) for ids in prompts] if prompts is not None else [[] for _ in limits]
     rows, ids, step = list(range(len(limits))), first, 0
-    while rows:
+    unfinished = set(rows)
+    while unfinished := {row for row in unfinished if step < limits[row]}:
+        if len(unfinished) < len(rows):
+            indices = [index for index, row in enumerate(rows) if row in unfinished]
+            remaining = torch.tensor(indices, device=ids.device, dtype=torch.long)
+            with torch.inference_mode():
+                ids, state = ids.index_select(0, remaining), state.reorder(remaining)
+            rows = [rows[index] for index in indices]
         with torch.inference_mode():
             logits, state = model.step(ids, state)
-            for processor in processors:
-                logits = processor(logits, [context[row] for row in rows], rows)
+            if processors:
+                own_context = [context[row] for row in rows]
+                logits = process(processors, logits, own_context, rows, end)
             ids = choose(logits, rows, step)
+            require_finite(logits.gather(1, ids[:, None]))
         step += 1
         tokens = [
             (row, token) for row, token in zip(rows, ids.tolist(), strict=True) if token != end
@@ -81,10 +90,4 @@ def stream_tokens(
             context[row].append(token)
         if tokens:
             yield tokens
-        unfinished = {row for row, _ in tokens if step < limits[row]}
-        if len(unfinished) < len(rows):
-            indices = [index for index, row in enumerate(rows) if row in unfinished]
-            remaining = torch.tensor(indices, device=ids.device, dtype=torch.long)
-            with torch.inference_mode():
-                ids, state = ids.index_select(0, remaining), state.reorder(remaining)
-            rows = [rows[index] for index in indices]
+        unfinished = {row for row, _ in tokens}

@@ -4,19 +4,26 @@ The progress of a hypothesis is the number of constraint tokens it has generated
 it contains, and the part of one more phrase that it ends with. A plain beam would keep the most
 likely hypotheses, which are those with the least progress. So candidates are ranked within banks,
 one for each amount of progress, and the banks take turns. No hypothesis ends before it contains all
-phrases; when only the missing tokens still fit, no other token is allowed.
+phrases; a token after which the missing ones would no longer fit is not allowed. Where logits
+processors exclude every token that is left, the next token of a phrase is generated all the same.
 """
 
+import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 
 import torch
 from torch import Tensor
 
 from regard.decoding.beam import BeamStep, top_candidates
+from regard.errors import DataError
 
 Phrase = Sequence[int]
+Occurrence = tuple[int, tuple[int, ...]]  # index of the first token, and the phrase
+
+NO_PHRASE_TOKEN = -1  # stands for all tokens that are in no phrase
 
 
 @dataclass(frozen=True)
@@ -29,34 +36,80 @@ class Progress:
 
 
 def progress(ids: Sequence[int], phrases: Sequence[Phrase]) -> Progress:
-    """Return the progress of ids through phrases; no token counts for two phrases."""
-    free = list(ids)
-    missing = []
-    for phrase in sorted(phrases, key=len, reverse=True):
-        start = _find(free, list(phrase))
-        if start is None:
-            missing.append(list(phrase))
-        else:
-            free[start : start + len(phrase)] = [-1] * len(phrase)
-    partial = max((_overlap(free, phrase) for phrase in missing), default=0)
-    total = sum(map(len, phrases))
-    left = sum(map(len, missing)) - partial
-    continuing = {
-        phrase[partial] for phrase in missing if partial and _overlap(free, phrase) == partial
-    }
-    next_tokens = frozenset(continuing or {phrase[0] for phrase in missing})
-    return Progress(total - left, left, next_tokens)
+    """Return the progress of ids through phrases; no token counts for two phrases.
+
+    Each of the next tokens leaves at least one fewer missing: a phrase that the ids end with in
+    part is continued only where that costs no other phrase its tokens.
+    """
+    needed = Counter(map(tuple, phrases))
+    absent = _absent(ids, needed)
+    options = [(_tokens(absent), {phrase[0] for phrase in absent})]
+    for phrase in needed:
+        for size in range(1, min(len(phrase) - 1, len(ids)) + 1):
+            if tuple(ids[-size:]) == phrase[:size]:
+                others = _absent(ids[:-size], needed - Counter([phrase]))
+                options.append((_tokens(others) + len(phrase) - size, {phrase[size]}))
+    missing = min(tokens for tokens, _ in options)
+    next_tokens = frozenset[int]().union(*(ids for tokens, ids in options if tokens == missing))
+    return Progress(_tokens(needed) - missing, missing, next_tokens)
 
 
-def _find(ids: list[int], phrase: list[int]) -> int | None:
-    size = len(phrase)
-    return next((i for i in range(len(ids) - size + 1) if ids[i : i + size] == phrase), None)
+def require_fit(
+    limit: int, prefix: Sequence[int], phrases: Sequence[Phrase], name: str, advice: str
+) -> None:
+    """Refuse a prefix and phrases that are longer together than an output may be."""
+    required = len(prefix) + progress(prefix, phrases).missing
+    if required > limit:
+        raise DataError(
+            f"{name}: the text that the output must contain has {required:,} tokens, and the "
+            f"output may have at most {limit:,}: {advice}."
+        )
 
 
-def _overlap(ids: list[int], phrase: list[int]) -> int:
-    """Length of the longest proper prefix of the phrase that the ids end with."""
-    sizes = range(min(len(phrase) - 1, len(ids)), 0, -1)
-    return next((size for size in sizes if ids[-size:] == phrase[:size]), 0)
+def _tokens(phrases: Counter[tuple[int, ...]]) -> int:
+    return sum(len(phrase) * count for phrase, count in phrases.items())
+
+
+def _absent(ids: Sequence[int], needed: Counter[tuple[int, ...]]) -> Counter[tuple[int, ...]]:
+    """Return the phrases that are absent when the others are found apart from each other.
+
+    Of all ways to assign the tokens of ids to phrases, the one that leaves the fewest absent tokens
+    is taken. An occurrence that overlaps no other is always used; the others are tried both ways.
+    """
+    needed = Counter({phrase: count for phrase, count in needed.items() if phrase})
+    occurrences = [
+        (start, phrase)
+        for start in range(len(ids))
+        for phrase in needed
+        if ids[start] == phrase[0] and tuple(ids[start : start + len(phrase)]) == phrase
+    ]
+    while apart := _apart(occurrences):
+        needed -= Counter([apart[1]])
+        occurrences = [each for each in occurrences if each != apart and each[1] in needed]
+    phrases = list(needed)
+    # Phrases still absent, and the index at which the next occurrence may begin
+    states = {(tuple(needed.values()), 0)}
+    for start, phrase in occurrences:
+        number = phrases.index(phrase)
+        states = {(absent, max(free, start)) for absent, free in states}
+        states |= {
+            ((*absent[:number], absent[number] - 1, *absent[number + 1 :]), start + len(phrase))
+            for absent, free in states
+            if free == start and absent[number]
+        }
+    counts = [Counter(dict(zip(phrases, absent, strict=True))) for absent, _ in states]
+    return +min(counts, key=_tokens)
+
+
+def _apart(occurrences: Sequence[Occurrence]) -> Occurrence | None:
+    """Return the first occurrence that overlaps no other, if there is one."""
+    end = 0  # of all occurrences so far, which are sorted by start
+    for number, (start, phrase) in enumerate(occurrences):
+        following = occurrences[number + 1 : number + 2]
+        if start >= end and not (following and following[0][0] < start + len(phrase)):
+            return start, phrase
+        end = max(end, start + len(phrase))
+    return None
 
 
 @dataclass(frozen=True)
@@ -65,6 +118,7 @@ class RequirePhrases:
 
     phrases: Mapping[int, Sequence[Phrase]]
     end: int
+    prefix_lengths: Mapping[int, int] = field(default_factory=dict)  # forced tokens, by row number
 
     def __call__(self, step: BeamStep) -> tuple[Tensor, Tensor]:
         log_p = step.log_p.clone()
@@ -72,11 +126,9 @@ class RequirePhrases:
             [progress(ids[1:], self.phrases.get(row, ())) for ids in hypotheses]
             for row, hypotheses in zip(step.rows, step.generated.tolist(), strict=True)
         ]
-        for row, (hypotheses, remaining) in enumerate(
-            zip(progress_by_row, step.remaining, strict=True)
-        ):
-            for index, made in enumerate(hypotheses):
-                _restrict(log_p[row, index], made, remaining, self.end)
+        for index, hypotheses in enumerate(progress_by_row):
+            if step.generated.size(2) > self.prefix_lengths.get(step.rows[index], 0):
+                self._restrict_row(log_p[index], step, index, hypotheses)
         values, indices = top_candidates(step._replace(log_p=log_p))
         for row, hypotheses in enumerate(progress_by_row):
             if any(made.missing or made.done for made in hypotheses):
@@ -84,8 +136,28 @@ class RequirePhrases:
                 padding = (selected or [0])[:1] * (indices.size(1) - len(selected))
                 indices[row] = torch.tensor(selected + padding, device=indices.device)
                 values[row] = log_p[row].flatten()[indices[row]]
-                values[row, len(selected) :] = float("-inf")
+                values[row, len(selected) :] = -math.inf
         return values, indices
+
+    def _restrict_row(
+        self, log_p: Tensor, step: BeamStep, index: int, hypotheses: Sequence[Progress]
+    ) -> None:
+        """Exclude candidates (W, V) in place after which the missing tokens would not fit."""
+        phrases = self.phrases.get(step.rows[index], ())
+        remaining = step.remaining[index]
+        if remaining < 0:
+            return  # at its limit a hypothesis may only end
+        for scores, made, ids in zip(
+            log_p, hypotheses, step.generated[index].tolist(), strict=True
+        ):
+            if made.missing:
+                scores[self.end] = -math.inf
+                if remaining < sum(map(len, phrases)):
+                    _restrict(scores, ids[1:], phrases, remaining)
+        if not log_p.isfinite().any():
+            for number, made in enumerate(hypotheses):
+                tokens = sorted(made.next)
+                log_p[number, tokens] = step.unprocessed[index, number, tokens]
 
     def _by_banks(
         self, log_p: Tensor, hypotheses: Sequence[Progress], likely: Sequence[int], width: int
@@ -100,7 +172,7 @@ class RequirePhrases:
         banks: dict[int, list[int]] = {}
         for candidate in sorted(scores, key=lambda candidate: -scores[candidate]):
             made, token = hypotheses[candidate // vocabulary], candidate % vocabulary
-            if scores[candidate] > float("-inf"):
+            if scores[candidate] > -math.inf:
                 done = made.done + 1 if token in made.next else made.done
                 banks.setdefault(done, []).append(candidate)
         turns = zip_longest(*(banks[bank] for bank in sorted(banks, reverse=True)))
@@ -108,16 +180,17 @@ class RequirePhrases:
         return list(_first(width, in_turn))
 
 
-def _restrict(log_p: Tensor, made: Progress, remaining: int, end: int) -> None:
-    """Exclude next tokens (V,) in place so that all missing tokens can still be generated."""
-    if not made.missing:
-        return
-    log_p[end] = float("-inf")
-    if remaining < made.missing:
-        allowed = sorted(made.next)
-        scores = log_p[allowed].clone()
-        log_p.fill_(float("-inf"))
-        log_p[allowed] = scores
+def _restrict(log_p: Tensor, ids: list[int], phrases: Sequence[Phrase], remaining: int) -> None:
+    """Exclude next tokens (V,) in place after which more would be missing than `remaining`."""
+    tokens = sorted({token for phrase in phrases for token in phrase})
+    fits = [progress([*ids, token], phrases).missing <= remaining for token in tokens]
+    allowed = [token for token, fit in zip(tokens, fits, strict=True) if fit]
+    scores = log_p[allowed].clone()
+    if progress([*ids, NO_PHRASE_TOKEN], phrases).missing <= remaining:
+        log_p[tokens] = -math.inf
+    else:
+        log_p.fill_(-math.inf)
+    log_p[allowed] = scores
 
 
 def _first(count: int, candidates: Iterator[int]) -> Iterator[int]:

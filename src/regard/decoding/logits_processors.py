@@ -1,18 +1,21 @@
 """Logits processors: functions that change the scores of the next token.
 
 A processor takes (scores (R, V), the ids of each of the R rows so far, the row numbers) and may
-change the scores in place. Scores are logits, or log-probabilities where a beam sums them.
+change the scores in place. Scores are logits, or log-probabilities where a beam sums them. A
+processor excludes a token by the score −∞; where all of them together exclude every token, the row
+ends.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from regard.errors import ConfigError
+from regard.decoding.ranges import check_count, check_number
+from regard.errors import ConfigError, RunError
 
 Context = Sequence[Sequence[int]]  # ids of each row so far: its prompt and what was generated
 
@@ -21,6 +24,39 @@ class LogitsProcessor(Protocol):
     def __call__(self, scores: Tensor, context: Context, rows: Sequence[int]) -> Tensor:
         """Return the changed scores (R, V)."""
         ...
+
+
+def process(
+    processors: Sequence[LogitsProcessor],
+    scores: Tensor,
+    context: Context,
+    rows: Sequence[int],
+    end: int,
+    must_end: Tensor | None = None,
+) -> Tensor:
+    """Return the scores (R, V) changed by all processors, in order.
+
+    The end token is allowed in rows that have no other token left, and in those that must end (R,),
+    whatever the processors say.
+    """
+    end_scores = scores[:, end].clone()
+    for processor in processors:
+        scores = processor(scores, context, rows)
+    only_end = scores.amax(-1) == -math.inf
+    if must_end is not None:
+        only_end |= must_end & (scores[:, end] == -math.inf)
+    if only_end.any():
+        scores[only_end, end] = end_scores[only_end].nan_to_num(neginf=0.0)
+    return scores
+
+
+def require_finite(numbers: Tensor) -> None:
+    """Refuse to decode with logits that are not finite, which would choose tokens arbitrarily."""
+    if not bool(numbers.isfinite().all()):
+        raise RunError(
+            "the model computes logits that are not finite numbers: its weights are damaged, or "
+            "its training diverged; load another checkpoint or train again."
+        )
 
 
 @dataclass(frozen=True)
@@ -33,11 +69,7 @@ class RepetitionPenalty:
     penalty: float
 
     def __post_init__(self) -> None:
-        if self.penalty < 1:
-            raise ConfigError(
-                f"a repetition penalty of {self.penalty} would reward repetition: "
-                f"give 1 (none) or more."
-            )
+        check_number("repetition_penalty", self.penalty, 1, 1000)
 
     def __call__(self, scores: Tensor, context: Context, rows: Sequence[int]) -> Tensor:
         for row, ids in zip(scores, context, strict=True):
@@ -50,15 +82,13 @@ class RepetitionPenalty:
 
 @dataclass(frozen=True)
 class NoRepeatNgram:
-    """Allow no n-gram of `size` tokens to occur twice."""
+    """Allow no n-gram of `size` tokens to occur twice; the end token is always allowed."""
 
     size: int
+    end: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.size < 1:
-            raise ConfigError(
-                f"n-grams of {self.size} tokens cannot be excluded: give a size of at least 1."
-            )
+        check_count("no_repeat_ngram", self.size, 1)
 
     def __call__(self, scores: Tensor, context: Context, rows: Sequence[int]) -> Tensor:
         history = self.size - 1
@@ -69,6 +99,7 @@ class NoRepeatNgram:
                 for start in range(len(ids) - history)
                 if list(ids[start : start + history]) == ending
             }
+            followers.discard(self.end)
             if followers:
                 row[sorted(followers)] = -math.inf
         return scores
@@ -81,11 +112,21 @@ class SuppressPhrases:
     phrases: Sequence[Sequence[int]]
 
     def __post_init__(self) -> None:
-        if not all(self.phrases):
-            raise ConfigError("a forbidden phrase has no tokens: give phrases with text in them.")
+        if isinstance(self.phrases, str) or not all(map(_is_ids, self.phrases)):
+            raise ConfigError(
+                "suppress_phrases must be sequences of token ids: encode texts with the model's "
+                "tokenizer."
+            )
+        if not all(map(len, self.phrases)):
+            raise ConfigError("a suppressed phrase has no tokens: give phrases with text in them.")
 
     def __call__(self, scores: Tensor, context: Context, rows: Sequence[int]) -> Tensor:
         single = [phrase[0] for phrase in self.phrases if len(phrase) == 1]
+        if max(max(phrase) for phrase in self.phrases) >= scores.size(1):
+            raise ConfigError(
+                f"suppress_phrases has an id that is not in the vocabulary of {scores.size(1):,} "
+                f"tokens: encode texts with this model's tokenizer."
+            )
         if single:
             scores[:, single] = -math.inf
         for row, ids in zip(scores, context, strict=True):
@@ -93,6 +134,14 @@ class SuppressPhrases:
                 if prefix and list(ids[len(ids) - len(prefix) :]) == prefix:
                     row[last] = -math.inf
         return scores
+
+
+def _is_ids(phrase: Any) -> bool:
+    if isinstance(phrase, str) or not isinstance(phrase, Sequence):
+        return False
+    return all(
+        isinstance(token, int) and not isinstance(token, bool) and token >= 0 for token in phrase
+    )
 
 
 @dataclass(frozen=True)

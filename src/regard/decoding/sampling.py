@@ -17,7 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.errors import ConfigError
+from regard.decoding.logits_processors import require_finite
+from regard.decoding.ranges import check_count, check_number
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,14 @@ class Sampling:
     """Settings of sampling; invalid ones raise ConfigError.
 
     Args:
-        temperature: Divides the logits; below 1 favors likely tokens (default: 1.0).
+        temperature: Divides the logits, from 0.000001 to 1,000,000; below 1 favors likely tokens
+            (default: 1.0).
         top_k: Sample from the k most likely tokens; 0 means all (default: 0).
-        top_p: Sample from the smallest set of tokens with this total probability (default: 1.0).
-        min_p: Drop tokens less than min_p times as likely as the most likely (default: 0.0).
-        seed: Random seed; the same seed gives the same text (default: 0).
+        top_p: Sample from the smallest set of tokens with this total probability, more than 0 and
+            at most 1 (default: 1.0).
+        min_p: Drop tokens less than min_p times as likely as the most likely, from 0 to 1
+            (default: 0.0).
+        seed: Random seed, 0 or more; the same seed gives the same text (default: 0).
 
     Raises:
         ConfigError: A setting is out of its range.
@@ -50,15 +54,11 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, valid, range_ in (
-            ("temperature", self.temperature > 0, "more than 0"),
-            ("top_k", self.top_k >= 0, "0 (all) or more"),
-            ("top_p", 0 < self.top_p <= 1, "more than 0 and at most 1"),
-            ("min_p", 0 <= self.min_p <= 1, "from 0 to 1"),
-            ("seed", self.seed >= 0, "0 or more"),
-        ):
-            if not valid:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be {range_}.")
+        check_number("temperature", self.temperature, 1e-6, 1e6)
+        check_count("top_k", self.top_k, 0)
+        check_number("top_p", self.top_p, 0, 1, above_least=True)
+        check_number("min_p", self.min_p, 0, 1)
+        check_count("seed", self.seed, 0, 2**64 - 1)
 
     def distribution(self, logits: Tensor) -> Tensor:
         """Return the probabilities (R, V) to sample from, given logits (R, V).
@@ -77,6 +77,7 @@ class Sampling:
             least = logits.topk(self.top_k).values[:, -1:]
             logits = logits.masked_fill(logits < least, -math.inf)
         probs = logits.softmax(-1)
+        require_finite(probs)
         if self.top_p < 1:
             probs = _renormalize(probs, _nucleus(probs, self.top_p))
         if self.min_p > 0:

@@ -14,6 +14,7 @@ from typing import Generic, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from regard.decoding.logits_processors import require_finite
 from regard.decoding.sampling import Sampling, draw
 from regard.decoding.stepper import Prefills, R
 
@@ -135,6 +136,7 @@ def _verify(
 ) -> list[int]:
     """Return the accepted draft tokens, and one token of the model's own after them."""
     if sampling is None:
+        require_finite(logits.amax(-1))
         own = logits.argmax(-1).tolist()
         accepted = 0
         while accepted < len(draft.ids) and draft.ids[accepted] == own[accepted]:
