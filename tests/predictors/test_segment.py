@@ -1,9 +1,10 @@
 """Long text is split at sentence ends, punctuation, spaces, then anywhere, without loss."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.predictors.segment import Segment, split_to_fit
+from regard.predictors.segment import SPLIT_POINTS, Segment, _split, split_to_fit
 
 
 def at_most(characters: int):
@@ -45,3 +46,45 @@ def test_segments_and_gaps_are_the_text_and_fit(text: str, size: int) -> None:
     for segment in segments:
         assert len(segment.text.strip()) <= size
         assert not segment.gap.strip()
+
+
+@pytest.mark.parametrize("unit", ["word ", "word, ", "One. Two, three! ", "x", " ", "« ”’ ", ".\t"])
+def test_work_grows_in_proportion_to_the_text(unit: str) -> None:
+    """Characters given to the tokenizer and to the patterns: twice the text, twice the work."""
+
+    def characters(repetitions: int) -> int:
+        total = 0
+
+        def fits(text: str) -> bool:
+            nonlocal total
+            total += len(text)
+            return len(text) <= 40
+
+        text = f"a{unit * repetitions}b"
+        segments = split_to_fit(text, fits)
+        assert "".join(segment.text + segment.gap for segment in segments) == text
+        return total
+
+    assert characters(4000) <= 2.1 * characters(2000)
+
+
+class _Counted(str):
+    """A text that counts the characters that are copied out of it or stripped."""
+
+    __slots__ = ("copied",)
+
+    def __new__(cls, text: str) -> "_Counted":
+        self = super().__new__(cls, text)
+        self.copied = []
+        return self
+
+    def __getitem__(self, key: object) -> str:
+        part = super().__getitem__(key)  # type: ignore[index]
+        self.copied.append(len(part))
+        return part
+
+
+def test_splitting_copies_every_character_once() -> None:
+    text = _Counted("word, " * 2000)
+    assert len(_split(SPLIT_POINTS[2], text)) == 2000
+    assert sum(text.copied) <= len(text)

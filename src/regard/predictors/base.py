@@ -1,11 +1,12 @@
 """Base of all predictors: a trained model, its tokenizer and the longest input it takes."""
 
+from collections.abc import Iterable, Sequence
 from typing import Generic, TypeVar
 
 import torch
 from torch import nn
 
-from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.data.tokenizers.tokenizer import Tokenizer, require_text
 from regard.errors import DataError
 
 M = TypeVar("M", bound=nn.Module)
@@ -43,3 +44,23 @@ class BasePredictor(Generic[M]):
                 f"{self.max_length:,}: shorten it."
             )
         return ids
+
+
+def named_texts(
+    texts: Iterable[str], noun: str = "text", names: Sequence[str] | None = None
+) -> tuple[list[str], list[str]]:
+    """Return texts as a list, and the name of each in error messages; refuse what is no text.
+
+    One text instead of a list of texts would otherwise be read as a list of its characters.
+    """
+    if isinstance(texts, str | bytes):
+        raise DataError(f"a list of texts is needed, not one text: give [{noun}].")
+    texts = list(texts)
+    names = [f"{noun} {n}" for n in range(1, len(texts) + 1)] if names is None else list(names)
+    if len(names) != len(texts):
+        raise DataError(
+            f"there are {len(texts):,} texts and {len(names):,} names: give one name for each."
+        )
+    for text, name in zip(texts, names, strict=True):
+        require_text(text, name)
+    return texts, names

@@ -12,7 +12,7 @@ from regard.data.batches.base import pad
 from regard.data.sources.base import SourceSpec
 from regard.data.sources.labels import LabelsSpec
 from regard.data.sources.trees import ParsedText, token_words
-from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.data.tokenizers.tokenizer import Tokenizer, require_text
 from regard.errors import DataError
 from regard.evaluation.classification import THRESHOLD
 from regard.positions.trees import OUTSIDE, Trees
@@ -131,8 +131,15 @@ class Classifier(BasePredictor[nn.Module]):
             >>> tuple(classifier.log_probs(["a good film", "a bad film"]).shape)
             (2, 2)
         """
+        if isinstance(texts, str):
+            raise DataError("a list of texts is needed, not one text: give [text].")
+        texts = list(texts)
         names = names or [f"text {number}" for number, _ in enumerate(texts, start=1)]
-        rows = list(map(self.encode, texts, names))
+        if len(names) != len(texts):
+            raise DataError(
+                f"there are {len(texts):,} texts and {len(names):,} names: give one name for each."
+            )
+        rows = [self.encode(text, name) for text, name in zip(texts, names, strict=True)]
         order = sorted(range(len(rows)), key=lambda row: len(rows[row]))  # little padding
         log_probs = torch.empty(len(rows), len(self.labels))
         for start in range(0, len(rows), BATCH):
@@ -227,12 +234,13 @@ class Classifier(BasePredictor[nn.Module]):
         """
         if isinstance(text, ParsedText):
             text = text.text
-        texts = (text,) if isinstance(text, str) else text
+        texts = text if isinstance(text, tuple | list) else (text,)
         if len(texts) != self.num_texts:
             raise DataError(f"{name}: this model classifies {self._form}, not {len(texts)} texts.")
         start, end = self.tokenizer.start, self.tokenizer.end
         ids = [start]
         for part in texts:
+            require_text(part, name)
             encoded = self.tokenizer.encode(part)
             if not encoded:
                 raise DataError(f"{name}: there is no text to classify.")

@@ -11,7 +11,7 @@ from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import DataError
 from regard.layers.pooling.base import PoolingSpec
 from regard.models.encoder import Encoder
-from regard.predictors.base import BasePredictor
+from regard.predictors.base import BasePredictor, named_texts
 
 BATCH = 64
 
@@ -59,6 +59,7 @@ class Embedder(BasePredictor[Encoder]):
             >>> tuple(embedder.embed(["the cat sits", "the dog barks"]).shape)
             (2, 32)
         """
+        texts, _ = named_texts(texts)
         rows = [self._encode_nonempty(text, number) for number, text in enumerate(texts, start=1)]
         order = sorted(range(len(rows)), key=lambda i: len(rows[i]))  # little padding
         device = self.device

@@ -14,6 +14,7 @@ from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.decoding.config import Constraints, DecodingConfig, decode
 from regard.decoding.end_tokens import EndTokens
 from regard.decoding.greedy import argmax, stream_tokens
+from regard.decoding.ranges import MAX_TOKENS, check_count
 from regard.decoding.sampling import Sampling
 from regard.decoding.scoring import Score, score
 from regard.decoding.sliding_window import SlidingWindow, retained_tokens
@@ -22,10 +23,11 @@ from regard.engine.select import EngineModel
 from regard.errors import ConfigError, DataError
 from regard.evaluation.language_model import Perplexity, Piece, perplexity
 from regard.models.language_model import LanguageModel
-from regard.predictors.base import BasePredictor
+from regard.predictors.base import BasePredictor, named_texts
 from regard.predictors.stream_text import incremental_decode
 
 BATCH = 16  # prompts
+MAX_DRAFT = 1000  # tokens
 
 
 class TextGenerator(BasePredictor[LanguageModel]):
@@ -64,7 +66,7 @@ class TextGenerator(BasePredictor[LanguageModel]):
 
         Args:
             prompt: Text to continue; may be empty.
-            max_tokens: Maximum number of new tokens (default: 100).
+            max_tokens: Maximum number of new tokens, 0 or more (default: 100).
             decoding: Settings of decoding (default: greedy).
             sliding_window: Drop the oldest tokens beyond the model's context (default: False).
 
@@ -73,6 +75,7 @@ class TextGenerator(BasePredictor[LanguageModel]):
 
         Raises:
             DataError: Prompt and continuation exceed the model's context.
+            ConfigError: `max_tokens` is below 0.
 
         Example:
             >>> import regard
@@ -93,16 +96,17 @@ class TextGenerator(BasePredictor[LanguageModel]):
 
         Args:
             prompts: Texts to continue.
-            max_tokens: Maximum number of new tokens (default: 100).
+            max_tokens: Maximum number of new tokens, 0 or more (default: 100).
             decoding: Settings of decoding; `n_best` is the number of continuations (default:
                 greedy).
             sliding_window: Drop the oldest tokens beyond the model's context (default: False).
 
         Returns:
-            One to `decoding.n_best` texts for each prompt.
+            One to `decoding.n_best` different texts for each prompt: as many as were found.
 
         Raises:
             DataError: A prompt and its continuation exceed the model's context.
+            ConfigError: `max_tokens` is below 0.
 
         Example:
             >>> import regard
@@ -112,15 +116,18 @@ class TextGenerator(BasePredictor[LanguageModel]):
             [2, 2]
         """
         decoding = decoding or DecodingConfig()
+        prompts, _ = named_texts(prompts, "prompt")
         encoded = [self.encode(prompt, sliding_window) for prompt in prompts]
         for ids in encoded:
             self._check_context(len(ids), max_tokens, sliding_window)
+        if max_tokens == 0:
+            return [[""] for _ in prompts]
         texts: list[list[str]] = [[] for _ in prompts]
         for batch in _by_length(encoded, decoding):
             generated = self._decode([encoded[i] for i in batch], max_tokens, decoding, batch)
             for number, hypotheses in zip(batch, generated, strict=True):
                 decode_ids = self._decoder_after(prompts[number])
-                texts[number] = [decode_ids(ids) for ids in hypotheses]
+                texts[number] = list(dict.fromkeys(map(decode_ids, hypotheses)))
         return texts
 
     def _decode(
@@ -150,6 +157,7 @@ class TextGenerator(BasePredictor[LanguageModel]):
             Constraints(prefixes=rest),
             sample_ids,
             shared.tolist(),
+            distinct=self.tokenizer.decode,
         )
         return [
             [hypothesis.ids[len(rest.get(row, ())) :] for hypothesis in own]
@@ -167,12 +175,13 @@ class TextGenerator(BasePredictor[LanguageModel]):
 
         Args:
             prompt: Text to continue; may be empty.
-            max_tokens: Maximum number of new tokens (default: 100).
+            max_tokens: Maximum number of new tokens, 0 or more (default: 100).
             sampling: Settings of sampling (default: greedy decoding).
             sliding_window: Drop the oldest tokens beyond the model's context (default: False).
 
         Raises:
             DataError: Prompt and continuation exceed the model's context.
+            ConfigError: `max_tokens` is below 0.
 
         Example:
             >>> import regard
@@ -203,11 +212,11 @@ class TextGenerator(BasePredictor[LanguageModel]):
 
         Args:
             prompt: Text to continue; may be empty.
-            max_tokens: Maximum number of new tokens (default: 100).
+            max_tokens: Maximum number of new tokens, 0 or more (default: 100).
             draft_model: A smaller model with the same tokenizer; without one, tokens are drafted
                 from repetitions in the text (prompt lookup).
             sampling: Settings of sampling (default: greedy decoding).
-            draft_tokens: Maximum number of draft tokens at each step (default: 5).
+            draft_tokens: Maximum number of draft tokens at each step, 1 or more (default: 5).
             sliding_window: Use the last tokens of a prompt that is too long (default: False).
 
         Raises:
@@ -220,6 +229,8 @@ class TextGenerator(BasePredictor[LanguageModel]):
             >>> "".join(model.speculate("a stitch in time", max_tokens=5))
             ' saves nine'
         """
+        check_count("max_tokens", max_tokens, 0, MAX_TOKENS)
+        check_count("draft_tokens", draft_tokens, 1, MAX_DRAFT)
         ids = self.encode(prompt, sliding_window)
         if sliding_window and len(ids) + max_tokens > self.max_length:
             raise ConfigError(
@@ -265,7 +276,7 @@ class TextGenerator(BasePredictor[LanguageModel]):
         """
         model = self._ending(self.engine_model.current, Sampling())
         scores = []
-        for text in texts:
+        for text in named_texts(texts)[0]:
             ids = self._encode(text)
             if len(ids) >= self.max_length:
                 raise DataError(
@@ -379,6 +390,7 @@ class TextGenerator(BasePredictor[LanguageModel]):
         return state, torch.tensor([last], device=self.device)
 
     def _check_context(self, prompt: int, max_tokens: int, sliding_window: bool = False) -> None:
+        check_count("max_tokens", max_tokens, 0, MAX_TOKENS)
         if prompt + max_tokens > self.max_length and not sliding_window:
             raise DataError(
                 f"the prompt has {prompt:,} tokens, {max_tokens:,} more are asked for, and this "

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.data.tokenizers.tokenizer import Tokenizer, require_text
 from regard.data.tokenizers.word_boundaries import WordBoundaries
+from regard.decoding.ranges import check_count
 from regard.decoding.scoring import Score
 from regard.errors import DataError
 from regard.models.masked_lm import MaskedLM
-from regard.predictors.base import BasePredictor
+from regard.predictors.base import BasePredictor, named_texts
 
 BATCH = 64
 CONTINUES = "…"  # before a piece that continues a word
@@ -56,6 +57,7 @@ class MaskFiller(BasePredictor[MaskedLM]):
 
         Raises:
             DataError: The text has no blank, or too many tokens for the model.
+            ConfigError: `top` is below 1.
 
         Example:
             >>> import regard
@@ -64,6 +66,7 @@ class MaskFiller(BasePredictor[MaskedLM]):
             ...     print(filling.text)
             sits
         """
+        check_count("top", top, 1)
         require_blank(text, number)
         ids = torch.tensor([self.encode(text, number)], device=self.device)
         logits = self.model(ids)[0][ids[0] == self.mask].float()
@@ -110,7 +113,7 @@ class MaskFiller(BasePredictor[MaskedLM]):
             The log-probabilities of each text's tokens.
 
         Raises:
-            DataError: A text has too many tokens for the model.
+            DataError: A text is empty, or has too many tokens for the model.
 
         Example:
             >>> import regard
@@ -119,10 +122,12 @@ class MaskFiller(BasePredictor[MaskedLM]):
             >>> right.mean > wrong.mean
             True
         """
-        return [
-            self._score(self._encode_text(text, number))
-            for number, text in enumerate(texts, start=1)
-        ]
+        texts, _ = named_texts(texts)
+        rows = [self._encode_text(text, number) for number, text in enumerate(texts, start=1)]
+        for number, ids in enumerate(rows, start=1):
+            if len(ids) == 2:  # start and end token
+                raise DataError(f"text {number} is empty: there is no text to score.")
+        return [self._score(ids) for ids in rows]
 
     def _score(self, ids: list[int]) -> Score:
         tokens = torch.tensor(ids, device=self.device)
@@ -173,6 +178,7 @@ def around_blanks(
 
 def require_blank(text: str, number: int) -> None:
     """Refuse a text without a blank."""
+    require_text(text, f"text {number}")
     if not BLANK.search(text):
         raise DataError(
             f"text {number} has no blank: write [MASK], <mask> or ___ where something is missing."

@@ -21,7 +21,7 @@ OPENING = r"[^\W\d_a-zß-ÿ]|[\d¿¡«“\"'(\[—–-]"  # capital letters, and
 # Split points, the best first: white space after sentences, after punctuation, anywhere; any place.
 SPLIT_POINTS = (
     re.compile(rf"(?<=[.!?…]){NO_ABBREVIATION}{CLOSING}(?P<gap>\s+)(?={OPENING})"),
-    re.compile(r"(?<=[.!?…,;:)\]»”])(?P<gap>\s+)|(?P<dash>\s+)(?=[—–(\[«“])"),
+    re.compile(r"(?<=[.!?…,;:)\]»”])(?P<gap>\s++)|(?<!\s)(?P<dash>\s++)(?=[—–(\[«“])"),
     re.compile(r"(?P<gap>\s+)"),
     re.compile(r"(?P<gap>)(?<=.)(?=.)", re.DOTALL),
 )
@@ -69,8 +69,9 @@ def _merge(segments: list[Segment], fits: Fits) -> list[Segment]:
 
 def _split(split_point: re.Pattern[str], text: str) -> list[Segment]:
     """Split at every match that leaves text on both sides."""
+    first, last = len(text) - len(text.lstrip()), len(text.rstrip())  # of all but white space
     gaps = [_gap(match) for match in split_point.finditer(text)]
-    gaps = [gap for gap in gaps if text[: gap[0]].strip() and text[gap[1] :].strip()]
+    gaps = [gap for gap in gaps if gap[0] > first and gap[1] < last]
     edges = [(0, 0), *gaps, (len(text), len(text))]
     return [
         Segment(text[left[1] : right[0]], text[right[0] : right[1]])

@@ -3,7 +3,7 @@
 Shared by the translator and the summarizer, which convert between texts and ids.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,8 +14,11 @@ from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.decoding.beam import Hypothesis
 from regard.decoding.config import Constraints, DecodingConfig, decode
 from regard.decoding.greedy import stream_tokens
+from regard.decoding.lexical_constraints import require_fit
+from regard.decoding.logits_processors import SuppressPhrases
 from regard.decoding.scoring import Score, score
 from regard.engine.select import EngineModel
+from regard.errors import ConfigError
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.predictors.base import BasePredictor
@@ -32,11 +35,14 @@ Model = EncoderDecoder | DecoderOnly
 
 @dataclass(frozen=True)
 class Request:
-    """A source, the maximum number of target tokens, and phrases that the target must contain."""
+    """A source, the maximum number of target tokens, and what the target must contain."""
 
     source: Ids
-    max_tokens: int
+    max_tokens: int  # those of prefix and phrases included
     phrases: tuple[Ids, ...] = ()
+    prefix: tuple[int, ...] = ()
+    name: str = "the text"  # in error messages
+    options: str = "--prefix"  # that the prefix and the phrases come from, in error messages
 
 
 class Seq2SeqRunner(BasePredictor[Model]):
@@ -66,23 +72,40 @@ class Seq2SeqRunner(BasePredictor[Model]):
         """Maximum number of target tokens for a source."""
         return self.max_length - 1 - (len(source) if self.model.single_sequence else 0)
 
+    def required_ids(self, text: str, option: str) -> Ids:
+        """Return the ids of a text that a target must contain; refuse one it could not contain."""
+        ids = self.tokenizer.encode(text)
+        if not ids:
+            raise ConfigError(f"{option} {text!r}: there is no text in it.")
+        if self.tokenizer.unknown in ids:
+            raise ConfigError(
+                f"{option} {text!r}: this model cannot generate all of its characters."
+            )
+        return ids
+
+    def limit(self, request: Request) -> int:
+        """Maximum number of target tokens of a request."""
+        return min(request.max_tokens, self.max_output(request.source))
+
     def decode(
         self,
         requests: Sequence[Request],
         decoding: DecodingConfig,
-        prefix: Ids,
         on_done: Callable[[Sequence[int]], None] = lambda _: None,
     ) -> list[list[Hypothesis]]:
-        """Return the best targets of each request, all beginning with `prefix`.
+        """Return the best targets of each request, at least one, each text once.
 
-        `on_done` is called with the indices of the requests of each finished batch.
+        `on_done` is called with the indices of the requests of each finished batch. A request whose
+        required text does not fit is refused before any is decoded.
         """
+        for request in requests:
+            self._check(request, decoding)
         model = self.engine_model.current
         order = sorted(range(len(requests)), key=lambda i: -len(requests[i].source))
         batches = _by_tokens(order, requests, decoding.beam)
 
         def decode_batch(batch: Sequence[int]) -> list[list[Hypothesis]]:
-            return self._decode(model, [requests[i] for i in batch], batch, decoding, prefix)
+            return self._decode(model, [requests[i] for i in batch], batch, decoding)
 
         results: dict[int, list[Hypothesis]] = {}
         if model is self.model:
@@ -99,8 +122,10 @@ class Seq2SeqRunner(BasePredictor[Model]):
     def stream(self, request: Request) -> Iterator[str]:
         """Yield the target's text as it is generated, by greedy decoding."""
         model = self.engine_model.current
-        state, first, limits = self._start(model, [request])
-        steps = stream_tokens(model, state, first, self.tokenizer.end, limits)
+        state, first = self._start(model, [request])
+        limits, end = [self.limit(request)], self.tokenizer.end
+        processors = [SuppressPhrases(self.suppressed)] if self.suppressed else []
+        steps = stream_tokens(model, state, first, end, limits, processors=processors)
         yield from incremental_decode((step[0][1] for step in steps), self.tokenizer.decode)
 
     def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Score]:
@@ -110,27 +135,35 @@ class Seq2SeqRunner(BasePredictor[Model]):
         rows = 1 if self.model.single_sequence else SCORING_ROWS
         for start in range(0, len(sources), rows):
             requests = [Request(source, 1) for source in sources[start : start + rows]]
-            state, first, _ = self._start(model, requests)
+            state, first = self._start(model, requests)
             scores += score(model, state, first, self.tokenizer.end, targets[start : start + rows])
         return scores
 
-    def _start(
-        self, model: Any, requests: Sequence[Request]
-    ) -> tuple[Any, torch.Tensor, list[int]]:
-        """Encode the sources; return the state, the start tokens and the limits."""
+    def _check(self, request: Request, decoding: DecodingConfig) -> None:
+        """Refuse required text that does not fit the limit, or has a suppressed phrase in it."""
+        if not request.prefix and not request.phrases:
+            return
+        limit = self.limit(request)
+        more = ", or raise --max-tokens" if limit == request.max_tokens else ""
+        advice = f"shorten it ({request.options}){more}"
+        require_fit(limit, request.prefix, request.phrases, request.name, advice)
+        for required in (request.prefix, *request.phrases):
+            for phrase in decoding.suppress_phrases:
+                starts = range(len(required) - len(phrase) + 1)
+                if any([*required[i : i + len(phrase)]] == [*phrase] for i in starts):
+                    raise ConfigError(
+                        f"{request.name}: the text {self.tokenizer.decode(phrase)!r} is both "
+                        f"suppressed (--suppress-phrase) and part of a required text "
+                        f"({request.options}): leave out one of the two."
+                    )
+
+    def _start(self, model: Any, requests: Sequence[Request]) -> tuple[Any, torch.Tensor]:
+        """Encode the sources; return the state and the start tokens."""
         sources = [request.source for request in requests]
         ids, source_mask = (tensor.to(self.device) for tensor in pad(sources, self.tokenizer.pad))
         with torch.inference_mode():
             state = model.start(ids, source_mask)
-        first = torch.full((len(sources),), self.tokenizer.start, device=self.device)
-        limits = [
-            min(
-                request.max_tokens + sum(map(len, request.phrases)),
-                self.max_output(request.source),
-            )
-            for request in requests
-        ]
-        return state, first, limits
+        return state, torch.full((len(sources),), self.tokenizer.start, device=self.device)
 
     def _decode(
         self,
@@ -138,18 +171,26 @@ class Seq2SeqRunner(BasePredictor[Model]):
         requests: Sequence[Request],
         sample_ids: Sequence[int],
         decoding: DecodingConfig,
-        prefix: Ids,
     ) -> list[list[Hypothesis]]:
-        state, first, limits = self._start(model, requests)
-        phrases: Mapping[int, tuple[Ids, ...]] = {
-            row: request.phrases for row, request in enumerate(requests) if request.phrases
-        }
-        prefixes = dict.fromkeys(range(len(requests)), prefix) if prefix else {}
+        state, first = self._start(model, requests)
+        constraints = Constraints(
+            {row: request.prefix for row, request in enumerate(requests) if request.prefix},
+            {row: request.phrases for row, request in enumerate(requests) if request.phrases},
+        )
         if self.suppressed:
             suppressed = [*decoding.suppress_phrases, *self.suppressed]
             decoding = replace(decoding, suppress_phrases=suppressed)
-        end, constraints = self.tokenizer.end, Constraints(prefixes, phrases)
-        return decode(model, state, first, end, limits, decoding, constraints, sample_ids)
+        return decode(
+            model,
+            state,
+            first,
+            self.tokenizer.end,
+            [self.limit(request) for request in requests],
+            decoding,
+            constraints,
+            sample_ids,
+            distinct=self.tokenizer.decode,
+        )
 
 
 def _by_tokens(order: Sequence[int], requests: Sequence[Request], beam: int) -> list[list[int]]:

@@ -17,6 +17,7 @@ from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.data.tokenizers.word_boundaries import WordBoundaries
 from regard.decoding.beam import beam_search
 from regard.decoding.logits_processors import SuppressPhrases
+from regard.decoding.ranges import MAX_BEAM, check_count
 from regard.errors import DataError
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.predictors.base import BasePredictor
@@ -49,7 +50,7 @@ class SpanFiller(BasePredictor[EncoderDecoder]):
 
         Args:
             text: A text with at least one blank: [MASK], <mask> or ___.
-            top: Number of candidates for each blank (default: 5).
+            top: Number of candidates for each blank, from 1 to 1,000 (default: 5).
             number: Number of the text in error messages (default: 1).
 
         Returns:
@@ -58,6 +59,7 @@ class SpanFiller(BasePredictor[EncoderDecoder]):
         Raises:
             DataError: The text has no blank, more blanks than the model has sentinels, or too many
                 tokens for the model.
+            ConfigError: `top` is out of range.
 
         Example:
             >>> import regard
@@ -66,6 +68,7 @@ class SpanFiller(BasePredictor[EncoderDecoder]):
             >>> len(blanks), len(blanks[0]) <= 3
             (1, True)
         """
+        check_count("top", top, 1, MAX_BEAM)
         require_blank(text, number)
         return [fillings for fillings, _ in self.spans(self.encode(text, number), top)]
 
@@ -86,6 +89,7 @@ class SpanFiller(BasePredictor[EncoderDecoder]):
             >>> all(0 <= token < len(filler.tokenizer) for token in ids)
             True
         """
+        check_count("top", top, 1, MAX_BEAM)
         blanks = sum(token in set(self.sentinels) for token in source)
         generated, spans = [self.tokenizer.start], []
         for blank in range(blanks):

@@ -7,13 +7,14 @@ first tokens of each text; a notice says which texts were truncated.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.data.tokenizers.tokenizer import Tokenizer, require_text
 from regard.decoding.beam import Hypothesis
 from regard.decoding.config import DecodingConfig
+from regard.decoding.ranges import MAX_TOKENS, check_count
 from regard.decoding.scoring import Score
 from regard.engine.select import EngineModel
-from regard.errors import ConfigError, DataError
-from regard.predictors.base import BasePredictor
+from regard.errors import DataError
+from regard.predictors.base import BasePredictor, named_texts
 from regard.predictors.seq2seq import Ids, Model, Request, Seq2SeqRunner
 
 Notice = Callable[[str], None]
@@ -25,6 +26,7 @@ class Summary:
 
     text: str
     score: float  # log p / length^α; NaN for greedy decoding without `return_scores`
+    finished: bool = True  # False if the maximum number of tokens ended it, not the model
 
 
 class Summarizer(BasePredictor[Model]):
@@ -88,15 +90,15 @@ class Summarizer(BasePredictor[Model]):
             beam: Beam width; 1 is greedy decoding, 5 is slower and usually better (default: 1).
             decoding: All settings of decoding, instead of `beam`.
             prefix: Text that every summary begins with.
-            max_tokens: Maximum number of tokens of a summary (default: those of the longest
-                summary in the training data).
+            max_tokens: Maximum number of tokens of a summary, those of the prefix included
+                (default: those of the longest summary in the training data, plus the prefix).
             notice: Called with a sentence for each text of which only the beginning is used.
 
         Returns:
             One summary for each text, in the same order.
 
         Raises:
-            DataError: A text is too long for the model.
+            DataError: A text is too long for the model, or the prefix for a summary.
             ConfigError: `max_tokens` is below 1.
 
         Example:
@@ -127,16 +129,16 @@ class Summarizer(BasePredictor[Model]):
             on_progress: Called with the number of texts of each finished batch.
             decoding: Settings of decoding; `n_best` is the number of summaries (default: greedy).
             prefix: Text that every summary begins with.
-            max_tokens: Maximum number of tokens of a summary (default: those of the longest
-                summary in the training data).
+            max_tokens: Maximum number of tokens of a summary, those of the prefix included
+                (default: those of the longest summary in the training data, plus the prefix).
             notice: Called with a sentence for each text of which only the beginning is used.
             names: Names of the texts in notices and error messages (default: text 1, text 2 …).
 
         Returns:
-            One to `decoding.n_best` summaries for each text.
+            One to `decoding.n_best` different summaries for each text: as many as were found.
 
         Raises:
-            DataError: A text is too long for the model.
+            DataError: A text is too long for the model, or the prefix for a summary.
             ConfigError: `max_tokens` is below 1.
 
         Example:
@@ -147,31 +149,35 @@ class Summarizer(BasePredictor[Model]):
             >>> len(summaries)
             2
         """
-        if max_tokens is not None and max_tokens < 1:
-            raise ConfigError(f"max_tokens is {max_tokens}; it must be 1 or more.")
+        if max_tokens is not None:
+            check_count("max_tokens", max_tokens, 1, MAX_TOKENS)
+        texts, names = named_texts(texts, names=names)
         full = [number for number, text in enumerate(texts) if text.strip()]
-        names = names or [f"text {number}" for number in range(1, len(texts) + 1)]
+        prefix_ids = self.runner.required_ids(prefix, "--prefix") if prefix else []
         requests = [
             Request(
                 self.source_ids(texts[number], names[number], notice),
-                max_tokens or self.max_summary_tokens,
+                max_tokens or self.max_summary_tokens + len(prefix_ids),
+                prefix=tuple(prefix_ids),
+                name=names[number],
             )
             for number in full
         ]
-        prefix_ids = self.tokenizer.encode(prefix) if prefix else []
 
         def report(finished: Sequence[int]) -> None:
             if on_progress is not None:
                 on_progress(len(finished))
 
-        decoded = self.runner.decode(requests, decoding or DecodingConfig(), prefix_ids, report)
+        decoded = self.runner.decode(requests, decoding or DecodingConfig(), report)
         hypotheses = dict(zip(full, decoded, strict=True))
         if on_progress is not None:
             on_progress(len(texts) - len(full))
         empty = [Hypothesis([], 0.0)]
         return [
             [
-                Summary(self.tokenizer.decode(hypothesis.ids), hypothesis.score)
+                Summary(
+                    self.tokenizer.decode(hypothesis.ids), hypothesis.score, hypothesis.finished
+                )
                 for hypothesis in hypotheses.get(number, empty)
             ]
             for number in range(len(texts))
@@ -216,6 +222,7 @@ class Summarizer(BasePredictor[Model]):
             >>> score.total < 0
             True
         """
+        (texts, _), (summaries, _) = named_texts(texts), named_texts(summaries, "summary")
         if len(texts) != len(summaries):
             raise DataError(
                 f"there are {len(texts):,} texts and {len(summaries):,} summaries: give one "
@@ -246,7 +253,7 @@ class Summarizer(BasePredictor[Model]):
             1
         """
         requests = [Request(source, self.max_summary_tokens) for source in sources]
-        return [best.ids for best, *_ in self.runner.decode(requests, DecodingConfig(), [])]
+        return [best.ids for best, *_ in self.runner.decode(requests, DecodingConfig())]
 
     def source_ids(self, text: str, name: str, notice: Notice | None = None) -> Ids:
         """Return the model's input ids for a text, with the end token.
@@ -266,6 +273,7 @@ class Summarizer(BasePredictor[Model]):
             >>> ids[-1] == summarizer.tokenizer.end
             True
         """
+        require_text(text, name)
         if not text.strip():
             raise DataError(f"{name}: there is no text to summarize.")
         ids = self.tokenizer.encode(text)

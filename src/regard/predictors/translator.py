@@ -13,11 +13,12 @@ from regard.data.config import Direction
 from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.decoding.beam import Hypothesis
-from regard.decoding.config import DecodingConfig
+from regard.decoding.config import DecodingConfig, check_phrase_settings
+from regard.decoding.ranges import MAX_TOKENS, check_count
 from regard.decoding.scoring import Score
 from regard.engine.select import EngineModel
 from regard.errors import ConfigError, DataError
-from regard.predictors.base import BasePredictor
+from regard.predictors.base import BasePredictor, named_texts
 from regard.predictors.placeholders import placeholders
 from regard.predictors.segment import split_to_fit
 from regard.predictors.seq2seq import Ids, Model, Request, Seq2SeqRunner
@@ -30,6 +31,7 @@ class Translation:
     text: str
     score: float  # log p / length^α; NaN for greedy decoding without `return_scores`
     segments: tuple[tuple[str, str], ...] = ()  # source and translation of each segment
+    finished: bool = True  # False if the maximum number of tokens ended it, not the model
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,25 @@ class _Segment:
     text: str
     gap: str  # between its translation and that of the next segment
     request: Request
+
+
+@dataclass(frozen=True)
+class _Required:
+    """What every translation must contain."""
+
+    prefix: tuple[int, ...] = ()
+    phrases: tuple[Ids, ...] = ()
+    placeholders: bool = False  # those of its source
+
+    @property
+    def options(self) -> str:
+        """The options that it was given with."""
+        options = {
+            "--prefix": bool(self.prefix),
+            "--require-phrase": bool(self.phrases),
+            "--keep-placeholders": self.placeholders,
+        }
+        return ", ".join(option for option, is_given in options.items() if is_given)
 
 
 class Translator(BasePredictor[Model]):
@@ -109,15 +130,17 @@ class Translator(BasePredictor[Model]):
             require_phrases: Phrases that every translation must contain.
             prefix: Text that every translation begins with.
             keep_placeholders: Keep numbers, links and variables of the source (default: False).
-            max_tokens: Maximum number of tokens of a translation (default: twice the source's,
-                plus 10).
+            max_tokens: Maximum number of tokens of a translation, or of each segment of a text
+                that is too long for the model; those of the prefix and the phrases included
+                (default: twice the source's, plus 10, plus those of the prefix and the phrases).
 
         Returns:
             One translation for each line, in the same order.
 
         Raises:
-            DataError: The target language is unknown, or cannot be inferred.
-            ConfigError: `max_tokens` is below 1.
+            DataError: The target language is unknown, or cannot be inferred; or the prefix and the
+                phrases are longer than a translation may be.
+            ConfigError: `max_tokens` is below 1, or the settings exclude each other.
 
         Example:
             >>> import regard
@@ -147,6 +170,7 @@ class Translator(BasePredictor[Model]):
         prefix: str = "",
         keep_placeholders: bool = False,
         max_tokens: int | None = None,
+        names: Sequence[str] | None = None,
     ) -> list[list[Translation]]:
         """Return the best translations of each line, best first, with their scores.
 
@@ -159,15 +183,18 @@ class Translator(BasePredictor[Model]):
             require_phrases: Phrases that every translation must contain.
             prefix: Text that every translation begins with.
             keep_placeholders: Keep numbers, links and variables of the source (default: False).
-            max_tokens: Maximum number of tokens of a translation (default: twice the source's,
-                plus 10).
+            max_tokens: Maximum number of tokens of a translation, or of each segment of a text
+                that is too long for the model; those of the prefix and the phrases included
+                (default: twice the source's, plus 10, plus those of the prefix and the phrases).
+            names: Names of the lines in error messages (default: line 1, line 2 …).
 
         Returns:
-            One to `decoding.n_best` translations for each line.
+            One to `decoding.n_best` different translations for each line: as many as were found.
 
         Raises:
-            DataError: The target language is unknown, or cannot be inferred.
-            ConfigError: `max_tokens` is below 1.
+            DataError: The target language is unknown, or cannot be inferred; or the prefix and the
+                phrases are longer than a translation may be.
+            ConfigError: `max_tokens` is below 1, or the settings exclude each other.
 
         Example:
             >>> import regard
@@ -178,19 +205,22 @@ class Translator(BasePredictor[Model]):
             True
         """
         decoding = decoding or DecodingConfig()
-        if max_tokens is not None and max_tokens < 1:
-            raise ConfigError(f"max_tokens is {max_tokens}; it must be 1 or more.")
-        segments = self._segments(lines, to, require_phrases, keep_placeholders, max_tokens)
-        if (keep_placeholders or require_phrases) and decoding.beam == 1:
-            decoding = replace(decoding, beam=5)  # greedy decoding cannot place the phrases well
-        prefix_ids = self.tokenizer.encode(prefix) if prefix else []
+        if max_tokens is not None:
+            check_count("max_tokens", max_tokens, 1, MAX_TOKENS)
+        lines, names = named_texts(lines, "line", names)
+        required = self._required(prefix, require_phrases, keep_placeholders)
+        if keep_placeholders or required.phrases:
+            check_phrase_settings(decoding)
+            if decoding.beam == 1:
+                decoding = replace(decoding, beam=5)  # greedy decoding cannot place phrases well
+        segments = self._segments(lines, names, to, required, max_tokens)
 
         def report(finished: Sequence[int]) -> None:
             if on_progress is not None:
                 on_progress(sum(not segments[i].gap for i in finished))
 
         requests = [segment.request for segment in segments]
-        hypotheses = self.runner.decode(requests, decoding, prefix_ids, report)
+        hypotheses = self.runner.decode(requests, decoding, report)
         return self._join(len(lines), segments, hypotheses)
 
     def stream(self, text: str, to: str | None = None) -> Iterator[str]:
@@ -209,7 +239,8 @@ class Translator(BasePredictor[Model]):
             >>> "".join(translator.stream("The cat sleeps.", to="fr"))
             'Le chat dort.'
         """
-        for segment in self._segments([text], to, (), False):
+        (lines, names) = named_texts([text], names=["the text"])
+        for segment in self._segments(lines, names, to, _Required()):
             yield from self.runner.stream(segment.request)
             if segment.gap:
                 yield segment.gap
@@ -239,6 +270,7 @@ class Translator(BasePredictor[Model]):
             >>> good.perplexity < bad.perplexity
             True
         """
+        (sources, _), (targets, _) = named_texts(sources), named_texts(targets, "translation")
         if len(sources) != len(targets):
             raise DataError(
                 f"there are {len(sources):,} sources and {len(targets):,} translations: "
@@ -348,7 +380,7 @@ class Translator(BasePredictor[Model]):
             'Le chat dort.'
         """
         requests = [Request(source, _max_tokens(source)) for source in sources]
-        hypotheses = self.runner.decode(requests, DecodingConfig(beam=beam), [])
+        hypotheses = self.runner.decode(requests, DecodingConfig(beam=beam))
         return [best.ids for best, *_ in hypotheses]
 
     def _source_ids(self, text: str, to: str) -> Ids:
@@ -357,26 +389,47 @@ class Translator(BasePredictor[Model]):
         tag = [self.tokenizer.special_id(to)] if len(self.languages) > 1 else []
         return [*tag, *self.tokenizer.encode(text), self.tokenizer.end]
 
+    def _required(
+        self, prefix: str, require_phrases: Sequence[str], keep_placeholders: bool
+    ) -> "_Required":
+        """Encode what every translation must contain."""
+        if isinstance(require_phrases, str):
+            raise ConfigError("require_phrases is one text; give a list of phrases: [phrase].")
+        return _Required(
+            tuple(self.runner.required_ids(prefix, "--prefix")) if prefix else (),
+            tuple(self.runner.required_ids(text, "--require-phrase") for text in require_phrases),
+            keep_placeholders,
+        )
+
     def _segments(
         self,
         lines: Sequence[str],
+        names: Sequence[str],
         to: str | None,
-        require_phrases: Sequence[str],
-        keep_placeholders: bool,
+        required: "_Required",
         max_tokens: int | None = None,
     ) -> list[_Segment]:
-        """Split all lines into segments that fit the model; a blank line has none."""
-        phrases = tuple(self.tokenizer.encode(phrase) for phrase in require_phrases)
+        """Split all lines into segments that fit the model; a blank line has none.
+
+        The first segment of a line contains what the translation must contain.
+        """
         segments = []
-        for number, line in enumerate(lines):
+        for number, (line, name) in enumerate(zip(lines, names, strict=True)):
             if not line.strip():
                 continue
             source_ids = partial(self._source_ids, to=to or self.target_language(line))
             for index, part in enumerate(split_to_fit(line, partial(self._fits, source_ids))):
-                kept = placeholders(part.text) if keep_placeholders else []
-                own = (*map(self.tokenizer.encode, kept), *(phrases if index == 0 else ()))
+                kept = placeholders(part.text) if required.placeholders else []
+                prefix = required.prefix if index == 0 else ()
+                phrases = (
+                    *map(self.tokenizer.encode, kept),
+                    *(required.phrases if index == 0 else ()),
+                )
                 source = source_ids(part.text)
-                request = Request(source, max_tokens or _max_tokens(source), own)
+                default = _max_tokens(source) + len(prefix) + sum(map(len, phrases))
+                request = Request(
+                    source, max_tokens or default, phrases, prefix, name, required.options
+                )
                 segments.append(_Segment(number, part.text, part.gap, request))
         return segments
 
@@ -399,9 +452,9 @@ class Translator(BasePredictor[Model]):
                 translations.append([Translation("", 0.0)])
                 continue
             ranks = max(len(hypotheses[number]) for number in numbers)
-            translations.append(
-                [self._join_rank(numbers, segments, hypotheses, rank) for rank in range(ranks)]
-            )
+            joined = [self._join_rank(numbers, segments, hypotheses, rank) for rank in range(ranks)]
+            by_text = {each.text: each for each in reversed(joined)}  # the best of equal ones
+            translations.append([each for each in joined if by_text[each.text] is each])
         return translations
 
     def _join_rank(
@@ -422,7 +475,8 @@ class Translator(BasePredictor[Model]):
             hypothesis.score * length for hypothesis, length in zip(ranked, lengths, strict=True)
         )
         pairs = tuple((segments[n].text, text) for n, text in zip(numbers, texts, strict=True))
-        return Translation(line, total / sum(lengths), pairs)
+        finished = all(hypothesis.finished for hypothesis in ranked)
+        return Translation(line, total / sum(lengths), pairs, finished)
 
 
 def _max_tokens(source: Ids) -> int:

@@ -17,6 +17,7 @@ import torch
 
 from regard.data.batches.base import pad
 from regard.errors import ConfigError, DataError
+from regard.predictors.base import named_texts
 from regard.predictors.classifier import Prediction
 from regard.predictors.generator import TextGenerator
 
@@ -111,6 +112,7 @@ class ZeroShotClassifier:
             >>> tuple(classifier.probabilities(["a stitch in time"]).shape)
             (1, 2)
         """
+        texts, _ = named_texts(texts)
         for number, text in enumerate(texts, start=1):
             if not text.strip():
                 raise DataError(f"text {number} is empty: there is no text to classify.")
@@ -133,6 +135,7 @@ class ZeroShotClassifier:
             >>> bool((classifier.scores(["a stitch in time"]) < 0).all())
             True
         """
+        texts, _ = named_texts(texts)
         if self.normalize == "calibrated":
             *log_p, empty = self._log_p([*texts, ""], "total")
             return torch.stack(log_p) - empty if log_p else torch.empty(0, len(self.labels))
@@ -202,6 +205,17 @@ def _common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
 
 
 def _check(template: str, continuations: Mapping[str, str], normalize: str) -> None:
+    if not isinstance(continuations, Mapping):
+        raise ConfigError(
+            "continuations must be a mapping from each label to its continuation: "
+            "{'good': ' great', 'bad': ' awful'}."
+        )
+    for text in (template, *continuations, *continuations.values()):
+        if not isinstance(text, str):
+            raise ConfigError(
+                f"the template, the labels and their continuations must be str; {text!r} is "
+                f"{type(text).__name__}."
+            )
     if TEXT not in template:
         raise ConfigError(f"the template {template!r} has no {TEXT} in it, where the text goes.")
     if len(continuations) < 2:

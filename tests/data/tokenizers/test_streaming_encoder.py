@@ -49,6 +49,39 @@ def test_streamed_ids_equal_those_of_the_whole_text(kind: str, stretches: list[l
     assert found == tokenizer.encode("".join(texts))
 
 
+@pytest.mark.parametrize("kind", [*KINDS, "metaspace"])
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(st.sampled_from(["speak", ",", " ", "\n", "\n\n", "It is\n", "\n ré"]), max_size=14)
+)
+def test_chunks_may_end_anywhere_between_words(kind: str, chunks: list[str]) -> None:
+    tokenizer, running = made(kind), StreamingEncoder(made(kind))
+    streamed = [token for chunk in chunks for token in running.add(chunk)] + running.finish()
+    assert streamed == tokenizer.encode("".join(chunks))
+
+
+def test_long_line_in_many_chunks_is_encoded_once() -> None:
+    """Characters given to the tokenizer, for text without lines, of blank lines and of lines."""
+    tokenizer = made("bpe")
+    encoded: list[int] = []
+
+    class Counting(Tokenizer):
+        def __init__(self) -> None:
+            pass
+
+        def spans(self, text: str) -> list[tuple[int, int, int]]:
+            encoded.append(len(text))
+            return tokenizer.spans(text)
+
+    for chunk in ("speak, speak ", "\n\n\n\n", "speak,\nspeak"):
+        running = StreamingEncoder(Counting())
+        for _ in range(400):
+            running.add(chunk)
+        running.finish()
+        assert sum(encoded) <= 4 * 400 * len(chunk)
+        encoded.clear()
+
+
 def test_ids_are_returned_before_the_end() -> None:
     running = StreamingEncoder(made("bpe"))
     given = [running.add(text) for text in TEXT * 50]

@@ -13,31 +13,46 @@ class StreamingEncoder:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self._context, self._pending = "", ""  # the last encoded line, and text not yet encoded
+        self._context = ""  # the last encoded line
+        self._pending: list[str] = []  # text not yet encoded
+        self._line_ended = False  # whether a line of it has ended, with only blanks after it
 
     def add(self, text: str) -> list[int]:
-        """Add a chunk and return the ids that following text can no longer change."""
-        self._pending += text
-        return self._encode_until(len(self._context) + _last_line(self._pending))
+        """Add a chunk and return the ids that following text can no longer change.
+
+        Text without the beginning of a line is only stored, so that a long line in many chunks is
+        encoded once.
+        """
+        self._pending.append(text)
+        content = text.rstrip()
+        begins_line = content and (self._line_ended or "\n" in content)
+        ends_line = "\n" in text[len(content) :]
+        self._line_ended = ends_line if content else self._line_ended or ends_line
+        if not begins_line:
+            return []
+        pending = "".join(self._pending)
+        return self._encode_until(pending, _last_line(pending))
 
     def finish(self) -> list[int]:
         """Return the remaining ids."""
-        return self._encode_until(len(self._context) + len(self._pending))
+        pending = "".join(self._pending)
+        return self._encode_until(pending, len(pending))
 
-    def _encode_until(self, edge: int) -> list[int]:
-        """Return the ids of the pending text before `edge`, counted from the context's start."""
-        done, text = len(self._context), self._context + self._pending
-        if edge == done:
+    def _encode_until(self, pending: str, edge: int) -> list[int]:
+        """Return the ids of the pending text before `edge`."""
+        self._pending = [pending]
+        if not edge:
             return []
+        done, text = len(self._context), self._context + pending
         tokens = [
             (token, end)
             for token, start, end in self._tokenizer.spans(text)
-            if start >= done and end <= edge
+            if start >= done and end <= done + edge
         ]
         if tokens:
             done = tokens[-1][1]
             self._context = text[_last_line(text[:done]) : done]
-            self._pending = text[done:]
+            self._pending = [text[done:]]
         return [token for token, _ in tokens]
 
 

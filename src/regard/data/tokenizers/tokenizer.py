@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tokenizers import Encoding
 from tokenizers import Tokenizer as Backend
 
-from regard.errors import RunError
+from regard.errors import DataError, RunError
 from regard.run_folder import Run
 
 PAD, UNKNOWN, START, END = "<pad>", "<unk>", "<s>", "</s>"
@@ -35,6 +36,7 @@ _OTHER_NAMES = {
     END: ("[SEP]", "<eos>", "<|end_of_text|>", "<|endoftext|>"),
     MASK: ("[MASK]", "<MASK>"),
 }
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _VISIBLE = str.maketrans({" ": "▁", "\n": "⏎", "\t": "⇥"})
 
 # The library uses threads, which a forked process does not have: it must not wait for them.
@@ -167,18 +169,30 @@ class Tokenizer:
         return frozenset(self._special_ids)
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of a text, without special tokens."""
-        return self._backend.encode(text, add_special_tokens=False).ids
+        """Return the ids of a text, without special tokens; DataError for a lone surrogate."""
+        return self._encoding(text).ids
 
     def spans(self, text: str) -> list[tuple[int, int, int]]:
         """Return each id of a text with its characters: (id, begin, end)."""
-        encoded = self._backend.encode(text, add_special_tokens=False)
+        encoded = self._encoding(text)
         return [(token, *span) for token, span in zip(encoded.ids, encoded.offsets, strict=True)]
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """Encode many texts, in parallel where the machine has more than one core."""
-        encoded = self._backend.encode_batch_fast(list(texts), add_special_tokens=False)
+        try:
+            encoded = self._backend.encode_batch_fast(list(texts), add_special_tokens=False)
+        except TypeError:
+            for text in texts:
+                require_text(text)
+            raise
         return [text.ids for text in encoded]
+
+    def _encoding(self, text: str) -> Encoding:
+        try:
+            return self._backend.encode(text, add_special_tokens=False)
+        except TypeError:  # the library says only that it is no text
+            require_text(text)
+            raise
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids; special tokens are left out."""
@@ -216,7 +230,7 @@ class Tokenizer:
     def word_numbers(self, text: str) -> list[int]:
         """Return for each id of a text the number of the word, between spaces, it is part of."""
         ends = [match.end() for match in re.finditer(r"\S+", text)]
-        offsets = self._backend.encode(text, add_special_tokens=False).offsets
+        offsets = self._encoding(text).offsets
         # A piece may contain the space before a word, but not the word after.
         return [min(bisect_left(ends, max(end, 1)), len(ends) - 1) for _, end in offsets]
 
@@ -254,6 +268,19 @@ class Tokenizer:
         if "�" in text:  # one byte of several
             return piece
         return text.strip() or (text or piece).translate(_VISIBLE)
+
+
+def require_text(text: Any, name: str = "") -> None:
+    """Refuse what is not str, or has half of a surrogate pair, which no encoding of text has."""
+    if not isinstance(text, str):
+        raise DataError(f"{name or 'a text'} is {type(text).__name__}, not str: give texts.")
+    if not text.isascii() and (lone := _SURROGATE.search(text)):
+        position = lone.start()
+        excerpt = text[max(0, position - 20) : position + 20]
+        raise DataError(
+            f"{name or 'the text'} has a lone surrogate (U+{ord(lone[0]):04X}) at character "
+            f"{position + 1:,}, in {excerpt!r}: it is half a character; remove it."
+        )
 
 
 def special_piece(name: str) -> str:
