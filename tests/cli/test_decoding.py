@@ -43,6 +43,94 @@ def test_required_and_suppressed_phrases_and_a_prefix(demo, call) -> None:
     assert translated("--prefix", "La rue").startswith("La rue")
 
 
+LONG = "le vieux chat noir dort dans la grande maison rouge " * 4
+
+
+def test_required_text_that_does_not_fit_is_refused(demo, call) -> None:
+    for options, named in (
+        (("--prefix", LONG, "--beam", "3", "--max-tokens", "6"), "(--prefix), or raise"),
+        (("--prefix", LONG, "--max-tokens", "6"), "(--prefix), or raise"),
+        (("--prefix", LONG * 20), "(--prefix)."),
+        (("--require-phrase", LONG, "--max-tokens", "6"), "(--require-phrase), or raise"),
+    ):
+        result = call("translate", demo.folder, *options, stdin=b"\nThe cat sleeps.\n")
+        assert result.code == 1
+        assert result.out.strip() == ""
+        assert result.err.startswith("regard: line 2: the text that the output must contain has")
+        assert named in result.err
+        assert result.err.count("\n") == 1
+    result = call(
+        "translate",
+        demo.folder,
+        "--prefix",
+        "chat",
+        "--suppress-phrase",
+        "chat",
+        stdin=b"The cat sleeps.\n",
+    )
+    assert result.code == 1
+    assert "is both suppressed (--suppress-phrase) and part of a required text" in result.err
+
+
+def test_unfinished_and_missing_outputs_are_reported(demo, call) -> None:
+    """Every line has an output, however little is allowed."""
+    lines = b"The cat sleeps.\n\nThe animal sleeps.\n"
+    options = ("--max-tokens", "1", "--beam", "4", "--no-repeat-ngram", "1", "--scores")
+    result = call("translate", demo.folder, *options, stdin=lines)
+    rows = [line.split("\t") for line in result.out.splitlines()]
+    assert [row[0] for row in rows] == ["1", "2", "3"]
+    assert [row[-1] for row in rows] == ["unfinished", "", "unfinished"]
+    assert "Unfinished at the maximum length (--max-tokens): lines 1, 3." in result.err
+    plain = call("translate", demo.folder, *options[:-1], stdin=lines)
+    assert plain.out.splitlines() == [row[2] for row in rows]
+    diverse = ("--beam", "6", "--beam-groups", "3", "--n-best", "6")
+    result = call("translate", demo.folder, *diverse, stdin=b"The cat sleeps.\n")
+    texts = result.out.splitlines()
+    assert len(set(texts)) == len(texts) <= 6
+    if len(texts) < 6:
+        assert "Fewer than 6 different outputs found" in result.err
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "value"),
+    [
+        *(
+            ("generate", option, value)
+            for option in ("temperature", "top-p", "min-p", "repetition-penalty")
+            for value in ("nan", "inf", "-1")
+        ),
+        ("generate", "seed", "-1"),
+        ("generate", "top-k", "-1"),
+        ("generate", "max-tokens", "99999999999999999999"),
+        *((name, "beam", v) for name in ("generate", "translate") for v in ("0", "1000000000")),
+        *(("translate", "length-penalty", value) for value in ("nan", "inf", "-1", "1e300")),
+        ("translate", "n-best", "1000000000"),
+        ("translate", "beam-groups", "3"),
+        ("translate", "max-tokens", "0"),
+        ("translate", "require-phrase", ""),
+        ("translate", "suppress-phrase", ""),
+    ],
+)
+def test_settings_out_of_range_are_refused(
+    demo, language_model, call, command: str, option: str, value: str
+) -> None:
+    run = demo.folder if command == "translate" else language_model
+    sampled = ("--temperature", "1") if option in ("top-p", "min-p", "top-k") else ()
+    result = call(command, run, f"--{option}={value}", *sampled, stdin=b"The cat sleeps.\n")
+    assert result.code in (1, 2)
+    assert result.out == ""
+    assert "Traceback" not in result.err
+    assert {option, option.replace("-", "_"), option.split("-")[-1]} & set(
+        re.findall(r"[a-z_-]+", result.err.replace("--", " "))
+    )
+
+
+def test_sampling_options_are_never_ignored(language_model, call) -> None:
+    """NaN is neither 0 nor below 1: it must not select greedy decoding."""
+    for options in (("--temperature", "nan"), ("--top-p", "nan"), ("--min-p", "-1")):
+        assert call("generate", language_model, *options).code in (1, 2)
+
+
 def test_a_line_too_long_is_translated_in_segments(demo, call) -> None:
     text = f"{EN} " * 40
     result = call("translate", demo.folder, stdin=f"{EN}\n{text}\n".encode())

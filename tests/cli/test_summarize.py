@@ -113,7 +113,7 @@ def test_texts_beyond_the_context_are_refused(summarizer: Summarizer) -> None:
     assert summarizer.summarize(["", "red old red"])[0] == ""
     with pytest.raises(DataError, match="there is no text"):
         summarizer.source_ids(" ", "here")
-    with pytest.raises(ConfigError, match="it must be 1 or more"):
+    with pytest.raises(ConfigError, match="max_tokens is 0; it must be a whole number from 1"):
         summarizer.summarize(["red"], max_tokens=0)
     with pytest.raises(DataError, match="2 texts and 1 summaries"):
         summarizer.score(["red", "old"], ["red"])

@@ -11,7 +11,7 @@ from regard.errors import ConfigError
 
 COUNTS = {
     (DecodingConfig, "beam"): "from 1 to 1,000",
-    (DecodingConfig, "n_best"): "1 or more",
+    (DecodingConfig, "n_best"): "from 1 to 1,000",
     (DecodingConfig, "beam_groups"): "from 1 to 1,000",
     (DecodingConfig, "no_repeat_ngram"): "0 or more",
     (Sampling, "top_k"): "0 or more",

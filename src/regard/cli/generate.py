@@ -61,7 +61,7 @@ def generate(
     from regard.loading import load_language_model
 
     searching = beam > 1 or repetition_penalty != 1 or no_repeat_ngram > 0
-    if temperature == 0 and (top_k or top_p < 1 or min_p):
+    if temperature == 0 and (top_k != 0 or top_p != 1 or min_p != 0):
         raise ConfigError(
             "--top-k, --top-p and --min-p need sampling: give a --temperature above 0."
         )
@@ -70,22 +70,22 @@ def generate(
             "--draft-model and --prompt-lookup need greedy decoding or sampling: leave out --beam, "
             "--repetition-penalty and --no-repeat-ngram."
         )
+    sampling = Sampling(temperature, top_k, top_p, min_p, seed) if temperature != 0 else None
+    search = DecodingConfig(
+        beam=beam,
+        sampling=sampling,
+        repetition_penalty=repetition_penalty,
+        no_repeat_ngram=no_repeat_ngram,
+    )
     writer = load_language_model(run)
     if sliding_window and (sentence := writer.dropped_context(prompt, max_tokens)):
         echo(f"regard: {sentence}.", err=True)
-    sampling = Sampling(temperature, top_k, top_p, min_p, seed) if temperature > 0 else None
     if draft_model is not None or prompt_lookup:
         guesser = None if draft_model is None else load_language_model(draft_model)
         words = writer.speculate(
             prompt, max_tokens, guesser, sampling, sliding_window=sliding_window
         )
     elif searching:
-        search = DecodingConfig(
-            beam=beam,
-            sampling=sampling,
-            repetition_penalty=repetition_penalty,
-            no_repeat_ngram=no_repeat_ngram,
-        )
         words = iter([writer.generate(prompt, max_tokens, search, sliding_window)])
     else:
         words = writer.stream(prompt, max_tokens, sampling, sliding_window)

@@ -100,14 +100,14 @@ class _Summarize(TextCommand):
         self.summarizer, self.prefix = summarizer, prefix
         self.max_tokens = max_tokens
 
-    def candidates(self, texts: list[str]) -> "list[list[Summary]]":
+    def candidates(self, texts: list[str], names: list[str]) -> "list[list[Summary]]":
         return self.summarizer.candidates(
             texts,
             decoding=self.decoding,
             prefix=self.prefix,
             max_tokens=self.max_tokens,
             notice=lambda message: echo(message, err=True),
-            names=[f"text {self.done + number}" for number in range(1, len(texts) + 1)],
+            names=names,
         )
 
 

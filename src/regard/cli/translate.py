@@ -33,7 +33,9 @@ def translate(
         str | None, typer.Option(help="Target language (default: the other one).")
     ] = None,
     beam: Beam = 1,
-    n_best: Annotated[int, typer.Option(min=1, help="Number of translations of each line.")] = 1,
+    n_best: Annotated[
+        int, typer.Option(min=1, help="Number of different translations of each line.")
+    ] = 1,
     scores: Annotated[
         bool,
         typer.Option(
@@ -75,7 +77,9 @@ def translate(
     max_tokens: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Maximum tokens of a translation (default: twice the source's, plus 10)."
+            min=1,
+            help="Maximum tokens of a translation, required text included (default: twice the "
+            "source's plus 10, plus the required text).",
         ),
     ] = None,
     align: Annotated[
@@ -159,9 +163,9 @@ class _Translate(TextCommand):
         self.translator, self.to, self.align = translator, to, align
         self.constraints = constraints
 
-    def candidates(self, texts: list[str]) -> "list[list[Translation]]":
+    def candidates(self, texts: list[str], names: list[str]) -> "list[list[Translation]]":
         return self.translator.candidates(
-            texts, self.to, decoding=self.decoding, **self.constraints
+            texts, self.to, decoding=self.decoding, names=names, **self.constraints
         )
 
     def columns(self, candidate: "Translation") -> list[str]:

@@ -71,8 +71,8 @@ class DecodingConfig:
     suppress_phrases: Sequence[Ids] = ()
 
     def __post_init__(self) -> None:
+        check_count("n_best", self.n_best, 1, MAX_BEAM)
         check_count("beam", self.beam, 1, MAX_BEAM)
-        check_count("n_best", self.n_best, 1)
         check_number("length_penalty", self.length_penalty, 0, 10)
         check_switch("early_stopping", self.early_stopping)
         check_count("beam_groups", self.beam_groups, 1, MAX_BEAM)

@@ -1,7 +1,7 @@
 """Translation and summarization of any number of texts: what the two commands share."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -52,6 +52,28 @@ class Candidate(Protocol):
     @property
     def score(self) -> float: ...
 
+    @property
+    def finished(self) -> bool: ...
+
+
+@dataclass
+class Numbers:
+    """Numbers of texts to mention: the first five, and how many there are."""
+
+    first: list[int] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, number: int) -> None:
+        self.count += 1
+        if len(self.first) < 5:
+            self.first.append(number)
+
+    def listed(self, unit: str) -> str:
+        """Return them as text: lines 3, 7, 8, 12, 30 and 9 more."""
+        more = f" and {self.count - 5:,} more" if self.count > 5 else ""
+        noun = unit.removesuffix("s") if self.count == 1 else unit
+        return f"{noun} {', '.join(map(str, self.first))}{more}"
+
 
 class TextCommand:
     """A predictor and its options, applied to texts in chunks, with as many outputs as texts."""
@@ -63,9 +85,11 @@ class TextCommand:
         self.tokenizer, self.options = tokenizer, options
         self.decoding = options.config(tokenizer)
         self.done = 0  # texts
+        self.unfinished = Numbers()  # of texts whose best output the maximum length ended
+        self.fewer = Numbers()  # of texts with fewer different outputs than asked for
 
-    def candidates(self, texts: list[str]) -> "Sequence[Sequence[Candidate]]":
-        """Return the best outputs of each text, best first."""
+    def candidates(self, texts: list[str], names: list[str]) -> "Sequence[Sequence[Candidate]]":
+        """Return the best outputs of each text, best first; names are for error messages."""
         raise NotImplementedError
 
     def columns(self, candidate: Any) -> list[str]:
@@ -75,14 +99,37 @@ class TextCommand:
     def __call__(self, texts: list[str]) -> list[str]:
         """Return the lines to print for each text, joined if there are several."""
         printed = []
-        for number, candidates in enumerate(self.candidates(texts), start=self.done + 1):
+        numbers = range(self.done + 1, self.done + len(texts) + 1)
+        names = [f"{self.unit.removesuffix('s')} {number}" for number in numbers]
+        outputs = self.candidates(texts, names)
+        for number, text, candidates in zip(numbers, texts, outputs, strict=True):
             printed.append("\n".join(self._line(number, candidate) for candidate in candidates))
+            if not candidates[0].finished:
+                self.unfinished.add(number)
+            if text.strip() and len(candidates) < self.options.n_best:
+                self.fewer.add(number)
         self.done += len(texts)
         return printed
 
+    def report(self) -> None:
+        """Print which texts have unfinished outputs or fewer than asked for, to standard error."""
+        for numbers, sentence in (
+            (self.unfinished, "Unfinished at the maximum length (--max-tokens)"),
+            (
+                self.fewer,
+                f"Fewer than {self.options.n_best} different outputs found (a wider --beam finds "
+                f"more)",
+            ),
+        ):
+            if numbers.count:
+                echo(f"{sentence}: {numbers.listed(self.unit)}.", err=True)
+
     def _line(self, number: int, candidate: Candidate) -> str:
-        prefix = [str(number), f"{candidate.score:.4f}"] if self.options.scores else []
-        return "\t".join([*prefix, *self.columns(candidate)])
+        if not self.options.scores:
+            return "\t".join(self.columns(candidate))
+        mark = [] if candidate.finished else ["unfinished"]
+        columns = [str(number), f"{candidate.score:.4f}", *self.columns(candidate), *mark]
+        return "\t".join(columns)
 
 
 def require_text(texts: Iterator[str], source: object, verb: str) -> Iterator[str]:
@@ -106,6 +153,7 @@ def to_standard_output(command: TextCommand, texts: Iterator[str]) -> None:
         for line in in_chunks(warn_of_unknown_characters(command, texts), command):
             echo(line)
             advance(1)
+    command.report()
 
 
 def resumable_output(
@@ -155,6 +203,7 @@ def to_file(
                 yield line
 
         target.write(lines(), done)
+    command.report()
 
 
 def warn_of_unknown_characters(command: TextCommand, texts: Iterator[str]) -> Iterator[str]:
