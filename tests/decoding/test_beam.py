@@ -66,12 +66,18 @@ def log_p(line: int, ids: tuple[int, ...]) -> list[float]:
     return logits[0].log_softmax(-1).tolist()
 
 
+def ends_itself(line: int, ids: tuple[int, ...]) -> bool:
+    next_log_p = log_p(line, ids)
+    return next_log_p.index(max(next_log_p)) == END
+
+
 def best(
-    hypotheses: list[tuple[tuple[int, ...], float]], width: int, limit: int
+    line: int, hypotheses: list[tuple[tuple[int, ...], float]], width: int, limit: int
 ) -> list[Hypothesis]:
-    """Return the best hypotheses; those of `limit` tokens were ended by the limit."""
+    """Return the best hypotheses; at the limit, one is finished if the end is most likely."""
     ranked = [
-        Hypothesis(list(ids), pytest.approx(score), len(ids) < limit) for ids, score in hypotheses
+        Hypothesis(list(ids), pytest.approx(score), len(ids) < limit or ends_itself(line, ids))
+        for ids, score in hypotheses
     ]
     order = sorted(range(len(ranked)), key=lambda i: -hypotheses[i][1])
     return [ranked[i] for i in order[:width]]
@@ -96,7 +102,7 @@ def plain_beam_search(
         hypotheses = [each for each in longer if each[0][-1] != END]
         if early_stopping and len(finished) >= width:
             break
-    return best(finished, width, limit)
+    return best(line, finished, width, limit)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0, 2.0])
@@ -107,7 +113,7 @@ def test_exhaustive_beam_finds_all_outputs_in_order(penalty: float) -> None:
     for ids in sentences:
         total = sum(log_p(7, ids[:i])[word] for i, word in enumerate((*ids, END)))
         scores.append(total / (len(ids) + 1) ** penalty)
-    everything = best(list(zip(sentences, scores, strict=True)), len(sentences), 4)
+    everything = best(7, list(zip(sentences, scores, strict=True)), len(sentences), 4)
     assert search([7], [4], len(sentences), penalty) == [everything]
 
 

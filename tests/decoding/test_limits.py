@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.decoding.test_beam import END, FIRST, Random, RandomState, V
+from tests.decoding.test_beam import END, FIRST, Random, RandomState, V, ends_itself
 from tests.decoding.test_lexical_constraints import contains
 from torch import Tensor
 
@@ -84,7 +84,7 @@ def test_every_row_has_an_output_within_its_limit(
             prefix = prefixes[row]
             assert each.ids[: len(prefix)] == prefix
             assert len(each.ids) <= limit
-            assert each.finished == (len(each.ids) < limit)
+            assert each.finished or len(each.ids) == limit
             assert END not in each.ids
             if not prefix:
                 assert not has_suppressed(each.ids, phrases)
@@ -161,7 +161,7 @@ def test_row_ends_where_all_tokens_are_excluded(beam: int, limit: int) -> None:
     )
     ((only,),) = run([3], [limit], config)
     assert only.ids == []
-    assert only.finished == (limit > 0)
+    assert only.finished
     assert beam == 1 or math.isfinite(only.score)
 
 
@@ -178,13 +178,29 @@ def test_too_long_a_prefix_leaves_an_unfinished_hypothesis() -> None:
     (hypotheses,) = beam_search(
         Random(), state, first, END, [2], 3, processors=[ForcePrefix({0: [1, 2, 3]})]
     )
-    assert [(each.ids, each.finished) for each in hypotheses] == [([1, 2], False)]
+    assert [each.ids for each in hypotheses] == [[1, 2]]
     with pytest.raises(DataError, match="has 3 tokens, and the output may have at most 2"):
         run([5], [2], DecodingConfig(beam=3), Constraints({0: [1, 2, 3]}))
     (hypotheses,) = beam_search(
         Random(), state, first, END, [2], 3, select=RequirePhrases({0: [[1, 2, 3]]}, END)
     )
-    assert not any(each.finished for each in hypotheses)
+    assert all(len(each.ids) <= 2 for each in hypotheses)
+
+
+@given(st.integers(0, 100_002), st.integers(0, 5), st.integers(1, 3))
+@settings(max_examples=60, deadline=None)
+def test_output_is_finished_if_the_model_ends_it(line: int, limit: int, beam: int) -> None:
+    """Greedy decoding with a larger limit tells whether the text would go on."""
+    (expected,) = greedy(
+        Random(), RandomState(torch.tensor([line])), torch.tensor([FIRST]), END, [limit + 1]
+    )
+    for config in (DecodingConfig(), DecodingConfig(return_scores=True)):
+        ((only,),) = run([line], [limit], config)
+        assert only.ids == expected[:limit]
+        assert only.finished == (len(expected) <= limit)
+    for each in run([line], [limit], DecodingConfig(beam=beam, n_best=beam))[0]:
+        ends = len(each.ids) < limit or ends_itself(line, tuple(each.ids))
+        assert each.finished == ends
 
 
 def test_settings_that_cannot_place_phrases_are_refused() -> None:

@@ -35,7 +35,7 @@ class Hypothesis(NamedTuple):
 
     ids: list[int]
     score: float
-    finished: bool = True  # False if the length limit ended it, not the model
+    finished: bool = True  # False if the length limit ended it and the model would continue
 
 
 class BeamStep(NamedTuple):
@@ -116,27 +116,33 @@ def beam_search(
         logits, state = model.step(ids, state)
         length = generated.shape[2]  # of a hypothesis that ends now: without first, with the end
         must_end = np.flatnonzero(length > longest)  # rows at their limit
+        ends_itself = np.ones(log_p.shape, dtype=bool)
+        scores = logits
         if select is top_candidates and not processors:
             log_p, origin, token = _top(log_p, is_live, logits, must_end, end, width)
         else:
             live = LiveHypotheses(generated, is_live, rows.tolist(), (longest - length).tolist())
             require_finite(logits.amax(-1))
             next_log_p = logits.log_softmax(-1)
-            processed = _processed(next_log_p, live, processors, prompts, end)
+            scores = _processed(next_log_p, live, processors, prompts, end)
             log_p, origin, token = _selected(
-                log_p, live, next_log_p, processed, must_end, end, width, select
+                log_p, live, next_log_p, scores, must_end, end, width, select
             )
+        if len(must_end):
+            ends_itself[is_live] = (scores.argmax(-1) == end).cpu().numpy()
         origin += np.arange(len(rows))[:, None] * generated.shape[1]
         previous = generated.reshape(-1, length)[origin]
         generated = np.concatenate([previous, token[:, :, None]], axis=2)
         ended = (token == end) & (log_p > -math.inf)
         if ended.any():
-            scores = log_p / length**length_penalty
+            normalized = log_p / length**length_penalty
             for index, hypothesis in zip(*ended.nonzero(), strict=True):
                 ended_ids = generated[index, hypothesis, 1:-1].tolist()
                 best = finished[rows[index]]
-                score, by_itself = float(scores[index, hypothesis]), length <= longest[index]
-                best.add(Hypothesis(ended_ids, score, bool(by_itself)))
+                score = float(normalized[index, hypothesis])
+                by_itself = ends_itself.flat[origin[index, hypothesis]]
+                finished_itself = bool(length <= longest[index] or by_itself)
+                best.add(Hypothesis(ended_ids, score, finished_itself))
                 threshold[index] = best.threshold * (longest[index] + 1) ** length_penalty
             log_p[ended] = -math.inf
         pruned = log_p <= threshold[:, None]

@@ -172,8 +172,9 @@ def decode(
 ) -> list[list[Hypothesis]]:
     """Generate the outputs of each row, best first, with the algorithm that the config names.
 
-    Every row has at least one output, none longer than its limit. One that the limit ended, and not
-    the model, is marked as not finished.
+    Every row has at least one output, none longer than its limit. One that the limit ended although
+    the model would continue is marked as not finished; greedy decoding and sampling take one step
+    more to know.
 
     Args:
         model: The model to decode.
@@ -198,17 +199,18 @@ def decode(
     processors = _processors(config, constraints, prompts, end)
     if config.beam == 1 and not config.return_scores and not constraints.phrases:
         is_greedy = config.sampling is None and not processors
-        if isinstance(model, HasFusedGreedy) and is_greedy and min(limits, default=0) > 0:
-            generated = model.greedy(first, state, end, limits)
+        one_more = [limit + 1 for limit in limits]
+        if isinstance(model, HasFusedGreedy) and is_greedy and limits:
+            generated = model.greedy(first, state, end, one_more)
         else:
             generated = [[] for _ in limits]
             choose = _sampler(config, constraints, sample_ids) if config.sampling else argmax
-            steps = stream_tokens(model, state, first, end, limits, choose, processors, prompts)
+            steps = stream_tokens(model, state, first, end, one_more, choose, processors, prompts)
             for tokens in steps:
                 for row, token in tokens:
                     generated[row].append(token)
         return [
-            [Hypothesis(ids, float("nan"), len(ids) < limit)]
+            [Hypothesis(ids[:limit], float("nan"), len(ids) <= limit)]
             for ids, limit in zip(generated, limits, strict=True)
         ]
     return beam_search(

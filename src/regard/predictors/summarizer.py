@@ -26,7 +26,7 @@ class Summary:
 
     text: str
     score: float  # log p / length^α; NaN for greedy decoding without `return_scores`
-    finished: bool = True  # False if the maximum number of tokens ended it, not the model
+    finished: bool = True  # False if the maximum length ended it and the model would continue
 
 
 class Summarizer(BasePredictor[Model]):

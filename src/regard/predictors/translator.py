@@ -31,7 +31,7 @@ class Translation:
     text: str
     score: float  # log p / length^α; NaN for greedy decoding without `return_scores`
     segments: tuple[tuple[str, str], ...] = ()  # source and translation of each segment
-    finished: bool = True  # False if the maximum number of tokens ended it, not the model
+    finished: bool = True  # False if the maximum length ended it and the model would continue
 
 
 @dataclass(frozen=True)
