@@ -85,7 +85,7 @@ def _absent(ids: Sequence[int], needed: Counter[tuple[int, ...]]) -> Counter[tup
     ]
     while apart := _apart(occurrences):
         needed -= Counter([apart[1]])
-        occurrences = [each for each in occurrences if each != apart and each[1] in needed]
+        occurrences = [one for one in occurrences if one != apart and one[1] in needed]
     phrases = list(needed)
     # Phrases still absent, and the index at which the next occurrence may begin
     states = {(tuple(needed.values()), 0)}

@@ -46,7 +46,7 @@ class _Segment:
 
 @dataclass(frozen=True)
 class _Required:
-    """What every translation must contain."""
+    """Text that every translation must contain."""
 
     prefix: tuple[int, ...] = ()
     phrases: tuple[Ids, ...] = ()
@@ -452,9 +452,11 @@ class Translator(BasePredictor[Model]):
                 translations.append([Translation("", 0.0)])
                 continue
             ranks = max(len(hypotheses[number]) for number in numbers)
-            joined = [self._join_rank(numbers, segments, hypotheses, rank) for rank in range(ranks)]
-            by_text = {each.text: each for each in reversed(joined)}  # the best of equal ones
-            translations.append([each for each in joined if by_text[each.text] is each])
+            by_text: dict[str, Translation] = {}
+            for rank in range(ranks):
+                translation = self._join_rank(numbers, segments, hypotheses, rank)
+                by_text.setdefault(translation.text, translation)
+            translations.append(list(by_text.values()))
         return translations
 
     def _join_rank(
