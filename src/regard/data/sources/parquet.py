@@ -19,7 +19,7 @@ from regard.data.sources.lines import decode
 from regard.data.sources.paths import files_at, is_folder
 from regard.errors import DataError
 
-ROWS = 4096  # in memory at a time
+ROWS = 256  # in memory at a time: a few bytes of a dictionary can be megabytes in every row
 NAMED = 20  # columns that an error names
 TEXT = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
@@ -52,7 +52,7 @@ class Spec(PairSpec):
 
 
 def read_parquet(path: Path, columns: Sequence[str]) -> Iterator[Line]:
-    """Yield a record for each row, with some thousand rows in memory at a time."""
+    """Yield a record for each row, with some hundred rows in memory at a time."""
     row = 0
     for batch in _batches(path, columns):
         for values in zip(*(_bytes(batch, column) for column in columns), strict=True):
