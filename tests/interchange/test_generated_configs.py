@@ -145,7 +145,7 @@ def changed(value: Any) -> Iterator[Any]:
     if isinstance(value, bool):
         yield not value
     elif isinstance(value, int):
-        yield from (value + 1, max(value - 1, 0))
+        yield value + 1
     elif isinstance(value, float):
         yield 0.25
     elif isinstance(value, str):
