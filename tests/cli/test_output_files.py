@@ -10,6 +10,8 @@ import pytest
 
 from regard.cli._shared import files
 from regard.errors import DataError, OutputError
+from regard.predictors import resume_file
+from regard.predictors.translator import Translator
 
 
 @pytest.fixture
@@ -175,3 +177,31 @@ def test_catalog_keeps_its_bytes(call, translator, tmp_path) -> None:
     result = call("translate", translator, catalog, "--scores")
     assert (result.code, result.out) == (1, "")
     assert "have no effect on a catalog (.po): leave them out." in result.err
+
+
+def test_interrupted_command_resumes(call, translator, text, tmp_path, monkeypatch) -> None:
+    arguments = ("translate", translator, text, "--to", "fr", "--max-tokens", "3", "-o")
+    assert call(*arguments, tmp_path / "whole.txt").code == 0
+    monkeypatch.setattr(resume_file, "CHUNK", 1)
+    translate = Translator.candidates
+    calls = iter([translate])
+
+    def interrupted(*arguments, **options):
+        return next(calls, _press_ctrl_c)(*arguments, **options)
+
+    monkeypatch.setattr(Translator, "candidates", interrupted)
+    output = tmp_path / "out.txt"
+    assert call(*arguments, output).code == 130
+    assert not output.exists()
+    with (tmp_path / "out.txt.part").open("ab") as part:
+        part.write(b"half a li")  # as a power cut may leave it
+    monkeypatch.setattr(Translator, "candidates", translate)
+    other = call("translate", translator, text, "--to", "en", "-o", output)
+    assert "unfinished lines of another command" in other.err
+    again = call(*arguments, output)
+    assert (again.code, again.err) == (0, "Resuming after line 1.\n")
+    assert output.read_bytes() == (tmp_path / "whole.txt").read_bytes()
+
+
+def _press_ctrl_c(*_, **__):
+    raise KeyboardInterrupt
