@@ -9,7 +9,7 @@ import pytest
 
 from regard.cli import main
 
-TINY = ("sizes=[4, 8]", "steps=2", "head_dim=16", "seeds=2")
+TINY = ("sizes=[4, 8]", "steps=2", "head_dim=16", "seeds=4")
 
 
 def lab(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -38,7 +38,7 @@ def test_report_is_written_and_reused(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "Verdict:" in out
     assert "scaling.md" in (tmp_path / "README.md").read_text("utf-8")
     page = (tmp_path / "scaling.md").read_text("utf-8")
-    assert "`regard lab scaling seeds=2 'sizes=[4, 8]' steps=2 head_dim=16`" in page
+    assert "`regard lab scaling seeds=4 'sizes=[4, 8]' steps=2 head_dim=16`" in page
     before = (tmp_path / "scaling.json").stat().st_mtime_ns
     _, out, _ = lab(capsys, "scaling", *TINY, "--report", str(tmp_path), "--json")
     assert json.loads(out)["verdict"] in ("supported", "not supported here", "unclear")
