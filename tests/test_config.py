@@ -1,5 +1,7 @@
 """Recipes: what is wrong is named, with its key and the nearest right one."""
 
+import itertools
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
@@ -152,3 +154,43 @@ def test_renamed_kinds_lead_to_kinds_that_exist() -> None:
         for old, new in base.renamed_kinds.items():
             assert new in kinds(base.package)
             assert old not in kinds(base.package)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
+        + "".join(
+            f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]\n"
+            for old, new in itertools.pairwise("abcdefghi")
+        ),
+        "a: &a [*a]",
+        "a: " + "[" * 10_000,
+        "a: " + "9" * 5000,
+        "? [1, 2]\n: 3",
+        "? {a: 1}\n: 3",
+        "a: 2001-99-99",
+        "a: !!timestamp x",
+        "a: !!int ''",
+        "a: !!binary x",
+        "a: !!python/object:os.system x",
+        "a:\t- b",
+        "a: \x00",
+        "a: 1\n---\nb: 2",
+        "[1]",
+        "x" * 300_000,
+    ],
+)
+def test_hostile_recipes_are_refused_in_one_sentence(tmp_path: Path, text: str) -> None:
+    (tmp_path / "recipe.yaml").write_text(text)
+    begun = time.process_time()
+    with pytest.raises(ConfigError, match=r"recipe\.yaml: ") as caught:
+        read_yaml(tmp_path / "recipe.yaml")
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500 + len(str(tmp_path))
+    assert time.process_time() - begun < 5
+
+
+def test_aliases_are_allowed(tmp_path: Path) -> None:
+    (tmp_path / "recipe.yaml").write_text("a: &x [1, 2]\nb: *x\n")
+    assert read_yaml(tmp_path / "recipe.yaml") == {"a": [1, 2], "b": [1, 2]}

@@ -22,6 +22,7 @@ from pydantic_core import PydanticCustomError
 
 from regard.errors import ConfigError
 
+MAX_RECIPE_BYTES, MAX_RECIPE_VALUES, MAX_RECIPE_DEPTH = 1 << 18, 1 << 16, 50
 _BOOLEAN = "tag:yaml.org,2002:bool"
 
 
@@ -33,7 +34,9 @@ class Spec(BaseModel):
 
     renamed_keys: ClassVar[Mapping[str, str]] = {}
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -127,21 +130,26 @@ def validate(spec: type[S], value: Any, source: str) -> S:
     try:
         return spec.model_validate(value)
     except ValidationError as error:
-        raise ConfigError(f"{source}: {_explain(error)}") from None
+        raise ConfigError(f"{source}: {explain(error)}") from None
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """Read the mapping in a YAML file; a duplicate key is an error."""
     try:
-        text = path.read_text(encoding="utf-8")
+        if (size := path.stat().st_size) > MAX_RECIPE_BYTES:
+            raise ConfigError(
+                f"{path}: has {size:,} bytes and a recipe at most {MAX_RECIPE_BYTES:,}; is it the "
+                f"right file?"
+            )
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise ConfigError(f"{path}: there is no such recipe.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: the recipe cannot be read ({error}).") from None
     try:
-        content = yaml.load(text, Loader=_StrictLoader)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+        content = _parse_yaml(text)
+    except ValueError as error:
+        raise ConfigError(f"{path}: not valid YAML: {error}") from None
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: a recipe is a mapping of keys to values; this file is not.")
     return content
@@ -160,11 +168,54 @@ def override(recipe: Mapping[str, Any], assignments: Sequence[str]) -> dict[str,
         if not equals or not all(path.split(".")):
             raise ConfigError(f"'{assignment}' is not an override; write key.path=value.")
         try:
-            value = yaml.load(text, Loader=_StrictLoader)
-        except yaml.YAMLError:
-            raise ConfigError(f"{path}: '{text}' is not a YAML value.") from None
+            value = _parse_yaml(text)
+        except ValueError:
+            raise ConfigError(f"{path}: '{shortened(text)}' is not a YAML value.") from None
         _assign(changed, path, value)
     return changed
+
+
+def _parse_yaml(text: str) -> Any:
+    """Parse YAML; raise ValueError, with a message of one line, for any damage."""
+    try:
+        loader = _StrictLoader(text)
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _check_size(node)
+        return loader.construct_document(node)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except yaml.YAMLError as error:
+        raise ValueError(shortened(str(error), 300)) from None
+    except ValueError as error:  # of a date or number
+        raise ValueError(f"a value cannot be read ({shortened(str(error))})") from None
+    except TypeError:
+        raise ValueError("a key is a list or mapping; keys are words") from None
+    except (AttributeError, LookupError, OverflowError):  # of a tag such as !!timestamp
+        raise ValueError("a value does not fit its tag") from None
+
+
+def _check_size(root: yaml.Node) -> None:
+    """Refuse aliases (*name) that stand for more values than any recipe has, or for themselves."""
+    sizes: dict[int, int] = {}  # values below each node, 0 while they are counted
+
+    def size(node: yaml.Node) -> int:
+        if isinstance(node, yaml.ScalarNode):
+            return 1
+        if id(node) not in sizes:
+            sizes[id(node)] = 0
+            children = (
+                part
+                for pair in node.value
+                for part in (pair if isinstance(pair, tuple) else (pair,))
+            )
+            sizes[id(node)] = 1 + sum(map(size, children))
+        if not 0 < sizes[id(node)] <= MAX_RECIPE_VALUES:
+            raise ValueError(f"its aliases stand for more than {MAX_RECIPE_VALUES:,} values")
+        return sizes[id(node)]
+
+    size(root)
 
 
 def _assign(tree: dict[str, Any], path: str, value: Any) -> None:
@@ -238,18 +289,43 @@ def _nearest(name: str, known: list[str]) -> str:
     return f", did you mean '{near[0]}'?" if near else ""
 
 
-def _explain(error: ValidationError) -> str:
+def explain(error: ValidationError) -> str:
+    """Return the first problem of a validation error in one line: key, problem and value."""
     first, *rest = error.errors(include_url=False)
-    path = ".".join(str(part) for part in first["loc"])
-    message = first["msg"].removeprefix("Value error, ")
+    path = ".".join(shortened(str(part)) for part in first["loc"])
+    message = shortened(first["msg"].removeprefix("Value error, "), 300)
     message = message[:1].lower() + message[1:]
     value = first["input"]
-    shown = f" (given: {value!r})" if isinstance(value, (str, int, float, bool)) else ""
+    shown = f" (given: {_shown(value)})" if isinstance(value, (str, int, float, bool)) else ""
     more = f" ({len(rest)} more after this one)" if rest else ""
     return f"{path + ': ' if path else ''}{message}{shown}{more}"
 
 
+def shortened(text: str, most: int = 80) -> str:
+    """Return a text in one line, cut after `most` characters."""
+    line = " ".join(text[: 2 * most].split())
+    return line if len(text) <= 2 * most and len(line) <= most else line[: most - 1] + "…"
+
+
+def _shown(value: str | float) -> str:
+    if isinstance(value, str):
+        return repr(shortened(value))
+    if isinstance(value, int) and value.bit_length() > 256:
+        return f"a number of {value.bit_length():,} bits"  # Python refuses to write the longest
+    return repr(value)
+
+
 class _StrictLoader(yaml.SafeLoader):
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self._depth += 1
+        if self._depth > MAX_RECIPE_DEPTH:
+            raise RecursionError
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[Hashable] = set()
         for key_node, _ in node.value:
@@ -274,12 +350,14 @@ _StrictLoader.add_implicit_resolver(
 __all__ = [
     "Kind",
     "Spec",
+    "explain",
     "kind_field",
     "kind_specs",
     "kinds",
     "override",
     "plain",
     "read_yaml",
+    "shortened",
     "validate",
     "write_yaml",
 ]

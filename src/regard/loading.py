@@ -1,9 +1,7 @@
 """Load run folders as predictors: a translator, a classifier, a language model …"""
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from regard import run_folder
 from regard.config import validate
@@ -14,23 +12,38 @@ from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import RunError
 from regard.merged_run import read_merged
-from regard.models.base import ModelSpec
-from regard.models.encoder import Encoder
-from regard.models.encoder_decoder import EncoderDecoder
-from regard.models.language_model import LanguageModel
-from regard.models.masked_lm import MaskedLM
-from regard.models.weights import set_weights
+from regard.models.base import Capability, ModelSpec
+from regard.models.weights import build_with_weights
 from regard.predictors.classifier import Classifier
 from regard.predictors.embedder import Embedder
 from regard.predictors.generator import TextGenerator
 from regard.predictors.mask_filler import MaskFiller
-from regard.predictors.seq2seq import Model
 from regard.predictors.span_filler import SpanFiller
 from regard.predictors.summarizer import Summarizer
 from regard.predictors.translator import Translator
+from regard.run_details import (
+    ClassificationDetails,
+    Details,
+    SpanCorruptionDetails,
+    SummarizationDetails,
+    TranslationDetails,
+    details_of,
+)
 from regard.run_folder import Run
 
 T = TypeVar("T")
+
+LANGUAGES = "languages.json"
+
+# Capability that a model must have, by task; an encoder is a kind of its own.
+CAPABILITIES: dict[str, Capability] = {
+    "translation": "seq2seq",
+    "summarization": "seq2seq",
+    "span-corruption": "seq2seq",
+    "language-model": "causal-lm",
+    "masked-lm": "masked-lm",
+    "classification": "sequence-classification",
+}
 
 Predictor = (
     Translator | Summarizer | TextGenerator | Classifier | MaskFiller | SpanFiller | Embedder
@@ -65,24 +78,15 @@ def load(folder: Path | str, bits: int = 32) -> Predictor:
     if bits not in (8, 32):
         raise RunError(f"weights have 32 bits or 8, not {bits}.")
     run = read_merged(folder)
-    builders: dict[str, Callable[[Run, Any, Tokenizer], Predictor]] = {
-        "translation": partial(_translator, bits=bits),
-        "summarization": partial(_summarizer, bits=bits),
-        "language-model": partial(_text_generator, bits=bits),
-        "classification": _classifier,
-        "encoder": _embedder,
-        "masked-lm": _mask_filler,
-        "span-corruption": _span_filler,
-    }
-    if run.task not in builders:
-        raise RunError(f"{folder}: holds a model for {run.task}, which this version does not know.")
-    spec = validate(ModelSpec, run.model, f"{folder / run_folder.MANIFEST}: model")
-    model = spec.build(run.vocabulary)
-    set_weights(model, run.weights, str(run_folder.path_of(folder, run_folder.WEIGHTS)))
     where = str(folder / run_folder.MANIFEST)
+    details = details_of(run, where)
+    spec = validate(ModelSpec, run.model, f"{where}: model")
+    _check_model(run, details, spec, where)
     tokenizer = Tokenizer.from_run(run, where)
-    tokenizer.check_fits(run.vocabulary, where, _special_tokens(run))
-    return builders[run.task](run, model, tokenizer)
+    tokenizer.check_fits(run.vocabulary, where, _special_tokens(details, run.task))
+    weights = str(run_folder.path_of(folder, run_folder.WEIGHTS))
+    model = build_with_weights(spec, run.vocabulary, run.weights, weights)
+    return _predictor(run, details, model, tokenizer, where, bits)
 
 
 def load_translator(folder: Path | str, bits: int = 32) -> Translator:
@@ -283,75 +287,122 @@ def _checked(folder: Path | str, predictor: Predictor, expected: type[T]) -> T:
     return predictor
 
 
-def _special_tokens(run: Run) -> list[str]:
+def _check_model(run: Run, details: Details, spec: ModelSpec, where: str) -> None:
+    """Refuse details that do not belong to the model."""
+    capability = CAPABILITIES.get(run.task)
+    chosen = getattr(spec, "capability", None)  # of kinds that have several, as the baselines
+    known = spec.capabilities if chosen is None else {chosen}
+    if capability not in known if capability else spec.kind() != run.task:
+        raise RunError(
+            f"{where}: task: a model of kind {spec.kind()} is not one for {run.task}; the file is "
+            f"damaged or was changed by hand: restore it."
+        )
+    if details.max_length > spec.max_length:
+        raise RunError(
+            f"{where}: details.max_length: {details.max_length:,} tokens are more than the "
+            f"{spec.max_length:,} of the model (model.max_length); restore the file."
+        )
+    if isinstance(details, ClassificationDetails):
+        _check_classes(details, spec, where)
+
+
+def _check_classes(details: ClassificationDetails, spec: ModelSpec, where: str) -> None:
+    if len(details.labels) != (classes := getattr(spec, "classes", len(details.labels))):
+        raise RunError(
+            f"{where}: details.labels: there are {len(details.labels):,} labels and the model has "
+            f"{classes:,} outputs (model.classes); restore the file."
+        )
+    if spec.needs_trees and details.tree_source is None:
+        raise RunError(
+            f"{where}: details.tree_source: is missing, and a model with positions of kind syntax "
+            f"needs it; restore the file."
+        )
+
+
+def _special_tokens(details: Details, task: str) -> list[str]:
     """Return the names of the special tokens that the predictor of a run needs."""
-    if run.task == "masked-lm":
+    if task == "masked-lm":
         return ["mask"]
-    if run.task == "span-corruption":
-        return [sentinel(number) for number in range(run.details["sentinels"])]
-    if run.task == "translation":
-        targets = {direction.target for direction in _directions(run)}
+    if isinstance(details, SpanCorruptionDetails):
+        return [sentinel(number) for number in range(details.sentinels)]
+    if isinstance(details, TranslationDetails):
+        targets = {direction.target for direction in _directions(details)}
         return sorted(targets) if len(targets) > 1 else []  # tags select the target language
     return []
 
 
-def _directions(run: Run) -> list[Direction]:
-    return [Direction(*direction.split(" → ")) for direction in run.details["directions"]]
+def _directions(details: TranslationDetails) -> list[Direction]:
+    return [Direction(*direction.split(" → ")) for direction in details.directions]
 
 
-def _translator(run: Run, model: Any, tokenizer: Tokenizer, bits: int) -> Translator:
+def _predictor(
+    run: Run, details: Any, model: Any, tokenizer: Tokenizer, where: str, bits: int
+) -> Predictor:
+    if run.task == "translation":
+        return _translator(run, details, model, tokenizer, where, bits)
+    if run.task == "summarization":
+        return _summarizer(details, model, tokenizer, bits)
+    if run.task == "language-model":
+        return TextGenerator(
+            model, tokenizer, details.max_length, details.bos, bits, details.other_ends
+        )
+    if run.task == "classification":
+        return _classifier(details, model, tokenizer, where)
+    if run.task == "encoder":
+        return Embedder(model, tokenizer, details.max_length, details.pooling, details.normalize)
+    if run.task == "masked-lm":
+        return MaskFiller(model, tokenizer, details.max_length)
+    return SpanFiller(model, tokenizer, details.max_length, details.sentinels)
+
+
+def _translator(
+    run: Run, details: TranslationDetails, model: Any, tokenizer: Tokenizer, where: str, bits: int
+) -> Translator:
+    if LANGUAGES not in run.extra_files:
+        raise RunError(f"{where}: sha256: a translator needs {LANGUAGES}; restore the file.")
+    path = Path(where).with_name(LANGUAGES)
+    identifier = LanguageIdentifier.from_json(run.extra_files[LANGUAGES], str(path))
+    directions = _directions(details)
+    sources = {direction.source for direction in directions}
+    if missing := sorted(sources - identifier.counts.keys()):
+        raise RunError(
+            f"{path}: has no counts for '{missing[0]}', which the run translates from; restore "
+            f"the file."
+        )
     return Translator(
-        cast("Model", model),
+        model,
         tokenizer,
-        LanguageIdentifier.from_json(run.extra_files["languages.json"]),
-        run.details["max_length"],
-        _directions(run),
+        identifier,
+        details.max_length,
+        directions,
         bits,
-        run.details.get("suppressed_tokens", ()),
+        details.suppressed_tokens,
     )
 
 
-def _summarizer(run: Run, model: Any, tokenizer: Tokenizer, bits: int) -> Summarizer:
+def _summarizer(
+    details: SummarizationDetails, model: Any, tokenizer: Tokenizer, bits: int
+) -> Summarizer:
     return Summarizer(
-        cast("Model", model),
+        model,
         tokenizer,
-        run.details["max_length"],
-        run.details["max_summary_tokens"],
-        run.details["truncate_source"],
+        details.max_length,
+        details.max_summary_tokens,
+        details.truncate_source,
         bits,
     )
 
 
-def _text_generator(run: Run, model: Any, tokenizer: Tokenizer, bits: int) -> TextGenerator:
-    bos, max_length = run.details.get("bos", ()), run.details["max_length"]
-    other_ends = run.details.get("other_ends", ())
-    return TextGenerator(cast("LanguageModel", model), tokenizer, max_length, bos, bits, other_ends)
-
-
-def _embedder(run: Run, model: Any, tokenizer: Tokenizer) -> Embedder:
-    max_length = run.details["max_length"]
-    pooling, normalize = run.details.get("pooling", "mean"), run.details.get("normalize", True)
-    return Embedder(cast("Encoder", model), tokenizer, max_length, pooling, normalize)
-
-
-def _mask_filler(run: Run, model: Any, tokenizer: Tokenizer) -> MaskFiller:
-    return MaskFiller(cast("MaskedLM", model), tokenizer, run.details["max_length"])
-
-
-def _span_filler(run: Run, model: Any, tokenizer: Tokenizer) -> SpanFiller:
-    max_length, sentinels = run.details["max_length"], run.details["sentinels"]
-    return SpanFiller(cast("EncoderDecoder", model), tokenizer, max_length, sentinels)
-
-
-def _classifier(run: Run, model: Any, tokenizer: Tokenizer) -> Classifier:
-    label_format = run.details.get("label_format", {})
+def _classifier(
+    details: ClassificationDetails, model: Any, tokenizer: Tokenizer, where: str
+) -> Classifier:
     return Classifier(
         model,
         tokenizer,
-        run.details["labels"],
-        run.details["max_length"],
-        run.details.get("num_texts", 1),
-        validate(LabelsSpec, label_format, "details.label_format"),
-        run.details.get("temperature", 1.0),
-        run.details.get("tree_source"),
+        details.labels,
+        details.max_length,
+        details.num_texts,
+        validate(LabelsSpec, details.label_format, f"{where}: details.label_format"),
+        details.temperature,
+        details.tree_source,
     )

@@ -16,31 +16,46 @@ from regard.config import validate
 from regard.data.tokenizers.tokenizer import END, PAD, START, UNKNOWN, Tokenizer
 from regard.errors import RunError
 from regard.models.adapters.base import AdapterSpec
-from regard.models.base import ModelSpec
+from regard.models.base import ModelSpec, parameter_count
 from regard.models.transfer.transplant import LABELS, PIECES, POSITIONS, Donor, Rows, transplant
-from regard.models.weights import set_weights, weights_of
+from regard.models.weights import build_on_meta, set_weights, weights_of
+from regard.run_details import details_of
 from regard.run_folder import Run
 
+MAX_ADAPTERS = 16  # on top of each other
 ADAPTER = "adapter"  # key in the details of a run: the adapter's spec, its base and fingerprint
 
 
-def read_merged(folder: Path) -> Run:
-    """Return the run in a folder; an adapter run is merged with its base model."""
+def read_merged(folder: Path, adapters: Sequence[Path] = ()) -> Run:
+    """Return the run in a folder; an adapter run is merged with its base model.
+
+    Args:
+        folder: the run folder.
+        adapters: folders of the adapters that this run is the base of, the first one first.
+
+    Raises:
+        RunError: the run, or the base of an adapter, is missing or damaged.
+    """
+    manifest = folder / run_folder.MANIFEST
     run = run_folder.read(folder)
-    metadata = run.details.get(ADAPTER)
+    metadata = details_of(run, str(manifest)).adapter
     if metadata is None:
         return run
-    manifest = folder / run_folder.MANIFEST
-    base = Path(os.path.normpath(folder / metadata["base"]))
+    adapters = (*adapters, folder)
+    base = Path(os.path.normpath(folder / metadata.base))
+    _check_chain(base, adapters)
     try:
-        donor = read_donor(base, metadata["fingerprint"])
+        donor = read_donor(base, metadata.fingerprint, adapters)
+    except _ChainError:
+        raise
     except RunError as error:
         raise RunError(
             f"{folder}: an adapter whose base model could not be loaded: {error} Its path is in "
             f"{manifest} (details.{ADAPTER}.base)."
         ) from None
     spec = validate(ModelSpec, run.model, f"{manifest}: model")
-    adapter = validate(AdapterSpec, metadata["spec"], f"{manifest}: {ADAPTER}")
+    adapter = validate(AdapterSpec, metadata.spec, f"{manifest}: {ADAPTER}")
+    _check_size(spec, run, donor, str(manifest))
     model = spec.build(run.vocabulary)
     labels = run.details.get("labels", ())
     rows = table_rows(
@@ -55,9 +70,39 @@ def read_merged(folder: Path) -> Run:
     return replace(run, weights=weights_of(model), details=details)
 
 
-def read_donor(folder: Path, fingerprint: str | None) -> Donor:
+def _check_size(spec: ModelSpec, run: Run, donor: Donor, manifest: str) -> None:
+    """Refuse a model that is much larger than its base and its own weights, before it is built."""
+    stored = [*donor.weights.values(), *run.weights.values()]
+    model = build_on_meta(spec, run.vocabulary, len(stored), manifest)
+    if parameter_count(model) > 2 * sum(weight.numel() for weight in stored):
+        raise RunError(
+            f"{manifest}: model: has {parameter_count(model):,} parameters, far more than its base "
+            f"and the adapter; restore the file."
+        )
+
+
+class _ChainError(RunError):
+    """Adapters on adapters, without end."""
+
+
+def _check_chain(base: Path, adapters: Sequence[Path]) -> None:
+    """Refuse a base that is one of its own adapters, and a long chain of adapters."""
+    manifest = adapters[-1] / run_folder.MANIFEST
+    if base.resolve() in [adapter.resolve() for adapter in adapters]:
+        raise _ChainError(
+            f"{manifest}: details.{ADAPTER}.base: {base} is itself an adapter of this run, so "
+            f"neither has a base model; restore the path of the base."
+        )
+    if len(adapters) > MAX_ADAPTERS:
+        raise _ChainError(
+            f"{manifest}: details.{ADAPTER}.base: more than {MAX_ADAPTERS} adapters, each the base "
+            f"of the next; merge some with `regard merge`."
+        )
+
+
+def read_donor(folder: Path, fingerprint: str | None, adapters: Sequence[Path] = ()) -> Donor:
     """Return the model of a run as a donor of weights; refuse one with another fingerprint."""
-    run = read_merged(folder)
+    run = read_merged(folder, adapters)
     if fingerprint not in (None, run_folder.fingerprint(folder)):
         raise RunError(
             f"{folder}: holds another model than the one that was used at first (its fingerprint "

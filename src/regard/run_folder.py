@@ -19,23 +19,27 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
+from pydantic import Field
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from regard import format_1, run_commit
 from regard.atomic import remove
+from regard.config import shortened
 from regard.errors import OutputError, RunError
+from regard.json_files import JsonSpec, read_json, validate_json
 from regard.run_lock import lock
+from regard.tensor_files import read_tensors
 
 FORMAT = 3  # that is written; earlier ones are read too
 PLAIN_NAMES = (1, 2)  # formats whose files have no checksum in their names
 MANIFEST = run_commit.MANIFEST
 WEIGHTS = "model.safetensors"
 TOKENIZER = "tokenizer.json"
+MAX_MANIFEST, MAX_TEXT = 1 << 26, 1 << 29  # bytes
+MAX_VOCABULARY = 1 << 22  # tokens; the largest vocabularies in use have a quarter of it
 DIGITS = 12  # of the checksum in a file name
 TRAINING = (  # files of training; other runs have none
     "training.json",
@@ -47,6 +51,18 @@ TRAINING = (  # files of training; other runs have none
     "history",
     "history.html",
 )
+
+
+class Manifest(JsonSpec):
+    """The content of model.json."""
+
+    format: int
+    task: str = Field(max_length=64)
+    model: dict[str, Any]
+    vocabulary: int = Field(ge=1, le=MAX_VOCABULARY)
+    details: dict[str, Any]
+    documents: list[str] = Field(default_factory=list, max_length=1 << 10)
+    sha256: dict[str, Annotated[str, Field(max_length=64)]] = Field(max_length=64)
 
 
 @dataclass(frozen=True)
@@ -179,69 +195,116 @@ def fingerprint(folder: Path) -> str:
 
 def read(folder: Path) -> Run:
     """Read the run in a folder, verify every checksum, and upgrade it if it is of format 1."""
-    manifest = _read_manifest(folder)
+    content = _read_manifest(folder)
+    upgrades = content["format"] == format_1.FORMAT
+    manifest = _validated(folder, _upgraded(folder, content) if upgrades else content)
+    names = _stored_names({"sha256": manifest.sha256, "format": content["format"]})
+    weights = _read_weights(folder, names[WEIGHTS], manifest.sha256[WEIGHTS])
+    texts = {
+        name: _read_text(folder, names[name], digest)
+        for name, digest in manifest.sha256.items()
+        if name != WEIGHTS
+    }
+    return Run(
+        task=manifest.task,
+        model=manifest.model,
+        vocabulary=manifest.vocabulary,
+        details=manifest.details,
+        weights=format_1.upgrade_weights(weights) if upgrades else weights,
+        tokenizer=texts.pop(TOKENIZER),
+        extra_files=texts,
+        documents={},
+    )
+
+
+def _upgraded(folder: Path, content: dict[str, Any]) -> dict[str, Any]:
     try:
-        checksums = dict(manifest["sha256"])
-        names = _stored_names(manifest)
-        files = {name: _read_checked(folder, names[name], checksums[name]) for name in names}
-        weights, tokenizer = load_tensors(files.pop(WEIGHTS)), files.pop(TOKENIZER).decode()
-        if manifest["format"] == format_1.FORMAT:
-            manifest = format_1.upgrade_description(manifest)
-            weights = format_1.upgrade_weights(weights)
-        return Run(
-            task=manifest["task"],
-            model=manifest["model"],
-            vocabulary=manifest["vocabulary"],
-            details=manifest["details"],
-            weights=weights,
-            tokenizer=tokenizer,
-            extra_files={name: data.decode() for name, data in files.items()},
-            documents={},
-        )
-    except (KeyError, TypeError, ValueError, AttributeError, SafetensorError) as error:
+        return format_1.upgrade_description(content)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise RunError(
-            f"{folder / MANIFEST}: damaged, or not written by Regard ({error!r})."
+            f"{folder / MANIFEST}: damaged, or not written by Regard ({shortened(repr(error))})."
         ) from None
+
+
+def _validated(folder: Path, content: dict[str, Any]) -> Manifest:
+    manifest = validate_json(Manifest, content, str(folder / MANIFEST))
+    for name in (WEIGHTS, TOKENIZER):
+        if name not in manifest.sha256:
+            raise RunError(
+                f"{folder / MANIFEST}: sha256: has no checksum of {name}; the file is damaged or "
+                f"was changed by hand: restore it."
+            )
+    return manifest
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     if not folder.is_dir():
         raise RunError(f"{folder}: there is no such run folder; `regard demo` makes runs/demo.")
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise RunError(f"{folder}: there is no {MANIFEST} in it, so it holds no model.") from None
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path}: cannot be read ({error}); train the run again.") from None
+    if not path.is_file():
+        raise RunError(f"{folder}: there is no {MANIFEST} in it, so it holds no model.")
+    manifest = read_json(path, MAX_MANIFEST, finite=False)  # a score may be infinite
     _check_format(path, manifest.get("format") if isinstance(manifest, dict) else None)
     return dict(manifest)
 
 
 def _check_format(path: Path, version: Any) -> None:
-    if version in (FORMAT, *PLAIN_NAMES):
+    if type(version) is int and version in (FORMAT, *PLAIN_NAMES):
         return
-    if isinstance(version, int) and version > FORMAT:
+    if type(version) is int and version > FORMAT:
         raise RunError(
-            f"{path}: format {version} was made by a newer version of Regard; update Regard."
+            f"{path}: format {shortened(str(version))} was made by a newer version of Regard; "
+            f"update Regard."
         )
     raise RunError(
-        f"{path}: format {version!r} is not one that this version reads "
+        f"{path}: format {shortened(repr(version))} is not one that this version reads "
         f"({', '.join(map(str, (*PLAIN_NAMES, FORMAT)))}); is it a run folder?"
     )
 
 
-def _read_checked(folder: Path, name: str, digest: str) -> bytes:
-    path = folder / name
-    if path.parent != folder or name in ("", ".", ".."):
-        raise RunError(f"{folder / MANIFEST}: '{name}' is not a file of this folder.")
+def _read_weights(folder: Path, name: str, digest: str) -> dict[str, Tensor]:
+    path = _path_in(folder, name)
     try:
+        weights, checksum = read_tensors(path)
+    except RunError:
+        _read_checked(folder, name, digest)  # a wrong checksum explains more
+        raise
+    if checksum != digest:
+        raise _checksum_error(path)
+    return weights
+
+
+def _read_text(folder: Path, name: str, digest: str) -> str:
+    try:
+        return _read_checked(folder, name, digest, MAX_TEXT).decode()
+    except UnicodeDecodeError as error:
+        raise RunError(
+            f"{folder / name}: not UTF-8 (at byte {error.start:,}); restore the file."
+        ) from None
+
+
+def _read_checked(folder: Path, name: str, digest: str, max_bytes: int | None = None) -> bytes:
+    path = _path_in(folder, name)
+    try:
+        if max_bytes is not None and path.stat().st_size > max_bytes:
+            raise RunError(f"{path}: has more than {max_bytes:,} bytes; restore the file.")
         data = path.read_bytes()
     except OSError as error:
         raise RunError(f"{path}: cannot be read ({error.strerror}).") from None
     if hashlib.sha256(data).hexdigest() != digest:
-        raise RunError(
-            f"{path}: does not match its checksum in {MANIFEST}; the file is damaged or was "
-            f"changed by hand: restore it, or train the run again."
-        )
+        raise _checksum_error(path)
     return data
+
+
+def _path_in(folder: Path, name: str) -> Path:
+    path = folder / name
+    if path.parent != folder or name in ("", ".", "..") or "\0" in name:
+        raise RunError(f"{folder / MANIFEST}: '{shortened(name)}' is not a file of this folder.")
+    return path
+
+
+def _checksum_error(path: Path) -> RunError:
+    return RunError(
+        f"{path}: does not match its checksum in {MANIFEST}; the file is damaged or was "
+        f"changed by hand: restore it, or train the run again."
+    )

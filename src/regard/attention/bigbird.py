@@ -180,17 +180,20 @@ class Spec(AttentionSpec):
 
     supports: ClassVar[frozenset[str]] = frozenset({"padding"})
 
-    block: int = Field(64, gt=0, description="tokens in a block")
+    block: int = Field(64, gt=0, le=1 << 16, description="tokens in a block")
     window: int = Field(
         3, gt=0, description="adjacent blocks that a block attends to, its own in the middle; odd"
     )
     first: int = Field(
         2,
         ge=0,
+        le=4096,
         alias="global",
         description="number of first blocks that attend to all and that all attend to",
     )
-    random: int = Field(3, ge=0, description="random blocks that a block attends to as well")
+    random: int = Field(
+        3, ge=0, le=4096, description="random blocks that a block attends to as well"
+    )
     seed: int = Field(0, ge=0, description="seed of the random blocks")
 
     @model_validator(mode="after")

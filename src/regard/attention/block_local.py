@@ -86,7 +86,7 @@ class Spec(AttentionSpec):
     # No documents: blocks count from the start of the row, not of each document.
     supports: ClassVar[frozenset[str]] = ALL_CAPABILITIES - {"cross", "documents", "trees"}
 
-    size: int = Field(256, gt=0, description="tokens in a block")
+    size: int = Field(256, gt=0, le=1 << 16, description="tokens in a block")
 
     def build(self, sizes: Sizes) -> Attention:
         return BlockLocal(self.size)

@@ -196,7 +196,7 @@ class Spec(AttentionSpec):
 
     renamed_keys: ClassVar[Mapping[str, str]] = {"width": "stride"}
 
-    stride: int = Field(3, gt=0, description="tokens that are compressed into one slot")
+    stride: int = Field(3, gt=0, le=1 << 16, description="tokens that are compressed into one slot")
 
     def build(self, sizes: Sizes) -> Attention:
         return Compressed(sizes.heads, sizes.head_dim, self.stride)

@@ -88,7 +88,7 @@ class Spec(AttentionSpec):
 
     supports: ClassVar[frozenset[str]] = frozenset({"padding"})
 
-    rank: int = Field(64, gt=0, description="rows that the length is projected to")
+    rank: int = Field(64, gt=0, le=1 << 16, description="rows that the length is projected to")
     share: Share = Field(
         "none",
         description="sharing of the projections: none (E and F for each head), heads (E and F for "

@@ -157,9 +157,10 @@ class Spec(AttentionSpec):
     size: int = Field(
         256,
         gt=0,
+        le=1 << 16,
         description="largest distance attended to, both ways; in a decoder, only back",
     )
-    dilation: int = Field(1, gt=0, description="attend to every so many-th of them")
+    dilation: int = Field(1, gt=0, le=1 << 16, description="attend to every so many-th of them")
 
     @model_validator(mode="after")
     def _reaches_a_neighbor(self) -> Self:

@@ -32,7 +32,7 @@ class ModelSpec(Kind, package="regard.models"):
     capabilities: ClassVar[frozenset[Capability]] = frozenset()
     single_sequence: ClassVar[bool] = False  # source and target share one max_length sequence
 
-    max_length: int = Field(512, gt=0, description="the longest sequence, in tokens")
+    max_length: int = Field(512, gt=0, le=1 << 24, description="the longest sequence, in tokens")
 
     def for_capability(self, capability: Capability) -> "ModelSpec":
         """Return the spec specialized for one of its capabilities."""

@@ -45,7 +45,9 @@ class Spec(TransformerSpec):
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"seq2seq"})
 
-    decoder_layers: int | None = Field(None, gt=0, description="decoder blocks (default: `layers`)")
+    decoder_layers: int | None = Field(
+        None, gt=0, le=10_000, description="decoder blocks (default: `layers`)"
+    )
     encoder_attention: AttentionSpec | None = Field(
         None, description="the encoder's kind in attention/ (default: `attention`)"
     )

@@ -60,16 +60,20 @@ class TransformerSpec(ModelSpec):
     size: Literal["tiny", "small", "base", "big"] | None = Field(
         None, description="a named size; keys given in the recipe take precedence"
     )
-    dim: int = Field(256, gt=0, description="D, the model size")
-    heads: int = Field(4, gt=0, description="H, attention heads of a layer")
-    head_dim: int | None = Field(None, gt=0, description="K, size of a head (default: D/H)")
+    dim: int = Field(256, gt=0, le=1 << 20, description="D, the model size")
+    heads: int = Field(4, gt=0, le=1 << 14, description="H, attention heads of a layer")
+    head_dim: int | None = Field(
+        None, gt=0, le=1 << 16, description="K, size of a head (default: D/H)"
+    )
     kv_heads: int | None = Field(
         None,
         gt=0,
         description="key and value heads; fewer than H is grouped-query attention (default: H)",
     )
-    ffn_dim: int = Field(1024, gt=0, description="hidden size of the feed-forward network")
-    layers: int = Field(3, gt=0, description="blocks of each stack")
+    ffn_dim: int = Field(
+        1024, gt=0, le=1 << 24, description="hidden size of the feed-forward network"
+    )
+    layers: int = Field(3, gt=0, le=10_000, description="blocks of each stack")
     dropout: float = Field(0.1, ge=0, lt=1, description="on embeddings and each sublayer's output")
     attention: AttentionSpec = kind_field(AttentionSpec, "a kind in attention/")
     position: PositionSpec = kind_field(PositionSpec, "a kind in positions/")

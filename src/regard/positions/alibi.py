@@ -27,14 +27,20 @@ def slopes(heads: int) -> list[float]:
 class Alibi(InAttention):
     def __init__(self, heads: int) -> None:
         super().__init__()
+        self.values_by_head = slopes(heads)
         self.slopes: Tensor
-        self.register_buffer("slopes", torch.tensor(slopes(heads)), persistent=False)
+        self.compute_buffers()
+
+    def compute_buffers(self) -> None:
+        """Put the slopes into a tensor; they are derived, so no checkpoint has them."""
+        self.register_buffer("slopes", torch.tensor(self.values_by_head), persistent=False)
 
     def bias(self, q: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
         distance = (keys[None, :] - queries[:, None]).abs()  # (T, S)
         return -self.slopes[:, None, None].to(q.dtype) * distance  # (H, T, S)
 
     def retain_heads(self, heads: Sequence[int]) -> None:
+        self.values_by_head = [self.values_by_head[head] for head in heads]
         self.slopes = self.slopes[list(heads)]
 
 

@@ -35,7 +35,7 @@ class Spec(PositionSpec):
 
     requires: ClassVar[frozenset[str]] = frozenset({"bias"})
 
-    clip: int = Field(128, gt=0, description="larger distances are clipped to this")
+    clip: int = Field(128, gt=0, le=1 << 16, description="larger distances are clipped to this")
 
     def in_attention(self, sizes: Sizes) -> InAttention:
         return Distance(sizes.heads, self.clip)

@@ -56,7 +56,7 @@ class Spec(PositionSpec):
 
     requires: ClassVar[frozenset[str]] = frozenset({"bias", "values"})
 
-    clip: int = Field(16, gt=0, description="larger distances are clipped to this")
+    clip: int = Field(16, gt=0, le=1 << 16, description="larger distances are clipped to this")
     on_values: bool = Field(True, description="add vectors to the values as well as to the keys")
 
     def in_attention(self, sizes: Sizes) -> InAttention:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from regard.positions.base import AtEmbedding, PositionSpec, Sizes
 
+MAX_TABLE = 1 << 16  # positions; the vectors of longer models are computed when they are needed
 Layout = Literal["interleaved", "halves"]
 
 
@@ -33,9 +34,13 @@ class Sinusoidal(AtEmbedding):
     def __init__(self, dim: int, base: float, layout: Layout, max_length: int) -> None:
         super().__init__()
         self.dim, self.base, self.layout = dim, base, layout
-        # A table for the usual lengths; it is derived, so it is not part of the checkpoint.
-        table = sinusoids(torch.arange(max_length), dim, base, layout)
+        self.table_length = max_length if max_length <= MAX_TABLE else 0
         self.table: Tensor
+        self.compute_buffers()
+
+    def compute_buffers(self) -> None:
+        """Compute the table for the usual lengths; it is derived, so no checkpoint has it."""
+        table = sinusoids(torch.arange(self.table_length), self.dim, self.base, self.layout)
         self.register_buffer("table", table, persistent=False)
 
     def forward(self, x: Tensor, positions: int | Tensor) -> Tensor:

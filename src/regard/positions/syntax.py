@@ -132,8 +132,8 @@ class Spec(PositionSpec):
     join: Literal["add", "concat"] = Field(
         "add", description="add depth and linear position, or map their concatenation"
     )
-    deepest: int = Field(32, gt=0, description="larger depths are clipped to this")
-    clip: int = Field(16, gt=0, description="larger tree distances are clipped to this")
+    deepest: int = Field(32, gt=0, le=1 << 16, description="larger depths are clipped to this")
+    clip: int = Field(16, gt=0, le=1 << 16, description="larger tree distances are clipped to this")
 
     @model_validator(mode="after")
     def _uses_the_tree(self) -> Self:

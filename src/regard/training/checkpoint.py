@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from pydantic import ConfigDict, Field
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
@@ -41,12 +42,13 @@ from torch.distributed.checkpoint.state_dict_saver import save as save_shards
 from regard.atomic import fsync_folder, write_atomic
 from regard.data.sampling.sampler import DataCursor
 from regard.errors import OutputError, RunError
+from regard.json_files import JsonSpec, read_json, validate_json
 from regard.training.distributed.expert_parallel import gather_to_main
 from regard.training.distributed.world import World
 from regard.training.learner import Learner
 
 FOLDER, TENSORS, STATE = "checkpoints", "state.safetensors", "state.json"
-READ_ERRORS = (OSError, ValueError, KeyError, TypeError)  # raised by damaged files
+READ_ERRORS = (OSError, ValueError, KeyError, TypeError, RunError)  # raised by damaged files
 
 T = TypeVar("T")
 
@@ -64,6 +66,37 @@ class TrainState:
     best: float | None = None  # the best score on the dev data
     best_step: int = 0
     evals_since_best: int = 0  # evaluations since then
+
+
+class _Cursor(JsonSpec):
+    model_config = ConfigDict(extra="forbid")
+
+    epoch: int = Field(ge=0)
+    pool: int = Field(ge=0)
+    batch: int = Field(ge=0)
+
+
+class _TrainState(JsonSpec):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=True)
+
+    step: int = Field(ge=0)
+    position: _Cursor
+    elapsed_seconds: float = Field(ge=0)
+    target_tokens: int = Field(ge=0)
+    skipped: int = Field(ge=0)
+    skipped_in_a_row: int = Field(ge=0)
+    best: float | None
+    best_step: int = Field(ge=0)
+    evals_since_best: int = Field(ge=0)
+
+
+class _State(JsonSpec):
+    """The content of state.json."""
+
+    train_state: _TrainState
+    optimizers: list[list[list[int]]]
+    files: dict[str, str]
+    sha256: str
 
 
 def save(learner: Learner, state: TrainState, folder: Path, keep: int) -> Path:
@@ -227,7 +260,9 @@ def _members(optimizer: torch.optim.Optimizer) -> list[list[int]]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    return dict(json.loads((path / STATE).read_text(encoding="utf-8")))
+    content = read_json(path / STATE, finite=False)
+    validate_json(_State, content, str(path / STATE))
+    return dict(content)
 
 
 def _damage(path: Path, rank: int = 0, size: int = 1) -> str | None:

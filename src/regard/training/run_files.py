@@ -18,11 +18,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pydantic import ConfigDict, Field
+
 from regard import run_folder
 from regard.atomic import remove, write_all_atomic
 from regard.config import plain, write_yaml
 from regard.data.store.prepare import Prepared
 from regard.errors import ConfigError, OutputError, RunError
+from regard.json_files import JsonSpec, read_json, validate_json
 from regard.models.base import parameter_count
 from regard.training import checkpoint
 from regard.training.checkpoint import TrainState
@@ -43,6 +46,34 @@ TRAINING_RECIPE = "recipe"  # key of training.json
 INIT_REPORT = "init_report"  # key of training.json and of the details: see InitReport
 FIRST_FORMAT = 2  # whose recipes and checkpoints have today's names
 HISTORY = "history"  # folder of what a step callback records
+
+
+class _InitLine(JsonSpec):
+    model_config = ConfigDict(extra="forbid")
+
+    status: str
+    names: str
+    parameters: int
+    copied: int
+    note: str
+
+
+class _InitReport(JsonSpec):
+    model_config = ConfigDict(extra="forbid")
+
+    run: str
+    settings: dict[str, str]
+    lines: list[_InitLine]
+
+
+class _Start(JsonSpec):
+    """The content of training.json."""
+
+    format: int = Field(1, ge=1)  # format 1 did not write it
+    prepared: str | None = None
+    content: str | None = None
+    init_report: _InitReport | None = None
+    recipe: dict[str, Any] | None = None
 
 
 def read_run_recipe(folder: Path, changes: Sequence[str]) -> Recipe:
@@ -103,7 +134,9 @@ def _documents(recipe: Recipe, prepared: Prepared) -> dict[str, str]:
 
 def read_start(folder: Path) -> dict[str, Any]:
     """Return the content of training.json: format, prepared data and the report on init."""
-    return dict(json.loads((folder / START).read_text(encoding="utf-8")))
+    content = read_json(folder / START, finite=False)
+    validate_json(_Start, content, str(folder / START))
+    return dict(content)
 
 
 def _check_format(folder: Path) -> None:

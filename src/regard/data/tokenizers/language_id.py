@@ -8,6 +8,21 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated
+
+from pydantic import Field
+
+from regard.json_files import JsonSpec, parse_json, validate_json
+
+
+class _Counts(JsonSpec):
+    counts: dict[
+        str,
+        dict[
+            Annotated[str, Field(pattern="^[0-9]{1,9}$")],
+            Annotated[int, Field(ge=0, le=1 << 60)],
+        ],
+    ] = Field(max_length=1 << 16)
 
 
 class LanguageIdentifier:
@@ -33,13 +48,17 @@ class LanguageIdentifier:
         )
 
     @classmethod
-    def from_json(cls, text: str) -> "LanguageIdentifier":
-        """Read the content of languages.json."""
-        content = json.loads(text)
+    def from_json(cls, text: str, where: str = "languages.json") -> "LanguageIdentifier":
+        """Read the content of languages.json; raises RunError where it is damaged.
+
+        Args:
+            where: the file, for the error message.
+        """
+        counts = validate_json(_Counts, {"counts": parse_json(text, where)}, where).counts
         return cls(
             {
-                language: {int(token): count for token, count in counts.items()}
-                for language, counts in content.items()
+                language: {int(token): count for token, count in of_language.items()}
+                for language, of_language in counts.items()
             }
         )
 

@@ -15,14 +15,13 @@ from tokenizers import Encoding
 from tokenizers import Tokenizer as Backend
 
 from regard.errors import DataError, RunError
-from regard.run_folder import Run
+from regard.run_folder import MAX_VOCABULARY, Run
 
 PAD, UNKNOWN, START, END = "<pad>", "<unk>", "<s>", "</s>"
 MASK = "<mask>"
 SPECIAL = (PAD, UNKNOWN, START, END)
 SPECIAL_ROLES = ("pad", "start", "end")  # roles that a run may assign to other pieces
 ID_DETAILS = ("bos", "other_ends", "suppressed_tokens")  # further details of a run that are ids
-MAX_VOCABULARY = 1 << 22  # pieces; the largest vocabularies in use have a quarter of it
 UTF8_LENGTH = 4  # bytes of a character, at most
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 

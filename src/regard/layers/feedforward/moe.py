@@ -154,7 +154,7 @@ class Spec(FeedForwardSpec):
     }
 
     num_experts: int = Field(8, gt=0, le=4096, description="E, the number of experts in each block")
-    top_k: int = Field(2, gt=0, description="k, the number of experts of each token")
+    top_k: int = Field(2, gt=0, le=4096, description="k, the number of experts of each token")
     expert: FeedForwardSpec = kind_field(
         FeedForwardSpec, "the network of an expert: a kind in layers/feedforward/"
     )

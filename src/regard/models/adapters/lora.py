@@ -50,7 +50,7 @@ class LoRALinear(nn.Module):
 class Spec(AdapterSpec):
     """adapter: {kind: lora, rank: 8, alpha: 16, on: [w_q, w_v]}"""
 
-    rank: int = Field(8, gt=0, description="rank of the update")
+    rank: int = Field(8, gt=0, le=1 << 20, description="rank of the update")
     alpha: float = Field(16.0, gt=0, description="the update is scaled by alpha / rank")
     on: tuple[str, ...] = Field(
         ("w_q", "w_v"), min_length=1, description="linear layers to adapt, by name: w_k, w_o, …"

@@ -31,8 +31,8 @@ class BaselineSpec(ModelSpec):
     capability: Capability | None = Field(
         None, description="the architecture to build; set by the task"
     )
-    dim: int = Field(256, gt=0, description="D, the model size")
-    layers: int = Field(1, gt=0, description="layers of each stack")
+    dim: int = Field(256, gt=0, le=1 << 20, description="D, the model size")
+    layers: int = Field(1, gt=0, le=10_000, description="layers of each stack")
     dropout: float = Field(0.1, ge=0, lt=1, description="on embeddings and each layer's output")
     tie_embeddings: bool = Field(
         True, description="the output layer shares the (target) embedding's weights"

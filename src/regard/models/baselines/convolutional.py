@@ -29,10 +29,11 @@ class Spec(BaselineSpec):
         {"causal-lm", "sequence-classification"}
     )
 
-    layers: int = Field(4, gt=0, description="layers in the stack")
+    layers: int = Field(4, gt=0, le=10_000, description="layers in the stack")
     window: int = Field(
         5,
         gt=1,
+        le=1 << 10,
         description="kernel size in tokens; causal for a language model, centered for a classifier",
     )
     norm: NormSpec = kind_field(NormSpec, "a kind in layers/norms/")

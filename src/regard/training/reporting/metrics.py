@@ -12,13 +12,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field
 from tensorboardX.event_file_writer import EventsWriter
 from tensorboardX.proto.event_pb2 import Event as Record
 from tensorboardX.proto.event_pb2 import SessionLog
 from tensorboardX.proto.summary_pb2 import Summary
 
 from regard.atomic import write_atomic
-from regard.errors import OutputError
+from regard.errors import OutputError, RunError
+from regard.json_files import JsonSpec, parse_json, validate_json
 from regard.training.events import Evaluated, Event, Saved, Step
 
 NAME = "metrics.jsonl"
@@ -124,15 +126,35 @@ def total_counts(events: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     return {name: sum(event.get(name, 0) for event in events) for name in names}
 
 
+class _Line(JsonSpec):
+    step: int = Field(ge=0)
+    loss: float | None = None
+    scores: dict[str, float | None] | None = None
+    assignments: int = 0
+    dropped: int = 0
+
+
 def read(folder: Path) -> list[dict[str, Any]]:
-    """Read the events written so far, without an incomplete last line."""
+    """Read the events written so far, without an incomplete last line.
+
+    Raises:
+        RunError: another line is damaged; the message has its number.
+    """
     path = folder / NAME
     if not path.is_file():
         return []
-    events = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            events.append(json.loads(line))
-        except ValueError:
-            break
-    return events
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read ({error.strerror}).") from None
+    return [
+        _event(line, f"{path}:{number}")
+        for number, line in enumerate(lines[:-1], start=1)
+        if line.strip()
+    ]
+
+
+def _event(line: bytes, where: str) -> dict[str, Any]:
+    content = parse_json(line, where, finite=False)
+    validate_json(_Line, content, where)
+    return dict(content)
