@@ -34,14 +34,14 @@ def build_with_weights(
     model = build_on_meta(spec, vocabulary, len(weights), where)
     parameters = dict(model.named_parameters())
     check_weights(parameters, weights, where)
-    given = {
+    assigned = {
         id(parameter): nn.Parameter(weights[name].to(parameter.dtype))
         for name, parameter in parameters.items()
     }
     for module in model.modules():
         own = list(module.named_parameters(recurse=False, remove_duplicate=False))
         for name, parameter in own:  # shared parameters stay shared
-            setattr(module, name, given[id(parameter)])
+            setattr(module, name, assigned[id(parameter)])
         if any(buffer.is_meta for buffer in module.buffers(recurse=False)):
             module.compute_buffers()  # type: ignore[operator]
     return model
