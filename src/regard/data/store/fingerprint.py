@@ -158,7 +158,8 @@ def _file_state(path: Path, known: Iterable[FileState]) -> FileState:
         content = _hash(path)
     except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
         detail = getattr(error, "strerror", None) or error
-        raise DataError(f"{str(path)!r}: cannot be read ({detail}).") from None
+        name = str(path).replace("\0", "\\0")
+        raise DataError(f"{name}: cannot be read ({detail}).") from None
     settled = now - max(stat.st_mtime_ns, stat.st_ctime_ns) > SETTLED
     return FileState(
         str(path),
