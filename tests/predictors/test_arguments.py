@@ -174,6 +174,16 @@ def test_zero_shot_arguments_are_checked(predictors: dict[str, Any]) -> None:
             ZeroShotClassifier(generator, template, continuations)  # type: ignore[arg-type]
 
 
+def test_settings_of_predictors_are_checked(predictors: dict[str, Any]) -> None:
+    tokenizer = predictors["embedder"].tokenizer
+    for pooling in ("median", 5, None):
+        with pytest.raises(ConfigError, match="pooling"):
+            Embedder(predictors["embedder"].model, tokenizer, 40, pooling)  # type: ignore[arg-type]
+    for bits in (7, "8", None):
+        with pytest.raises(ConfigError, match=r"bits is .*; it must be 32, or 8"):
+            TextGenerator(predictors["generator"].model, tokenizer, 40, bits=bits)  # type: ignore[arg-type]
+
+
 LINES = [*TEXT, "", "A dog runs. " * 9]
 
 

@@ -24,6 +24,8 @@ class EngineModel:
     """A model and its packed form, which is packed again when a weight changes."""
 
     def __init__(self, model: nn.Module, capacity: int, bits: int = 32) -> None:
+        if bits not in (8, 32):
+            raise ConfigError(f"bits is {bits!r}; it must be 32, or 8 for integer weights.")
         if bits != 32 and not _is_transformer(model):
             raise ConfigError(
                 "integer weights (--int8; in Python, bits=8) are for Transformers of kind "

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.config import validate
 from regard.data.batches.base import pad
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import DataError
@@ -37,7 +38,7 @@ class Embedder(BasePredictor[Encoder]):
     ) -> None:
         super().__init__(model, tokenizer, max_length)
         dim = model.embedding.tokens.embedding_dim
-        self.pool = PoolingSpec.model_validate(pooling).build(dim)
+        self.pool = validate(PoolingSpec, pooling, "pooling").build(dim)
         self.pooling, self.normalize = pooling, normalize
 
     @torch.inference_mode()
