@@ -183,10 +183,11 @@ def yaml_value(data: bytes, draw: Random) -> bytes:
 
 def _places(content: Any) -> Any:
     """Yield the container and key of every value."""
-    items = content.items() if isinstance(content, dict) else enumerate(content)
-    for key, value in list(items) if isinstance(content, (dict, list)) else ():
+    if not isinstance(content, (dict, list)):
+        return
+    for key in list(content) if isinstance(content, dict) else range(len(content)):
         yield content, key
-        yield from _places(value)
+        yield from _places(content[key])
 
 
 def line_field(data: bytes, draw: Random) -> bytes:
