@@ -80,10 +80,11 @@ def seeds(home: Path) -> list[Seed]:
     ]
 
 
-def write(home: Path) -> None:
-    """Write all seeds into a folder."""
+def write(home: Path, small: bool = False) -> None:
+    """Write all seeds into a folder; `small`: run folders and llama2.c only."""
     home.mkdir(parents=True, exist_ok=True)
-    written = [*_runs(home), *_training(home), *_imports(home)]
+    others = [_llama2c(home)] if small else [*_training(home), *_imports(home)]
+    written = [*_runs(home), *others]
     content = [{**vars(seed), "stdin": seed.stdin.decode()} for seed in written]
     (home / "seeds.json").write_text(json.dumps(content), "utf-8")
 
@@ -477,4 +478,4 @@ def _llama2c(home: Path) -> Seed:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    write(Path(sys.argv[1]), small="--small" in sys.argv)
