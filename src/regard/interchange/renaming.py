@@ -15,6 +15,7 @@ from torch import Tensor
 from regard.errors import DataError
 from regard.interchange.families.base import Computed, Family, Take
 from regard.models.base import ModelSpec
+from regard.models.meta import on_meta
 
 TABLE_TOLERANCE = 1e-3  # sinusoids of other programs are rounded to 32 or 16 bits
 
@@ -40,7 +41,7 @@ def check_shapes(
     spec: ModelSpec, vocabulary: int, weights: Mapping[str, Tensor], where: Path
 ) -> None:
     """Compare names and shapes with those of the model, which takes no memory for it."""
-    with torch.device("meta"):
+    with on_meta():
         parameters = dict(spec.build(vocabulary).named_parameters())
     for name in sorted(parameters.keys() ^ weights.keys()):
         problem = "missing" if name in parameters else "not part of the model"

@@ -27,6 +27,13 @@ M = TypeVar("M", bound=nn.Module)
 
 def initialized(model: M, spec: TransformerSpec) -> M:
     """Initialize the model, then remove the heads that `spec` does not retain."""
+    if not next(model.parameters()).is_meta:
+        _initialize_transformer(model, spec)
+    retain_heads(model, spec.retained_heads)
+    return model
+
+
+def _initialize_transformer(model: nn.Module, spec: TransformerSpec) -> None:
     initialize(model, spec.dim**-0.5 if spec.scale_embedding else 0.02)
     for name, module in model.named_modules():
         if isinstance(module, MultiHead):
@@ -35,8 +42,6 @@ def initialized(model: M, spec: TransformerSpec) -> M:
         for name, parameter in model.named_parameters():
             if name.endswith(("w_o.weight", "down_proj.weight")):
                 parameter.data.mul_((2 * spec.layers) ** -0.5)
-    retain_heads(model, spec.retained_heads)
-    return model
 
 
 def initialize(model: nn.Module, embedding_std: float) -> None:

@@ -9,6 +9,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 from regard.config import shortened
 from regard.errors import RunError
 from regard.models.base import ModelSpec
+from regard.models.meta import on_meta
 
 SPARE = 8  # parameters that may be registered for each that the model ends with: tied, replaced
 
@@ -70,7 +71,7 @@ def build_on_meta(spec: ModelSpec, vocabulary: int, tensors: int, where: str) ->
 
     hook = register_module_parameter_registration_hook(count)
     try:
-        with torch.device("meta"):
+        with on_meta():
             return spec.build(vocabulary)
     except (RuntimeError, OverflowError, TypeError, ValueError) as error:  # of sizes beyond 2⁶³
         raise RunError(

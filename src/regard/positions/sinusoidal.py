@@ -36,7 +36,10 @@ class Sinusoidal(AtEmbedding):
         self.dim, self.base, self.layout = dim, base, layout
         self.table_length = max_length if max_length <= MAX_TABLE else 0
         self.table: Tensor
-        self.compute_buffers()
+        if torch.get_default_device().type == "meta":  # computed when the model gets its weights
+            self.register_buffer("table", torch.empty(self.table_length, dim), persistent=False)
+        else:
+            self.compute_buffers()
 
     def compute_buffers(self) -> None:
         """Compute the table for the usual lengths; it is derived, so no checkpoint has it."""

@@ -14,6 +14,7 @@ from regard.data.store.prepare import Prepared, prepare
 from regard.data.tokenizers.tokenizer import SPECIAL
 from regard.errors import ConfigError, Interrupted, RunError
 from regard.models.base import parameter_count, trainable_count
+from regard.models.meta import on_meta
 from regard.training import checkpoint, run_files
 from regard.training.checkpoint import TrainState
 from regard.training.distributed.world import World, distributed_world
@@ -146,7 +147,7 @@ def prepare_data(recipe: Recipe, world: World, report: Reporter) -> Prepared:
 
 def _check_model_builds(recipe: Recipe) -> None:
     """Refuse incompatible parts of a model before hours of preparing data, not after."""
-    with torch.device("meta"):
+    with on_meta():
         recipe.model.for_capability(recipe.task.requires).build(vocabulary=len(SPECIAL))
 
 

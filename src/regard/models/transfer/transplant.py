@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.models.base import ModelSpec
+from regard.models.meta import on_meta
 from regard.models.transfer.names import all_names, matching_name
 
 # What rows stand for, and the spec key that counts them (pieces: the vocabulary size).
@@ -157,7 +158,7 @@ def _with_rows(spec: ModelSpec, vocabulary: int) -> dict[str, str]:
 
 def shapes(spec: ModelSpec, vocabulary: int) -> nn.Module:
     """Build the model on the meta device, without memory for its parameters."""
-    with torch.device("meta"):
+    with on_meta():
         return spec.build(vocabulary)
 
 
