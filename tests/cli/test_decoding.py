@@ -75,7 +75,7 @@ def test_required_text_that_does_not_fit_is_refused(demo, call) -> None:
 def test_unfinished_and_missing_outputs_are_reported(demo, call) -> None:
     """Every line has an output, however little is allowed."""
     lines = b"The cat sleeps.\n\nThe animal sleeps.\n"
-    options = ("--max-tokens", "1", "--beam", "4", "--no-repeat-ngram", "1", "--scores")
+    options = ("--max-tokens", "1", "--no-repeat-ngram", "1", "--scores")
     result = call("translate", demo.folder, *options, stdin=lines)
     rows = [line.split("\t") for line in result.out.splitlines()]
     assert [row[0] for row in rows] == ["1", "2", "3"]

@@ -257,7 +257,7 @@ def test_scaled_rotary_positions_are_imported(
         ({"auto_map": {"AutoModel": "code.py"}}, "auto_map"),
         ({"num_key_value_heads": 3}, "key heads"),
         ({"vocab_size": 7}, "vocab_size is 7, and the embedding has"),
-        ({"hidden_size": 1 << 23}, "has the shape"),
+        ({"hidden_size": 1 << 20}, "has the shape"),
         ({"num_hidden_layers": 4000}, "the weights have no model.layers.2"),
         ({"num_hidden_layers": 1e3}, "num_hidden_layers is 1000.0"),
         ({"num_hidden_layers": 10**400}, "num_hidden_layers is 1000"),

@@ -39,10 +39,16 @@ def echo(text: str, *, err: bool = False) -> None:
     """Print a line to standard output or standard error at once.
 
     Typer's function of this name removes terminal escapes of the text where it is no terminal.
+    Where nobody reads standard error, its lines are dropped and the results still come.
     """
     stream = sys.stderr if err else sys.stdout
-    stream.write(f"{text}\n")
-    stream.flush()
+    try:
+        stream.write(f"{text}\n")
+        stream.flush()
+    except StreamError:
+        if not err:
+            raise
+        _discard(stream)
 
 
 def flush_streams() -> None:
@@ -57,8 +63,12 @@ def discard_output() -> None:
         try:
             stream.flush()
         except StreamError:
-            with _nowhere() as nowhere:
-                os.dup2(nowhere.fileno(), stream.fileno())
+            _discard(stream)
+
+
+def _discard(stream: TextIO) -> None:
+    with _nowhere() as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
 
 
 class _Output(io.TextIOWrapper):
