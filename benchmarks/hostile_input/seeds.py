@@ -39,7 +39,7 @@ class Seed:
     folder: str
     targets: tuple[str, ...]
     commands: tuple[tuple[str, ...], ...]
-    stdin: bytes = b"The dog runs.\n\nTwo men.\n"
+    stdin: bytes = b"The dog runs.\nTwo men.\n"
     run: str = ""  # run folder whose checksums are corrected in part of the cases
 
 
