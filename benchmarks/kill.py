@@ -269,7 +269,9 @@ def result(output: Path, name: str) -> dict[str, str] | None:
         events = [json.loads(line) for line in metrics.read_text().splitlines()]
         curve = [[e["step"], e.get("loss"), e.get("scores")] for e in events]
         found["metrics"] = hashlib.sha256(json.dumps(curve).encode()).hexdigest()
-        found["recipe"] = hash_of(output / "recipe.yaml")
+        lines = (output / "recipe.yaml").read_text().splitlines()
+        kept = [line for line in lines if not line.startswith("  prepared: ")]  # of each trial
+        found["recipe"] = hashlib.sha256("\n".join(kept).encode()).hexdigest()
     return found
 
 

@@ -30,7 +30,20 @@ MODULES = (
     "pyarrow.parquet",
     "regard.training.checks.setup",
     "regard.insight.page.render",
-    "tensorboard.compat.proto.event_pb2",
+    "tensorboardX",
+    "torch._dynamo",  # imported by torch's optimizers
+    "matplotlib.backends.backend_svg",
+)
+PACKAGES = (
+    "regard.models",
+    "regard.data.sources",
+    "regard.data.tokenizers",
+    "regard.attention",
+    "regard.evaluation",
+    "regard.positions",
+    "regard.training.optim.optimizers",
+    "regard.training.optim.schedules",
+    "regard.training.tasks",
 )
 
 
@@ -62,8 +75,11 @@ def preload() -> None:
             continue
     import regard.config
 
-    for package in ("regard.models", "regard.data.sources", "regard.training", "regard.attention"):
-        regard.config.kinds(package)
+    for package in PACKAGES:
+        regard.config.kind_specs(package)
+    from regard.plotting import Line, plot_lines
+
+    plot_lines({"fonts": Line([0.0, 1.0], [0.0, 1.0])}, "x", "y")  # they are looked for once
 
 
 def start(argv: list[str], folder: Path, stdin: bytes) -> int:
