@@ -51,7 +51,8 @@ def describe(result: Mapping[str, Any]) -> str:
         f"{server.MEMORY >> 30} GiB of memory: {defects}.",
         "Bytes, JSON values, lines, tensor headers, Parquet schemas, options and standard input "
         "are damaged. In four of five cases the checksum of a damaged file of a run folder is "
-        "corrected, so that the damage is read.",
+        "corrected, so that the damage is read. Learning curves are drawn in the cases of "
+        "metrics.jsonl only.",
         f"The slowest case took {result['slowest_seconds']:.1f} s, and the largest child had "
         f"{result['largest_megabytes']:,.0f} MB. `python benchmarks/hostile.py --case N` runs one "
         f"again.",
@@ -76,7 +77,9 @@ def run_all(todo: Iterator[Case], jobs: int) -> Iterator[tuple[Case, server.Outc
             if case is None:
                 exhausted = True
                 break
-            pid = server.start(case.argv, case.folder, case.stdin)
+            pid = server.start(
+                case.argv, case.folder, case.stdin, draw=case.format == "metrics.jsonl"
+            )
             running[pid], begun[pid] = case, time.monotonic()
         if running:
             pid, status, megabytes = server.wait(set(running), begun)

@@ -186,7 +186,10 @@ def make(number: int, seed: int, seeds: list[Seed], home: Path, work: Path) -> C
     """Write the folder of a case and return it; formats take turns."""
     draw = Random(f"{seed}:{number}")
     names = formats(seeds)
-    format_ = names[number % len(names)]
+    trained = {seed.format for seed in seeds if seed.commands[0][0] in ("train", "resume")}
+    # Training takes three times as long as other commands and gets half as many cases.
+    turns = [name for name in names for _ in range(1 if name in trained else 2)]
+    format_ = turns[number % len(turns)]
     folder = work / f"case-{number:05d}"
     if format_ == COMMAND_LINE:
         return _command_line(number, draw, seeds, home, folder)
