@@ -23,6 +23,7 @@ def caught(statement: str) -> Exception:
     ("error", "code", "message"),
     [
         (DataError("here: wrong; fix it."), 1, "here: wrong; fix it."),
+        (DataError("a\nkey\x1b[31m: wrong."), 1, r"a\nkey\x1b[31m: wrong."),
         (Interrupted("stopped; resume it."), 130, "stopped; resume it."),
         (KeyboardInterrupt(), 130, ""),
         (MemoryError(), 1, "out of memory: give less at once"),

@@ -7,17 +7,17 @@ spiece.model, tokenizer.model               T5, Llama: SentencePiece
 """
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
+from regard.data.tokenizers.library_errors import library_errors
 from regard.data.tokenizers.tokenizer import END, MASK, PAD, START, Tokenizer, backend_name
 from regard.data.tokenizers.tokenizer import UNKNOWN as UNKNOWN_PIECE
-from regard.errors import DataError, RegardError
+from regard.errors import DataError
 from regard.interchange.folder import ModelFolder
 from regard.interchange.sentencepiece import (
     BYTE,
@@ -51,19 +51,8 @@ def tokenizer_of_pieces(spm: SentencePieces, path: Path) -> Tokenizer:
         return _finished(_sentencepiece(spm, path))
 
 
-@contextmanager
-def _library_errors(path: Path, what: str) -> Iterator[None]:
-    """Turn any error of the tokenizers library, also a panic of its Rust code, into a sentence."""
-    try:
-        yield
-    except RegardError:
-        raise
-    except BaseException as error:
-        # A panic is no Exception, so that nothing catches it by mistake.
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-            raise
-        reason = " ".join(str(error).split())[:200]
-        raise DataError(f"{path}: the {what} cannot be used ({reason}).") from None
+def _library_errors(path: Path, what: str) -> AbstractContextManager[None]:
+    return library_errors(lambda why: DataError(f"{path}: the {what} cannot be used ({why})."))
 
 
 def _check_size(backend: Backend, vocabulary: int | None, path: Path) -> None:

@@ -50,10 +50,20 @@ def flush_output(code: int) -> int:
 
 def _report(sentence: str, code: int) -> int:
     try:
-        print(f"regard: {_shortened(sentence)}", file=sys.stderr, flush=True)
+        print(f"regard: {_shortened(_on_one_line(sentence))}", file=sys.stderr, flush=True)
     except StreamError:
         discard_output()
     return code
+
+
+def _on_one_line(sentence: str) -> str:
+    """Show control characters of a name or value as escapes; a terminal would obey them."""
+    return "".join(c if c.isprintable() or _is_undecoded(c) else ascii(c)[1:-1] for c in sentence)
+
+
+def _is_undecoded(character: str) -> bool:
+    """Return True for a byte of a file name that is not UTF-8, which is printed as it is."""
+    return "\udc80" <= character <= "\udcff"
 
 
 def _shortened(sentence: str) -> str:

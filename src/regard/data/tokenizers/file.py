@@ -13,6 +13,7 @@ from tokenizers import Tokenizer as Backend
 
 from regard import run_folder
 from regard.data.tokenizers.base import TokenizerSpec
+from regard.data.tokenizers.library_errors import library_errors
 from regard.data.tokenizers.pipeline import special_pieces
 from regard.data.tokenizers.tokenizer import SPECIAL, SPECIAL_ROLES, Tokenizer, backend_name
 from regard.errors import DataError
@@ -73,12 +74,11 @@ class Spec(TokenizerSpec):
                     f"{self.path}: not the tokenizer that this recipe was started with (its "
                     f"checksum differs); restore the file, or leave out tokenizer.sha256."
                 )
-            return Backend.from_str(data.decode())
-        except DataError:
-            raise
         except OSError as error:
             raise DataError(f"{self.path}: cannot be read ({error.strerror}).") from None
-        except Exception as error:  # the library raises nothing more precise
-            raise DataError(
-                f"{self.path}: not a tokenizer.json of the tokenizers library ({error})."
-            ) from None
+        with library_errors(
+            lambda why: DataError(
+                f"{self.path}: not a tokenizer.json of the tokenizers library ({why})."
+            )
+        ):
+            return Backend.from_str(data.decode())

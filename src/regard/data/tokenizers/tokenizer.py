@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tokenizers import Encoding
 from tokenizers import Tokenizer as Backend
 
+from regard.data.tokenizers.library_errors import library_errors
 from regard.errors import DataError, RunError
 from regard.run_folder import MAX_VOCABULARY, Run
 
@@ -67,11 +68,8 @@ class Tokenizer:
     @classmethod
     def from_json(cls, text: str) -> "Tokenizer":
         """Read tokenizer.json; raises RunError where it is damaged."""
-        try:
-            backend = Backend.from_str(text)
-        except Exception as error:  # the library raises nothing more precise
-            raise RunError(f"tokenizer.json cannot be read ({error}).") from None
-        return cls(backend)
+        with library_errors(lambda why: RunError(f"tokenizer.json cannot be read ({why}).")):
+            return cls(Backend.from_str(text))
 
     @classmethod
     def from_run(cls, run: Run, where: str) -> "Tokenizer":
