@@ -147,3 +147,20 @@ def test_a_run_that_another_process_writes_is_left_alone(
         process.communicate()
     resume(run, ["training.steps=3"])
     assert not (run / ".lock").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"format": 3}', "prepared: field required"),
+        ('{"format": 3, "prepared": 7}', "prepared: input should be a valid string"),
+        ('{"format": "x", "prepared": "a"}', "format: input should be a valid integer"),
+        ("[" * 5000, "nested too deeply"),
+        ("", "not valid JSON"),
+    ],
+)
+def test_a_damaged_start_is_one_sentence(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / run_files.START).write_text(content)
+    with pytest.raises(RunError, match=message) as error:
+        run_files.read_start(tmp_path)
+    assert str(error.value).startswith(str(tmp_path / run_files.START))

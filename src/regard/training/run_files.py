@@ -70,7 +70,7 @@ class _Start(JsonSpec):
     """The content of training.json."""
 
     format: int = Field(1, ge=1)  # format 1 did not write it
-    prepared: str | None = None
+    prepared: str
     content: str | None = None
     init_report: _InitReport | None = None
     recipe: dict[str, Any] | None = None
