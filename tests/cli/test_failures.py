@@ -27,6 +27,8 @@ def caught(statement: str) -> Exception:
         (Interrupted("stopped; resume it."), 130, "stopped; resume it."),
         (KeyboardInterrupt(), 130, ""),
         (MemoryError(), 1, "out of memory: give less at once"),
+        (ImportError("x.so: failed to map segment from shared object"), 1, "out of memory"),
+        (RuntimeError("can't start new thread"), 1, "out of memory: give less at once"),
         (caught("torch.empty(2**50)"), 1, "out of memory: give less at once"),
         (caught("bytearray(2**60)"), 1, "out of memory: give less at once"),
         (caught("json.loads('[' * 100_000)"), 1, "nested too deeply"),

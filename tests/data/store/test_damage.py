@@ -1,5 +1,6 @@
 """Damaged, moved and concurrently built stores."""
 
+import errno
 import os
 import random
 import shutil
@@ -15,7 +16,7 @@ from regard.data.store import prepare as preparing
 from regard.data.store.fingerprint import take_fingerprint
 from regard.data.store.prepare import Prepared, prepare
 from regard.data.tokenizers.base import TokenizerSpec
-from regard.errors import DataError
+from regard.errors import DataError, RunError
 
 BPE = validate(TokenizerSpec, {"kind": "bpe", "vocabulary": 300}, "recipe")
 PAIRS = [f"le chat numéro {n}\tthe cat number {n}" for n in range(60)]
@@ -216,3 +217,19 @@ def test_store_replaced_by_another_process_is_not_removed(
     assert prepare(data, BPE, 100).reused
     assert len(builds) == 1
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+
+
+def test_store_that_cannot_be_read_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too little memory says nothing about the content; hours of preparation are not repeated."""
+    data = spec(tmp_path)
+    folder = prepare(data, BPE, 100).folder
+
+    def no_memory(*_: Any) -> str:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    monkeypatch.setattr(preparing, "_read", no_memory)
+    with pytest.raises(RunError, match="cannot be read"):
+        prepare(data, BPE, 100)
+    monkeypatch.undo()
+    assert folder.is_dir()
+    assert prepare(data, BPE, 100).reused

@@ -2,6 +2,7 @@
 
 import io
 import math
+import threading
 from pathlib import Path
 
 from rich.console import Console
@@ -100,3 +101,12 @@ def test_message_is_one_line_of_a_file() -> None:
     path = "/".join(["long name"] * 30)
     Reporter(Console(file=text)).say(f"The model is in {path}.")
     assert text.getvalue() == f"The model is in {path}.\n"
+
+
+def test_without_a_terminal_no_thread_is_started() -> None:
+    """A thread that cannot start for lack of memory would be waited for without end."""
+    reporter = Reporter(Console(file=io.StringIO(), force_terminal=False))
+    before = threading.active_count()
+    with reporter.counting("records") as advance, reporter.busy("scoring"):
+        advance("Reading", 3)
+        assert threading.active_count() == before

@@ -97,7 +97,10 @@ def _sentence(error: BaseException) -> str | None:
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
-    return isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError)  # of torch, on a CPU or a GPU
-        and ("can't allocate memory" in str(error) or type(error).__name__ == "OutOfMemoryError")
-    )
+    if isinstance(error, RuntimeError):  # of torch, on a CPU or a GPU, and of new threads
+        parts = ("can't allocate memory", "can't start new thread")
+        return type(error).__name__ == "OutOfMemoryError" or any(p in str(error) for p in parts)
+    if isinstance(error, ImportError):  # of a library that does not fit
+        parts = ("failed to map segment", "cannot allocate memory")
+        return any(part in str(error) for part in parts)
+    return isinstance(error, MemoryError)

@@ -192,8 +192,10 @@ def _open(
             content=content["content"],
             reused=reused,
         )
-    except (OSError, ValueError, KeyError, TypeError, RunError) as error:
+    except (FileNotFoundError, ValueError, KeyError, TypeError, RunError) as error:
         raise DataError(f"{folder}: damaged ({error!r}).") from None
+    except OSError as error:  # no memory, no permission: it says nothing about the content
+        raise RunError(f"{folder}: cannot be read ({error.strerror or error}).") from None
 
 
 def _read(path: Path, expected: str) -> str:

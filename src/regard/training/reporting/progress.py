@@ -41,7 +41,7 @@ class Reporter:
     @contextmanager
     def busy(self, activity: str) -> Iterator[None]:
         """Show a spinner while something of unknown duration runs."""
-        with self.console.status(Text(activity)):
+        with self._spinner(activity):
             yield
 
     @contextmanager
@@ -65,12 +65,12 @@ class Reporter:
         """
         start = time.perf_counter()
         done: dict[str, int] = {}
-        with self.console.status("") as status:
+        with self._spinner("") as update:
 
             def advance(activity: str, more: int) -> None:
                 done[activity] = done.get(activity, 0) + more
                 rate = sum(done.values()) / (time.perf_counter() - start)
-                status.update(Text(f"{activity}: {done[activity]:,} {unit}, {rate:,.0f} {unit}/s"))
+                update(f"{activity}: {done[activity]:,} {unit}, {rate:,.0f} {unit}/s")
 
             yield advance
 
@@ -100,6 +100,18 @@ class Reporter:
 
         with self._live("Training", 1.0, TaskProgressColumn()) as show:
             yield advance
+
+    @contextmanager
+    def _spinner(self, text: str) -> Iterator[Callable[[str], None]]:
+        """Show a spinner; yield a function that changes its text.
+
+        Without a terminal there is none: it would start a thread for nothing.
+        """
+        if not self.console.is_terminal:
+            yield lambda _: None
+            return
+        with self.console.status(Text(text)) as status:
+            yield lambda new: status.update(Text(new))
 
     @contextmanager
     def _live(
