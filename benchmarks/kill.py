@@ -16,6 +16,7 @@ Processes are forked from one that has imported Regard, so that moments fall int
 
 import argparse
 import hashlib
+import importlib
 import json
 import os
 import random
@@ -47,6 +48,17 @@ SHARES = {  # of the kills, by command
     "merge": 0.08,
     "export": 0.08,
 }
+
+IMPORTED = (  # before processes are forked
+    "regard.api",
+    "regard.cli",
+    "regard.insight.heads",
+    "regard.interchange.exports.huggingface",
+    "regard.interchange.importing",
+    "regard.training.init.merge_adapter",
+    "matplotlib.backends.backend_svg",
+    "torch._dynamo",
+)
 
 
 class CampaignError(Exception):
@@ -617,13 +629,8 @@ give the same result when it is started again without the obstacle.
 
 
 def campaign(kills: int, seed: int, sizes: Sequence[int], memory: Sequence[int]) -> dict[str, Any]:
-    import regard.api
-    import regard.cli
-    import regard.insight.heads
-    import regard.interchange.exports.huggingface
-    import regard.interchange.importing
-    import regard.training.init.merge_adapter  # noqa: F401
-
+    for module in IMPORTED:
+        importlib.import_module(module)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # nothing stays mounted
     with tempfile.TemporaryDirectory() as temporary:
         home, shared = Path(temporary).resolve(), Path(temporary).resolve() / "shared"
