@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
-CASES = 12
+CASES = 150
 
 # In a process of its own, which has no threads and forks a child for each case.
 SCRIPT = f"""
