@@ -51,6 +51,22 @@ def test_a_run_can_be_replaced(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("*.safetensors"))) == 1
 
 
+def test_a_run_replaced_while_it_is_read_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_folder.write(a_run(1.0), tmp_path)
+    read_manifest = run_folder._read_manifest
+
+    def replaced_after(folder: Path) -> object:
+        content = read_manifest(folder)
+        monkeypatch.undo()
+        run_folder.write(a_run(2.0), folder)
+        return content
+
+    monkeypatch.setattr(run_folder, "_read_manifest", replaced_after)
+    assert run_folder.read(tmp_path).weights["a"][0, 0] == 2.0
+
+
 def test_names_of_files_contain_their_checksum(tmp_path: Path) -> None:
     run_folder.write(a_run(), tmp_path)
     for name, checksum in json.loads((tmp_path / "model.json").read_text())["sha256"].items():

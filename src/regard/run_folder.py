@@ -196,6 +196,15 @@ def fingerprint(folder: Path) -> str:
 def read(folder: Path) -> Run:
     """Read the run in a folder, verify every checksum, and upgrade it if it is of format 1."""
     content = _read_manifest(folder)
+    try:
+        return _read_files(folder, content)
+    except RunError:
+        if (newer := _read_manifest(folder)) == content:
+            raise
+        return _read_files(folder, newer)  # another process has replaced the model meanwhile
+
+
+def _read_files(folder: Path, content: dict[str, Any]) -> Run:
     upgrades = content["format"] == format_1.FORMAT
     manifest = _validated(folder, _upgraded(folder, content) if upgrades else content)
     names = _stored_names({"sha256": manifest.sha256, "format": content["format"]})

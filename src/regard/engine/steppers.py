@@ -224,8 +224,9 @@ class FastEncoderDecoder(_FastModel):
         count = source_mask.sum(1).numpy().astype(np.int32)
         starts = np.concatenate([[0], np.cumsum(count)]).astype(np.int32)
         _check_length(int(count.max(initial=0)), self.decoder.capacity)
-        _check_ids(source[source_mask].numpy(), self.num_embeddings)
-        ids = source[source_mask].numpy().astype(np.int32)
+        tokens = source[source_mask].numpy()
+        _check_ids(tokens, self.num_embeddings)
+        ids = tokens.astype(np.int32)
         states = torch.empty(len(ids), self.encoder.stack.dim)
         encoding = c.Encoding(
             sentences=len(count),
