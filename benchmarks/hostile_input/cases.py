@@ -28,7 +28,7 @@ VALUES = [
     "\udcff",
     "x" * 20_000,
     "..",
-    "/",
+    "/proc",
     "/dev/null",
     "/dev/full",
     "run",

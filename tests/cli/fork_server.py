@@ -16,6 +16,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 MODULES = (
@@ -59,7 +60,7 @@ class ForkServer:
         interrupt: bool = False,
         seconds: int = 60,
     ) -> Finished:
-        """Run `regard ARGUMENTS`.
+        """Run `regard ARGUMENTS` in an empty folder of its own.
 
         Args:
             arguments: Of the command line.
@@ -107,9 +108,16 @@ def serve() -> None:
 
 
 def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    with (
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+        tempfile.TemporaryDirectory() as home,
+    ):
+        work = Path(home) / "work"  # whose parent is the command's own as well
+        work.mkdir()
         child = os.fork()
         if not child:
+            os.chdir(work)
             _run(request, (out.fileno(), err.fileno()))
         with _killed_after(child, request["seconds"]):
             status = os.waitpid(child, 0)[1]
