@@ -13,7 +13,7 @@ from regard import cli
 
 NUMBERS = ("-1", "0", "nan", "inf", "-inf", "1e308", str(10**30), "-" + "9" * 30, "", "a", "/tmp")
 TEXTS = ("", " ", "\x01\x1b[31m", "[/] [bold] :cat: {} {text} %s", "a" * 100_000, "☃\u2028e\u0301")
-FILES = ("", "/dev/null", "/dev/null/at/all", "/proc", "a" * 300, "a/" * 3000, "\x01", "[/]", "-", "..")
+FILES = ("", "/dev/null", "/dev/null/at", "/proc", "a" * 300, "a/" * 3000, "\x01", "[/]", "-", "..")
 # Overrides and settings of the lab start work: only those that are refused at once.
 OVERRIDES = (
     "",

@@ -315,7 +315,7 @@ def test_resume_with_changed_data_is_refused(tiny: MakeRecipe, tmp_path: Path) -
 def test_resume_with_moved_or_newly_prepared_data(
     tiny: MakeRecipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was read decides, not where it was or which version has prepared it."""
+    """Moved data and stores of another version are the same where their content is."""
     source = "{{kind: tsv, path: {}, languages: [fr, en]}}"
     pairs, moved = tmp_path / "pairs.tsv", tmp_path / "moved.tsv"
     pairs.write_text("".join(f"le chat {n}\tthe cat {n}\n" for n in range(60)))
