@@ -68,7 +68,7 @@ class ForkServer:
             stdout: A file to write to, "closed", or "pipe" for one that nobody reads.
             stderr: As stdout.
             environment: Changes to the environment of the streams' encoding.
-            memory: Limit of the address space in bytes.
+            memory: Bytes of address space that it may take beyond those it has.
             interrupt: Wait for standard input, and press Ctrl-C.
             seconds: After which the command is killed.
         """
@@ -152,8 +152,14 @@ def _run(request: Mapping[str, Any], files: Sequence[int]) -> None:
         os.dup2(os.pipe()[0], 0)
         threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     if request["memory"]:
-        resource.setrlimit(resource.RLIMIT_AS, (request["memory"], request["memory"]))
+        _limit_memory(request["memory"])
     os._exit(_call_main())
+
+
+def _limit_memory(more: int) -> None:
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + more
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def _call_main() -> int:

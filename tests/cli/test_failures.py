@@ -28,6 +28,7 @@ def caught(statement: str) -> Exception:
         (KeyboardInterrupt(), 130, ""),
         (MemoryError(), 1, "out of memory: give less at once"),
         (ImportError("x.so: failed to map segment from shared object"), 1, "out of memory"),
+        (caught("try: bytearray(2**60)\nexcept MemoryError: import nowhere"), 1, "out of memory"),
         (RuntimeError("can't start new thread"), 1, "out of memory: give less at once"),
         (caught("torch.empty(2**50)"), 1, "out of memory: give less at once"),
         (caught("bytearray(2**60)"), 1, "out of memory: give less at once"),
@@ -61,9 +62,9 @@ def test_bug_keeps_its_traceback(capsys) -> None:
 
 
 def test_memory_limit_is_one_sentence(forked, translator, tmp_path) -> None:
-    """A real process that may allocate nothing more, and a line of 40 MB."""
+    """A real process that may take 60 MB more, and a line of 40 MB."""
     path = tmp_path / "line.txt"
     path.write_bytes(b"a" * 40_000_000)
-    done = forked("translate", translator, path, "--to", "fr", memory=1)
+    done = forked("translate", translator, path, "--to", "fr", memory=60_000_000)
     assert done.code == 1
     assert done.err.startswith("regard: out of memory")

@@ -118,3 +118,12 @@ def test_odd_values_are_refused_with_a_sentence(forked, commands) -> None:
         if (wrong := fault(done)) is not None:
             faults.append(f"{case[0]} {case[1]} {case[2][:40]!r}: {wrong}: {done.err[-300:]}")
     assert not faults, "\n".join(faults)
+
+
+def test_an_empty_path_is_refused(forked, commands) -> None:
+    """It would mean the current folder: `-o "$OUT"` with a variable that is not set."""
+    for command, parameter, _, kind in parameters():
+        if command != "demo" and kind is Path:
+            done = run_case(forked, commands, (command, parameter, ""))
+            name = parameter if parameter.startswith("--") else parameter.upper()
+            assert (done.code, done.err) == (1, f"regard: {name}: the path is empty; give one.\n")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from regard import __version__
-from regard.cli._shared.arguments import checked
+from regard.cli._shared.arguments import Command, checked
 from regard.cli._shared.failures import flush_output, report_failure
 from regard.cli._shared.renamed import refuse_renamed
 from regard.cli._shared.streams import echo, prepare_streams
@@ -58,8 +58,8 @@ for command in (
     merge,
     doctor,
 ):
-    app.command()(checked(command))
-app.command("import")(checked(import_))
+    app.command(cls=Command)(checked(command))
+app.command("import", cls=Command)(checked(import_))
 
 
 def _show_version(requested: bool) -> None:

@@ -1,15 +1,19 @@
 """Checks that hold for the arguments of every command, before the command runs.
 
-Typer converts values; it accepts numbers that are not finite, integers that no counter holds, and
-texts whose bytes are not UTF-8. Paths may have any bytes, as file systems allow.
+Typer converts values; it accepts numbers that are not finite, integers that no counter holds,
+texts whose bytes are not UTF-8, and an empty path for the current folder. Other paths may have any
+bytes, as file systems allow.
 """
 
 import functools
 import math
 from collections.abc import Callable
 from inspect import Parameter, signature
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
+from typer import Context
+from typer.core import TyperCommand
 from typer.models import OptionInfo
 
 from regard.cli._shared.failures import report_failure
@@ -17,6 +21,20 @@ from regard.errors import ConfigError
 
 MAX_INTEGER = 2**31 - 1
 MAX_SEED = 2**63 - 1
+
+
+class Command(TyperCommand):
+    """A command that refuses an empty path, as of an unset shell variable: `-o "$OUT"`."""
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Parse the arguments; once converted, an empty path is the current folder."""
+        given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+        for name, parameter in _parameters(self.callback).items():
+            value = given.get(name)
+            values = value if isinstance(value, list | tuple) else [value]
+            if _takes_path(parameter.annotation) and "" in values:
+                raise ConfigError(f"{_display_name(parameter)}: the path is empty; give one.")
+        return super().parse_args(ctx, args)
 
 
 def checked(command: Callable[..., None]) -> Callable[..., None]:
@@ -40,8 +58,12 @@ def checked(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _parameters(command: Callable[..., None]) -> dict[str, Parameter]:
-    return dict(signature(command).parameters)
+def _parameters(command: Callable[..., Any] | None) -> dict[str, Parameter]:
+    return dict(signature(command).parameters) if command is not None else {}
+
+
+def _takes_path(annotation: Any) -> bool:
+    return annotation is Path or any(_takes_path(part) for part in get_args(annotation))
 
 
 def _display_name(parameter: Parameter) -> str:

@@ -102,5 +102,8 @@ def _is_out_of_memory(error: BaseException) -> bool:
         return type(error).__name__ == "OutOfMemoryError" or any(p in str(error) for p in parts)
     if isinstance(error, ImportError):  # of a library that does not fit
         parts = ("failed to map segment", "cannot allocate memory")
-        return any(part in str(error) for part in parts)
+        cause = error.__cause__ or error.__context__
+        return any(p in str(error).lower() for p in parts) or (
+            cause is not None and _is_out_of_memory(cause)
+        )
     return isinstance(error, MemoryError)
