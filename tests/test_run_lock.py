@@ -84,6 +84,28 @@ def test_the_lock_can_be_taken_again_by_its_thread_only(tmp_path: Path) -> None:
     assert len(messages) == 1
 
 
+def test_a_forked_child_does_not_hold_the_lock(tmp_path: Path) -> None:
+    with run_lock.lock(tmp_path):
+        child = os.fork()
+        if child == 0:
+            try:
+                with run_lock.lock(tmp_path):
+                    os._exit(3)
+            except OutputError:
+                os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_forked_child_that_leaves_the_block_keeps_the_lock_of_its_parent(tmp_path: Path) -> None:
+    with run_lock.lock(tmp_path):
+        child = os.fork()
+        if child:
+            assert os.waitpid(child, 0)[1] == 0
+            assert (tmp_path / run_lock.FILE).exists()
+    if not child:
+        os._exit(0)
+
+
 def test_without_flock_the_content_of_the_file_decides(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,8 @@ FILE = ".lock"
 HELD = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES)  # errors where another process has the lock
 
 _threads: dict[str, int] = {}  # the thread of this process that holds the lock, by folder
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_threads.clear)  # a child does not hold it
 
 
 @dataclass(frozen=True)
@@ -94,11 +96,13 @@ def lock(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        del _threads[key]
-        with suppress(OSError):  # removed before it is released: nobody else has locked it
-            (folder / FILE).unlink()
+        held = _threads.pop(key, None) is not None  # not in a child that was forked meanwhile
+        if held:
+            with suppress(OSError):  # removed before it is released: nobody else has locked it
+                (folder / FILE).unlink()
         os.close(handle)
-        _remove_empty(missing)
+        if held:
+            _remove_empty(missing)
 
 
 def _remove_empty(folders: list[Path]) -> None:

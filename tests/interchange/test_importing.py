@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from tokenizers.processors import TemplateProcessing
 
 import regard
+from regard import run_folder
 from regard.data.config import Direction
 from regard.errors import DataError, RegardError
+from regard.interchange.exports import huggingface
 from regard.interchange.importing import import_model
 
 from .conftest import TEXT, byte_level, randomized, saved, word_pieces
@@ -273,6 +276,29 @@ def test_unsupported_settings_are_refused(
         import_model(folder, tmp_path / "run")
     assert "\n" not in str(error.value)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("setting", [None, True, False])
+@pytest.mark.parametrize("post_processor", [False, True])
+def test_texts_begin_as_in_transformers(
+    post_processor: bool, setting: bool | None, folder: Path, tmp_path: Path
+) -> None:
+    """With the start token or without it, imported and exported again."""
+    tokenizer = byte_level(["<unk>", "<s>", "</s>"])
+    if post_processor:
+        tokenizer.post_processor = TemplateProcessing("<s> $A", special_tokens=[("<s>", 1)])
+    saved(llama(tokenizer.get_vocab_size()), tokenizer, folder)
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>"}
+    given = {} if setting is None else {"add_bos_token": setting}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config | given))
+    import_model(folder, tmp_path / "run")
+    ours = regard.load_language_model(tmp_path / "run").encode(TEXT[0])
+    assert ours == transformers.AutoTokenizer.from_pretrained(folder)(TEXT[0]).input_ids
+    huggingface.export(run_folder.read(tmp_path / "run"), tmp_path / "out")
+    exported = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    assert ours == exported(TEXT[0]).input_ids
+    import_model(tmp_path / "out", tmp_path / "again")
+    assert ours == regard.load_language_model(tmp_path / "again").encode(TEXT[0])
 
 
 @pytest.mark.parametrize("name", ["config.json", "generation_config.json"])

@@ -5,6 +5,7 @@ attention_history: {every: 200, text: "The animal didn't cross the street."}    
 
 import gzip
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from regard.errors import DataError
 from regard.insight.look import look
 from regard.insight.page import render
 from regard.insight.picture import History, Picture, Snapshot
+from regard.json_files import parse_json
 from regard.training.recipe import AttentionHistorySpec
 from regard.training.run_files import HISTORY
 from regard.training.trainer import StepCallback
@@ -58,6 +60,7 @@ def _title(file: Path) -> str:
 
 def _read(file: Path) -> Picture:
     try:
-        return Picture.from_json(json.loads(gzip.decompress(file.read_bytes())))
-    except (OSError, EOFError, ValueError, KeyError) as error:
+        data = gzip.decompress(file.read_bytes())
+        return Picture.from_json(parse_json(data, str(file), DataError))
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{file}: damaged ({error}); delete it.") from None

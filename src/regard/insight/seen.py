@@ -14,6 +14,7 @@ from torch import Tensor
 
 from regard.atomic import write_atomic
 from regard.errors import DataError, RegardError
+from regard.json_files import parse_json
 
 Numbers = npt.NDArray[np.float32]
 
@@ -122,10 +123,11 @@ class Seen:
         seen = cls()
         try:
             with safe_open(str(path), "pt") as file:
-                for name, point, calls in json.loads((file.metadata() or {})["seen"]):
+                keys = parse_json((file.metadata() or {})["seen"], str(path), DataError)
+                for name, point, calls in keys:
                     for call in range(calls):
                         seen.record(name, point, file.get_tensor(f"{name} {point} {call}"))
-        except (SafetensorError, OSError, KeyError, ValueError) as error:
+        except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
             raise DataError(
                 f"{path}: not a file written by Seen.save, or damaged ({error})."
             ) from None

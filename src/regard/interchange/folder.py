@@ -3,7 +3,6 @@
 Loading a pickle can run any code of its author. A folder with one in it is refused, with a remedy.
 """
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from regard.errors import DataError
+from regard.json_files import parse_json
 
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -57,15 +57,7 @@ class ModelFolder:
             raise DataError(f"{path}: not UTF-8 ({error}).") from None
 
     def _read(self, name: str) -> Any:
-        text = self.read_text(name)
-        try:
-            return json.loads(text)
-        except RecursionError:
-            raise DataError(
-                f"{self.path / name}: not JSON of a model: nested too deeply."
-            ) from None
-        except ValueError as error:
-            raise DataError(f"{self.path / name}: not JSON ({error}).") from None
+        return parse_json(self.read_text(name), str(self.path / name), DataError, finite=False)
 
     def has(self, name: str) -> bool:
         """True if the folder has this file."""

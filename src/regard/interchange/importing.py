@@ -20,7 +20,7 @@ from regard.interchange.generation import GENERATION, SpecialTokens, end_details
 from regard.interchange.llama2c import Checkpoint, is_checkpoint
 from regard.interchange.renaming import check_shapes, rename_weights
 from regard.interchange.sentences import embedder_settings
-from regard.interchange.tokenizers import tokenizer_of
+from regard.interchange.tokenizers import adds_start_token, tokenizer_of
 from regard.interchange.verify import largest_difference
 from regard.models.base import ModelSpec
 from regard.run_folder import Run
@@ -140,7 +140,7 @@ def _details(model: _Source, tokenizer: Tokenizer) -> dict[str, Any]:
     }
     if task in ("translation", "language-model"):
         details |= end_details(tokens, tokenizer)
-    if model.family.begins_with_start:
+    if task == "language-model" and _begins_with_start(model):
         start = tokenizer.start if tokens.bos_token_id is None else tokens.bos_token_id
         details["bos"] = [start]
     if task == "encoder" and isinstance(folder, ModelFolder):
@@ -154,6 +154,12 @@ def _details(model: _Source, tokenizer: Tokenizer) -> dict[str, Any]:
         )
     details |= _inside_vocabulary(model, tokenizer, details)
     return details
+
+
+def _begins_with_start(model: _Source) -> bool:
+    folder = model.folder
+    stated = adds_start_token(folder) if isinstance(folder, ModelFolder) else None
+    return model.family.begins_with_start if stated is None else stated
 
 
 def _inside_vocabulary(

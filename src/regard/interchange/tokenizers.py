@@ -45,6 +45,21 @@ def tokenizer_of(folder: ModelFolder, vocabulary: int | None = None) -> Tokenize
         return _finished(backend)
 
 
+def adds_start_token(folder: ModelFolder) -> bool | None:
+    """Return whether texts begin with the start token; None where no file says so.
+
+    As in transformers, the post-processor of tokenizer.json decides; `add_bos_token` of
+    tokenizer_config.json does where there is no tokenizer.json.
+    """
+    if not folder.has("tokenizer.json"):
+        setting = _settings(folder).get("add_bos_token")
+        return setting if isinstance(setting, bool) else None
+    with _library_errors(folder.path, "tokenizer"):
+        backend = _backend(folder)
+        processed, bare = (backend.encode("a", add_special_tokens=add) for add in (True, False))
+    return len(processed.ids) > len(bare.ids) and processed.ids[:1] != bare.ids[:1]
+
+
 def tokenizer_of_pieces(spm: SentencePieces, path: Path) -> Tokenizer:
     """Build a tokenizer from SentencePiece pieces that were read from another format."""
     with _library_errors(path, "tokenizer"):

@@ -14,6 +14,7 @@ from pathlib import Path
 from regard.atomic import write_all_atomic, write_atomic
 from regard.config import plain
 from regard.errors import DataError
+from regard.json_files import read_json
 from regard.lab.claim import Criterion, Outcome
 from regard.lab.figures import Plot, Table, draw
 from regard.lab.finding import Finding
@@ -40,8 +41,8 @@ def read_all(folder: Path) -> list[Finding]:
 def read(path: Path) -> Finding:
     """Read one finding; raises DataError where the file is not of the right form."""
     try:
-        return Finding.from_plain(json.loads(path.read_text("utf-8")))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return Finding.from_plain(read_json(path, error=DataError, finite=False))
+    except (ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"{path}: not a file written by `regard lab`, or damaged, or of an earlier version "
             f"({error}); remove it and run the experiment again."

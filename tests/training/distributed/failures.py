@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import torch.distributed as dist
 
 from regard.cli import main
+from regard.run_lock import lock
 from regard.training import checkpoint, trainer
 from regard.training.distributed import liveness
 from regard.training.tasks.translation import Translation
@@ -93,6 +94,8 @@ SHARDS, SEND = Moment(checkpoint, "_write_shards"), Moment(dist, "send")
 # In this case the main process also prepares the data for longer than LOST_AFTER.
 STOPPED = "stopped in sending experts"
 LOST_AFTER = 4.0  # seconds; the machine may be busy
+# In this case the launcher holds the lock of the run folder.
+LOCKED = "run folder in use"
 # Name: overrides, rank of the process, moment and what happens then
 CASES: dict[str, tuple[tuple[str, ...], int, Moment, Callable[[], None]]] = {
     "no space for a shard": (FSDP, 1, SHARDS, fill_disk),
@@ -101,6 +104,7 @@ CASES: dict[str, tuple[tuple[str, ...], int, Moment, Callable[[], None]]] = {
     "killed in sending experts": (EXPERTS, 1, SEND, kill),
     STOPPED: (EXPERTS, 1, SEND, stop),
     "out of memory in an evaluation": (FSDP, 1, EVALUATE, exhaust_memory),
+    LOCKED: ((), 0, PREPARE, kill),
 }
 
 
@@ -162,6 +166,7 @@ if __name__ == "__main__":
         port = store.port  # free, once the store is closed
         del store
         start = time.monotonic()
-        codes = exit_codes([fork(case, rank, port, recipe, folder) for rank in range(2)])
+        with lock(folder / case) if case == LOCKED else nullcontext():
+            codes = exit_codes([fork(case, rank, port, recipe, folder) for rank in range(2)])
         outcomes[case] = {"codes": codes, "seconds": time.monotonic() - start}
         (folder / "outcomes.json").write_text(json.dumps(outcomes))

@@ -30,6 +30,7 @@ EXPECTED: dict[str, tuple[list[int | None], str]] = {
         "process 1 of this run (",
     ),
     "out of memory in an evaluation": ([1, 1], "process 1 of this run has run out of memory"),
+    "run folder in use": ([1, 1], "is writing it since"),
 }
 
 

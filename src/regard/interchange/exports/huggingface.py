@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 from safetensors.torch import save
+from tokenizers import Tokenizer as Backend
+from tokenizers.processors import TemplateProcessing
 from torch import Tensor
 
 from regard.atomic import write_all_atomic
@@ -79,7 +81,7 @@ def export(run: Run, folder: Path) -> None:
                     "do_sample": False,
                 }
             ),
-            "tokenizer.json": run.tokenizer.encode(),
+            "tokenizer.json": _tokenizer_json(run).encode(),
             "tokenizer_config.json": as_json(_tokenizer_config(tokenizer, run, spec.max_length)),
             "model.safetensors": save(
                 {name: tensor.contiguous() for name, tensor in weights.items()}, {"format": "pt"}
@@ -88,9 +90,21 @@ def export(run: Run, folder: Path) -> None:
     )
 
 
+def _tokenizer_json(run: Run) -> str:
+    """Return the tokenizer; it adds the token that texts of a language model begin with."""
+    backend = Backend.from_str(run.tokenizer)
+    if bos := run.details.get("bos"):
+        (piece,) = map(backend.id_to_token, bos)
+        backend.post_processor = TemplateProcessing(
+            single=[piece, "$A"], special_tokens=[(piece, bos[0])]
+        )
+    return backend.to_str()
+
+
 def _tokenizer_config(tokenizer: Tokenizer, run: Run, length: int) -> dict[str, Any]:
     pieces = tokenizer.vocabulary()
     mask = next((piece for piece in pieces if piece in MASKS), None)
+    bos = run.details.get("bos")
     own = {"mask_token": mask, "cls_token": pieces[tokenizer.start]} if mask else {}
     return {
         **own,
@@ -98,7 +112,7 @@ def _tokenizer_config(tokenizer: Tokenizer, run: Run, length: int) -> dict[str, 
         "model_max_length": length,
         "pad_token": pieces[run.details.get("pad", tokenizer.pad)],
         "eos_token": pieces[run.details.get("end", tokenizer.end)],
-        "bos_token": pieces[tokenizer.start],
+        "bos_token": pieces[bos[0] if bos else tokenizer.start],
         "unk_token": pieces[tokenizer.unknown],
     }
 

@@ -50,7 +50,7 @@ class Family:
     computed: Callable[[Any], Mapping[str, Computed]] = lambda _config: {}
     left_out: Mapping[str, str] = field(default_factory=dict)  # pattern of names → reason
     prefixes: tuple[str, ...] = ("",)  # possible prefixes of all names
-    begins_with_start: bool = False  # every text starts with the start token
+    begins_with_start: bool = False  # of every text, where the tokenizer's files do not say
     richer: tuple[tuple[str, "Family"], ...] = ()  # the family to use if there is such a tensor
 
     def for_tensors(self, tensors: Iterable[str]) -> "Family":
