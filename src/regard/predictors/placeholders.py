@@ -12,7 +12,7 @@ import re
 PLACEHOLDER = re.compile(
     r"""
       https?://[^\s<>"')\]]*[^\s<>"')\].,;:!?]      # links, without the full stop after them
-    | [\w.+-]+@[\w-]+\.[\w.-]*\w                    # addresses
+    | (?<![\w.+-])[\w.+-]{1,64}@[\w-]+\.[\w.-]*\w    # addresses
     | \$?\{\{?[^{}\s]*\}?\}                         # {name}, {{name}}, ${name}
     | %(?:\(\w+\))?[-+\#0]*\d*(?:\.\d+)?[a-zA-Z%]   # %s, %(name)s, %.2f, %%
     | </?[a-zA-Z][^<>]*>                            # markup

@@ -58,7 +58,7 @@ class TrainingSpec(Spec):
     )
     batch_tokens: int = Field(4096, gt=0, description="source and target tokens in a batch")
     grad_accumulation: int = Field(
-        1, gt=0, description="batches whose gradients are added for one update"
+        1, gt=0, le=10_000, description="batches whose gradients are added for one update"
     )
     label_smoothing: float = Field(
         0.1, ge=0, lt=1, description="probability mass spread over the vocabulary"

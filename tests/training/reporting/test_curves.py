@@ -69,6 +69,15 @@ def test_no_events_give_no_figures() -> None:
     assert sorted(curves(evaluations(accuracy=[0.5]))) == ["accuracy"]
 
 
+def test_a_score_is_drawn_where_it_was_computed() -> None:
+    """A resumed run may have added it; a damaged name is no metric, and no name of a file."""
+    events = evaluations(bleu=[1.0, 2.0]) + evaluations(bleu=[3.0], ter=[50.0])
+    figures = curves([*events, {"step": 9, "scores": {"../$oss": 1.0}}, {"step": 9, "scores": None}])
+    assert sorted(figures) == ["bleu", "ter"]
+    assert points_per_curve(figures["bleu"]) == [3]
+    assert markers(figures["ter"]) == 1
+
+
 def test_figures_are_deterministic() -> None:
     events = steps([3.0, 2.0]) + evaluations(loss=[1.0])
     assert curves(events) == curves(events)

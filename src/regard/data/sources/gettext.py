@@ -1,13 +1,14 @@
 """Reader and writer of gettext catalogs (.po): source texts (msgid) and translations (msgstr).
 
 The writer fills in missing translations and changes no other byte: line ends, comments and a byte
-order mark stay. It marks a new translation as
-fuzzy, as gettext's own tools mark what nobody has reviewed yet.
+order mark stay. It marks a new translation as fuzzy, as gettext's own tools mark what nobody has
+reviewed yet.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from regard.data.records import Location, Rejected
@@ -31,12 +32,17 @@ class Entry:
     """An entry of a catalog: the text of each keyword, and the lines it was read from."""
 
     location: Location  # of its msgid
-    texts: dict[str, str] = field(default_factory=dict)
+    parts: dict[str, list[str]] = field(default_factory=dict)  # of each text, line by line
     is_fuzzy: bool = False
     rejected: Rejected | None = None  # the first line that is not gettext
     spans: dict[str, tuple[int, int]] = field(default_factory=dict)  # lines, from 1, of a keyword
     flags_line: int = 0  # of "#, …"; 0 if there is none
     last_keyword: str = ""  # that a string without a keyword continues
+
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """Text of each keyword, once all lines are added."""
+        return {keyword: "".join(parts) for keyword, parts in self.parts.items()}
 
     @property
     def is_header(self) -> bool:
@@ -71,14 +77,14 @@ class Entry:
             return
         statement = STATEMENT.fullmatch(text)
         keyword = statement[1] or self.last_keyword if statement else ""
-        if not statement or not keyword or statement[1] in self.texts:
+        if not statement or not keyword or statement[1] in self.parts:
             self.rejected = self.rejected or Rejected(location, "not gettext", quote(text))
             return
         if keyword == "msgid" != self.last_keyword:
             self.location = location
         first_line = self.spans.get(keyword, (location.line, 0))[0]
         self.spans[keyword] = (first_line, location.line + 1)
-        self.texts[keyword] = self.texts.get(keyword, "") + unescape(statement[2])
+        self.parts.setdefault(keyword, []).append(unescape(statement[2]))
         self.last_keyword = keyword
 
 

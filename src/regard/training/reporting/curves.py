@@ -5,33 +5,40 @@ from typing import Any
 
 import numpy as np
 
-from regard.evaluation.base import metric_named
+from regard.evaluation.base import Metric, metrics_of
 from regard.plotting import Line, plot_lines
 
 SMOOTHING = 0.95  # of the plotted loss: the loss of one batch is noisy
 
 
 def curves(events: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """SVG by name: loss, and one for each dev score."""
+    """SVG by name: loss, and one for each dev score that is a metric."""
     steps = [event for event in events if "loss" in event]
-    evaluations = [event for event in events if "scores" in event]
+    scores = _dev_scores(events)
     figures = {}
     if steps:
         losses = _smooth(_numbers(event["loss"] for event in steps))
         lines = {"training": Line([event["step"] for event in steps], losses, markers=False)}
-        if evaluations and "loss" in evaluations[0]["scores"]:
-            lines["dev"] = _scores(evaluations, "loss")
+        if "loss" in scores:
+            lines["dev"] = scores["loss"]
         figures["loss"] = plot_lines(lines, "step", "loss per token")
-    for name in evaluations[0]["scores"] if evaluations else ():
-        if name != "loss":
-            line = _scores(evaluations, name)
-            figures[name] = plot_lines({"dev": line}, "step", metric_named(name).label)
+    for metric in metrics_of(Metric):
+        name = metric.kind()
+        if name != "loss" and name in scores:
+            figures[name] = plot_lines({"dev": scores[name]}, "step", metric.label)
     return figures
 
 
-def _scores(evaluations: Sequence[Mapping[str, Any]], name: str) -> Line:
-    steps = [event["step"] for event in evaluations]
-    return Line(steps, _numbers(event["scores"][name] for event in evaluations))
+def _dev_scores(events: Sequence[Mapping[str, Any]]) -> dict[str, Line]:
+    """Return each score over the steps at which it was computed: a resumed run may add some."""
+    points: dict[str, list[tuple[int, float | None]]] = {}
+    for event in events:
+        for name, value in (event.get("scores") or {}).items():
+            points.setdefault(name, []).append((event["step"], value))
+    return {
+        name: Line([step for step, _ in values], _numbers(value for _, value in values))
+        for name, values in points.items()
+    }
 
 
 def _numbers(values: Iterable[float | None]) -> list[float]:
