@@ -103,8 +103,7 @@ function rolloutOf(column) {
 
 function rolloutAttention(column) {
   const [rollout, panel] = [rolloutOf(column), column.panel()];
-  const isMerged = column.merges() && panel.query_words.length > 0;
-  return isMerged ? mergedRollout(rollout, panel) : attentionOfRollout(rollout, panel);
+  return column.merges() ? mergedRollout(rollout, panel) : attentionOfRollout(rollout, panel);
 }
 
 /** Return the shares of the chosen query: [layer][input token]. */

@@ -190,11 +190,11 @@ function valuesOf({ weights, may_attend: mask }, layer) {
   return { values, allowed };
 }
 
-/** Return the shares of a rollout as attention of one head. */
+/** Return the shares of a rollout as attention of one head, from the panel's queries to its keys. */
 function attentionOfRollout(rollout, panel) {
   return once(rollout, "tokens", () => {
     const layerOf = (layer) => ({ values: slice(rollout.weights, layer), one: WEIGHT_ONE });
-    const about = { ...panel, keys: panel.queries, predicts: [] };
+    const about = { ...panel, predicts: [] };
     return new Attention(about, rollout.weights.shape[0], 1, layerOf);
   });
 }
@@ -211,7 +211,7 @@ function mergedOf(panel) {
 
 function mergedRollout(rollout, panel) {
   return once(rollout, "words", () =>
-    merge(attentionOfRollout(rollout, panel), panel.query_words, panel.query_words),
+    merge(attentionOfRollout(rollout, panel), panel.query_words, panel.key_words),
   );
 }
 
