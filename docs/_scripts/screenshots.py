@@ -1,6 +1,7 @@
 """Write the screenshots in docs/images (needs Chromium).
 
 python docs/_scripts/screenshots.py runs/demo
+python docs/_scripts/screenshots.py runs/reviews   (see docs/tutorials/sentiment-classifier.md)
 python docs/_scripts/screenshots.py runs/window runs/bigbird   (see docs/how-to/long-sequences.md)
 """
 
@@ -14,6 +15,7 @@ from regard.insight.look import look
 from regard.insight.page import render
 from regard.insight.picture import History
 from regard.loading import load
+from regard.predictors.classifier import Classifier
 
 TEXT = "The animal didn't cross the street because it was too tired."
 IMAGES = Path(__file__).parents[1] / "images"
@@ -27,6 +29,9 @@ VIEWS = {
     "logit-lens": ("view=logit-lens", 1280, 560),
     "steps": ("view=steps&panel=encoder&step=5&pin=query-9", 1000, 900),
 }
+# Of a classifier.
+LABELED = {"label": ("view=label", 1000, 800)}
+REVIEW = "the acting is superb , but the plot is not clever ."
 # Of two runs side by side, each with a text of its own.
 BESIDE = {"sparse": ("view=all-heads", 1280, 1040)}
 LONG = (
@@ -39,10 +44,13 @@ LONG = (
 
 
 def main(*runs: str) -> None:
+    models = [load(run) for run in runs]
     views, texts = (VIEWS, [TEXT]) if len(runs) == 1 else (BESIDE, LONG)
+    if isinstance(models[0], Classifier) and len(runs) == 1:
+        views, texts = LABELED, [REVIEW]
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "attention.html"
-        looks = (look(load(run), text) for run, text in zip(runs, texts, strict=True))
+        looks = (look(model, text) for model, text in zip(models, texts, strict=True))
         render.write(History.of(*looks), target)
         for name, (address, width, height) in views.items():
             picture = IMAGES / f"{name}.png"

@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,8 @@ def test_page_is_written_to_the_run_folder_by_default(demo, call) -> None:
     result = call("look", demo.folder, TIRED)
     assert result.code == 0
     assert "attention.html" in result.out.replace("\n", "")
-    assert embedded(demo.folder / "attention.html")["source"] == TIRED
+    picture = embedded(demo.folder / "attention.html")
+    assert (picture["source"], picture["title"]) == (TIRED, "demo")
 
 
 @pytest.mark.parametrize(
@@ -110,3 +112,24 @@ def test_attention_differs_between_tired_and_wide(demo) -> None:
     assert "qu'elle" in wide.output
     first, second = (picture.panel("encoder").weights for picture in (tired, wide))
     assert abs(first - second).max() > 0.05
+
+
+def test_titles_are_the_names_of_the_runs(translator: Path, forked, tmp_path: Path) -> None:
+    """Two runs of the same name are told apart by their paths."""
+    other = tmp_path / "other" / translator.name
+    other.parent.mkdir()
+    shutil.copytree(translator, other)
+    for second, titles in (
+        (tmp_path / "second", [translator.name, "second"]),
+        (other, [str(translator), str(other)]),
+    ):
+        if not second.exists():
+            shutil.copytree(translator, second)
+        page = tmp_path / "page.html"
+        result = forked("look", translator, TIRED, "--to", "fr", "--compare", second, "-o", page)
+        assert result.code == 0, result.err
+        text = re.search(
+            r'<script type="application/json" id="history-data">(.*?)</script>', page.read_text()
+        )
+        pictures = json.loads(text[1])["snapshots"][0]["pictures"]
+        assert [picture["title"] for picture in pictures] == titles

@@ -25,6 +25,7 @@ from regard.insight.page import render
 from regard.insight.panels.base import Panel
 from regard.insight.picture import History, Picture
 from regard.insight.views.entropy import Entropy, PanelEntropy, mean_entropy
+from regard.insight.views.label import LabelEvidence
 from regard.insight.views.logit_lens import LogitLens
 from regard.insight.views.rollout import Rollout, Rollouts
 from regard.insight.views.steps import Steps, StepVectors
@@ -201,6 +202,14 @@ def rich() -> Picture:
                 )
             ),
             "logit-lens": lens,
+            "label": LabelEvidence(
+                "good",
+                0.9,
+                ("The", "animal", "was", "tired"),
+                *np.random.default_rng(5).dirichlet(np.ones(4), 2).astype(np.float32),
+                np.array([np.nan, 0.2, 0.95, 0.85], np.float32),
+                np.array([np.nan, 3.6, -0.7, 0.5], np.float32),
+            ),
             "steps": Steps((encoder_steps, decoder_steps)),
             "entropy": Entropy(
                 tuple(
@@ -241,10 +250,17 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
 
 @pytest.fixture
 def show(browser: webdriver.Chrome, picture: Picture, tmp_path: Path) -> Iterator[Show]:
-    """Return a function that opens a picture (by default the shared one) in a wide light window."""
+    """Return a function that opens a picture (by default the shared one) in a wide light window.
+
+    An address without a panel shows the first one; with None the page opens as it is.
+    """
     emulate(browser)
 
-    def open_page(shown: Picture | History = picture, address: str = "") -> webdriver.Chrome:
+    def open_page(shown: Picture | History = picture, address: str | None = "") -> webdriver.Chrome:
+        if address is None:
+            address = ""
+        elif "panel=" not in address:
+            address = f"{address or '#'}&panel=encoder"
         path = tmp_path / "page.html"
         render.write(shown, path)
         browser.get("about:blank")

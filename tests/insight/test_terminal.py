@@ -39,7 +39,7 @@ def printed(
 def rows(text: str) -> list[str]:
     """Return the table's rows, one for each query, without title and heading."""
     lines = text.splitlines()
-    start = next(i for i, line in enumerate(lines) if line.split()[:2] == ["token", "mean"])
+    start = next(i for i, line in enumerate(lines) if line.split()[:1] == ["token"])
     return lines[start + 1 :]
 
 
@@ -50,12 +50,21 @@ def alone(panel: Panel) -> Picture:
 def test_rows_have_the_largest_weight_of_the_mean_and_of_each_head(picture: Picture) -> None:
     panel = picture.panel("cross")
     weights = panel.weights[-1]
-    for query, row in enumerate(rows(printed(picture, "cross"))):
-        expected = [panel.queries[query]]
+    for query, row in enumerate(rows(printed(picture, "cross", width=120))):
+        expected = [panel.queries[query], panel.predicts[query]]
         for values in (weights.mean(axis=0)[query], *weights[:, query]):
             key = int(values.argmax())
             expected += [panel.keys[key], f"{values[key]:.2f}"]
         assert row.split() == expected
+
+
+def test_label_columns_are_truncated_before_heads_are_left_out(picture: Picture) -> None:
+    text = printed(picture, "cross", width=80)
+    heading = next(line for line in text.splitlines() if "mean" in line)
+    assert heading.split()[:7] == ["token", "next", "mean", *["head", "1", "head", "2"]]
+    assert "head 4" in heading
+    assert rows(text)[-2].split()[:2] == ["pas", "trave…"]
+    assert printed(picture, "encoder").splitlines()[2].split()[:2] == ["token", "mean"]
 
 
 def test_last_layer_is_shown_by_default(picture: Picture) -> None:

@@ -41,6 +41,7 @@ def demo(
     from regard.data.sources import grammar
     from regard.insight.look import look
     from regard.insight.page import render
+    from regard.insight.run_titles import run_titles
     from regard.loading import load_translator
     from regard.training.recipe import make_recipe
     from regard.training.trainer import train
@@ -61,7 +62,7 @@ def demo(
         f"in combinations of words never seen in training"
     )
     _show_translations(translator, corpus, report)
-    render.write(look(translator, TIRED, title=str(run)), run / "attention.html")
+    render.write(look(translator, TIRED, title=run_titles(run)[0]), run / "attention.html")
     report.say(f"Attention page: open {run / 'attention.html'} in a browser.")
     _check(scores, pronouns)
 

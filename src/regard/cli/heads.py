@@ -97,13 +97,14 @@ def _study(
     from regard.cli._shared.console import reporter
     from regard.insight.heads import page, study, terminal
     from regard.insight.heads.figures import figures
+    from regard.insight.run_titles import run_titles
     from regard.training.reporting.progress import plain_console
 
     results = study(loaded, examples, run, bleu, tolerance, reporter())
     drawn = figures(results)
     files = {f"{name}.svg": svg for name, svg in drawn.items()}
     files["heads.json"] = json.dumps(results.to_json(), indent=1, ensure_ascii=False)
-    files["heads.html"] = page.render(results, str(run), drawn)
+    files["heads.html"] = page.render(results, run_titles(run)[0], drawn)
     content = {name: text.encode(errors="replace") for name, text in files.items()}
     with run_folder.writing(folder):
         write_all_atomic(folder, content)

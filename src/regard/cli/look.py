@@ -62,6 +62,7 @@ def look(
 ) -> None:
     """Write a page that shows which token attends to which, and print a compact view."""
     from regard.errors import ConfigError
+    from regard.insight.run_titles import run_titles
 
     inputs = {"--live": live, "--history": history, "TEXT": texts}
     chosen = [name for name, value in inputs.items() if value]
@@ -80,13 +81,16 @@ def look(
     elif live:
         _serve(folders, host, port)
     else:
+        titles = run_titles(*folders)
         pictures = [
-            _picture(folder, text, to, sentence) for folder in folders for text in texts or []
+            _picture(folder, title, text, to, sentence)
+            for folder, title in zip(folders, titles, strict=True)
+            for text in texts or []
         ]
         _write(pictures, output or run / "attention.html", panel, layer)
 
 
-def _picture(run: Path, text: str, to: str | None, sentence: int | None) -> "Picture":
+def _picture(run: Path, title: str, text: str, to: str | None, sentence: int | None) -> "Picture":
     from regard.data.sources.conllu import is_conllu
     from regard.errors import ConfigError
     from regard.insight.look import look as look_into
@@ -94,10 +98,10 @@ def _picture(run: Path, text: str, to: str | None, sentence: int | None) -> "Pic
 
     loaded = load(run)
     if getattr(loaded, "tree_source", None) is not None and is_conllu(Path(text)):
-        return look_into(loaded, _sentence(Path(text), sentence or 1), to, title=str(run))
+        return look_into(loaded, _sentence(Path(text), sentence or 1), to, title=title)
     if sentence is not None:
         raise ConfigError("--sentence is for a .conllu file and a model that reads trees.")
-    return look_into(loaded, text, to, title=str(run))
+    return look_into(loaded, text, to, title=title)
 
 
 def _sentence(path: Path, number: int) -> "ParsedText":
@@ -156,10 +160,13 @@ def _show_history(run: Path, output: Path | None) -> None:
 
 def _serve(folders: list[Path], host: str, port: int) -> None:
     from regard.insight.live import address_of, is_loopback, listen, serve
+    from regard.insight.run_titles import run_titles
     from regard.loading import load
 
     with listen(host, port) as listener:  # before a model is loaded
-        models: list[tuple[str, Any]] = [(str(folder), load(folder)) for folder in folders]
+        models: list[tuple[str, Any]] = list(
+            zip(run_titles(*folders), map(load, folders), strict=True)
+        )
         if not is_loopback(host):
             echo(f"Anyone who can reach {host} can use this page.", err=True)
         echo(f"{address_of(host, listener)} shows it; Ctrl-C ends.")

@@ -46,6 +46,17 @@ class AttentionSite:
 
 
 @dataclass(frozen=True)
+class LabelOdds:
+    """The label of a classifier, and its log-odds where tokens are removed."""
+
+    name: str
+    special: frozenset[int]  # positions of tokens that are not of the text
+    log_odds: Callable[[Sequence[Sequence[int]]], Tensor]
+    """Log-odds (N,) of the label for N rows of the text's positions that are kept."""
+    can_remove: bool = True  # False for a model that needs the tree of the whole text
+
+
+@dataclass(frozen=True)
 class ForwardPass:
     """A model and the inputs of one forward pass."""
 
@@ -55,6 +66,7 @@ class ForwardPass:
     output: str  # the model's output as text, if any
     decoder: str = ""  # name of the stack that predicts the next token; "" where none does
     tokenizer: Tokenizer | None = None  # of the predicted tokens
+    label: LabelOdds | None = None  # of a classifier
 
 
 def forward_pass(loaded: Any, text: str | ParsedText, to: str | None = None) -> ForwardPass:
@@ -210,11 +222,26 @@ def _for_classifier(loaded: Classifier, text: str | ParsedText) -> ForwardPass:
     inputs = loaded.model_inputs([(ids, example, "the text")])
     prediction = loaded.classify([example])[0]
     label = loaded.labels.index(prediction.label)
+
+    def log_odds(rows: Sequence[Sequence[int]]) -> Tensor:
+        kept = [([ids[position] for position in row], example, "the text") for row in rows]
+        log_probs = loaded.calibrate(loaded.model(*loaded.model_inputs(kept)))
+        if loaded.multi_label:
+            return log_probs[:, label].double().exp().logit()
+        others = [index for index, _ in enumerate(loaded.labels) if index != label]
+        return log_probs[:, label] - log_probs[:, others].logsumexp(1)
+
+    special = (
+        position for position, token in enumerate(ids) if token in loaded.tokenizer.special_ids
+    )
     return ForwardPass(
         loaded.model,
         lambda: loaded.calibrate(loaded.model(*inputs))[0, [label]],
         (_self_attention("encoder", "encoder.blocks", _tokens(loaded.tokenizer, ids)),),
         f"{prediction.label} ({prediction.probability:.0%})",
+        label=LabelOdds(
+            prediction.label, frozenset(special), log_odds, can_remove=loaded.tree_source is None
+        ),
     )
 
 

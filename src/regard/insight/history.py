@@ -14,6 +14,7 @@ from regard.errors import DataError
 from regard.insight.look import look
 from regard.insight.page import render
 from regard.insight.picture import History, Picture, Snapshot
+from regard.insight.run_titles import run_titles
 from regard.json_files import parse_json
 from regard.training.recipe import AttentionHistorySpec
 from regard.training.run_files import HISTORY
@@ -39,7 +40,7 @@ def recorder(spec: AttentionHistorySpec | None, folder: Path) -> StepCallback | 
         return None
 
     def record(step: int, predictor: Any) -> None:
-        picture = look(predictor, spec.text, title=str(folder), views=())
+        picture = look(predictor, spec.text, title=run_titles(folder)[0], views=())
         content = gzip.compress(json.dumps(picture.to_json()).encode())
         target = folder / HISTORY / f"step-{step:07}.json.gz"
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from regard.insight.opening import opening_panel, opening_query
 from regard.insight.panels.base import Panel
 from regard.insight.views.base import ViewData
 
@@ -59,12 +60,17 @@ class Picture:
 
     def to_json(self) -> dict[str, Any]:
         """Return the picture as dicts, lists, strings and numbers."""
+        opening = opening_panel(self.panels)
         return {
             "title": self.title,
             "caption": self.caption,
             "source": self.source,
             "output": self.output,
             "colors": list(HEAD_COLORS),
+            "opening": {
+                "panel": opening.name if opening else None,
+                "query": opening_query(opening) if opening else None,
+            },
             "panels": [panel.to_json() for panel in self.panels],
             "views": {name: data.to_json() for name, data in self.views.items()},
             "notes": list(self.notes),

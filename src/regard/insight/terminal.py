@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from rich.align import AlignMethod
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
@@ -40,6 +41,24 @@ def render(picture: Picture, panel: str | Panel, layer: int | None = None) -> St
 
 
 @dataclass(frozen=True)
+class Labels:
+    """The first column of a table: all lines are equally wide."""
+
+    head: str
+    rows: list[str]
+
+    @property
+    def width(self) -> int:
+        return cell_len(self.head)
+
+    def table(self) -> Table:
+        """Return a table that has this column."""
+        table = Table(box=None, padding=(0, 1), pad_edge=True)
+        table.add_column(Text(self.head), no_wrap=True)
+        return table
+
+
+@dataclass(frozen=True)
 class Strongest:
     """A table of the largest weights, as wide as the console allows."""
 
@@ -55,8 +74,8 @@ class Strongest:
         if self.panel.name.startswith(EXPERTS):
             yield self._experts()
             return
-        heads, token_width = self._fit(options.max_width)
-        yield self._table(heads, token_width)
+        heads, token_width, labels = self._fit(options.max_width)
+        yield self._table(heads, token_width, labels)
         if heads < self.panel.heads:
             yield Text(self._left_out(heads, options.max_width), style="dim")
 
@@ -65,50 +84,57 @@ class Strongest:
             return "the input token with the largest gradient for each output, and its share"
         if self.panel.name.startswith(EXPERTS):
             return "the experts that each token is routed to, and their gate weights"
+        if self.panel.predicts:
+            return "the token predicted next, the key that each query attends to most, its weight"
         return "the key that each query attends to most, and its weight"
 
-    def _fit(self, width: int) -> tuple[int, int]:
-        """Return how many heads fit and how wide their tokens may be.
+    def _fit(self, width: int) -> tuple[int, int, Labels]:
+        """Return how many heads fit, how wide their tokens may be, and the labels of the rows.
 
         Tokens are truncated before heads are left out: a truncated token can still be recognized.
         """
         longest = min(_longest(self.panel.keys), LONGEST_TOKEN)
         shortest = min(longest, SHORTEST_TOKEN)
-        space = width - self._query_width() - 2
-        # One column more than there are heads: the mean.
-        width_of_one = space // (self.panel.heads + 1) - WEIGHT_WIDTH
-        if width_of_one >= shortest:
-            return self.panel.heads, min(width_of_one, longest)
+        for labels in (self._labels(LONGEST_TOKEN), self._labels(SHORTEST_TOKEN)):
+            space = width - labels.width - 2
+            # One column more than there are heads: the mean.
+            width_of_one = space // (self.panel.heads + 1) - WEIGHT_WIDTH
+            if width_of_one >= shortest:
+                return self.panel.heads, min(width_of_one, longest), labels
         heads = max(space // (shortest + WEIGHT_WIDTH) - 1, 0)
         width_of_one = space // (heads + 1) - WEIGHT_WIDTH
-        return heads, max(min(width_of_one, longest), 1)
+        return heads, max(min(width_of_one, longest), 1), labels
 
-    def _query_width(self) -> int:
-        return min(_longest(self.panel.queries), LONGEST_TOKEN)
+    def _labels(self, most: int) -> Labels:
+        """Return each query and the token predicted after it, of at most so many columns each."""
+        queries = _column("token", self.panel.queries, most, align="right")
+        if not self.panel.predicts:
+            return Labels(queries[0], queries[1:])
+        predicts = _column("next", self.panel.predicts, most, align="left")
+        lines = [" ".join(pair) for pair in zip(queries, predicts, strict=True)]
+        return Labels(lines[0], lines[1:])
 
-    def _table(self, heads: int, token_width: int) -> Table:
+    def _table(self, heads: int, token_width: int, labels: Labels) -> Table:
         weights = self.panel.weights[self.layer]
-        table = Table(box=None, padding=(0, 1), pad_edge=True)
-        table.add_column("token", justify="right", no_wrap=True)
+        table = labels.table()
         table.add_column("mean", no_wrap=True)
         for head in range(heads):
             table.add_column(f"head {head + 1}", no_wrap=True, style=_color(head))
         average = weights.mean(axis=0)
-        for query, token in enumerate(self.panel.queries):
+        for query, label in enumerate(labels.rows):
             rows = [average[query], *weights[:heads, query]]
-            cells = [self._strongest(row, token_width) for row in rows]
-            table.add_row(_truncated(token, self._query_width()), *cells)
+            table.add_row(Text(label), *(self._strongest(row, token_width) for row in rows))
         return table
 
     def _experts(self) -> Table:
         """Return the experts with a weight above 0 for each token, largest first."""
-        table = Table(box=None, padding=(0, 1), pad_edge=True)
-        table.add_column("token", justify="right", no_wrap=True)
+        labels = self._labels(LONGEST_TOKEN)
+        table = labels.table()
         table.add_column("experts")
-        for token, row in zip(self.panel.queries, self.panel.weights[self.layer, 0], strict=True):
+        for label, row in zip(labels.rows, self.panel.weights[self.layer, 0], strict=True):
             best = [key for key in np.argsort(-row, kind="stable") if row[key] > 0]
             named = "   ".join(f"{self.panel.keys[key]} {row[key]:.2f}" for key in best)
-            table.add_row(_truncated(token, self._query_width()), Text(named))
+            table.add_row(Text(label), Text(named))
         return table
 
     def _strongest(self, row: npt.NDArray[np.float32], token_width: int) -> Text:
@@ -130,6 +156,15 @@ def _color(head: int) -> str:
 
 def _longest(tokens: tuple[str, ...]) -> int:
     return max((cell_len(_printable(token)) for token in tokens), default=1)
+
+
+def _column(head: str, tokens: tuple[str, ...], most: int, align: AlignMethod) -> list[str]:
+    """Return a heading and tokens, padded and truncated to the same width."""
+    width = min(_longest((head, *tokens)), max(most, len(head)))
+    lines = [_truncated(token, width) for token in (head, *tokens)]
+    for line in lines:
+        line.align(align, width)
+    return [line.plain for line in lines]
 
 
 def _truncated(token: str, width: int) -> Text:

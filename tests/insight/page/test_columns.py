@@ -55,7 +55,8 @@ def test_tokens_are_merged_into_words_on_request(
     assert hands.texts("#keys .token") == ["The", "animal", "was", "tired"]
     # The pinned token is now part of a word, and so is the prediction.
     assert hands.find('button[data-query="2"]').get_attribute("aria-pressed") == "true"
-    assert hands.texts("[data-predicts] bdi") == ["L'", "ani", "fati", "</s>"]
+    for card in ("#queries", "#heat-map"):
+        assert hands.texts(f"{card} [data-predicts] bdi") == ["L'", "ani", "fati", "</s>"]
     drawn = hands.script(
         "return [...document.querySelectorAll('#threads path')].map(({dataset: d}) => "
         "[d.head, d.query, d.key, d.weight].map(Number))"

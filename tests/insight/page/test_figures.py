@@ -114,6 +114,28 @@ class Recorded:
     log_prob: torch.Tensor
     picture: Picture
     page: Path
+    loaded: Any
+
+    def label_probability(self, positions: Sequence[int]) -> float:
+        """Return the probability of the predicted label for these tokens of the text alone."""
+        ids = self.loaded.encode(SOURCE)
+        kept = torch.tensor([[ids[position] for position in positions]])
+        with torch.no_grad():
+            probs = self.loaded.model(kept, torch.ones_like(kept, dtype=torch.bool)).softmax(-1)
+        return float(probs[0, self._label()])
+
+    def label_log_prob(self, pooled: torch.Tensor) -> torch.Tensor:
+        return self.loaded.model.output(pooled).log_softmax(-1)[0, self._label()]
+
+    @property
+    def states(self) -> torch.Tensor:
+        """States of the encoder of a classifier, before they are pooled: (T, D)."""
+        ids = torch.tensor([self.loaded.encode(SOURCE)])
+        with torch.no_grad():
+            return self.loaded.model.encoder(ids, torch.ones_like(ids, dtype=torch.bool))[0]
+
+    def _label(self) -> int:
+        return self.loaded.labels.index(self.loaded.classify([SOURCE])[0].label)
 
     def weights(self, panel: Panel) -> Array:
         """Return the weights that the model computed: (layers, heads, queries, keys)."""
@@ -181,7 +203,7 @@ def run_model(name: str, tokenizer: Tokenizer, page: Path) -> Recorded:
     render.write(picture, page)
     with torch.enable_grad(), watch(run.model, {*USUAL, "scores"}) as seen:
         log_prob = run.run().sum()
-    return Recorded(run, seen, log_prob, picture, page)
+    return Recorded(run, seen, log_prob, picture, page, loaded)
 
 
 # ------------------------------------------------------------ choices
@@ -419,6 +441,42 @@ def check_logit_lens(page: Page, _: Choice) -> None:
     assert page.hands.texts("#logit-lens td .token") == printable(pieces)
 
 
+def check_label(page: Page, _: Choice) -> None:
+    run, seen = page.recorded.run, page.recorded.seen
+    [site] = run.sites
+    words, number = site.keys.words, len(set(site.keys.words))
+    to_word = np.eye(number)[list(words)]
+    tokens = len(words)
+    relevance: Array = np.zeros(tokens)
+    pooling = np.full(tokens, 1 / tokens)
+    if "pool" in seen.names():
+        weights = seen.weights("pool")
+        (gradient,) = torch.autograd.grad(page.recorded.log_prob, weights, retain_graph=True)
+        pooling = weights.detach().numpy().ravel()
+        relevance = (weights * gradient).clamp(min=0).detach().numpy().ravel()
+    else:  # the mean: a ∂log p/∂a = x · ∂log p/∂x
+        states = torch.stack([page.recorded.states]).requires_grad_()
+        log_prob = page.recorded.label_log_prob(states.mean(1))
+        (gradient,) = torch.autograd.grad(log_prob, states)
+        relevance = (states * gradient).sum(-1).clamp(min=0)[0].detach().numpy()
+    shares = rollouts(page.recorded, site.name)["gradient"][-1]
+    flow = normalized((relevance @ shares)[None])[0]
+    values = {
+        name: page.hands.numbers(f'#label td[data-name="{name}"]:not([data-value=""])', "value")
+        for name in ("flow", "pooling", "without", "change")
+    }
+    close(values["flow"], flow @ to_word)
+    close(values["pooling"], pooling @ to_word)
+    whole = page.recorded.label_probability(range(tokens))
+    without = [
+        page.recorded.label_probability([p for p in range(tokens) if words[p] != word])
+        for word in range(1, number - 1)  # between the start and the end token
+    ]
+    close(values["without"], without)
+    odds = np.log(np.divide(without, np.subtract(1, without)))
+    close(values["change"], np.log(whole / (1 - whole)) - odds, 2e-4)
+
+
 def check_steps(page: Page, choice: Choice) -> None:
     panel, [head] = choice.panel, choice.heads
     vectors = {
@@ -507,6 +565,7 @@ CHECKS = {
     "rollout": Check(check_rollout, ("query", "words"), lambda recorded: recorded.attention),
     "alignment": Check(check_alignment, ("heads",), cross),
     "logit-lens": Check(check_logit_lens, (), every_panel),
+    "label": Check(check_label, (), lambda recorded: recorded.attention),
     "steps": Check(
         check_steps,
         ("head",),

@@ -179,7 +179,7 @@ def test_live_page_shows_the_typed_texts(
     wait.until(lambda _: sources(hands) == ["first"])
     assert server.requests == [{"path": "/look", "text": "first", "compare": None, "to": None}]
     shown = np.reshape(hands.numbers("#heat-map td", "weight"), (6, 6))
-    expected = rich.panel("encoder").weights[1].mean(axis=0)
+    expected = rich.panel("cross").weights[1].mean(axis=0)
     np.testing.assert_allclose(shown, expected, atol=1.1e-4)
     hands.choose("layer", 0)
     hands.find("#compare-toggle").click()

@@ -23,6 +23,7 @@ from regard.insight.packing import WEIGHT_ONE
 from regard.insight.page import render
 from regard.insight.panels.base import Panel
 from regard.insight.picture import HEAD_COLORS, History, Picture
+from regard.insight.views.base import View, all_views
 
 Show = Callable[..., Chrome]
 Emulate = Callable[..., None]
@@ -479,14 +480,84 @@ def test_reload_keeps_the_choices(show: Show, picture: Picture) -> None:
 
 @pytest.mark.parametrize(
     "nonsense",
-    ["#panel=none&layer=99&heads=x,7&map=-1&view=toString&pin=query-900", "#%%%", "#pin=key-0"],
+    ["#panel=none&layer=99&heads=x,7&map=-1&view=toString&pin=query-900", "#panel=&%%%"],
 )
 def test_invalid_addresses_open_with_defaults(show: Show, nonsense: str) -> None:
     browser = show(address=nonsense)
-    assert find(browser, 'label[data-panel="encoder"] input').is_selected()
-    assert find(browser, 'label[data-layer="2"] input').is_selected()
-    assert heat_map(browser).shape == (9, 9)
+    assert find(browser, 'label[data-panel="cross"] input').is_selected()
+    assert find(browser, 'label[data-layer="1"] input').is_selected()
+    assert heat_map(browser).shape == (7, 9)
     assert lit(browser, "query", "active") == set()
+
+
+def test_translators_open_on_cross_attention_with_the_most_telling_query(
+    show: Show, picture: Picture
+) -> None:
+    weights = picture.panel("cross").weights[-1].astype(float)
+    entropy = -(weights * np.log2(weights)).sum(-1)
+    mean = weights.mean(0)
+    telling = int((-(mean * np.log2(mean)).sum(-1) - entropy.mean(0)).argmax())
+    browser = show(address=None)
+    assert find(browser, 'label[data-panel="cross"] input').is_selected()
+    assert lit(browser, "query", "active") == {telling}
+    assert query(browser, telling).get_attribute("aria-pressed") == "true"
+    # Unpinned, it stays so when the address is opened again; other panels open without a pin.
+    press(browser, Keys.ESCAPE)
+    choose(browser, "view", "heat-map")
+    browser.refresh()
+    assert "pin" not in address(browser)
+    show(address=None)
+    choose(browser, "panel", "encoder")
+    assert lit(browser, "query", "active") == set()
+    # A link that names a pin is followed.
+    show(address="#panel=cross&pin=query-2")
+    assert lit(browser, "query", "active") == {1}
+
+
+def test_rows_of_the_heat_map_have_the_predicted_tokens(show: Show, picture: Picture) -> None:
+    browser = show(address="#panel=decoder&view=heat-map")
+    texts = [head.text for head in browser.find_elements(By.CSS_SELECTOR, "#heat-map tbody th")]
+    panel = picture.panel("decoder")
+    assert texts == [
+        f"{token}\nnext: {next_token}"
+        for token, next_token in zip(panel.queries, panel.predicts, strict=True)
+    ]
+
+
+def test_guide_leads_through_the_views_that_differ(show: Show, rich: Picture) -> None:
+    browser = show(rich, None)
+    assert find(browser, "#guide").text == "Start here: Which token attends to which, in one layer?"
+    titles = []
+    while find(browser, "#guide-next").is_displayed():
+        titles.append(find(browser, "#guide-next").text.removeprefix("Next: ").removesuffix(" ›"))
+        find(browser, "#guide-next").click()
+        assert find(browser, "#guide").text.startswith(f"{len(titles) + 1} of ")
+    inside = {"Lines", "Heat map"}  # parts of the overview
+    assert titles == [view.title for view in all_views()[1:] if view.title not in inside]
+
+
+@pytest.mark.parametrize("view", all_views(), ids=lambda view: view.kind())
+def test_the_picture_comes_early_on_a_phone(
+    show: Show, emulated: Emulate, browser: Chrome, rich: Picture, view: View
+) -> None:
+    emulated(browser, width=390, height=844)
+    show(rich, f"#view={view.kind()}&panel=cross")
+    card = (view.cards or (view.kind(),))[0]
+    top = browser.execute_script(
+        "return Math.min(...[...document.querySelectorAll(`#${arguments[0]}-card :is(td, svg, "
+        "canvas, button)`)].filter(e => e.offsetParent || e.ownerSVGElement !== undefined)"
+        ".map(e => e.getBoundingClientRect()).filter(b => b.height > 0).map(b => b.top))",
+        card,
+    )
+    assert 0 < top < 700
+    # The chosen option of each row is visible.
+    for selector in ("#views", "#panels"):
+        row = find(browser, selector)
+        if row.is_displayed():
+            chosen = find(browser, f"{selector} input:checked + span")
+            assert chosen.rect["x"] >= row.rect["x"] - 1
+            assert chosen.rect["x"] + chosen.rect["width"] <= row.rect["x"] + row.rect["width"] + 1
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
 
 
 def test_edited_addresses_are_followed(show: Show, picture: Picture) -> None:

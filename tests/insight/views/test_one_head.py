@@ -63,7 +63,7 @@ def test_products_of_query_and_key_add_up_to_the_score(
     assert score == pytest.approx(dot / 2 - 0.5, abs=1e-5)  # √4, and two positions away
     equation = hands.find("[data-sum]").text.replace("−", "-")
     assert equation == (
-        f"q·k = {dot:.4f}; ÷ √4 = {dot / 2:.4f}; - 0.5000 position bias = {score:.4f}"
+        f"q·k = {dot:.4f}; ÷ √K (K = 4) = {dot / 2:.4f}; - 0.5000 position bias = {score:.4f}"
     )
     # Without a position bias, none is shown.
     hands.choose("panel", "encoder")

@@ -48,7 +48,7 @@ def test_every_step_shows_the_vectors_of_one_query(show: Show, hands: Any, rich:
     np.testing.assert_allclose(column("q · k"), dots, atol=TOLERANCE)
 
     hands.press(Keys.ARROW_RIGHT)
-    np.testing.assert_allclose(column("÷ √d"), panel.scores[1, 1, 2], atol=TOLERANCE)
+    np.testing.assert_allclose(column("÷ √K"), panel.scores[1, 1, 2], atol=TOLERANCE)
     assert column("score") == []
 
     hands.press(Keys.ARROW_RIGHT)

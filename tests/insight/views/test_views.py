@@ -30,6 +30,7 @@ def cards(view: View) -> list[str]:
 @pytest.mark.parametrize("view", all_views(), ids=lambda view: view.kind())
 def test_every_view_declares_title_order_points_and_script(view: View) -> None:
     assert view.title
+    assert view.question.endswith("?")
     assert view.points <= set(POINTS)
     assert view.compute.__doc__
     if not view.cards:

@@ -64,11 +64,12 @@ def _script() -> str:
 
 
 def _menu() -> list[dict[str, Any]]:
-    """Return the names, titles and cards of the views for the page's menu."""
+    """Return the names, titles, questions and cards of the views for the page's menu."""
     return [
         {
             "name": view.kind(),
             "title": view.title,
+            "question": view.question,
             "cards": list(view.cards) or [view.kind()],
         }
         for view in all_views()

@@ -7,4 +7,5 @@ from regard.insight.views.base import View
 
 class Spec(View):
     title: ClassVar[str] = "All heads"
+    question: ClassVar[str] = "Do heads differ, and which one is interesting?"
     order: ClassVar[int] = 30

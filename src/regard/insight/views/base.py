@@ -32,8 +32,10 @@ class View(Kind, package="regard.insight.views"):
 
     title: ClassVar[str]
     """Shown in the menu and as the heading of the view."""
+    question: ClassVar[str]
+    """The question that the view answers, one sentence below the menu."""
     order: ClassVar[int]
-    """Position in the menu; the views are sorted by it."""
+    """Position in the menu, which is also the order in which the page suggests the views."""
     cards: ClassVar[tuple[str, ...]] = ()
     """Names of the views that are drawn one below the other; by default the view itself."""
     keyboard: ClassVar[str] = ""

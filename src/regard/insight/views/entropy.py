@@ -43,6 +43,7 @@ class Entropy(ViewData):
 
 class Spec(View):
     title: ClassVar[str] = "Entropy"
+    question: ClassVar[str] = "Does a head attend to one token (0 bits) or to many?"
     order: ClassVar[int] = 35
 
     def compute(self, run: ForwardPass, seen: Seen) -> Entropy:

@@ -37,7 +37,7 @@ CARDS["heat-map"] = {
 
   build(column) {
     const attention = column.attention();
-    const { queries, keys } = attention;
+    const { queries, keys, predicts } = attention;
     const isLarge = isLargeMap(attention);
     column.part("scroll").hidden = isLarge;
     column.part("wide").hidden = !isLarge;
@@ -47,9 +47,10 @@ CARDS["heat-map"] = {
       map,
       "queries by keys",
       keys.map((token, key) => heading("col", token, { "data-key": key })),
-      queries.map((token, query) => heading("row", token, { "data-query": query })),
+      queries.map((token, query) => queryHeading(token, query, predicts[query])),
       (query, key) => element("td", { "data-query": query, "data-key": key }),
     );
+    map.classList.toggle("predicting", predicts.length > 0);
     map.style.setProperty("--longest", Math.max(...queries.map((token) => token.length), 3));
   },
 
@@ -80,19 +81,26 @@ CARDS["heat-map"] = {
   },
 
   shown(column) {
-    const { queries, keys } = column.attention();
+    const { queries, keys, predicts } = column.attention();
     const { means } = column.attention().matrix(column.layer(), column.mapHeads());
     const heads = column.mapHeads().map((head) => head + 1);
     const weights = queries.map((_, query) =>
       Array.from(means.subarray(query * keys.length, (query + 1) * keys.length), rounded),
     );
-    return { queries, keys, mean_of_heads: heads, weights };
+    return { queries, predicts, keys, mean_of_heads: heads, weights };
   },
 
   drawing(column) {
     return drawMap(column);
   },
 };
+
+/** Make the heading of a row: the query, and the token predicted after it. */
+function queryHeading(token, query, next) {
+  const head = heading("row", token, { "data-query": query });
+  if (next !== undefined) head.append(nextToken(next));
+  return head;
+}
 
 /** Show "Hatched cells are masked: this layer attends to 12 % of all pairs." */
 function describeMask(column, cells, isAny) {
@@ -141,7 +149,7 @@ function drawMap(column) {
   const [layer, heads] = [column.layer(), column.mapHeads()];
   if (isLargeMap(attention)) return drawLargeMap(column, heads);
   return drawGrid({
-    rows: attention.queries,
+    rows: rowLabels(attention),
     columns: attention.keys,
     cellOf: (query, key) => {
       const value = heads.length ? attention.mean(layer, heads, query, key) : 0;
@@ -167,7 +175,7 @@ function drawLargeMap(column, heads) {
     return shown.map((index) => draw(offsetOf(index), label(tokens[index]))).join("");
   };
   const edge = LABEL_ROOM - 6;
-  const rows = labels(queries, height, (y, token) =>
+  const rows = labels(rowLabels(column.attention()), height, (y, token) =>
     svgText(edge, y, token, { size: 11, anchor: "end" }),
   );
   const tops = labels(keys, width, (x, token) => {

@@ -7,4 +7,5 @@ from regard.insight.views.base import View
 
 class Spec(View):
     title: ClassVar[str] = "Heat map"
+    question: ClassVar[str] = "What are the weights of one head, or the mean of several?"
     order: ClassVar[int] = 20

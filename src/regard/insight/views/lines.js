@@ -153,8 +153,7 @@ function tokenButton(column, side, tokens, index, predicts) {
   button.setAttribute("aria-label", label);
   if (predicts.length) {
     const next = printable(predicts[index]);
-    const below = { class: "next-token", "data-predicts": "" };
-    button.append(element("span", below, "next: ", element("bdi", {}, next)));
+    button.append(nextToken(next));
     button.setAttribute("aria-label", `${label}; predicted next token: ${next}`);
   }
   return button;

@@ -7,6 +7,7 @@ from regard.insight.views.base import View
 
 class Spec(View):
     title: ClassVar[str] = "Lines"
+    question: ClassVar[str] = "Which tokens does one token attend to, head by head?"
     order: ClassVar[int] = 10
     keyboard: ClassVar[str] = (
         "point at a token, or reach it with Tab and the arrow keys, to see only its lines. Click, "

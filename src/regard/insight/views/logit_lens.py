@@ -38,6 +38,7 @@ class LogitLens(ViewData):
 
 class Spec(View):
     title: ClassVar[str] = "Logit lens"
+    question: ClassVar[str] = "In which layer is the next token decided?"
     order: ClassVar[int] = 70
     points: ClassVar[frozenset[str]] = frozenset({"residual"})
     max_tokens: ClassVar[int | None] = 512

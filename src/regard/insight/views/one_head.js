@@ -204,9 +204,9 @@ function paintProducts(column, rows, chosen) {
   paintNumbers(column.part("product-numbers"), vectors);
 }
 
-/** Return "q·k = 3.2; ÷ √64 = 0.4; + 0.1 position bias = 0.5". */
+/** Return "q·k = 3.2; ÷ √K (K = 64) = 0.4; + 0.1 position bias = 0.5". */
 function sumOf(size, sum, scaled, score) {
-  const parts = [`q·k = ${figure(sum)}; ÷ √${size} = `, bold(figure(scaled))];
+  const parts = [`q·k = ${figure(sum)}; ÷ √K (K = ${size}) = `, bold(figure(scaled))];
   // Larger than the rounding error of 32 bits.
   const bias = score - scaled;
   if (Math.abs(bias) > 1e-3 * (1 + Math.abs(score))) {

@@ -60,6 +60,7 @@ class Rollouts(ViewData):
 
 class Spec(View):
     title: ClassVar[str] = "Rollout"
+    question: ClassVar[str] = "Which input tokens contribute to a state through all layers?"
     order: ClassVar[int] = 50
     max_tokens: ClassVar[int | None] = 512
 
@@ -67,22 +68,27 @@ class Spec(View):
         """Compute both methods for each attention; `seen` has its weights."""
         sites = run.sites
         means = {site.name: seen.by_layer(site.blocks, site.attention).mean(1) for site in sites}
-        weighted = _gradient_weighted(run)
+        methods = {
+            "rollout": _rollout(sites, means, keep=0.5, add=0.5),
+            "gradient": gradient_rollouts(run),
+        }
         return Rollouts(
             tuple(
-                Rollout(method, TITLES[method], site.name, shares)
-                for method, layers, keep, add in (
-                    ("rollout", means, 0.5, 0.5),
-                    ("gradient", weighted, 1.0, 1.0),
-                )
-                for site, shares in zip(sites, _rollout(sites, layers, keep, add), strict=True)
+                Rollout(method, TITLES[method], panel, shares)
+                for method, by_panel in methods.items()
+                for panel, shares in by_panel.items()
             )
         )
 
 
+def gradient_rollouts(run: ForwardPass) -> dict[str, Floats]:
+    """Return for each attention the shares by gradient-weighted attention (L, T, S)."""
+    return _rollout(run.sites, _gradient_weighted(run), keep=1.0, add=1.0)
+
+
 def _rollout(
     sites: Sequence[AttentionSite], layers: dict[str, Floats], keep: float, add: float
-) -> list[Floats]:
+) -> dict[str, Floats]:
     """Return for each attention the shares after each of its layers (L, T, S)."""
     shares: dict[str, Floats] = {}
     for site in sites:
@@ -98,7 +104,7 @@ def _rollout(
             current = keep * current + add * (layer @ current)
             after.append(_normalized(current))
         shares[site.name] = np.stack(after)
-    return [shares[site.name] for site in sites]
+    return shares
 
 
 def _normalized(rows: Floats) -> Floats:

@@ -38,17 +38,17 @@ const STEPS = [
     numbers: ({ dot }, key) => [{ name: "q · k", value: dot(key) }],
   },
   {
-    name: "÷ √d",
-    equation: "e_j = q · k_j / √d",
+    name: "÷ √K",
+    equation: "e_j = q · k_j / √K",
     explains: ({ sizes, hasBias }) => [
-      `The dot products are divided by √${sizes.K}, so that they do not grow with the vector size.`,
+      `The dot products are divided by √K = √${sizes.K}, so that they do not grow with the vector size.`,
       hasBias ? " The rest is the position bias." : "",
     ],
     lead: () => [],
     strips: () => [],
     numbers: ({ dot, scaled, score, hasBias }, key) => [
       { name: "q · k", value: dot(key) },
-      { name: "÷ √d", value: scaled(key) },
+      { name: "÷ √K", value: scaled(key) },
       ...(hasBias ? [{ name: "score", value: score(key) }] : []),
     ],
   },

@@ -48,6 +48,9 @@ class Steps(ViewData):
 
 class Spec(View):
     title: ClassVar[str] = "Step by step"
+    question: ClassVar[str] = (
+        "How is one output of attention computed, with the model's own numbers?"
+    )
     order: ClassVar[int] = 80
     keyboard: ClassVar[str] = (
         "← and → on the buttons go from step to step. On a strip of colors, ← and → go along the "

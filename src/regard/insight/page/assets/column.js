@@ -37,7 +37,8 @@ class Column {
 
   panel() {
     const panels = this.panels();
-    return panels.find(({ name }) => name === state.panel) ?? panels[0] ?? null;
+    const named = (panel) => panels.find(({ name }) => name === panel);
+    return named(state.panel) ?? named(this.picture.opening.panel) ?? panels[0] ?? null;
   }
 
   /** Return the attention that the view shows, with tokens merged into words where chosen. */
@@ -72,11 +73,8 @@ class Column {
   }
 
   pin() {
-    const attention = this.attention();
-    return {
-      query: attention.shown("query", state.pin.query),
-      key: attention.shown("key", state.pin.key),
-    };
+    const [attention, { query, key }] = [this.attention(), chosenPin()];
+    return { query: attention.shown("query", query), key: attention.shown("key", key) };
   }
 
   /** Return the pinned token and the one pointed at; two sides make a pair. */

@@ -14,6 +14,15 @@ function paintChoices(box, name, options, chosen, choose) {
   }
   for (const [index, radio] of box.querySelectorAll("input").entries()) {
     radio.checked = options[index][0] === chosen;
+    if (radio.checked) showInRow(box, radio.parentElement);
+  }
+}
+
+/** Scroll a row of choices, on a narrow screen, so that one of them is visible. */
+function showInRow(box, item) {
+  const [row, own] = [box.getBoundingClientRect(), item.getBoundingClientRect()];
+  if (own.left < row.left || own.right > row.right) {
+    box.scrollLeft += own.left - row.left - (row.width - own.width) / 2;
   }
 }
 
@@ -34,6 +43,7 @@ function paintControls() {
   }
   const views = offeredViews().map((view) => [view, viewNamed(view).title]);
   paintChoices(at("views"), "view", views, state.view, chooseView);
+  paintGuide();
   const panels = new Map(
     columns.flatMap((column) => column.panels().map(({ name, title }) => [name, title])),
   );
@@ -49,6 +59,31 @@ function paintControls() {
   }
   paintQueryChoice();
   paintMerge();
+}
+
+/** Show the question that the view answers, and the view to open after it. */
+function paintGuide() {
+  const path = suggestedViews();
+  const place = path.indexOf(state.view);
+  const counted = `${place + 1} of ${path.length}: `;
+  const start = place === 0 ? "Start here: " : place < 0 ? "" : counted;
+  at("guide").textContent = start + viewNamed(state.view).question;
+  const next = viewNamed(nextView());
+  at("guide-next").hidden = !next;
+  if (next) at("guide-next").textContent = `Next: ${next.title} ›`;
+}
+
+/** Return the offered views in the suggested order, without those that another one contains. */
+function suggestedViews() {
+  const offered = offeredViews();
+  const inside = offered.map(viewNamed).flatMap(({ name, cards }) => cards.filter((one) => one !== name));
+  return offered.filter((name) => !inside.includes(name));
+}
+
+/** Return the view that is suggested after the one that is shown; undefined after the last. */
+function nextView() {
+  const later = offeredViews().slice(offeredViews().indexOf(state.view) + 1);
+  return later.find((name) => suggestedViews().includes(name));
 }
 
 function chooseView(view) {
@@ -149,6 +184,7 @@ function paintMerge() {
 function listenToControls() {
   listenToHeads();
   at("all").addEventListener("click", () => change({ heads: null }));
+  at("guide-next").addEventListener("click", () => chooseView(nextView()));
   at("query").addEventListener("change", ({ target }) => {
     const query = columns[0].attention().token("query", Number(target.value));
     resetPerPanel();

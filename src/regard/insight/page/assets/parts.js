@@ -25,6 +25,18 @@ function tokenElement(token) {
   return element("bdi", { class: "token", "data-token": printable(token) }, printable(token));
 }
 
+/** Make the label of the token that the model predicts after another. */
+function nextToken(token) {
+  const attributes = { class: "next-token", "data-predicts": "" };
+  return element("span", attributes, "next: ", element("bdi", {}, printable(token)));
+}
+
+/** Return the queries of an attention, each with the token predicted after it. */
+function rowLabels({ queries, predicts }) {
+  if (!predicts.length) return queries;
+  return queries.map((token, i) => `${printable(token)} → ${printable(predicts[i])}`);
+}
+
 function quote(token) {
   return element("span", {}, "“", element("bdi", {}, printable(token)), "”");
 }

@@ -5,12 +5,12 @@ const NOTHING = { query: null, key: null };
 const state = {
   snapshot: 0,
   view: "",
-  panel: null, // its name; otherwise the first one that the view can show
+  panel: null, // its name; until chosen, the one that the picture opens with
   layer: null, // the last one until chosen
   heads: null, // the selected heads, in order; all of them until chosen
   map: "mean", // what the heat map shows: "mean" of the selected heads, or one head
   words: false, // whether tokens are merged into words
-  pin: NOTHING, // the pinned token, by its index
+  pin: null, // the pinned token, by its index; until chosen, the one that the picture opens with
   own: {}, // the choices of single views, by name: see views.js
   theme: null, // "light" or "dark" once chosen; otherwise as the system is
 };
@@ -31,6 +31,14 @@ const headCount = () => most((column) => column.attention().heads);
 const queryCount = () => most((column) => column.attention().queries.length);
 const chosenLayer = () => (state.layer === null ? layerCount() - 1 : state.layer);
 const chosenHeads = () => state.heads ?? range(headCount());
+const chosenPin = () => state.pin ?? openingPin();
+
+/** Return the query that the page opens with; of a history, that of its last snapshot. */
+function openingPin() {
+  const opening = snapshots.at(-1)?.pictures[0]?.opening;
+  const isShown = opening && columns[0]?.panel()?.name === opening.panel;
+  return isShown ? { query: opening.query, key: null } : NOTHING;
+}
 
 /** Change the state, then show it and write it into the address. */
 function change(changes) {
@@ -56,7 +64,8 @@ function readAddress() {
   state.layer = numberIn(address.get("layer"), layerCount());
   state.heads = readHeads(address.get("heads"));
   state.map = numberIn(address.get("map"), headCount()) ?? "mean";
-  state.pin = readPin(address.get("pin") ?? "");
+  const isChosen = address.has("panel") || address.has("pin");
+  state.pin = isChosen ? readPin(address.get("pin") ?? "") : null;
   for (const [name, { read }] of ownChoices()) state.own[name] = read(address.get(name));
   state.theme = ["light", "dark"].find((theme) => theme === address.get("theme")) ?? null;
 }
@@ -81,7 +90,7 @@ function readPin(text) {
 }
 
 function writeAddress() {
-  const { map, pin } = state;
+  const [{ map }, pin] = [state, chosenPin()];
   const address = new URLSearchParams(liveTexts());
   if (columns.length) {
     address.set("panel", columns[0].attention().name);

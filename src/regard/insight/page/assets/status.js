@@ -9,7 +9,8 @@ function paintStatus() {
   if (!offeredViews().length) return showStatus();
   const isPointing = pointed.column && (pointed.query !== null || pointed.key !== null);
   const column = isPointing ? pointed.column : columns[0];
-  const isPinned = state.pin.query !== null || state.pin.key !== null;
+  const { query, key } = chosenPin();
+  const isPinned = query !== null || key !== null;
   const [card] = cards();
   if (card.sentence) {
     const able = columns.filter(({ picture }) => card.has(picture));

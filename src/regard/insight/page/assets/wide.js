@@ -93,7 +93,8 @@ function lightWide(column) {
 }
 
 function writeTokens(column, context, { x, y, across, down, left, top }) {
-  const { queries, keys } = column.attention();
+  const { keys } = column.attention();
+  const rows = rowLabels(column.attention());
   const { size } = column.wide;
   const { query, key } = column.active();
   context.textBaseline = "middle";
@@ -110,7 +111,7 @@ function writeTokens(column, context, { x, y, across, down, left, top }) {
     if (!isWritten(row, query) || middle < LABELS.top) continue;
     context.save();
     context.translate(LABELS.left - 4, middle);
-    write(queries[row], row === query, LABELS.left);
+    write(rows[row], row === query, LABELS.left);
     context.restore();
   }
   context.textAlign = "left";
