@@ -12,7 +12,6 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, get_args
 
-from typer import Context
 from typer.core import TyperCommand
 from typer.models import OptionInfo
 
@@ -26,7 +25,7 @@ MAX_SEED = 2**63 - 1
 class Command(TyperCommand):
     """A command that refuses an empty path, as of an unset shell variable: `-o "$OUT"`."""
 
-    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments; once converted, an empty path is the current folder."""
         given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
         for name, parameter in _parameters(self.callback).items():
