@@ -103,18 +103,19 @@ def test_recipe_passes_every_check(call, folder: Path, recipe: str, attention: s
     [
         (
             [LINFORMER],
-            "attention 'linformer' cannot decode step by step from a KV cache, which a "
+            "model.attention: 'linformer' cannot decode step by step from a KV cache, which a "
             "decoder needs",
         ),
         (
             [LINEAR, "model.position=alibi"],
-            "attention 'linear' cannot add a bias to its scores, which a decoder needs",
+            "model.attention: 'linear' cannot add a bias to its scores, which model.position: alibi "
+            "needs; choose another kind",
         ),
         (
             [LINEAR, "task={kind: language-model, document_mask: true}"],
-            "attention 'linear' cannot mask other documents of a row",
+            "model.attention: 'linear' cannot mask other documents of a row",
         ),
-        ([BIGBIRD], "attention 'bigbird' cannot decode step by step"),
+        ([BIGBIRD], "model.attention: 'bigbird' cannot decode step by step"),
         (["model.attention={kind: window, size: -3}"], "model.attention.size: input should be"),
         (["model.attention={kind: window, dilation: 300}"], "a token attends only to itself"),
         ([f"{ALTERNATING[:-1]}, width: 3}}"], "unknown key 'width'"),

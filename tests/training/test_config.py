@@ -47,7 +47,7 @@ def test_a_budget_or_number_of_steps_must_be_positive(content: dict[str, Any]) -
 
 
 def test_steps_and_a_budget_together_are_refused() -> None:
-    with pytest.raises(ConfigError, match="give steps or a budget of time, not both"):
+    with pytest.raises(ConfigError, match="steps and budget are both given"):
         training({"steps": 10, "budget": "1min"})
 
 

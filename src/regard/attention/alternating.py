@@ -8,7 +8,6 @@ from pydantic import Field
 
 from regard.attention import block_local, compressed
 from regard.attention.base import Attention, AttentionSpec
-from regard.errors import ConfigError
 from regard.positions.base import Sizes
 
 
@@ -34,11 +33,6 @@ class Spec(AttentionSpec):
         stacks = [kind.stack(sizes, -(-layers // period)) for kind in self.pattern]
         return [stacks[layer % period][layer // period] for layer in range(layers)]
 
-    def require(self, capabilities: frozenset[str], who: str) -> None:
-        for kind in self.pattern:
-            try:
-                kind.require(capabilities, who)
-            except ConfigError as error:
-                raise ConfigError(
-                    f"attention 'alternating' cannot use this pattern: {error}"
-                ) from None
+    def require(self, capabilities: frozenset[str], who: str, key: str = "model.attention") -> None:
+        for number, kind in enumerate(self.pattern):
+            kind.require(capabilities, who, f"{key}.pattern.{number}")

@@ -82,10 +82,13 @@ class AttentionSpec(Kind, package="regard.attention", default="fused"):
         """Build one attention for each layer of a stack, which may differ or share parameters."""
         return [self.build(sizes) for _ in range(layers)]
 
-    def require(self, capabilities: frozenset[str], who: str) -> None:
-        """Raise ConfigError, when a model is built, if a capability is missing."""
+    def require(self, capabilities: frozenset[str], who: str, key: str = "model.attention") -> None:
+        """Raise ConfigError, when a model is built, if a capability is missing.
+
+        `who` is the part that needs them, by its key if it has one; `key` is that of this kind.
+        """
         for missing in sorted(capabilities - self.supports):
             raise ConfigError(
-                f"attention '{self.kind()}' cannot {CAPABILITIES[missing]}, which {who} needs; "
+                f"{key}: '{self.kind()}' cannot {CAPABILITIES[missing]}, which {who} needs; "
                 f"choose another kind of attention (fused can)."
             )

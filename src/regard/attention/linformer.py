@@ -57,11 +57,13 @@ class Linformer(Attention):
         length, longest = k.size(2), self.e.size(1)
         if length > longest:
             raise ConfigError(
-                f"attention 'linformer' has learned projections for {longest} tokens and got "
+                f"model.attention: 'linformer' has learned projections for {longest} tokens and got "
                 f"{length}; set model.max_length to the longest text."
             )
         if not isinstance(mask.pattern, Full) or mask.documents is not None:
-            raise ConfigError("attention 'linformer' mixes all tokens: it can mask padding only.")
+            raise ConfigError(
+                "model.attention: 'linformer' mixes all tokens: it can mask padding only."
+            )
         keys = _project(self.e, _without_padding(k, mask))
         return keys, _project(self.f, _without_padding(v, mask))
 

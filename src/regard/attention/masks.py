@@ -227,7 +227,7 @@ def require_full_or_causal(mask: AttentionMask, kind: str) -> None:
     """Raise ConfigError for other patterns: a kind that sums over keys cannot mask single pairs."""
     if not isinstance(mask.pattern, (Full, Causal)) or mask.documents is not None:
         raise ConfigError(
-            f"attention '{kind}' supports full and causal masks without documents only; "
+            f"model.attention: '{kind}' supports full and causal masks without documents only; "
             f"choose another kind of attention (fused can)."
         )
 

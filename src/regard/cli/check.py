@@ -29,7 +29,7 @@ def check(
     from regard.training.reporting.progress import plain_console
 
     report = reporter()
-    context = make_context(read_recipe(recipe, overrides or ()), report)
+    context = make_context(read_recipe(recipe, overrides or (), report.say), report)
     checks = list(run_checks(context, report))
     plain_console().print(_table(checks))
     failed = [check for check in checks if check.failed]

@@ -23,8 +23,8 @@ def train(
     from regard.cli._shared.console import reporter, show_scores
     from regard.training.recipe import read_recipe
 
-    read = read_recipe(recipe, overrides or ())
-    folder = run or Path("runs") / recipe.stem
     report = reporter()
+    read = read_recipe(recipe, overrides or (), report.say)
+    folder = run or Path("runs") / recipe.stem
     train_recipe(read, folder, report, overwrite)
     show_scores(folder, report)

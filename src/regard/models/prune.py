@@ -23,10 +23,10 @@ def retain_heads(model: nn.Module, retained: Mapping[str, Sequence[int]] | None)
     for name, heads in (retained or {}).items():
         if name not in attentions:
             raise ConfigError(
-                f"retained_heads: this model has no attention '{name}', only: "
+                f"model.retained_heads: this model has no attention '{name}', only: "
                 f"{', '.join(attentions)}."
             )
         try:
             attentions[name].retain_heads(heads)
         except ConfigError as error:
-            raise ConfigError(f"retained_heads: {name}: {error}") from None
+            raise ConfigError(f"model.retained_heads: {name}: {error}") from None

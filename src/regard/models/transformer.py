@@ -45,6 +45,8 @@ SIZES: Mapping[str, Mapping[str, Any]] = {
     },
 }
 
+AUTO = "auto"  # a size that is chosen before the model is built
+
 
 class TransformerSpec(ModelSpec):
     """Settings of every Transformer. `size` sets the keys that the recipe does not."""
@@ -57,8 +59,10 @@ class TransformerSpec(ModelSpec):
         "kept_heads": "retained_heads",
     }
 
-    size: Literal["tiny", "small", "base", "big"] | None = Field(
-        None, description="a named size; keys given in the recipe take precedence"
+    size: Literal["tiny", "small", "base", "big", "auto"] | None = Field(
+        None,
+        description="a named size; keys given in the recipe take precedence; auto: the one that "
+        "fits the data and the duration of the training",
     )
     dim: int = Field(256, gt=0, le=1 << 20, description="D, the model size")
     heads: int = Field(4, gt=0, le=1 << 14, description="H, attention heads of a layer")
@@ -101,9 +105,14 @@ class TransformerSpec(ModelSpec):
     @model_validator(mode="after")
     def _heads_divide_dim(self) -> Self:
         if self.head_dim is None and self.dim % self.heads:
-            raise ValueError(f"dim {self.dim} cannot be divided into {self.heads} heads")
+            raise ValueError(
+                f"dim: {self.dim} cannot be divided into {self.heads} heads; change dim or heads"
+            )
         if self.kv_heads and self.heads % self.kv_heads:
-            raise ValueError(f"{self.heads} heads cannot share {self.kv_heads} key heads evenly")
+            raise ValueError(
+                f"kv_heads: {self.heads} heads cannot share {self.kv_heads} key heads evenly; "
+                f"choose a divisor"
+            )
         return self
 
     @property
@@ -129,7 +138,9 @@ def embedding(spec: TransformerSpec, tokens: nn.Embedding) -> Embedding:
 
 def encoder_blocks(spec: TransformerSpec, attention: AttentionSpec) -> nn.ModuleList:
     """Build the blocks of an encoder."""
-    attention.require(spec.position.requires | {"padding"}, "an encoder")
+    key = "model.attention" if attention is spec.attention else "model.encoder_attention"
+    attention.require(frozenset({"padding"}), "an encoder", key)
+    attention.require(spec.position.requires, _position_key(spec), key)
     return nn.ModuleList(
         EncoderBlock(_self_attention(spec, layer), _feed_forward(spec), lambda: _residual(spec))
         for layer in attention.stack(spec.sizes, spec.layers)
@@ -142,13 +153,15 @@ def decoder_blocks(
     """Build the blocks of a decoder, with cross-attention if `cross` is given."""
     if spec.position.needs_trees:
         raise ConfigError(
-            f"model.position: {spec.position.kind()} needs the dependency tree of a sentence, and "
+            f"{_position_key(spec)} needs the dependency tree of a sentence, and "
             f"a decoder has none for the tokens to come: choose another kind."
         )
-    spec.attention.require(spec.position.requires | {"causal", "cache"}, "a decoder")
+    spec.attention.require(frozenset({"causal", "cache"}), "a decoder")
+    spec.attention.require(spec.position.requires, _position_key(spec))
     cross_stack: Sequence[Attention | None] = [None] * layers
     if cross is not None:
-        cross.require(frozenset({"cross", "padding"}), "a decoder with a source")
+        key = "model.attention" if cross is spec.attention else "model.cross_attention"
+        cross.require(frozenset({"cross", "padding"}), "a decoder with a source", key)
         cross_stack = cross.stack(spec.sizes, layers)
     return nn.ModuleList(
         DecoderBlock(
@@ -166,6 +179,10 @@ def decoder_blocks(
 def final_norm(spec: TransformerSpec) -> nn.Module:
     """Build the norm after the last block: with pre-norm its residual sum is not normalized yet."""
     return spec.norm.build(spec.dim) if spec.norm_first else nn.Identity()
+
+
+def _position_key(spec: TransformerSpec) -> str:
+    return f"model.position: {spec.position.kind()}"
 
 
 def _self_attention(spec: TransformerSpec, attention: Attention) -> MultiHead:

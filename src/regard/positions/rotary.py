@@ -88,7 +88,7 @@ class Spec(PositionSpec):
     def in_attention(self, sizes: Sizes) -> InAttention:
         if sizes.head_dim % 2:
             raise ConfigError(
-                f"position rotary rotates pairs, so the head size must be even; it is "
-                f"{sizes.head_dim} (model.dim / model.heads)."
+                f"model.position: rotary rotates pairs of components, and a head has "
+                f"{sizes.head_dim}: make model.dim / model.heads even."
             )
         return Rotary(sizes.head_dim, self.base, self.pairs, self.scaling)

@@ -116,7 +116,7 @@ class TrainingSpec(Spec):
     @model_validator(mode="after")
     def _not_both(self) -> Self:
         if self.steps is not None and self.budget is not None:
-            raise ValueError("give steps or a budget of time, not both")
+            raise ValueError("steps and budget are both given; leave one of them out")
         return self
 
     @model_validator(mode="after")

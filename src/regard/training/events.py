@@ -27,7 +27,8 @@ class Evaluated:
     step: int
     scores: dict[str, float]
     best: bool
-    seconds: float
+    seconds: float  # since training began
+    duration: float = 0.0  # seconds that it took
 
 
 @dataclass(frozen=True)

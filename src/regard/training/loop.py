@@ -66,7 +66,10 @@ def fit(
             update.counts,
         )
         if state.step % spec.evaluation.every == 0 or progress >= 1:
-            evaluated = _evaluate(learner, task, state, clock() - start)
+            begin = clock()
+            scores = _evaluate(learner, task)
+            best = _count_evaluation(state, task.metric, scores[task.metric])
+            evaluated = Evaluated(state.step, scores, best, begin - start, clock() - begin)
             yield evaluated
             # The best weights are read from a checkpoint, so there must be one.
             if evaluated.best:
@@ -106,17 +109,20 @@ def _save(learner: Learner, state: TrainState, folder: Path) -> Path:
     return checkpoint.save(learner, state, folder, learner.spec.keep_checkpoints)
 
 
-def _evaluate(learner: Learner, task: BoundTask, state: TrainState, seconds: float) -> Evaluated:
+def _evaluate(learner: Learner, task: BoundTask) -> dict[str, float]:
     with learner.for_evaluation() as model:
         # The same in every process except for rounding: the main one decides.
-        scores = learner.world.broadcast(task.evaluate(model, learner.world))
-    score = scores[task.metric]
-    better = metric_named(task.metric).is_better(score, state.best)
+        return learner.world.broadcast(task.evaluate(model, learner.world))
+
+
+def _count_evaluation(state: TrainState, metric: str, score: float) -> bool:
+    """Return whether a score is the best so far, and record it in the state."""
+    better = metric_named(metric).is_better(score, state.best)
     if better:
         state.best, state.best_step, state.evals_since_best = score, state.step, 0
     else:
         state.evals_since_best += 1
-    return Evaluated(state.step, scores, better, seconds)
+    return better
 
 
 def _count_skipped(state: TrainState, applied: bool, folder: Path) -> None:

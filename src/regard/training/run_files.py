@@ -35,7 +35,7 @@ from regard.training.init.from_run import (
     adapter_metadata,
     trained_weights,
 )
-from regard.training.recipe import Recipe, make_recipe, read_recipe
+from regard.training.recipe import Recipe, Say, make_recipe, read_recipe
 from regard.training.reporting import metrics
 from regard.training.reporting.card import card
 from regard.training.reporting.curves import curves
@@ -76,8 +76,8 @@ class _Start(JsonSpec):
     recipe: dict[str, Any] | None = None
 
 
-def read_run_recipe(folder: Path, changes: Sequence[str]) -> Recipe:
-    """Read the recipe of a run to resume, with `changes` as overrides."""
+def read_run_recipe(folder: Path, changes: Sequence[str], say: Say = lambda _: None) -> Recipe:
+    """Read the recipe of a run to resume, with `changes` as overrides; `say`: see read_recipe."""
     for name in (RECIPE, START):
         if not (folder / name).is_file():
             raise RunError(f"{folder}: there is no {name} in it, so there is nothing to resume.")
@@ -90,8 +90,8 @@ def read_run_recipe(folder: Path, changes: Sequence[str]) -> Recipe:
                 f"start over with `regard train … --overwrite`."
             )
     if recipe is not None:  # recipe.yaml is that of the model in the folder
-        return make_recipe(recipe, changes, f"{folder / START}: {TRAINING_RECIPE}")
-    return read_recipe(folder / RECIPE, changes)
+        return make_recipe(recipe, changes, f"{folder / START}: {TRAINING_RECIPE}", say)
+    return read_recipe(folder / RECIPE, changes, say)
 
 
 def clear(folder: Path) -> None:
@@ -193,6 +193,7 @@ def write_run(
     }
     text = card(
         recipe,
+        task,
         result,
         prepared.ledger,
         state,

@@ -10,25 +10,28 @@ from rich.text import Text
 from torch import Tensor
 
 from regard import hardware, run_folder
+from regard.config import plain
 from regard.data.store.prepare import Prepared, prepare
 from regard.data.tokenizers.tokenizer import SPECIAL
 from regard.errors import ConfigError, Interrupted, RunError
 from regard.models.base import parameter_count, trainable_count
 from regard.models.meta import on_meta
-from regard.training import checkpoint, run_files
+from regard.training import checkpoint, run_files, sizing
 from regard.training.checkpoint import TrainState
 from regard.training.distributed.world import World, distributed_world
-from regard.training.events import Ended, Event, Step
+from regard.training.events import Ended, Evaluated, Event, Step
 from regard.training.init.from_run import initial_model, load_trained
 from regard.training.init.word_vectors import load_pretrained_embeddings
 from regard.training.learner import Learner
 from regard.training.loop import fit, stop_reason
 from regard.training.recipe import AttentionHistorySpec, Recipe
 from regard.training.reporting import metrics
+from regard.training.reporting.log_lines import duration
 from regard.training.reporting.progress import Reporter, silent
 from regard.training.signals import catch_interrupts
 from regard.training.tasks.base import BoundTask
 
+ADVICE_AT = 0.1  # progress after which the speed is known
 MAX_UNKNOWN = 0.05  # fraction of the training tokens; more is reported as an alarm
 
 # Called with the step and the predictor, as often as the recipe's `attention_history` says
@@ -69,8 +72,8 @@ def resume(
     folder = Path(folder)
     with distributed_world() as world, _writing(folder, world):
         with world.fail_together():
-            recipe = run_files.read_run_recipe(folder, changes)
-        report = report if world.is_main else silent
+            report = report if world.is_main else silent
+            recipe = run_files.read_run_recipe(folder, changes, report.say)
         callback = recorder(recipe.attention_history, folder)
         return _train(recipe, folder, world, report, callback, resuming=True)
 
@@ -95,6 +98,7 @@ def _train(
 ) -> Any:
     hardware.keep_freed_memory()
     prepared = prepare_data(recipe, world, report)
+    recipe = choose_size(recipe, prepared, report)
     task = recipe.task.bind(recipe, prepared)
     learner, init_report = build_learner(recipe, prepared, task, world, report, resuming)
     state = TrainState()
@@ -106,12 +110,17 @@ def _train(
             run_files.clear(folder)
         if world.is_main:
             run_files.write_start(recipe, folder, prepared, init_report)
-    ended = _fit(learner, task, state, folder, report, _step_hook(recipe, learner, task, callback))
+    evaluations = _Evaluations()
+    hooks = [_step_hook(recipe, learner, task, callback), evaluations.add]
+    if not resuming:
+        hooks.append(_advice_hook(recipe, task, prepared, state, report))
+    ended = _fit(learner, task, state, folder, report, hooks)
     if not ended.finished:
         raise Interrupted(f"stopped at step {state.step:,}, saved: `regard resume {folder}`.")
     with world.fail_together():
         if not world.is_main:
             return None
+        report.say(_announcement(task, prepared, evaluations.last))
         return _finish(recipe, learner, task, prepared, state, folder, report)
 
 
@@ -143,6 +152,21 @@ def prepare_data(recipe: Recipe, world: World, report: Reporter) -> Prepared:
             )
         )
     return prepared
+
+
+def choose_size(recipe: Recipe, prepared: Prepared, report: Reporter) -> Recipe:
+    """Return the recipe with a named size in place of `model.size: auto`, and report it."""
+    if not sizing.has_auto_size(recipe):
+        return recipe
+    tokens = recipe.task.bind(recipe, prepared).tokens_per_epoch()
+    chosen = sizing.with_chosen_size(recipe, len(prepared.tokenizer), tokens)
+    training = recipe.training
+    length = duration(training.budget) if training.budget else f"{training.steps:,} steps"
+    report.say(
+        f"model: {chosen.model.kind()} of size {plain(chosen.model)['size']}, chosen for about "
+        f"{tokens:,} training tokens and {length}; model.size=… chooses another."
+    )
+    return chosen
 
 
 def _check_model_builds(recipe: Recipe) -> None:
@@ -220,13 +244,33 @@ def _step_hook(
     return hook
 
 
+def _advice_hook(
+    recipe: Recipe, task: BoundTask, prepared: Prepared, state: TrainState, report: Reporter
+) -> Callable[[Event], None]:
+    """Return a function of events that says once if the budget gives too few passes."""
+    said = False
+
+    def hook(event: Event) -> None:
+        nonlocal said
+        if said or not isinstance(event, Step) or event.progress < ADVICE_AT:
+            return
+        said = True
+        epochs = task.epochs(state.position) / event.progress
+        steps = event.step / event.progress
+        tokens, vocabulary = task.tokens_per_epoch(), len(prepared.tokenizer)
+        if advice := sizing.advice(recipe, vocabulary, tokens, steps, epochs):
+            report.say(advice)
+
+    return hook
+
+
 def _fit(
     learner: Learner,
     task: BoundTask,
     state: TrainState,
     folder: Path,
     report: Reporter,
-    hook: Callable[[Event], None],
+    hooks: Sequence[Callable[[Event], None]],
 ) -> Ended:
     """Run the training loop; write and show its events."""
     peak = hardware.matrix_peak(learner.world.device)
@@ -237,15 +281,35 @@ def _fit(
     with (
         catch_interrupts() as interruption,
         metrics.metrics_writer(folder if learner.world.is_main else None, state.step) as write,
-        report.training(utilization) as show,
+        report.training(utilization, task.unit, task.targets_per_unit) as show,
     ):
         for event in fit(learner, task, state, folder, interruption):
             write(event)
             show(event)
-            hook(event)
+            for hook in hooks:
+                hook(event)
     assert isinstance(event, Ended)
     report.say(f"Step {state.step:,}: {event.reason}.")
     return event
+
+
+class _Evaluations:
+    """The last evaluation of a training."""
+
+    last: Evaluated | None = None
+
+    def add(self, event: Event) -> None:
+        self.last = event if isinstance(event, Evaluated) else self.last
+
+
+def _announcement(task: BoundTask, prepared: Prepared, evaluated: Evaluated | None) -> str:
+    """Return a sentence on what follows the last step, and how long it takes."""
+    split, store = prepared.final_split
+    length = ""
+    if evaluated is not None:
+        ratio = sum(store.tokens) / sum(prepared.dev.tokens) / task.evaluated_fraction()
+        length = f", about {duration(evaluated.duration * ratio)}"
+    return f"Scoring on {split}: {sum(store.tokens):,} tokens{length}; then the model is written."
 
 
 def _finish(
@@ -262,6 +326,8 @@ def _finish(
     load_trained(final, _final_weights(learner, state, folder), str(folder / checkpoint.FOLDER))
     model = final.model.to(learner.world.device).eval()
     result = task.final_evaluation(model, report)
+    if result.summary:
+        report.say(result.summary)
     trainable = trainable_count(learner.model)
     run_files.write_run(recipe, prepared, task, final, result, state, folder, trainable)
     return result.predictor

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from regard.training.events import Ended, Evaluated, Event, Saved, Step
+from regard.training.reporting import log_lines
 from regard.training.reporting.progress import Reporter, plain_console
 
 
@@ -67,8 +68,31 @@ def test_unknown_peak_performance_shows_no_utilization() -> None:
     assert "of peak" not in text.getvalue()
 
 
-def test_without_a_terminal_nothing_is_shown() -> None:
-    assert shown(terminal=False) == ""
+def test_without_a_terminal_evaluations_and_the_last_step_are_lines() -> None:
+    assert shown(terminal=False).splitlines() == [
+        "Step 2: dev loss 1.2500 BLEU 34.6, the best",
+        "Training: 100%, step 4  loss 2.000  1,000 tokens/s (50% of peak)"
+        "  dev loss 1.2500 BLEU 34.6",
+    ]
+
+
+def test_without_a_terminal_a_line_comes_with_every_tenth_or_after_a_while(monkeypatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(log_lines.time, "perf_counter", lambda: now)
+    lines: list[str] = []
+    log = log_lines.LogLines("Scoring", 1000, "pairs", lines.append)
+    for _ in range(1000):
+        now += 0.1
+        log.advance(1, "10 pairs/s")
+    assert lines[0] == "Scoring: 100 of 1,000 pairs, 10 pairs/s, 91 s left"
+    assert len(lines) == 10
+    lines.clear()
+    log = log_lines.LogLines("Reading", None, "records", lines.append)
+    for _ in range(1000):
+        now += 0.1
+        log.advance(1, "10 records/s")
+    assert lines[0] == "Reading: 301 records, 10 records/s"
+    assert len(lines) == 3
 
 
 def test_messages_are_shown_without_a_terminal() -> None:

@@ -94,6 +94,15 @@ class Batches(Generic[S, B]):
         for selection, after in iter_batches(self._sampler, cursor):
             yield self._collate(selection), after
 
+    def per_epoch(self) -> int:
+        """Number of batches in an epoch, estimated from its first pool."""
+        return self._sampler.num_pools * len(self._sampler.pool(0, 0))
+
+    def epochs(self, cursor: DataCursor) -> float:
+        """Number of epochs before a cursor."""
+        batches = len(self._sampler.pool(cursor.epoch, cursor.pool)) if cursor.batch else 1
+        return cursor.epoch + (cursor.pool + cursor.batch / batches) / self._sampler.num_pools
+
     def epoch(self, number: int = 0) -> Iterator[B]:
         """Yield the batches of one epoch."""
         for batch, after in self.iter_from(DataCursor(number)):

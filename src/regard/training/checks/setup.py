@@ -31,7 +31,7 @@ from regard.training.learner import Learner
 from regard.training.recipe import Recipe
 from regard.training.reporting.progress import Reporter
 from regard.training.tasks.base import BoundTask
-from regard.training.trainer import build_learner, prepare_data
+from regard.training.trainer import build_learner, choose_size, prepare_data
 
 EXAMPLES = 64
 EXAMPLES_PER_BATCH = 8  # examples of one batch are all of similar length
@@ -110,6 +110,7 @@ def make_context(recipe: Recipe, report: Reporter) -> CheckContext:
     """Prepare data and model as training does, without dropout, smoothing and other noise."""
     world = World(device=best_device())
     prepared = prepare_data(recipe, world, report)
+    recipe = choose_size(recipe, prepared, report)
     training = recipe.training.model_copy(
         update={"label_smoothing": 0.0, "ema_decay": 0.0, "precision": "float32"}
     )

@@ -6,11 +6,12 @@ from regard.data.ledger import Ledger
 from regard.training.checkpoint import TrainState
 from regard.training.init.from_run import InitReport
 from regard.training.recipe import Recipe
-from regard.training.tasks.base import TaskResult
+from regard.training.tasks.base import BoundTask, TaskResult
 
 
 def card(
     recipe: Recipe,
+    task: BoundTask,
     result: TaskResult,
     ledger: Ledger,
     state: TrainState,
@@ -27,6 +28,7 @@ def card(
         if state.skipped
         else ""
     )
+    seen = f"{state.target_tokens // task.targets_per_unit:,} {task.unit}"
     rows = "\n".join(
         f"| {part} | {source} | {tally.read:,} | {tally.kept:,} |"
         for part, source, tally in ledger.tallies()
@@ -35,7 +37,7 @@ def card(
     return f"""# {result.title}
 
 Made with Regard: {recipe.model.kind()}, {parameters:,} parameters, trained for {state.step:,}
-steps ({state.target_tokens:,} predicted tokens, {spent}).{skipped} `recipe.yaml` is its recipe.
+steps ({seen}, {spent}).{skipped} `recipe.yaml` is its recipe.
 {_overflow(counts)}
 {result.card}
 ## Data

@@ -1,4 +1,4 @@
-"""Progress of training on a console: messages, and live bars where it is a terminal."""
+"""Progress of training on a console: messages; live bars on a terminal, lines in a log."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -18,14 +18,15 @@ from rich.text import Text
 
 from regard.evaluation.base import metric_named
 from regard.training.events import Evaluated, Event, Step
+from regard.training.reporting.log_lines import LogLines
 
 SMOOTHING = 0.98  # of the displayed loss, which is noisy in single batches
 
-Show = Callable[[float, str], None]
+Show = Callable[[float, str, bool], None]  # more work, status, whether it is complete
 
 
 class Reporter:
-    """Prints messages and shows bars on a console; bars only where it is a terminal."""
+    """Prints messages and shows progress on a console: bars on a terminal, lines elsewhere."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -40,7 +41,7 @@ class Reporter:
 
     @contextmanager
     def busy(self, activity: str) -> Iterator[None]:
-        """Show a spinner while something of unknown duration runs."""
+        """Show a spinner on a terminal while something of unknown duration runs."""
         with self._spinner(activity):
             yield
 
@@ -52,9 +53,9 @@ class Reporter:
         def advance(more: int) -> None:
             nonlocal done
             done += more
-            show(more, f"{done / (time.perf_counter() - start):,.0f} {unit}/s")
+            show(more, f"{done / (time.perf_counter() - start):,.0f} {unit}/s", False)
 
-        with self._live(title, total) as show:
+        with self._live(title, total, unit) as show:
             yield advance
 
     @contextmanager
@@ -65,23 +66,32 @@ class Reporter:
         """
         start = time.perf_counter()
         done: dict[str, int] = {}
+        lines: dict[str, LogLines] = {}
         with self._spinner("") as update:
 
             def advance(activity: str, more: int) -> None:
                 done[activity] = done.get(activity, 0) + more
                 rate = sum(done.values()) / (time.perf_counter() - start)
-                update(f"{activity}: {done[activity]:,} {unit}, {rate:,.0f} {unit}/s")
+                if self.console.is_terminal:
+                    update(f"{activity}: {done[activity]:,} {unit}, {rate:,.0f} {unit}/s")
+                    return
+                if activity not in lines:
+                    lines[activity] = LogLines(activity, None, unit, self.say)
+                lines[activity].advance(more, f"{rate:,.0f} {unit}/s")
 
             yield advance
 
     @contextmanager
     def training(
-        self, utilization: Callable[[float], float | None]
+        self,
+        utilization: Callable[[float], float | None],
+        unit: str = "tokens",
+        targets_per_unit: int = 1,
     ) -> Iterator[Callable[[Event], None]]:
-        """Show a bar with loss, tokens a second, utilization, dev scores and remaining time.
+        """Show loss, targets a second, utilization, dev scores and remaining time.
 
-        `utilization` maps tokens a second to a fraction of the machine's peak. Yields a function
-        of events.
+        `utilization` maps targets a second to a fraction of the machine's peak; a unit (token or
+        text) has `targets_per_unit` targets. Yields a function of events.
         """
         pace = _Pace()
         dev = ""
@@ -89,16 +99,21 @@ class Reporter:
         def advance(event: Event) -> None:
             nonlocal dev
             if isinstance(event, Evaluated):
-                dev = "  dev " + " ".join(_score(*item) for item in event.scores.items())
+                scores = " ".join(_score(*item) for item in event.scores.items())
+                dev = f"  dev {scores}"
+                if not self.console.is_terminal:
+                    self.say(f"Step {event.step:,}: dev {scores}{', the best' * event.best}")
             if isinstance(event, Step):
                 pace.add(event)
                 used = utilization(pace.rate)
                 share = "" if used is None else f" ({used:.0%} of peak)"
-                status = f"step {event.step:,}  loss {pace.loss:.3f}  {pace.rate:,.0f} tokens/s"
-                show(event.progress - pace.shown, status + share + _overflow(event) + dev)
+                rate = f"{pace.rate / targets_per_unit:,.0f} {unit}/s"
+                status = f"step {event.step:,}  loss {pace.loss:.3f}  {rate}"
+                status += share + _overflow(event) + dev
+                show(event.progress - pace.shown, status, event.progress >= 1)
                 pace.shown = event.progress
 
-        with self._live("Training", 1.0, TaskProgressColumn()) as show:
+        with self._live("Training", 1.0, "") as show:
             yield advance
 
     @contextmanager
@@ -114,20 +129,22 @@ class Reporter:
             yield lambda new: status.update(Text(new))
 
     @contextmanager
-    def _live(
-        self, title: str, total: float | None, done: ProgressColumn | None = None
-    ) -> Iterator[Show]:
+    def _live(self, title: str, total: float | None, unit: str) -> Iterator[Show]:
+        """Show a bar or lines; without a unit, the work is a fraction."""
+        if not self.console.is_terminal:
+            yield LogLines(title, total, unit, self.say).advance
+            return
+        done: ProgressColumn = MofNCompleteColumn() if unit else TaskProgressColumn()
         columns = (
             TextColumn("{task.description}", markup=False),
             BarColumn(),
-            done or MofNCompleteColumn(),
+            done,
             TextColumn("{task.fields[status]}", markup=False),
             TimeRemainingColumn(),
         )
-        quiet = not self.console.is_terminal
-        with Progress(*columns, console=self.console, disable=quiet) as progress:
+        with Progress(*columns, console=self.console) as progress:
             task = progress.add_task(title, total=total, status="")
-            yield lambda more, status: progress.update(task, advance=more, status=status)
+            yield lambda more, status, _: progress.update(task, advance=more, status=status)
 
 
 class _Pace:

@@ -32,12 +32,15 @@ class TaskResult:
     details: Mapping[str, Any]  # settings that loading needs, and the scores
     extra_files: Mapping[str, str] = field(default_factory=dict)  # that the predictor needs
     documents: Mapping[str, str] = field(default_factory=dict)  # for people: tables, pictures
+    summary: str = ""  # its scores in one line, printed at the end
 
 
 class BoundTask(Protocol):
     """A task bound to the data of one recipe: the interface of the training loop."""
 
     metric: str  # which score decides what is best
+    unit: str  # of what it learns from, in the plural: tokens, texts
+    targets_per_unit: int  # predictions of a batch that are one unit
 
     def model(self) -> ModelSpec:
         """Return the spec of the recipe's model, adapted to the data."""
@@ -47,12 +50,24 @@ class BoundTask(Protocol):
         """Yield batches from a position on, without end, each with the position after it."""
         ...
 
+    def epochs(self, position: DataCursor) -> float:
+        """Return the number of passes over the training data before a position."""
+        ...
+
+    def tokens_per_epoch(self) -> int:
+        """Return the number of tokens of one pass over the training data, estimated."""
+        ...
+
     def loss(self, model: nn.Module, batch: Any) -> Tensor:
         """Return the loss, summed over the tokens of the batch."""
         ...
 
     def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
         """Return scores on the dev data, `metric` among them."""
+        ...
+
+    def evaluated_fraction(self) -> float:
+        """Return the fraction of the dev data that `evaluate` reads or decodes."""
         ...
 
     def predictor(self, model: nn.Module) -> Any:
@@ -71,6 +86,7 @@ class TaskSpec(Kind, package="regard.training.tasks", default="translation"):
 
     record_type: ClassVar[RecordType]  # of the data it needs
     requires: ClassVar[Capability]  # of the model
+    default_model: ClassVar[str]  # the kind of a recipe that names none
     metric_types: ClassVar[tuple[type[Metric], ...]]  # it computes all metrics of these types
     default_metric: ClassVar[str]  # selects the best checkpoint, unless the recipe names another
 

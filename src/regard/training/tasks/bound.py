@@ -1,7 +1,7 @@
 """Base classes of bound tasks: batches of the prepared data, losses and scores on them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -13,6 +13,7 @@ from regard.data.batches.pairs import PairBatch
 from regard.data.sampling.sampler import DataCursor
 from regard.data.store.prepare import Prepared
 from regard.data.store.store import Store
+from regard.evaluation.base import metric_named
 from regard.models.base import ModelSpec
 from regard.training.distributed.world import World
 from regard.training.loss import Seq2SeqModel, TokenMetrics, mean_loss, seq2seq_loss
@@ -31,6 +32,9 @@ class BatchTask(ABC, Generic[B]):
     A subclass sets what `_batches` needs before it calls `__init__`.
     """
 
+    unit = "target tokens"
+    targets_per_unit: int = 1
+
     def __init__(self, recipe: "Recipe", prepared: Prepared) -> None:
         self.recipe, self.prepared = recipe, prepared
         self.metric = recipe.task.metric(recipe)
@@ -42,6 +46,15 @@ class BatchTask(ABC, Generic[B]):
 
     def batches(self, position: DataCursor) -> Iterator[tuple[B, DataCursor]]:
         return self._training.iter_from(position)
+
+    def epochs(self, position: DataCursor) -> float:
+        return self._training.epochs(position)
+
+    def tokens_per_epoch(self) -> int:
+        return self._training.per_epoch() * self.recipe.training.batch_tokens
+
+    def evaluated_fraction(self) -> float:
+        return 1.0
 
     @abstractmethod
     def _batches(self, store: Store, budget: int, seed: int) -> Batches[Any, B]:
@@ -62,6 +75,9 @@ class Seq2SeqTask(BatchTask[PairBatch]):
         smoothing = self.recipe.training.label_smoothing
         return seq2seq_loss(cast("Seq2SeqModel", model), batch, smoothing)
 
+    def evaluated_fraction(self) -> float:
+        return min(1.0, self.recipe.training.evaluation.limit / len(self.prepared.dev))
+
     def _mean_loss(
         self, model: nn.Module, store: Store, longest: int, device: torch.device
     ) -> float:
@@ -74,20 +90,21 @@ class CorruptionTask(BatchTask[B]):
     """A task that predicts the tokens that were removed from a text."""
 
     title: str  # of the model card
-    unit: str  # that the loss refers to, in the model card
+    target: str  # that the loss refers to, in the model card
 
     def evaluate(self, model: nn.Module, world: World) -> dict[str, float]:
         return self._scores(model, self._dev, world.device)
 
     def final_evaluation(self, model: nn.Module, report: Reporter) -> TaskResult:
         split, store = self.prepared.final_split
-        with report.busy(f"Scoring on {split} …"):
-            device = next(model.parameters()).device
-            scores = self._scores(model, self._evaluation_batches(store), device)
+        device = next(model.parameters()).device
+        batches = self._evaluation_batches(store)
+        with report.bar(f"Scoring on {split}", batches.per_epoch(), "batches") as advance:
+            scores = self._scores(model, batches, device, advance)
         return TaskResult(
             predictor=self.predictor(model),
             title=self.title,
-            card=f"| {split} loss per {self.unit} | perplexity | right |\n|---|---|---|\n"
+            card=f"| {split} loss per {self.target} | perplexity | right |\n|---|---|---|\n"
             f"| {scores['loss']:.4f} | {scores['perplexity']:.2f} | {scores['accuracy']:.1%} |\n\n"
             f'    regard fill THIS-FOLDER "The [MASK] crossed the street"\n',
             details={
@@ -96,6 +113,7 @@ class CorruptionTask(BatchTask[B]):
                 "scores": scores,
                 "scored_on": split,
             },
+            summary=summary(scores, split),
         )
 
     @abstractmethod
@@ -118,9 +136,21 @@ class CorruptionTask(BatchTask[B]):
 
     @torch.no_grad()
     def _scores(
-        self, model: nn.Module, batches: Batches[Any, B], device: torch.device
+        self,
+        model: nn.Module,
+        batches: Batches[Any, B],
+        device: torch.device,
+        advance: Callable[[int], None] = lambda _: None,
     ) -> dict[str, float]:
         metrics = TokenMetrics()
         for batch in batches.epoch():
             metrics.add(*self._predictions(model, batch.to(device)))
+            advance(1)
         return metrics.scores()
+
+
+def summary(scores: Mapping[str, float], split: str) -> str:
+    """Return scores in one line, by the names of their metrics."""
+    metrics = [metric_named(name) for name in scores]
+    values = [f"{metric.label} {metric.show(scores[metric.name])}" for metric in metrics]
+    return f"{split}: {', '.join(values)}."

@@ -3,7 +3,7 @@
 Where a text may have several labels, each label is a binary decision.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -43,6 +43,8 @@ MAX_LABELS = 30  # in the table of a model card
 class Classification(BatchTask[AnyLabeledBatch]):
     """Classification on the data of one recipe."""
 
+    unit = "texts"
+
     def __init__(self, recipe: "Recipe", prepared: Prepared, spec: "Spec") -> None:
         self.spec = spec
         self.labels, self.label_format = prepared.labels, recipe.data.labels
@@ -57,6 +59,7 @@ class Classification(BatchTask[AnyLabeledBatch]):
                 f"training.evaluation.metric: {self.metric} is for texts with several labels, and "
                 f"here each has one; choose accuracy."
             )
+        self.targets_per_unit = self._classes or 1
         self._weights = self._class_weights() if spec.balance else None
 
     def model(self) -> ModelSpec:
@@ -85,11 +88,12 @@ class Classification(BatchTask[AnyLabeledBatch]):
     def final_evaluation(self, model: nn.Module, report: Reporter) -> TaskResult:
         split, store = self.prepared.final_split
         device = next(model.parameters()).device
-        with report.busy(f"Scoring on {split} …"):
+        with report.busy("Calibrating on dev …"):
             temperature = self._temperature(model, device) if self.spec.calibrate else 1.0
-            predictor = self._classifier(model, temperature)
-            calibrated, raw = self._reports((predictor, self.predictor(model)), store, device)
-        report.say(_summary(calibrated, split))
+        predictor = self._classifier(model, temperature)
+        with report.bar(f"Scoring on {split}", len(store), "texts") as advance:
+            classifiers = (predictor, self.predictor(model))
+            calibrated, raw = self._reports(classifiers, store, device, advance)
         return TaskResult(
             predictor=predictor,
             title=f"A classifier: {', '.join(self.labels[:10])}{', …' * (len(self.labels) > 10)}",
@@ -105,6 +109,7 @@ class Classification(BatchTask[AnyLabeledBatch]):
                 "scored_on": split,
             },
             documents={"confusion.tsv": _confusion_table(calibrated), **figures(calibrated)},
+            summary=_summary(calibrated, split),
         )
 
     def _classifier(self, model: nn.Module, temperature: float) -> Classifier:
@@ -156,13 +161,18 @@ class Classification(BatchTask[AnyLabeledBatch]):
                 yield model(*batch.inputs), batch.labels
 
     def _reports(
-        self, classifiers: Sequence[Classifier], store: Store, device: torch.device
+        self,
+        classifiers: Sequence[Classifier],
+        store: Store,
+        device: torch.device,
+        advance: Callable[[int], None] = lambda _: None,
     ) -> list[ClassificationReport]:
         """Evaluate classifiers that have one model and differ in their temperatures."""
         tallies = [PredictionCounter(self.labels, self.label_format.several) for _ in classifiers]
         for logits, labels in self._logits(classifiers[0].model, store, device):
             for tally, classifier in zip(tallies, classifiers, strict=True):
                 tally.add(classifier.calibrate(logits), labels)
+            advance(len(labels))
         return [tally.report() for tally in tallies]
 
     def _temperature(self, model: nn.Module, device: torch.device) -> float:
@@ -249,6 +259,7 @@ class Spec(TaskSpec):
 
     record_type: ClassVar[RecordType] = "labeled"
     requires: ClassVar[Capability] = "sequence-classification"
+    default_model: ClassVar[str] = "classifier"
     metric_types: ClassVar[tuple[type[Metric], ...]] = (LabelMetric,)
     default_metric: ClassVar[str] = "accuracy"
 

@@ -73,6 +73,9 @@ class LanguageModeling(BatchTask[AnyTextBatch]):
                 "scores": scores.to_plain(),
                 "scored_on": split,
             },
+            summary=f"{split}: loss {scores.loss:.4f}, perplexity {scores.perplexity:,.2f}, "
+            f"next token right {scores.accuracy:.1%}, bits per character "
+            f"{scores.bits_per_character:.4f}.",
         )
 
     @property
@@ -138,6 +141,7 @@ class Spec(TaskSpec):
 
     record_type: ClassVar[RecordType] = "text"
     requires: ClassVar[Capability] = "causal-lm"
+    default_model: ClassVar[str] = "language-model"
     metric_types: ClassVar[tuple[type[Metric], ...]] = (TokenMetric,)
     default_metric: ClassVar[str] = "loss"
 

@@ -34,7 +34,7 @@ SPECIAL_TOKENS = 2  # start and end of a text
 class MaskedModeling(CorruptionTask[MaskedBatch]):
     """Masked language modeling on the data of one recipe."""
 
-    title, unit = "A model that fills blanks", "masked piece"
+    title, target = "A model that fills blanks", "masked piece"
 
     def __init__(self, recipe: "Recipe", prepared: Prepared, masking: Masking) -> None:
         self.masking = masking
@@ -82,6 +82,7 @@ class Spec(TaskSpec):
 
     record_type: ClassVar[RecordType] = "text"
     requires: ClassVar[Capability] = "masked-lm"
+    default_model: ClassVar[str] = "masked-lm"
     metric_types: ClassVar[tuple[type[Metric], ...]] = (TokenMetric,)
     default_metric: ClassVar[str] = "loss"
 

@@ -34,7 +34,7 @@ SPECIAL_TOKENS = 4  # start, two sentinels and end, if all of a text is cut out
 class SpanCorruption(CorruptionTask[PairBatch]):
     """Span corruption on the data of one recipe."""
 
-    title, unit = "A model that fills blanks of several words", "piece"
+    title, target = "A model that fills blanks of several words", "piece"
 
     def __init__(
         self, recipe: "Recipe", prepared: Prepared, spans: SpanCorruptor, sentinels: int
@@ -90,6 +90,7 @@ class Spec(TaskSpec):
 
     record_type: ClassVar[RecordType] = "text"
     requires: ClassVar[Capability] = "seq2seq"
+    default_model: ClassVar[str] = "encoder-decoder"
     metric_types: ClassVar[tuple[type[Metric], ...]] = (TokenMetric,)
     default_metric: ClassVar[str] = "loss"
 

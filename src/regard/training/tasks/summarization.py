@@ -31,7 +31,7 @@ from regard.predictors.summarizer import Summarizer
 from regard.training.distributed.world import World
 from regard.training.reporting.progress import Reporter, silent
 from regard.training.tasks.base import TaskResult, TaskSpec
-from regard.training.tasks.bound import Seq2SeqTask
+from regard.training.tasks.bound import Seq2SeqTask, summary
 
 if TYPE_CHECKING:
     from regard.training.recipe import Recipe
@@ -67,7 +67,7 @@ class Summarization(Seq2SeqTask):
 
     def final_evaluation(self, model: nn.Module, report: Reporter) -> TaskResult:
         split, store = self.prepared.final_split
-        with report.busy(f"Scoring on {split} …"):
+        with report.busy(f"Computing the loss on {split} …"):
             losses = loss_scores(self._split_loss(model, store))
         text_scores = self._text_scores(model, metrics_of(SummaryMetric), store, len(store), report)
         return TaskResult(
@@ -81,6 +81,7 @@ class Summarization(Seq2SeqTask):
                 "scores": {**losses, **text_scores.to_plain("texts")},
                 "scored_on": split,
             },
+            summary=summary({**losses, **text_scores.values}, split),
         )
 
     def _split_loss(self, model: nn.Module, store: Store) -> float:
@@ -158,6 +159,7 @@ class Spec(TaskSpec):
 
     record_type: ClassVar[RecordType] = "pair"
     requires: ClassVar[Capability] = "seq2seq"
+    default_model: ClassVar[str] = "encoder-decoder"
     metric_types: ClassVar[tuple[type[Metric], ...]] = (SummaryMetric, LossMetric)
     default_metric: ClassVar[str] = "loss"
 

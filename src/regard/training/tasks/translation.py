@@ -150,6 +150,7 @@ class Spec(TaskSpec):
 
     record_type: ClassVar[RecordType] = "pair"
     requires: ClassVar[Capability] = "seq2seq"
+    default_model: ClassVar[str] = "encoder-decoder"
     metric_types: ClassVar[tuple[type[Metric], ...]] = (TranslationMetric, LossMetric)
     default_metric: ClassVar[str] = "bleu"
 
