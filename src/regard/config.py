@@ -12,7 +12,6 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -21,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import PydanticCustomError
 
 from regard.errors import ConfigError
+from regard.nearest import did_you_mean, nearest_path
 
 MAX_RECIPE_BYTES, MAX_RECIPE_VALUES, MAX_RECIPE_DEPTH = 1 << 18, 1 << 16, 50
 _BOOLEAN = "tag:yaml.org,2002:bool"
@@ -42,11 +42,16 @@ class Spec(BaseModel):
     @classmethod
     def _refuse_unknown_keys(cls, value: Any) -> Any:
         known = _keys(cls)
-        for key in value if isinstance(value, Mapping) else ():
+        if not isinstance(value, Mapping):
+            return value
+        for key in value:
             if key not in known:
-                raise PydanticCustomError(
-                    "unknown_key", "{problem}", {"problem": _unknown_key(key, known, cls)}
-                )
+                problem = _unknown_key(key, known, cls)
+                raise PydanticCustomError("unknown_key", "{problem}", {"problem": problem})
+        for key, name in known.items():
+            if cls.model_fields[name].is_required() and key not in value and name not in value:
+                problem = _missing_key(key, name, cls)
+                raise PydanticCustomError("missing", "{problem}", {"problem": problem})
         return value
 
 
@@ -143,7 +148,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
             )
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise ConfigError(f"{path}: there is no such recipe.") from None
+        raise ConfigError(f"{path}: there is no such recipe{nearest_path(path) or '.'}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: the recipe cannot be read ({error}).") from None
     try:
@@ -262,7 +267,7 @@ def _kind_named(name: str, base: type[Kind]) -> type[Kind]:
         problem = f"the kind '{name}' was renamed to '{base.renamed_kinds[name]}'"
     else:
         known = kinds(package)
-        problem = f"there is no kind '{name}'{_nearest(name, known)}; kinds: {', '.join(known)}"
+        problem = f"there is no kind '{name}'{did_you_mean(name, known)}; kinds: {', '.join(known)}"
     raise PydanticCustomError("unknown_kind", "{problem}", {"problem": problem})
 
 
@@ -280,13 +285,15 @@ def _keys(spec: type[Spec]) -> dict[str, str]:
 def _unknown_key(key: Any, fields: Mapping[str, Any], spec: type[Spec]) -> str:
     if key in spec.renamed_keys:
         return f"the key '{key}' was renamed to '{spec.renamed_keys[key]}'"
-    hint = _nearest(str(key), list(fields)) or f"; known keys: {', '.join(fields) or 'none'}"
+    hint = did_you_mean(str(key), list(fields)) or f"; known keys: {', '.join(fields) or 'none'}"
     return f"unknown key '{key}'{hint}"
 
 
-def _nearest(name: str, known: list[str]) -> str:
-    near = get_close_matches(name, known, n=1, cutoff=0.5)
-    return f", did you mean '{near[0]}'?" if near else ""
+def _missing_key(key: str, name: str, spec: type[Spec]) -> str:
+    """Return a sentence on a required key; the first line of a spec's docstring is an example."""
+    example = (spec.__doc__ or "").partition("\n")[0]
+    shown = f"; example: {example}" if re.match(r"(\w+: )?\{", example) else ""
+    return f"the key '{key}' is missing ({spec.model_fields[name].description}){shown}"
 
 
 def explain(error: ValidationError) -> str:

@@ -30,6 +30,7 @@ from regard.atomic import remove
 from regard.config import shortened
 from regard.errors import OutputError, RunError
 from regard.json_files import JsonSpec, read_json, validate_json
+from regard.nearest import nearest_path
 from regard.run_lock import lock
 from regard.tensor_files import read_tensors
 
@@ -249,7 +250,8 @@ def _validated(folder: Path, content: dict[str, Any]) -> Manifest:
 def _read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     if not folder.is_dir():
-        raise RunError(f"{folder}: there is no such run folder; `regard demo` makes runs/demo.")
+        hint = nearest_path(folder) or "; `regard demo` makes runs/demo."
+        raise RunError(f"{folder}: there is no such run folder{hint}")
     if not path.is_file():
         raise RunError(f"{folder}: there is no {MANIFEST} in it, so it holds no model.")
     manifest = read_json(path, MAX_MANIFEST, finite=False)  # a score may be infinite

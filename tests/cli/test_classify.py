@@ -155,6 +155,9 @@ def test_run_folder_has_scores_card_and_figures(single: Path, pairs: Path) -> No
         assert (details["temperature"] == 1) is several  # calibrate was off for the pairs
         card = (folder / "run" / "README.md").read_text()
         assert "95 % interval" in card
+        targets = details["training"]["target_tokens"]
+        texts = targets // 2 if several else targets  # two labels are two decisions a text
+        assert f"({texts:,} texts, a minute)" in card
         assert ("Probabilities are the model's own" in card) is several
         for name in ("confusion.svg", "calibration.svg", "confusion.tsv", "macro_f1.svg"):
             assert (folder / "run" / name).is_file()

@@ -108,8 +108,8 @@ def test_recipe_passes_every_check(call, folder: Path, recipe: str, attention: s
         ),
         (
             [LINEAR, "model.position=alibi"],
-            "model.attention: 'linear' cannot add a bias to its scores, which model.position: alibi "
-            "needs; choose another kind",
+            "model.attention: 'linear' cannot add a bias to its scores, which model.position: "
+            "alibi needs; choose another kind",
         ),
         (
             [LINEAR, "task={kind: language-model, document_mask: true}"],

@@ -57,8 +57,8 @@ class Linformer(Attention):
         length, longest = k.size(2), self.e.size(1)
         if length > longest:
             raise ConfigError(
-                f"model.attention: 'linformer' has learned projections for {longest} tokens and got "
-                f"{length}; set model.max_length to the longest text."
+                f"model.attention: 'linformer' has learned projections for {longest} tokens and "
+                f"got {length}; set model.max_length to the longest text."
             )
         if not isinstance(mask.pattern, Full) or mask.documents is not None:
             raise ConfigError(

@@ -21,6 +21,9 @@ def check(
     ] = None,
 ) -> None:
     """Check that no token sees the future, outputs ignore the batch, and the model can learn."""
+    from regard.cli._shared.recipes import check_recipe
+
+    check_recipe(recipe, overrides or ())  # before torch is imported
     from regard.cli._shared.console import reporter
     from regard.errors import TrainingError
     from regard.training.checks.run import run_checks

@@ -60,11 +60,13 @@ def classify(
     from regard.data.sources.conllu import is_conllu, parsed_sentences
     from regard.data.sources.lines import stream_text
     from regard.errors import ConfigError
-    from regard.loading import load
 
     if text and file != STANDARD_INPUT:
         raise ConfigError("give --text or a FILE, not both.")
     check_inputs(file)
+
+    from regard.loading import load
+
     predict, written = _predictor(load(run), run, template, label or [])
     format_prediction = _Formatter(written, every, as_json, threshold)
     if not text and file == STANDARD_INPUT and sys.stdin.isatty():

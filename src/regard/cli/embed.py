@@ -42,7 +42,6 @@ def embed(
     from regard.cli._shared.console import reporter
     from regard.data.sources.lines import read_lines
     from regard.errors import ConfigError, DataError
-    from regard.loading import load_embedder
 
     if as_json + compare + (output is not None) > 1:
         raise ConfigError("--json, --output and --compare exclude each other: give one.")
@@ -50,6 +49,9 @@ def embed(
         raise ConfigError(f"--output {output}: the name must end with {' or '.join(SUFFIXES)}.")
     check_inputs(file)
     check_output(output, run, [file])
+
+    from regard.loading import load_embedder
+
     reader = load_embedder(run)
     lines = read_lines(file)
     if not lines or (compare and len(lines) < 2):

@@ -101,9 +101,11 @@ def evaluate(
     """Print perplexity of text, BLEU of translations, ROUGE of summaries, or accuracy of labels."""
     from regard.cli._shared.console import reporter
     from regard.errors import RunError
-    from regard.loading import load, noun_of
 
     check_inputs(*data)
+
+    from regard.loading import load, noun_of
+
     loaded = load(run)
     options = Options(data, context, stride, documents, to, beam, lowercase, source)
     evaluators = _evaluators()

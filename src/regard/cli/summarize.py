@@ -63,7 +63,6 @@ def summarize(
     A text that is too long for the model is refused; a model trained on the first tokens of texts
     (task.source) reads those and reports it. With --output, an interrupted run resumes.
     """
-    from regard.loading import load_summarizer
 
     options = DecodingOptions(
         beam, n_best, scores, length_penalty, no_repeat_ngram, suppress_phrase or []
@@ -75,6 +74,9 @@ def summarize(
         if output is None
         else resumable_output(output, run, inputs, options, [prefix, max_tokens, whole_file])
     )
+
+    from regard.loading import load_summarizer
+
     summarizer = load_summarizer(run, bits=8 if int8 else 32)
     command = _Summarize(summarizer, options, prefix, max_tokens)
     source = " ".join(map(str, files)) if files else "standard input"

@@ -19,6 +19,9 @@ def train(
     ] = False,
 ) -> None:
     """Train a model as a recipe describes and write a run folder."""
+    from regard.cli._shared.recipes import check_recipe
+
+    check_recipe(recipe, overrides or ())  # before torch is imported
     from regard.api import train as train_recipe
     from regard.cli._shared.console import reporter, show_scores
     from regard.training.recipe import read_recipe

@@ -94,7 +94,6 @@ def translate(
     without a translation are translated, with all their placeholders.
     """
     from regard.data.sources.lines import stream_text
-    from regard.loading import load_translator
 
     options = DecodingOptions(
         beam,
@@ -122,6 +121,9 @@ def translate(
         if output is None or is_catalog
         else resumable_output(output, run, [file], options, [to, constraints, align])
     )
+
+    from regard.loading import load_translator
+
     translator = load_translator(run, bits=8 if int8 else 32)
     command = _Translate(translator, to, options, constraints, align)
     if is_catalog:

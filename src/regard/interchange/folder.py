@@ -12,6 +12,7 @@ from torch import Tensor
 
 from regard.errors import DataError
 from regard.json_files import parse_json
+from regard.nearest import nearest_path
 
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -25,7 +26,8 @@ class ModelFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         if not path.is_dir():
-            raise DataError(f"{path}: there is no such folder; give the folder of a model.")
+            hint = nearest_path(path) or "; give the folder of a model."
+            raise DataError(f"{path}: there is no such folder{hint}")
         self.config: dict[str, Any] = self.read_json("config.json")
 
     def read_json(self, name: str) -> dict[str, Any]:

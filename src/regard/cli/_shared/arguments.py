@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 from typer.core import TyperCommand
-from typer.models import OptionInfo
+from typer.models import ArgumentInfo, OptionInfo
 
 from regard.cli._shared.failures import report_failure
+from regard.cli._shared.files import check_exists, check_run
 from regard.errors import ConfigError
 
 MAX_INTEGER = 2**31 - 1
@@ -42,13 +43,17 @@ def checked(command: Callable[..., None]) -> Callable[..., None]:
     Typer has exit codes of its own for Ctrl-C and for a pipe whose reader has ended: those of
     Regard are decided here, before it sees the error.
     """
-    names = {name: _display_name(parameter) for name, parameter in _parameters(command).items()}
+    parameters = _parameters(command)
+    names = {name: _display_name(parameter) for name, parameter in parameters.items()}
+    inputs = [name for name in parameters if _is_input(name, parameters[name])]
 
     @functools.wraps(command)
     def run(**arguments: Any) -> None:
         for name, value in arguments.items():
             for item in value if isinstance(value, list) else [value]:
                 _check(names[name], item)
+        for name in inputs:  # before the command imports torch, which takes seconds
+            _check_input(name, arguments[name])
         try:
             command(**arguments)
         except (KeyboardInterrupt, OSError) as error:
@@ -63,6 +68,23 @@ def _parameters(command: Callable[..., Any] | None) -> dict[str, Parameter]:
 
 def _takes_path(annotation: Any) -> bool:
     return annotation is Path or any(_takes_path(part) for part in get_args(annotation))
+
+
+def _is_input(name: str, parameter: Parameter) -> bool:
+    """Return whether a parameter is a path to read: an argument, not an option.
+
+    A recipe is read first of all, with its own errors.
+    """
+    annotation = parameter.annotation
+    infos = getattr(annotation, "__metadata__", ())
+    positional = any(isinstance(info, ArgumentInfo) for info in infos)
+    return positional and _takes_path(annotation) and name != "recipe"
+
+
+def _check_input(name: str, value: Path | list[Path] | None) -> None:
+    for path in value if isinstance(value, list) else [value]:
+        if path is not None:
+            (check_run if name == "run" else check_exists)(path)
 
 
 def _display_name(parameter: Parameter) -> str:

@@ -11,9 +11,11 @@ find its cause after hours of training.
 import contextlib
 import sys
 import traceback
+from pathlib import Path
 
 from regard.cli._shared.streams import StreamError, discard_output, flush_streams
 from regard.errors import Interrupted, RegardError
+from regard.nearest import nearest_path
 
 MAX_SENTENCE = 1000  # characters
 FAILED, BUG, INTERRUPTED, CLOSED_PIPE = 1, 70, 130, 141
@@ -92,7 +94,9 @@ def _sentence(error: BaseException) -> str | None:
         )
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror}."
+        missing = isinstance(error, FileNotFoundError) and isinstance(error.filename, str)
+        hint = nearest_path(Path(error.filename)) if missing else ""
+        return f"{where}{error.strerror}{hint or '.'}"
     return None
 
 

@@ -5,7 +5,8 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from regard.errors import DataError, OutputError
+from regard.errors import DataError, OutputError, RunError
+from regard.nearest import cannot_be_read, nearest_path
 
 STANDARD_INPUT = Path("-")
 # Files of a run folder, beside its weights.
@@ -23,11 +24,31 @@ def check_inputs(*paths: Path | None) -> None:
         try:
             is_folder = stat.S_ISDIR(path.stat().st_mode)
         except OSError as error:
-            raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
+            raise DataError(cannot_be_read(path, error)) from None
         if is_folder:
             raise DataError(f"{path}: cannot be read (Is a directory); give a file.")
         if not os.access(path, os.R_OK):
             raise DataError(f"{path}: cannot be read (Permission denied).")
+
+
+def check_exists(path: Path) -> None:
+    """Raise DataError for a path that does not exist; `-` is standard input."""
+    try:
+        if path != STANDARD_INPUT:
+            path.stat()
+    except FileNotFoundError as error:
+        raise DataError(cannot_be_read(path, error)) from None
+    except (OSError, ValueError):  # reported where it is read
+        pass
+
+
+def check_run(run: Path) -> None:
+    """Raise RunError for a folder that is missing, or holds neither a model nor a training."""
+    if not run.is_dir():
+        hint = nearest_path(run) or "; `regard demo` makes runs/demo."
+        raise RunError(f"{run}: there is no such run folder{hint}")
+    if not any((run / name).exists() for name in ("model.json", "training.json", "recipe.yaml")):
+        raise RunError(f"{run}: there is no model.json in it, so it holds no model.")
 
 
 def is_read_once(path: Path) -> bool:

@@ -15,6 +15,7 @@ from regard.data.records import Location, Rejected
 from regard.data.sources.characters import quote
 from regard.data.sources.lines import UTF8_BOM, UTF16_BOMS, decode
 from regard.errors import DataError
+from regard.nearest import cannot_be_read
 
 # A keyword and a string, or a string that continues the line before.
 STATEMENT = re.compile(
@@ -154,7 +155,7 @@ def _read_with_ends(path: Path) -> list[bytes]:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
+        raise DataError(cannot_be_read(path, error)) from None
     if data.startswith(UTF16_BOMS):
         raise DataError(f"{path}: this is UTF-16; convert the text to UTF-8 first.")
     return re.findall(rb"[^\n]*\n|[^\n]+", data)

@@ -10,6 +10,7 @@ from typing import IO, cast
 
 from regard.data.records import Location, Rejected
 from regard.errors import DataError
+from regard.nearest import cannot_be_read
 
 BLOCK = 2**20  # bytes read at once
 MAX_LINE = 64 * 2**20  # bytes; a longer line would fill the memory
@@ -98,7 +99,7 @@ def _file_blocks(path: Path) -> Iterator[bytes]:
             f"{path}: damaged or truncated, it cannot be decompressed ({error}); fetch it again."
         ) from None
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
+        raise DataError(cannot_be_read(path, error)) from None
 
 
 def _input_blocks() -> Iterator[bytes]:

@@ -18,6 +18,7 @@ from regard.data.sources.base import PairSpec
 from regard.data.sources.lines import decode
 from regard.data.sources.paths import files_at, is_folder
 from regard.errors import DataError
+from regard.nearest import nearest_path
 
 ROWS = 256  # in memory at a time: a few bytes of a dictionary can be megabytes in every row
 NAMED = 20  # columns that an error names
@@ -79,7 +80,8 @@ def _batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
                 _check_is_text(file.schema_arrow, column, path)
             yield from file.iter_batches(ROWS, columns=list(columns))
     except FileNotFoundError:
-        raise DataError(f"{path}: there is no such file or folder.") from None
+        hint = nearest_path(path) or "."
+        raise DataError(f"{path}: there is no such file or folder{hint}") from None
     except (OSError, ValueError, pa.ArrowException) as error:
         message = " ".join(str(error).split())
         raise DataError(f"{path}: cannot be read as Parquet ({message}).") from None

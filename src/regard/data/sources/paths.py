@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from regard.errors import DataError
+from regard.nearest import cannot_be_read
 
 
 def is_folder(path: Path) -> bool:
@@ -11,6 +12,16 @@ def is_folder(path: Path) -> bool:
         return path.is_dir()
     except (OSError, ValueError):  # a name that is too long, a folder that may not be read
         return False
+
+
+def require_file(path: Path) -> None:
+    """Raise DataError if a file is missing; the message has the nearest name in its folder."""
+    try:
+        path.stat()
+    except FileNotFoundError as error:
+        raise DataError(cannot_be_read(path, error)) from None
+    except (OSError, ValueError):  # reported where it is read
+        pass
 
 
 def files_at(path: Path, pattern: str) -> list[Path]:

@@ -21,6 +21,7 @@ from regard.config import plain
 from regard.data.config import DataSpec
 from regard.data.records import SEPARATE, LengthLimits
 from regard.data.sources.base import SourceSpec
+from regard.data.sources.paths import require_file
 from regard.data.store.checksums import unseal
 from regard.data.tokenizers.base import TokenizerSpec
 from regard.errors import DataError
@@ -149,6 +150,7 @@ def _known_files(prepared: Path) -> Iterator[FileState]:
 
 def _file_state(path: Path, known: Iterable[FileState]) -> FileState:
     try:
+        require_file(path)
         stat, now = path.stat(), time.time_ns()
         if not path.is_file():
             raise DataError(f"{path}: is not a file; name a file with text.")

@@ -17,6 +17,7 @@ from regard.data.tokenizers.library_errors import library_errors
 from regard.data.tokenizers.pipeline import special_pieces
 from regard.data.tokenizers.tokenizer import SPECIAL, SPECIAL_ROLES, Tokenizer, backend_name
 from regard.errors import DataError
+from regard.nearest import cannot_be_read
 
 
 class Spec(TokenizerSpec):
@@ -75,7 +76,7 @@ class Spec(TokenizerSpec):
                     f"checksum differs); restore the file, or leave out tokenizer.sha256."
                 )
         except OSError as error:
-            raise DataError(f"{self.path}: cannot be read ({error.strerror}).") from None
+            raise DataError(cannot_be_read(self.path, error)) from None
         with library_errors(
             lambda why: DataError(
                 f"{self.path}: not a tokenizer.json of the tokenizers library ({why})."
