@@ -1,7 +1,10 @@
 """What the pages say is true: links lead somewhere, and the code in them runs."""
 
 import ast
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -133,6 +136,27 @@ def test_a_kind_of_attention_is_one_new_file(
     with regard.watch(model) as seen:
         model(torch.arange(5)[None])
     assert seen.weights("blocks.0.attention").shape == (1, 4, 5, 5)
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/how-to/lab.md"])
+def test_files_to_copy_pass_lint_and_types(page: str, tmp_path: Path) -> None:
+    """Types with the cache of `make lint`: without it mypy reads all of torch."""
+    file = tmp_path / "copied.py"
+    file.write_text(python_in(page)[-1], encoding="utf-8")
+    settings = str(ROOT / "pyproject.toml")
+    for command in (
+        ["ruff", "check", "--config", settings],
+        ["ruff", "format", "--check", "--config", settings],
+        ["mypy", "--config-file", settings, "--cache-dir", str(ROOT / ".mypy_cache")],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", *command, str(file)],
+            cwd=ROOT,
+            env={**os.environ, "MYPYPATH": str(ROOT / "src")},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_claim_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

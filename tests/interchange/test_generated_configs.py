@@ -75,6 +75,18 @@ def encoder(draw: random.Random, roberta: bool) -> Any:
     return getattr(transformers, f"{'Roberta' if roberta else 'Bert'}{name}")(config)
 
 
+def distilbert(draw: random.Random) -> Any:
+    heads = draw.choice([1, 2, 3])
+    config = transformers.DistilBertConfig(
+        dim=heads * draw.choice([3, 4]), n_heads=heads, hidden_dim=draw.choice([7, 20]),
+        n_layers=draw.choice([1, 2]), activation=draw.choice(ACTIVATIONS),
+        max_position_embeddings=draw.choice([9, 40]), sinusoidal_pos_embds=draw.random() < 0.3,
+        tie_word_embeddings=draw.random() < 0.5, **sizes(),
+    )  # fmt: skip
+    name = draw.choice(["Model", "ForMaskedLM", "ForSequenceClassification"])
+    return getattr(transformers, f"DistilBert{name}")(config)
+
+
 def marian(draw: random.Random, pegasus: bool) -> Any:
     heads = draw.choice([1, 2, 3])
     ffn_dim = draw.choice([7, 20])
@@ -110,6 +122,7 @@ FAMILIES: dict[str, Callable[[random.Random], Any]] = {
     "llama": llama,
     "bert": lambda draw: encoder(draw, roberta=False),
     "roberta": lambda draw: encoder(draw, roberta=True),
+    "distilbert": distilbert,
     "marian": lambda draw: marian(draw, pegasus=False),
     "pegasus": lambda draw: marian(draw, pegasus=True),
     "t5": t5,
@@ -185,7 +198,7 @@ def refusal(folder: Path, run: Path) -> str:
 HARMLESS_VALUES: Settings = {
     "attention_dropout": 0.4, "attn_pdrop": 0.4, "embd_pdrop": 0.4, "initializer_range": 0.3,
     "attention_probs_dropout_prob": 0.4, "activation_dropout": 0.4, "init_std": 0.3,
-    "initializer_factor": 2.0, "chunk_size_feed_forward": 3, "use_cache": False, "n_ctx": 7,
+    "initializer_factor": 2.0, "chunk_size_feed_forward": 1, "use_cache": False, "n_ctx": 7,
     "reorder_and_upcast_attn": True, "pretraining_tp": 2, "classifier_dropout": 0.3,
     "num_beams": 4, "max_length": 7, "summary_type": "mean", "encoder_layerdrop": 0.2,
     "decoder_layerdrop": 0.2, "static_position_embeddings": True, "extra_pos_embeddings": 1,

@@ -30,7 +30,7 @@ def import_(
         bool, typer.Option("--overwrite", help="Replace an existing model.")
     ] = False,
 ) -> None:
-    """Import a model: GPT-2, Llama, BERT, RoBERTa, Marian, Pegasus, T5, llama2.c; no pickle."""
+    """Import a model: GPT-2, Llama, (Distil)BERT, RoBERTa, Marian, Pegasus, T5, llama2.c."""
     from regard.data.config import Direction
     from regard.errors import ConfigError
     from regard.interchange.importing import import_model
