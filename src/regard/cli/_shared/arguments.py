@@ -28,9 +28,9 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments; once converted, an empty path is the current folder."""
-        given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+        raw_values, _, _ = self.make_parser(ctx).parse_args(args=list(args))
         for name, parameter in _parameters(self.callback).items():
-            value = given.get(name)
+            value = raw_values.get(name)
             values = value if isinstance(value, list | tuple) else [value]
             if _takes_path(parameter.annotation) and "" in values:
                 raise ConfigError(f"{_display_name(parameter)}: the path is empty; give one.")
