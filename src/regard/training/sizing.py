@@ -31,8 +31,8 @@ def with_chosen_size(recipe: Recipe, vocabulary: int, tokens_per_epoch: int) -> 
     """Return the recipe with the size that fits, a function of its data and duration alone."""
     model = recipe.model
     assert isinstance(model, TransformerSpec)
-    given = {name: getattr(model, name) for name in model.model_fields_set}
-    models = [type(model).model_validate({**given, "size": size}) for size in SIZES]
+    settings = {name: getattr(model, name) for name in model.model_fields_set}
+    models = [type(model).model_validate({**settings, "size": size}) for size in SIZES]
     fitting = [
         model
         for model in models

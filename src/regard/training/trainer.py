@@ -248,13 +248,13 @@ def _advice_hook(
     recipe: Recipe, task: BoundTask, prepared: Prepared, state: TrainState, report: Reporter
 ) -> Callable[[Event], None]:
     """Return a function of events that says once if the budget gives too few passes."""
-    said = False
+    is_given = False
 
     def hook(event: Event) -> None:
-        nonlocal said
-        if said or not isinstance(event, Step) or event.progress < ADVICE_AT:
+        nonlocal is_given
+        if is_given or not isinstance(event, Step) or event.progress < ADVICE_AT:
             return
-        said = True
+        is_given = True
         epochs = task.epochs(state.position) / event.progress
         steps = event.step / event.progress
         tokens, vocabulary = task.tokens_per_epoch(), len(prepared.tokenizer)
