@@ -86,7 +86,9 @@ def load(folder: Path | str, bits: int = 32) -> Predictor:
     tokenizer.check_fits(run.vocabulary, where, _special_tokens(details, run.task))
     weights = str(run_folder.path_of(folder, run_folder.WEIGHTS))
     model = build_with_weights(spec, run.vocabulary, run.weights, weights)
-    return _predictor(run, details, model, tokenizer, where, bits)
+    predictor = _predictor(run, details, model, tokenizer, where, bits)
+    predictor.tokens_per_word = details.tokens_per_word
+    return predictor
 
 
 def load_translator(folder: Path | str, bits: int = 32) -> Translator:

@@ -32,6 +32,7 @@ class Details(JsonSpec):
     start: Id | None = None
     end: Id | None = None
     adapter: AdapterDetails | None = None
+    tokens_per_word: float | None = Field(None, gt=0)  # in the training text
     scores: dict[str, Any] = Field(default_factory=dict)
     training: dict[str, Any] = Field(default_factory=dict)
 

@@ -11,9 +11,12 @@ import numpy as np
 import pytest
 import torch
 
+from regard.data.tokenizers import bpe
 from regard.insight.look import look
 from regard.insight.watch import watch
 from regard.loading import load
+
+from .random_run import write_random_run
 
 TIRED = "The animal didn't cross the street because it was too tired."
 
@@ -133,3 +136,19 @@ def test_titles_are_the_names_of_the_runs(translator: Path, forked, tmp_path: Pa
         )
         pictures = json.loads(text[1])["snapshots"][0]["pictures"]
         assert [picture["title"] for picture in pictures] == titles
+
+
+def test_texts_unlike_the_training_text_are_flagged(tmp_path: Path, forked) -> None:
+    run = write_random_run(
+        tmp_path / "run",
+        "language-model",
+        {"kind": "language-model", "size": "tiny", "max_length": 200},
+        bpe.Spec(vocabulary=600).train([TIRED] * 3),
+        {"max_length": 200, "tokens_per_word": 1.1},
+    )
+    result = forked("look", run, "der herd steht draussen im garten")
+    assert result.code == 0, result.err
+    assert "Unlike the training text: " in result.err
+    assert "tokens a word, where the training text has 1.1. This model has seen only" in result.err
+    result = forked("look", run, TIRED)
+    assert (result.code, result.err) == (0, "")

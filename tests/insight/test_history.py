@@ -46,6 +46,8 @@ def test_history_is_recorded_written_and_continued(tmp_path: Path, monkeypatch) 
     assert not np.allclose(before, last.panel("encoder").weights, atol=1e-4)
     assert "step 4" in (run / "history.html").read_text(encoding="utf-8")
     assert checkpoint.newest_first(run)
+    # The rate of the training text is stored, to flag texts that are unlike it.
+    assert 1 <= regard.load(run).tokens_per_word < 3
     resume(run, ["training.steps=8"])
     assert [snapshot.title for snapshot in read_history(run).snapshots][-1] == "step 8"
 

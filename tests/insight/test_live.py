@@ -110,7 +110,7 @@ def test_server_process_and_browser(folder, browser) -> None:
             box = browser.find_element("css selector", "#text")
             box.send_keys("the cat sleeps\n")
             for _ in range(100):
-                buttons = browser.find_elements("css selector", "#queries .token")
+                buttons = browser.find_elements("css selector", "#keys .token")
                 tokens = [button.text for button in buttons]
                 if tokens:
                     break

@@ -136,6 +136,8 @@ def _write(pictures: "list[Picture]", target: Path, panel: str | None, layer: in
     render.write(History.of(*pictures), target)
     for view in views:
         plain_console().print(view)
+    for warning in dict.fromkeys(warning for picture in pictures for warning in picture.warnings):
+        echo(warning, err=True)
     for note in dict.fromkeys(note for picture in pictures for note in picture.notes):
         echo(note)
     echo(f"The page is {target}; it opens in any browser.")

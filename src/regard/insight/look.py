@@ -9,6 +9,7 @@ import torch
 from regard.data.sources.trees import ParsedText
 from regard.errors import DataError
 from regard.insight.downsample import downsample
+from regard.insight.familiarity import unlike_training
 from regard.insight.forward_passes import ForwardPass, forward_pass
 from regard.insight.panels.attention import attention_panels
 from regard.insight.panels.expert_routing import expert_panels
@@ -41,7 +42,9 @@ def look(
         views: names of the page views whose data is computed; by default all.
     """
     source = text.text if isinstance(text, ParsedText) else text
-    return downsample(picture_of(forward_pass(loaded, text, to), source, title, views))
+    picture = downsample(picture_of(forward_pass(loaded, text, to), source, title, views))
+    warning = unlike_training(loaded, source)
+    return replace(picture, warnings=(warning,)) if warning else picture
 
 
 def picture_of(

@@ -44,6 +44,8 @@ class Picture:
     """Data of the views of the page, by the name of the view."""
     notes: tuple[str, ...] = ()
     """Sentences on what was downsampled or omitted."""
+    warnings: tuple[str, ...] = ()
+    """Sentences on what makes the picture doubtful, such as a text unlike the training text."""
 
     def __post_init__(self) -> None:
         names = [panel.name for panel in self.panels]
@@ -74,6 +76,7 @@ class Picture:
             "panels": [panel.to_json() for panel in self.panels],
             "views": {name: data.to_json() for name, data in self.views.items()},
             "notes": list(self.notes),
+            "warnings": list(self.warnings),
         }
 
     @classmethod
@@ -86,6 +89,7 @@ class Picture:
             output=content["output"],
             panels=tuple(map(Panel.from_json, content["panels"])),
             notes=tuple(content["notes"]),
+            warnings=tuple(content.get("warnings", ())),
         )
 
     def _repr_html_(self) -> str:

@@ -21,6 +21,8 @@ class BasePredictor(Generic[M]):
         max_length: Maximum number of tokens in an input of the model.
     """
 
+    tokens_per_word: float | None = None  # in the training text, where the run folder has it
+
     def __init__(self, model: M, tokenizer: Tokenizer, max_length: int) -> None:
         self.model = model.eval()
         self.tokenizer = tokenizer

@@ -18,12 +18,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import ConfigDict, Field
 
 from regard import run_folder
 from regard.atomic import remove, write_all_atomic
 from regard.config import plain, write_yaml
 from regard.data.store.prepare import Prepared
+from regard.data.tokenizers.word_boundaries import WordBoundaries
 from regard.errors import ConfigError, OutputError, RunError
 from regard.json_files import JsonSpec, read_json, validate_json
 from regard.models.base import parameter_count
@@ -45,6 +47,7 @@ RECIPE, LEDGER, START = "recipe.yaml", "ledger.json", "training.json"
 TRAINING_RECIPE = "recipe"  # key of training.json
 INIT_REPORT = "init_report"  # key of training.json and of the details: see InitReport
 FIRST_FORMAT = 2  # whose recipes and checkpoints have today's names
+MEASURED_ROWS, MEASURED_TOKENS = 2000, 1000  # of the training text, for tokens per word
 HISTORY = "history"  # folder of what a step callback records
 
 
@@ -185,6 +188,7 @@ def write_run(
         "parameters": parameters,
         "trainable_parameters": trainable,
         "tokenizer_fingerprint": prepared.tokenizer.fingerprint,
+        "tokens_per_word": _tokens_per_word(prepared),
         **prepared.tokenizer.role_overrides,
         "training": asdict(state),
         **({INIT_REPORT: init_report} if init_report else {}),
@@ -217,3 +221,12 @@ def write_run(
         },
     )
     run_folder.write(run, folder, keep_training=True)
+
+
+def _tokens_per_word(prepared: Prepared) -> float:
+    """Return the mean number of tokens of a word in the training text, from rows spread over it."""
+    begins_word = WordBoundaries(prepared.tokenizer)
+    rows = np.linspace(0, len(prepared.train) - 1, MEASURED_ROWS, dtype=np.int64)
+    texts = [ids[:MEASURED_TOKENS] for row in set(rows.tolist()) for ids in prepared.train.row(row)]
+    words = sum(int(begins_word(ids).sum()) for ids in texts if len(ids))
+    return round(sum(map(len, texts)) / max(words, 1), 3)

@@ -224,6 +224,40 @@ def test_error_messages_of_the_server_are_shown(
 
 
 @pytest.mark.usefixtures("show")
+def test_text_is_shown_as_it_is_typed(browser: Chrome, hands: Any, server: Server) -> None:
+    browser.get(server.address)
+    wait = WebDriverWait(browser, 10)
+    hands.find("#text").send_keys("fir")
+    hands.find("#text").send_keys("st")
+    wait.until(lambda _: sources(hands) == ["first"])
+    assert [request["text"] for request in server.requests][-1] == "first"
+    assert "f" not in [request["text"] for request in server.requests]
+    hands.choose("view", "all-heads")
+    # An error replaces the picture of the earlier text; the next text has the earlier choices.
+    hands.find("#text").clear()
+    hands.find("#text").send_keys("bad")
+    wait.until(lambda _: hands.find("#problem").is_displayed())
+    assert hands.find("#problem").text == "This text cannot be read."
+    assert sources(hands) == []
+    assert not hands.find("#columns").is_displayed()
+    assert hands.all("#columns .card") == []
+    hands.find("#text").clear()
+    hands.find("#text").send_keys("good")
+    wait.until(lambda _: sources(hands) == ["good"])
+    assert not hands.find("#problem").is_displayed()
+    assert hands.find("#all-heads-card").is_displayed()
+    assert len(browser.get_log("browser")) == 1  # type: ignore[no-untyped-call]
+
+
+def test_warnings_stand_above_the_picture(show: Show, hands: Any, rich: Picture) -> None:
+    show(replace(rich, warnings=("Unlike the training text: “ß”.",)))
+    assert hands.find("#warnings").text == "Unlike the training text: “ß”."
+    assert hands.contrast("#warnings") >= 4.5
+    show(rich)
+    assert not hands.find("#warnings").is_displayed()
+
+
+@pytest.mark.usefixtures("show")
 def test_new_text_aborts_the_earlier_request(browser: Chrome, hands: Any, server: Server) -> None:
     browser.get(server.address)
     hands.find("#text").send_keys("slow", Keys.ENTER)

@@ -98,7 +98,7 @@ class Column {
   }
 
   paintStory() {
-    const { title, caption, source, output, notes } = this.picture;
+    const { title, caption, source, output, notes, warnings } = this.picture;
     this.part("own-title").textContent = title;
     this.part("own-caption").textContent = caption;
     // One title at the top is enough for one model.
@@ -108,6 +108,8 @@ class Column {
     this.part("source").parentElement.hidden = !source;
     this.part("output").textContent = output;
     this.part("output").parentElement.hidden = !output;
+    this.part("warnings").textContent = warnings.join(" ");
+    this.part("warnings").hidden = warnings.length === 0;
     const items = notes.map((note) => element("li", { dir: "auto" }, note));
     this.part("notes").replaceChildren(...items);
     this.part("notes").hidden = notes.length === 0;
@@ -153,7 +155,8 @@ function takeSnapshot() {
   }
   for (const [index, picture] of pictures.entries()) columns[index].picture = picture;
   if (pictures.length) colors = pictures[0].colors;
-  if (!offeredViews().includes(state.view)) state.view = offeredViews()[0] ?? "";
+  // Without a picture the choice stays, for the next one.
+  if (pictures.length && !offeredViews().includes(state.view)) state.view = offeredViews()[0] ?? "";
 }
 
 function point(column, target) {

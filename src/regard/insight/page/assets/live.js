@@ -2,7 +2,11 @@
 
 const isLive = "live" in document.body.dataset;
 
+const TYPING_PAUSE = 400; // milliseconds without a key before the text is sent
+
 let request = null; // the controller that aborts the running request
+let hasShown = false; // whether there was a picture
+let typing = null; // the timer that sends the text
 
 /** Return the typed texts, as the address stores them. */
 function liveTexts() {
@@ -16,23 +20,42 @@ function liveTexts() {
 const compareText = () => (at("compare-box").hidden ? "" : at("compare").value);
 
 async function submitText() {
-  request?.abort();
+  abortRequest();
   const text = at("text").value;
   if (!text.trim()) return showStatus("Type a text first.");
   const mine = (request = new AbortController());
+  at("columns").setAttribute("aria-busy", true);
   showStatus("Running the model…");
   try {
     const body = { text, compare: compareText() || null, to: null };
     const history = await fetchHistory(body, mine.signal);
-    const isFirst = columns.length === 0;
+    at("problem").hidden = true;
     showHistory(history);
     // The choices in the address need a first history.
-    if (isFirst) readAddress();
+    if (!hasShown) readAddress();
+    hasShown = true;
     change({});
   } catch (error) {
-    if (error.name !== "AbortError") showStatus(error.message);
+    if (error.name !== "AbortError") showProblem(error.message);
   }
-  if (request === mine) request = null;
+  if (request === mine) abortRequest();
+}
+
+/** End the running request and the timer of the next one. */
+function abortRequest() {
+  clearTimeout(typing);
+  request?.abort();
+  request = null;
+  at("columns").removeAttribute("aria-busy");
+}
+
+/** Show an error in place of the picture, which is that of another text. */
+function showProblem(message) {
+  showHistory({ snapshots: [] });
+  paint();
+  at("problem").textContent = message;
+  at("problem").hidden = false;
+  showStatus(message);
 }
 
 /** Fetch the history of a text; an error has the server's message. */
@@ -70,10 +93,10 @@ function listenToLive() {
     if (!at("compare-box").hidden) at("compare").focus();
   });
   for (const box of [at("text"), at("compare")]) {
-    // The running request is for an older text.
     box.addEventListener("input", () => {
       if (request) showStatus("");
-      request?.abort();
+      abortRequest(); // it is for an older text
+      if (at("text").value.trim()) typing = setTimeout(submitText, TYPING_PAUSE);
     });
   }
 }
