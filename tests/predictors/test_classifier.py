@@ -122,7 +122,9 @@ def test_unknown_labels_and_invalid_lines_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"data.tsv, line 3: .*not trained with the label 'ugly'"):
         evaluate_classifier(model, labeled_lines(model, path))
     path.write_text("fine\tgood\nbad\n")
-    with pytest.raises(DataError, match=r"line 2: wrong columns \(1 instead of 2\); fix"):
+    with pytest.raises(
+        DataError, match=r"line 2: wrong columns \(1 instead of 2: 0 'bad' \(read as t"
+    ):
         evaluate_classifier(model, labeled_lines(model, path))
     with pytest.raises(DataError, match="no labeled text"):
         evaluate_classifier(model, iter(()))

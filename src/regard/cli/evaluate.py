@@ -235,13 +235,13 @@ def _pairs(data: Sequence[Path]) -> list[tuple[str, ...]]:
     """Read pairs from a file with a tab between them, or from two parallel files."""
     from regard.data.records import require_records
     from regard.data.sources.files import Spec as TwoFiles
-    from regard.data.sources.tsv import read_columns
+    from regard.data.sources.tsv import Spec as Tsv
     from regard.errors import ConfigError, DataError
 
     if len(data) > 2:
         raise ConfigError("give one file of pairs with a tab between them, or two parallel files.")
     if len(data) == 1:
-        lines = read_columns(data[0], (0, 1))
+        lines = Tsv(path=data[0], languages=("source", "target")).records()
     else:
         source, target = data
         two = TwoFiles(source=source, target=target, languages=("source", "target"))

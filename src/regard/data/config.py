@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from regard.config import Spec
 from regard.data.filters.config import FiltersSpec
-from regard.data.filters.quality import reject_reason
+from regard.data.filters.quality import fixed_encoding, reject_reason
 from regard.data.records import Line, Location, Record, Rejected
 from regard.data.sources.base import LabeledSpec, RecordType, SourceSpec
 from regard.data.sources.labels import LabelsSpec
@@ -171,9 +171,16 @@ class DataSpec(Spec):
     def _available_directions(self) -> tuple[Direction, ...]:
         return tuple(dict.fromkeys(chain.from_iterable(map(_both_directions, self.train))))
 
+    def records(self, source: SourceSpec) -> Iterator[Line]:
+        """Yield every line of a source in order, repaired if the filters ask for it."""
+        for line in source.records():
+            if self.filters.fix_encoding and isinstance(line, Record):
+                line = fixed_encoding(line)
+            yield line
+
     def read(self, source: SourceSpec) -> Iterator[Record | Dropped]:
         """Yield every line of a source in order, filtered."""
-        lines: Iterator[Line] = source.records()
+        lines = self.records(source)
         if self.dev is None and self.record_type == "text":
             lines = chain.from_iterable(map(_chunks, lines))
         for line in lines:

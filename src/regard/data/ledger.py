@@ -1,7 +1,7 @@
 """The ledger: counts every line that was read as kept, or as dropped for a named cause."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -14,6 +14,8 @@ from regard.data.sources.characters import quote, shortened
 from regard.data.sources.hash_split import OUTSIDE_SPLIT
 from regard.errors import DataError, RunError
 
+LENGTH_STEP = 64  # tokens; the lengths of lines over the limit are counted in such steps
+OVER_LIMIT = "over the limit"
 FIRST = 5  # number of dropped lines that are shown for each cause
 DUPLICATE, EVAL_OVERLAP, EXCLUDED = "duplicate", "in dev or test", "excluded"
 RELABELED, REVERSED = "in dev or test with another label", "reversed in dev or test"
@@ -58,6 +60,7 @@ class Tally:
     dropped: dict[str, Cause] = field(default_factory=dict)
     truncated: int = 0  # kept lines of which only the first tokens are used
     shared: dict[str, Cause] = field(default_factory=dict)  # kept lines that overlap with dev, test
+    needed: dict[int, int] = field(default_factory=dict)  # maximum length → lines that need it
 
     @property
     def read(self) -> int:
@@ -74,6 +77,18 @@ class Tally:
         return sorted(self.dropped.items(), key=lambda item: -item[1].count)
 
 
+# (source, its main reason, its tally, fraction that may be dropped) → advice, or nothing
+Advise = Callable[[str, str, Tally, float], str]
+
+
+class Refused(DataError):  # noqa: N818  (named for what happened to the data)
+    """Data that lost too many lines, with the ledger that counts them."""
+
+    def __init__(self, message: str, ledger: "Ledger") -> None:
+        super().__init__(message)
+        self.ledger = ledger
+
+
 class Ledger:
     """Tallies by split (train, dev, test, exclude) and source."""
 
@@ -88,7 +103,11 @@ class Ledger:
         self, split: str, source: str, rejected: Rejected, n: int = 1, texts: Sequence[str] = ()
     ) -> None:
         """Count n lines as dropped; the beginning of `texts` is shown."""
-        _count(self._tally(split, source).dropped, rejected, n, texts)
+        tally = self._tally(split, source)
+        _count(tally.dropped, rejected, n, texts)
+        if rejected.tokens:
+            length = -(-rejected.tokens // LENGTH_STEP) * LENGTH_STEP
+            tally.needed[length] = tally.needed.get(length, 0) + n
 
     def move(
         self, split: str, source: str, rejected: Rejected, n: int = 1, texts: Sequence[str] = ()
@@ -118,23 +137,24 @@ class Ledger:
         read = sum(tally.read for _, _, tally in self.tallies())
         return sum(tally.num_dropped for _, _, tally in self.tallies()) / max(read, 1)
 
-    def enforce(self, max_dropped: float) -> None:
-        """Raise DataError if a source lost more than this fraction of its lines, or all."""
+    def enforce(self, max_dropped: float, advise: Advise = lambda *_: "") -> None:
+        """Raise Refused if a source lost more than this fraction of its lines, or all."""
         for split, source, tally in self.tallies():
             drop_rate = tally.num_dropped / max(tally.read, 1)
+            reason, description = _main_cause(tally)
             if drop_rate > max_dropped:
-                reason, description = _main_cause(tally)
                 setting = f"data.filters.{SETTINGS[reason]} or " if reason in SETTINGS else ""
-                raise DataError(
-                    f"{source}: {drop_rate:.1%} of the {tally.read:,} lines for {split} are "
-                    f"dropped and at most {max_dropped:.1%} may be; {description}: fix them, or "
-                    f"change {setting}data.filters.max_dropped."
+                problem = (
+                    f"{drop_rate:.1%} of the {tally.read:,} lines for {split} are dropped and at "
+                    f"most {max_dropped:.1%} may be; {description}: fix them, or change {setting}"
+                    f"data.filters.max_dropped"
                 )
-            if tally.kept == 0:
-                raise DataError(
-                    f"{source}: none of the {tally.read:,} lines for {split} is left; "
-                    f"{_main_cause(tally)[1]}."
-                )
+            elif tally.kept == 0:
+                problem = f"none of the {tally.read:,} lines for {split} is left; {description}"
+            else:
+                continue
+            advice = advise(source, reason, tally, max_dropped)
+            raise Refused(f"{source}: {problem}{'; ' + advice if advice else ''}.", self)
 
     def table(self) -> Table:
         """Return the ledger as a table for the terminal."""
@@ -214,7 +234,8 @@ def _tally_from(content: dict[str, Any]) -> Tally:
         }
         for column in ("dropped", "shared")
     )
-    tally = Tally(content["kept"], dropped, content.get("truncated", 0), shared)
+    needed = {int(length): lines for length, lines in content.get("needed", {}).items()}
+    tally = Tally(content["kept"], dropped, content.get("truncated", 0), shared, needed)
     if tally.read != content["read"]:
         raise ValueError(f"{content['read']} lines were read and {tally.read} accounted for")
     return tally

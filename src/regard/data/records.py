@@ -59,6 +59,7 @@ class Rejected:
     location: Location
     reason: str
     detail: str = ""
+    tokens: int = 0  # of a record with more tokens than the model takes
 
     def error(self) -> DataError:
         """Return the error for a reader that accepts no rejected line."""

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from regard.config import validate
 from regard.data.batches.base import pad
 from regard.data.sources.base import SourceSpec
+from regard.data.sources.characters import quote
 from regard.data.sources.labels import LabelsSpec
 from regard.data.sources.trees import ParsedText, token_words
 from regard.data.tokenizers.tokenizer import Tokenizer, require_text
@@ -272,8 +273,8 @@ class Classifier(BasePredictor[nn.Module]):
                 known = ", ".join(self.labels[:10])
                 more = ", …" if len(self.labels) > 10 else ""
                 raise DataError(
-                    f"{name}: this model was not trained with the label {label!r}; its labels: "
-                    f"{known}{more}."
+                    f"{name}: this model was not trained with the label {quote(label)}; its "
+                    f"labels: {known}{more}."
                 )
         return [self.labels.index(label) for label in labels]
 

@@ -11,8 +11,10 @@ from torch import Tensor
 
 from regard import hardware, run_folder
 from regard.config import plain
+from regard.data.ledger import Refused
 from regard.data.store.prepare import Prepared, prepare
 from regard.data.tokenizers.tokenizer import SPECIAL
+from regard.data.warnings import data_warnings, label_counts, show_counts
 from regard.errors import ConfigError, Interrupted, RunError
 from regard.models.base import parameter_count, trainable_count
 from regard.models.meta import on_meta
@@ -127,22 +129,27 @@ def _train(
 def prepare_data(recipe: Recipe, world: World, report: Reporter) -> Prepared:
     """Prepare the recipe's data, or find them prepared, and report what became of them."""
     _check_model_builds(recipe)
-    with world.main_first(), report.counting("records") as progress:
-        prepared = prepare(
-            recipe.data,
-            recipe.tokenizer,
-            recipe.model.max_length,
-            report.say,
-            progress,
-            recipe.task.special_tokens,
-            recipe.task.length_limits(recipe.model),
-        )
+    try:
+        with world.main_first(), report.counting("records") as progress:
+            prepared = prepare(
+                recipe.data,
+                recipe.tokenizer,
+                recipe.model.max_length,
+                report.say,
+                progress,
+                recipe.task.special_tokens,
+                recipe.task.length_limits(recipe.model),
+            )
+    except Refused as refused:
+        report.console.print(refused.ledger.table())
+        raise
     report.console.print(prepared.ledger.table())
     report.say(
         f"{sum(prepared.train.tokens):,} training tokens{', prepared before' * prepared.reused}; "
         f"vocabulary of {len(prepared.tokenizer):,} pieces; {prepared.unknown_rate:.2%} of the "
         f"tokens unknown or spelled in bytes."
     )
+    _warn(recipe, prepared, report)
     if prepared.unknown_rate > MAX_UNKNOWN:
         report.say(
             Text.assemble(
@@ -167,6 +174,15 @@ def choose_size(recipe: Recipe, prepared: Prepared, report: Reporter) -> Recipe:
         f"{tokens:,} training tokens and {length}; model.size=… chooses another."
     )
     return chosen
+
+
+def _warn(recipe: Recipe, prepared: Prepared, report: Reporter) -> None:
+    """Report the counts of the labels, and what looks wrong in the data."""
+    counts = label_counts(recipe.data, prepared)
+    if counts:
+        report.say(show_counts(counts))
+    for warning in data_warnings(recipe.data, prepared, counts):
+        report.say(Text.assemble(("Warning:", "bold yellow"), f" {warning}"))
 
 
 def _check_model_builds(recipe: Recipe) -> None:

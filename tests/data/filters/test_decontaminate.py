@@ -144,7 +144,7 @@ def test_unreadable_excluded_sources_are_reported(tmp_path: Path) -> None:
     (tally,) = content.values()
     assert (tally["read"], tally["kept"]) == (2, 1)
     everything = {"kind": "text", "path": train["path"], "documents": "line"}
-    with pytest.raises(DataError, match="are too few to take one"):
+    with pytest.raises(DataError, match="none of the 60 lines for train is left"):
         prepared(tmp_path, train=train, exclude=everything)
 
 

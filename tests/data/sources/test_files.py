@@ -27,9 +27,9 @@ def test_files_pairs_lines_by_number(tmp_path: Path) -> None:
 
 
 def test_files_reports_the_file_of_invalid_utf8(tmp_path: Path) -> None:
-    given = aligned(tmp_path, b"un\ndeux\n", b"one\n\xe9\n")
+    given = aligned(tmp_path, b"un\ndeux\n", b"one\n\xff\n")
     where = Location(str(tmp_path / "a.en"), 2)
-    assert read(**given)[1] == Rejected(where, "invalid UTF-8", "byte 1 is 0xe9")
+    assert read(**given)[1] == Rejected(where, "invalid UTF-8", "byte 1 is 0xff")
 
 
 @pytest.mark.parametrize(

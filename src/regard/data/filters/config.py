@@ -25,6 +25,10 @@ class FiltersSpec(Spec):
     odd_characters: Action = Field(
         "drop", description="records with control characters or invalid code points"
     )
+    fix_encoding: bool = Field(
+        False,
+        description="repair characters of Windows-1252 that were decoded as Latin-1: U+0092 is ’",
+    )
     duplicates: Action = Field("drop", description="records that were read before")
     eval_overlap: Action = Field(
         "drop",

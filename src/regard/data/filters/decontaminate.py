@@ -35,7 +35,7 @@ class Decontaminator:
         self._by_prefix: dict[str, list[str]] = {}
         for source in data.exclude or ():
             ledger.keep("exclude", source_name(source), 0)
-            for line in source.records():
+            for line in data.records(source):
                 if isinstance(line, Rejected):
                     ledger.drop("exclude", source_name(source), line)
                 else:

@@ -1,9 +1,11 @@
 """Quality rules for single records: empty texts, length, length ratio, odd characters."""
 
+from dataclasses import replace
+
 from regard.data.filters.config import FiltersSpec
 from regard.data.records import Location, Record, Rejected
 from regard.data.sources.base import RecordType
-from regard.data.sources.characters import ODD, SURROGATE, name
+from regard.data.sources.characters import ODD, SURROGATE, WINDOWS_1252, name
 
 # "OK" may well translate a whole phrase: the length ratio of texts this short means nothing.
 SHORT = 20
@@ -12,11 +14,13 @@ TEXT_NAMES = {
     "labeled": ("text", "second text"),
     "text": ("line",),
 }
+WRONG_ENCODING = "wrong encoding"  # the reason for a character that fix_encoding repairs
 # The setting that lets more records pass, for each reason.
 SETTINGS = {
     "length ratio": "max_ratio",
     "too long": "max_characters",
     "odd character": "odd_characters",
+    WRONG_ENCODING: "fix_encoding",
 }
 
 
@@ -46,6 +50,16 @@ def reject_reason(record: Record, spec: FiltersSpec, record_type: RecordType) ->
     return _check_ratio(record, spec.max_ratio) if record_type == "pair" else None
 
 
+def fixed_encoding(record: Record) -> Record:
+    """Return a record with characters of Windows-1252 where it has C1 control characters."""
+    return replace(
+        record,
+        texts=tuple(text.translate(WINDOWS_1252) for text in record.texts),
+        labels=record.labels and tuple(label.translate(WINDOWS_1252) for label in record.labels),
+        alternatives=tuple(text.translate(WINDOWS_1252) for text in record.alternatives),
+    )
+
+
 def _check_ratio(record: Record, limit: float) -> Rejected | None:
     first, second = map(len, record.texts)
     longer, shorter = (first, second) if first > second else (second, first)
@@ -61,5 +75,7 @@ def _odd_character(record: Record, text_name: str, text: str, at: int) -> Reject
         location = Location(location.file, location.line + text.count("\n", 0, at))
         begin = text.rfind("\n", 0, at) + 1
     article = "" if text_name.startswith("reference") else "the "
-    detail = f"{name(text[at])} at character {at - begin + 1} of {article}{text_name}"
-    return Rejected(location, "odd character", detail)
+    sign = WINDOWS_1252.get(ord(text[at]))
+    meaning = f" ({sign} in Windows-1252)" if sign else ""
+    detail = f"{name(text[at])}{meaning} at character {at - begin + 1} of {article}{text_name}"
+    return Rejected(location, WRONG_ENCODING if sign else "odd character", detail)

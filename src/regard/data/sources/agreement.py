@@ -14,7 +14,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from regard.data.records import Line, Record, Rejected
-from regard.data.sources.base import LabeledSpec
+from regard.data.sources.base import LabeledSpec, TextFileSpec
 from regard.data.sources.conllu import Sentence, read_conllu
 from regard.data.sources.trees import Tree
 
@@ -24,7 +24,7 @@ AUXILIARIES = ("aux", "cop")  # relations whose subject depends on their head
 NOUNS = ("NOUN", "PROPN", "PRON")
 
 
-class Spec(LabeledSpec):
+class Spec(TextFileSpec, LabeledSpec):
     """{kind: agreement, path: en-ewt/train.conllu.gz, attracted: true}"""
 
     trees: ClassVar[bool] = True
@@ -36,7 +36,7 @@ class Spec(LabeledSpec):
     blank: str = Field("_", min_length=1, description="text that replaces the verb")
 
     def records(self) -> Iterator[Line]:
-        for sentence in read_conllu(self.path):
+        for sentence in read_conllu(self.path, self.encoding):
             if isinstance(sentence, Rejected):
                 yield sentence
                 continue

@@ -14,6 +14,8 @@ from pydantic import Field, field_validator
 
 from regard.config import Kind
 from regard.data.records import Line, Location, Record, Rejected
+from regard.data.sources.characters import quote
+from regard.data.sources.encodings import Encoding
 from regard.data.sources.labels import LabelsSpec
 from regard.data.sources.trees import Tree
 
@@ -63,6 +65,14 @@ class SourceSpec(Kind, package="regard.data.sources"):
         return []
 
 
+class TextFileSpec(SourceSpec):
+    """A kind of source that reads text files."""
+
+    encoding: Encoding | None = Field(
+        None, description="encoding of the text, as latin-1, cp1252 or utf-16; default: UTF-8"
+    )
+
+
 class PairSpec(SourceSpec):
     """A kind of source that yields pairs in two languages."""
 
@@ -99,7 +109,7 @@ class LabeledSpec(SourceSpec):
         """Return a record with the labels in `value`, or what is wrong with them."""
         labels = self.labels.read(value)
         if labels is None:
-            return Rejected(location, "empty label", f"a label is missing in {value!r}")
+            return Rejected(location, "empty label", f"a label is missing in {quote(str(value))}")
         if len(labels) != 1 and not self.labels.several:
             detail = f"there are {len(labels)}; labels: {{separator: ','}} allows several"
             return Rejected(location, "not one label", detail)

@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 from pydantic import Field, field_validator
 
 from regard.data.records import Line, Location, Record, Rejected
-from regard.data.sources.base import RecordType, SourceSpec
+from regard.data.sources.base import RecordType, TextFileSpec
 from regard.data.sources.lines import decode, stream_lines
 from regard.data.sources.paths import files_at
 
 
-class Spec(SourceSpec):
+class Spec(TextFileSpec):
     """{kind: by-file, classes: {positive: rt-polarity.pos, negative: rt-polarity.neg}}"""
 
     record_type: ClassVar[RecordType] = "labeled"
@@ -32,7 +32,7 @@ class Spec(SourceSpec):
     def records(self) -> Iterator[Line]:
         for label in self.classes:
             for file in self._files(label):
-                for number, line in stream_lines(file):
+                for number, line in stream_lines(file, self.encoding):
                     location = Location(str(file), number)
                     text = decode(line, location)
                     if isinstance(text, Rejected):

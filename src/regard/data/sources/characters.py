@@ -18,6 +18,13 @@ ODD = re.compile(
     + "]"
 )
 
+# C1 control characters that are letters or signs in Windows-1252: text decoded as Latin-1 has them.
+WINDOWS_1252 = {
+    code: bytes([code]).decode("cp1252")
+    for code in range(0x80, 0xA0)
+    if code not in (0x81, 0x8D, 0x8F, 0x90, 0x9D)  # which Windows-1252 leaves undefined
+}
+
 _NAMES = {
     "\x00": "NULL",
     "\x0b": "LINE TABULATION",

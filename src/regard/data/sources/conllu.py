@@ -22,7 +22,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from regard.data.records import Line, Location, Record, Rejected
-from regard.data.sources.base import LabeledSpec
+from regard.data.sources.base import LabeledSpec, TextFileSpec
 from regard.data.sources.characters import quote
 from regard.data.sources.lines import decode, stream_lines
 from regard.data.sources.trees import ParsedText, Tree, depths
@@ -37,7 +37,7 @@ MAX_LINES = 100_000  # of a sentence; more, without a blank line, would fill the
 Row = tuple[Location, list[str]]  # location and columns of a line
 
 
-class Spec(LabeledSpec):
+class Spec(TextFileSpec, LabeledSpec):
     """{kind: conllu, path: reviews.conllu, comment: label}"""
 
     trees: ClassVar[bool] = True
@@ -46,7 +46,7 @@ class Spec(LabeledSpec):
     comment: str = Field("label", description="comment with the label: label for # label = good")
 
     def records(self) -> Iterator[Line]:
-        for sentence in read_conllu(self.path):
+        for sentence in read_conllu(self.path, self.encoding):
             if isinstance(sentence, Rejected):
                 yield sentence
             elif self.comment not in sentence.comments:
@@ -102,11 +102,11 @@ class _Token:
     space_after: bool
 
 
-def read_conllu(path: Path) -> Iterator[Sentence | Rejected]:
+def read_conllu(path: Path, encoding: str | None = None) -> Iterator[Sentence | Rejected]:
     """Yield every sentence of a file in order, or what is wrong with it and where."""
     lines: list[tuple[Location, str]] = []
     rejected: Rejected | None = None  # the first line of a sentence that cannot be used
-    for number, line in stream_lines(path):
+    for number, line in stream_lines(path, encoding):
         location = Location(str(path), number)
         text = decode(line, location)
         if isinstance(text, str) and not text.strip():

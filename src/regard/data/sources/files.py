@@ -1,6 +1,6 @@
 """Two parallel files: line n of one is the translation of line n of the other."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
@@ -8,22 +8,23 @@ from pydantic import Field
 
 from regard.data.records import Line, Location, Record, Rejected
 from regard.data.sources import characters
-from regard.data.sources.base import PairSpec
+from regard.data.sources.base import PairSpec, TextFileSpec
 from regard.data.sources.lines import decode, stream_lines
 from regard.errors import DataError
 
 
-class Spec(PairSpec):
+class Spec(TextFileSpec, PairSpec):
     """{kind: files, source: train.fr.gz, target: train.en.gz, languages: [fr, en]}"""
 
     source: Path = Field(..., description="one sentence in each line; gzip or plain")
     target: Path = Field(..., description="their translations, in the same lines")
 
     def records(self) -> Iterator[Line]:
-        lines = zip_longest(stream_lines(self.source), stream_lines(self.target))
+        files = (stream_lines(file, self.encoding) for file in self.files())
+        lines = zip_longest(*files)
         for first, second in lines:
             if first is None or second is None:
-                raise _not_parallel(self.source, self.target)
+                raise _not_parallel(self.files(), self.encoding)
             yield self._pair(first[0], first[1], second[1])
 
     def files(self) -> list[Path]:
@@ -40,10 +41,10 @@ class Spec(PairSpec):
         return Record(location, (source, target))
 
 
-def _not_parallel(*paths: Path) -> DataError:
+def _not_parallel(paths: Sequence[Path], encoding: str | None) -> DataError:
     """Return an error with the line counts and the first character that may be a line end."""
     counts, suspicion = [0, 0], ""
-    for lines in zip_longest(*map(stream_lines, paths)):
+    for lines in zip_longest(*(stream_lines(path, encoding) for path in paths)):
         texts = ["" if line is None else line[1].decode(errors="replace") for line in lines]
         for side, line in enumerate(lines):
             counts[side] += line is not None

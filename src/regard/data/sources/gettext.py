@@ -13,7 +13,8 @@ from pathlib import Path
 
 from regard.data.records import Location, Rejected
 from regard.data.sources.characters import quote
-from regard.data.sources.lines import UTF8_BOM, UTF16_BOMS, decode
+from regard.data.sources.encodings import guess_wide
+from regard.data.sources.lines import UTF8_BOM, decode_value
 from regard.errors import DataError
 from regard.nearest import cannot_be_read
 
@@ -72,7 +73,7 @@ class Entry:
 
     def add_line(self, line: bytes, location: Location) -> None:
         """Add a statement; a line that is not gettext rejects the entry."""
-        text = decode(line, location)
+        text = decode_value(line, location)
         if isinstance(text, Rejected):
             self.rejected = self.rejected or text
             return
@@ -156,7 +157,7 @@ def _read_with_ends(path: Path) -> list[bytes]:
         data = path.read_bytes()
     except OSError as error:
         raise DataError(cannot_be_read(path, error)) from None
-    if data.startswith(UTF16_BOMS):
+    if guess_wide(data):
         raise DataError(f"{path}: this is UTF-16; convert the text to UTF-8 first.")
     return re.findall(rb"[^\n]*\n|[^\n]+", data)
 

@@ -14,6 +14,7 @@ from typing import Self
 from pydantic import Field, field_validator, model_validator
 
 from regard.config import Spec
+from regard.data.sources.columns import Column
 
 OUTSIDE_SPLIT = "another split"  # the reason why a line is not read
 
@@ -21,7 +22,7 @@ OUTSIDE_SPLIT = "another split"  # the reason why a line is not read
 class HashSplitSpec(Spec):
     """split: {column: 0, key: '^[a-z]+', from: 0.9, to: 1.0}"""
 
-    column: int = Field(..., ge=0, description="column of the key, from 0")
+    column: Column = Field(..., description="column of the key, from 0; with header, its name")
     key: str = Field(
         ".*",
         description="regular expression whose match (or group, if any) in the column is the key",

@@ -13,13 +13,13 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from regard.data.records import Line, Location, Record, Rejected
-from regard.data.sources.base import PairSpec
+from regard.data.sources.base import PairSpec, TextFileSpec
 from regard.data.sources.lines import decode, stream_lines
 
 ListContent = Literal["sentences", "versions", "none"]
 
 
-class Spec(PairSpec):
+class Spec(TextFileSpec, PairSpec):
     """{kind: jsonl, path: pairs.jsonl, keys: [translation.fr, translation.en], languages: …}"""
 
     path: Path = Field(..., description="one JSON object in each line; gzip or plain")
@@ -35,7 +35,7 @@ class Spec(PairSpec):
         return self
 
     def records(self) -> Iterator[Line]:
-        for number, line in stream_lines(self.path):
+        for number, line in stream_lines(self.path, self.encoding):
             yield _record(line, Location(str(self.path), number), self.keys, self.lists)
 
     def files(self) -> list[Path]:

@@ -6,12 +6,12 @@ from pathlib import Path
 from pydantic import Field
 
 from regard.data.records import Line, Location, Rejected
-from regard.data.sources.base import LabeledSpec
+from regard.data.sources.base import LabeledSpec, TextFileSpec
 from regard.data.sources.jsonl import read_values, record_of
 from regard.data.sources.lines import stream_lines
 
 
-class Spec(LabeledSpec):
+class Spec(TextFileSpec, LabeledSpec):
     """{kind: labeled-jsonl, path: reviews.jsonl, keys: [text, label]}"""
 
     path: Path = Field(..., description="one JSON object in each line; gzip or plain")
@@ -27,7 +27,7 @@ class Spec(LabeledSpec):
         return len(self.keys) - 1
 
     def records(self) -> Iterator[Line]:
-        for number, line in stream_lines(self.path):
+        for number, line in stream_lines(self.path, self.encoding):
             yield self._record(line, Location(str(self.path), number))
 
     def files(self) -> list[Path]:

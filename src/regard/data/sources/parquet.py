@@ -15,7 +15,7 @@ from pydantic import Field
 
 from regard.data.records import Line, Location, Record, Rejected
 from regard.data.sources.base import PairSpec
-from regard.data.sources.lines import decode
+from regard.data.sources.lines import decode_value
 from regard.data.sources.paths import files_at, is_folder
 from regard.errors import DataError
 from regard.nearest import nearest_path
@@ -66,7 +66,7 @@ def _record(values: tuple[bytes | None, ...], location: Location, columns: Seque
     for column, value in zip(columns, values, strict=True):
         if value is None:
             return Rejected(location, "missing text", f"{column} is null")
-        text = decode(value, location)
+        text = decode_value(value, location)
         if isinstance(text, Rejected):
             return text
         texts.append(text)

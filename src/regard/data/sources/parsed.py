@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import Field
@@ -17,25 +16,29 @@ from pydantic import Field
 from regard.data.records import Line, Record, Rejected
 from regard.data.sources.base import LabeledSpec
 from regard.data.sources.characters import quote
+from regard.data.sources.columns import Column
+from regard.data.sources.table import TableSpec
 from regard.data.sources.trees import Tree
-from regard.data.sources.tsv import Column, read_columns
 from regard.errors import ConfigError, DataError
 
 UNUSED_PIPES = ("ner", "lemmatizer")  # slow, and not needed for trees
 
 
-class Spec(LabeledSpec):
+class Spec(TableSpec, LabeledSpec):
     """{kind: parsed, path: reviews.tsv, parser: en_core_web_sm}"""
 
     trees: ClassVar[bool] = True
 
-    path: Path = Field(..., description="lines with tabs between columns; gzip or plain")
     columns: tuple[Column, Column] = Field(
-        (0, 1), description="columns of the text and the label, from 0"
+        (0, 1), description="columns of the text and the label, from 0; with header, names too"
     )
     parser: str = Field(
         "en_core_web_sm", min_length=1, description="a spaCy model: package or folder"
     )
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return ("text", "label")
 
     @property
     def version(self) -> str:
@@ -45,7 +48,7 @@ class Spec(LabeledSpec):
 
     def records(self) -> Iterator[Line]:
         _parser(self.parser)  # fail before reading if it is not installed
-        for line in read_columns(self.path, self.columns):
+        for line in self.read_columns(self.columns):
             if isinstance(line, Rejected):
                 yield line
                 continue
@@ -70,9 +73,6 @@ class Spec(LabeledSpec):
             tuple((token.idx, token.idx + len(token.text)) for token in tokens),
             tuple(token.head.i for token in tokens),
         )
-
-    def files(self) -> list[Path]:
-        return [self.path]
 
 
 @cache

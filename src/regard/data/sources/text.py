@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, field_validator
 
 from regard.data.records import Line, Location, Record, Rejected
-from regard.data.sources.base import RecordType, SourceSpec
+from regard.data.sources.base import RecordType, TextFileSpec
 from regard.data.sources.characters import ODD
 from regard.data.sources.lines import decode, stream_lines
 from regard.data.sources.paths import files_at
@@ -26,7 +26,7 @@ CHUNK = 2**16  # maximum characters of a record, unless one line has more
 Documents = Literal["file", "line", "blank"]
 
 
-class Spec(SourceSpec):
+class Spec(TextFileSpec):
     """{kind: text, path: [novel.txt, letters/], documents: file}"""
 
     renamed_keys: ClassVar[Mapping[str, str]] = {"part": "fraction"}
@@ -54,10 +54,15 @@ class Spec(SourceSpec):
 
     def records(self) -> Iterator[Line]:
         files = self.files()
-        cut = None if self.fraction is None else _CharacterRange.of(files, self.fraction)
+        cut = None if self.fraction is None else self._range(files, self.fraction)
         for file in files:
-            lines = stream_lines(file, keep_ends=True)
+            lines = stream_lines(file, self.encoding, keep_ends=True)
             yield from _records(_lines(file, lines if cut is None else cut(lines), self.documents))
+
+    def _range(self, files: Sequence[Path], fraction: tuple[float, float]) -> "_CharacterRange":
+        streams = (stream_lines(file, self.encoding, keep_ends=True) for file in files)
+        total = sum(len(_characters(line)) for lines in streams for _, line in lines)
+        return _CharacterRange(*(int(total * edge) for edge in fraction))
 
     def files(self) -> list[Path]:
         paths = self.path if isinstance(self.path, tuple) else (self.path,)
@@ -88,12 +93,6 @@ class _CharacterRange:
 
     def __init__(self, first: int, end: int) -> None:
         self._first, self._end, self._at = first, end, 0
-
-    @classmethod
-    def of(cls, files: Sequence[Path], fraction: tuple[float, float]) -> "_CharacterRange":
-        lines = (line for file in files for _, line in stream_lines(file, keep_ends=True))
-        total = sum(len(_characters(line)) for line in lines)
-        return cls(*(int(total * edge) for edge in fraction))
 
     def __call__(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
         for number, line in lines:

@@ -1,53 +1,39 @@
 """A text file with columns, `sentence<TAB>translation`, one pair a line."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Annotated, ClassVar
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from regard.data.records import Line, Location, Record, Rejected
+from regard.data.records import Line
 from regard.data.sources.base import PairSpec
-from regard.data.sources.hash_split import OUTSIDE_SPLIT, HashSplitSpec
-from regard.data.sources.lines import decode, stream_lines
+from regard.data.sources.columns import Column
+from regard.data.sources.hash_split import HashSplitSpec
+from regard.data.sources.table import TableSpec
 
-Column = Annotated[int, Field(ge=0)]
 
-
-class Spec(PairSpec):
+class Spec(TableSpec, PairSpec):
     """{kind: tsv, path: pairs.tsv.gz, languages: [fr, en]}"""
 
     renamed_keys: ClassVar[Mapping[str, str]] = {"share": "split"}
+    csv_kind: ClassVar[str] = "csv"
 
-    path: Path = Field(..., description="lines with tabs between columns; gzip or plain")
-    columns: tuple[Column, Column] = Field((0, 1), description="columns of the two texts, from 0")
+    columns: tuple[Column, Column] = Field(
+        (0, 1), description="columns of the two texts, from 0; with header, names too"
+    )
     split: HashSplitSpec | None = Field(
         None, description="read only lines whose key hashes into a range: {column, key, from, to}"
     )
 
+    @model_validator(mode="after")
+    def _check_split(self) -> Self:
+        if self.split and isinstance(self.split.column, str) and not self.header:
+            raise ValueError("split: a column has a name only with header: true")
+        return self
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return self.languages
+
     def records(self) -> Iterator[Line]:
-        return read_columns(self.path, self.columns, self.split)
-
-    def files(self) -> list[Path]:
-        return [self.path]
-
-
-def read_columns(
-    path: Path, columns: Sequence[int], split: HashSplitSpec | None = None
-) -> Iterator[Line]:
-    """Yield columns as records; rejects a line whose width differs from that of the first."""
-    width, last = 0, max(*columns, split.column if split else 0)
-    for number, line in stream_lines(path):
-        location = Location(str(path), number)
-        text = decode(line, location)
-        if isinstance(text, Rejected):
-            yield text
-            continue
-        cells = text.split("\t")
-        width = width or max(len(cells), last + 1)
-        if len(cells) == width and split and not split.contains(cells[split.column]):
-            yield Rejected(location, OUTSIDE_SPLIT)
-        elif len(cells) == width:
-            yield Record(location, tuple(cells[column] for column in columns))
-        else:
-            yield Rejected(location, "wrong columns", f"{len(cells)} instead of {width}")
+        return self.read_columns(self.columns, self.split)

@@ -13,11 +13,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from regard.data.advice import advisor
 from regard.data.config import DataSpec, Dropped, source_name
 from regard.data.filters.decontaminate import Decontaminator
 from regard.data.filters.deduplicate import deduplicate
 from regard.data.filters.eval_overlap import EvalTexts
-from regard.data.ledger import Ledger
+from regard.data.ledger import Advise, Ledger, Refused
 from regard.data.records import LengthLimits, Location, Rejected
 from regard.data.store.mmap import MappedFile
 from regard.data.store.scan import scan_corpus, with_progress
@@ -26,7 +27,6 @@ from regard.data.store.writer import RowEncoder, StoreWriter
 from regard.data.tokenizers.base import TokenizerSpec
 from regard.data.tokenizers.cached_encoder import encoder
 from regard.data.tokenizers.language_id import LanguageIdentifier
-from regard.errors import DataError
 
 MAX_DEV_FRACTION = 20  # at most one of this many training records becomes dev data
 
@@ -58,7 +58,8 @@ def build_splits(
         data.trees,
         length_limits,
     )
-    to_dev = _to_dev(data, scan.records)
+    advise = advisor(data, limit)
+    to_dev = _to_dev(data, scan.records, decontaminator, ledger, advise)
     sources = {"dev": data.train, **data.splits}
     writers = {
         split: StoreWriter(
@@ -72,9 +73,9 @@ def build_splits(
         for split in sources
     }
     _write(data, decontaminator, writers, to_dev, ledger, partial(progress, "Tokenizing"))
-    _check_not_empty(ledger)
+    _check_not_empty(ledger, advise)
     _deduplicate(folder, data, writers, ledger)
-    _check_not_empty(ledger)
+    _check_not_empty(ledger, advise)
     train = folder / "train.arrow"
     for file, text in {
         "tokenizer.json": scan.tokenizer.to_json(),
@@ -93,17 +94,33 @@ def build_splits(
     }
 
 
-def _to_dev(data: DataSpec, records: int) -> Iterator[bool]:
+def _to_dev(
+    data: DataSpec, records: int, decontaminator: Decontaminator, ledger: Ledger, advise: Advise
+) -> Iterator[bool]:
     """Yield True for training records that become dev data: none with data.dev, else evenly."""
     if data.dev is not None:
         return repeat(False)
     count = min(data.dev_size, records // MAX_DEV_FRACTION)
     if count == 0:
-        raise DataError(
+        _count_training_lines(data, decontaminator, ledger)
+        ledger.enforce(data.filters.max_dropped, advise)
+        raise Refused(
             f"data.train: {records:,} records are too few to take one in {MAX_DEV_FRACTION} as "
-            f"dev data: give data.dev."
+            f"dev data: give data.dev.",
+            ledger,
         )
     return ((n + 1) * count // records > n * count // records for n in range(records))
+
+
+def _count_training_lines(data: DataSpec, decontaminator: Decontaminator, ledger: Ledger) -> None:
+    """Count the lines of the training data in the ledger, for an error before they are written."""
+    for source in data.train:
+        name = source_name(source)
+        for record in decontaminator.filter(data.read(source)):
+            if isinstance(record, Dropped):
+                ledger.drop("train", name, *record)
+            else:
+                ledger.keep("train", name, record.lines)
 
 
 def _write(
@@ -145,12 +162,13 @@ def _garbage_collection_disabled() -> Iterator[None]:
             gc.enable()
 
 
-def _check_not_empty(ledger: Ledger) -> None:
+def _check_not_empty(ledger: Ledger, advise: Advise) -> None:
     """Raise DataError if a split has no record."""
-    ledger.enforce(max_dropped=1)
+    ledger.enforce(max_dropped=1, advise=advise)
     if not any(split == "dev" for split, _, _ in ledger.tallies()):
-        raise DataError(
-            "data.train: none of the records taken as dev data can be used; give data.dev."
+        raise Refused(
+            "data.train: none of the records taken as dev data can be used; give data.dev.",
+            ledger,
         )
 
 

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.atomic import fsync_folder, write_atomic
+from regard.data.advice import advisor
 from regard.data.config import DataSpec
 from regard.data.ledger import Ledger
 from regard.data.records import SEPARATE, LengthLimits
@@ -122,7 +123,7 @@ def prepare(
             if attempt == ATTEMPTS:
                 raise
     assert prepared is not None
-    prepared.ledger.enforce(data.filters.max_dropped)
+    prepared.ledger.enforce(data.filters.max_dropped, advisor(data, limit))
     if data.dev is None:
         say(f"There is no data.dev: {len(prepared.dev):,} records of data.train are dev data.")
     return prepared

@@ -7,16 +7,20 @@ sample, which is spread evenly by the hash of each record.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from regard.data.config import DataSpec, Dropped
+from regard.data.config import DataSpec, Dropped, source_name
 from regard.data.filters.decontaminate import Decontaminator
 from regard.data.filters.hashes import record_hash
 from regard.data.records import Record
+from regard.data.sources.base import SourceSpec
+from regard.data.sources.characters import quote
+from regard.data.sources.table_advice import explain_columns
 from regard.data.tokenizers.base import TokenizerSpec
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import DataError
 
 SAMPLE = 200 * 10**6  # bytes of text for a tokenizer; more does not improve it
 MAX_LABELS = 10_000  # with more, the column is not one of labels
+MIN_TEXTS = 20  # from which on more than one label for two texts are an error
 TICK = 1000  # records between two reports of progress
 
 
@@ -48,7 +52,8 @@ def scan_corpus(
                     continue
                 records += 1
                 labels.update(record.labels or ())
-                _check_label_count(labels, record)
+                if len(labels) > MAX_LABELS:
+                    _check_labels(labels, records, data, source)
                 if fraction == 1 or int.from_bytes(record_hash(record)) < fraction * 2**64:
                     yield from record.texts
 
@@ -58,6 +63,8 @@ def scan_corpus(
     if data.dev is None or data.record_type == "labeled":
         for _ in sample:  # count the records that the tokenizer did not need
             pass
+    if labels:
+        _check_labels(labels, records, data, data.train[0])
     return CorpusScan(trained, records, tuple(sorted(labels)))
 
 
@@ -67,12 +74,15 @@ def _sample_fraction(data: DataSpec) -> float:
     return min(1.0, SAMPLE / max(size, 1))
 
 
-def _check_label_count(labels: set[str], record: Record) -> None:
-    if len(labels) > MAX_LABELS:
+def _check_labels(labels: set[str], records: int, data: DataSpec, source: SourceSpec) -> None:
+    """Raise DataError if there are too many labels: texts, or ids, are read as labels."""
+    several = data.labels.several or records < MIN_TEXTS
+    if len(labels) > MAX_LABELS or (len(labels) > records / 2 and not several):
+        explanation = explain_columns(source)
         raise DataError(
-            f"{record.location}: {(record.labels or ('',))[-1]!r} is label number "
-            f"{len(labels):,}, more than the {MAX_LABELS:,} possible; is this the column of the "
-            f"labels?"
+            f"{source_name(source)}: {records:,} texts have {len(labels):,} different labels, such "
+            f"as {quote(max(labels, key=len))}: is this the column of the labels?"
+            f"{' ' + explanation[:1].upper() + explanation[1:] + '.' if explanation else ''}"
         )
 
 

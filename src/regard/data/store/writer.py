@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from regard.data.config import Dropped
 from regard.data.filters.hashes import record_hash, text_hashes
-from regard.data.ledger import Ledger
+from regard.data.ledger import OVER_LIMIT, Ledger
 from regard.data.records import SEPARATE, LengthLimits, Record, Rejected
 from regard.data.sources.base import RecordType
+from regard.data.sources.characters import quote
 from regard.data.sources.trees import Tree, token_words
 from regard.data.store import store
 from regard.data.tokenizers.cached_encoder import Encode
@@ -77,10 +78,10 @@ class RowEncoder:
             needed = 2 * EXTRA + sum(lengths)
         if needed > self.limit:
             detail = f"{needed:,} tokens, more than the model's {self.limit:,}"
-            return Rejected(record.location, "over the limit", detail)
+            return Rejected(record.location, OVER_LIMIT, detail, needed)
         for label in record.labels or ():
             if label not in self.labels:
-                detail = f"no training text has the label {label!r}"
+                detail = f"no training text has the label {quote(label)}"
                 return Rejected(record.location, "unknown label", detail)
         return None
 

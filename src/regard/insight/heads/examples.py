@@ -27,7 +27,7 @@ from regard.data.batches.text import TextBatch
 from regard.data.records import Location, require_records
 from regard.data.sources.files import Spec as TwoFiles
 from regard.data.sources.text import Spec as RunningText
-from regard.data.sources.tsv import read_columns
+from regard.data.sources.tsv import Spec as Tsv
 from regard.errors import ConfigError, DataError
 from regard.predictors.classifier import Classifier
 from regard.predictors.classifier_evaluation import labeled_lines, labeled_text
@@ -142,7 +142,7 @@ def _pairs(
     translator: Translator, path: Path, target: Path | None, to: str | None
 ) -> Iterator[Row]:
     if target is None:
-        lines = read_columns(path, (0, 1))
+        lines = Tsv(path=path, languages=("source", "target")).records()
     else:
         lines = TwoFiles(source=path, target=target, languages=("source", "target")).records()
     start, end = translator.tokenizer.start, translator.tokenizer.end

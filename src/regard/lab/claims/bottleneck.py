@@ -13,7 +13,7 @@ from regard.data.batches.pairs import Example, collate
 from regard.data.bundled import corpus
 from regard.data.config import Direction
 from regard.data.records import require_records
-from regard.data.sources.tsv import read_columns
+from regard.data.sources.tsv import Spec as Tsv
 from regard.data.tokenizers.base import TokenizerSpec
 from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.data.tokenizers.tokenizer import Tokenizer
@@ -243,7 +243,7 @@ class Task(NamedTuple):
 def read_pairs(path: Path) -> list[Pair]:
     """Read all pairs of a two-column file; raises DataError at the first invalid line."""
     pairs = []
-    for line in require_records(read_columns(path, (0, 1))):
+    for line in require_records(Tsv(path=path, languages=("source", "target")).records()):
         source, target = line.texts
         if not source.strip() or not target.strip():
             raise DataError(f"{line.location}: a side has no text; fix or remove the line.")

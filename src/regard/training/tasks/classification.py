@@ -16,6 +16,7 @@ from regard.data.batches.base import Batches
 from regard.data.batches.labeled import LabeledBatch, ParsedBatch, labeled_batches, parsed_batches
 from regard.data.sampling.sampler import Rows
 from regard.data.sources.base import RecordType
+from regard.data.sources.characters import quote
 from regard.data.store.prepare import Prepared
 from regard.data.store.store import Store
 from regard.errors import ConfigError, DataError
@@ -50,7 +51,7 @@ class Classification(BatchTask[AnyLabeledBatch]):
         self.labels, self.label_format = prepared.labels, recipe.data.labels
         if len(self.labels) < 2:
             raise DataError(
-                f"data.train: there is only one label, {self.labels[0]!r}; "
+                f"data.train: there is only one label, {quote(self.labels[0])}; "
                 f"a classifier needs at least two."
             )
         super().__init__(recipe, prepared)
