@@ -407,4 +407,5 @@ def _classifier(
         validate(LabelsSpec, details.label_format, f"{where}: details.label_format"),
         details.temperature,
         details.tree_source,
+        details.truncate,
     )

@@ -75,6 +75,7 @@ class ClassificationDetails(Details):
     label_format: dict[str, Any] = Field(default_factory=dict)
     temperature: float = Field(1.0, gt=0)
     tree_source: dict[str, Any] | None = None
+    truncate: Literal["head", "tail", "both"] | None = None
 
     @field_validator("labels")
     @classmethod

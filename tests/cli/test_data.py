@@ -246,3 +246,37 @@ def test_a_pair_table_with_a_header_is_named(forked: ForkServer, tmp_path: Path)
     again = forked("train", tmp_path / "recipe.yaml", *named, "--run", tmp_path / "run2")
     assert again.code == 0, again.err
     assert warnings(again) == []
+
+
+LONG = [
+    (text + " and so on" * (20 if n % 3 == 2 else 0), label)
+    for n, (text, label) in enumerate(reviews(60))
+]
+
+
+def test_too_many_long_texts_name_the_length_that_keeps_them(train: Train) -> None:
+    result = train(lines(LONG))
+    message = refusal(result)
+    assert "most (20) for over the limit" in message
+    assert "model.max_length: 128 keeps all of them" in message
+    assert "takes 16.0 times the time and memory of one with 32" in message
+    assert "task.truncate: head" in message
+    ledger = " ".join(result.err.split())
+    assert ledger.startswith("split source read kept dropped reason first at train")
+    assert "60 40 20 over the limit" in ledger or "over the limit" in ledger.split("regard:")[0]
+    assert train(lines(LONG), sections={"model": {"max_length": 128}}).code == 0
+
+
+@pytest.mark.parametrize("keep", ["head", "tail", "both"])
+def test_classifiers_cut_long_texts(
+    train: Train, forked: ForkServer, tmp_path: Path, keep: str
+) -> None:
+    result = train(lines(LONG), sections={"task": {"truncate": keep}})
+    assert result.code == 0, result.err
+    assert "truncated" in result.err
+    ledger = json.loads((tmp_path / "run" / "ledger.json").read_text())
+    tallies = [tally for sources in ledger.values() for tally in sources.values()]
+    assert sum(tally["truncated"] for tally in tallies) == 20
+    assert num_kept(tmp_path) == 60
+    labeled = forked("classify", tmp_path / "run", "--text", LONG[2][0])
+    assert labeled.code == 0, labeled.err

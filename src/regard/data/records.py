@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from regard.data.sources.trees import Tree
+from regard.data.truncation import Keep
 from regard.errors import DataError
 
 
@@ -43,6 +44,7 @@ class LengthLimits:
 
     max_first_text: int | None = None  # tokens; a longer first text is truncated
     single_sequence: bool = False  # both texts are one sequence: the maximum length is for both
+    truncate: Keep | None = None  # which part of a labeled text is kept if it is too long
 
 
 SEPARATE = LengthLimits()

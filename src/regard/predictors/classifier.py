@@ -14,6 +14,7 @@ from regard.data.sources.characters import quote
 from regard.data.sources.labels import LabelsSpec
 from regard.data.sources.trees import ParsedText, token_words
 from regard.data.tokenizers.tokenizer import Tokenizer, require_text
+from regard.data.truncation import Keep, truncate_texts
 from regard.errors import DataError
 from regard.evaluation.classification import THRESHOLD
 from regard.positions.trees import OUTSIDE, Trees
@@ -62,6 +63,8 @@ class Classifier(BasePredictor[nn.Module]):
         label_format: Format of labels in the training data.
         temperature: Divides the logits for calibrated probabilities (default: 1.0).
         tree_source: Source of the training data, without its path, for a model that needs trees.
+        truncate: Part of a text to keep if it is too long: "head", "tail" or "both" ends
+            (default: None, a long text is refused).
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class Classifier(BasePredictor[nn.Module]):
         label_format: LabelsSpec | None = None,
         temperature: float = 1.0,
         tree_source: Mapping[str, Any] | None = None,
+        truncate: Keep | None = None,
     ) -> None:
         super().__init__(model, tokenizer, max_length)
         self.labels = tuple(labels)
@@ -81,6 +85,7 @@ class Classifier(BasePredictor[nn.Module]):
         self.label_format = label_format or LabelsSpec()
         self.temperature = temperature
         self.tree_source = tree_source
+        self.truncate = truncate
 
     @property
     def multi_label(self) -> bool:
@@ -180,7 +185,8 @@ class Classifier(BasePredictor[nn.Module]):
         for text, name in texts:
             parsed = self._parsed(text, name)
             spans = [(first, end) for _, first, end in self.tokenizer.spans(parsed.text)]
-            words.append([OUTSIDE, *token_words(spans, parsed.tree), OUTSIDE])
+            (token_numbers,) = self._truncated([token_words(spans, parsed.tree)])
+            words.append([OUTSIDE, *token_numbers, OUTSIDE])
             heads.append(parsed.tree.heads)
         word_ids, _ = pad(words, OUTSIDE)
         return Trees(word_ids.to(self.device), pad(heads, 0)[0].to(self.device))
@@ -238,20 +244,27 @@ class Classifier(BasePredictor[nn.Module]):
         texts = text if isinstance(text, tuple | list) else (text,)
         if len(texts) != self.num_texts:
             raise DataError(f"{name}: this model classifies {self._form}, not {len(texts)} texts.")
-        start, end = self.tokenizer.start, self.tokenizer.end
-        ids = [start]
+        encoded = []
         for part in texts:
             require_text(part, name)
-            encoded = self.tokenizer.encode(part)
-            if not encoded:
+            encoded.append(self.tokenizer.encode(part))
+            if not encoded[-1]:
                 raise DataError(f"{name}: there is no text to classify.")
-            ids += [*encoded, end]
+        ids = [self.tokenizer.start]
+        for part_ids in self._truncated(encoded):
+            ids += [*part_ids, self.tokenizer.end]
         if len(ids) > self.max_length:
             raise DataError(
                 f"{name}: there are {len(ids):,} tokens and this model takes "
-                f"{self.max_length:,}: shorten it."
+                f"{self.max_length:,}: shorten it, or train a model with task.truncate."
             )
         return ids
+
+    def _truncated(self, texts: Sequence[list[int]]) -> Sequence[list[int]]:
+        """Return numbers of the tokens of each text, as many as the model takes."""
+        if self.truncate is None:
+            return texts
+        return truncate_texts(texts, self.max_length - 1 - len(texts), self.truncate)
 
     def label_ids(self, labels: Sequence[str], name: str) -> list[int]:
         """Return the indices of labels in the model's outputs.

@@ -21,6 +21,7 @@ from regard.data.sources.trees import Tree, token_words
 from regard.data.store import store
 from regard.data.tokenizers.cached_encoder import Encode
 from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.data.truncation import truncate, truncate_texts
 
 ROWS, CHARACTERS = 8192, 2**20  # limits of a record batch; the first that is reached ends it
 EXTRA = 2  # special tokens of a text: a language tag or start, and an end
@@ -53,17 +54,28 @@ class RowEncoder:
         return ids_by_text
 
     def truncate(self, ids_by_text: IdsByText) -> tuple[IdsByText, int]:
-        """Truncate first texts to their limit; return also the number of truncated records."""
-        limit = self.length_limits.max_first_text
-        if limit is None:
+        """Truncate texts to their limits; return also the number of truncated records."""
+        first, *others = ids_by_text
+        if (limit := self.length_limits.max_first_text) is not None:
+            return [[ids[:limit] for ids in first], *others], sum(len(ids) > limit for ids in first)
+        if (keep := self.length_limits.truncate) is None or not first:
             return ids_by_text, 0
-        first, *rest = ids_by_text
-        return [[ids[:limit] for ids in first], *rest], sum(len(ids) > limit for ids in first)
+        rows = list(zip(*ids_by_text, strict=True))
+        truncated = [truncate_texts(row, self._room, keep) for row in rows]
+        number = sum(sum(map(len, row)) > self._room for row in rows)
+        return list(map(list, zip(*truncated, strict=True))), number
+
+    @property
+    def _room(self) -> int:
+        """Number of tokens that labeled texts may have: they are one sequence, with separators."""
+        return self.limit - EXTRA - (self.num_texts - 1)
 
     def words(self, record: Record) -> list[int]:
         """Return for each token of a record the number of its word in the tree."""
         spans = self.tokenizer.spans(record.texts[0])
-        return token_words([(first, end) for _, first, end in spans], _tree(record))
+        words = token_words([(first, end) for _, first, end in spans], _tree(record))
+        keep = self.length_limits.truncate
+        return words if keep is None else truncate(words, self._room, keep)
 
     def reject_reason(self, record: Record, lengths: Sequence[int]) -> Rejected | None:
         """Return why a record with texts of these lengths cannot be used, or None."""
@@ -71,9 +83,9 @@ class RowEncoder:
             return None
         if not min(lengths):
             return Rejected(record.location, "empty side", "the tokenizer gives no token for it")
-        # Labeled texts are one sequence with an end after each; the texts of a pair are two.
-        sequence_length = sum(lengths) + len(lengths) - 1
-        needed = EXTRA + (sequence_length if self.record_type == "labeled" else max(lengths))
+        needed = EXTRA + max(lengths)
+        if self.record_type == "labeled":
+            needed = sum(lengths) + self.limit - self._room
         if self.length_limits.single_sequence:
             needed = 2 * EXTRA + sum(lengths)
         if needed > self.limit:

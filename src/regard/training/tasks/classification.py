@@ -4,6 +4,7 @@ Where a text may have several labels, each label is a binary decision.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -14,11 +15,13 @@ from torch import Tensor, nn
 from regard.config import plain
 from regard.data.batches.base import Batches
 from regard.data.batches.labeled import LabeledBatch, ParsedBatch, labeled_batches, parsed_batches
+from regard.data.records import LengthLimits
 from regard.data.sampling.sampler import Rows
 from regard.data.sources.base import RecordType
 from regard.data.sources.characters import quote
 from regard.data.store.prepare import Prepared
 from regard.data.store.store import Store
+from regard.data.truncation import Keep
 from regard.errors import ConfigError, DataError
 from regard.evaluation.base import Metric, evaluation_metrics, metrics_of
 from regard.evaluation.calibration import fit_temperature
@@ -105,6 +108,7 @@ class Classification(BatchTask[AnyLabeledBatch]):
                 "num_texts": predictor.num_texts,
                 "label_format": plain(self.label_format),
                 "temperature": temperature,
+                **({} if predictor.truncate is None else {"truncate": predictor.truncate}),
                 **({} if predictor.tree_source is None else {"tree_source": predictor.tree_source}),
                 "scores": calibrated.scores,
                 "scored_on": split,
@@ -123,6 +127,7 @@ class Classification(BatchTask[AnyLabeledBatch]):
             self.label_format,
             temperature,
             self._tree_source,
+            self.spec.truncate,
         )
 
     @property
@@ -268,6 +273,15 @@ class Spec(TaskSpec):
     calibrate: bool = Field(
         True, description="fit a temperature on dev, so that probabilities are calibrated"
     )
+
+    truncate: Keep | None = Field(
+        None,
+        description="cut texts that are too long for the model and keep their head, tail or both "
+        "ends; default: drop them",
+    )
+
+    def length_limits(self, model: ModelSpec) -> LengthLimits:
+        return replace(super().length_limits(model), truncate=self.truncate)
 
     def bind(self, recipe: "Recipe", prepared: Prepared) -> Classification:
         return Classification(recipe, prepared, self)
