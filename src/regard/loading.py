@@ -88,6 +88,7 @@ def load(folder: Path | str, bits: int = 32) -> Predictor:
     model = build_with_weights(spec, run.vocabulary, run.weights, weights)
     predictor = _predictor(run, details, model, tokenizer, where, bits)
     predictor.tokens_per_word = details.tokens_per_word
+    predictor.file_format = details.file_format
     return predictor
 
 

@@ -33,6 +33,7 @@ class Details(JsonSpec):
     end: Id | None = None
     adapter: AdapterDetails | None = None
     tokens_per_word: float | None = Field(None, gt=0)  # in the training text
+    file_format: dict[str, Any] | None = None
     scores: dict[str, Any] = Field(default_factory=dict)
     training: dict[str, Any] = Field(default_factory=dict)
 

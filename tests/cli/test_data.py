@@ -280,3 +280,105 @@ def test_classifiers_cut_long_texts(
     assert num_kept(tmp_path) == 60
     labeled = forked("classify", tmp_path / "run", "--text", LONG[2][0])
     assert labeled.code == 0, labeled.err
+
+
+@pytest.fixture(scope="module")
+def trained(forked: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a run folder that was trained on CSV in Windows-1252 with a header."""
+    folder = tmp_path_factory.mktemp("as-trained")
+    recipe = {
+        "task": "classification",
+        "data": {
+            "train": {
+                "kind": "labeled-csv",
+                "path": str(folder / "data.csv"),
+                "separator": ";",
+                "header": True,
+                "columns": ["avis", "note"],
+                "encoding": "cp1252",
+            },
+            "prepared": str(folder / "prepared"),
+        },
+        "tokenizer": {"kind": "word", "vocabulary": 900},
+        "model": {"kind": "classifier", **MODEL},
+        "training": TRAINING,
+    }
+    (folder / "data.csv").write_text(table_like_training(60), "cp1252")
+    (folder / "recipe.yaml").write_text(json.dumps(recipe))
+    result = forked("train", folder / "recipe.yaml", "--run", folder / "run")
+    assert result.code == 0, result.err
+    return folder / "run"
+
+
+def table_like_training(count: int) -> str:
+    rows = [(f"{n}", label, f'"{text}; déjà"') for n, (text, label) in enumerate(reviews(count))]
+    return lines([("id", "note", "avis"), *rows], ";")
+
+
+def test_evaluate_heads_and_classify_read_a_file_as_in_training(
+    forked: ForkServer, trained: Path, tmp_path: Path
+) -> None:
+    test = tmp_path / "test.csv"
+    test.write_text(table_like_training(12), "cp1252")
+    evaluated = forked("evaluate", trained, test)
+    assert evaluated.code == 0, evaluated.err
+    assert b"12 texts" in evaluated.out
+    heads = forked("heads", trained, test, "-o", tmp_path / "heads")
+    assert heads.code == 0, heads.err
+    labeled = forked("classify", trained, test)
+    assert labeled.code == 0, labeled.err
+    assert len(labeled.out.splitlines()) == 12
+    lone = tmp_path / "lone.txt"
+    lone.write_text("déjà vu; bien\n\n", "cp1252")
+    assert len(forked("classify", trained, lone).out.splitlines()) == 2
+
+
+def test_source_changes_how_a_file_is_read(
+    forked: ForkServer, trained: Path, tmp_path: Path
+) -> None:
+    test = tmp_path / "test.tsv"
+    test.write_text(lines(reviews(12)))
+    message = refusal(forked("evaluate", trained, test))
+    assert "there is no column 'avis'" in message
+    assert "there are tabs between the columns" in message
+    told = ("--source", "kind=labeled")
+    evaluated = forked("evaluate", trained, test, *told)
+    assert evaluated.code == 0, evaluated.err
+    assert len(forked("classify", trained, test, *told).out.splitlines()) == 12
+    assert forked("heads", trained, test, *told, "-o", tmp_path / "heads").code == 0
+    narrow = forked("evaluate", trained, test, *told, "--source", "columns=[0,2]")
+    assert "fix the line, or correct how the file is read with --source" in refusal(narrow)
+    assert "(now kind=labeled, columns=[0, 2])" in narrow.err
+    assert "--source is for a FILE" in refusal(forked("classify", trained, *told))
+
+
+def test_translators_are_evaluated_on_the_columns_of_their_training(
+    forked: ForkServer, tmp_path: Path
+) -> None:
+    rows = [(f"{n}", f"the cat {n}", f"le chat {n}") for n in range(60)]
+    (tmp_path / "pairs.tsv").write_text(lines([("id", "en", "fr"), *rows]))
+    recipe = {
+        "data": {
+            "train": {
+                "kind": "tsv",
+                "path": f"{tmp_path}/pairs.tsv",
+                "languages": ["fr", "en"],
+                "header": True,
+                "columns": ["fr", "en"],
+            },
+            "directions": ["fr-en"],
+            "prepared": str(tmp_path / "prepared"),
+        },
+        "tokenizer": {"vocabulary": 300},
+        "model": {"kind": "encoder-decoder", **MODEL},
+        "training": TRAINING,
+    }
+    (tmp_path / "recipe.yaml").write_text(json.dumps(recipe))
+    trained = forked("train", tmp_path / "recipe.yaml", "--run", tmp_path / "run")
+    assert trained.code == 0, trained.err
+    evaluated = forked("evaluate", tmp_path / "run", tmp_path / "pairs.tsv")
+    assert b"60 pairs" in evaluated.out, evaluated.err
+    (tmp_path / "plain.tsv").write_text("le chat 1\tthe cat 1\n")
+    told = ("--source", "header=false", "--source", "columns=[0,1]")
+    evaluated = forked("evaluate", tmp_path / "run", tmp_path / "plain.tsv", *told)
+    assert b"1 pairs" in evaluated.out, evaluated.err

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from regard.data.sources.labels import LabelsSpec
     from regard.predictors.classifier import Prediction
 
-# (lines, or sentences with their trees; their names in errors) → predictions
+TABLES = (".tsv", ".csv", ".jsonl")  # endings of files that are read as in training
+
+# (lines, sentences with their trees, or records; their names in errors) → predictions
 Predict = Callable[[list[Any], list[str]], "list[Prediction]"]
 
 
@@ -23,12 +25,19 @@ def classify(
     file: Annotated[
         Path,
         typer.Argument(
-            help="Text file, one text a line (pairs: a tab between), or sentences with dependency "
-            "trees (.conllu); - is standard input."
+            help="Text file, one text a line (pairs: a tab between); a table (.tsv, .csv, .jsonl), "
+            "read as in training; sentences with trees (.conllu); - is standard input."
         ),
     ] = Path("-"),
     text: Annotated[
         list[str] | None, typer.Option(help="A text, instead of a file; may be repeated.")
+    ] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="key=value setting of FILE as a table: columns=[0,2], header=true … (default: as "
+            "in training); may be repeated."
+        ),
     ] = None,
     every: Annotated[
         bool,
@@ -54,26 +63,51 @@ def classify(
 ) -> None:
     """Label texts: as many lines out as in, each a label, a tab and its probability.
 
-    An empty line gives an empty line. A language model chooses the label whose continuation is most
-    likely (zero-shot): give a --template and at least two --label.
+    An empty line gives an empty line; the labels of a table are not read. A language model chooses
+    the label whose continuation is most likely (zero-shot): give a --template and at least two
+    --label.
     """
-    from regard.data.sources.conllu import is_conllu, parsed_sentences
-    from regard.data.sources.lines import stream_text
     from regard.errors import ConfigError
 
+    if source and (text or file == STANDARD_INPUT):
+        raise ConfigError("--source is for a FILE: give one, or leave it out.")
     if text and file != STANDARD_INPUT:
         raise ConfigError("give --text or a FILE, not both.")
     check_inputs(file)
 
     from regard.loading import load
 
-    predict, written = _predictor(load(run), run, template, label or [])
+    loaded = load(run)
+    predict, written = _predictor(loaded, run, template, label or [])
     format_prediction = _Formatter(written, every, as_json, threshold)
     if not text and file == STANDARD_INPUT and sys.stdin.isatty():
         _interactive(predict, format_prediction)
     else:
-        read = parsed_sentences if is_conllu(file) else stream_text
-        _label_lines(iter(text) if text else read(file), predict, format_prediction)
+        lines = iter(text) if text else _read(loaded, file, source or ())
+        _label_lines(lines, predict, format_prediction)
+
+
+def _read(loaded: Any, file: Path, changes: Sequence[str]) -> Iterator[Any]:
+    """Yield sentences with trees, the texts of a table as in training, or lines."""
+    from regard.data.sources.base import LabeledSpec
+    from regard.data.sources.conllu import is_conllu, parsed_sentences
+    from regard.data.sources.lines import stream_text
+    from regard.errors import ConfigError
+    from regard.predictors.classifier import Classifier
+    from regard.predictors.classifier_evaluation import labeled_source
+    from regard.predictors.reading import require_readable
+
+    if changes and not isinstance(loaded, Classifier):
+        raise ConfigError("--source is for a classifier; a language model reads one text a line.")
+    if is_conllu(file):
+        return parsed_sentences(file)
+    is_table = file.name.removesuffix(".gz").endswith(TABLES)
+    if not changes and not (is_table and isinstance(loaded, Classifier)):
+        return stream_text(file, (loaded.file_format or {}).get("encoding"))
+    source = labeled_source(loaded, file, changes)
+    if not isinstance(source, LabeledSpec) or source.num_texts != loaded.num_texts:
+        raise ConfigError(f"source: kind {source.kind()} does not read the texts of this model.")
+    return require_readable(source.unlabeled(), source)
 
 
 def _predictor(
@@ -100,7 +134,7 @@ def _predictor(
 
     def predict(lines: list[Any], names: list[str]) -> "list[Prediction]":
         texts = [
-            loaded.parse_line(line, name) if isinstance(line, str) else line
+            loaded.parse_line(line, name) if isinstance(line, str) else _as_text(line)
             for line, name in zip(lines, names, strict=True)
         ]
         return loaded.classify(texts, names)
@@ -129,10 +163,19 @@ def _zero_shot(generator: Any, template: str | None, label: Sequence[str]) -> Pr
     return lambda lines, _: list(classifier.classify(list(map(_text, lines))))
 
 
+def _as_text(line: Any) -> Any:
+    """Return a record's text, or a sentence with its tree, as a classifier takes it."""
+    from regard.data.records import Record
+    from regard.predictors.classifier_evaluation import labeled_text
+
+    return labeled_text(line) if isinstance(line, Record) else line
+
+
 def _text(line: Any) -> str:
-    """Return the text of a line or of a parsed sentence."""
-    text: str = line if isinstance(line, str) else line.text
-    return text
+    """Return the text of a line, of a parsed sentence or of a record."""
+    if isinstance(line, str):
+        return line
+    return " ".join(getattr(line, "texts", None) or [line.text])
 
 
 class _Formatter:
@@ -192,10 +235,17 @@ def _label_lines(lines: Iterator[Any], predict: Predict, format_prediction: _For
 def _predictions(lines: list[Any], first: int, predict: Predict) -> "Iterator[Prediction | None]":
     """Return the prediction of each line; None for an empty one."""
     texts = {index: line for index, line in enumerate(lines) if _text(line).strip()}
-    unit = "line" if all(isinstance(line, str) for line in lines) else "sentence"
-    predicted = predict(list(texts.values()), [f"{unit} {first + index}" for index in texts])
+    names = [_name(line, first + index) for index, line in texts.items()]
+    predicted = predict(list(texts.values()), names)
     predictions = dict(zip(texts, predicted, strict=True))
     return map(predictions.get, range(len(lines)))
+
+
+def _name(line: Any, number: int) -> str:
+    """Return the name of a line, sentence or record in errors."""
+    if location := getattr(line, "location", None):
+        return str(location)
+    return f"line {number}" if isinstance(line, str) else f"sentence {number}"
 
 
 def _interactive(predict: Predict, format_prediction: _Formatter) -> None:

@@ -67,8 +67,8 @@ def evaluate(
     data: Annotated[
         list[Path],
         typer.Argument(
-            help="Text files; for a translator or summarizer, pairs with a tab between, or two "
-            "files; for a classifier, texts and labels with a tab between."
+            help="Text files; for a translator or summarizer, pairs as in training, or two files; "
+            "for a classifier, texts and labels as in training."
         ),
     ],
     context: Annotated[
@@ -93,7 +93,8 @@ def evaluate(
     source: Annotated[
         list[str] | None,
         typer.Option(
-            help="Classifier: key=value settings of the data source (default: as in training)."
+            help="key=value setting of the file: columns=[0,2], header=true, kind=csv … (default: "
+            "as in training); may be repeated."
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all scores as JSON.")] = False,
@@ -147,7 +148,11 @@ def _evaluate_language_model(
     for path in options.data:
         if is_read_once(path):
             raise DataError(f"{path}: is read twice, and can be read only once; give a file.")
-    text = Text(path=tuple(options.data), documents=(options.documents or DocumentEnd.file).value)
+    text = Text(
+        path=tuple(options.data),
+        documents=(options.documents or DocumentEnd.file).value,
+        encoding=(generator.file_format or {}).get("encoding"),
+    )
     with report.busy("Reading …"):
         characters = sum(len(record.texts[0]) for record in require_records(text.records()))
     if not characters:
@@ -182,8 +187,8 @@ def _evaluate_language_model(
 def _evaluate_translator(translator: "Translator", options: Options, report: "Reporter") -> Result:
     from regard.evaluation.texts import score_translations
 
-    options.allow_only("a translator", "to", "beam", "lowercase")
-    pairs = _pairs(options.data)
+    options.allow_only("a translator", "to", "beam", "lowercase", "source")
+    pairs = _pairs(translator, options.data, options.source or ())
     sources, references = zip(*pairs, strict=True)
     beam = options.beam or 1
     with report.bar("Translating", len(pairs), "pairs") as advance:
@@ -200,8 +205,9 @@ def _evaluate_summarizer(summarizer: "Summarizer", options: Options, report: "Re
     from regard.evaluation.texts import score_summaries
     from regard.evaluation.tokens import loss_scores
 
-    options.allow_only("a summarizer", "beam")
-    texts, references = zip(*_pairs(options.data), strict=True)
+    options.allow_only("a summarizer", "beam", "source")
+    pairs = _pairs(summarizer, options.data, options.source or ())
+    texts, references = zip(*pairs, strict=True)
     beam = options.beam or 1
     with report.busy("Scoring …"):
         scores = summarizer.score(texts, references)
@@ -231,22 +237,16 @@ def _text_scores(scores: "TextScores") -> Iterator[tuple[str, str]]:
         yield metric.label, f"{shown}  ({signature})" if signature else shown
 
 
-def _pairs(data: Sequence[Path]) -> list[tuple[str, ...]]:
-    """Read pairs from a file with a tab between them, or from two parallel files."""
-    from regard.data.records import require_records
-    from regard.data.sources.files import Spec as TwoFiles
-    from regard.data.sources.tsv import Spec as Tsv
+def _pairs(
+    predictor: "Translator | Summarizer", data: Sequence[Path], changes: Sequence[str]
+) -> list[tuple[str, ...]]:
+    """Read pairs from a file as in training, or from two parallel files."""
     from regard.errors import ConfigError, DataError
+    from regard.predictors.reading import pair_lines
 
     if len(data) > 2:
         raise ConfigError("give one file of pairs with a tab between them, or two parallel files.")
-    if len(data) == 1:
-        lines = Tsv(path=data[0], languages=("source", "target")).records()
-    else:
-        source, target = data
-        two = TwoFiles(source=source, target=target, languages=("source", "target"))
-        lines = two.records()
-    pairs = [record.texts for record in require_records(lines)]
+    pairs = [record.texts for record in pair_lines(predictor, data[0], *data[1:], changes=changes)]
     if not pairs:
         raise DataError(f"{data[0]}: there are no pairs in it.")
     return pairs

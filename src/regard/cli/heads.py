@@ -16,12 +16,19 @@ def heads(
     run: Annotated[Path, typer.Argument(help="Run folder.")],
     data: Annotated[
         Path,
-        typer.Argument(help="Held-out data: pairs or labels after a tab, or plain text."),
+        typer.Argument(help="Held-out data: pairs or labeled texts as in training, or plain text."),
     ],
     target: Annotated[
         Path | None, typer.Option(help="File of translations, where DATA has only the sources.")
     ] = None,
     to: Annotated[str | None, typer.Option(help="Language of the translations.")] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="key=value setting of DATA: columns=[0,2], header=true, kind=csv … (default: as "
+            "in training); may be repeated."
+        ),
+    ] = None,
     max_lines: Annotated[int, typer.Option(min=1, help="Maximum lines of DATA to read.")] = 1000,
     bleu: Annotated[
         bool, typer.Option("--bleu", help="Also compute BLEU at each step of the ablation.")
@@ -76,7 +83,7 @@ def heads(
         raise ConfigError(
             f"{run}: this model has no attention heads; choose the run of a Transformer."
         )
-    examples = read_examples(loaded, data, target, to, max_lines)
+    examples = read_examples(loaded, data, target, to, max_lines, source or ())
     if not pruning:
         return _study(loaded, examples, run, bleu, tolerance, folder)
     return _prune(loaded, examples, run, prune, remove or [], folder, overwrite)

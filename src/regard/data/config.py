@@ -147,6 +147,15 @@ class DataSpec(Spec):
         return next((labels for labels in formats if labels.several), LabelsSpec())
 
     @property
+    def file_format(self) -> dict[str, Any] | None:
+        """Settings that read another file like the training data: of a source of one file first."""
+        formats = [source.file_format for source in self.train if source.file_format]
+        return next(
+            (settings for settings in formats if settings["kind"] not in ("files", "by-file")),
+            formats[0] if formats else None,
+        )
+
+    @property
     def splits(self) -> dict[str, Sources]:
         """Sources of each split that the recipe has: train, dev, test."""
         splits = {"train": self.train, "dev": self.dev, "test": self.test}

@@ -1,7 +1,7 @@
 """Base of all predictors: a trained model, its tokenizer and the longest input it takes."""
 
-from collections.abc import Iterable, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import nn
@@ -22,6 +22,8 @@ class BasePredictor(Generic[M]):
     """
 
     tokens_per_word: float | None = None  # in the training text, where the run folder has it
+    # Settings of the source that the run was trained on, without its paths; None if not known.
+    file_format: Mapping[str, Any] | None = None
 
     def __init__(self, model: M, tokenizer: Tokenizer, max_length: int) -> None:
         self.model = model.eval()

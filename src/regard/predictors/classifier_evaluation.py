@@ -4,14 +4,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from regard.config import override, plain, validate
+from regard.config import plain
 from regard.data.batches.labeled import label_tensor
-from regard.data.records import Record, require_records
+from regard.data.records import Record
 from regard.data.sources.base import SourceSpec
 from regard.data.sources.trees import ParsedText
-from regard.errors import ConfigError, DataError
+from regard.errors import DataError
 from regard.evaluation.classification import ClassificationReport, PredictionCounter
 from regard.predictors.classifier import Classifier, Text
+from regard.predictors.reading import require_readable, source_like_training
 
 CHUNK = 512  # texts in memory
 
@@ -22,22 +23,23 @@ def labeled_lines(
     """Yield the texts of a file with their labels, in the format of the training data.
 
     Args:
-        classifier: Its number of texts and label format, or its tree source, define the format.
-        path: The file: a table with the texts and the label in columns, unless trees are needed.
+        classifier: The file is read as its training data were.
+        path: The file.
         changes: Overrides of the source, each key=value; with `kind=…` they are the whole source.
 
     Raises:
         DataError: A line cannot be read.
         ConfigError: A change is not valid.
     """
+    source = labeled_source(classifier, path, changes)
+    yield from require_readable(source.records(), source)
+
+
+def labeled_source(classifier: Classifier, path: Path, changes: Sequence[str] = ()) -> SourceSpec:
+    """Return the source that reads a file of texts and labels as in training, with changes."""
     columns = list(range(classifier.num_texts + 1))
     table = {"kind": "labeled", "columns": columns, "labels": plain(classifier.label_format)}
-    is_new = any(change.startswith("kind=") for change in changes)
-    content = override({} if is_new else classifier.tree_source or table, changes)
-    if "path" in content:
-        raise ConfigError("source: path is the file that is given; leave it out.")
-    source = validate(SourceSpec, {**content, "path": path}, "source")
-    yield from require_records(source.records())
+    return source_like_training(classifier, path, classifier.tree_source or table, changes)
 
 
 def labeled_text(record: Record) -> Text:

@@ -184,6 +184,7 @@ def write_run(
     parameters = parameter_count(final.model)
     events = metrics.read(folder)
     init_report = read_start(folder).get(INIT_REPORT)
+    file_format = recipe.data.file_format
     details = {
         "parameters": parameters,
         "trainable_parameters": trainable,
@@ -193,6 +194,7 @@ def write_run(
         "training": asdict(state),
         **({INIT_REPORT: init_report} if init_report else {}),
         **adapter_metadata(recipe, folder),
+        **({"file_format": file_format} if file_format else {}),
         **result.details,
     }
     text = card(

@@ -60,7 +60,7 @@ LONG = "court " * 100
         (
             "encoder-decoder",
             "Un chien.\n",
-            r"line 1: wrong columns \(1 instead of 2: 0 'Un chien.'\)",
+            r"line 1: wrong columns \(1 instead of 2: 0 'Un chien.' \(read as",
         ),
         ("encoder-decoder", "a\tb\na\tb\tc\n", r"line 2: wrong columns \(3 instead of 2: 0 'a'"),
         ("encoder-decoder", f"a\tb\n{LONG}\tb\n", "line 2: the text has .* takes at most 48"),

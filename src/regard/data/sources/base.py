@@ -12,12 +12,15 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from regard.config import Kind
+from regard.config import Kind, plain
 from regard.data.records import Line, Location, Record, Rejected
 from regard.data.sources.characters import quote
 from regard.data.sources.encodings import Encoding
 from regard.data.sources.labels import LabelsSpec
 from regard.data.sources.trees import Tree
+
+# Keys that say which files and lines are read, not how.
+OF_THESE_FILES = ("path", "source", "target", "classes", "weight", "split", "fraction")
 
 RecordType = Literal["pair", "text", "labeled"]
 
@@ -52,6 +55,11 @@ class SourceSpec(Kind, package="regard.data.sources"):
         """Version of text or trees that are computed: with another one, records may differ."""
         return ""
 
+    @property
+    def file_format(self) -> dict[str, Any] | None:
+        """Settings that read another file like those of this source; None if it reads no text."""
+        return None
+
     def records(self) -> Iterator[Line]:
         """Yield every line of the source in order: a record, or why it cannot be one."""
         raise NotImplementedError
@@ -71,6 +79,10 @@ class TextFileSpec(SourceSpec):
     encoding: Encoding | None = Field(
         None, description="encoding of the text, as latin-1, cp1252 or utf-16; default: UTF-8"
     )
+
+    @property
+    def file_format(self) -> dict[str, Any] | None:
+        return {key: value for key, value in plain(self).items() if key not in OF_THESE_FILES}
 
 
 class PairSpec(SourceSpec):
@@ -102,6 +114,10 @@ class LabeledSpec(SourceSpec):
     record_type: ClassVar[RecordType] = "labeled"
 
     labels: LabelsSpec = Field(LabelsSpec(), description="format of the labels of a text")
+
+    def unlabeled(self) -> Iterator[Line]:
+        """Yield every line in order, whose label may be missing."""
+        return self.records()
 
     def labeled_record(
         self, location: Location, texts: Sequence[str], value: str | Sequence[str]

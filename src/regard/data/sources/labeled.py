@@ -8,7 +8,7 @@ from pydantic import Field
 from regard.data.records import Line, Rejected
 from regard.data.sources.base import LabeledSpec
 from regard.data.sources.columns import Column
-from regard.data.sources.table import TableSpec
+from regard.data.sources.table import Row, TableSpec
 
 
 class Spec(TableSpec, LabeledSpec):
@@ -32,6 +32,12 @@ class Spec(TableSpec, LabeledSpec):
     def roles(self) -> tuple[str, ...]:
         texts = ("first text", "second text") if self.num_texts == 2 else ("text",)
         return (*texts, "label")
+
+    def unlabeled(self) -> Iterator[Line]:
+        names, rows = self.body()
+        first = next((row.cells for row in rows if isinstance(row, Row)), names)
+        has_only_texts = len(first) == self.num_texts and not isinstance(self.columns[0], str)
+        return self.read_columns(range(self.num_texts) if has_only_texts else self.columns[:-1])
 
     def records(self) -> Iterator[Line]:
         for line in self.read_columns(self.columns):

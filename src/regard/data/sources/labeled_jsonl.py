@@ -30,6 +30,13 @@ class Spec(TextFileSpec, LabeledSpec):
         for number, line in stream_lines(self.path, self.encoding):
             yield self._record(line, Location(str(self.path), number))
 
+    def unlabeled(self) -> Iterator[Line]:
+        keys = self.keys[:-1]
+        for number, line in stream_lines(self.path, self.encoding):
+            location = Location(str(self.path), number)
+            values = read_values(line, location, keys)
+            yield values if isinstance(values, Rejected) else record_of(values, location, keys)
+
     def files(self) -> list[Path]:
         return [self.path]
 

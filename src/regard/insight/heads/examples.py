@@ -1,8 +1,8 @@
 """Examples from a file, on which heads are evaluated.
 
-A translator reads `source<TAB>translation` (or two files), a classifier `text<TAB>label`,
-an encoder one text a line. Masked language models and span corruption read one text a line
-too, with tokens masked or spans removed. A language model reads running text in windows.
+A translator reads pairs as in training (or two files), a classifier texts with labels as in
+training, an encoder one text a line. Masked language models and span corruption read one text a
+line too, with tokens masked or spans removed. A language model reads running text in windows.
 """
 
 import zlib
@@ -25,15 +25,14 @@ from regard.data.batches.pairs import PairBatch
 from regard.data.batches.spans import SpanCorruptor
 from regard.data.batches.text import TextBatch
 from regard.data.records import Location, require_records
-from regard.data.sources.files import Spec as TwoFiles
 from regard.data.sources.text import Spec as RunningText
-from regard.data.sources.tsv import Spec as Tsv
 from regard.errors import ConfigError, DataError
 from regard.predictors.classifier import Classifier
 from regard.predictors.classifier_evaluation import labeled_lines, labeled_text
 from regard.predictors.embedder import Embedder
 from regard.predictors.generator import TextGenerator
 from regard.predictors.mask_filler import MaskFiller
+from regard.predictors.reading import pair_lines
 from regard.predictors.span_filler import SpanFiller
 from regard.predictors.summarizer import Summarizer
 from regard.predictors.translator import Translator
@@ -91,6 +90,7 @@ def read_examples(
     target: Path | None = None,
     to: str | None = None,
     lines: int = LINES,
+    changes: Sequence[str] = (),
 ) -> Examples:
     """Read the first lines of a file as examples for a loaded predictor.
 
@@ -100,6 +100,7 @@ def read_examples(
         target: the file of translations, for two files.
         to: the target language.
         lines: number of lines to read.
+        changes: overrides of how the file is read, each key=value (default: as in training).
 
     Raises:
         ConfigError: where options or heads do not fit the predictor.
@@ -117,13 +118,16 @@ def read_examples(
             "the heads of a model with tree positions cannot be compared yet; `regard look` shows "
             "them for a sentence."
         )
+    if changes and not isinstance(loaded, Translator | Classifier):
+        raise ConfigError("--source needs a translator or a classifier; this model is neither.")
     make: Callable[[Sequence[Row]], AnyBatch]
     if isinstance(loaded, Translator):
-        rows, make, unit = _pairs(loaded, path, target, to), partial(_pair_batch, loaded), "pairs"
+        rows = _pairs(loaded, path, target, to, changes)
+        make, unit = partial(_pair_batch, loaded), "pairs"
     elif isinstance(loaded, TextGenerator):
         rows, make, unit = _windows(loaded, path, lines), partial(_window_batch, loaded), "windows"
     elif isinstance(loaded, Classifier):
-        rows, make, unit = _labeled(loaded, path), partial(_labeled_batch, loaded), "texts"
+        rows, make, unit = _labeled(loaded, path, changes), partial(_labeled_batch, loaded), "texts"
     elif isinstance(loaded, Embedder):
         rows, make, unit = _texts(loaded, path), partial(_text_batch, loaded), "texts"
     elif isinstance(loaded, MaskFiller):
@@ -139,14 +143,14 @@ def read_examples(
 
 
 def _pairs(
-    translator: Translator, path: Path, target: Path | None, to: str | None
+    translator: Translator,
+    path: Path,
+    target: Path | None,
+    to: str | None,
+    changes: Sequence[str],
 ) -> Iterator[Row]:
-    if target is None:
-        lines = Tsv(path=path, languages=("source", "target")).records()
-    else:
-        lines = TwoFiles(source=path, target=target, languages=("source", "target")).records()
     start, end = translator.tokenizer.start, translator.tokenizer.end
-    for record in require_records(lines):
+    for record in pair_lines(translator, path, target, changes=changes):
         source, translation = record.texts
         source_ids = translator.source_ids(
             source, to or translator.target_language(source), str(record.location)
@@ -167,7 +171,7 @@ def _windows(writer: TextGenerator, path: Path, lines: int) -> Iterator[Row]:
     begin = writer.bos
     room = min(WINDOW, writer.max_length) - len(begin)
     ids: Ids = []
-    for record in require_records(RunningText(path=path).records()):
+    for record in require_records(RunningText(path=path, encoding=_encoding(writer)).records()):
         ids += writer.tokenizer.encode(record.texts[0])
         if len(ids) > most * room:
             break
@@ -177,12 +181,18 @@ def _windows(writer: TextGenerator, path: Path, lines: int) -> Iterator[Row]:
             yield Row((row,))
 
 
+def _encoding(loaded: Any) -> str | None:
+    """Return the encoding of the run's training data; None is UTF-8."""
+    encoding: str | None = (loaded.file_format or {}).get("encoding")
+    return encoding
+
+
 def _window_batch(writer: TextGenerator, rows: Sequence[Row]) -> TextBatch:
     return TextBatch(*pad([row.ids[0] for row in rows], writer.tokenizer.pad))
 
 
-def _labeled(classifier: Classifier, path: Path) -> Iterator[Row]:
-    for record in labeled_lines(classifier, path):
+def _labeled(classifier: Classifier, path: Path, changes: Sequence[str]) -> Iterator[Row]:
+    for record in labeled_lines(classifier, path, changes):
         where = str(record.location)
         ids = classifier.encode(labeled_text(record), where)
         yield Row((ids,), tuple(classifier.label_ids(record.labels or (), where)), record.texts)
@@ -195,7 +205,8 @@ def _labeled_batch(classifier: Classifier, rows: Sequence[Row]) -> LabeledBatch:
 
 
 def _texts(reader: Embedder | MaskFiller | SpanFiller, path: Path) -> Iterator[Row]:
-    for record in require_records(RunningText(path=path, documents="line").records()):
+    text = RunningText(path=path, documents="line", encoding=_encoding(reader))
+    for record in require_records(text.records()):
         yield _whole(reader, record.texts[0], record.location)
 
 
