@@ -116,6 +116,8 @@ def _study(
     with run_folder.writing(folder):
         write_all_atomic(folder, content)
     plain_console().print(terminal.table(results))
+    if too_few := results.too_few():
+        echo(too_few, err=True)
     for sentence in results.sentences():
         echo(sentence)
     echo(f"The page is {folder / 'heads.html'}; it opens in any browser.")

@@ -148,3 +148,42 @@ def test_missing_data_and_missing_run_are_refused(make, command, tmp_path: Path)
     home = make("classifier")
     assert "cannot be read" in command(home.run, tmp_path / "nowhere.tsv").err
     assert "no such run folder" in command(tmp_path / "nowhere", home.data).err
+
+
+def test_every_column_has_a_legend_with_its_unit(make, command) -> None:
+    home = make("encoder-decoder", decoder_layers=1)
+    answer = command(home.run, home.data)
+    page = (home.run / "heads" / "heads.html").read_text()
+    titles = re.findall(r"<th [^>]*>([^<]+)(?:<small>([^<]+)</small>)?</th>", page)
+    legend = re.findall(r"<dt>([^<]+)</dt><dd>[^<]+</dd>", page)
+    assert legend == [f"{title} ({unit})" if unit else title for title, unit in titles]
+    units = dict(titles)
+    assert [units[title] for title in ("entropy", "distance", "same", "rise", "grad")] == [
+        *("bits", "tokens", "%"),
+        *("% of the loss", "% of the loss"),
+    ]
+    for line in (r"^rise +% of the loss +increase of the loss", r"^dist +tokens ", r"^bits +bits "):
+        assert re.search(line, answer.out, re.MULTILINE), line
+
+
+def test_too_few_examples_are_flagged_with_how_many_would_do(make, command) -> None:
+    home = make("language-model")
+    answer = command(home.run, home.data, "--max-lines", 32)
+    flag = r"\d windows are too few: .*\. About [\d,]+00 would do: give more data, or raise --max-"
+    assert re.search(flag, " ".join(answer.err.split()))
+    assert re.search(flag, (home.run / "heads" / "heads.html").read_text())
+
+
+def test_figures_are_readable_on_a_phone(make, command, browser, emulated) -> None:
+    home = make("encoder-decoder", decoder_layers=1)
+    assert command(home.run, home.data).code == 0
+    emulated(browser, width=390, height=844)
+    browser.get((home.run / "heads" / "heads.html").as_uri())
+    pixels_a_point = browser.execute_script(
+        "return [...document.querySelectorAll('figure svg')].map(svg => "
+        "svg.getBoundingClientRect().width / svg.viewBox.baseVal.width)"
+    )
+    assert len(pixels_a_point) == 4
+    assert min(pixels_a_point) >= 1.3  # text of 8 points is 10 pixels high
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
+    emulated(browser)

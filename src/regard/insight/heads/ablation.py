@@ -73,6 +73,16 @@ class Ablation:
             )
         return f"{last.removed} of {self.heads} heads can be removed for {price} ({change})."
 
+    def precision(self, tolerance: float | None = None) -> tuple[float, float, str]:
+        """Return half the width of the 95 % band around the tolerance, the tolerance, its unit."""
+        by_bleu = self.steps[0].bleu is not None
+        tolerance = (0.5 if by_bleu else 1.0) if tolerance is None else tolerance
+        last = self.steps.index(self.within(tolerance))
+        step = self.steps[min(last + 1, len(self.steps) - 1)]
+        if by_bleu:
+            return float(step.bleu_margin or 0), tolerance, "BLEU"
+        return (step.rise[1] - step.rise[0]) / 2, tolerance, "% of the loss"
+
     def within(self, tolerance: float) -> Step:
         """Return the last step that costs no more than the tolerance."""
         return [step for step in self.steps if self._cost(step) <= tolerance][-1]

@@ -1,10 +1,11 @@
 """The study as one HTML file: a table and figures, without scripts or network."""
 
 import html
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
+from regard.insight.heads.columns import Column, columns
 from regard.insight.heads.figures import CAPTIONS
-from regard.insight.heads.statistics import LABELS, HeadStatistics
+from regard.insight.heads.statistics import HeadStatistics
 from regard.insight.heads.study import Study
 
 STYLE = """
@@ -24,12 +25,24 @@ figure { margin: 1rem 0; } figcaption { color: var(--muted); font-size: .875rem;
 /* Figures are black on white in both themes. */
 figure div { background: #fff; border-radius: .4rem; padding: .5rem; }
 figure svg { display: block; max-width: 100%; height: auto; }
+th small { display: block; color: var(--muted); font-weight: 400; white-space: nowrap; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1rem; font-size: .875rem; }
+dt { font-weight: 600; } dd { margin: 0; color: var(--muted); }
+.warning { padding: .5rem .75rem; border-left: .25rem solid #c77700; background: #c777001f; }
+/* On a phone figures keep their size, so that their text stays readable, and scroll sideways. */
+@media (max-width: 40rem) {
+  body { padding: 1rem .875rem; }
+  figure div { overflow-x: auto; } figure svg { max-width: none; }
+  dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .375rem; }
+}
 """
 
 
 def render(study: Study, title: str, figures: Mapping[str, str]) -> str:
     """Return the page as HTML, with figures as SVG by name."""
     findings = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in study.sentences())
+    too_few = study.too_few()
+    warning = f'<p class="warning">{html.escape(too_few)}</p>' if too_few else ""
     drawn = "".join(_figure(CAPTIONS[name], svg) for name, svg in figures.items())
     return f"""<!doctype html>
 <html lang="en">
@@ -45,12 +58,13 @@ def render(study: Study, title: str, figures: Mapping[str, str]) -> str:
 <body>
 <h1>Heads of {html.escape(title)}</h1>
 <p>Evaluated on {study.rows:,} {html.escape(study.unit)}.</p>
+{warning}
 <ul>{findings}</ul>
 {drawn}
 <h2>Each head</h2>
-<p>Entropy in bits, distance in tokens; shares of the attention weights in percent; rise of the loss
-without the head in percent.</p>
 <div class="scroll"><table>{_table(study)}</table></div>
+<h2>Columns</h2>
+<dl>{_legend(study)}</dl>
 </body>
 </html>
 """
@@ -62,29 +76,35 @@ def _figure(caption: str, svg: str) -> str:
 
 
 def _table(study: Study) -> str:
-    judged = study.importance is not None
-    names = ["head", "attends to", "entropy", "distance", *LABELS, *(["rise"] if judged else [])]
-    titles = "".join(
-        f"<th{_class('label' if name == 'attends to' else '')}>{name}</th>" for name in names
+    shown = columns(study)
+    titles = "".join(_title(column) for column in shown)
+    rows = "".join(
+        f"<tr>{''.join(_cell(column, head) for column in shown)}</tr>" for head in study.heads
     )
-    rows = "".join(f"<tr>{''.join(_cells(study, head))}</tr>" for head in study.heads)
     return f"<thead><tr>{titles}</tr></thead><tbody>{rows}</tbody>"
 
 
-def _cells(study: Study, statistics: HeadStatistics) -> Iterable[str]:
-    yield f"<td>{statistics.head}</td><td{_class('label')}>{statistics.label}</td>"
-    yield f"<td>{statistics.entropy:.2f}</td>"
-    yield f"<td>{'' if statistics.distance is None else f'{statistics.distance:.1f}'}</td>"
-    for target in LABELS:
-        share = statistics.shares.get(target)
-        if share is None:
-            yield "<td></td>"
-        else:
-            yield f'<td class="share" style="--of: {share:.0%}">{share:.0%}</td>'
-    if study.importance is not None:
-        rise = 100 * study.importance.measured[statistics.head] / study.importance.loss
-        yield f"<td>{rise:+.2f}</td>"
+def _title(column: Column) -> str:
+    unit = f"<small>{html.escape(column.unit)}</small>" if column.unit else ""
+    meaning = html.escape(column.meaning, quote=True)
+    return f'<th title="{meaning}"{_class(column)}>{html.escape(column.title)}{unit}</th>'
 
 
-def _class(name: str) -> str:
-    return f' class="{name}"' if name else ""
+def _cell(column: Column, statistics: HeadStatistics) -> str:
+    text = html.escape(column.text(statistics))
+    if column.is_share and text:
+        return f'<td class="share" style="--of: {text}%">{text}</td>'
+    return f"<td{_class(column)}>{text}</td>"
+
+
+def _class(column: Column) -> str:
+    return ' class="label"' if column.title == "attends to" else ""
+
+
+def _legend(study: Study) -> str:
+    """Return the meaning and the unit of every column."""
+    items = []
+    for column in columns(study):
+        title = f"{column.title} ({column.unit})" if column.unit else column.title
+        items.append(f"<dt>{html.escape(title)}</dt><dd>{html.escape(column.meaning)}</dd>")
+    return "".join(items)

@@ -1,5 +1,6 @@
 """The study of a model's heads that `regard heads` shows and writes."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from regard.predictors.translator import Translator
 from regard.training.reporting.progress import Reporter, silent
 
 ROWS = 128  # used for attention statistics
+MIN_ROWS = 100  # fewer give bootstrap bands that are too narrow
 
 NO_LOSS = (
     "An encoder has no loss, so the importance of its heads is unknown: the study has their "
@@ -74,6 +76,24 @@ class Study:
         if self.ablation is not None:
             result.append(self.ablation.knee(self.tolerance))
         return result
+
+    def too_few(self) -> str | None:
+        """Return a sentence where there are too few examples, with how many would do."""
+        needed = MIN_ROWS
+        reason = f"bands of fewer than {MIN_ROWS} are not reliable"
+        if self.ablation is not None:
+            margin, tolerance, unit = self.ablation.precision(self.tolerance)
+            by_margin = math.ceil(self.rows * (margin / tolerance) ** 2) if tolerance else 0
+            if by_margin > needed:
+                needed = by_margin
+                reason = f"the cost is known to ±{margin:.2g} {unit}, tolerated is {tolerance:g}"
+        if self.rows >= needed:
+            return None
+        rounded = math.ceil(needed / 100) * 100
+        return (
+            f"{self.rows:,} {self.unit} are too few: {reason}. About {rounded:,} would do: give "
+            f"more data, or raise --max-lines."
+        )
 
     def _apart(self, kind: str) -> str:
         like = self.similarity[kind]
