@@ -128,7 +128,7 @@ def test_pairs_have_several_labels_or_none(pairs: Path, call) -> None:
         ),
         ("single", [], b"fine\n" + b"word " * 60, "line 2: there are .* takes 48: shorten it"),
         ("single", [], b"", "there is no text to label"),
-        ("single", ["file", "--text", "a"], b"", "give --text or a FILE, not both"),
+        ("single", [__file__, "--text", "a"], b"", "give --text or a FILE, not both"),
         ("single", ["nowhere.txt"], b"", "nowhere.txt: cannot be read"),
         ("single", ["--template", "{text} It"], b"a", "a classifier has its own labels"),
     ],

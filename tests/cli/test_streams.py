@@ -27,7 +27,7 @@ def test_names_that_are_not_utf8_are_names(
             "translate", translator, tmp_path / f"no {ODD_NAME}", environment=environment
         )
         assert missing.code == 1
-        assert "no caf\\xe9 \\xff.txt: cannot be read (No such file or directory)." in missing.err
+        assert "no caf\\xe9 \\xff.txt: cannot be read (No such file or directory)" in missing.err
         assert missing.err.count("\n") == 1
 
 

@@ -139,10 +139,10 @@ def test_exported_masked_lm_equals_hugging_face_and_round_trips(
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        ({"norm_first": True}, "model.norm_first: True has no equivalent in BERT"),
+        ({"norm_first": True}, "model.embedding_norm: True has no equivalent in Megatron-BERT"),
+        ({"embedding_norm": False}, "model.embedding_norm: False has no equivalent in BERT"),
         ({"position": "rotary"}, "model.position: rotary"),
-        ({"transform": "none"}, "model.transform: none"),
-        ({"scale_embedding": True}, "model.scale_embedding: True"),
+        ({"transform": "relu"}, "model.transform: relu"),
     ],
 )
 def test_settings_that_bert_lacks_are_refused(

@@ -2,8 +2,11 @@
 
 An encoder-decoder with sinusoidal positions becomes a Marian (post-norm) or a Pegasus (pre-norm);
 a language model with sinusoidal or learned positions a GPT-2; one with rotary positions, RMS norms
-and gated feed-forward networks a Llama; a masked language model with learned positions, post-norm
-and a transform a BERT.
+and gated feed-forward networks a Llama; a masked language model or a classifier of the first token
+with sinusoidal or learned positions a BERT (post-norm) or a Megatron-BERT (pre-norm).
+
+The tokenizer adds the special tokens of the model's inputs: the end token of a source, start and
+end of a text to classify or fill. Spaces after the tag of a target language are ignored.
 """
 
 from collections.abc import Mapping
@@ -12,8 +15,6 @@ from typing import Any
 
 import torch
 from safetensors.torch import save
-from tokenizers import Tokenizer as Backend
-from tokenizers.processors import TemplateProcessing
 from torch import Tensor
 
 from regard.atomic import write_all_atomic
@@ -21,19 +22,22 @@ from regard.data.tokenizers.tokenizer import MASK, Tokenizer
 from regard.interchange.config import read_config
 from regard.interchange.exports.arrangement import deinterleave
 from regard.interchange.exports.base import (
+    activation_name,
     as_json,
     built,
+    check_settings,
     end_ids,
+    label_details,
     refuse,
     refuse_sparse,
     refuse_uneven,
     suppressed_phrases,
 )
-from regard.interchange.families import bert, llama, marian
+from regard.interchange.exports.bert import export_classifier, export_masked_lm
+from regard.interchange.exports.tokenizer import tokenizer_json
+from regard.interchange.families import llama, marian
 from regard.interchange.families.base import Family
-from regard.layers.activations.base import ActivationSpec
-from regard.models import encoder_decoder, language_model, masked_lm
-from regard.models.transformer import TransformerSpec
+from regard.models import classifier, encoder_decoder, language_model, masked_lm
 from regard.positions import rotary
 from regard.positions.sinusoidal import sinusoids
 from regard.run_folder import Run
@@ -65,7 +69,10 @@ def export(run: Run, folder: Path) -> None:
     elif isinstance(spec, language_model.Spec):
         config, weights = _gpt2(spec, run.weights)
     elif isinstance(spec, masked_lm.Spec):
-        config, weights = _bert(spec, run.weights)
+        config, weights = export_masked_lm(spec, run.weights)
+    elif isinstance(spec, classifier.Spec):
+        labels, several, temperature = label_details(run)
+        config, weights = export_classifier(spec, run.weights, labels, several, temperature)
     else:
         raise refuse(f"a {spec.kind()}", "Hugging Face's Marian, Pegasus, GPT-2, Llama and BERT")
     folder.mkdir(parents=True, exist_ok=True)
@@ -81,24 +88,13 @@ def export(run: Run, folder: Path) -> None:
                     "do_sample": False,
                 }
             ),
-            "tokenizer.json": _tokenizer_json(run).encode(),
+            "tokenizer.json": tokenizer_json(run),
             "tokenizer_config.json": as_json(_tokenizer_config(tokenizer, run, spec.max_length)),
             "model.safetensors": save(
                 {name: tensor.contiguous() for name, tensor in weights.items()}, {"format": "pt"}
             ),
         },
     )
-
-
-def _tokenizer_json(run: Run) -> str:
-    """Return the tokenizer; it adds the token that texts of a language model begin with."""
-    backend = Backend.from_str(run.tokenizer)
-    if bos := run.details.get("bos"):
-        (piece,) = map(backend.id_to_token, bos)
-        backend.post_processor = TemplateProcessing(
-            single=[piece, "$A"], special_tokens=[(piece, bos[0])]
-        )
-    return backend.to_str()
 
 
 def _tokenizer_config(tokenizer: Tokenizer, run: Run, length: int) -> dict[str, Any]:
@@ -123,24 +119,10 @@ def _theirs(family: Family, config: Mapping[str, Any], ours: Mapping[str, Tensor
     return {take.name: ours[name] for name, take in names.items() if name in ours}
 
 
-def _check(spec: TransformerSpec, where: str, **required: Any) -> None:
-    """Refuse a model with a setting that the other library does not have.
-
-    `required` maps a path in the spec, with __ for a dot, to the allowed value or values.
-    """
-    for path, allowed in required.items():
-        value: Any = spec
-        for name in path.split("__"):
-            value = getattr(value, name)
-        value = value() if callable(value) else value
-        if value not in (allowed if isinstance(allowed, tuple) else (allowed,)):
-            raise refuse(f"model.{path.removesuffix('__kind').replace('__', '.')}: {value}", where)
-
-
 def _marian(
     spec: encoder_decoder.Spec, weights: Mapping[str, Tensor]
 ) -> tuple[dict[str, Any], Weights]:
-    _check(
+    check_settings(
         spec,
         "Marian and Pegasus",
         position__kind="sinusoidal",
@@ -152,7 +134,7 @@ def _marian(
         head_dim=(None, spec.dim // spec.heads),
         kv_heads=(None, spec.heads),
     )
-    _check(
+    check_settings(
         spec, "Marian and Pegasus", norm__eps=1e-5, position__base=10_000.0, feed_forward__bias=True
     )
     position: Any = spec.position
@@ -171,7 +153,7 @@ def _marian(
         "decoder_attention_heads": spec.heads,
         "encoder_ffn_dim": spec.ffn_dim,
         "decoder_ffn_dim": spec.ffn_dim,
-        "activation_function": _activation(network.activation),
+        "activation_function": activation_name(network.activation),
         "scale_embedding": spec.scale_embedding,
         "max_position_embeddings": spec.max_length,
         "share_encoder_decoder_embeddings": True,
@@ -193,7 +175,7 @@ def _marian(
 def _gpt2(
     spec: language_model.Spec, weights: Mapping[str, Tensor]
 ) -> tuple[dict[str, Any], Weights]:
-    _check(
+    check_settings(
         spec,
         "GPT-2",
         position__kind=("sinusoidal", "learned"),
@@ -206,7 +188,7 @@ def _gpt2(
         head_dim=(None, spec.dim // spec.heads),
         kv_heads=(None, spec.heads),
     )
-    _check(spec, "GPT-2", feed_forward__bias=True)
+    check_settings(spec, "GPT-2", feed_forward__bias=True)
     position: Any = spec.position
     norm: Any = spec.norm
     network: Any = spec.feed_forward
@@ -218,7 +200,7 @@ def _gpt2(
         "n_inner": spec.ffn_dim,
         "n_layer": spec.layers,
         "n_positions": spec.max_length,
-        "activation_function": _activation(network.activation),
+        "activation_function": activation_name(network.activation),
         "layer_norm_epsilon": norm.eps,
         "tie_word_embeddings": False,
     }
@@ -259,7 +241,7 @@ def _gpt2(
 def _llama(
     spec: language_model.Spec, weights: Mapping[str, Tensor]
 ) -> tuple[dict[str, Any], Weights]:
-    _check(
+    check_settings(
         spec,
         "Llama",
         norm__kind="rms",
@@ -269,7 +251,7 @@ def _llama(
         embedding_norm=False,
         output_bias=False,
     )
-    _check(spec, "Llama", position__pairs="halves")
+    check_settings(spec, "Llama", position__pairs="halves")
     if spec.dim % spec.heads:
         raise refuse(f"model.dim {spec.dim} with {spec.heads} heads", "Llama")
     position: Any = spec.position
@@ -288,7 +270,7 @@ def _llama(
         **_rope(position),
         "attention_bias": spec.bias,
         "mlp_bias": network.bias,
-        "hidden_act": _activation(network.activation),
+        "hidden_act": activation_name(network.activation),
         "max_position_embeddings": spec.max_length,
         "tie_word_embeddings": spec.tie_embeddings,
     }
@@ -309,52 +291,3 @@ def _rope(position: rotary.Spec) -> dict[str, Any]:
             "original_max_position_embeddings": scaling.context,
         }
     return {"rope_theta": position.base, "rope_scaling": settings}
-
-
-def _bert(spec: masked_lm.Spec, weights: Mapping[str, Tensor]) -> tuple[dict[str, Any], Weights]:
-    _check(
-        spec,
-        "BERT",
-        position__kind="learned",
-        norm__kind="layer",
-        norm_first=False,
-        feed_forward__kind="dense",
-        embedding_norm=True,
-        scale_embedding=False,
-        bias=True,
-        output_bias=True,
-        head_dim=(None, spec.dim // spec.heads),
-        kv_heads=(None, spec.heads),
-    )
-    network: Any = spec.feed_forward
-    norm: Any = spec.norm
-    _check(spec, "BERT", feed_forward__bias=True, transform=network.activation.kind())
-    config = {
-        "model_type": "bert",
-        "architectures": ["BertForMaskedLM"],
-        "hidden_size": spec.dim,
-        "num_attention_heads": spec.heads,
-        "intermediate_size": spec.ffn_dim,
-        "num_hidden_layers": spec.layers,
-        "hidden_act": _activation(network.activation),
-        "hidden_dropout_prob": spec.dropout,
-        "attention_probs_dropout_prob": 0.0,
-        "layer_norm_eps": norm.eps,
-        "max_position_embeddings": spec.max_length,
-        "type_vocab_size": 2,
-        "tie_word_embeddings": spec.tie_embeddings,
-    }
-    theirs = _theirs(bert.MASKED, config, weights)
-    ours = {
-        name if name.startswith("cls.") else f"bert.{name}": tensor
-        for name, tensor in theirs.items()
-    }
-    ours["bert.embeddings.token_type_embeddings.weight"] = torch.zeros(2, spec.dim)
-    ours["cls.predictions.bias"] = weights["output.bias"].clone()  # present even if unused
-    return config, ours
-
-
-def _activation(activation: ActivationSpec) -> str:
-    if not activation.hugging_face_names:
-        raise refuse(f"activation {activation.kind()}", "Hugging Face")
-    return activation.hugging_face_names[0]

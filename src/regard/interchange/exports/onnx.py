@@ -4,8 +4,11 @@
     decoder_model.onnx   input_ids (B, T), encoder_hidden_states (B, S, D),
                          encoder_attention_mask (B, S)                      → logits (B, T, V)
     model.onnx           input_ids (B, T), of a language model              → logits (B, T, V)
+    model.onnx           input_ids, attention_mask (B, T), of a masked      → logits (B, T, V)
+                         language model or a classifier                     → logits (B, labels)
 
-A decoder takes all tokens so far and returns the logits after each: there is no KV cache.
+Logits of a classifier are calibrated, and config.json has its labels. A decoder takes all tokens so
+far and returns the logits after each: there is no KV cache.
 """
 
 import warnings
@@ -24,12 +27,15 @@ from regard.interchange.exports.base import (
     as_json,
     built,
     end_ids,
+    label_config,
+    label_details,
     refuse,
     refuse_sparse,
     suppressed_phrases,
 )
+from regard.interchange.exports.tokenizer import tokenizer_json
 from regard.layers.feedforward import moe
-from regard.models import encoder_decoder, language_model
+from regard.models import classifier, encoder_decoder, language_model, masked_lm
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.language_model import LanguageModel
 from regard.run_folder import Run
@@ -61,6 +67,18 @@ class _Decoder(nn.Module):
         return logits
 
 
+class _WithMask(nn.Module):
+    """A masked language model or a classifier, whose logits are divided by the temperature."""
+
+    def __init__(self, model: nn.Module, temperature: float = 1.0) -> None:
+        super().__init__()
+        self.model, self.temperature = model, temperature
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        logits: Tensor = self.model(input_ids, attention_mask.bool())
+        return logits / self.temperature if self.temperature != 1 else logits
+
+
 class _LanguageModel(nn.Module):
     def __init__(self, model: LanguageModel) -> None:
         super().__init__()
@@ -81,15 +99,21 @@ def export(run: Run, folder: Path) -> None:
         raise refuse("a model of 2 GB or more", "a single ONNX file")
     tokenizer = Tokenizer.from_json(run.tokenizer)
     ids = torch.tensor([[tokenizer.end] * 5, [tokenizer.start] * 5])
-    token_mask = torch.ones(2, 7, dtype=torch.long)
+    words, token_mask = torch.full((2, 7), tokenizer.end), torch.ones(2, 7, dtype=torch.long)
     if isinstance(spec, encoder_decoder.Spec):
-        words, states = torch.full((2, 7), tokenizer.end), torch.zeros(2, 7, spec.dim)
+        states = torch.zeros(2, 7, spec.dim)
         files = {
             "encoder_model.onnx": _graph(_Encoder(model), (words, token_mask), "last_hidden_state"),
             "decoder_model.onnx": _graph(_Decoder(model), (ids, states, token_mask), "logits"),
         }
     elif isinstance(spec, language_model.Spec):
         files = {"model.onnx": _graph(_LanguageModel(model), (ids,), "logits")}
+    elif isinstance(spec, masked_lm.Spec):
+        files = {"model.onnx": _graph(_WithMask(model), (words, token_mask), "logits")}
+    elif isinstance(spec, classifier.Spec) and not spec.needs_trees:
+        labels, several, temperature = label_details(run)
+        graph = _graph(_WithMask(model, temperature), (words, token_mask), "logits")
+        files = {"model.onnx": graph, "config.json": as_json(label_config(labels, several))}
     else:
         raise refuse(f"a {spec.kind()}", "ONNX as Regard exports it")
     start = run.details.get("start", tokenizer.start)
@@ -102,7 +126,7 @@ def export(run: Run, folder: Path) -> None:
         "max_length": spec.max_length,
     }
     folder.mkdir(parents=True, exist_ok=True)
-    files |= {"tokenizer.json": run.tokenizer.encode(), "generation_config.json": as_json(settings)}
+    files |= {"tokenizer.json": tokenizer_json(run), "generation_config.json": as_json(settings)}
     write_all_atomic(folder, files)
 
 

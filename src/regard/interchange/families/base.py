@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.config import kind_specs
 from regard.errors import DataError
-from regard.interchange import families
+from regard.interchange import families as package
 from regard.interchange.config import HuggingFaceConfig
 from regard.layers.activations.base import ActivationSpec
 
@@ -71,13 +71,17 @@ def renamed(linear: Mapping[str, str], norms: Mapping[str, str]) -> dict[str, Ta
     return takes
 
 
+def families() -> list[Family]:
+    """List the families: one of each file in this package that has any."""
+    modules = pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
+    candidates = [getattr(importlib.import_module(info.name), "FAMILY", None) for info in modules]
+    return [family for family in candidates if family is not None]
+
+
 def family_of(kind: Any, where: str) -> Family:
     """Return the family of a model_type; raises DataError if there is none."""
     known: list[str] = []
-    for module in pkgutil.iter_modules(families.__path__, f"{families.__name__}."):
-        family: Family | None = getattr(importlib.import_module(module.name), "FAMILY", None)
-        if family is None:
-            continue
+    for family in families():
         if isinstance(kind, str) and kind in family.types:
             return family
         known += family.types

@@ -22,7 +22,7 @@ class AttentionPooling(nn.Module):
         self.position = InAttention()
 
     def forward(self, states: Tensor, token_mask: Tensor) -> Tensor:
-        query = self.query.expand(len(states), 1, 1, -1)  # (B, H = 1, T = 1, D)
+        query = self.query.expand(states.size(0), 1, 1, -1)  # (B, H = 1, T = 1, D)
         keys = states.unsqueeze(1)  # (B, 1, S, D)
         mask = AttentionMask.cross(1, token_mask)
         pooled: Tensor = self.attention(query, keys, keys, mask, self.position)
