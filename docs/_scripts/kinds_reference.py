@@ -2,10 +2,14 @@
 
 import importlib
 import pkgutil
+from collections.abc import Iterator
 
 import regard
-from formatting import code, table
+from formatting import code, escape, table
+from regard.cli.export import TO
 from regard.config import Kind
+from regard.insight.watch import POINTS
+from regard.interchange.families.base import families
 from schema import Schema, kind_specs
 
 INTRODUCTION = """# Kinds
@@ -25,7 +29,19 @@ def page() -> str:
     for base in bases:
         if base not in in_recipes:
             blocks += Schema(base, base.package.removeprefix("regard.")).sections()
+    blocks += other_names()
     return "\n\n".join(blocks) + "\n"
+
+
+def other_names() -> Iterator[str]:
+    """Yield the names that are no kinds: points, model types that are imported, libraries."""
+    yield "## Points of `regard.watch` {#points-of-regardwatch}"
+    yield table(("point", ""), ((code(name), escape(text)) for name, text in POINTS.items()))
+    yield "## Model types of `regard import`"
+    rows = ((code(name), f"`{family.task}`") for family in families() for name in family.types)
+    yield table(("`model_type` in config.json", "task, without a head"), rows)
+    yield "## Libraries of `regard export`"
+    yield ", ".join(map(code, TO)) + "."
 
 
 def all_bases() -> list[type[Kind]]:

@@ -9,6 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
+
+import regard
 
 from .conftest import EN, FR
 
@@ -270,3 +273,15 @@ def test_exported_and_imported_model_generates_the_same(
     options = ("--prompt", "The animal", "--max-tokens", "12")
     generated = call("generate", tmp_path / "imported", *options).out
     assert generated == call("generate", language_model, *options).out
+
+
+def test_watched_decoding_is_one_tensor_over_all_steps(language_model: Path) -> None:
+    writer = regard.load_language_model(language_model)
+    with regard.watch(writer.model) as seen:
+        writer.generate("The animal", 8)
+    weights = seen.over_steps("decoder.blocks.0.attention")
+    steps = sum(call.size(2) for call in seen.calls("decoder.blocks.0.attention"))
+    assert weights.shape == (1, 4, steps, steps)
+    assert steps >= len(writer.tokenizer.encode("The animal"))
+    torch.testing.assert_close(weights, weights.tril())
+    torch.testing.assert_close(weights.sum(-1), torch.ones(1, 4, steps))

@@ -9,7 +9,7 @@ import torch
 from regard.config import kinds
 from regard.errors import ConfigError, DataError, RegardError
 from regard.insight.seen import Seen
-from regard.insight.watch import watch
+from regard.insight.watch import POINTS, watch
 from regard.models.base import ModelSpec
 from regard.positions.base import PositionSpec
 
@@ -221,3 +221,38 @@ def test_error_names_a_module_that_was_not_recorded() -> None:
         RegardError, match=r"nothing was recorded of 'nowhere'.*blocks\.0\.attention"
     ):
         seen.weights("nowhere")
+
+
+def test_steps_of_decoding_are_one_tensor_equal_to_that_of_one_call() -> None:
+    model = ModelSpec.model_validate({"kind": "language-model", **SMALL}).build(20).eval()
+    with torch.no_grad():
+        with watch(model) as whole:
+            model(SOURCE)
+        with watch(model) as steps:
+            state = model.extend(SOURCE[:, :3], model.start())[1]  # a prompt, then token by token
+            for token in range(3, 6):
+                state = model.extend(SOURCE[:, token : token + 1], state)[1]
+    for name in whole.names():
+        assert len(steps.calls(name)) == 4
+        torch.testing.assert_close(
+            steps.over_steps(name), whole.weights(name), atol=1e-5, rtol=1e-5
+        )
+    residual = steps.over_steps("decoder.blocks.1", "residual")
+    torch.testing.assert_close(
+        residual, whole.last("decoder.blocks.1", "residual"), atol=1e-5, rtol=1e-5
+    )
+    with pytest.raises(RegardError, match="not of the tokens of a step"):
+        steps.over_steps(whole.names()[0], "keys")
+    with watch(model) as beams:
+        model(SOURCE), model(SOURCE[:1])
+    with pytest.raises(RegardError, match="called with 1 and with 2 rows"):
+        beams.over_steps(whole.names()[0])
+
+
+def test_names_of_numpy_arrays_are_module_and_point() -> None:
+    model = ModelSpec.model_validate({"kind": "language-model", **SMALL}).build(20).eval()
+    with watch(model) as seen:
+        model(SOURCE)
+    arrays = seen.to_numpy()
+    assert set(arrays) == {f"{name} {point}" for point in POINTS for name in seen.names(point)}
+    assert arrays["decoder.blocks.0.attention weights"].shape == (2, 4, 6, 6)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.atomic import write_atomic
 from regard.errors import DataError, RegardError
@@ -70,6 +70,30 @@ class Seen:
         """Return the attention weights (B, H, T, S) of the last call of an attention."""
         return self.last(name, "weights")
 
+    def over_steps(self, name: str, point: str = "weights") -> Tensor:
+        """Return one tensor for all calls of a module, such as the steps of decoding.
+
+        Calls are concatenated along their tokens. A step attends to the tokens so far: weights and
+        scores are padded with zeros to the most keys, (B, H, steps, S). With the KV cache of a
+        window, key 0 of a step is the first that it still has.
+
+        Raises:
+            RegardError: calls have different numbers of rows, as the first and the later steps of
+                a beam search, or the point has no token axis.
+        """
+        calls = self.calls(name, point)
+        if point not in TOKEN_AXIS:
+            raise RegardError(f"'{point}' of '{name}' is not of the tokens of a step; use calls.")
+        rows = sorted({len(call) for call in calls})
+        if len(rows) > 1:
+            raise RegardError(
+                f"'{name}' was called with {rows[0]} and with {rows[-1]} rows; decode one text, "
+                f"greedily, or use calls."
+            )
+        longest = max(call.size(-1) for call in calls)
+        padded = [nn.functional.pad(call, (0, longest - call.size(-1))) for call in calls]
+        return torch.cat(padded, dim=TOKEN_AXIS[point])
+
     def has(self, blocks: str, attention: str) -> bool:
         """Return whether weights were recorded for this attention in any block of a stack."""
         return any(_is_in(name, blocks, attention) for name in self.names())
@@ -90,7 +114,11 @@ class Seen:
         )
 
     def to_numpy(self) -> dict[str, Numbers]:
-        """Return the tensors of the last call of every module, by "name point"."""
+        """Return the tensors of the last call of every module.
+
+        Keys are the name of the module, a space, and the point, as in
+        "decoder.blocks.0.attention weights"; `names` and `points` list both.
+        """
         return {
             f"{name} {point}": as_numpy(self.last(name, point)) for name, point in self._records
         }
