@@ -23,7 +23,7 @@ def curves(events: Sequence[Mapping[str, Any]]) -> dict[str, str]:
             lines["dev"] = scores["loss"]
         figures["loss"] = plot_lines(lines, "step", "loss per token")
     for metric in metrics_of(Metric):
-        name = metric.kind()
+        name = metric.name
         if name != "loss" and name in scores:
             figures[name] = plot_lines({"dev": scores[name]}, "step", metric.label)
     return figures
