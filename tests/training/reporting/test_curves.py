@@ -71,12 +71,12 @@ def test_no_events_give_no_figures() -> None:
 
 def test_a_score_is_drawn_where_it_was_computed() -> None:
     """A resumed run may have added it; a damaged name is no metric, and no name of a file."""
-    events = evaluations(bleu=[1.0, 2.0]) + evaluations(bleu=[3.0], ter=[50.0])
+    events = evaluations(bleu=[1.0, 2.0]) + evaluations(bleu=[3.0], macro_f1=[0.5])
     damaged = [{"step": 9, "scores": {"../$oss": 1.0}}, {"step": 9, "scores": None}]
     figures = curves([*events, *damaged])
-    assert sorted(figures) == ["bleu", "ter"]
+    assert sorted(figures) == ["bleu", "macro_f1"]
     assert points_per_curve(figures["bleu"]) == [3]
-    assert markers(figures["ter"]) == 1
+    assert markers(figures["macro_f1"]) == 1
 
 
 def test_figures_are_deterministic() -> None:
