@@ -86,7 +86,7 @@ def test_labels_are_counted_and_doubtful_ones_named(train: Train, command: str) 
     rows += [(f"film {n} again", label) for n, label in enumerate(["Negative", "postive", "pos "])]
     result = train(lines(rows), command=command)
     assert result.code == 0, result.err
-    assert "6 labels of training texts: negative 30, positive 30, " in result.err
+    assert "6 labels in data.train: negative 30, positive 30, " in result.err
     header, case, letter, few = warnings(result)
     assert "data.tsv, line 1: 'review | sentiment' looks like a header" in header
     assert "header: true" in header
@@ -98,7 +98,7 @@ def test_labels_are_counted_and_doubtful_ones_named(train: Train, command: str) 
 def test_clean_labels_have_no_warning(train: Train) -> None:
     result = train(lines([("review", "sentiment"), *reviews(60)]), header=True)
     assert result.code == 0, result.err
-    assert "2 labels of training texts: negative 30, positive 30." in result.err
+    assert "2 labels in data.train: negative 30, positive 30." in result.err
     assert warnings(result) == []
     numbered = [(text, f"class{label == 'positive':d}") for text, label in reviews(60)]
     assert warnings(train(lines(numbered))) == []
@@ -109,7 +109,7 @@ def test_columns_by_name(train: Train) -> None:
     table = lines([("id", "stars", "review"), *rows])
     result = train(table, header=True, columns=["review", "stars"])
     assert result.code == 0, result.err
-    assert "2 labels of training texts: negative 30, positive 30." in result.err
+    assert "2 labels in data.train: negative 30, positive 30." in result.err
     message = refusal(train(table, header=True, columns=["text", "stars"]))
     assert "there is no column 'text'; the columns are 0 'id', 1 'stars', 2 'review'" in message
     message = refusal(train(table, columns=["review", "stars"]))
@@ -154,7 +154,7 @@ def test_csv_has_quotes_and_newlines(train: Train, tmp_path: Path) -> None:
         separator=";",
     )
     assert result.code == 0, result.err
-    assert "2 labels of training texts: negative 30, positive 30." in result.err
+    assert "2 labels in data.train: negative 30, positive 30." in result.err
     ((_, tally),) = json.loads((tmp_path / "run" / "ledger.json").read_text())["train"].items()
     assert tally["dropped"]["wrong columns"]["first"][0]["line"] == 4
     message = refusal(train('text,label\n"fine,positive\n', kind="labeled-csv"))

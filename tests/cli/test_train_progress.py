@@ -60,7 +60,7 @@ def test_recipe_without_a_model_gets_one_that_resume_and_reruns_share(
     done = call("train", recipe, "--run", run)
     assert done.code == 0, done.err
     (line,) = [line for line in done.err.splitlines() if line.startswith("model: ")]
-    assert "language-model of size tiny, chosen for about" in line
+    assert "language-model of size tiny, chosen for the data and" in line
     assert "and 3 steps; model.size=… chooses another." in line
     written = yaml.safe_load((run / "recipe.yaml").read_text())
     assert (written["model"]["kind"], written["model"]["size"]) == ("language-model", "tiny")

@@ -81,7 +81,7 @@ class Tally:
 Advise = Callable[[str, str, Tally, float], str]
 
 
-class Refused(DataError):  # noqa: N818  (named for what happened to the data)
+class LostDataError(DataError):
     """Data that lost too many lines, with the ledger that counts them."""
 
     def __init__(self, message: str, ledger: "Ledger") -> None:
@@ -138,7 +138,7 @@ class Ledger:
         return sum(tally.num_dropped for _, _, tally in self.tallies()) / max(read, 1)
 
     def enforce(self, max_dropped: float, advise: Advise = lambda *_: "") -> None:
-        """Raise Refused if a source lost more than this fraction of its lines, or all."""
+        """Raise LostDataError if a source lost more than this fraction of its lines, or all."""
         for split, source, tally in self.tallies():
             drop_rate = tally.num_dropped / max(tally.read, 1)
             reason, description = _main_cause(tally)
@@ -154,7 +154,7 @@ class Ledger:
             else:
                 continue
             advice = advise(source, reason, tally, max_dropped)
-            raise Refused(f"{source}: {problem}{'; ' + advice if advice else ''}.", self)
+            raise LostDataError(f"{source}: {problem}{'; ' + advice if advice else ''}.", self)
 
     def table(self) -> Table:
         """Return the ledger as a table for the terminal."""

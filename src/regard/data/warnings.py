@@ -36,7 +36,7 @@ def show_counts(counts: Counter[str]) -> str:
     most = counts.most_common(MAX_LABELS)
     listed = ", ".join(f"{shortened(label, LABEL)} {count:,}" for label, count in most)
     rest = f" and {len(counts) - MAX_LABELS:,} more" if len(counts) > MAX_LABELS else ""
-    return f"{len(counts):,} labels of training texts: {listed}{rest}."
+    return f"{len(counts):,} labels in data.train: {listed}{rest}."
 
 
 def data_warnings(data: DataSpec, prepared: Prepared, counts: Counter[str]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard import hardware, run_folder
 from regard.config import plain
-from regard.data.ledger import Refused
+from regard.data.ledger import LostDataError
 from regard.data.store.prepare import Prepared, prepare
 from regard.data.tokenizers.tokenizer import SPECIAL
 from regard.data.warnings import data_warnings, label_counts, show_counts
@@ -140,8 +140,8 @@ def prepare_data(recipe: Recipe, world: World, report: Reporter) -> Prepared:
                 recipe.task.special_tokens,
                 recipe.task.length_limits(recipe.model),
             )
-    except Refused as refused:
-        report.console.print(refused.ledger.table())
+    except LostDataError as error:
+        report.console.print(error.ledger.table())
         raise
     report.console.print(prepared.ledger.table())
     report.say(
@@ -170,8 +170,8 @@ def choose_size(recipe: Recipe, prepared: Prepared, report: Reporter) -> Recipe:
     training = recipe.training
     length = duration(training.budget) if training.budget else f"{training.steps:,} steps"
     report.say(
-        f"model: {chosen.model.kind()} of size {plain(chosen.model)['size']}, chosen for about "
-        f"{tokens:,} training tokens and {length}; model.size=… chooses another."
+        f"model: {chosen.model.kind()} of size {plain(chosen.model)['size']}, chosen for the "
+        f"data and {length}; model.size=… chooses another."
     )
     return chosen
 

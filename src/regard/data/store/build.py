@@ -18,7 +18,7 @@ from regard.data.config import DataSpec, Dropped, source_name
 from regard.data.filters.decontaminate import Decontaminator
 from regard.data.filters.deduplicate import deduplicate
 from regard.data.filters.eval_overlap import EvalTexts
-from regard.data.ledger import Advise, Ledger, Refused
+from regard.data.ledger import Advise, Ledger, LostDataError
 from regard.data.records import LengthLimits, Location, Rejected
 from regard.data.store.mmap import MappedFile
 from regard.data.store.scan import scan_corpus, with_progress
@@ -104,7 +104,7 @@ def _to_dev(
     if count == 0:
         _count_training_lines(data, decontaminator, ledger)
         ledger.enforce(data.filters.max_dropped, advise)
-        raise Refused(
+        raise LostDataError(
             f"data.train: {records:,} records are too few to take one in {MAX_DEV_FRACTION} as "
             f"dev data: give data.dev.",
             ledger,
@@ -166,7 +166,7 @@ def _check_not_empty(ledger: Ledger, advise: Advise) -> None:
     """Raise DataError if a split has no record."""
     ledger.enforce(max_dropped=1, advise=advise)
     if not any(split == "dev" for split, _, _ in ledger.tallies()):
-        raise Refused(
+        raise LostDataError(
             "data.train: none of the records taken as dev data can be used; give data.dev.",
             ledger,
         )
