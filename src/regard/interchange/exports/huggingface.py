@@ -105,6 +105,7 @@ def _tokenizer_config(tokenizer: Tokenizer, run: Run, length: int) -> dict[str, 
     return {
         **own,
         "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_input_names": ["input_ids", "attention_mask"],  # Regard has no token types
         "model_max_length": length,
         "pad_token": pieces[run.details.get("pad", tokenizer.pad)],
         "eos_token": pieces[run.details.get("end", tokenizer.end)],
