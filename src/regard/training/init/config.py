@@ -51,8 +51,9 @@ def fill_in(recipe: Mapping[str, Any]) -> dict[str, Any]:
     try:
         task = TaskSpec.model_validate(recipe.get("task") or {})
         filled["model"] = _model(recipe.get("model") or {}, task, folder, run)
-    except ValidationError:
-        pass  # validating the recipe reports it, with its key
+    except ValidationError:  # validating the recipe reports it, with its key
+        if filled.get("model") is None:
+            filled["model"] = run.model
     return filled
 
 
