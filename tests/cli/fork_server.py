@@ -28,6 +28,9 @@ MODULES = (
     "regard.predictors.gettext",
     "regard.training.trainer",
     "regard.lab",
+    "regard.evaluation.figures",
+    "matplotlib.backends.backend_svg",
+    "torch._dynamo",  # which torch's optimizers import
 )
 
 
