@@ -33,6 +33,7 @@ class Sanitizer:
     name: str
     flags: tuple[str, ...]
     runtime: str
+    symbol: str  # called by instrumented code
     options: dict[str, str]
 
     @property
@@ -62,6 +63,7 @@ SANITIZERS = {
             "-D_GLIBCXX_ASSERTIONS",
         ),
         "libasan.so",
+        "__asan_report_load4",
         {
             "ASAN_OPTIONS": "detect_leaks=0:halt_on_error=1",
             "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
@@ -71,6 +73,7 @@ SANITIZERS = {
         "thread",
         ("-fsanitize=thread",),
         "libtsan.so",
+        "__tsan_atomic32_load",
         {
             "TSAN_OPTIONS": "die_after_fork=0:halt_on_error=1:ignore_noninstrumented_modules=1:"
             "report_thread_leaks=0"
@@ -83,12 +86,15 @@ def build(sanitizer: Sanitizer) -> None:
     """Build the package and the driver."""
     shutil.rmtree(sanitizer.folder, ignore_errors=True)
     flags = " ".join([*sanitizer.flags, "-g", "-fno-omit-frame-pointer"])
-    environment = {**os.environ, "CFLAGS": flags, "LDFLAGS": " ".join(sanitizer.flags[:1])}
+    compiler = {"CFLAGS": flags, "CXXFLAGS": flags, "LDFLAGS": sanitizer.flags[0]}
+    environment = {**os.environ, **compiler}
     folder = str(sanitizer.folder)
     command = [sys.executable, "setup.py", "-q", "build", "--build-lib", folder]
     command += ["--build-temp", f"{folder}/objects"]
     subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
     (library,) = (sanitizer.folder / "regard" / "native").glob("_native*.so")
+    if sanitizer.symbol not in _output("nm", "--dynamic", str(library)):
+        sys.exit(f"{library} does not call {sanitizer.symbol}: it was not instrumented")
     command = ["g++", "-std=c++20", "-O1", "-pthread", *flags.split(), "tests/native/driver.cpp"]
     command += [str(library), f"-Wl,-rpath,{library.parent}", "-o", f"{folder}/driver"]
     subprocess.run(command, cwd=ROOT, check=True)
