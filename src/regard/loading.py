@@ -89,6 +89,7 @@ def load(folder: Path | str, bits: int = 32) -> Predictor:
     predictor = _predictor(run, details, model, tokenizer, where, bits)
     predictor.tokens_per_word = details.tokens_per_word
     predictor.file_format = details.file_format
+    predictor.fix_encoding = details.fix_encoding
     return predictor
 
 

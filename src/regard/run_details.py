@@ -34,6 +34,7 @@ class Details(JsonSpec):
     adapter: AdapterDetails | None = None
     tokens_per_word: float | None = Field(None, gt=0)  # in the training text
     file_format: dict[str, Any] | None = None
+    fix_encoding: bool = False
     scores: dict[str, Any] = Field(default_factory=dict)
     training: dict[str, Any] = Field(default_factory=dict)
 

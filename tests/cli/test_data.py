@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from regard import load_classifier
+from regard.predictors.classifier_evaluation import labeled_lines
+
 from .fork_server import Finished, ForkServer
 
 WORDS = {"positive": ["good", "fine", "great"], "negative": ["bad", "dull", "poor"]}
@@ -218,6 +221,9 @@ def test_windows_1252_decoded_as_latin_1_is_repaired_when_asked(
     result = train(lines(rows), sections={"data": {"filters": {"fix_encoding": True}}})
     assert warnings(result) == []
     assert num_kept(tmp_path) == 60
+    run = load_classifier(tmp_path / "run")
+    (tmp_path / "new.tsv").write_text("it\x92s dull\tnegative\n")
+    assert [record.texts for record in labeled_lines(run, tmp_path / "new.tsv")] == [("it’s dull",)]
     every = [(f"{text} it\x92s", label) for text, label in reviews(60)]
     assert "change data.filters.fix_encoding or " in refusal(train(lines(every)))
 

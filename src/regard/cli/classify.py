@@ -89,6 +89,7 @@ def classify(
 
 def _read(loaded: Any, file: Path, changes: Sequence[str]) -> Iterator[Any]:
     """Yield sentences with trees, the texts of a table as in training, or lines."""
+    from regard.data.filters.quality import fixed_text
     from regard.data.sources.base import LabeledSpec
     from regard.data.sources.conllu import is_conllu, parsed_sentences
     from regard.data.sources.lines import stream_text
@@ -103,11 +104,12 @@ def _read(loaded: Any, file: Path, changes: Sequence[str]) -> Iterator[Any]:
         return parsed_sentences(file)
     is_table = file.name.removesuffix(".gz").endswith(TABLES)
     if not changes and not (is_table and isinstance(loaded, Classifier)):
-        return stream_text(file, (loaded.file_format or {}).get("encoding"))
+        texts = stream_text(file, (loaded.file_format or {}).get("encoding"))
+        return map(fixed_text, texts) if loaded.fix_encoding else texts
     source = labeled_source(loaded, file, changes)
     if not isinstance(source, LabeledSpec) or source.num_texts != loaded.num_texts:
         raise ConfigError(f"source: kind {source.kind()} does not read the texts of this model.")
-    return require_readable(source.unlabeled(), source)
+    return require_readable(loaded, source.unlabeled(), source)
 
 
 def _predictor(

@@ -143,6 +143,7 @@ def _evaluate_language_model(
     from regard.data.sources.text import Spec as Text
     from regard.errors import DataError
     from regard.evaluation.language_model import Piece, perplexity
+    from regard.predictors.reading import repaired
 
     options.allow_only("a language model", "context", "stride", "documents")
     for path in options.data:
@@ -161,7 +162,7 @@ def _evaluate_language_model(
 
         def pieces() -> Iterator[Piece]:
             for record in require_records(text.records()):
-                yield Piece(record.texts[0], record.ends_document)
+                yield Piece(repaired(generator, record).texts[0], record.ends_document)
                 advance(len(record.texts[0]))
 
         perplexities = perplexity(generator, pieces(), options.context, options.stride)

@@ -24,6 +24,7 @@ class BasePredictor(Generic[M]):
     tokens_per_word: float | None = None  # in the training text, where the run folder has it
     # Settings of the source that the run was trained on, without its paths; None if not known.
     file_format: Mapping[str, Any] | None = None
+    fix_encoding = False  # the training text was repaired by data.filters.fix_encoding
 
     def __init__(self, model: M, tokenizer: Tokenizer, max_length: int) -> None:
         self.model = model.eval()

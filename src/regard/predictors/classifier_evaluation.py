@@ -32,7 +32,7 @@ def labeled_lines(
         ConfigError: A change is not valid.
     """
     source = labeled_source(classifier, path, changes)
-    yield from require_readable(source.records(), source)
+    yield from require_readable(classifier, source.records(), source)
 
 
 def labeled_source(classifier: Classifier, path: Path, changes: Sequence[str] = ()) -> SourceSpec:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import override, plain, validate
+from regard.data.filters.quality import fixed_encoding
 from regard.data.records import Line, Record, Rejected
 from regard.data.sources.base import SourceSpec
 from regard.errors import ConfigError, DataError
@@ -65,10 +66,12 @@ def pair_lines(
         source = validate(SourceSpec, {**settings, **files}, "source")
     if source.record_type != "pair":
         raise ConfigError(f"source: kind {source.kind()} does not read pairs.")
-    yield from require_readable(source.records(), source)
+    yield from require_readable(predictor, source.records(), source)
 
 
-def require_readable(lines: Iterator[Line], source: SourceSpec) -> Iterator[Record]:
+def require_readable(
+    predictor: BasePredictor[Any], lines: Iterator[Line], source: SourceSpec
+) -> Iterator[Record]:
     """Yield the records; an error at the first rejected line says how the file is read."""
     for line in lines:
         if isinstance(line, Rejected):
@@ -78,4 +81,9 @@ def require_readable(lines: Iterator[Line], source: SourceSpec) -> Iterator[Reco
                 f"{line.location}: {line.reason} ({line.detail}); fix the line, or correct how the "
                 f"file is read with --source (now {shown})."
             )
-        yield line
+        yield repaired(predictor, line)
+
+
+def repaired(predictor: BasePredictor[Any], record: Record) -> Record:
+    """Return the record with its characters repaired if those of the training data were."""
+    return fixed_encoding(record) if predictor.fix_encoding else record

@@ -195,6 +195,7 @@ def write_run(
         **({INIT_REPORT: init_report} if init_report else {}),
         **adapter_metadata(recipe, folder),
         **({"file_format": file_format} if file_format else {}),
+        **({"fix_encoding": True} if recipe.data.filters.fix_encoding else {}),
         **result.details,
     }
     text = card(

@@ -22,6 +22,10 @@ from regard.insight.picture import History, Picture, Snapshot
 
 Show = Callable[..., Chrome]
 WORDS = ("one", "two", "three")
+UNLIKE = (
+    "Unlike the training text: 5.2 tokens a word, where the training text has 1.3. This model has "
+    "seen only en and fr text like its training text."
+)
 
 
 def snapshot_of(make_attention: Callable[..., Any], number: int) -> Snapshot:
@@ -154,7 +158,10 @@ def server(rich: Picture) -> Iterator[Server]:
         if question["text"] == "bad":
             return 422, {"detail": "This text cannot be read."}
         texts = [text for text in (question["text"], question["compare"]) if text]
-        return 200, History.of(*(replace(rich, source=text) for text in texts)).to_json()
+        pictures = [replace(rich, source=text) for text in texts]
+        if question["text"] == "unlike":
+            pictures[0] = replace(pictures[0], warnings=(UNLIKE,))
+        return 200, History.of(*pictures).to_json()
 
     served = Server(answer)
     yield served
@@ -255,6 +262,19 @@ def test_warnings_stand_above_the_picture(show: Show, hands: Any, rich: Picture)
     assert hands.contrast("#warnings") >= 4.5
     show(rich)
     assert not hands.find("#warnings").is_displayed()
+
+
+@pytest.mark.usefixtures("show")
+def test_the_picture_comes_early_on_a_phone_with_a_warning(
+    browser: Chrome, hands: Any, server: Server, emulated: Callable[..., None]
+) -> None:
+    emulated(browser, width=390, height=844)
+    browser.get(server.address)
+    hands.find("#text").send_keys("unlike", Keys.ENTER)
+    WebDriverWait(browser, 10).until(lambda _: hands.find("#warnings").is_displayed())
+    assert hands.find("#warnings").text == UNLIKE
+    assert 0 < hands.find("#lines-card svg").rect["y"] < 700
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
 
 
 @pytest.mark.usefixtures("show")

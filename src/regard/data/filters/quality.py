@@ -50,13 +50,18 @@ def reject_reason(record: Record, spec: FiltersSpec, record_type: RecordType) ->
     return _check_ratio(record, spec.max_ratio) if record_type == "pair" else None
 
 
+def fixed_text(text: str) -> str:
+    """Return a text with characters of Windows-1252 where it has C1 control characters."""
+    return text.translate(WINDOWS_1252)
+
+
 def fixed_encoding(record: Record) -> Record:
-    """Return a record with characters of Windows-1252 where it has C1 control characters."""
+    """Return a record with all its texts and labels fixed."""
     return replace(
         record,
-        texts=tuple(text.translate(WINDOWS_1252) for text in record.texts),
-        labels=record.labels and tuple(label.translate(WINDOWS_1252) for label in record.labels),
-        alternatives=tuple(text.translate(WINDOWS_1252) for text in record.alternatives),
+        texts=tuple(map(fixed_text, record.texts)),
+        labels=record.labels and tuple(map(fixed_text, record.labels)),
+        alternatives=tuple(map(fixed_text, record.alternatives)),
     )
 
 

@@ -32,7 +32,7 @@ from regard.predictors.classifier_evaluation import labeled_lines, labeled_text
 from regard.predictors.embedder import Embedder
 from regard.predictors.generator import TextGenerator
 from regard.predictors.mask_filler import MaskFiller
-from regard.predictors.reading import pair_lines
+from regard.predictors.reading import pair_lines, repaired
 from regard.predictors.span_filler import SpanFiller
 from regard.predictors.summarizer import Summarizer
 from regard.predictors.translator import Translator
@@ -172,7 +172,7 @@ def _windows(writer: TextGenerator, path: Path, lines: int) -> Iterator[Row]:
     room = min(WINDOW, writer.max_length) - len(begin)
     ids: Ids = []
     for record in require_records(RunningText(path=path, encoding=_encoding(writer)).records()):
-        ids += writer.tokenizer.encode(record.texts[0])
+        ids += writer.tokenizer.encode(repaired(writer, record).texts[0])
         if len(ids) > most * room:
             break
     for at in range(0, min(len(ids), most * room), room):
@@ -207,7 +207,7 @@ def _labeled_batch(classifier: Classifier, rows: Sequence[Row]) -> LabeledBatch:
 def _texts(reader: Embedder | MaskFiller | SpanFiller, path: Path) -> Iterator[Row]:
     text = RunningText(path=path, documents="line", encoding=_encoding(reader))
     for record in require_records(text.records()):
-        yield _whole(reader, record.texts[0], record.location)
+        yield _whole(reader, repaired(reader, record).texts[0], record.location)
 
 
 def _whole(loaded: Embedder | MaskFiller | SpanFiller, text: str, place: Location) -> Row:
