@@ -36,6 +36,7 @@ Decode = Callable[[], list[Any]]
 
 def decoders() -> dict[str, Decode]:
     """Return functions that decode the same sentences each time they are called."""
+    import numpy as np
     import torch
 
     from regard.config import validate
@@ -44,9 +45,9 @@ def decoders() -> dict[str, Decode]:
     from regard.models.base import ModelSpec
 
     torch.manual_seed(1)
-    sources = torch.randint(4, VOCABULARY, (ROWS, 7))
-    source_mask = torch.arange(7) < torch.tensor([[7], [4], [1]])
-    first, limits = torch.full((ROWS,), 2), [12, 5, 9]
+    sources = np.random.default_rng(1).integers(4, VOCABULARY, (ROWS, 7))
+    source_mask = np.arange(7) < np.array([[7], [4], [1]])
+    first, limits = np.full(ROWS, 2), [12, 5, 9]
     functions: dict[str, Decode] = {}
     for kind in ("encoder-decoder", "language-model"):
         spec = validate(ModelSpec, {"kind": kind, **SIZES, "max_length": LENGTH}, "soak")

@@ -1,10 +1,15 @@
-"""A container's limits are those of the machine, in both versions of control groups."""
+"""Limits of a container, in both versions of control groups, and the number of threads."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from regard import hardware
+from regard.errors import ConfigError
 
 MB = 1 << 20
 
@@ -66,3 +71,29 @@ def test_a_limit_beyond_the_machine_is_none(tmp_path: Path) -> None:
     assert memory is not None
     assert free is not None
     assert memory.total == free.total
+
+
+def test_number_of_threads_comes_from_the_environment_without_torch() -> None:
+    code = "from regard.hardware import cores, num_threads; print(num_threads() - {})"
+    for environment, expected in (
+        ({"REGARD_THREADS": "3", "OMP_NUM_THREADS": "2"}, "3"),
+        ({"OMP_NUM_THREADS": "2,1"}, "2"),
+        ({}, "cores()"),
+    ):
+        names = ("REGARD_THREADS", "OMP_NUM_THREADS")
+        others = {name: value for name, value in os.environ.items() if name not in names}
+        command = [sys.executable, "-c", code.format(expected)]
+        done = subprocess.run(command, env=others | environment, capture_output=True, text=True)
+        assert done.stdout == "0\n", done.stderr
+
+
+def test_number_of_threads_is_torchs_where_torch_is_imported(monkeypatch) -> None:
+    monkeypatch.delenv("REGARD_THREADS", raising=False)
+    assert hardware.num_threads() == torch.get_num_threads()
+    with hardware.single_threaded():
+        assert hardware.num_threads() == 1
+    monkeypatch.setenv("REGARD_THREADS", "3")
+    assert hardware.num_threads() == 3
+    monkeypatch.setenv("REGARD_THREADS", "many")
+    with pytest.raises(ConfigError, match="REGARD_THREADS is 'many'; it must be a number"):
+        hardware.num_threads()

@@ -5,27 +5,41 @@ import math
 import os
 import platform
 import shutil
+import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
-
+from regard.errors import ConfigError
 from regard.native.amx import amx_is_used
+
+if TYPE_CHECKING:
+    import torch
+
+THREADS = "REGARD_THREADS"
+_of_thread = threading.local()  # its attribute `count`: number of threads of this thread's calls
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # parameters of glibc's mallopt
 
 
-def best_device() -> torch.device:
+def best_device() -> "torch.device":
     """Return the CUDA device if there is one, else MPS, else the CPU."""
+    import torch
+
     if torch.cuda.is_available():
         return torch.device("cuda")
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
 
 
-def computes_bfloat16(device: torch.device) -> bool:
+def computes_bfloat16(device: "torch.device") -> bool:
     """Return True if the device multiplies bfloat16 matrices faster than float32 ones."""
+    import torch
+
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return device.type == "cpu" and amx_is_used()
@@ -44,8 +58,10 @@ def keep_freed_memory() -> bool:
     return bool(mallopt(_M_MMAP_THRESHOLD, 1 << 30) and mallopt(_M_TRIM_THRESHOLD, largest))
 
 
-def matrix_peak(device: torch.device, seconds: float = 0.3) -> float:
+def matrix_peak(device: "torch.device", seconds: float = 0.3) -> float:
     """Measure the peak of float32 matrix products, in floating-point operations a second."""
+    import torch
+
     size = 1024 if device.type == "cpu" else 4096
     a, b = torch.rand(2, size, size, device=device)
     c = torch.empty_like(a)
@@ -71,8 +87,45 @@ def cores(root: Path = Path("/")) -> int:
     return min([allowed, *(math.ceil(quota) for quota in quotas if quota)])
 
 
+def num_threads() -> int:
+    """Return the number of threads that a call of the compiled engine uses.
+
+    It is REGARD_THREADS if that is set, else torch's number in a process that has imported torch,
+    else OMP_NUM_THREADS, else the number of cores; within `single_threaded`, 1.
+    """
+    if count := getattr(_of_thread, "count", None):
+        return int(count)
+    torch = sys.modules.get("torch")
+    if torch is not None and THREADS not in os.environ:
+        return int(torch.get_num_threads())
+    return _threads_of_environment(os.environ.get(THREADS), os.environ.get("OMP_NUM_THREADS"))
+
+
+@contextmanager
+def single_threaded() -> Iterator[None]:
+    """Give the engine calls of this thread one core: other threads use the others."""
+    before = getattr(_of_thread, "count", None)
+    _of_thread.count = 1
+    try:
+        yield
+    finally:
+        _of_thread.count = before
+
+
+@cache
+def _threads_of_environment(own: str | None, openmp: str | None) -> int:
+    if own is not None:
+        if not own.isdecimal() or not 1 <= int(own) <= 1024:
+            raise ConfigError(f"{THREADS} is {own!r}; it must be a number of threads, 1 to 1,024.")
+        return int(own)
+    first = (openmp or "").split(",")[0].strip()  # OpenMP takes a list, of nested levels
+    return int(first) if first.isdecimal() and int(first) > 0 else cores()
+
+
 def int8_instructions() -> list[str]:
     """List the processor's instruction sets for products of 8-bit integers."""
+    import torch
+
     names = ("avx_vnni", "avx_vnni_int8", "avx512_vnni", "amx_int8", "dot", "i8mm")
     capabilities = torch.cpu.get_capabilities()
     return [name for name in names if capabilities.get(name)]

@@ -17,6 +17,7 @@ from regard.attention.masks import AttentionMask, Causal, Window
 from regard.attention.reference import masked_attention
 from regard.config import kinds, validate
 from regard.decoding.speculative import DraftTokens, PromptLookup, speculate
+from regard.engine.torch_model import TorchModel
 from regard.errors import ConfigError
 from regard.models.base import ModelSpec
 from regard.positions.base import InAttention, PositionSpec, Sizes
@@ -237,7 +238,7 @@ def test_cache_rolls_back_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> No
 
 @torch.inference_mode()
 def test_speculative_decoding_gives_the_greedy_tokens() -> None:
-    model, end = language_model(3), 99
+    model, end = TorchModel(language_model(3)), 99
 
     def nothing(*_: Any) -> DraftTokens:
         return DraftTokens([], None)

@@ -6,14 +6,16 @@ import sys
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 import regard
 from regard import run_folder
-from regard.data.batches.base import pad
+from regard.data.batches.padding import pad_rows
 from regard.data.bundled import generate
 from regard.decoding.scoring import score
+from regard.engine.torch_model import TorchModel
 from regard.interchange.exports import ctranslate2, huggingface
 
 PROGRAMS = Path(__file__).parent.parent / "interchange"
@@ -56,12 +58,11 @@ def scores(translator, rows: list[list[int]], outputs: list[list[int]]) -> torch
     """Return the mean log p of the tokens of every output, computed by the model itself."""
     scored = []
     for start in range(0, len(rows), 100):
-        source, source_mask = pad(rows[start : start + 100], translator.tokenizer.pad)
-        with torch.inference_mode():
-            state = translator.model.start(source, source_mask)
-        first = torch.full((len(source),), translator.tokenizer.start)
+        model = TorchModel(translator.model)
+        state = model.start(*pad_rows(rows[start : start + 100], translator.tokenizer.pad))
         batch = outputs[start : start + 100]
-        scored += score(translator.model, state, first, translator.tokenizer.end, batch)
+        first = np.full(len(batch), translator.tokenizer.start)
+        scored += score(model, state, first, translator.tokenizer.end, batch)
     return torch.tensor([output.mean for output in scored])
 
 

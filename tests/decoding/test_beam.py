@@ -3,19 +3,22 @@
 from dataclasses import dataclass, field
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
+from numpy.typing import NDArray
 
 from regard.decoding.beam import Hypothesis, beam_search
 from regard.decoding.greedy import greedy
+from regard.engine.numerics import log_softmax
+from regard.engine.torch_model import TorchModel
 from regard.errors import ConfigError
 from regard.models.base import ModelSpec
 
 V, END, FIRST = 5, 0, 1
-LOGITS = torch.randn(100_003, V, generator=torch.Generator().manual_seed(0)).double() * 2
+LOGITS = torch.randn(100_003, V, generator=torch.Generator().manual_seed(0)).double().numpy() * 2
 
 tables = st.lists(st.integers(0, 100_002), min_size=1, max_size=4)
 widths = st.integers(1, 12)  # some wider than the vocabulary
@@ -26,10 +29,10 @@ penalties = st.sampled_from([0.0, 0.6, 1.0, 2.0])
 class RandomState:
     """Hash of each row's ids: a row of LOGITS."""
 
-    line: Tensor
+    line: NDArray
 
-    def reorder(self, rows: Tensor) -> "RandomState":
-        return RandomState(self.line.index_select(0, rows))
+    def reorder(self, rows: NDArray) -> "RandomState":
+        return RandomState(self.line[rows])
 
 
 @dataclass
@@ -38,7 +41,7 @@ class Random:
 
     batches: list[int] = field(default_factory=list)
 
-    def step(self, ids: Tensor, state: RandomState) -> tuple[Tensor, RandomState]:
+    def step(self, ids: NDArray, state: RandomState) -> tuple[NDArray, RandomState]:
         self.batches.append(len(ids))
         line = (state.line * V + ids) % len(LOGITS)
         return LOGITS[line], RandomState(line)
@@ -51,8 +54,8 @@ def search(
     penalty: float = 1.0,
     early_stopping: bool = False,
 ):
-    first = torch.full((len(lines),), FIRST)
-    state = RandomState(torch.tensor(lines))
+    first = np.full(len(lines), FIRST)
+    state = RandomState(np.array(lines))
     return beam_search(
         Random(), state, first, END, limits, width, penalty, early_stopping=early_stopping
     )
@@ -60,10 +63,10 @@ def search(
 
 def log_p(line: int, ids: tuple[int, ...]) -> list[float]:
     """Return log p of each token after these."""
-    state = RandomState(torch.tensor([line]))
+    state = RandomState(np.array([line]))
     for word in (FIRST, *ids):
-        logits, state = Random().step(torch.tensor([word]), state)
-    return logits[0].log_softmax(-1).tolist()
+        logits, state = Random().step(np.array([word]), state)
+    return log_softmax(logits[0]).tolist()
 
 
 def ends_itself(line: int, ids: tuple[int, ...]) -> bool:
@@ -135,8 +138,8 @@ def test_batching_and_pruning_do_not_change_the_result(
 @settings(max_examples=50, deadline=None)
 def test_beam_of_one_equals_greedy(lines: list[int], penalty: float) -> None:
     limits = [3 + place for place in range(len(lines))]
-    first = torch.full((len(lines),), FIRST)
-    generated = greedy(Random(), RandomState(torch.tensor(lines)), first, END, limits)
+    first = np.full(len(lines), FIRST)
+    generated = greedy(Random(), RandomState(np.array(lines)), first, END, limits)
     assert [[best.ids for best in row] for row in search(lines, limits, 1, penalty)] == [
         [ids] for ids in generated
     ]
@@ -149,19 +152,19 @@ class Scripted(Random):
     # Probabilities of tokens at each step; other tokens have almost none
     steps: list[dict[int, float]] = field(default_factory=list)
 
-    def step(self, ids: Tensor, state: RandomState) -> tuple[Tensor, RandomState]:
+    def step(self, ids: NDArray, state: RandomState) -> tuple[NDArray, RandomState]:
         self.batches.append(len(ids))
-        probs = torch.full((len(self.steps), V), 1e-9)
+        probs = np.full((len(self.steps), V), 1e-9)
         probs[:, END] = 2e-9  # most likely of the others
         for step, tokens in enumerate(self.steps):
-            probs[step, list(tokens)] = torch.tensor(list(tokens.values()))
-        return probs.log()[state.line], RandomState(state.line + 1)
+            probs[step, list(tokens)] = list(tokens.values())
+        return np.log(probs)[state.line], RandomState(state.line + 1)
 
 
 def test_finished_row_leaves_the_batch_before_its_limit() -> None:
     model = Scripted(steps=[{2: 1.0}, {2: 1.0}, {2: 1.0}, *[{END: 1.0}] * 40])
     actual = beam_search(
-        model, RandomState(torch.tensor([2, 0])), torch.tensor([1, 1]), END, [40, 40], width=2
+        model, RandomState(np.array([2, 0])), np.array([1, 1]), END, [40, 40], width=2
     )
     assert [row[0].ids for row in actual] == [[2], [2, 2, 2]]
     assert model.batches[:2] == [2, 2]  # finished and pruned hypotheses are not continued
@@ -172,35 +175,35 @@ def test_finished_row_leaves_the_batch_before_its_limit() -> None:
 def test_search_continues_while_a_live_hypothesis_can_win() -> None:
     """Two hypotheses end at once; a third has probability 1 after its second token."""
     steps = [{END: 0.9, 2: 0.1}, {END: 0.9, 3: 0.1}, *[{3: 1.0}] * 8, {END: 1.0}]
-    first, state = torch.tensor([1]), RandomState(torch.tensor([0]))
+    first, state = np.array([1]), RandomState(np.array([0]))
     (actual,) = beam_search(Scripted(steps=steps), state, first, END, [20], width=2)
     assert [each.ids for each in actual] == [[], [2, *[3] * 9]]
 
 
-def build() -> torch.nn.Module:
+def build() -> TorchModel:
     sizes = {"dim": 16, "heads": 2, "ffn_dim": 32, "layers": 1, "dropout": 0.0, "max_length": 32}
     model = ModelSpec.model_validate({"kind": "encoder-decoder", **sizes}).build(12)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(3)  # larger logits, as in a trained model
-    return model.double().eval()
+    return TorchModel(model.double().eval())
 
 
 def test_transformer_rows_alone_in_a_batch_and_greedy() -> None:
     model = build()
-    source, limits = torch.randint(4, 12, (4, 7)), [3, 5, 8, 12]
-    source_mask = torch.arange(7) < torch.tensor([7, 4, 2, 6])[:, None]
+    source, limits = torch.randint(4, 12, (4, 7)).numpy(), [3, 5, 8, 12]
+    source_mask = np.arange(7) < np.array([7, 4, 2, 6])[:, None]
 
     def search_rows(row: slice, width: int) -> list[list[Hypothesis]]:
         state = model.start(source[row], source_mask[row])
-        return beam_search(model, state, torch.full((len(source[row]),), 2), 3, limits[row], width)
+        return beam_search(model, state, np.full(len(source[row]), 2), 3, limits[row], width)
 
     together = search_rows(slice(4), 4)
     for row in range(4):
         (alone,) = search_rows(slice(row, row + 1), 4)
         assert [each.ids for each in together[row]] == [each.ids for each in alone]
         assert [each.score for each in together[row]] == pytest.approx([h.score for h in alone])
-    generated = greedy(model, model.start(source, source_mask), torch.full((4,), 2), 3, limits)
+    generated = greedy(model, model.start(source, source_mask), np.full(4, 2), 3, limits)
     assert [row[0].ids for row in search_rows(slice(4), 1)] == generated
 
 
@@ -208,11 +211,11 @@ def test_scores_equal_log_probs_of_the_model() -> None:
     model = build()
     source = torch.randint(4, 12, (1, 5))
     source_mask = torch.ones(1, 5, dtype=torch.bool)
-    state = model.start(source, source_mask)
-    (actual,) = beam_search(model, state, torch.tensor([2]), 3, [6], width=3, length_penalty=0.5)
+    state = model.start(source.numpy(), source_mask.numpy())
+    (actual,) = beam_search(model, state, np.array([2]), 3, [6], width=3, length_penalty=0.5)
     for hypothesis in actual:
         target = torch.tensor([[2, *hypothesis.ids, 3]])
-        log_probs = model(source, source_mask, target[:, :-1]).log_softmax(-1)[0]
+        log_probs = model.model(source, source_mask, target[:, :-1]).log_softmax(-1)[0]
         total = log_probs[torch.arange(target.size(1) - 1), target[0, 1:]].sum().item()
         assert hypothesis.score == pytest.approx(total / (len(hypothesis.ids) + 1) ** 0.5)
 

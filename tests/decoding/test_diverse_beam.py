@@ -1,7 +1,7 @@
 """Diverse beam search: groups choose different tokens; one group is plain beam search."""
 
+import numpy as np
 import pytest
-import torch
 from tests.decoding.test_beam import END, FIRST, Random, RandomState
 from tests.decoding.test_lexical_constraints import assert_close
 
@@ -11,7 +11,7 @@ from regard.errors import ConfigError
 
 
 def test_groups_start_with_different_tokens() -> None:
-    lines, first = torch.tensor([8]), torch.tensor([FIRST])
+    lines, first = np.array([8]), np.array([FIRST])
     (diverse,) = beam_search(
         Random(), RandomState(lines), first, END, [6], 4, select=DiverseBeam(4, 1e6)
     )

@@ -2,8 +2,8 @@
 
 from itertools import product
 
+import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.decoding.test_beam import END, FIRST, Random, RandomState, V, log_p
@@ -25,7 +25,7 @@ def test_every_hypothesis_contains_the_phrases(
 ) -> None:
     limit = 4 + sum(map(len, expected))
     (actual,) = beam_search(
-        Random(), RandomState(torch.tensor([line])), torch.tensor([FIRST]), END, [limit], width,
+        Random(), RandomState(np.array([line])), np.array([FIRST]), END, [limit], width,
         select=RequirePhrases({0: expected}, END),
     )  # fmt: skip
     assert actual
@@ -51,7 +51,7 @@ def test_wide_beam_finds_the_best_constrained_hypothesis() -> None:
         if contains(list(ids), phrase)
     )
     (actual,) = beam_search(
-        Random(), RandomState(torch.tensor([line])), torch.tensor([FIRST]), END, [4], 400,
+        Random(), RandomState(np.array([line])), np.array([FIRST]), END, [4], 400,
         select=RequirePhrases({0: [phrase]}, END),
     )  # fmt: skip
     assert actual[0].ids == best[1]
@@ -65,7 +65,7 @@ def assert_close(actual: list[Hypothesis], expected: list[Hypothesis]) -> None:
 
 
 def test_unconstrained_rows_are_searched_as_before() -> None:
-    lines, first = torch.tensor([5, 6]), torch.tensor([FIRST, FIRST])
+    lines, first = np.array([5, 6]), np.array([FIRST, FIRST])
     plain = beam_search(Random(), RandomState(lines), first, END, [6, 6], 4)
     forced = beam_search(
         Random(),

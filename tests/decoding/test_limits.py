@@ -4,13 +4,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from tests.decoding.test_beam import END, FIRST, Random, RandomState, V, ends_itself
 from tests.decoding.test_lexical_constraints import contains
-from torch import Tensor
 
 from regard.decoding.beam import Hypothesis, beam_search
 from regard.decoding.config import Constraints, DecodingConfig, decode
@@ -50,8 +50,8 @@ def run(
     constraints: Constraints | None = None,
     prompts: Sequence[Sequence[int]] | None = None,
 ) -> list[list[Hypothesis]]:
-    first = torch.full((len(rows),), FIRST)
-    state = RandomState(torch.tensor(rows))
+    first = np.full(len(rows), FIRST)
+    state = RandomState(np.array(rows))
     return decode(Random(), state, first, END, limits, config, constraints, prompts=prompts)
 
 
@@ -167,14 +167,14 @@ def test_row_ends_where_all_tokens_are_excluded(beam: int, limit: int) -> None:
 
 def test_no_repeated_ngram_never_excludes_the_end() -> None:
     """A prompt that has the end token in it, as that of a language model without BOS tokens."""
-    scores = NoRepeatNgram(1, END)(torch.zeros(1, V), [[END, 2]], [0])
+    scores = NoRepeatNgram(1, END)(np.zeros((1, V)), [[END, 2]], [0])
     assert scores[0, END] == 0
     assert scores[0, 2] == -math.inf
 
 
 def test_too_long_a_prefix_leaves_an_unfinished_hypothesis() -> None:
     """The search itself keeps to the limit; `decode` refuses such a prefix."""
-    state, first = RandomState(torch.tensor([5])), torch.tensor([FIRST])
+    state, first = RandomState(np.array([5])), np.array([FIRST])
     (hypotheses,) = beam_search(
         Random(), state, first, END, [2], 3, processors=[ForcePrefix({0: [1, 2, 3]})]
     )
@@ -192,7 +192,7 @@ def test_too_long_a_prefix_leaves_an_unfinished_hypothesis() -> None:
 def test_output_is_finished_if_the_model_ends_it(line: int, limit: int, beam: int) -> None:
     """Greedy decoding with a larger limit tells whether the text would go on."""
     (expected,) = greedy(
-        Random(), RandomState(torch.tensor([line])), torch.tensor([FIRST]), END, [limit + 1]
+        Random(), RandomState(np.array([line])), np.array([FIRST]), END, [limit + 1]
     )
     for config in (DecodingConfig(), DecodingConfig(return_scores=True)):
         ((only,),) = run([line], [limit], config)
@@ -212,7 +212,7 @@ def test_settings_that_cannot_place_phrases_are_refused() -> None:
 
 
 def test_limit_of_zero_generates_nothing() -> None:
-    state, first = RandomState(torch.tensor([1, 2])), torch.tensor([FIRST, FIRST])
+    state, first = RandomState(np.array([1, 2])), np.array([FIRST, FIRST])
     assert greedy(Random(), state, first, END, [0, 3])[0] == []
     assert greedy(Random(), state, first, END, [0, 0]) == [[], []]
     assert run([], [], DecodingConfig()) == []
@@ -223,7 +223,7 @@ def test_limit_of_zero_generates_nothing() -> None:
 class ConstantState:
     length: int = 0
 
-    def reorder(self, _rows: Tensor) -> "ConstantState":
+    def reorder(self, _rows: NDArray) -> "ConstantState":
         return self
 
     def truncate(self, length: int) -> "ConstantState":
@@ -234,29 +234,29 @@ class ConstantState:
 class Constant:
     """A model with the same logits everywhere."""
 
-    logits: Tensor
+    logits: NDArray
 
     def start(self) -> ConstantState:
         return ConstantState()
 
-    def step(self, ids: Tensor, state: ConstantState) -> tuple[Tensor, ConstantState]:
-        return self.logits.expand(len(ids), -1).clone(), ConstantState(state.length + 1)
+    def step(self, ids: NDArray, state: ConstantState) -> tuple[NDArray, ConstantState]:
+        return np.tile(self.logits, (len(ids), 1)), ConstantState(state.length + 1)
 
-    def extend(self, ids: Tensor, state: ConstantState) -> tuple[Tensor, ConstantState]:
-        after = ConstantState(state.length + ids.size(1))
-        return self.logits.expand(*ids.shape, -1).clone(), after
+    def extend(self, ids: NDArray, state: ConstantState) -> tuple[NDArray, ConstantState]:
+        after = ConstantState(state.length + ids.shape[1])
+        return np.tile(self.logits, (*ids.shape, 1)), after
 
 
 NOT_FINITE = {
-    "all −∞": torch.full((V,), -math.inf),
-    "one NaN": torch.tensor([0.0, 1.0, math.nan, 0.0, 0.0]),
-    "one ∞": torch.tensor([0.0, 1.0, math.inf, 0.0, 0.0]),
+    "all −∞": np.full(V, -math.inf),
+    "one NaN": np.array([0.0, 1.0, math.nan, 0.0, 0.0]),
+    "one ∞": np.array([0.0, 1.0, math.inf, 0.0, 0.0]),
 }
 
 
 @pytest.mark.parametrize("logits", NOT_FINITE.values(), ids=NOT_FINITE.keys())
-def test_logits_that_are_not_finite_are_refused(logits: Tensor) -> None:
-    model, first = Constant(logits), torch.tensor([FIRST])
+def test_logits_that_are_not_finite_are_refused(logits: NDArray) -> None:
+    model, first = Constant(logits), np.array([FIRST])
     state = model.start()
     sliding = SlidingWindow(model, 8, [])
     for output in (
@@ -275,7 +275,7 @@ def test_logits_that_are_not_finite_are_refused(logits: Tensor) -> None:
 
 def test_groups_that_find_the_same_hypothesis_return_it_once() -> None:
     """Without a cost, all groups search the same hypotheses."""
-    state, first = RandomState(torch.tensor([9])), torch.tensor([FIRST])
+    state, first = RandomState(np.array([9])), np.array([FIRST])
     (groups,) = beam_search(Random(), state, first, END, [5], 6, select=DiverseBeam(3, 0.0))
     (plain,) = beam_search(Random(), state, first, END, [5], 2)
     assert [each.ids for each in groups[:1]] == [each.ids for each in plain[:1]]
@@ -284,7 +284,7 @@ def test_groups_that_find_the_same_hypothesis_return_it_once() -> None:
 
 def test_groups_wider_than_the_vocabulary_stay_apart() -> None:
     """The first step has fewer candidates than a group: the groups must not mix afterwards."""
-    state, first = RandomState(torch.tensor([9])), torch.tensor([FIRST])
+    state, first = RandomState(np.array([9])), np.array([FIRST])
     size = V + 2
     (groups,) = beam_search(Random(), state, first, END, [4], 2 * size, select=DiverseBeam(2, 0.0))
     (plain,) = beam_search(Random(), state, first, END, [4], size)
@@ -295,7 +295,7 @@ def test_hypotheses_with_the_same_result_are_returned_once() -> None:
     def parity(ids: list[int]) -> int:
         return sum(ids) % 2
 
-    state, first = RandomState(torch.tensor([4])), torch.tensor([FIRST])
+    state, first = RandomState(np.array([4])), np.array([FIRST])
     (every,) = beam_search(Random(), state, first, END, [4], 8)
     (pair,) = beam_search(Random(), state, first, END, [4], 8, n_best=2, distinct=parity)
     best = [next(each for each in every if parity(each.ids) == value) for value in (0, 1)]

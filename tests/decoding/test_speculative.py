@@ -3,20 +3,23 @@
 from collections import Counter
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from numpy.typing import NDArray
+from torch import nn
 
 from regard.config import validate
 from regard.decoding.greedy import greedy
 from regard.decoding.sampling import Sampling
 from regard.decoding.speculative import DraftModel, DraftTokens, PromptLookup, speculate
+from regard.engine.torch_model import TorchModel
 from regard.models.base import ModelSpec
 
 V, END = 9, 0
 
 
-def built(seed: int, layers: int = 1) -> nn.Module:
+def built(seed: int, layers: int = 1) -> TorchModel:
     torch.manual_seed(seed)
     sizes = {
         "dim": 16,
@@ -30,7 +33,7 @@ def built(seed: int, layers: int = 1) -> nn.Module:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(2.5)
-    return model.double().eval()
+    return TorchModel(model.double().eval())
 
 
 class Wrong:
@@ -50,7 +53,7 @@ class Prefix:
     def length(self) -> int:
         return len(self.ids)
 
-    def reorder(self, _rows: Tensor) -> "Prefix":
+    def reorder(self, _rows: NDArray) -> "Prefix":
         return self
 
     def truncate(self, length: int) -> "Prefix":
@@ -62,15 +65,17 @@ class Memoized:
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
-        self.logits: dict[tuple[tuple[int, ...], int], Tensor] = {}
+        self.logits: dict[tuple[tuple[int, ...], int], NDArray] = {}
 
     def start(self) -> Prefix:
         return Prefix()
 
-    def extend(self, ids: Tensor, state: Prefix) -> tuple[Tensor, Prefix]:
-        text, new = (*state.ids, *ids[0].tolist()), ids.size(1)
+    def extend(self, ids: NDArray, state: Prefix) -> tuple[NDArray, Prefix]:
+        text, new = (*state.ids, *ids[0].tolist()), ids.shape[1]
         if (text, new) not in self.logits:
-            self.logits[text, new] = self.model(torch.tensor([text]))[:, -new:]
+            with torch.inference_mode():
+                logits = self.model(torch.tensor([text]))[:, -new:]
+            self.logits[text, new] = logits.numpy()
         return self.logits[text, new], Prefix(text)
 
 
@@ -78,7 +83,7 @@ class Memoized:
 @pytest.mark.parametrize("first", range(1, V))
 def test_greedy_output_does_not_depend_on_the_drafter(first: int, count: int) -> None:
     model, small = built(1, 2), built(2)
-    expected = greedy(model, model.start(), torch.tensor([first]), END, [30])[0]
+    expected = greedy(model, model.start(), np.array([first]), END, [30])[0]
     for drafter in (
         PromptLookup(),
         DraftModel(small, small.start()),
@@ -93,7 +98,7 @@ def test_good_draft_saves_forward_passes() -> None:
     model = built(3)
     passes = []
     plain = model.extend
-    model.extend = lambda ids, state: passes.append(ids.size(1)) or plain(ids, state)
+    model.extend = lambda ids, state: passes.append(ids.shape[1]) or plain(ids, state)
     draft = built(3)
     generated = list(
         speculate(model, model.start(), 1, END, 30, DraftModel(draft, draft.start()), 5)
@@ -106,9 +111,9 @@ def test_samples_have_the_distribution_of_the_model(kind: str) -> None:
     """Joint distribution of two tokens after a prompt: exact against sampled."""
     model, small = built(1, 2), built(2)
     with torch.inference_mode():
-        p1 = model(torch.tensor([[4]]))[0, -1].softmax(-1)
-        p2 = model(torch.tensor([[4, word] for word in range(V)]))[:, -1].softmax(-1)
-    model, small = Memoized(model), Memoized(small)
+        p1 = model.model(torch.tensor([[4]]))[0, -1].softmax(-1)
+        p2 = model.model(torch.tensor([[4, word] for word in range(V)]))[:, -1].softmax(-1)
+    model, small = Memoized(model.model), Memoized(small.model)
     joint = {(END,): p1[END].item()}
     for one in range(1, V):
         for two in range(V):

@@ -3,10 +3,12 @@
 from copy import deepcopy
 from functools import cache
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from regard.config import validate
 from regard.decoding.beam import beam_search
@@ -58,6 +60,20 @@ def build_model(kind: str, **settings: object) -> torch.nn.Module:
     return model.eval()
 
 
+def random_ids(*shape: int) -> NDArray:
+    return torch.randint(V, shape).numpy()
+
+
+def torch_logits(model: torch.nn.Module, *arrays: NDArray) -> NDArray:
+    """Return the logits of a forward pass."""
+    with torch.inference_mode():
+        return model(*map(torch.from_numpy, arrays)).numpy()
+
+
+def assert_close(actual: NDArray, expected: NDArray) -> None:
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
+
+
 @cache
 def shared_engine() -> FastEncoderDecoder:
     """Build one engine for all examples of a property test."""
@@ -68,51 +84,39 @@ def shared_engine() -> FastEncoderDecoder:
 def test_encoder_decoder_logits_equal_torch(variant: dict[str, object]) -> None:
     model = build_model("encoder-decoder", **variant)
     engine = FastEncoderDecoder(model, LENGTH)
-    source = torch.randint(V, (3, 9))
-    source_mask = torch.arange(9) < torch.tensor([9, 4, 6])[:, None]
-    target = torch.randint(V, (3, 7))
-    with torch.inference_mode():
-        expected = model(source, source_mask, target)
-        state = engine.start(source, source_mask)
-        together, _ = engine.extend(target, state)
-        for step in range(7):
-            logits, state = engine.step(target[:, step], state)
-            torch.testing.assert_close(logits, expected[:, step], rtol=1e-4, atol=1e-4)
-            assert torch.equal(logits, together[:, step])
+    source, target = random_ids(3, 9), random_ids(3, 7)
+    source_mask = np.arange(9) < np.array([9, 4, 6])[:, None]
+    expected = torch_logits(model, source, source_mask, target)
+    state = engine.start(source, source_mask)
+    together, _ = engine.extend(target, state)
+    for step in range(7):
+        logits, state = engine.step(target[:, step], state)
+        assert_close(logits, expected[:, step])
+        assert (logits == together[:, step]).all()
 
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS.keys())
 def test_language_model_logits_equal_torch(variant: dict[str, object]) -> None:
     model = build_model("language-model", **variant)
     engine = FastLanguageModel(model, LENGTH)
-    ids = torch.randint(V, (2, 12))
-    with torch.inference_mode():
-        expected = model(ids)
-    state = engine.start()
-    first, state = engine.extend(ids[:, :5], state)
+    ids = random_ids(2, 12)
+    first, state = engine.extend(ids[:, :5], engine.start())
     rest, state = engine.extend(ids[:, 5:], state)
-    torch.testing.assert_close(torch.cat([first, rest], 1), expected, rtol=1e-4, atol=1e-4)
+    assert_close(np.concatenate([first, rest], 1), torch_logits(model, ids))
     assert state.length == 12
 
 
 def test_state_is_reordered_repeated_and_truncated() -> None:
     model = build_model("encoder-decoder")
     engine = FastEncoderDecoder(model, LENGTH)
-    source, source_mask = torch.randint(V, (2, 6)), torch.ones(2, 6, dtype=torch.bool)
-    ids = torch.randint(V, (2, 5))
-    rows = torch.tensor([1, 0, 1])
-    with torch.inference_mode():
-        state = engine.extend(ids, engine.start(source, source_mask))[1].reorder(rows)
-        more = torch.randint(V, (3, 3))
-        outputs, _ = engine.extend(more, state)
-        expected = model(source[rows], source_mask[rows], torch.cat([ids[rows], more], 1))[:, 5:]
-        torch.testing.assert_close(outputs, expected, rtol=1e-4, atol=1e-4)
-        truncated = state.truncate(2)
-        outputs, _ = engine.extend(more, truncated)
-        expected = model(source[rows], source_mask[rows], torch.cat([ids[rows][:, :2], more], 1))[
-            :, 2:
-        ]
-        torch.testing.assert_close(outputs, expected, rtol=1e-4, atol=1e-4)
+    source, source_mask, ids = random_ids(2, 6), np.ones((2, 6), bool), random_ids(2, 5)
+    rows, more = np.array([1, 0, 1]), random_ids(3, 3)
+    state = engine.extend(ids, engine.start(source, source_mask))[1].reorder(rows)
+    for length in (5, 2):
+        outputs, _ = engine.extend(more, state.truncate(length))
+        target = np.concatenate([ids[rows][:, :length], more], 1)
+        expected = torch_logits(model, source[rows], source_mask[rows], target)
+        assert_close(outputs, expected[:, length:])
 
 
 @given(st.lists(st.integers(0, 11), min_size=1, max_size=12), st.sampled_from([1, 4]))
@@ -125,11 +129,11 @@ def test_translation_does_not_depend_on_the_batch(rows: list[int], width: int) -
 
     def translate(batch: list[int], extra: int) -> list[object]:
         longest = max(lengths[row] for row in batch) + extra
-        ids = torch.zeros(len(batch), longest, dtype=torch.long)
+        ids = np.zeros((len(batch), longest), np.int64)
         for index, row in enumerate(batch):
             ids[index, : lengths[row]] = sources[row]
-        source_mask = torch.arange(longest) < torch.tensor([lengths[row] for row in batch])[:, None]
-        state, first = engine.start(ids, source_mask), torch.full((len(batch),), 2)
+        source_mask = np.arange(longest) < np.array([lengths[row] for row in batch])[:, None]
+        state, first = engine.start(ids, source_mask), np.full(len(batch), 2)
         limits = [10 + row for row in batch]
         if width == 1:
             return list(greedy(engine, state, first, 3, limits))
@@ -149,18 +153,18 @@ def test_unsupported_models_are_refused() -> None:
 @pytest.mark.parametrize("kind", ["language-model", "encoder-decoder"])
 def test_fused_greedy_equals_step_by_step(kind: str) -> None:
     model = build_model(kind)
-    first, limits = torch.randint(0, V, (5,)), [7, 1, 12, 4, 9]
+    first, limits = random_ids(5), [7, 1, 12, 4, 9]
     if kind == "encoder-decoder":
         engine = FastEncoderDecoder(model, LENGTH)
-        source_mask = torch.arange(6) < torch.tensor([[6], [3], [1], [5], [2]])
-        state = engine.start(torch.randint(0, V, (5, 6)), source_mask)
+        source_mask = np.arange(6) < np.array([[6], [3], [1], [5], [2]])
+        state = engine.start(random_ids(5, 6), source_mask)
     else:
         engine = FastLanguageModel(model, LENGTH)
         state = engine.start()
-    for prompt in (None, torch.randint(0, V, (5, 3))):
+    for prompt in (None, random_ids(5, 3)):
         if prompt is not None:
             _, state = engine.extend(prompt, state)
-            state = state.reorder(torch.tensor([4, 0, 1, 1, 2]))
+            state = state.reorder(np.array([4, 0, 1, 1, 2]))
         for end in range(0, V, 5):
             expected: list[list[int]] = [[] for _ in limits]
             for tokens in stream_tokens(engine, state, first, end, limits):
@@ -174,7 +178,7 @@ def test_fused_greedy_equals_step_by_step(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["language-model", "encoder-decoder"])
 def test_limit_of_zero_gives_an_empty_row(kind: str) -> None:
     engine, state = started(build_model(kind), rows=3)
-    first = torch.randint(4, V, (3,))
+    first = random_ids(3)
     assert engine.greedy(first, state, 3, [0, 0, 0]) == [[], [], []]
     expected = engine.greedy(first, state, 3, [5, 5, 5])
     assert engine.greedy(first, state, 3, [5, 0, 5]) == [expected[0], [], expected[2]]
@@ -188,7 +192,7 @@ def started(
         engine = FastLanguageModel(model, LENGTH)
         return engine, engine.start()
     engine = FastEncoderDecoder(model, LENGTH)
-    return engine, engine.start(torch.randint(V, (rows, 6)), torch.ones(rows, 6, dtype=torch.bool))
+    return engine, engine.start(random_ids(rows, 6), np.ones((rows, 6), bool))
 
 
 @pytest.mark.parametrize("kind", ["language-model", "encoder-decoder"])
@@ -196,7 +200,7 @@ def started(
 def test_ids_outside_the_vocabulary_are_refused(kind: str, outside: int) -> None:
     engine, state = started(build_model(kind), rows=2)
     message = f"token id {outside} is not in this model's vocabulary, 0 to {V - 1};"
-    ids = torch.tensor([[1, 2, 3], [4, outside, 5]])
+    ids = np.array([[1, 2, 3], [4, outside, 5]])
     with pytest.raises(DataError, match=message):
         engine.extend(ids, state)
     with pytest.raises(DataError, match=message):
@@ -206,7 +210,7 @@ def test_ids_outside_the_vocabulary_are_refused(kind: str, outside: int) -> None
     with pytest.raises(DataError, match=message):
         engine.greedy(ids[:, 0], state, outside, [4, 4])
     if isinstance(engine, FastEncoderDecoder):
-        mask = torch.ones_like(ids, dtype=torch.bool)
+        mask = np.ones(ids.shape, bool)
         with pytest.raises(DataError, match=message):
             engine.start(ids, mask)
         mask[1, 1] = False  # padding is not read
@@ -217,10 +221,9 @@ def test_ids_are_compared_with_the_embedding_and_logits_have_the_outputs() -> No
     model = build_model("language-model", tie_embeddings=False)
     model.decoder.embedding.tokens = torch.nn.Embedding(V + 7, SIZES["dim"])
     engine = FastLanguageModel(model, LENGTH)
-    ids = torch.tensor([[V + 6, 0]])
-    with torch.inference_mode():
-        logits, _ = engine.extend(ids, engine.start())
-        torch.testing.assert_close(logits, model(ids), rtol=1e-4, atol=1e-4)
+    ids = np.array([[V + 6, 0]])
+    logits, _ = engine.extend(ids, engine.start())
+    assert_close(logits, torch_logits(model, ids))
     with pytest.raises(DataError, match=f"token id {V + 7} is not"):
         engine.extend(ids + 1, engine.start())
     model.decoder.embedding.tokens = torch.nn.Embedding(V - 1, SIZES["dim"])
@@ -231,9 +234,9 @@ def test_ids_are_compared_with_the_embedding_and_logits_have_the_outputs() -> No
 def test_rows_of_ids_and_state_must_agree() -> None:
     engine, state = started(build_model("encoder-decoder"), rows=3)
     with pytest.raises(ValueError, match="2 rows of ids for a state of 3 rows"):
-        engine.extend(torch.zeros(2, 1, dtype=torch.long), state)
+        engine.extend(np.zeros((2, 1), np.int64), state)
     with pytest.raises(ValueError, match="2 rows of ids for a state of 3 rows"):
-        engine.greedy(torch.zeros(2, dtype=torch.long), state, 3, [4, 4])
+        engine.greedy(np.zeros(2, np.int64), state, 3, [4, 4])
 
 
 @pytest.mark.parametrize("kind", ["language-model", "encoder-decoder"])
@@ -257,9 +260,9 @@ def test_logits_that_are_not_finite_are_an_error(bits: int, threads: int) -> Non
     torch.set_num_threads(threads)
     try:
         with pytest.raises(RunError, match="logits that are not finite"):
-            engine.extend(torch.randint(V, (2, 5)), engine.start())
+            engine.extend(random_ids(2, 5), engine.start())
         with pytest.raises(RunError, match="logits that are not finite"):
-            engine.greedy(torch.randint(V, (2,)), engine.start(), 3, [4, 4])
+            engine.greedy(random_ids(2), engine.start(), 3, [4, 4])
     finally:
         torch.set_num_threads(before)
 
@@ -267,12 +270,10 @@ def test_logits_that_are_not_finite_are_an_error(bits: int, threads: int) -> Non
 def test_source_without_tokens_gives_zeros_as_in_torch() -> None:
     model = build_model("encoder-decoder")
     engine = FastEncoderDecoder(model, LENGTH)
-    source, target = torch.randint(V, (2, 4)), torch.randint(V, (2, 3))
-    source_mask = torch.tensor([[True, True, False, False], [False] * 4])
-    with torch.inference_mode():
-        logits, _ = engine.extend(target, engine.start(source, source_mask))
-        expected = model(source, source_mask, target)
-        torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
+    source, target = random_ids(2, 4), random_ids(2, 3)
+    source_mask = np.array([[True, True, False, False], [False] * 4])
+    logits, _ = engine.extend(target, engine.start(source, source_mask))
+    assert_close(logits, torch_logits(model, source, source_mask, target))
 
 
 @st.composite
@@ -317,18 +318,17 @@ def test_pruned_models_with_grouped_keys_equal_masked_ones(kind: str, data: st.D
     for name, heads in retained.items():
         columns = masked.get_submodule(name).w_o.weight.data.view(SIZES["dim"], SIZES["heads"], -1)
         columns[:, [head for head in range(SIZES["heads"]) if head not in heads]] = 0
-    target = torch.randint(V, (2, 4))
+    target = random_ids(2, 4)
     engine, state = started(pruned, rows=2)
-    with torch.inference_mode():
-        if kind == "language-model":
-            expected = masked(target)
-        else:
-            source, mask = torch.randint(V, (2, 5)), torch.arange(5) < torch.tensor([[5], [3]])
-            state, expected = engine.start(source, mask), masked(source, mask, target)
-        first, state = engine.extend(target[:, :3], state)
-        last, _ = engine.step(target[:, 3], state)
-    torch.testing.assert_close(first, expected[:, :3], rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(last, expected[:, 3], rtol=1e-4, atol=1e-4)
+    if kind == "language-model":
+        expected = torch_logits(masked, target)
+    else:
+        source, mask = random_ids(2, 5), np.arange(5) < np.array([[5], [3]])
+        state, expected = engine.start(source, mask), torch_logits(masked, source, mask, target)
+    first, state = engine.extend(target[:, :3], state)
+    last, _ = engine.step(target[:, 3], state)
+    assert_close(first, expected[:, :3])
+    assert_close(last, expected[:, 3])
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from contextlib import nullcontext
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -11,10 +12,10 @@ from torch import nn
 from regard.attention.base import Attention
 from regard.config import kinds
 from regard.decoding.greedy import greedy
+from regard.engine.torch_model import TorchModel
 from regard.errors import ConfigError
 from regard.models.base import ModelSpec, parameter_count
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.models.language_model import LanguageModel
 from regard.positions.base import PositionSpec
 
 V = 30
@@ -84,12 +85,10 @@ def test_incremental_decoding_equals_full_forward(kind: str, part: dict[str, obj
     model = build(kind, **part)
     source, source_mask = words(3, 6), torch.ones(3, 6, dtype=torch.bool)
     source_mask[0, 4:] = False
-    first = torch.full((3,), 2)
-    if isinstance(model, EncoderDecoder):
-        generated = greedy(model, model.start(source, source_mask), first, end=3, limits=[12] * 3)
-    else:
-        assert isinstance(model, LanguageModel)
-        generated = greedy(model, model.start(), first, end=3, limits=[12] * 3)
+    stepper = TorchModel(model)
+    has_source = isinstance(model, EncoderDecoder)
+    state = stepper.start(*((source.numpy(), source_mask.numpy()) if has_source else ()))
+    generated = greedy(stepper, state, np.full(3, 2), end=3, limits=[12] * 3)
     for row in range(3):
         ids = [2]
         while len(ids) <= 12:

@@ -1,5 +1,6 @@
 """The decoder-only model equals a language model over source and target."""
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -7,6 +8,7 @@ from torch import Tensor, nn
 from regard.config import kinds
 from regard.decoding.beam import beam_search
 from regard.decoding.greedy import greedy
+from regard.engine.torch_model import TorchModel
 from regard.errors import ConfigError
 from regard.models.base import ModelSpec
 from regard.models.decoder_only import DecoderOnly
@@ -63,8 +65,9 @@ def test_equals_a_language_model_over_source_and_target(part: dict[str, object])
 def test_incremental_decoding_equals_full_forward(part: dict[str, object]) -> None:
     model = build(**part)
     source, source_mask = sources(11, 3, 11)
-    first = torch.full((3,), START)
-    generated = greedy(model, model.start(source, source_mask), first, END, [12] * 3)
+    stepper = TorchModel(model)
+    state = stepper.start(source.numpy(), source_mask.numpy())
+    generated = greedy(stepper, state, np.full(3, START), END, [12] * 3)
     for row in range(3):
         ids = [START]
         while len(ids) <= 12:
@@ -77,18 +80,17 @@ def test_incremental_decoding_equals_full_forward(part: dict[str, object]) -> No
 
 
 def test_beam_search_does_not_depend_on_the_batch() -> None:
-    model = build(attention=MEMORY)
-    source, source_mask = sources(11, 3, 8, 3)
-    first = torch.full((4,), START)
-    with torch.inference_mode():
-        hypotheses = beam_search(model, model.start(source, source_mask), first, END, [10] * 4, 3)
-        for row in range(4):
-            one = slice(row, row + 1)
-            state = model.start(source[one], source_mask[one])
-            (alone,) = beam_search(model, state, first[one], END, [10], 3)
-            assert [hypothesis.ids for hypothesis in hypotheses[row]] == [
-                hypothesis.ids for hypothesis in alone
-            ]
+    model = TorchModel(build(attention=MEMORY))
+    source, source_mask = (tensor.numpy() for tensor in sources(11, 3, 8, 3))
+    first = np.full(4, START)
+    hypotheses = beam_search(model, model.start(source, source_mask), first, END, [10] * 4, 3)
+    for row in range(4):
+        one = slice(row, row + 1)
+        state = model.start(source[one], source_mask[one])
+        (alone,) = beam_search(model, state, first[one], END, [10], 3)
+        assert [hypothesis.ids for hypothesis in hypotheses[row]] == [
+            hypothesis.ids for hypothesis in alone
+        ]
 
 
 def test_states_can_be_truncated_and_reordered() -> None:

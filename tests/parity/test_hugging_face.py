@@ -1,11 +1,13 @@
 """Parity with Hugging Face's BERT, GPT-2 and Marian on the same weights."""
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 from regard.attention.multi_head import MultiHead
 from regard.decoding.greedy import greedy
+from regard.engine.torch_model import TorchModel
 from regard.models.base import ModelSpec
 from regard.models.encoder import Encoder
 from regard.models.encoder_decoder import EncoderDecoder
@@ -154,7 +156,8 @@ def test_gpt2() -> None:
 def test_gpt2_greedy_decoding_is_equal() -> None:
     ours, theirs = gpt2()
     first = torch.tensor([2, 7, 11])
-    generated = greedy(ours, ours.start(), first, end=3, limits=[20] * 3)
+    stepper = TorchModel(ours)
+    generated = greedy(stepper, stepper.start(), first.numpy(), end=3, limits=[20] * 3)
     for row, start in enumerate(first.tolist()):
         ids = torch.tensor([[start]])
         expected = theirs.generate(
@@ -238,9 +241,9 @@ def test_marian() -> None:
 def test_marian_greedy_decoding_is_equal() -> None:
     ours, theirs = marian()
     ids, token_mask = batch()
-    generated = greedy(
-        ours, ours.start(ids, token_mask), torch.full((3,), 2), end=3, limits=[20] * 3
-    )
+    stepper = TorchModel(ours)
+    state = stepper.start(ids.numpy(), token_mask.numpy())
+    generated = greedy(stepper, state, np.full(3, 2), end=3, limits=[20] * 3)
     expected = theirs.generate(
         input_ids=ids,
         attention_mask=token_mask.long(),

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -12,6 +13,7 @@ from regard.config import validate
 from regard.data.batches.pairs import Example, PairBatch, collate
 from regard.data.sampling.sampler import DataCursor
 from regard.decoding.greedy import greedy
+from regard.engine.torch_model import TorchModel
 from regard.errors import ConfigError
 from regard.models.base import ModelSpec
 from regard.models.encoder_decoder import EncoderDecoder
@@ -114,8 +116,9 @@ def test_copying_reversing_and_sorting_are_learned(
     translator = learner.model.eval()
     assert isinstance(translator, EncoderDecoder)
     batch = task.batch(10**6, rows=100)
-    state = translator.start(batch.source, batch.source_mask)
-    outputs = greedy(translator, state, torch.full((100,), START), END, [10] * 100)
+    model = TorchModel(translator)
+    state = model.start(batch.source.numpy(), batch.source_mask.numpy())
+    outputs = greedy(model, state, np.full(100, START), END, [10] * 100)
     targets = [
         [token for token in row if token not in (PAD, START, END)] for row in batch.target.tolist()
     ]

@@ -18,16 +18,13 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from regard.decoding.logits_processors import LogitsProcessor, process, require_finite
 from regard.decoding.ranges import check_count, check_number
 from regard.decoding.stepper import S, Stepper
+from regard.engine.numerics import Ids, Scores, highest, log_softmax
 from regard.engine.ranking import rank
-
-Ids = NDArray[np.int64]
 
 
 class Hypothesis(NamedTuple):
@@ -41,30 +38,28 @@ class Hypothesis(NamedTuple):
 class BeamStep(NamedTuple):
     """Candidates at one step: R rows with W live hypotheses each, and V next tokens."""
 
-    log_p: Tensor  # (R, W, V) of each candidate, −∞ where there is none
-    unprocessed: Tensor  # (R, W, V), the same without the logits processors
-    generated: Tensor  # (R, W, length), the first id included
+    log_p: Scores  # (R, W, V) of each candidate, −∞ where there is none
+    unprocessed: Scores  # (R, W, V), the same without the logits processors
+    generated: Ids  # (R, W, length), the first id included
     rows: Sequence[int]  # row numbers
     remaining: Sequence[int]  # number of tokens that each row may generate after this one
     width: int
 
 
 # Select at most `width` candidates in each row: their log p, and their indices in (W · V)
-Select = Callable[[BeamStep], tuple[Tensor, Tensor]]
+Select = Callable[[BeamStep], tuple[Scores, Ids]]
 
 
-def top_candidates(step: BeamStep) -> tuple[Tensor, Tensor]:
+def top_candidates(step: BeamStep) -> tuple[Scores, Ids]:
     """Select the candidates with the highest log p."""
-    flat = step.log_p.flatten(1)
-    best = flat.topk(min(step.width, flat.size(1)))
-    return best.values, best.indices
+    flat = step.log_p.reshape(len(step.log_p), -1)
+    return highest(flat, min(step.width, flat.shape[1]))
 
 
-@torch.inference_mode()
 def beam_search(
     model: Stepper[S],
     state: S,
-    first: Tensor,
+    first: Ids,
     end: int,
     limits: Sequence[int],
     width: int,
@@ -105,15 +100,13 @@ def beam_search(
     count = width if n_best is None else n_best
     check_count("n_best", count, 1)
     finished = [FinishedHypotheses(count, enough, distinct) for _ in limits]
-    # Small arrays that change at each step are numpy's, on any device of the model.
     rows, longest = np.arange(len(limits)), np.array(limits)  # (R,)
-    generated = first.cpu().numpy()[:, None, None]  # (R, W, length)
+    generated = first[:, None, None]  # (R, W, length)
     log_p = np.zeros((len(rows), 1), dtype=np.float32)  # (R, W), -∞ where there is none
     threshold = np.full(len(rows), -math.inf)  # log p at or below which a hypothesis is pruned
     while len(rows):
         is_live = log_p > -math.inf
-        ids = torch.from_numpy(generated[:, :, -1][is_live]).to(first.device)
-        logits, state = model.step(ids, state)
+        logits, state = model.step(generated[:, :, -1][is_live], state)
         length = generated.shape[2]  # of a hypothesis that ends now: without first, with the end
         must_end = np.flatnonzero(length > longest)  # rows at their limit
         ends_itself = np.ones(log_p.shape, dtype=bool)
@@ -122,14 +115,14 @@ def beam_search(
             log_p, origin, token = _top(log_p, is_live, logits, must_end, end, width)
         else:
             live = LiveHypotheses(generated, is_live, rows.tolist(), (longest - length).tolist())
-            require_finite(logits.amax(-1))
-            next_log_p = logits.log_softmax(-1)
+            require_finite(logits.max(-1))
+            next_log_p = log_softmax(logits)
             scores = _processed(next_log_p, live, processors, prompts, end)
             log_p, origin, token = _selected(
                 log_p, live, next_log_p, scores, must_end, end, width, select
             )
         if len(must_end):
-            ends_itself[is_live] = (scores.argmax(-1) == end).cpu().numpy()
+            ends_itself[is_live] = scores.argmax(-1) == end
         origin += np.arange(len(rows))[:, None] * generated.shape[1]
         previous = generated.reshape(-1, length)[origin]
         generated = np.concatenate([previous, token[:, :, None]], axis=2)
@@ -152,7 +145,7 @@ def beam_search(
             unfinished = ~pruned.all(1)
             rows, longest, threshold = rows[unfinished], longest[unfinished], threshold[unfinished]
             generated, log_p, origin = generated[unfinished], log_p[unfinished], origin[unfinished]
-        state = state.reorder(torch.from_numpy(origin[log_p > -math.inf]).to(first.device))
+        state = state.reorder(origin[log_p > -math.inf])
     return [best.hypotheses for best in finished]
 
 
@@ -166,28 +159,27 @@ class LiveHypotheses(NamedTuple):
 
 
 # log p of the continued hypotheses, the index of the one each continues, its new token: all (R, W)
-Continued = tuple[NDArray[np.float32], Ids, Ids]
+Continued = tuple[Scores, Ids, Ids]
 
 
 def _top(
-    log_p: NDArray[np.float32],
+    log_p: Scores,
     is_live: NDArray[np.bool_],
-    logits: Tensor,
+    logits: Scores,
     must_end: Ids,
     end: int,
     width: int,
 ) -> Continued:
     """Select what `top_candidates` would, from the best tokens of each hypothesis alone."""
-    ranked = rank(logits, min(width, logits.size(1)))
-    require_finite(ranked[2])
-    best, best_ids, log_sum = (tensor.cpu().numpy() for tensor in ranked)
+    best, best_ids, log_sum = rank(logits, min(width, logits.shape[1]))
+    require_finite(log_sum)
     candidates = np.full((*log_p.shape, best.shape[1]), -math.inf, dtype=np.float32)
     candidates[is_live] = log_p[is_live][:, None] + (best - log_sum[:, None])
     tokens = np.zeros(candidates.shape, dtype=np.int64)
     tokens[is_live] = best_ids
     if len(must_end):
         end_log_p = np.full_like(log_p, -math.inf)
-        end_log_p[is_live] = log_p[is_live] + (logits[:, end].cpu().numpy() - log_sum)
+        end_log_p[is_live] = log_p[is_live] + (logits[:, end] - log_sum)
         candidates[must_end] = -math.inf
         candidates[must_end, :, 0], tokens[must_end] = end_log_p[must_end], end
     row, size = np.arange(len(log_p))[:, None], best.shape[1]
@@ -197,22 +189,21 @@ def _top(
 
 
 def _selected(
-    log_p: NDArray[np.float32],
+    log_p: Scores,
     live: LiveHypotheses,
-    next_log_p: Tensor,
-    processed: Tensor,
+    next_log_p: Scores,
+    processed: Scores,
     must_end: Ids,
     end: int,
     width: int,
     select: Select,
 ) -> Continued:
     """Let `select` choose among all candidates; next_log_p is (number of live hypotheses, V)."""
-    device, vocabulary = next_log_p.device, next_log_p.size(1)
-    is_live = torch.from_numpy(live.is_live).to(device)
+    vocabulary, is_live = next_log_p.shape[1], live.is_live
 
-    def extended(next_scores: Tensor) -> Tensor:
-        scores = next_log_p.new_full((*log_p.shape, vocabulary), -math.inf)
-        scores[is_live] = torch.from_numpy(log_p).to(device)[is_live][:, None] + next_scores
+    def extended(next_scores: Scores) -> Scores:
+        scores = np.full((*log_p.shape, vocabulary), -math.inf, next_log_p.dtype)
+        scores[is_live] = log_p[is_live][:, None] + next_scores
         if len(must_end):
             scores[must_end, :, :end] = scores[must_end, :, end + 1 :] = -math.inf
         return scores
@@ -220,26 +211,18 @@ def _selected(
     candidates = extended(processed)
     is_changed = processed is not next_log_p and select is not top_candidates
     unprocessed = extended(next_log_p) if is_changed else candidates
-    step = BeamStep(
-        candidates,
-        unprocessed,
-        torch.from_numpy(live.generated),
-        live.rows,
-        live.remaining,
-        width,
-    )
-    values, selected = select(step)
-    indices = selected.cpu().numpy()
-    return values.cpu().numpy(), indices // vocabulary, indices % vocabulary
+    step = BeamStep(candidates, unprocessed, live.generated, live.rows, live.remaining, width)
+    values, indices = select(step)
+    return values, indices // vocabulary, indices % vocabulary
 
 
 def _processed(
-    next_log_p: Tensor,
+    next_log_p: Scores,
     live: LiveHypotheses,
     processors: Sequence[LogitsProcessor],
     prompts: Sequence[Sequence[int]] | None,
     end: int,
-) -> Tensor:
+) -> Scores:
     """Apply the processors to the log p of the next token of each live hypothesis."""
     if not processors:
         return next_log_p
@@ -248,10 +231,8 @@ def _processed(
     context = live.generated[live.is_live][:, 1:].tolist()
     if prompts is not None:
         context = [[*prompts[row], *ids] for row, ids in zip(rows, context, strict=True)]
-    must_end = torch.tensor([live.remaining[index] < 0 for index in indices])
-    return process(
-        processors, next_log_p.clone(), context, rows, end, must_end.to(next_log_p.device)
-    )
+    must_end = np.array([live.remaining[index] < 0 for index in indices])
+    return process(processors, next_log_p.copy(), context, rows, end, must_end)
 
 
 class FinishedHypotheses:

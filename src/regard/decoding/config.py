@@ -3,8 +3,6 @@
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from torch import Tensor
-
 from regard.decoding.beam import Hypothesis, Select, beam_search, top_candidates
 from regard.decoding.diverse_beam import DiverseBeam
 from regard.decoding.greedy import ChooseToken, argmax, stream_tokens
@@ -19,6 +17,8 @@ from regard.decoding.logits_processors import (
 from regard.decoding.ranges import MAX_BEAM, check_count, check_number, check_switch
 from regard.decoding.sampling import Sampling
 from regard.decoding.stepper import HasFusedGreedy, S, Stepper
+from regard.engine.numerics import Ids as IdArray
+from regard.engine.numerics import Scores
 from regard.errors import ConfigError
 
 Ids = Sequence[int]
@@ -161,7 +161,7 @@ def check_phrase_settings(config: DecodingConfig) -> None:
 def decode(
     model: Stepper[S],
     state: S,
-    first: Tensor,
+    first: IdArray,
     end: int,
     limits: Sequence[int],
     config: DecodingConfig,
@@ -235,7 +235,7 @@ def _sampler(
 ) -> ChooseToken:
     """Sample by the row's number and the number of tokens that it sampled before."""
 
-    def choose(logits: Tensor, rows: Sequence[int], step: int) -> Tensor:
+    def choose(logits: Scores, rows: Sequence[int], step: int) -> IdArray:
         assert config.sampling is not None
         steps = [max(step - len(constraints.prefixes.get(row, ())), 0) for row in rows]
         samples = [sample_ids[row] if sample_ids else row for row in rows]

@@ -7,11 +7,13 @@ generate the same output, which is returned once.
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from regard.decoding.beam import BeamStep, top_candidates
+from regard.engine.numerics import Ids, Scores
 from regard.errors import ConfigError
 
 
@@ -22,14 +24,14 @@ class DiverseBeam:
     groups: int
     strength: float = 0.5
 
-    def __call__(self, step: BeamStep) -> tuple[Tensor, Tensor]:
+    def __call__(self, step: BeamStep) -> tuple[Scores, Ids]:
         if step.width % self.groups:
             raise ConfigError(
                 f"a beam of {step.width} cannot be divided into {self.groups} groups: "
                 f"choose a width that is a multiple."
             )
         size, (rows, hypotheses, vocabulary) = step.width // self.groups, step.log_p.shape
-        cost = step.log_p.new_zeros(rows, vocabulary)
+        cost = np.zeros((rows, vocabulary), step.log_p.dtype)
         values, indices = [], []
         for group in range(self.groups):
             # At the first step there is one hypothesis, which all groups share.
@@ -37,12 +39,14 @@ class DiverseBeam:
             log_p = step.log_p[:, own]
             selected = top_candidates(step._replace(log_p=log_p - cost[:, None], width=size))[1]
             tokens = selected % vocabulary
-            cost.scatter_add_(1, tokens, torch.full_like(tokens, self.strength, dtype=cost.dtype))
-            values.append(_padded(log_p.flatten(1).gather(1, selected), size, -math.inf))
+            np.add.at(cost, (np.arange(rows)[:, None], tokens), self.strength)
+            own_values = np.take_along_axis(log_p.reshape(rows, -1), selected, 1)
+            values.append(_padded(own_values, size, -math.inf))
             indices.append(_padded(selected + own.start * vocabulary, size, 0))
-        return torch.cat(values, 1), torch.cat(indices, 1)
+        return np.concatenate(values, 1), np.concatenate(indices, 1)
 
 
-def _padded(columns: Tensor, size: int, value: float) -> Tensor:
+def _padded(columns: NDArray[Any], size: int, value: float) -> NDArray[Any]:
     """Return columns (R, n) extended to (R, size): a group keeps its place if it has fewer."""
-    return torch.nn.functional.pad(columns, (0, size - columns.size(1)), value=value)
+    missing = size - columns.shape[1]
+    return np.pad(columns, ((0, 0), (0, missing)), constant_values=value)

@@ -9,8 +9,9 @@ is the probability that the text ends.
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+
+from regard.engine.numerics import Ids, Scores, log_sum_exp
 
 
 class EndTokens:
@@ -29,21 +30,21 @@ class EndTokens:
     def start(self) -> Any:
         return self._model.start()
 
-    def step(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+    def step(self, ids: Ids, state: Any) -> tuple[Scores, Any]:
         logits, state = self._model.step(ids, state)
         return self._merged(logits), state
 
-    def extend(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+    def extend(self, ids: Ids, state: Any) -> tuple[Scores, Any]:
         logits, state = self._model.extend(ids, state)
         return self._merged(logits), state
 
-    def _merged(self, logits: Tensor) -> Tensor:
+    def _merged(self, logits: Scores) -> Scores:
         ends = logits[..., self._ends]
         if self._temperature:
-            end = torch.logsumexp(ends / self._temperature, -1) * self._temperature
+            end = log_sum_exp(ends / self._temperature) * self._temperature
         else:
-            end = ends.amax(-1)
-        merged = logits.clone()
-        merged[..., self._ends] = float("-inf")
+            end = ends.max(-1)
+        merged = logits.copy()
+        merged[..., self._ends] = -np.inf
         merged[..., self._ends[0]] = end
         return merged

@@ -5,27 +5,26 @@ Finished rows leave the batch, so a short output does not pay for a long one bes
 
 from collections.abc import Callable, Iterator, Sequence
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from regard.decoding.logits_processors import LogitsProcessor, process, require_finite
 from regard.decoding.stepper import S, Stepper
+from regard.engine.numerics import Ids, Scores
 
 # (logits (R, V), row numbers, number of tokens generated so far) → token ids (R,)
-ChooseToken = Callable[[Tensor, Sequence[int], int], Tensor]
+ChooseToken = Callable[[Scores, Sequence[int], int], Ids]
 
 
-def argmax(logits: Tensor, _rows: Sequence[int], _step: int) -> Tensor:
+def argmax(logits: Scores, _rows: Sequence[int], _step: int) -> Ids:
     """Choose the most likely token of each row: greedy decoding."""
-    if logits.device.type == "cpu" and logits.dtype == torch.float32:
-        return torch.from_numpy(logits.numpy().argmax(-1))
-    return logits.argmax(-1)
+    ids: Ids = logits.argmax(-1)
+    return ids
 
 
 def greedy(
     model: Stepper[S],
     state: S,
-    first: Tensor,
+    first: Ids,
     end: int,
     limits: Sequence[int],
     processors: Sequence[LogitsProcessor] = (),
@@ -53,7 +52,7 @@ def greedy(
 def stream_tokens(
     model: Stepper[S],
     state: S,
-    first: Tensor,
+    first: Ids,
     end: int,
     limits: Sequence[int],
     choose: ChooseToken = argmax,
@@ -71,17 +70,14 @@ def stream_tokens(
     while unfinished := {row for row in unfinished if step < limits[row]}:
         if len(unfinished) < len(rows):
             indices = [index for index, row in enumerate(rows) if row in unfinished]
-            remaining = torch.tensor(indices, device=ids.device, dtype=torch.long)
-            with torch.inference_mode():
-                ids, state = ids.index_select(0, remaining), state.reorder(remaining)
+            ids, state = ids[indices], state.reorder(np.array(indices))
             rows = [rows[index] for index in indices]
-        with torch.inference_mode():
-            logits, state = model.step(ids, state)
-            if processors:
-                own_context = [context[row] for row in rows]
-                logits = process(processors, logits, own_context, rows, end)
-            ids = choose(logits, rows, step)
-            require_finite(logits.gather(1, ids[:, None]))
+        logits, state = model.step(ids, state)
+        if processors:
+            own_context = [context[row] for row in rows]
+            logits = process(processors, logits, own_context, rows, end)
+        ids = choose(logits, rows, step)
+        require_finite(logits[np.arange(len(ids)), ids])
         step += 1
         tokens = [
             (row, token) for row, token in zip(rows, ids.tolist(), strict=True) if token != end

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from regard.decoding.beam import BeamStep, top_candidates
+from regard.engine.numerics import Ids, Scores
 from regard.errors import DataError
 
 Phrase = Sequence[int]
@@ -120,27 +120,27 @@ class RequirePhrases:
     end: int
     prefix_lengths: Mapping[int, int] = field(default_factory=dict)  # forced tokens, by row number
 
-    def __call__(self, step: BeamStep) -> tuple[Tensor, Tensor]:
-        log_p = step.log_p.clone()
+    def __call__(self, step: BeamStep) -> tuple[Scores, Ids]:
+        log_p = step.log_p.copy()
         progress_by_row = [
             [progress(ids[1:], self.phrases.get(row, ())) for ids in hypotheses]
             for row, hypotheses in zip(step.rows, step.generated.tolist(), strict=True)
         ]
         for index, hypotheses in enumerate(progress_by_row):
-            if step.generated.size(2) > self.prefix_lengths.get(step.rows[index], 0):
+            if step.generated.shape[2] > self.prefix_lengths.get(step.rows[index], 0):
                 self._restrict_row(log_p[index], step, index, hypotheses)
         values, indices = top_candidates(step._replace(log_p=log_p))
         for row, hypotheses in enumerate(progress_by_row):
             if any(made.missing or made.done for made in hypotheses):
                 selected = self._by_banks(log_p[row], hypotheses, indices[row].tolist(), step.width)
-                padding = (selected or [0])[:1] * (indices.size(1) - len(selected))
-                indices[row] = torch.tensor(selected + padding, device=indices.device)
-                values[row] = log_p[row].flatten()[indices[row]]
+                padding = (selected or [0])[:1] * (indices.shape[1] - len(selected))
+                indices[row] = selected + padding
+                values[row] = log_p[row].reshape(-1)[indices[row]]
                 values[row, len(selected) :] = -math.inf
         return values, indices
 
     def _restrict_row(
-        self, log_p: Tensor, step: BeamStep, index: int, hypotheses: Sequence[Progress]
+        self, log_p: Scores, step: BeamStep, index: int, hypotheses: Sequence[Progress]
     ) -> None:
         """Exclude candidates (W, V) in place after which the missing tokens would not fit."""
         phrases = self.phrases.get(step.rows[index], ())
@@ -154,21 +154,21 @@ class RequirePhrases:
                 scores[self.end] = -math.inf
                 if remaining < sum(map(len, phrases)):
                     _restrict(scores, ids[1:], phrases, remaining)
-        if not log_p.isfinite().any():
+        if not np.isfinite(log_p).any():
             for number, made in enumerate(hypotheses):
                 tokens = sorted(made.next)
                 log_p[number, tokens] = step.unprocessed[index, number, tokens]
 
     def _by_banks(
-        self, log_p: Tensor, hypotheses: Sequence[Progress], likely: Sequence[int], width: int
+        self, log_p: Scores, hypotheses: Sequence[Progress], likely: Sequence[int], width: int
     ) -> list[int]:
         """Return the best candidates of each bank in turn, the bank with most progress first."""
-        vocabulary = log_p.size(1)
+        vocabulary, flat = log_p.shape[1], log_p.reshape(-1)
         candidates = set(likely)
         for index, made in enumerate(hypotheses):
             candidates |= {index * vocabulary + token for token in made.next}
             candidates.add(index * vocabulary + int(log_p[index].argmax()))
-        scores = {candidate: float(log_p.flatten()[candidate]) for candidate in sorted(candidates)}
+        scores = {candidate: float(flat[candidate]) for candidate in sorted(candidates)}
         banks: dict[int, list[int]] = {}
         for candidate in sorted(scores, key=lambda candidate: -scores[candidate]):
             made, token = hypotheses[candidate // vocabulary], candidate % vocabulary
@@ -180,16 +180,16 @@ class RequirePhrases:
         return list(_first(width, in_turn))
 
 
-def _restrict(log_p: Tensor, ids: list[int], phrases: Sequence[Phrase], remaining: int) -> None:
+def _restrict(log_p: Scores, ids: list[int], phrases: Sequence[Phrase], remaining: int) -> None:
     """Exclude next tokens (V,) in place after which more would be missing than `remaining`."""
     tokens = sorted({token for phrase in phrases for token in phrase})
     fits = [progress([*ids, token], phrases).missing <= remaining for token in tokens]
     allowed = [token for token, fit in zip(tokens, fits, strict=True) if fit]
-    scores = log_p[allowed].clone()
+    scores = log_p[allowed]  # a copy
     if progress([*ids, NO_PHRASE_TOKEN], phrases).missing <= remaining:
         log_p[tokens] = -math.inf
     else:
-        log_p.fill_(-math.inf)
+        log_p[:] = -math.inf
     log_p[allowed] = scores
 
 

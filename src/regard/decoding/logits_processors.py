@@ -11,48 +11,49 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from regard.decoding.ranges import check_count, check_number
+from regard.engine.numerics import Scores
 from regard.errors import ConfigError, RunError
 
 Context = Sequence[Sequence[int]]  # ids of each row so far: its prompt and what was generated
 
 
 class LogitsProcessor(Protocol):
-    def __call__(self, scores: Tensor, context: Context, rows: Sequence[int]) -> Tensor:
+    def __call__(self, scores: Scores, context: Context, rows: Sequence[int]) -> Scores:
         """Return the changed scores (R, V)."""
         ...
 
 
 def process(
     processors: Sequence[LogitsProcessor],
-    scores: Tensor,
+    scores: Scores,
     context: Context,
     rows: Sequence[int],
     end: int,
-    must_end: Tensor | None = None,
-) -> Tensor:
+    must_end: NDArray[np.bool_] | None = None,
+) -> Scores:
     """Return the scores (R, V) changed by all processors, in order.
 
     The end token is allowed in rows that have no other token left, and in those that must end (R,),
     whatever the processors say.
     """
-    end_scores = scores[:, end].clone()
+    end_scores = scores[:, end].copy()
     for processor in processors:
         scores = processor(scores, context, rows)
-    only_end = scores.amax(-1) == -math.inf
+    only_end = scores.max(-1) == -math.inf
     if must_end is not None:
         only_end |= must_end & (scores[:, end] == -math.inf)
     if only_end.any():
-        scores[only_end, end] = end_scores[only_end].nan_to_num(neginf=0.0)
+        scores[only_end, end] = np.nan_to_num(end_scores[only_end], neginf=0.0)
     return scores
 
 
-def require_finite(numbers: Tensor) -> None:
+def require_finite(numbers: Scores) -> None:
     """Refuse to decode with logits that are not finite, which would choose tokens arbitrarily."""
-    if not bool(numbers.isfinite().all()):
+    if not np.isfinite(numbers).all():
         raise RunError(
             "the model computes logits that are not finite numbers: its weights are damaged, or "
             "its training diverged; load another checkpoint or train again."
@@ -71,12 +72,12 @@ class RepetitionPenalty:
     def __post_init__(self) -> None:
         check_number("repetition_penalty", self.penalty, 1, 1000)
 
-    def __call__(self, scores: Tensor, context: Context, rows: Sequence[int]) -> Tensor:
+    def __call__(self, scores: Scores, context: Context, rows: Sequence[int]) -> Scores:
         for row, ids in zip(scores, context, strict=True):
             if ids:
-                repeated = torch.tensor(sorted(set(ids)), device=scores.device)
+                repeated = np.array(sorted(set(ids)))
                 old = row[repeated]
-                row[repeated] = torch.where(old > 0, old / self.penalty, old * self.penalty)
+                row[repeated] = np.where(old > 0, old / self.penalty, old * self.penalty)
         return scores
 
 
@@ -90,7 +91,7 @@ class NoRepeatNgram:
     def __post_init__(self) -> None:
         check_count("no_repeat_ngram", self.size, 1)
 
-    def __call__(self, scores: Tensor, context: Context, rows: Sequence[int]) -> Tensor:
+    def __call__(self, scores: Scores, context: Context, rows: Sequence[int]) -> Scores:
         history = self.size - 1
         for row, ids in zip(scores, context, strict=True):
             ending = list(ids[len(ids) - history :])
@@ -120,11 +121,11 @@ class SuppressPhrases:
         if not all(map(len, self.phrases)):
             raise ConfigError("a suppressed phrase has no tokens: give phrases with text in them.")
 
-    def __call__(self, scores: Tensor, context: Context, rows: Sequence[int]) -> Tensor:
+    def __call__(self, scores: Scores, context: Context, rows: Sequence[int]) -> Scores:
         single = [phrase[0] for phrase in self.phrases if len(phrase) == 1]
-        if max(max(phrase) for phrase in self.phrases) >= scores.size(1):
+        if max(max(phrase) for phrase in self.phrases) >= scores.shape[1]:
             raise ConfigError(
-                f"suppress_phrases has an id that is not in the vocabulary of {scores.size(1):,} "
+                f"suppress_phrases has an id that is not in the vocabulary of {scores.shape[1]:,} "
                 f"tokens: encode texts with this model's tokenizer."
             )
         if single:
@@ -151,13 +152,13 @@ class ForcePrefix:
     prefixes: Mapping[int, Sequence[int]]
     prompt_lengths: Mapping[int, int] | None = None  # ids of the context that were not generated
 
-    def __call__(self, scores: Tensor, context: Context, rows: Sequence[int]) -> Tensor:
+    def __call__(self, scores: Scores, context: Context, rows: Sequence[int]) -> Scores:
         for index, (ids, row) in enumerate(zip(context, rows, strict=True)):
             prefix = self.prefixes.get(row, ())
             step = len(ids) - (self.prompt_lengths or {}).get(row, 0)
             if step < len(prefix):
-                score = scores[index, prefix[step]].clone()
+                score = scores[index, prefix[step]]
                 scores[index] = -math.inf
                 # A forced token that another processor excludes is generated all the same.
-                scores[index, prefix[step]] = score if score.isfinite() else 0.0
+                scores[index, prefix[step]] = score if math.isfinite(score) else 0.0
         return scores

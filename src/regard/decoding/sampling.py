@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from regard.decoding.logits_processors import require_finite
 from regard.decoding.ranges import check_count, check_number
+from regard.engine.numerics import Ids, Scores, softmax
 
 
 @dataclass(frozen=True)
@@ -60,36 +60,36 @@ class Sampling:
         check_number("min_p", self.min_p, 0, 1)
         check_count("seed", self.seed, 0, 2**64 - 1)
 
-    def distribution(self, logits: Tensor) -> Tensor:
+    def distribution(self, logits: Scores) -> Scores:
         """Return the probabilities (R, V) to sample from, given logits (R, V).
 
         Args:
             logits: Logits of R rows over V tokens.
 
         Example:
-            >>> import regard, torch
-            >>> probs = regard.Sampling(top_k=2).distribution(torch.tensor([[3.0, 2.0, 1.0]]))
-            >>> [round(p, 3) for p in probs[0].tolist()]
+            >>> import numpy, regard
+            >>> probs = regard.Sampling(top_k=2).distribution(numpy.array([[3.0, 2.0, 1.0]]))
+            >>> probs[0].round(3).tolist()
             [0.731, 0.269, 0.0]
         """
-        logits = logits / self.temperature
-        if 0 < self.top_k < logits.size(-1):
-            least = logits.topk(self.top_k).values[:, -1:]
-            logits = logits.masked_fill(logits < least, -math.inf)
-        probs = logits.softmax(-1)
+        logits = np.asarray(logits, np.float64) / self.temperature
+        if 0 < self.top_k < (size := logits.shape[-1]):
+            least = np.partition(logits, size - self.top_k)[:, size - self.top_k, None]
+            logits = np.where(logits < least, -math.inf, logits)
+        probs = softmax(logits)
         require_finite(probs)
         if self.top_p < 1:
             probs = _renormalize(probs, _nucleus(probs, self.top_p))
         if self.min_p > 0:
-            probs = _renormalize(probs, probs >= self.min_p * probs.amax(-1, keepdim=True))
+            probs = _renormalize(probs, probs >= self.min_p * probs.max(-1, keepdims=True))
         return probs
 
-    def __call__(self, logits: Tensor, rows: Sequence[int], step: int | Sequence[int]) -> Tensor:
+    def __call__(self, logits: Scores, rows: Sequence[int], step: int | Sequence[int]) -> Ids:
         """Draw a token for each row (R,); `step` is one number for all rows, or one for each."""
         steps = [step] * len(rows) if isinstance(step, int) else step
-        probs = self.distribution(logits.double())
+        probs = self.distribution(logits)
         uniforms = [self.uniform(row, own) for row, own in zip(rows, steps, strict=True)]
-        return draw(probs, torch.tensor(uniforms, dtype=torch.float64, device=probs.device))
+        return draw(probs, np.array(uniforms))
 
     def uniform(self, row: int, step: int, purpose: int = 0) -> float:
         """Return a number from [0, 1) that depends only on the seed and the arguments.
@@ -110,21 +110,25 @@ class Sampling:
         )
 
 
-def draw(probs: Tensor, uniforms: Tensor) -> Tensor:
+def draw(probs: Scores, uniforms: Scores) -> Ids:
     """Return the id at which each row's cumulative probability (R, V) passes its uniform (R,)."""
     cumulative = probs.cumsum(-1)
-    ids = torch.searchsorted(cumulative, (uniforms * cumulative[:, -1])[:, None], right=True)
-    last = (probs > 0).long().cumsum(-1).argmax(-1)  # rounding must not reach past the last id
-    return torch.minimum(ids[:, 0], last)
+    ids = (cumulative <= (uniforms * cumulative[:, -1])[:, None]).sum(-1)
+    last = probs.shape[1] - 1 - (probs > 0)[:, ::-1].argmax(-1)
+    drawn: Ids = np.minimum(ids, last)  # rounding must not reach past the last id
+    return drawn
 
 
-def _nucleus(probs: Tensor, mass: float) -> Tensor:
+def _nucleus(probs: Scores, mass: float) -> NDArray[np.bool_]:
     """True for the fewest most likely tokens whose total probability is at least `mass`."""
-    ordered, order = probs.sort(-1, descending=True)
+    order = np.argsort(-probs, axis=-1, kind="stable")
+    ordered = np.take_along_axis(probs, order, -1)
     preceding = ordered.cumsum(-1) - ordered
-    return torch.zeros_like(probs, dtype=torch.bool).scatter(-1, order, preceding < mass)
+    retained = np.empty(probs.shape, dtype=bool)
+    np.put_along_axis(retained, order, preceding < mass, -1)
+    return retained
 
 
-def _renormalize(probs: Tensor, retained: Tensor) -> Tensor:
-    probs = probs.where(retained, 0)
-    return probs / probs.sum(-1, keepdim=True)
+def _renormalize(probs: Scores, retained: NDArray[np.bool_]) -> Scores:
+    probs = np.where(retained, probs, 0)
+    return np.asarray(probs / probs.sum(-1, keepdims=True))

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from regard.data.batches.base import pad
+from regard.data.batches.padding import pad_rows
 from regard.decoding.stepper import Prefills, R
+from regard.engine.numerics import Ids, log_softmax
 
 
 @dataclass(frozen=True)
@@ -29,17 +29,16 @@ class Score:
     @property
     def perplexity(self) -> float:
         """exp(−mean)."""
-        return float(torch.tensor(-self.mean, dtype=torch.float64).exp())
+        with np.errstate(over="ignore"):
+            return float(np.exp(-self.mean))
 
 
-@torch.inference_mode()
 def score(
-    model: Prefills[R], state: R, first: Tensor, end: int, targets: Sequence[Sequence[int]]
+    model: Prefills[R], state: R, first: Ids, end: int, targets: Sequence[Sequence[int]]
 ) -> list[Score]:
     """Score the target ids of each row after its first id (B,), and the end token after them."""
-    labels, token_mask = pad([[*ids, end] for ids in targets], end)
-    labels, token_mask = labels.to(first.device), token_mask.to(first.device)
-    inputs = torch.cat([first[:, None], labels[:, :-1]], dim=1)
+    labels, token_mask = pad_rows([[*ids, end] for ids in targets], end)
+    inputs = np.concatenate([first[:, None], labels[:, :-1]], axis=1)
     logits, _ = model.extend(inputs, state)
-    log_p = logits.float().log_softmax(-1).gather(2, labels[:, :, None])[:, :, 0].double()
+    log_p = np.take_along_axis(log_softmax(logits), labels[:, :, None], 2)[:, :, 0]
     return [Score(tuple(row[mask].tolist())) for row, mask in zip(log_p, token_mask, strict=True)]

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+
+from regard.engine.numerics import Ids, Scores
 
 RETAINED = 3 / 4  # of the context
 
@@ -25,10 +26,10 @@ class SlidingState:
     """State of the wrapped model, and the ids (B, T) that it encodes."""
 
     inner: Any
-    ids: Tensor
+    ids: Ids
 
-    def reorder(self, rows: Tensor) -> "SlidingState":
-        return SlidingState(self.inner.reorder(rows), self.ids.index_select(0, rows))
+    def reorder(self, rows: Ids) -> "SlidingState":
+        return SlidingState(self.inner.reorder(rows), self.ids[rows])
 
 
 class SlidingWindow:
@@ -38,24 +39,24 @@ class SlidingWindow:
         self._model, self._context, self._bos = model, context, list(bos)
 
     def start(self) -> SlidingState:
-        return SlidingState(self._model.start(), torch.empty(0, 0, dtype=torch.long))
+        return SlidingState(self._model.start(), np.empty((0, 0), np.int64))
 
-    def extend(self, ids: Tensor, state: SlidingState) -> tuple[Tensor, SlidingState]:
+    def extend(self, ids: Ids, state: SlidingState) -> tuple[Scores, SlidingState]:
         """Append a prompt, which must fit the context."""
-        assert not state.ids.numel()
+        assert not state.ids.size
         logits, inner = self._model.extend(ids, state.inner)
         return logits, SlidingState(inner, ids)
 
-    def step(self, ids: Tensor, state: SlidingState) -> tuple[Tensor, SlidingState]:
+    def step(self, ids: Ids, state: SlidingState) -> tuple[Scores, SlidingState]:
         inner, encoded = state.inner, state.ids
-        if encoded.size(1) == self._context:
+        if encoded.shape[1] == self._context:
             encoded = self._slide(encoded)
             _, inner = self._model.extend(encoded, self._model.start())
         logits, inner = self._model.step(ids, inner)
-        previous = encoded if encoded.numel() else ids.new_empty(len(ids), 0)
-        return logits, SlidingState(inner, torch.cat([previous, ids[:, None]], dim=1))
+        previous = encoded if encoded.size else np.empty((len(ids), 0), np.int64)
+        return logits, SlidingState(inner, np.concatenate([previous, ids[:, None]], axis=1))
 
-    def _slide(self, ids: Tensor) -> Tensor:
-        bos = torch.tensor(self._bos, dtype=ids.dtype, device=ids.device)
-        rest = retained_tokens(self._context, len(bos)) - len(bos)
-        return torch.cat([bos.expand(len(ids), -1), ids[:, ids.size(1) - rest :]], dim=1)
+    def _slide(self, ids: Ids) -> Ids:
+        bos = np.tile(np.array(self._bos, np.int64), (len(ids), 1))
+        rest = retained_tokens(self._context, len(self._bos)) - len(self._bos)
+        return np.concatenate([bos, ids[:, ids.shape[1] - rest :]], axis=1)

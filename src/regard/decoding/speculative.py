@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from regard.decoding.logits_processors import require_finite
 from regard.decoding.sampling import Sampling, draw
 from regard.decoding.stepper import Prefills, R
+from regard.engine.numerics import Scores
 
 ACCEPT, REPLACE, DRAFT = 1, 2, 3  # purposes of random numbers, which must be independent
 
@@ -25,7 +25,7 @@ class DraftTokens(NamedTuple):
     """Tokens to verify."""
 
     ids: list[int]
-    probs: Tensor | None  # (len(ids), V) that each was drawn from; None: not drawn at random
+    probs: Scores | None  # (len(ids), V) that each was drawn from; None: not drawn at random
 
 
 class Drafter(Protocol):
@@ -76,21 +76,20 @@ class DraftModel(Generic[R]):
         state = self._current.truncate(_length(self.state) + common)
         new, ids, probs = list(generated[common:]), [], []
         for offset in range(count):
-            logits, state = self.model.extend(torch.tensor([new]), state)
+            logits, state = self.model.extend(np.array([new]), state)
             last = logits[:, -1]
             if sampling is None:
                 ids.append(int(last.argmax()))
             else:
-                p = sampling.distribution(last.double())
+                p = sampling.distribution(last)
                 uniform = sampling.uniform(self.row, len(generated) + offset, DRAFT)
-                ids.append(int(draw(p, torch.tensor([uniform], dtype=torch.float64))))
+                ids.append(int(draw(p, np.array([uniform]))[0]))
                 probs.append(p[0])
             new = ids[-1:]
         self._current, self.encoded = state, [*generated, *ids[:-1]]
-        return DraftTokens(ids, torch.stack(probs) if probs else None)
+        return DraftTokens(ids, np.stack(probs) if probs else None)
 
 
-@torch.inference_mode()
 def speculate(
     model: Prefills[R],
     state: R,
@@ -119,7 +118,7 @@ def speculate(
     prompt = _length(state)
     while len(generated) <= limit:
         draft = drafter(generated, min(count, limit - len(generated)), sampling)
-        logits, longer = model.extend(torch.tensor([[generated[-1], *draft.ids]]), state)
+        logits, longer = model.extend(np.array([[generated[-1], *draft.ids]]), state)
         verified = _verify(logits[0], draft, sampling, row, len(generated))
         for token in verified:
             if token == end:
@@ -132,34 +131,33 @@ def speculate(
 
 
 def _verify(
-    logits: Tensor, draft: DraftTokens, sampling: Sampling | None, row: int, step: int
+    logits: Scores, draft: DraftTokens, sampling: Sampling | None, row: int, step: int
 ) -> list[int]:
     """Return the accepted draft tokens, and one token of the model's own after them."""
     if sampling is None:
-        require_finite(logits.amax(-1))
-        own = logits.argmax(-1).tolist()
+        require_finite(logits.max(-1))
+        own: list[int] = logits.argmax(-1).tolist()
         accepted = 0
         while accepted < len(draft.ids) and draft.ids[accepted] == own[accepted]:
             accepted += 1
         return own[: accepted + 1]
-    p = sampling.distribution(logits.double())
+    p = sampling.distribution(logits)
     for offset, token in enumerate(draft.ids):
         q = _one_hot(token, p) if draft.probs is None else draft.probs[offset]
         if sampling.uniform(row, step + offset, ACCEPT) * q[token] >= p[offset, token]:
-            residual = (p[offset] - q).clamp(min=0)[None]
+            residual = np.maximum(p[offset] - q, 0)[None]
             return [*draft.ids[:offset], _draw_one(residual, sampling, row, step + offset)]
     return [*draft.ids, _draw_one(p[-1:], sampling, row, step + len(draft.ids))]
 
 
-def _one_hot(token: int, p: Tensor) -> Tensor:
-    q = torch.zeros_like(p[0])
+def _one_hot(token: int, p: Scores) -> Scores:
+    q: Scores = np.zeros_like(p[0])
     q[token] = 1
     return q
 
 
-def _draw_one(probs: Tensor, sampling: Sampling, row: int, step: int) -> int:
-    uniform = torch.tensor([sampling.uniform(row, step, REPLACE)], dtype=torch.float64)
-    return int(draw(probs, uniform))
+def _draw_one(probs: Scores, sampling: Sampling, row: int, step: int) -> int:
+    return int(draw(probs, np.array([sampling.uniform(row, step, REPLACE)]))[0])
 
 
 def _length(state: object) -> int:

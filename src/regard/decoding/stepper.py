@@ -6,19 +6,21 @@ logits, state = model.extend(ids, state)    append several tokens to each row; l
 state = state.reorder(rows)                 keep, drop or repeat rows
 state = state.truncate(length)              drop all but the first `length` tokens
 
-States are immutable: each call returns a new state, and an old one can be used again.
+Ids are arrays of int64 and logits arrays of floats, wherever the model computes: `TorchModel` in
+engine/torch_model.py converts for a torch module. States are immutable: each call returns a new
+state, and an old one can be used again.
 """
 
 from collections.abc import Sequence
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
-from torch import Tensor
+from regard.engine.numerics import Ids, Scores
 
 
 class State(Protocol):
     """Decoder state of a batch of rows, such as a KV cache."""
 
-    def reorder(self, rows: Tensor) -> Self:
+    def reorder(self, rows: Ids) -> Self:
         """Return the state of the given rows (R,), in that order."""
         ...
 
@@ -29,7 +31,7 @@ S = TypeVar("S", bound=State)
 class Stepper(Protocol[S]):
     """A model that decodes one token at a time."""
 
-    def step(self, ids: Tensor, state: S) -> tuple[Tensor, S]:
+    def step(self, ids: Ids, state: S) -> tuple[Scores, S]:
         """Append one id to each row (B,); return logits (B, V) of the next and the new state."""
         ...
 
@@ -38,7 +40,7 @@ class Stepper(Protocol[S]):
 class HasFusedGreedy(Protocol):
     """A model that runs the whole greedy loop itself, faster than step by step."""
 
-    def greedy(self, first: Tensor, state: Any, end: int, limits: Sequence[int]) -> list[list[int]]:
+    def greedy(self, first: Ids, state: Any, end: int, limits: Sequence[int]) -> list[list[int]]:
         """Return the ids that `decoding.greedy.greedy` would return after first (B,)."""
         ...
 
@@ -57,6 +59,6 @@ R = TypeVar("R", bound=Truncatable)
 class Prefills(Protocol[R]):
     """A model that appends several tokens in one pass: prompts and draft tokens."""
 
-    def extend(self, ids: Tensor, state: R) -> tuple[Tensor, R]:
+    def extend(self, ids: Ids, state: R) -> tuple[Scores, R]:
         """Append ids (B, T); return logits (B, T, V) after each of them and the new state."""
         ...

@@ -7,7 +7,9 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard.attention.fused import Fused
@@ -15,6 +17,7 @@ from regard.attention.multi_head import MultiHead
 from regard.attention.reference import Reference
 from regard.engine import library as c
 from regard.errors import RunError
+from regard.hardware import num_threads
 from regard.layers.decoder import DecoderBlock
 from regard.layers.encoder import EncoderBlock
 from regard.layers.feedforward.dense import Dense
@@ -26,6 +29,8 @@ from regard.positions.alibi import Alibi
 from regard.positions.base import AtEmbedding, InAttention
 from regard.positions.distance import Distance
 from regard.positions.rotary import Rotary
+
+Floats = NDArray[np.float32]
 
 
 class UnsupportedError(Exception):
@@ -45,27 +50,30 @@ def check_finite(model: nn.Module) -> None:
 class Matrix:
     """A linear map with packed weights."""
 
-    def __init__(self, weight: Tensor, bias: Tensor | None, bits: int) -> None:
-        weight = weight.detach().float().contiguous()
-        bias = None if bias is None else bias.detach().float().contiguous()
+    def __init__(self, weight: Floats, bias: Floats | None, bits: int) -> None:
+        weight = np.ascontiguousarray(weight)
+        bias = None if bias is None else np.ascontiguousarray(bias)
         self.outputs, self.inputs = weight.shape
         library = c.library()
         assert library is not None
         self._free = library.regard_free_matrix
         result = ctypes.c_void_p()
         library.regard_matrix(
-            weight.data_ptr(), address(bias), self.outputs, self.inputs, bits, ctypes.byref(result)
+            weight.ctypes.data,
+            None if bias is None else bias.ctypes.data,
+            self.outputs,
+            self.inputs,
+            bits,
+            ctypes.byref(result),
         )
         self.address = result.value
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def __call__(self, x: Floats) -> Floats:
         """Map x (M, inputs) to (M, outputs)."""
-        y = torch.empty(len(x), self.outputs)
+        y = np.empty((len(x), self.outputs), np.float32)
         library = c.library()
         assert library is not None
-        library.regard_apply(
-            self.address, x.data_ptr(), len(x), y.data_ptr(), torch.get_num_threads()
-        )
+        library.regard_apply(self.address, x.ctypes.data, len(x), y.ctypes.data, num_threads())
         return y
 
     def __del__(self) -> None:
@@ -158,9 +166,9 @@ class PackedStack:
     def _numbers(self, tensor: Tensor | None) -> int | None:
         if tensor is None:
             return None
-        numbers = tensor.detach().float().contiguous()
+        numbers = np.ascontiguousarray(_array(tensor))
         self._referenced.append(numbers)
-        return numbers.data_ptr()
+        return int(numbers.ctypes.data)
 
     def _norm(self, norm: nn.Module) -> c.Norm:
         if isinstance(norm, nn.Identity):
@@ -218,11 +226,12 @@ def stacked(maps: Sequence[nn.Linear], bits: int, min_outputs: int = 0) -> Matri
         bias = torch.zeros(linear.out_features) if linear.bias is None else linear.bias.detach()
         weights.append(nn.functional.pad(linear.weight.detach(), (0, 0, 0, missing)))
         biases.append(nn.functional.pad(bias, (0, missing)))
-    return Matrix(torch.cat(weights), torch.cat(biases), bits)
+    return Matrix(_array(torch.cat(weights)), _array(torch.cat(biases)), bits)
 
 
-def address(tensor: Tensor | None) -> int | None:
-    return None if tensor is None else tensor.data_ptr()
+def _array(tensor: Tensor) -> Floats:
+    array: Floats = tensor.detach().float().numpy()
+    return array
 
 
 def _cross(block: Any) -> MultiHead | None:

@@ -9,6 +9,7 @@ from regard.attention.multi_head import MultiHead
 from regard.engine.library import library
 from regard.engine.packing import UnsupportedError
 from regard.engine.steppers import FastEncoderDecoder, FastLanguageModel
+from regard.engine.torch_model import TorchModel
 from regard.errors import ConfigError
 from regard.hardware import keep_freed_memory
 from regard.models.encoder_decoder import EncoderDecoder
@@ -35,27 +36,28 @@ class EngineModel:
         self.model = model
         self.capacity = capacity
         self.bits = bits
+        self._torch_model = TorchModel(model)
         self._packed: Any = None
         self._packed_weights: list[Hashable] | None = None
         self._modules: _Modules | None = None
 
     @property
     def uses_engine(self) -> bool:
-        return self.current is not self.model
+        return not isinstance(self.current, TorchModel)
 
     @property
     def current(self) -> Any:
-        """A Stepper with the current weights: the packed model, or the model itself."""
+        """A Stepper with the current weights: the packed model, or the torch model."""
         if library() is None or type(self.model) not in FAST:
-            return self.model
+            return self._torch_model
         if self._modules is None or not self._modules.are_unchanged():
             self._modules = _Modules(self.model)
         if self._modules.have_hooks():
-            return self.model
+            return self._torch_model
         weights = self._modules.weights()
         if weights != self._packed_weights:
             self._packed, self._packed_weights = self._pack(), weights
-        return self.model if self._packed is None else self._packed
+        return self._torch_model if self._packed is None else self._packed
 
     def _pack(self) -> Any:
         if any(p.device.type != "cpu" for p in self.model.parameters()):

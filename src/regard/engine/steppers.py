@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from regard.engine import library as c
+from regard.engine.numerics import Ids, Scores
 from regard.engine.packing import (
     Matrix,
     PackedStack,
@@ -24,6 +24,7 @@ from regard.engine.packing import (
     stacked,
 )
 from regard.errors import DataError
+from regard.hardware import num_threads
 from regard.models.decoder import Decoder
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.language_model import LanguageModel
@@ -36,11 +37,11 @@ Numbers64 = NDArray[np.int64]
 class Source:
     """Keys and values of all source tokens, for all decoder layers, and the range of each row."""
 
-    memory: Tensor  # (source tokens, layers · 2 · H · K)
+    memory: Scores  # (source tokens, layers · 2 · H · K)
     start: Numbers  # (rows,), index of the first token of each row
     count: Numbers  # (rows,)
 
-    def reorder(self, rows: Any) -> "Source":
+    def reorder(self, rows: Ids) -> "Source":
         return replace(self, start=self.start[rows], count=self.count[rows])
 
 
@@ -49,17 +50,16 @@ class FastState:
     """The KV cache of some rows: blocks, and the row of each block that a row descends from."""
 
     length: int = 0
-    blocks: tuple[Tensor, ...] = ()  # one for each call: (tokens, rows, layers · 2 · keys)
+    blocks: tuple[Scores, ...] = ()  # one for each call: (tokens, rows, layers · 2 · keys)
     addresses: Numbers64 | None = None  # (length,), of the rows of each token in memory
     ancestors: Numbers | None = None  # (rows, length)
     source: Source | None = None
 
-    def reorder(self, rows: Tensor) -> "FastState":
-        indices = rows.numpy()
+    def reorder(self, rows: Ids) -> "FastState":
         return replace(
             self,
-            ancestors=None if self.ancestors is None else self.ancestors[indices],
-            source=None if self.source is None else self.source.reorder(indices),
+            ancestors=None if self.ancestors is None else self.ancestors[rows],
+            source=None if self.source is None else self.source.reorder(rows),
         )
 
     def truncate(self, length: int) -> "FastState":
@@ -84,23 +84,23 @@ class FastDecoder:
             decoder.embedding, list(decoder.blocks), decoder.norm, decoder.output, capacity, bits
         )
 
-    def extend(self, ids: Tensor, state: FastState, num_logits: int) -> tuple[Tensor, FastState]:
+    def extend(self, ids: Ids, state: FastState, num_logits: int) -> tuple[Scores, FastState]:
         """Append ids (B, T); return the logits (B, num_logits, V) of the last and the state."""
         rows, count = ids.shape
         stack, past = self.packed.stack, state.length
         _check_length(past + count, self.capacity)
-        _check_ids(ids.numpy(), self.num_embeddings)
-        new = torch.empty(count, rows, stack.layers * self.packed.cache_width)
-        addresses = new.data_ptr() + np.arange(count, dtype=np.int64) * new.stride(0) * 4
+        _check_ids(ids, self.num_embeddings)
+        new = np.empty((count, rows, stack.layers * self.packed.cache_width), np.float32)
+        addresses = new.ctypes.data + np.arange(count, dtype=np.int64) * new.strides[0]
         if state.addresses is not None:
             addresses = np.concatenate([state.addresses, addresses])
         own = np.arange(rows, dtype=np.int32)[:, None].repeat(count, axis=1)
         ancestors = _ancestors(state, rows)
-        ids_by_step = np.ascontiguousarray(ids.numpy().T, dtype=np.int32)
-        logits = torch.empty(num_logits, rows, stack.vocabulary)
+        ids_by_step = np.ascontiguousarray(ids.T, dtype=np.int32)
+        logits = np.empty((num_logits, rows, stack.vocabulary), np.float32)
         step = _step(ids_by_step, addresses, ancestors, state.source)
-        step.count, step.num_logits, step.logits = count, num_logits, logits.data_ptr()
-        self._call(ctypes.byref(stack), ctypes.byref(step), torch.get_num_threads())
+        step.count, step.num_logits, step.logits = count, num_logits, logits.ctypes.data
+        self._call(ctypes.byref(stack), ctypes.byref(step), num_threads())
         after = replace(
             state,
             length=past + count,
@@ -108,17 +108,17 @@ class FastDecoder:
             addresses=addresses,
             ancestors=np.concatenate([ancestors, own], axis=1),
         )
-        return logits.transpose(0, 1), after
+        return logits.swapaxes(0, 1), after
 
     def greedy(
-        self, ids: Tensor, state: FastState, end: int, limits: Sequence[int]
+        self, ids: Ids, state: FastState, end: int, limits: Sequence[int]
     ) -> list[list[int]]:
         """Return the tokens that greedy decoding generates after ids (B,), in one call."""
         longest = max(0, *limits)
         _check_length(state.length + longest, self.capacity)
-        _check_ids(ids.numpy(), self.num_embeddings)
+        _check_ids(ids, self.num_embeddings)
         _check_ids(np.array(end), self.packed.stack.vocabulary)
-        rows, first = len(ids), ids.numpy().astype(np.int32)
+        rows, first = len(ids), ids.astype(np.int32)
         addresses = np.zeros(0, np.int64) if state.addresses is None else state.addresses
         max_tokens, counts = np.array(limits, np.int32), np.zeros(rows, np.int32)
         tokens, ancestors = np.zeros((rows, longest), np.int32), _ancestors(state, rows)
@@ -130,8 +130,7 @@ class FastDecoder:
             tokens=tokens.ctypes.data,
             counts=counts.ctypes.data,
         )
-        threads = torch.get_num_threads()
-        self._greedy(ctypes.byref(self.packed.stack), ctypes.byref(greedy), threads)
+        self._greedy(ctypes.byref(self.packed.stack), ctypes.byref(greedy), num_threads())
         return [row[:count].tolist() for row, count in zip(tokens, counts, strict=True)]
 
 
@@ -168,7 +167,7 @@ def _step(ids: Numbers, addresses: Numbers64, ancestors: Numbers, source: Source
     step.ids, step.cache = ids.ctypes.data, addresses.ctypes.data
     step.ancestors = ancestors.ctypes.data
     if source is not None:
-        step.source = source.memory.data_ptr()
+        step.source = source.memory.ctypes.data
         step.source_start, step.source_count = source.start.ctypes.data, source.count.ctypes.data
     return step
 
@@ -178,15 +177,15 @@ class _FastModel:
 
     decoder: FastDecoder
 
-    def step(self, ids: Tensor, state: FastState) -> tuple[Tensor, FastState]:
+    def step(self, ids: Ids, state: FastState) -> tuple[Scores, FastState]:
         logits, state = self.decoder.extend(ids[:, None], state, num_logits=1)
         return logits[:, 0], state
 
-    def extend(self, ids: Tensor, state: FastState) -> tuple[Tensor, FastState]:
-        return self.decoder.extend(ids, state, num_logits=ids.size(1))
+    def extend(self, ids: Ids, state: FastState) -> tuple[Scores, FastState]:
+        return self.decoder.extend(ids, state, num_logits=ids.shape[1])
 
     def greedy(
-        self, first: Tensor, state: FastState, end: int, limits: Sequence[int]
+        self, first: Ids, state: FastState, end: int, limits: Sequence[int]
     ) -> list[list[int]]:
         return self.decoder.greedy(first, state, end, limits)
 
@@ -219,23 +218,21 @@ class FastEncoderDecoder(_FastModel):
         assert library is not None
         self._encode = library.regard_encode
 
-    def start(self, source: Tensor, source_mask: Tensor) -> FastState:
+    def start(self, source: Ids, source_mask: NDArray[np.bool_]) -> FastState:
         """Encode sources (B, S); source_mask (B, S): True = real token."""
-        count = source_mask.sum(1).numpy().astype(np.int32)
+        count = source_mask.sum(1).astype(np.int32)
         starts = np.concatenate([[0], np.cumsum(count)]).astype(np.int32)
         _check_length(int(count.max(initial=0)), self.decoder.capacity)
-        tokens = source[source_mask].numpy()
+        tokens = source[source_mask]
         _check_ids(tokens, self.num_embeddings)
         ids = tokens.astype(np.int32)
-        states = torch.empty(len(ids), self.encoder.stack.dim)
+        states = np.empty((len(ids), self.encoder.stack.dim), np.float32)
         encoding = c.Encoding(
             sentences=len(count),
             tokens=len(ids),
             ids=ids.ctypes.data,
             starts=starts.ctypes.data,
-            states=states.data_ptr(),
+            states=states.ctypes.data,
         )
-        self._encode(
-            ctypes.byref(self.encoder.stack), ctypes.byref(encoding), torch.get_num_threads()
-        )
+        self._encode(ctypes.byref(self.encoder.stack), ctypes.byref(encoding), num_threads())
         return FastState(source=Source(self.project_source(states), starts[:-1].copy(), count))

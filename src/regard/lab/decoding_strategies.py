@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
 
 from regard.decoding.greedy import greedy
 from regard.decoding.sampling import Sampling
 from regard.decoding.speculative import Drafter, DraftModel, DraftTokens, speculate
+from regard.engine.numerics import Ids, Scores
+from regard.engine.torch_model import TorchModel
 
 MAX_TOKENS = 24  # generated after a prompt
 
@@ -21,14 +23,14 @@ class Counted:
     model: Any
     calls: int = 0
 
-    def step(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+    def step(self, ids: Ids, state: Any) -> tuple[Scores, Any]:
         self.calls += 1
-        output: tuple[Tensor, Any] = self.model.step(ids, state)
+        output: tuple[Scores, Any] = self.model.step(ids, state)
         return output
 
-    def extend(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+    def extend(self, ids: Ids, state: Any) -> tuple[Scores, Any]:
         self.calls += 1
-        output: tuple[Tensor, Any] = self.model.extend(ids, state)
+        output: tuple[Scores, Any] = self.model.extend(ids, state)
         return output
 
 
@@ -65,17 +67,19 @@ class Strategies:
     end: int
 
     def autoregressive(self, prompt: list[int]) -> Decoded:
-        model = Counted(self.large)
+        model = Counted(TorchModel(self.large))
         state, first = self._prefill(self.large, prompt)
         (tokens,) = greedy(model, state, first, self.end, [MAX_TOKENS])
         return Decoded(self._with_end(tokens), model.calls)
 
     def speculative(self, prompt: list[int], draft_length: int) -> Decoded:
-        model = Counted(self.large)
-        drafter = CountedDrafter(DraftModel(self.small, self._prefill(self.small, prompt)[0]))
+        model = Counted(TorchModel(self.large))
+        drafter = CountedDrafter(
+            DraftModel(TorchModel(self.small), self._prefill(self.small, prompt)[0])
+        )
         state, first = self._prefill(self.large, prompt)
         tokens = list(
-            speculate(model, state, int(first), self.end, MAX_TOKENS, drafter, draft_length)
+            speculate(model, state, int(first[0]), self.end, MAX_TOKENS, drafter, draft_length)
         )
         return Decoded(self._with_end(tokens), model.calls, drafter.drafted)
 
@@ -102,8 +106,7 @@ class Strategies:
         device: torch.device = next(self.large.parameters()).device
         return device
 
-    @torch.inference_mode()
-    def _prefill(self, model: Any, prompt: list[int]) -> tuple[Any, Tensor]:
+    def _prefill(self, module: Any, prompt: list[int]) -> tuple[Any, Ids]:
         """Return the state after all but the last token, and that token."""
-        ids = torch.tensor([prompt], device=self._device)
+        model, ids = TorchModel(module), np.array([prompt])
         return model.extend(ids[:, :-1], model.start())[1], ids[:, -1]

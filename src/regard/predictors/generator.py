@@ -8,7 +8,7 @@ full.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import torch
+import numpy as np
 
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.decoding.config import Constraints, DecodingConfig, decode
@@ -19,6 +19,7 @@ from regard.decoding.sampling import Sampling
 from regard.decoding.scoring import Score, score
 from regard.decoding.sliding_window import SlidingWindow, retained_tokens
 from regard.decoding.speculative import Drafter, DraftModel, PromptLookup, speculate
+from regard.engine.numerics import Ids as IdArray
 from regard.engine.select import EngineModel
 from regard.errors import ConfigError, DataError
 from regard.evaluation.language_model import Perplexity, Piece, perplexity
@@ -140,12 +141,11 @@ class TextGenerator(BasePredictor[LanguageModel]):
         """Prefill the length of the shortest prompt; force the rest of the longer ones."""
         model = self._stepper(max(map(len, prompts)), max_tokens, decoding.sampling)
         shortest = min(map(len, prompts))
-        shared = torch.tensor([ids[:shortest] for ids in prompts], device=self.device)
+        shared = np.array([ids[:shortest] for ids in prompts])
         rest = {row: ids[shortest:] for row, ids in enumerate(prompts) if len(ids) > shortest}
-        with torch.inference_mode():
-            state = model.start()
-            if shortest > 1:
-                _, state = model.extend(shared[:, :-1], state)
+        state = model.start()
+        if shortest > 1:
+            _, state = model.extend(shared[:, :-1], state)
         limits = [max_tokens + len(rest.get(row, ())) for row in range(len(prompts))]
         hypotheses = decode(
             model,
@@ -251,7 +251,7 @@ class TextGenerator(BasePredictor[LanguageModel]):
             drafter = DraftModel(small, draft_model._prefill(small, draft_ids)[0])
         end = self.tokenizer.end
         tokens = speculate(
-            model, state, int(first), end, max_tokens, drafter, draft_tokens, sampling
+            model, state, int(first[0]), end, max_tokens, drafter, draft_tokens, sampling
         )
         yield from incremental_decode(tokens, self._decoder_after(prompt))
 
@@ -284,7 +284,7 @@ class TextGenerator(BasePredictor[LanguageModel]):
                     f"{self.max_length:,}, the end token among them: shorten it, or evaluate it "
                     f"in windows (`regard evaluate`)."
                 )
-            first = torch.tensor([ids[0]])
+            first = np.array([ids[0]])
             scores += score(model, model.start(), first, self.tokenizer.end, [ids[1:]])
         return scores
 
@@ -380,14 +380,13 @@ class TextGenerator(BasePredictor[LanguageModel]):
         temperature = None if sampling is None else sampling.temperature
         return EndTokens(model, [self.tokenizer.end, *self.other_ends], temperature)
 
-    def _prefill(self, model: Any, ids: list[int]) -> tuple[Any, torch.Tensor]:
+    def _prefill(self, model: Any, ids: list[int]) -> tuple[Any, IdArray]:
         """Return the state after all of the prompt but its last id, and that id."""
         *prompt, last = ids
-        with torch.inference_mode():
-            state = model.start()
-            if prompt:
-                _, state = model.extend(torch.tensor([prompt], device=self.device), state)
-        return state, torch.tensor([last], device=self.device)
+        state = model.start()
+        if prompt:
+            _, state = model.extend(np.array([prompt]), state)
+        return state, np.array([last])
 
     def _check_context(self, prompt: int, max_tokens: int, sliding_window: bool = False) -> None:
         check_count("max_tokens", max_tokens, 0, MAX_TOKENS)

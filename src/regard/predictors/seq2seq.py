@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
+import numpy as np
 
-from regard.data.batches.base import pad
+from regard.data.batches.padding import pad_rows
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.decoding.beam import Hypothesis
 from regard.decoding.config import Constraints, DecodingConfig, decode
@@ -17,8 +17,11 @@ from regard.decoding.greedy import stream_tokens
 from regard.decoding.lexical_constraints import require_fit
 from regard.decoding.logits_processors import SuppressPhrases
 from regard.decoding.scoring import Score, score
+from regard.engine.numerics import Ids as IdArray
 from regard.engine.select import EngineModel
+from regard.engine.torch_model import TorchModel
 from regard.errors import ConfigError
+from regard.hardware import num_threads
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.predictors.base import BasePredictor
@@ -108,7 +111,7 @@ class Seq2SeqRunner(BasePredictor[Model]):
             return self._decode(model, [requests[i] for i in batch], batch, decoding)
 
         results: dict[int, list[Hypothesis]] = {}
-        if model is self.model:
+        if isinstance(model, TorchModel):  # torch uses all threads itself
             decoded: Iterator[tuple[int, list[list[Hypothesis]]]] = enumerate(
                 map(decode_batch, batches)
             )
@@ -157,13 +160,11 @@ class Seq2SeqRunner(BasePredictor[Model]):
                         f"({request.options}): leave out one of the two."
                     )
 
-    def _start(self, model: Any, requests: Sequence[Request]) -> tuple[Any, torch.Tensor]:
+    def _start(self, model: Any, requests: Sequence[Request]) -> tuple[Any, IdArray]:
         """Encode the sources; return the state and the start tokens."""
         sources = [request.source for request in requests]
-        ids, source_mask = (tensor.to(self.device) for tensor in pad(sources, self.tokenizer.pad))
-        with torch.inference_mode():
-            state = model.start(ids, source_mask)
-        return state, torch.full((len(sources),), self.tokenizer.start, device=self.device)
+        state = model.start(*pad_rows(sources, self.tokenizer.pad))
+        return state, np.full(len(sources), self.tokenizer.start)
 
     def _decode(
         self,
@@ -196,7 +197,7 @@ class Seq2SeqRunner(BasePredictor[Model]):
 def _by_tokens(order: Sequence[int], requests: Sequence[Request], beam: int) -> list[list[int]]:
     """Batch rows of similar length; two batches for each thread where there are enough tokens."""
     total = sum(len(request.source) for request in requests) * beam
-    per_thread = total // (2 * torch.get_num_threads())
+    per_thread = total // (2 * num_threads())
     most = min(MAX_BATCH_TOKENS, max(MIN_BATCH_TOKENS, per_thread))
     batches: list[list[int]] = []
     for row in order:

@@ -10,7 +10,7 @@ after the best filling of those before it.
 import math
 from collections.abc import Sequence
 
-import torch
+import numpy as np
 
 from regard.data.batches.spans import sentinel
 from regard.data.tokenizers.tokenizer import Tokenizer
@@ -18,6 +18,7 @@ from regard.data.tokenizers.word_boundaries import WordBoundaries
 from regard.decoding.beam import beam_search
 from regard.decoding.logits_processors import SuppressPhrases
 from regard.decoding.ranges import MAX_BEAM, check_count
+from regard.engine.torch_model import TorchModel
 from regard.errors import DataError
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.predictors.base import BasePredictor
@@ -44,7 +45,6 @@ class SpanFiller(BasePredictor[EncoderDecoder]):
         self.sentinels = [tokenizer.special_id(sentinel(number)) for number in range(sentinels)]
         self._boundaries = WordBoundaries(tokenizer)
 
-    @torch.inference_mode()
     def fill(self, text: str, top: int = 5, number: int = 1) -> list[list[Filling]]:
         """Return the most likely spans for each blank, best first.
 
@@ -126,15 +126,13 @@ class SpanFiller(BasePredictor[EncoderDecoder]):
             ids += [token, *part]
         return self._check_length([*ids, self.tokenizer.end], number)
 
-    @torch.inference_mode()
     def _search(
         self, source: Sequence[int], generated: Sequence[int], end: int, top: int
     ) -> tuple[list[Filling], list[int]]:
         """Return candidates from `generated` up to the sentinel `end`, and the best one's ids."""
-        row = torch.tensor([source], device=self.device)
-        state = self.model.start(row, torch.ones_like(row, dtype=torch.bool))
-        prompt = torch.tensor([generated], device=self.device)
-        _, state = self.model.extend(prompt[:, :-1], state)
+        model, row, prompt = TorchModel(self.model), np.array([source]), np.array([generated])
+        state = model.start(row, np.ones(row.shape, dtype=bool))
+        _, state = model.extend(prompt[:, :-1], state)
         limit = min(MAX_SPAN, self.max_length - len(generated) - 1)
         if limit < 1:
             raise DataError(
@@ -145,7 +143,7 @@ class SpanFiller(BasePredictor[EncoderDecoder]):
         width = max(WIDTH, top) + 1  # one of them may be the empty span
         processors = [SuppressPhrases(suppressed)]
         (hypotheses,) = beam_search(
-            self.model, state, prompt[0, -1:], end, [limit], width, 0.0, processors
+            model, state, prompt[0, -1:], end, [limit], width, 0.0, processors
         )
         spans = [hypothesis for hypothesis in hypotheses if hypothesis.ids]
         probs: dict[str, float] = {}

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 import regard
 from regard import run_folder
@@ -189,10 +191,10 @@ def test_engine_computes_models_with_uneven_heads(settings: dict[str, object]) -
     engine = FastLanguageModel(uneven, SIZES["max_length"])
     ids = torch.randint(4, 300, (2, 7))
     with torch.inference_mode():
-        logits, state = engine.extend(ids[:, :6], engine.start())
-        torch.testing.assert_close(logits, uneven(ids[:, :6]), rtol=1e-4, atol=1e-4)
-        last, _ = engine.step(ids[:, 6], state)
-        torch.testing.assert_close(last, uneven(ids)[:, -1], rtol=1e-4, atol=1e-4)
+        logits, state = engine.extend(ids[:, :6].numpy(), engine.start())
+        assert_close(logits, uneven(ids[:, :6]))
+        last, _ = engine.step(ids[:, 6].numpy(), state)
+        assert_close(last, uneven(ids)[:, -1])
 
 
 @pytest.mark.skipif(library() is None, reason="the engine was not built")
@@ -203,9 +205,13 @@ def test_engine_translates_with_uneven_heads() -> None:
     source, target = torch.randint(4, 300, (2, 5)), torch.randint(4, 300, (2, 6))
     source_mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
     with torch.inference_mode():
-        logits, _ = engine.extend(target, engine.start(source, source_mask))
-        expected = uneven(source, source_mask, target)
-        torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
+        state = engine.start(source.numpy(), source_mask.numpy())
+        logits, _ = engine.extend(target.numpy(), state)
+        assert_close(logits, uneven(source, source_mask, target))
+
+
+def assert_close(actual: NDArray, expected: torch.Tensor) -> None:
+    np.testing.assert_allclose(actual, expected.numpy(), rtol=1e-4, atol=1e-4)
 
 
 def test_both_models_are_timed_on_the_same_text(make, tmp_path: Path) -> None:

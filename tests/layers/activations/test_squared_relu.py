@@ -17,4 +17,4 @@ def test_engine_leaves_decoding_to_torch() -> None:
     settings = {"kind": "language-model", "dim": 16, "heads": 2, "ffn_dim": 32, "layers": 1}
     feed_forward = {"kind": "dense", "activation": "squared-relu"}
     model = ModelSpec.model_validate({**settings, "feed_forward": feed_forward}).build(20).eval()
-    assert EngineModel(model, capacity=12).current is model
+    assert not EngineModel(model, capacity=12).uses_engine

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.data.batches.padding import fill_rows, pad_rows
 from regard.data.sampling.sampler import BatchSampler, DataCursor, iter_batches
 from regard.data.store.store import Ids
 
@@ -59,23 +60,15 @@ def strided_rows(tensor: Tensor, rank: int, size: int) -> Tensor:
 
 def pad(rows: Sequence[Sequence[int] | Ids], pad_id: int) -> tuple[Tensor, Tensor]:
     """Return rows of ids as one tensor (B, T), and its token mask (B, T)."""
-    return _fill_rows(rows, np.array([len(row) for row in rows]), pad_id)
+    ids, token_mask = pad_rows(rows, pad_id)
+    return torch.from_numpy(ids), torch.from_numpy(token_mask)
 
 
 def pad_between(before: Ids, rows: Sequence[Ids], after: Ids, pad_id: int) -> tuple[Tensor, Tensor]:
     """Do the same with the ids before[i] (B, N) in front of row i and `after` (M,) behind it."""
     chunks = chain.from_iterable(zip(before, rows, repeat(after), strict=False))
     lengths = np.array([len(row) for row in rows]) + before.shape[1] + len(after)
-    return _fill_rows(list(chunks), lengths, pad_id)
-
-
-def _fill_rows(
-    chunks: Sequence[Sequence[int] | Ids], lengths: Ids, pad_id: int
-) -> tuple[Tensor, Tensor]:
-    """Fill rows of these lengths with the concatenated chunks."""
-    token_mask = np.arange(lengths.max()) < lengths[:, None]
-    ids = np.full(token_mask.shape, pad_id)
-    ids[token_mask] = np.concatenate(chunks)
+    ids, token_mask = fill_rows(list(chunks), lengths, pad_id)
     return torch.from_numpy(ids), torch.from_numpy(token_mask)
 
 

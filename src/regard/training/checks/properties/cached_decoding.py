@@ -1,11 +1,11 @@
 """Decoding token by token with a cache gives the logits of one forward pass."""
 
 from dataclasses import replace
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import torch
 
-from regard.decoding.stepper import Stepper
+from regard.models.autoregressive import Autoregressive
 from regard.training.checks.properties.base import (
     BATCH_SIZE,
     ROUNDING,
@@ -38,7 +38,7 @@ def _largest_difference(context: CheckContext) -> float | None:
     inputs = replace(model_inputs(batch), documents=None)  # a decoder reads one document
     if inputs.target is None:
         return None
-    model = cast("Stepper[Any]", context.model)
+    model = cast("Autoregressive", context.model)
     full, state, differences = inputs.logits(context.model), inputs.start(context.model), []
     rows = torch.arange(len(full), device=full.device)
     reverse = rows.flip(0)
