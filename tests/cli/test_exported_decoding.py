@@ -1,8 +1,5 @@
 """The exported demo in Hugging Face and CTranslate2: equal greedy output, comparable beams."""
 
-import json
-import subprocess
-import sys
 from itertools import islice
 from pathlib import Path
 
@@ -18,7 +15,8 @@ from regard.decoding.scoring import score
 from regard.engine.torch_model import TorchModel
 from regard.interchange.exports import ctranslate2, huggingface
 
-PROGRAMS = Path(__file__).parent.parent / "interchange"
+from ..interchange import peer
+
 TOKENS = 60
 LIBRARIES = {
     "Hugging Face": (huggingface.export, "in_hugging_face.py"),
@@ -45,13 +43,7 @@ def decode_exported(
     """Export the demo and decode the rows with the other library."""
     export, program = LIBRARIES[name]
     export(run_folder.read(demo.folder), folder)
-    command = [sys.executable, PROGRAMS / program, folder, TOKENS, beam]
-    done = subprocess.run(
-        list(map(str, command)), input=json.dumps(rows), capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    outputs: list[list[int]] = json.loads(done.stdout.splitlines()[-1])
-    return outputs
+    return peer.decode_exported(program, folder, rows, TOKENS, beam)
 
 
 def scores(translator, rows: list[list[int]], outputs: list[list[int]]) -> torch.Tensor:

@@ -1,13 +1,7 @@
-"""Exported models decode the same tokens in Hugging Face, CTranslate2 and ONNX Runtime.
+"""Exported models decode the same tokens in Hugging Face, CTranslate2 and ONNX Runtime."""
 
-The other libraries run in processes of their own: two OpenMP runtimes in one process conflict.
-"""
-
-import json
 import random
 import struct
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +23,7 @@ from regard.models.base import ModelSpec
 from regard.models.weights import weights_of
 
 from .conftest import TEXT
+from .peer import decode_exported
 
 SIZES = {"dim": 32, "heads": 4, "ffn_dim": 64, "layers": 2, "dropout": 0.0, "max_length": 64}
 LLAMA = {
@@ -85,22 +80,6 @@ def random_run(kind: str, settings: dict[str, Any], folder: Path) -> Path:
     )
     run_folder.write(run, folder)
     return folder
-
-
-def decode_exported(
-    program: str, folder: Path, rows: list[list[int]], tokens: int, beam: int = 1
-) -> list[list[int]]:
-    """Run a program in another process: ids in, ids out."""
-    script = str(Path(__file__).parent / program)
-    done = subprocess.run(
-        [sys.executable, script, str(folder), str(tokens), str(beam)],
-        input=json.dumps(rows),
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    outputs: list[list[int]] = json.loads(done.stdout.splitlines()[-1])
-    return outputs
 
 
 def compare(export: Any, program: str, kind: str, settings: dict[str, Any], home: Path) -> None:
