@@ -1,12 +1,16 @@
-"""Settings of all tests: a seed for every test, and the order in which workers take the files."""
+"""Settings of all tests: a seed, real data by name, and the order in which workers take files."""
 
 import os
+from pathlib import Path
 
 # Tokenizers fork threads of their own; tests that fork processes would warn about them.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import pytest
 import torch
+
+SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
+os.environ["REGARD_DATA"] = str(SHARED_DATA)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,3 +36,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Return the folder ../shared/data beside the project, where data sets are found by name."""
+    if not SHARED_DATA.is_dir():
+        missing = f"{SHARED_DATA} is not there: real corpora cannot be read"
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    return SHARED_DATA

@@ -26,7 +26,8 @@ WRITTEN_BY_THE_READER = {
 }
 
 # Pages that `make docs` generates; tests/test_docs_site.py builds them.
-GENERATED = {ROOT / f"docs/reference/{name}.md" for name in ("cli", "recipe", "kinds", "python")}
+NAMES = ("cli", "recipe", "kinds", "datasets", "python")
+GENERATED = {ROOT / f"docs/reference/{name}.md" for name in NAMES}
 
 
 def page_id(page: Path) -> str:

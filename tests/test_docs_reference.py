@@ -10,6 +10,7 @@ import torch
 
 from regard.cli.export import TO
 from regard.config import Kind, kind_specs
+from regard.data.datasets.catalog import dataset_named, dataset_names
 from regard.errors import ConfigError, DataError
 from regard.insight.watch import POINTS, watch
 from regard.interchange.families.base import families, family_of
@@ -21,11 +22,16 @@ ROOT = Path(__file__).parent.parent
 def scripts() -> dict[str, ModuleType]:
     sys.path.insert(0, str(ROOT / "docs" / "_scripts"))
     try:
+        import datasets_reference
         import kinds_reference
         import recipe_reference
     finally:
         sys.path.pop(0)
-    return {"kinds": kinds_reference, "recipe": recipe_reference}
+    return {
+        "datasets": datasets_reference,
+        "kinds": kinds_reference,
+        "recipe": recipe_reference,
+    }
 
 
 def test_every_kind_of_every_package_is_listed_with_its_keys(scripts) -> None:
@@ -39,6 +45,16 @@ def test_every_kind_of_every_package_is_listed_with_its_keys(scripts) -> None:
             own = [text for anchor, text in sections.items() if anchor.endswith(ending)]
             keys = [field.alias or name for name, field in spec.model_fields.items()]
             assert any(all(f"| `{key}` |" in text for key in keys) for text in own), spec
+
+
+def test_every_data_set_is_listed_with_its_terms(scripts) -> None:
+    page = scripts["datasets"].page()
+    for name in dataset_names():
+        dataset = dataset_named(name)
+        section = page.partition(f"{{#{name}}}")[2].partition("\n## ")[0]
+        assert f"License: {dataset.license}." in section
+        assert f"Cite: {dataset.citation}." in section
+        assert all(f"| `{split}` |" in section for split in dataset.splits)
 
 
 def test_other_names_in_error_messages_are_listed(scripts) -> None:

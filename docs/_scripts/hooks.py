@@ -4,6 +4,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 import cli_reference
+import datasets_reference
 import kinds_reference
 import python_reference
 import recipe_reference
@@ -12,6 +13,7 @@ PAGES = {
     "reference/cli.md": cli_reference.page,
     "reference/recipe.md": recipe_reference.page,
     "reference/kinds.md": kinds_reference.page,
+    "reference/datasets.md": datasets_reference.page,
     "reference/python.md": python_reference.page,
 }
 

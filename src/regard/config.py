@@ -54,6 +54,10 @@ class Spec(BaseModel):
                 raise PydanticCustomError("missing", "{problem}", {"problem": problem})
         return value
 
+    def as_written(self) -> "Spec":
+        """Return the spec that a recipe writes for this one: itself, unless it stands for it."""
+        return self
+
 
 class Kind(Spec):
     """A spec that comes in several kinds.
@@ -113,21 +117,25 @@ def kind_field(base: type[Kind], description: str) -> Any:
     return Field(default_factory=lambda: base.model_validate({}), description=description)
 
 
-def plain(value: Any, plain_path: Callable[[Path], Any] = str) -> Any:
+def plain(value: Any, plain_path: Callable[[Path], Any] = str, *, as_written: bool = True) -> Any:
     """Convert a spec to plain dicts, lists and scalars, as YAML and JSON need them.
 
-    `plain_path` converts paths.
+    `plain_path` converts paths. With `as_written`, a spec is converted in the form that a recipe
+    has: a data set by its name, not by the files that it stands for.
     """
-    if isinstance(value, Spec):
-        fields = {
-            key: plain(getattr(value, name), plain_path) for key, name in _keys(type(value)).items()
-        }
-        return {"kind": value.kind(), **fields} if isinstance(value, Kind) else fields
-    if isinstance(value, Mapping):
-        return {key: plain(item, plain_path) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item, plain_path) for item in value]
-    return plain_path(value) if isinstance(value, Path) else value
+
+    def convert(value: Any) -> Any:
+        if isinstance(value, Spec):
+            spec = value.as_written() if as_written else value
+            fields = {key: convert(getattr(spec, name)) for key, name in _keys(type(spec)).items()}
+            return {"kind": spec.kind(), **fields} if isinstance(spec, Kind) else fields
+        if isinstance(value, Mapping):
+            return {key: convert(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [convert(item) for item in value]
+        return plain_path(value) if isinstance(value, Path) else value
+
+    return convert(value)
 
 
 def validate(spec: type[S], value: Any, source: str) -> S:

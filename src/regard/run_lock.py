@@ -14,7 +14,8 @@ import shlex
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -24,6 +25,9 @@ from regard.errors import OutputError
 
 FILE = ".lock"
 HELD = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES)  # errors where another process has the lock
+PAUSE = 0.2  # seconds between two attempts to take a lock
+
+Say = Callable[[str], None]
 
 _threads: dict[str, int] = {}  # the thread of this process that holds the lock, by folder
 if hasattr(os, "register_at_fork"):
@@ -74,11 +78,12 @@ class Owner:
 
 
 @contextmanager
-def lock(folder: Path) -> Iterator[None]:
+def lock(folder: Path, wait: Say | None = None) -> Iterator[None]:
     """Hold the lock of a folder, which is created, and removed again if nothing is written to it.
 
     The thread that holds the lock may take it again. Raises OutputError where another process or
-    thread holds it, or where the folder cannot be written.
+    thread holds it, or where the folder cannot be written. With `wait`, waits until the other one
+    ends, and calls it once with a sentence about that.
     """
     key = os.path.realpath(folder)
     if _threads.get(key) == threading.get_ident():
@@ -86,7 +91,7 @@ def lock(folder: Path) -> Iterator[None]:
         return
     missing = [path for path in (folder, *folder.absolute().parents) if not path.exists()]
     try:
-        handle = _acquire(folder)
+        handle = _acquire(folder, wait)
     except OSError as error:
         _remove_empty(missing)
         raise OutputError(
@@ -111,15 +116,21 @@ def _remove_empty(folders: list[Path]) -> None:
             folder.rmdir()
 
 
-def _acquire(folder: Path) -> int:
-    """Return the handle of the locked file; raise OutputError where it is locked."""
+def _acquire(folder: Path, wait: Say | None) -> int:
+    """Return the handle of the locked file; where it is locked, wait or raise OutputError."""
+    waited = False
     while True:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder / FILE, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             if not _flock(handle):
-                raise _locked(folder, Owner.read(folder / FILE))
-            if _is_at(handle, folder / FILE):
+                if wait is None:
+                    raise _locked(folder, Owner.read(folder / FILE))
+                if not waited:
+                    wait(f"{folder}: another process is writing it; waiting until it ends.")
+                waited = True
+                time.sleep(PAUSE)
+            elif _is_at(handle, folder / FILE):
                 owner = json.dumps(asdict(Owner.this_process())).encode()
                 os.ftruncate(handle, 0)
                 os.pwrite(handle, owner, 0)
@@ -127,7 +138,7 @@ def _acquire(folder: Path) -> int:
         except BaseException:
             os.close(handle)
             raise
-        os.close(handle)  # its holder removed the file before it was locked here: try again
+        os.close(handle)  # held, or removed by its holder before it was locked here: try again
 
 
 def _locked(folder: Path, owner: Owner | None) -> OutputError:

@@ -59,6 +59,7 @@ def commands(
         "look": {"run": [translator], "texts": [EN], "to": ["--to", "fr"], "output": ["-o", out]},
         "heads": {"run": [language_model], "data": [text], "output": ["-o", home / "heads"]},
         "lab": {"name": ["nothing"]},
+        "data": {"action": ["where"], "names": ["nothing"]},
         "export": {"run": [translator], "to": ["--to", "huggingface"], "output": ["-o", out]},
         "import": {"folder": [translator], "run": ["--run", out]},
         "merge": {"run": [translator], "output": ["-o", out]},

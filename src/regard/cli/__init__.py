@@ -13,6 +13,7 @@ from regard.cli._shared.renamed import refuse_renamed
 from regard.cli._shared.streams import echo, prepare_streams
 from regard.cli.check import check
 from regard.cli.classify import classify
+from regard.cli.data import data
 from regard.cli.demo import demo
 from regard.cli.doctor import doctor
 from regard.cli.embed import embed
@@ -54,6 +55,7 @@ for command in (
     look,
     heads,
     lab,
+    data,
     export,
     merge,
     doctor,

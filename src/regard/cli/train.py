@@ -19,14 +19,14 @@ def train(
     ] = False,
 ) -> None:
     """Train a model as a recipe describes and write a run folder."""
+    from regard.cli._shared.console import reporter, show_scores
     from regard.cli._shared.recipes import check_recipe
 
-    check_recipe(recipe, overrides or ())  # before torch is imported
+    report = reporter()
+    check_recipe(recipe, overrides or (), report, download=True)  # before torch is imported
     from regard.api import train as train_recipe
-    from regard.cli._shared.console import reporter, show_scores
     from regard.training.recipe import read_recipe
 
-    report = reporter()
     read = read_recipe(recipe, overrides or (), report.say)
     folder = run or Path("runs") / recipe.stem
     train_recipe(read, folder, report, overwrite)

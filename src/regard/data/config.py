@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 from pydantic import Field, field_validator, model_validator
 
 from regard.config import Spec
+from regard.data.datasets.reports import SILENT, Reports
 from regard.data.filters.config import FiltersSpec
 from regard.data.filters.quality import fixed_encoding, reject_reason
 from regard.data.records import Line, Location, Record, Rejected
@@ -179,6 +180,15 @@ class DataSpec(Spec):
 
     def _available_directions(self) -> tuple[Direction, ...]:
         return tuple(dict.fromkeys(chain.from_iterable(map(_both_directions, self.train))))
+
+    def fetch(self, reports: Reports = SILENT, *, download: bool = True) -> None:
+        """Check the files of all data sets by name, and download those that are missing.
+
+        Raises DataError for a file that is damaged or cannot be had.
+        """
+        for key, sources in {**self.splits, "exclude": self.exclude or ()}.items():
+            for source in sources:
+                source.fetch(f"data.{key}", reports, download=download)
 
     def records(self, source: SourceSpec) -> Iterator[Line]:
         """Yield every line of a source in order, repaired if the filters ask for it."""

@@ -129,6 +129,8 @@ def _train(
 def prepare_data(recipe: Recipe, world: World, report: Reporter) -> Prepared:
     """Prepare the recipe's data, or find them prepared, and report what became of them."""
     _check_model_builds(recipe)
+    with world.main_first():
+        recipe.data.fetch(report)
     try:
         with world.main_first(), report.counting("records") as progress:
             prepared = prepare(

@@ -15,6 +15,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "by-file": {"classes": {"good": "a.pos", "bad": ["b.neg", "c.neg"]}},
     "conllu": {"path": "a.conllu", "comment": "mood"},
     "csv": {"path": "a.csv", "header": True, "columns": ["fr", "en"], **FR_EN},
+    "dataset": {"name": "multi30k", "split": "dev", **FR_EN},
     "files": {"source": "a.fr", "target": "a.en", **FR_EN},
     "grammar": {"split": "pronouns"},
     "hub": {"name": "owner/set", "columns": ["fr", "en"], **FR_EN},
@@ -35,7 +36,7 @@ def test_every_kind_survives_a_yaml_round_trip() -> None:
     for kind, example in EXAMPLES.items():
         spec = source(kind=kind, **example)
         assert validate(SourceSpec, plain(spec), "recipe") == spec
-        assert spec.kind() == kind
+        assert spec.as_written().kind() == kind
         assert len(spec.language_pair) == (2 if spec.record_type == "pair" else 0)
 
 
@@ -59,7 +60,7 @@ def test_languages_must_be_two_names(languages: Any, complaint: str) -> None:
     )
 
 
-@pytest.mark.parametrize("kind", sorted(EXAMPLES.keys() - {"grammar", "hub", "parsed"}))
+@pytest.mark.parametrize("kind", sorted(EXAMPLES.keys() - {"dataset", "grammar", "hub", "parsed"}))
 def test_missing_file_is_reported(tmp_path: Path, kind: str) -> None:
     given = EXAMPLES[kind] | {"path": tmp_path / "nowhere"}
     if kind == "by-file":

@@ -88,6 +88,12 @@ def _hub(folder: Path, data: bytes) -> dict[str, Any]:
     return {"name": "name", "columns": ["a", "t.b"], **FR_EN}
 
 
+def _dataset(folder: Path, data: bytes) -> dict[str, Any]:
+    (folder / "data" / "hansards-align").mkdir(parents=True, exist_ok=True)
+    _written(folder / "data" / "hansards-align" / "test.tsv", data)
+    return {"name": "hansards-align", "split": "test"}
+
+
 def _files(folder: Path, data: bytes) -> dict[str, Any]:
     other = _written(folder / "b", b"one\ntwo\nthree\n")
     return {"source": _written(folder / "a", data), "target": other, **FR_EN}
@@ -103,6 +109,7 @@ SAMPLES: dict[str, tuple[bytes, Callable[[Path, bytes], dict[str, Any]]]] = {
     "by-file": (TSV, lambda folder, data: {"classes": {"x": _written(folder / "a", data)}}),
     "conllu": (CONLLU, _path(labels={"separator": ","})),
     "csv": (CSV, _path(header=True, columns=["fr", "en"], **FR_EN)),
+    "dataset": (TSV, _dataset),
     "files": (TSV, _files),
     "grammar": (b"", lambda *_: {"train_size": 30, "dev_size": 3, "pronouns_size": 3}),
     "hub": (_parquet(), _hub),
@@ -182,6 +189,7 @@ def test_mutated_files_give_records_reasons_or_one_sentence(
 ) -> None:
     assert kind in SAMPLES, f"add a small valid file of the kind {kind} to SAMPLES"
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
+    monkeypatch.delenv("REGARD_DATA")
     data, spec_of = SAMPLES[kind]
     check_read(source(kind=kind, **spec_of(tmp_path, data)), Ledger())
     draw, ledger = random.Random(zlib.crc32(kind.encode())), Ledger()
@@ -200,6 +208,7 @@ def test_mutated_files_give_records_reasons_or_one_sentence(
 
 def test_samples_are_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
+    monkeypatch.delenv("REGARD_DATA")
     for kind, (data, spec_of) in SAMPLES.items():
         lines = list(source(kind=kind, **spec_of(tmp_path, data)).records())
         assert any(isinstance(line, Record) for line in lines), kind

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, PrivateAttr, field_validator
 
 from regard.config import Kind, plain
+from regard.data.datasets.reports import SILENT, Reports
 from regard.data.records import Line, Location, Record, Rejected
 from regard.data.sources.characters import quote
 from regard.data.sources.encodings import Encoding
@@ -39,6 +40,10 @@ class SourceSpec(Kind, package="regard.data.sources"):
     weight: float = Field(
         1.0, gt=0, le=1000, description="how often an epoch shows each record; 0.5: half of them"
     )
+    _dataset: "SourceSpec | None" = PrivateAttr(None)  # that this source reads a split of
+
+    def as_written(self) -> "SourceSpec":
+        return self._dataset or self
 
     @property
     def language_pair(self) -> tuple[str, ...]:
@@ -72,6 +77,15 @@ class SourceSpec(Kind, package="regard.data.sources"):
         """Return the files that are read: when one changes, prepared data is out of date."""
         return []
 
+    def fetch(self, key: str, reports: Reports = SILENT, *, download: bool = True) -> None:
+        """Check the files of a data set by name, and download those that are missing.
+
+        `key` is the source's key in the recipe, for errors. Raises DataError for a file that is
+        damaged, cannot be downloaded, or is missing and not to be downloaded.
+        """
+        if self._dataset is not None:
+            self._dataset.fetch(key, reports, download=download)
+
 
 class TextFileSpec(SourceSpec):
     """A kind of source that reads text files."""
@@ -82,7 +96,8 @@ class TextFileSpec(SourceSpec):
 
     @property
     def file_format(self) -> dict[str, Any] | None:
-        return {key: value for key, value in plain(self).items() if key not in OF_THESE_FILES}
+        settings = plain(self, as_written=False)
+        return {key: value for key, value in settings.items() if key not in OF_THESE_FILES}
 
 
 class PairSpec(SourceSpec):

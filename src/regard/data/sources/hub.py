@@ -17,6 +17,7 @@ from urllib.request import urlopen
 from pydantic import Field, TypeAdapter
 
 from regard.atomic import write_atomic
+from regard.data.datasets.folders import cache_folder
 from regard.data.records import Line
 from regard.data.sources.base import PairSpec
 from regard.data.sources.parquet import read_parquet
@@ -48,7 +49,9 @@ class Spec(PairSpec):
 
     def files(self) -> list[Path]:
         """Download missing files and return all files in the cache."""
-        folder = _cache() / self.name.replace("/", "--") / self.subset / self.split
+        folder = (
+            cache_folder() / "datasets" / self.name.replace("/", "--") / self.subset / self.split
+        )
         addresses = self._addresses(folder)
         files = [folder / f"{number:05}.parquet" for number in range(len(addresses))]
         for file, address in zip(files, addresses, strict=True):
@@ -87,10 +90,6 @@ class Spec(PairSpec):
 
 def _hub() -> str:
     return os.environ.get("REGARD_HUB", "https://huggingface.co").rstrip("/")
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("REGARD_CACHE") or "~/.cache/regard").expanduser() / "datasets"
 
 
 def _make(folder: Path) -> None:

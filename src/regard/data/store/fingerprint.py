@@ -136,7 +136,10 @@ def _settings(spec: SourceSpec | TokenizerSpec, states: Mapping[Path, FileState]
     def count(path: Path) -> int:
         return sum(file.is_relative_to(path) for file in files)
 
-    return {**plain(spec, count), "files": [states[file].blake2b for file in files]}
+    return {
+        **plain(spec, count, as_written=False),
+        "files": [states[file].blake2b for file in files],
+    }
 
 
 def _known_files(prepared: Path) -> Iterator[FileState]:

@@ -109,6 +109,7 @@ def prepare(
     `limit` is the model's maximum length in tokens; `special_tokens` are names of tokens that the
     tokenizer needs beside the languages: mask for <mask>. Raises DataError for unusable data.
     """
+    data.fetch()  # those that are here and checked already are not read again
     taken = take_fingerprint(data, tokenizer, limit, special_tokens, length_limits)
     folder = data.prepared / taken.key
     for attempt in range(1, ATTEMPTS + 1):

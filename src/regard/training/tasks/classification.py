@@ -135,7 +135,7 @@ class Classification(BatchTask[AnyLabeledBatch]):
         """Return the source of trees for a model that needs them: train's, without its path."""
         if not self.recipe.model.needs_trees:
             return None
-        source = plain(self.recipe.data.train[0])
+        source = plain(self.recipe.data.train[0], as_written=False)
         return {key: value for key, value in source.items() if key not in ("path", "weight")}
 
     @property

@@ -1,0 +1,1 @@
+"""Data sets by name: what the catalog says of them, where their files are, and downloads."""
