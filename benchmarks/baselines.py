@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from report import machine, table, write_results
+from shared_data import DATA
 
 ROOT = Path(__file__).parent.parent
 PROCESSES = 2
@@ -115,8 +116,7 @@ def _trained(runs: Path, minutes: float, task: str, model: str) -> dict[str, Any
         command += [f"training.evaluation.every={settings.evaluate_every}"]
         command += [f"data.prepared={runs / 'prepared' / run.name}"]  # one for each process
         command += [] if spec is None else [f"model={json.dumps(spec)}"]
-        # Recipes have paths relative to the root of the project.
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "REGARD_DATA": str(DATA)}
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"{task}, {model}: failed:\n{done.stderr[-2000:]}")

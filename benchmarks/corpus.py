@@ -6,10 +6,10 @@ from pathlib import Path
 
 from regard.data.store.prepare import prepare
 from regard.training.recipe import read_recipe
+from shared_data import DATA
 
-ROOT = Path(__file__).parent.parent
-RECIPE = ROOT / "recipes" / "multi30k-fr-en.yaml"
-MULTI30K = ROOT / ".." / "shared" / "data" / "multi30k"
+RECIPE = Path(__file__).parent.parent / "recipes" / "multi30k-fr-en.yaml"
+MULTI30K = DATA / "multi30k"
 FILES = {"train": "train", "dev": "val", "test": "test_2016_flickr"}
 
 

@@ -26,9 +26,10 @@ from tokenizers import Tokenizer
 from regard import run_folder
 from regard.interchange.exports import ctranslate2, huggingface
 from report import machine, table, write_results
+from shared_data import DATA
 
 HERE = Path(__file__).parent
-TEST = HERE.parent.parent / "shared" / "data" / "multi30k" / "test_2016_flickr"
+TEST = DATA / "multi30k" / "test_2016_flickr"
 EXACT = "Regard, no early stopping"  # beam search ends when no better hypothesis is possible
 # Script, model format, and bits of the weights.
 ENGINES: dict[str, tuple[str, str, int]] = {

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from report import machine, table, write_results
+from shared_data import DATA
 
 ROOT = Path(__file__).parent.parent
-SHARED = ROOT.parent / "shared" / "data"
 PROCESSES = 2
 LEAD = "first sentence of the text"
 BEAM, NO_REPEAT = 4, 3
@@ -152,18 +152,13 @@ def _recipe(name: str) -> str:
 
 
 def _one_thread() -> dict[str, str]:
-    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
+    own = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src"), "REGARD_DATA": str(DATA)}
+    return {**os.environ, **own}
 
 
 def _scitldr() -> list[str]:
     splits = {
-        split: {
-            "kind": "jsonl",
-            "path": str(SHARED / "scitldr" / f"{split}.jsonl.gz"),
-            "keys": ["source", "target"],
-            "lists": ["sentences", "versions"],
-            "languages": ["text", "summary"],
-        }
+        split: {"kind": "dataset", "name": "scitldr", "split": split}
         for split in ("train", "dev", "test")
     }
     data = {**splits, "filters": {"max_ratio": 200}}

@@ -24,9 +24,10 @@ import numpy as np
 
 from regard.plotting import Line, plot_lines
 from report import DOCS, PAGES, machine, table, write_results
+from shared_data import DATA
 
 HERE = Path(__file__).parent
-TEXT = HERE.parent.parent / "shared" / "data" / "tinyshakespeare" / "input.txt"
+TEXT = DATA / "tinyshakespeare" / "input.txt"
 RECIPE = HERE.parent / "recipes" / "shakespeare-char.yaml"
 BEST = HERE / "recipes" / "shakespeare-best.yaml"
 RESULT = PAGES["benchmarks"].with_suffix("") / "language_model.json"

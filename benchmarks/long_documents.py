@@ -20,8 +20,9 @@ from statistics import mean
 from typing import Any
 
 from report import machine, table, write_results
+from shared_data import DATA
 
-ARTICLES = Path(__file__).parents[2] / "shared/data/wikitext-2/train.txt.gz"
+ARTICLES = DATA / "wikitext-2" / "train.txt.gz"
 SOURCE, SUMMARY = 11_000, 1_000  # tokens
 MIN_WORDS = 8_000  # of a body: more tokens than are read
 HELD_OUT = 4  # articles

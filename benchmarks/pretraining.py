@@ -25,8 +25,8 @@ from regard.plotting import Line, add_line, style_axes, svg_figure
 from regard.training.recipe import make_recipe
 from regard.training.trainer import train
 from report import DOCS, machine, table, write_results
+from shared_data import DATA
 
-DATA = Path(__file__).parent.parent.parent / "shared" / "data"
 ARMS = ("from scratch", "pretrained")
 STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}  # 95 % quantiles of Student's t by seeds
 MODEL = {"dim": 128, "heads": 4, "ffn_dim": 512, "layers": 2, "max_length": 128}
