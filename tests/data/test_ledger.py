@@ -78,11 +78,19 @@ def test_table_has_one_line_for_each_cause() -> None:
     lines = [" ".join(line.split()) for line in printed(a_ledger()).splitlines()]
     assert lines == [
         "split source read kept dropped reason first at",
-        "train a.tsv 98 88 7 empty side a.tsv, line 1: nothing",
-        "2 duplicate a.tsv, line 10",
-        "1 too long a.tsv, line 9: 12,345 characters",
+        "train a.tsv 98 88 7 empty side line 1: nothing",
+        "2 duplicate line 10",
+        "1 too long line 9: 12,345 characters",
         "dev [b] 1,234 1,234 0",
     ]
+
+
+def test_table_leaves_out_the_folder_of_all_sources() -> None:
+    ledger = Ledger()
+    for name in ("/data/one/train.tsv", "/data/other/train.tsv"):
+        ledger.keep("train", name, 1)
+    lines = printed(ledger).splitlines()[1:]
+    assert [line.split()[1] for line in lines] == ["one/train.tsv", "other/train.tsv"]
 
 
 def test_narrow_table_truncates_nothing() -> None:

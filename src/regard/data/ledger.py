@@ -1,8 +1,10 @@
 """The ledger: counts every line that was read as kept, or as dropped for a named cause."""
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -42,6 +44,10 @@ class DroppedLine:
 
     def __str__(self) -> str:
         return ": ".join(filter(None, (str(Location(self.file, self.line)), self.detail)))
+
+    def within(self, source: str) -> str:
+        """Return the line and what was found, with the file if it is not the source itself."""
+        return str(self).removeprefix(f"{source}, ") if self.file == source else str(self)
 
 
 @dataclass
@@ -157,7 +163,7 @@ class Ledger:
             raise LostDataError(f"{source}: {problem}{'; ' + advice if advice else ''}.", self)
 
     def table(self) -> Table:
-        """Return the ledger as a table for the terminal."""
+        """Return the ledger as a table for the terminal; folders of all sources are left out."""
         table = Table(box=None, header_style="bold", pad_edge=False)
         table.add_column("split", no_wrap=True)
         table.add_column("source", overflow="fold")
@@ -165,14 +171,16 @@ class Ledger:
             table.add_column(column, justify="right", no_wrap=True)
         table.add_column("reason", no_wrap=True)
         table.add_column("first at", overflow="fold")
+        folder = _common_folder([source for _, source, _ in self.tallies()])
         for split, source, tally in self.tallies():
-            head = [split, source, f"{tally.read:,}", f"{tally.kept:,}"]
+            name = source.removeprefix(folder)
+            head = [split, name, f"{tally.read:,}", f"{tally.kept:,}"]
             rows = [
-                [f"{cause.count:,}", reason, str(cause.first[0])]
+                [f"{cause.count:,}", reason, cause.first[0].within(source)]
                 for reason, cause in tally.by_count()
             ]
             rows += [
-                ["", f"{cause.count:,} kept: {reason}", str(cause.first[0])]
+                ["", f"{cause.count:,} kept: {reason}", cause.first[0].within(source)]
                 for reason, cause in tally.shared.items()
             ]
             if tally.truncated:
@@ -224,6 +232,13 @@ def _count(causes: dict[str, Cause], rejected: Rejected, n: int, texts: Sequence
     if len(cause.first) < FIRST:
         excerpt = " | ".join(quote(text, width=40) for text in texts)
         cause.first.append(DroppedLine(*rejected.location, shortened(rejected.detail), excerpt))
+
+
+def _common_folder(sources: Sequence[str]) -> str:
+    """Return the folder that the paths of several sources begin with, and a separator."""
+    if len(set(sources)) < 2 or not all(map(os.path.isabs, sources)):
+        return ""
+    return os.path.commonpath([str(Path(source).parent) for source in sources]) + os.sep
 
 
 def _tally_from(content: dict[str, Any]) -> Tally:
