@@ -100,6 +100,8 @@ def test_training_downloads_and_checking_does_not(
     result = call("train", "recipe.yaml", "--run", "run")
     assert result.code == 0, result.err
     assert len(server.asked) == 1
+    card = (tmp_path / "run" / "README.md").read_text()
+    assert card.endswith("and which.\n\nData set cats (CC0): cite the cats.\n")
     written = yaml.safe_load((tmp_path / "run" / "recipe.yaml").read_text())["data"]["train"]
     assert written == [
         {

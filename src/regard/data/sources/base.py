@@ -65,6 +65,11 @@ class SourceSpec(Kind, package="regard.data.sources"):
         """Settings that read another file like those of this source; None if it reads no text."""
         return None
 
+    @property
+    def terms(self) -> str:
+        """License and citation of a data set by name, in a sentence; empty for other sources."""
+        return self._dataset.terms if self._dataset is not None else ""
+
     def records(self) -> Iterator[Line]:
         """Yield every line of the source in order: a record, or why it cannot be one."""
         raise NotImplementedError

@@ -46,6 +46,11 @@ class Spec(SourceSpec):
         source._dataset = self
         return source
 
+    @property
+    def terms(self) -> str:
+        dataset = dataset_named(self.name)
+        return f"Data set {dataset.name} ({dataset.license}): cite {dataset.citation}."
+
     def fetch(self, key: str, reports: Reports = SILENT, *, download: bool = True) -> None:
         dataset, _, files = self._split()
         if not download and find_folder(dataset.name, files) is None:

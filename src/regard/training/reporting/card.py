@@ -33,6 +33,7 @@ def card(
         f"| {part} | {source} | {tally.read:,} | {tally.kept:,} |"
         for part, source, tally in ledger.tallies()
     )
+    terms = "".join(f"\n\n{sentence}" for sentence in _terms(recipe))
     init = f"\n{init_report.card()}" if init_report else ""
     return f"""# {result.title}
 
@@ -46,8 +47,14 @@ steps ({seen}, {spent}).{skipped} `recipe.yaml` is its recipe.
 |---|---|---|---|
 {rows}
 
-`ledger.json` lists why lines were dropped, and which.
+`ledger.json` lists why lines were dropped, and which.{terms}
 {init}"""
+
+
+def _terms(recipe: Recipe) -> list[str]:
+    """Return the terms of the data sets that the recipe names, each once."""
+    sources = [source for sources in recipe.data.splits.values() for source in sources]
+    return list(dict.fromkeys(source.terms for source in sources if source.terms))
 
 
 def _overflow(counts: Mapping[str, int]) -> str:
