@@ -34,6 +34,9 @@ def test_all_available_directions_are_used_by_default() -> None:
     ]
     assert spec(train=[FR_EN, DE_EN]).languages == ("fr", "en", "de")
     assert list(spec(train=FR_EN, directions=["en-fr"]).translation_directions) == both[1:]
+    back = {**FR_EN, "directions": ["fr-en"]}
+    assert list(spec(train=back).translation_directions) == both[:1]
+    assert list(spec(train=[back, FR_EN]).translation_directions) == both
 
 
 @pytest.mark.parametrize(
@@ -52,6 +55,10 @@ def test_all_available_directions_are_used_by_default() -> None:
         (
             {"train": [FR_EN, DE_EN], "directions": ["fr-en"]},
             "train has a source in de and en, and none of the directions is between them",
+        ),
+        (
+            {"train": {**FR_EN, "directions": ["fr-de"]}},
+            "'fr-de' is not a direction of these pairs; there are: fr-en, en-fr",
         ),
         (
             {"train": FR_EN, "dev": {"kind": "text", "path": "a.txt"}},

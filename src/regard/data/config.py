@@ -99,7 +99,7 @@ class DataSpec(Spec):
                 raise ValueError(f"no source offers the direction {name}; there are: {known}")
         for split, sources in self.splits.items():
             for source in sources:
-                directions = _both_directions(source)
+                directions = _directions(source)
                 if directions and not set(directions) & set(self.translation_directions):
                     raise ValueError(
                         f"{split} has a source in {' and '.join(source.language_pair)}, and none "
@@ -179,7 +179,7 @@ class DataSpec(Spec):
         )
 
     def _available_directions(self) -> tuple[Direction, ...]:
-        return tuple(dict.fromkeys(chain.from_iterable(map(_both_directions, self.train))))
+        return tuple(dict.fromkeys(chain.from_iterable(map(_directions, self.train))))
 
     def fetch(self, reports: Reports = SILENT, *, download: bool = True) -> None:
         """Check the files of all data sets by name, and download those that are missing.
@@ -220,11 +220,12 @@ def source_name(source: SourceSpec) -> str:
     return f"{files[0]}{more}"
 
 
-def _both_directions(source: SourceSpec) -> tuple[Direction, ...]:
+def _directions(source: SourceSpec) -> tuple[Direction, ...]:
     if not source.language_pair:
         return ()
     first, second = source.language_pair
-    return Direction(first, second), Direction(second, first)
+    both = Direction(first, second), Direction(second, first)
+    return tuple(both[side] for side in source.source_sides)
 
 
 def _chunks(line: Line) -> Iterator[Line]:

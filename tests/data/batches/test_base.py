@@ -1,6 +1,8 @@
 """Batches: token ids, padding, labels, windows and shards."""
 
 from collections import Counter
+from copy import copy
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -93,6 +95,17 @@ def test_single_target_language_needs_no_tag(pairs: Prepared) -> None:
     batches = pair_batches(pairs.train, pairs.tokenizer, into_english, budget=200, seed=1)
     said = sum((sentences(batch, pairs) for batch in batches.epoch()), Counter())
     assert said == Counter(("", *pair) for pair in FR_EN + DE_EN)
+
+
+def test_pairs_of_a_source_are_trained_in_its_directions(pairs: Prepared) -> None:
+    first, second = pairs.train.sections
+    store = copy(pairs.train)
+    store.sections = [replace(first, source_sides=(1,)), second]
+    batches = pair_batches(store, pairs.tokenizer, ALL, budget=200, seed=1)
+    said = sum((sentences(batch, pairs) for batch in batches.epoch()), Counter())
+    assert {tag for tag, one, _ in said if one in dict(FR_EN)} == set()
+    assert said[("fr", *reversed(FR_EN[0]))] == 1
+    assert said[("en", *DE_EN[0])] == 1
 
 
 def test_batches_resume_from_cursor(pairs: Prepared) -> None:

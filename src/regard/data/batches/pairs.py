@@ -88,4 +88,4 @@ def _source_sides(section: Section, directions: Sequence[Direction]) -> list[int
     """List the sides of a section that are the source in one of the directions."""
     first, second = section.languages
     candidates = (Direction(first, second), Direction(second, first))
-    return [side for side, direction in enumerate(candidates) if direction in directions]
+    return [side for side in section.source_sides if candidates[side] in directions]

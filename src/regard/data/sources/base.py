@@ -8,9 +8,9 @@ source rejects only lines that cannot be a record; the filters (`data/filters`) 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field, PrivateAttr, field_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from regard.config import Kind, plain
 from regard.data.datasets.reports import SILENT, Reports
@@ -21,7 +21,9 @@ from regard.data.sources.labels import LabelsSpec
 from regard.data.sources.trees import Tree
 
 # Keys that say which files and lines are read, not how.
-OF_THESE_FILES = ("path", "source", "target", "classes", "weight", "split", "fraction")
+OF_THESE_FILES = (
+    "path", "source", "target", "classes", "weight", "directions", "split", "fraction",
+)  # fmt: skip
 
 RecordType = Literal["pair", "text", "labeled"]
 
@@ -49,6 +51,11 @@ class SourceSpec(Kind, package="regard.data.sources"):
     def language_pair(self) -> tuple[str, ...]:
         """Languages of the two texts of a pair; empty for other record types."""
         return ()
+
+    @property
+    def source_sides(self) -> tuple[int, ...]:
+        """Texts of a pair that are translated into the other in training, 0 or 1."""
+        return (0, 1)
 
     @property
     def num_texts(self) -> int:
@@ -109,6 +116,12 @@ class PairSpec(SourceSpec):
     """A kind of source that yields pairs in two languages."""
 
     languages: tuple[str, str] = Field(..., description="language of each text, as in [fr, en]")
+    directions: tuple[str, ...] | None = Field(
+        None,
+        min_length=1,
+        description="directions in which these pairs are trained, as in [fr-en], for text that was "
+        "translated back; default: both",
+    )
 
     @field_validator("languages", mode="before")
     @classmethod
@@ -123,9 +136,29 @@ class PairSpec(SourceSpec):
             raise ValueError(f"a pair has two languages, and both of these are {names[0]!r}")
         return value
 
+    @model_validator(mode="after")
+    def _check_directions(self) -> Self:
+        for name in self.directions or ():
+            if name not in (known := self._both_directions):
+                raise ValueError(
+                    f"directions: {name!r} is not a direction of these pairs; there are: "
+                    f"{', '.join(known)}"
+                )
+        return self
+
     @property
     def language_pair(self) -> tuple[str, ...]:
         return self.languages
+
+    @property
+    def source_sides(self) -> tuple[int, ...]:
+        selected = self.directions or self._both_directions
+        return tuple(side for side, name in enumerate(self._both_directions) if name in selected)
+
+    @property
+    def _both_directions(self) -> tuple[str, str]:
+        first, second = self.languages
+        return f"{first}-{second}", f"{second}-{first}"
 
 
 class LabeledSpec(SourceSpec):

@@ -125,7 +125,8 @@ def _data_settings(data: DataSpec, states: Mapping[Path, FileState]) -> dict[str
 
 def _source_settings(source: SourceSpec, states: Mapping[Path, FileState]) -> dict[str, Any]:
     settings = {**_settings(source, states), "version": source.version}
-    del settings["weight"]
+    for key in ("weight", "directions"):  # they apply to the stored records
+        settings.pop(key, None)
     return settings
 
 

@@ -217,7 +217,12 @@ def _store(folder: Path, split: str, stats: SplitStats, data: DataSpec) -> Store
     firsts = accumulate(stats.rows[:-1], initial=0)
     sections = [
         Section(
-            first, rows, tokens, source.weight if split == "train" else 1.0, source.language_pair
+            first,
+            rows,
+            tokens,
+            source.weight if split == "train" else 1.0,
+            source.language_pair,
+            source.source_sides,
         )
         for first, rows, tokens, source in zip(
             firsts, stats.rows, stats.tokens, sources, strict=True

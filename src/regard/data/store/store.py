@@ -79,6 +79,7 @@ class Section:
     tokens: tuple[int, ...]  # of each text
     weight: float = 1.0
     languages: tuple[str, ...] = ()
+    source_sides: tuple[int, ...] = (0, 1)  # texts of a pair that may be the source
 
 
 @dataclass(frozen=True)

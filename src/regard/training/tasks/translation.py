@@ -110,9 +110,9 @@ def _pairs(store: Store, source: str, target: str) -> Iterator[tuple[str, str]]:
     texts = list(zip(store.texts(0), store.texts(1), strict=True))
     for section in store.sections:
         rows = texts[section.first : section.first + section.count]
-        if section.languages == (source, target):
+        if section.languages == (source, target) and 0 in section.source_sides:
             yield from rows
-        elif section.languages == (target, source):
+        elif section.languages == (target, source) and 1 in section.source_sides:
             yield from ((second, first) for first, second in rows)
 
 
