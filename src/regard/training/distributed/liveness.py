@@ -5,8 +5,9 @@ whether one has failed. Collective operations wait for hours where they must (th
 prepares data, or evaluates the finished model), and end within minutes if a process is lost:
 
 - A process that ends closes its connections: the others' collective operations fail at once (gloo).
-- A process that fails says so in the store. One that waits for it, in an operation that does not
-  fail by itself, is ended by its thread after `GRACE`.
+- A process that fails says so in the store. The main process, which has the store, then waits until
+  the others have read it, so that they do not report its end as another error. One that waits for
+  it, in an operation that does not fail by itself, is ended by its thread after `GRACE`.
 - A process without a heartbeat for `LOST_AFTER` (stopped, or on a machine that is gone) is lost;
   the others are ended in the same way, and one names it.
 """
@@ -14,6 +15,7 @@ prepares data, or evaluates the finished model), and end within minutes if a pro
 import os
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
@@ -28,34 +30,26 @@ INTERVAL = 2.0  # between heartbeats
 LOST_AFTER = 300.0  # without a heartbeat
 GRACE = 10.0  # for a process to end by itself
 
-FAILED = "failed"
+FAILED, READ_FAILED = "failed", "read failed"
 REMEDY = "`regard resume` continues from the last checkpoint, with any number of processes."
 
 
 @contextmanager
-def watch_processes(store: Store, rank: int, size: int) -> Iterator[None]:
+def watch_processes(store: Store, rank: int, size: int) -> "Iterator[Watch]":
     """Within, end this process if another one fails or is lost; report a failure of this one."""
-    watch = _Watch(store, rank, size)
+    watch = Watch(store, rank, size)
     thread = Thread(target=watch.run, name="liveness", daemon=True)
     thread.start()
     try:
-        yield
+        yield watch
     except Interrupted:  # by all processes, at the same step
         raise
     except BaseException:
-        _say_failed(store)
+        _say_failed(store, rank, size)
         raise
     finally:
         watch.ended.set()
         thread.join(timeout=1.0)
-
-
-def has_failed(store: Store) -> bool:
-    """Return whether a process has failed with an error of its own, which it reports."""
-    try:
-        return store.check([FAILED])
-    except dist.DistError:  # the process that has the store has ended
-        return False
 
 
 def report_first(message: str, store: Store) -> bool:
@@ -66,14 +60,20 @@ def report_first(message: str, store: Store) -> bool:
         return True
 
 
-def _say_failed(store: Store) -> None:
+def _say_failed(store: Store, rank: int, size: int) -> None:
+    """Say that this process has failed; the main process waits for the others to read it."""
     try:
+        if store.check([FAILED]):  # another one was first
+            return
         store.set(FAILED, "")
+        end = time.monotonic() + 2 * INTERVAL
+        while rank == 0 and store.add(READ_FAILED, 0) < size - 1 and time.monotonic() < end:
+            time.sleep(0.05)
     except dist.DistError:
         return
 
 
-class _Watch:
+class Watch:
     """The thread's loop; it has its own connection to the store."""
 
     def __init__(self, store: Store, rank: int, size: int) -> None:
@@ -83,13 +83,24 @@ class _Watch:
         self.heartbeats = dict.fromkeys(self.others, 0)
         self.silent = dict.fromkeys(self.others, 0)  # intervals since the last heartbeat
         self.ended = Event()  # this process has left the block
+        self.read_failed = Event()  # another one has failed
         self.store.set(_name_key(rank), f"{socket.gethostname()}, process id {os.getpid()}")
+
+    def has_failed(self) -> bool:
+        """Return whether a process has failed with an error of its own, which it reports."""
+        try:
+            return self.read_failed.is_set() or self.store.check([FAILED])
+        except dist.DistError:  # the process that has the store has ended
+            return False
 
     def run(self) -> None:
         while not self.ended.wait(INTERVAL):
             try:
                 self.store.add(_heartbeat_key(self.rank), 1)
                 failed = self.store.check([FAILED])
+                if failed:
+                    self.read_failed.set()
+                    self.store.add(READ_FAILED, 1)
                 lost = self._lost()
             except dist.DistError:
                 failed, lost = True, None  # the process that has the store has ended

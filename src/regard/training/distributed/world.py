@@ -28,7 +28,7 @@ from regard.hardware import best_device
 from regard.training.distributed.fsdp import shard
 from regard.training.distributed.liveness import (
     REMEDY,
-    has_failed,
+    Watch,
     report_first,
     watch_processes,
 )
@@ -134,8 +134,8 @@ def distributed_world() -> Iterator[World]:
     control = dist.new_group(backend="gloo", timeout=CONTROL_TIMEOUT)
     with (
         _report_once(store),
-        watch_processes(store, rank, size),
-        _report_lost_process(store),
+        watch_processes(store, rank, size) as watch,
+        _report_lost_process(watch),
         _report_memory_error(f"process {rank} of this run"),
     ):
         yield World(rank, size, device, control)
@@ -144,7 +144,7 @@ def distributed_world() -> Iterator[World]:
 
 
 @contextmanager
-def _report_lost_process(store: Store) -> Iterator[None]:
+def _report_lost_process(watch: Watch) -> Iterator[None]:
     """Raise TrainingError where a collective operation fails because a process has ended."""
     try:
         yield
@@ -153,7 +153,7 @@ def _report_lost_process(store: Store) -> Iterator[None]:
             raise
         # torchrun, which has noticed it too, must not cut the message off.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        if has_failed(store):
+        if watch.has_failed():
             raise SystemExit(1) from None
         raise TrainingError(
             f"another process of this run ended or does not respond, so all of them end; {REMEDY}"
