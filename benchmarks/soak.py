@@ -41,7 +41,7 @@ def decoders() -> dict[str, Decode]:
 
     from regard.config import validate
     from regard.decoding.beam import beam_search
-    from regard.engine.steppers import FastEncoderDecoder, FastLanguageModel
+    from regard.engine.select import pack_module
     from regard.models.base import ModelSpec
 
     torch.manual_seed(1)
@@ -53,11 +53,7 @@ def decoders() -> dict[str, Decode]:
         spec = validate(ModelSpec, {"kind": kind, **SIZES, "max_length": LENGTH}, "soak")
         model = spec.build(VOCABULARY).eval()
         for bits in (32, 8):
-            fast: Any = (
-                FastEncoderDecoder(model, LENGTH, bits)  # type: ignore[arg-type]
-                if kind == "encoder-decoder"
-                else FastLanguageModel(model, LENGTH, bits)  # type: ignore[arg-type]
-            )
+            fast = pack_module(model, LENGTH, bits)
             arguments = (sources, source_mask) if kind == "encoder-decoder" else ()
 
             def greedily(fast: Any = fast, arguments: Any = arguments) -> list[Any]:

@@ -15,15 +15,13 @@ documents (recipe, card, metrics) are for people, who may edit them.
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
-from safetensors.torch import save as save_tensors
-from torch import Tensor
 
 from regard import format_1, run_commit
 from regard.atomic import remove
@@ -54,6 +52,9 @@ TRAINING = (  # files of training; other runs have none
 )
 
 
+ReadWeights = Callable[[Path], tuple[Mapping[str, Any], str]]  # tensors, and the checksum
+
+
 class Manifest(JsonSpec):
     """The content of model.json."""
 
@@ -74,7 +75,7 @@ class Run:
     model: Mapping[str, Any]  # the model's spec, plain
     vocabulary: int
     details: Mapping[str, Any]  # further settings that the predictor needs, and the scores
-    weights: Mapping[str, Tensor]
+    weights: Mapping[str, Any]  # tensors of torch, or the arrays of `map_tensors`
     tokenizer: str
     extra_files: Mapping[str, str]  # other files that the predictor needs, by name
     documents: Mapping[str, str]  # files for people, by name: written, never read
@@ -88,6 +89,8 @@ def write(run: Run, folder: Path, keep_training: bool = False) -> None:
         folder: Where to write it.
         keep_training: Keep checkpoints and metrics, which are those of this model.
     """
+    from safetensors.torch import save as save_tensors
+
     data = {name: text.encode() for name, text in run.extra_files.items()}
     data[TOKENIZER] = run.tokenizer.encode()
     data[WEIGHTS] = save_tensors({name: t.contiguous() for name, t in run.weights.items()})
@@ -194,22 +197,35 @@ def fingerprint(folder: Path) -> str:
     return hashlib.sha256(json.dumps(_read_manifest(folder), sort_keys=True).encode()).hexdigest()
 
 
-def read(folder: Path) -> Run:
-    """Read the run in a folder, verify every checksum, and upgrade it if it is of format 1."""
+def describe(folder: Path) -> Manifest:
+    """Return the content of model.json, upgraded if it is of format 1."""
+    content = _read_manifest(folder)
+    upgrades = content["format"] == format_1.FORMAT
+    return _validated(folder, _upgraded(folder, content) if upgrades else content)
+
+
+def read(folder: Path, read_weights: ReadWeights = read_tensors) -> Run:
+    """Read the run in a folder, verify every checksum, and upgrade it if it is of format 1.
+
+    Args:
+        folder: The run folder.
+        read_weights: Reads the weights from their file (default: as torch tensors).
+    """
     content = _read_manifest(folder)
     try:
-        return _read_files(folder, content)
+        return _read_files(folder, content, read_weights)
     except RunError:
         if (newer := _read_manifest(folder)) == content:
             raise
-        return _read_files(folder, newer)  # another process has replaced the model meanwhile
+        # Another process has replaced the model meanwhile.
+        return _read_files(folder, newer, read_weights)
 
 
-def _read_files(folder: Path, content: dict[str, Any]) -> Run:
+def _read_files(folder: Path, content: dict[str, Any], read_weights: ReadWeights) -> Run:
     upgrades = content["format"] == format_1.FORMAT
     manifest = _validated(folder, _upgraded(folder, content) if upgrades else content)
     names = _stored_names({"sha256": manifest.sha256, "format": content["format"]})
-    weights = _read_weights(folder, names[WEIGHTS], manifest.sha256[WEIGHTS])
+    weights = _read_weights(folder, names[WEIGHTS], manifest.sha256[WEIGHTS], read_weights)
     texts = {
         name: _read_text(folder, names[name], digest)
         for name, digest in manifest.sha256.items()
@@ -273,10 +289,12 @@ def _check_format(path: Path, version: Any) -> None:
     )
 
 
-def _read_weights(folder: Path, name: str, digest: str) -> dict[str, Tensor]:
+def _read_weights(
+    folder: Path, name: str, digest: str, read_weights: ReadWeights
+) -> Mapping[str, Any]:
     path = _path_in(folder, name)
     try:
-        weights, checksum = read_tensors(path)
+        weights, checksum = read_weights(path)
     except RunError:
         _read_checked(folder, name, digest)  # a wrong checksum explains more
         raise

@@ -4,28 +4,36 @@
     N bytes    JSON: {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …}
     the rest   the tensors, without gaps
 
-The library maps the file or copies its bytes; here the only memory is that of the tensors, and the
-checksum is computed while they are read.
+`read_tensors` reads torch tensors, whose memory is the only one; the checksum is computed on the
+way. `map_tensors` maps the file as arrays: pages are read when they are used, and several processes
+share them.
 """
 
 import hashlib
 import math
+import mmap
 import os
+from collections.abc import Iterator, Mapping
 from io import BufferedReader
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
-from torch import Tensor
 
 from regard.config import shortened
 from regard.errors import RunError
 from regard.json_files import JsonSpec, parse_json, validate_json
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 MAX_HEADER = 1 << 26  # bytes
 METADATA = "__metadata__"
-DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+BFLOAT16 = "BF16"  # which numpy does not have
+DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", BFLOAT16: "<u2"}
+CHUNK = 1 << 20  # bytes that are hashed at once
 
 Size = Annotated[int, Field(ge=0, le=1 << 62)]
 
@@ -38,7 +46,7 @@ class TensorInfo(JsonSpec):
     data_offsets: list[Size] = Field(min_length=2, max_length=2)
 
 
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], str]:
+def read_tensors(path: Path) -> "tuple[dict[str, Tensor], str]":
     """Read all tensors of a file.
 
     Returns:
@@ -54,16 +62,71 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], str]:
         raise RunError(f"{path}: cannot be read ({error.strerror}).") from None
 
 
-def _read(file: BufferedReader, path: Path) -> tuple[dict[str, Tensor], str]:
+class MappedTensors(Mapping[str, NDArray[Any]]):
+    """The tensors of a file as arrays that cannot be written: float32, or float64."""
+
+    def __init__(self, mapped: mmap.mmap, start: int, infos: "dict[str, TensorInfo]") -> None:
+        self._mapped, self._start, self._infos = mapped, start, infos
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each tensor by name."""
+        return {name: tuple(info.shape) for name, info in self._infos.items()}
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        info, count = self._infos[name], math.prod(self._infos[name].shape)
+        dtype, place = np.dtype(DTYPES[info.dtype]), self._start + info.data_offsets[0]
+        stored = np.frombuffer(self._mapped, dtype, count, place).reshape(info.shape)
+        if info.dtype == BFLOAT16:  # the upper half of a float32
+            return (stored.astype(np.uint32) << 16).view(np.float32)
+        return stored.astype(np.float32) if info.dtype == "F16" else stored
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._infos)
+
+    def __len__(self) -> int:
+        return len(self._infos)
+
+    def release(self) -> None:
+        """Give the memory of the file's pages back; what is used again is read again."""
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self._mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def map_tensors(path: Path) -> tuple[MappedTensors, str]:
+    """Map all tensors of a file.
+
+    Returns:
+        The tensors by name, and the SHA-256 of the file.
+
+    Raises:
+        RunError: as for `read_tensors`.
+    """
+    try:
+        with path.open("rb") as file:
+            start, infos = _read_header(file, path)
+            digest = hashlib.sha256(start)
+            while chunk := file.read(CHUNK):
+                digest.update(chunk)
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read ({error.strerror}).") from None
+    return MappedTensors(mapped, len(start), dict(infos)), digest.hexdigest()
+
+
+def _read(file: BufferedReader, path: Path) -> "tuple[dict[str, Tensor], str]":
+    import torch
+
     start, infos = _read_header(file, path)
     digest, tensors = hashlib.sha256(start), {}
     for name, info in infos:
-        tensor = torch.empty(info.shape, dtype=DTYPES[info.dtype])
-        data = memoryview(tensor.reshape(-1).view(torch.uint8).numpy())  # type: ignore[arg-type]
-        if tensor.nbytes and file.readinto(data) != tensor.nbytes:
+        array = np.empty(info.shape, DTYPES[info.dtype])
+        data = memoryview(array.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+        if array.nbytes and file.readinto(data) != array.nbytes:
             raise RunError(f"{path}: ends within {shortened(name)}; it changed while it was read.")
         digest.update(data)
-        tensors[name] = tensor
+        tensor = torch.from_numpy(array)
+        tensors[name] = tensor.view(torch.bfloat16) if info.dtype == BFLOAT16 else tensor
     return tensors, digest.hexdigest()
 
 
@@ -100,7 +163,7 @@ def _check_place(info: TensorInfo, begin: int, where: str) -> int:
         raise RunError(
             f"{where} is of type {shortened(info.dtype)}; weights are of type {', '.join(DTYPES)}."
         )
-    end = begin + math.prod(info.shape) * DTYPES[info.dtype].itemsize
+    end = begin + math.prod(info.shape) * np.dtype(DTYPES[info.dtype]).itemsize
     if info.data_offsets != [begin, end]:
         raise RunError(
             f"{where} should be at the bytes {begin:,} to {end:,} by its shape, and the header "

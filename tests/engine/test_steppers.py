@@ -14,8 +14,9 @@ from regard.config import validate
 from regard.decoding.beam import beam_search
 from regard.decoding.greedy import greedy, stream_tokens
 from regard.engine.library import library
-from regard.engine.packing import UnsupportedError
-from regard.engine.steppers import FastEncoderDecoder, FastLanguageModel
+from regard.engine.plan import UnsupportedError
+from regard.engine.select import pack_module
+from regard.engine.steppers import FastEncoderDecoder, FastModel
 from regard.errors import DataError, RunError
 from regard.models.base import ModelSpec
 from regard.models.language_model import LanguageModel
@@ -77,13 +78,13 @@ def assert_close(actual: NDArray, expected: NDArray) -> None:
 @cache
 def shared_engine() -> FastEncoderDecoder:
     """Build one engine for all examples of a property test."""
-    return FastEncoderDecoder(build_model("encoder-decoder"), LENGTH)
+    return pack_module(build_model("encoder-decoder"), LENGTH)
 
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS.keys())
 def test_encoder_decoder_logits_equal_torch(variant: dict[str, object]) -> None:
     model = build_model("encoder-decoder", **variant)
-    engine = FastEncoderDecoder(model, LENGTH)
+    engine = pack_module(model, LENGTH)
     source, target = random_ids(3, 9), random_ids(3, 7)
     source_mask = np.arange(9) < np.array([9, 4, 6])[:, None]
     expected = torch_logits(model, source, source_mask, target)
@@ -98,7 +99,7 @@ def test_encoder_decoder_logits_equal_torch(variant: dict[str, object]) -> None:
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS.keys())
 def test_language_model_logits_equal_torch(variant: dict[str, object]) -> None:
     model = build_model("language-model", **variant)
-    engine = FastLanguageModel(model, LENGTH)
+    engine = pack_module(model, LENGTH)
     ids = random_ids(2, 12)
     first, state = engine.extend(ids[:, :5], engine.start())
     rest, state = engine.extend(ids[:, 5:], state)
@@ -108,7 +109,7 @@ def test_language_model_logits_equal_torch(variant: dict[str, object]) -> None:
 
 def test_state_is_reordered_repeated_and_truncated() -> None:
     model = build_model("encoder-decoder")
-    engine = FastEncoderDecoder(model, LENGTH)
+    engine = pack_module(model, LENGTH)
     source, source_mask, ids = random_ids(2, 6), np.ones((2, 6), bool), random_ids(2, 5)
     rows, more = np.array([1, 0, 1]), random_ids(3, 3)
     state = engine.extend(ids, engine.start(source, source_mask))[1].reorder(rows)
@@ -145,9 +146,9 @@ def test_translation_does_not_depend_on_the_batch(rows: list[int], width: int) -
 
 def test_unsupported_models_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="Relative"):
-        FastLanguageModel(build_model("language-model", position="relative"), LENGTH)
+        pack_module(build_model("language-model", position="relative"), LENGTH)
     with pytest.raises(UnsupportedError, match="Experts"):
-        FastLanguageModel(build_model("language-model", feed_forward="moe"), LENGTH)
+        pack_module(build_model("language-model", feed_forward="moe"), LENGTH)
 
 
 @pytest.mark.parametrize("kind", ["language-model", "encoder-decoder"])
@@ -155,11 +156,11 @@ def test_fused_greedy_equals_step_by_step(kind: str) -> None:
     model = build_model(kind)
     first, limits = random_ids(5), [7, 1, 12, 4, 9]
     if kind == "encoder-decoder":
-        engine = FastEncoderDecoder(model, LENGTH)
+        engine = pack_module(model, LENGTH)
         source_mask = np.arange(6) < np.array([[6], [3], [1], [5], [2]])
         state = engine.start(random_ids(5, 6), source_mask)
     else:
-        engine = FastLanguageModel(model, LENGTH)
+        engine = pack_module(model, LENGTH)
         state = engine.start()
     for prompt in (None, random_ids(5, 3)):
         if prompt is not None:
@@ -184,14 +185,12 @@ def test_limit_of_zero_gives_an_empty_row(kind: str) -> None:
     assert engine.greedy(first, state, 3, [5, 0, 5]) == [expected[0], [], expected[2]]
 
 
-def started(
-    model: torch.nn.Module, rows: int
-) -> tuple[FastEncoderDecoder | FastLanguageModel, object]:
+def started(model: torch.nn.Module, rows: int) -> tuple[FastModel, object]:
     """Return the engine of a model and its state before the first token."""
     if isinstance(model, LanguageModel):
-        engine = FastLanguageModel(model, LENGTH)
+        engine = pack_module(model, LENGTH)
         return engine, engine.start()
-    engine = FastEncoderDecoder(model, LENGTH)
+    engine = pack_module(model, LENGTH)
     return engine, engine.start(random_ids(rows, 6), np.ones((rows, 6), bool))
 
 
@@ -220,7 +219,7 @@ def test_ids_outside_the_vocabulary_are_refused(kind: str, outside: int) -> None
 def test_ids_are_compared_with_the_embedding_and_logits_have_the_outputs() -> None:
     model = build_model("language-model", tie_embeddings=False)
     model.decoder.embedding.tokens = torch.nn.Embedding(V + 7, SIZES["dim"])
-    engine = FastLanguageModel(model, LENGTH)
+    engine = pack_module(model, LENGTH)
     ids = np.array([[V + 6, 0]])
     logits, _ = engine.extend(ids, engine.start())
     assert_close(logits, torch_logits(model, ids))
@@ -228,7 +227,7 @@ def test_ids_are_compared_with_the_embedding_and_logits_have_the_outputs() -> No
         engine.extend(ids + 1, engine.start())
     model.decoder.embedding.tokens = torch.nn.Embedding(V - 1, SIZES["dim"])
     with pytest.raises(UnsupportedError, match="more outputs than embeddings"):
-        FastLanguageModel(model, LENGTH)
+        pack_module(model, LENGTH)
 
 
 def test_rows_of_ids_and_state_must_agree() -> None:
@@ -255,7 +254,7 @@ def test_logits_that_are_not_finite_are_an_error(bits: int, threads: int) -> Non
     """Finite weights can be too large: ∞ − ∞ before the ReLU is NaN, which it must not hide."""
     model = build_model("language-model")
     model.decoder.blocks[0].feed_forward.up_proj.weight.data.fill_(3e38)
-    engine = FastLanguageModel(model, LENGTH, bits)
+    engine = pack_module(model, LENGTH, bits)
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -269,7 +268,7 @@ def test_logits_that_are_not_finite_are_an_error(bits: int, threads: int) -> Non
 
 def test_source_without_tokens_gives_zeros_as_in_torch() -> None:
     model = build_model("encoder-decoder")
-    engine = FastEncoderDecoder(model, LENGTH)
+    engine = pack_module(model, LENGTH)
     source, target = random_ids(2, 4), random_ids(2, 3)
     source_mask = np.array([[True, True, False, False], [False] * 4])
     logits, _ = engine.extend(target, engine.start(source, source_mask))

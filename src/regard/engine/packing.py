@@ -1,58 +1,36 @@
-"""Pack the blocks of a model for the engine: weights in panels, positions as tables.
-
-A layer that the engine does not support raises UnsupportedError; the model then decodes with torch.
-"""
+"""Pack a plan and its tensors for the engine: weights in panels, positions as tables."""
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
-from regard.attention.fused import Fused
-from regard.attention.multi_head import MultiHead
-from regard.attention.reference import Reference
 from regard.engine import library as c
-from regard.errors import RunError
+from regard.engine import tables
+from regard.engine.plan import (
+    DistanceBias,
+    Layer,
+    LearnedPositions,
+    Linear,
+    Norm,
+    Sinusoids,
+    Slopes,
+    Stack,
+    UnsupportedError,
+)
 from regard.hardware import num_threads
-from regard.layers.decoder import DecoderBlock
-from regard.layers.encoder import EncoderBlock
-from regard.layers.feedforward.dense import Dense
-from regard.layers.feedforward.gated import Gated
-from regard.layers.norms.layer import LayerNorm
-from regard.layers.norms.rms import RMSNorm
-from regard.models.embedding import Embedding
-from regard.positions.alibi import Alibi
-from regard.positions.base import AtEmbedding, InAttention
-from regard.positions.distance import Distance
-from regard.positions.rotary import Rotary
 
 Floats = NDArray[np.float32]
-
-
-class UnsupportedError(Exception):
-    """The engine cannot compute this model."""
-
-
-def check_finite(model: nn.Module) -> None:
-    """Raise RunError for a weight that is NaN or infinite: decoding would give wrong text."""
-    for name, parameter in model.named_parameters():
-        if parameter.numel() and not all(x.isfinite() for x in parameter.detach().aminmax()):
-            raise RunError(
-                f"the model's weights are damaged: {name} contains a number that is not finite "
-                f"(NaN or infinity); restore the run folder or train the model again."
-            )
+Weights = Mapping[str, NDArray[Any]]
 
 
 class Matrix:
     """A linear map with packed weights."""
 
     def __init__(self, weight: Floats, bias: Floats | None, bits: int) -> None:
-        weight = np.ascontiguousarray(weight)
-        bias = None if bias is None else np.ascontiguousarray(bias)
+        weight, bias = _floats(weight), None if bias is None else _floats(bias)
         self.outputs, self.inputs = weight.shape
         library = c.library()
         assert library is not None
@@ -82,166 +60,123 @@ class Matrix:
 
 
 class PackedStack:
-    """The blocks of an encoder or a decoder, and the tensors and matrices that they point to."""
+    """The blocks of an encoder or a decoder, and the arrays and matrices that they point to."""
 
-    def __init__(
-        self,
-        embedding: Embedding,
-        blocks: Sequence[Any],
-        final_norm: nn.Module,
-        output: nn.Linear | None,
-        capacity: int,
-        bits: int,
-    ) -> None:
-        for block in blocks:
-            if not isinstance(block, (EncoderBlock, DecoderBlock)):
-                raise UnsupportedError(f"block {type(block).__name__}")
-        self.bits = bits
+    def __init__(self, plan: Stack, weights: Weights, capacity: int, bits: int) -> None:
+        self._weights, self._capacity, self._bits = weights, capacity, bits
         self._referenced: list[Any] = []  # kept alive for the pointers of the structs
-        attention, feed_forward = blocks[0].attention, blocks[0].feed_forward
-        norm_first = blocks[0].attention_residual.norm_first
-        dim = embedding.tokens.embedding_dim
-        if output is not None and output.out_features > embedding.tokens.num_embeddings:
-            raise UnsupportedError("more outputs than embeddings")
         # Heads may have been pruned: sizes that all layers share are those of the widest layer.
-        attentions = [attention for block in blocks for attention in _attentions(block)]
-        heads, kv_heads = max(a.heads for a in attentions), max(a.kv_heads for a in attentions)
-        self.layers = (c.Layer * len(blocks))(*(self._layer(block, capacity) for block in blocks))
-        self.cache_width = 2 * kv_heads * attention.head_dim
+        kv_heads = max(attention.kv_heads for attention in plan.attentions)
+        self.layers = (c.Layer * len(plan.layers))(*map(self._layer, plan.layers))
+        self.cache_width = 2 * kv_heads * plan.head_dim
         self.stack = c.Stack(
-            dim=dim,
-            heads=heads,
+            dim=plan.dim,
+            heads=max(attention.heads for attention in plan.attentions),
             kv_heads=kv_heads,
-            head_dim=attention.head_dim,
-            ffn_dim=feed_forward.down_proj.in_features,
-            layers=len(blocks),
+            head_dim=plan.head_dim,
+            ffn_dim=plan.ffn_dim,
+            layers=len(plan.layers),
             capacity=capacity,
-            vocabulary=embedding.tokens.num_embeddings if output is None else output.out_features,
-            norm_first=norm_first,
-            activation=_activation(feed_forward),
-            embedding_scale=embedding.scale,
-            score_scale=attention.head_dim**-0.5,
-            tokens=self._numbers(embedding.tokens.weight),
-            positions=self._positions(embedding.position, dim, capacity),
-            embedding_norm=self._norm(embedding.norm),
-            final_norm=self._norm(final_norm),
+            vocabulary=plan.num_embeddings if plan.output is None else plan.output.outputs,
+            norm_first=plan.norm_first,
+            activation=plan.layers[0].feed_forward.activation,
+            embedding_scale=plan.embedding_scale,
+            score_scale=plan.head_dim**-0.5,
+            tokens=self._tensor(plan.tokens),
+            positions=self._positions(plan),
+            embedding_norm=self._norm(plan.embedding_norm),
+            final_norm=self._norm(plan.final_norm),
             layer=self.layers,
-            output=None if output is None else self._matrix(output),
-            **self._rotation(attention.position, attention, capacity),
+            output=None if plan.output is None else self._matrix(plan.output),
+            **self._rotation(plan),
         )
+        del self._weights
 
-    def _layer(self, block: Any, capacity: int) -> c.Layer:
-        cross = _cross(block)
-        feed_forward = block.feed_forward
-        if not isinstance(feed_forward, (Dense, Gated)):
-            raise UnsupportedError(f"feed-forward network {type(feed_forward).__name__}")
-        for attention in (block.attention, cross):
-            if attention is not None and not isinstance(attention.attention, (Fused, Reference)):
-                raise UnsupportedError(f"attention {type(attention.attention).__name__}")
-        gate = feed_forward.gate_proj if isinstance(feed_forward, Gated) else None
-        own: MultiHead = block.attention
+    def _layer(self, layer: Layer) -> c.Layer:
+        own, cross, feed_forward = layer.attention, layer.cross, layer.feed_forward
         return c.Layer(
-            attention_norm=self._norm(block.attention_residual.norm),
-            cross_norm=self._norm(block.cross_residual.norm) if cross else c.Norm(),
-            feed_forward_norm=self._norm(block.feed_forward_residual.norm),
-            project=self._matrix(own.w_q, own.w_k, own.w_v),
-            merge=self._matrix(own.w_o),
-            cross_query=self._matrix(cross.w_q) if cross else None,
-            cross_merge=self._matrix(cross.w_o) if cross else None,
-            gate=self._matrix(gate) if gate is not None else None,
-            up_proj=self._matrix(feed_forward.up_proj),
-            down_proj=self._matrix(feed_forward.down_proj),
-            distance_bias=self._distances(own.position, own, capacity),
+            attention_norm=self._norm(layer.attention_norm),
+            cross_norm=self._norm(layer.cross_norm),
+            feed_forward_norm=self._norm(layer.feed_forward_norm),
+            project=self._matrix(own.query, own.key, own.value),
+            merge=self._matrix(own.output),
+            cross_query=self._matrix(cross.query) if cross else None,
+            cross_merge=self._matrix(cross.output) if cross else None,
+            gate=self._matrix(feed_forward.gate) if feed_forward.gate else None,
+            up_proj=self._matrix(feed_forward.up),
+            down_proj=self._matrix(feed_forward.down),
+            distance_bias=self._distances(layer.distance_bias),
             heads=own.heads,
             kv_heads=own.kv_heads,
             cross_heads=cross.heads if cross else 0,
             cross_kv_heads=cross.kv_heads if cross else 0,
         )
 
-    def _matrix(self, *maps: nn.Linear) -> int | None:
-        matrix = stacked(maps, self.bits)
+    def _matrix(self, *maps: Linear) -> int | None:
+        matrix = stacked(maps, self._weights, self._bits)
         self._referenced.append(matrix)
         return matrix.address
 
-    def _numbers(self, tensor: Tensor | None) -> int | None:
-        if tensor is None:
-            return None
-        numbers = np.ascontiguousarray(_array(tensor))
+    def _tensor(self, name: str | None) -> int | None:
+        return None if name is None else self._numbers(self._weights[name])
+
+    def _numbers(self, array: NDArray[Any]) -> int:
+        numbers = _floats(array)
         self._referenced.append(numbers)
         return int(numbers.ctypes.data)
 
-    def _norm(self, norm: nn.Module) -> c.Norm:
-        if isinstance(norm, nn.Identity):
-            return c.Norm()
-        if not isinstance(norm, (LayerNorm, RMSNorm)):
-            raise UnsupportedError(f"norm {type(norm).__name__}")
-        bias = norm.bias if isinstance(norm, LayerNorm) else None
-        kind = 1 if isinstance(norm, LayerNorm) else 2
-        return c.Norm(self._numbers(norm.gain), self._numbers(bias), norm.eps, kind)
+    def _norm(self, norm: Norm) -> c.Norm:
+        return c.Norm(self._tensor(norm.gain), self._tensor(norm.bias), norm.eps, norm.kind)
 
-    def _positions(self, position: AtEmbedding, dim: int, capacity: int) -> int | None:
-        if type(position) is AtEmbedding:
-            return None
-        return self._numbers(position(torch.zeros(1, capacity, dim), 0)[0])
+    def _positions(self, plan: Stack) -> int | None:
+        if isinstance(plan.position, Sinusoids):
+            return self._numbers(tables.sinusoids(plan.position, self._capacity, plan.dim))
+        if isinstance(plan.position, LearnedPositions):
+            if plan.position.rows < self._capacity:
+                raise UnsupportedError("fewer learned positions than tokens")
+            return self._tensor(plan.position.table)
+        return None
 
-    def _rotation(
-        self, position: InAttention, attention: MultiHead, capacity: int
-    ) -> dict[str, Any]:
-        if not isinstance(position, Rotary):
+    def _rotation(self, plan: Stack) -> dict[str, Any]:
+        if plan.rotation is None:
             return {}
-        # Rotating (1, 0) by an angle gives its cosine and its sine.
-        ones = torch.zeros(1, 1, capacity, attention.head_dim)
-        halves = position.pairs == "halves"
-        first = slice(0, attention.head_dim // 2) if halves else slice(0, None, 2)
-        second = slice(attention.head_dim // 2, None) if halves else slice(1, None, 2)
-        ones[..., first] = 1
-        rotated = position.rotate(ones, torch.arange(capacity))[0, 0]
+        cosines, sines = tables.rotations(plan.rotation, self._capacity, plan.head_dim)
         return {
-            "rotary": 2 if halves else 1,
-            "cosines": self._numbers(rotated[:, first]),
-            "sines": self._numbers(rotated[:, second]),
+            "rotary": 2 if plan.rotation.pairs == "halves" else 1,
+            "cosines": self._numbers(cosines),
+            "sines": self._numbers(sines),
         }
 
-    def _distances(self, position: InAttention, attention: MultiHead, capacity: int) -> int | None:
-        if isinstance(position, (Alibi, Distance)):
-            distances = torch.arange(1 - capacity, capacity)
-            queries = torch.zeros(1, 1, 1, attention.head_dim)
-            bias = position.bias(queries, torch.zeros(1, dtype=torch.long), distances)
-            return self._numbers(bias[:, 0])
-        if type(position) is not InAttention and not isinstance(position, Rotary):
-            raise UnsupportedError(f"positions {type(position).__name__}")
+    def _distances(self, bias: Slopes | DistanceBias | None) -> int | None:
+        if isinstance(bias, Slopes):
+            return self._numbers(tables.slope_bias(bias, self._capacity))
+        if isinstance(bias, DistanceBias):
+            table = _floats(self._weights[bias.table])
+            return self._numbers(tables.distance_bias(bias, table, self._capacity))
         return None
 
 
-def _attentions(block: Any) -> list[MultiHead]:
-    candidates = (block.attention, _cross(block))
-    return [attention for attention in candidates if attention is not None]
-
-
-def stacked(maps: Sequence[nn.Linear], bits: int, min_outputs: int = 0) -> Matrix:
+def stacked(maps: Sequence[Linear], weights: Weights, bits: int, min_outputs: int = 0) -> Matrix:
     """Stack linear maps of one input to one matrix, each padded to `min_outputs` outputs."""
-    weights, biases = [], []
-    for linear in maps:
-        missing = max(min_outputs - linear.out_features, 0)
-        bias = torch.zeros(linear.out_features) if linear.bias is None else linear.bias.detach()
-        weights.append(nn.functional.pad(linear.weight.detach(), (0, 0, 0, missing)))
-        biases.append(nn.functional.pad(bias, (0, missing)))
-    return Matrix(_array(torch.cat(weights)), _array(torch.cat(biases)), bits)
+    sizes = [max(linear.outputs, min_outputs) for linear in maps]
+    if len(maps) == 1 and maps[0].outputs == sizes[0]:
+        bias = None if maps[0].bias is None else weights[maps[0].bias]
+        return Matrix(weights[maps[0].weight], bias, bits)
+    weight = np.zeros((sum(sizes), maps[0].inputs), np.float32)
+    biases = np.zeros(len(weight), np.float32)
+    start = 0
+    for linear, size in zip(maps, sizes, strict=True):
+        rows = slice(start, start + linear.outputs)
+        weight[rows] = weights[linear.weight]
+        if linear.bias is not None:
+            biases[rows] = weights[linear.bias]
+        start += size
+    return Matrix(weight, biases, bits)
 
 
-def _array(tensor: Tensor) -> Floats:
-    array: Floats = tensor.detach().float().numpy()
-    return array
-
-
-def _cross(block: Any) -> MultiHead | None:
-    return getattr(block, "cross", None)
-
-
-def _activation(feed_forward: Dense | Gated) -> int:
-    if feed_forward.engine_activation is None:
-        raise UnsupportedError("activation without a code in the engine")
-    return feed_forward.engine_activation
+def _floats(array: NDArray[Any]) -> Floats:
+    """Return the array as float32, contiguous and aligned; itself if it is."""
+    return np.require(array, np.float32, ["C_CONTIGUOUS", "ALIGNED"])
 
 
 assert ctypes.sizeof(ctypes.c_int) == 4

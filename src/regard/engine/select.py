@@ -1,77 +1,96 @@
 """Choose the compiled engine when it supports the model, otherwise decode with torch."""
 
-from collections.abc import Callable, Hashable
-from typing import Any
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
 
-from torch import nn
-
-from regard.attention.multi_head import MultiHead
 from regard.engine.library import library
-from regard.engine.packing import UnsupportedError
-from regard.engine.steppers import FastEncoderDecoder, FastLanguageModel
-from regard.engine.torch_model import TorchModel
+from regard.engine.plan import UnsupportedError
+from regard.engine.steppers import FastModel, packed_model
+from regard.engine.stored_model import StoredModel
 from regard.errors import ConfigError
 from regard.hardware import keep_freed_memory
-from regard.models.encoder_decoder import EncoderDecoder
-from regard.models.language_model import LanguageModel
 
-FAST: dict[type, Callable[..., Any]] = {
-    EncoderDecoder: FastEncoderDecoder,
-    LanguageModel: FastLanguageModel,
-}
+if TYPE_CHECKING:
+    from torch import nn
 
 
 class EngineModel:
     """A model and its packed form, which is packed again when a weight changes."""
 
-    def __init__(self, model: nn.Module, capacity: int, bits: int = 32) -> None:
+    def __init__(self, model: "nn.Module | StoredModel", capacity: int, bits: int = 32) -> None:
         if bits not in (8, 32):
             raise ConfigError(f"bits is {bits!r}; it must be 32, or 8 for integer weights.")
-        if bits != 32 and not _is_transformer(model):
+        if bits != 32 and not isinstance(model, StoredModel) and not _is_transformer(model):
             raise ConfigError(
                 "integer weights (--int8; in Python, bits=8) are for Transformers of kind "
                 "encoder-decoder or language-model, and this model is of another kind: decode "
                 "without."
             )
-        self.model = model
+        self._model = model
         self.capacity = capacity
         self.bits = bits
-        self._torch_model = TorchModel(model)
-        self._packed: Any = None
+        self._packed: FastModel | None = None
         self._packed_weights: list[Hashable] | None = None
         self._modules: _Modules | None = None
 
     @property
+    def model(self) -> Any:
+        """The torch module."""
+        return self._model.module if isinstance(self._model, StoredModel) else self._model
+
+    @property
     def uses_engine(self) -> bool:
-        return not isinstance(self.current, TorchModel)
+        return isinstance(self.current, FastModel)
 
     @property
     def current(self) -> Any:
-        """A Stepper with the current weights: the packed model, or the torch model."""
-        if library() is None or type(self.model) not in FAST:
-            return self._torch_model
+        """A Stepper with the current weights: the packed model, or the torch module."""
+        if isinstance(self._model, StoredModel) and not self._model.is_built:
+            if self._packed is None:
+                self._packed = self._model.pack(self.capacity, self.bits)
+                keep_freed_memory()  # the logits of each step are megabytes, used once
+            return self._packed
+        packed = None if library() is None else self._packed_module()
+        if packed is not None:
+            return packed
+        from regard.engine.torch_model import TorchModel
+
+        return TorchModel(self.model)
+
+    def _packed_module(self) -> FastModel | None:
+        """Return the packed form of the torch module, or None where torch must compute it."""
         if self._modules is None or not self._modules.are_unchanged():
             self._modules = _Modules(self.model)
         if self._modules.have_hooks():
-            return self._torch_model
+            return None
         weights = self._modules.weights()
         if weights != self._packed_weights:
-            self._packed, self._packed_weights = self._pack(), weights
-        return self._torch_model if self._packed is None else self._packed
+            self._packed, self._packed_weights = self._pack_module(), weights
+        return self._packed
 
-    def _pack(self) -> Any:
+    def _pack_module(self) -> FastModel | None:
         if any(p.device.type != "cpu" for p in self.model.parameters()):
             return None
-        keep_freed_memory()  # the logits of each step are megabytes, used once
+        keep_freed_memory()
         try:
-            return FAST[type(self.model)](self.model, self.capacity, self.bits)
+            return pack_module(self.model, self.capacity, self.bits)
         except UnsupportedError:
             return None
 
 
-def _is_transformer(model: nn.Module) -> bool:
+def pack_module(model: "nn.Module", capacity: int, bits: int = 32) -> FastModel:
+    """Pack a torch module for the engine; `packed_model` describes the arguments and errors."""
+    from regard.engine.plan_of_module import plan_of_module
+
+    return packed_model(*plan_of_module(model), capacity, bits)
+
+
+def _is_transformer(model: "nn.Module") -> bool:
     """Return True for a Transformer; a baseline may have the same model class with other blocks."""
-    return type(model) in FAST and any(isinstance(part, MultiHead) for part in model.modules())
+    from regard.attention.multi_head import MultiHead
+    from regard.engine.plan_of_module import PLANNED
+
+    return type(model) in PLANNED and any(isinstance(part, MultiHead) for part in model.modules())
 
 
 class _Modules:
@@ -81,7 +100,7 @@ class _Modules:
     long.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: "nn.Module") -> None:
         self.modules = [(module, tuple(module._modules.values())) for module in model.modules()]
 
     def are_unchanged(self) -> bool:

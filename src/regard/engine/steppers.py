@@ -12,22 +12,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import nn
 
 from regard.engine import library as c
 from regard.engine.numerics import Ids, Scores
-from regard.engine.packing import (
-    Matrix,
-    PackedStack,
-    UnsupportedError,
-    check_finite,
-    stacked,
-)
+from regard.engine.packing import PackedStack, Weights, stacked
+from regard.engine.plan import ModelPlan, Stack, UnsupportedError
 from regard.errors import DataError
 from regard.hardware import num_threads
-from regard.models.decoder import Decoder
-from regard.models.encoder_decoder import EncoderDecoder
-from regard.models.language_model import LanguageModel
 
 Numbers = NDArray[np.int32]
 Numbers64 = NDArray[np.int64]
@@ -71,18 +62,13 @@ class FastState:
 class FastDecoder:
     """A packed decoder, with or without cross-attention to a source."""
 
-    def __init__(self, decoder: Any, capacity: int, bits: int) -> None:
+    def __init__(self, plan: Stack, weights: Weights, capacity: int, bits: int) -> None:
         library = c.library()
         if library is None:
             raise UnsupportedError("there is no compiled engine")
-        if not isinstance(decoder, Decoder):
-            raise UnsupportedError(f"decoder {type(decoder).__name__}")
         self._call, self._greedy = library.regard_step, library.regard_greedy
-        self.capacity = capacity
-        self.num_embeddings: int = decoder.embedding.tokens.num_embeddings
-        self.packed = PackedStack(
-            decoder.embedding, list(decoder.blocks), decoder.norm, decoder.output, capacity, bits
-        )
+        self.capacity, self.num_embeddings = capacity, plan.num_embeddings
+        self.packed = PackedStack(plan, weights, capacity, bits)
 
     def extend(self, ids: Ids, state: FastState, num_logits: int) -> tuple[Scores, FastState]:
         """Append ids (B, T); return the logits (B, num_logits, V) of the last and the state."""
@@ -172,7 +158,7 @@ def _step(ids: Numbers, addresses: Numbers64, ancestors: Numbers, source: Source
     return step
 
 
-class _FastModel:
+class FastModel:
     """Decoding steps of a model whose decoder is packed for the engine."""
 
     decoder: FastDecoder
@@ -190,30 +176,25 @@ class _FastModel:
         return self.decoder.greedy(first, state, end, limits)
 
 
-class FastLanguageModel(_FastModel):
-    def __init__(self, model: LanguageModel, capacity: int, bits: int = 32) -> None:
-        check_finite(model)
-        self.decoder = FastDecoder(model.decoder, capacity, bits)
+class FastLanguageModel(FastModel):
+    def __init__(self, plan: ModelPlan, weights: Weights, capacity: int, bits: int = 32) -> None:
+        self.decoder = FastDecoder(plan.decoder, weights, capacity, bits)
 
     def start(self) -> FastState:
         return FastState()
 
 
-class FastEncoderDecoder(_FastModel):
-    def __init__(self, model: EncoderDecoder, capacity: int, bits: int = 32) -> None:
-        check_finite(model)
-        self.decoder = FastDecoder(model.decoder, capacity, bits)
-        encoder: Any = model.encoder
-        self.num_embeddings: int = encoder.embedding.tokens.num_embeddings
-        self.encoder = PackedStack(
-            encoder.embedding, list(encoder.blocks), encoder.norm, None, capacity, bits
-        )
+class FastEncoderDecoder(FastModel):
+    def __init__(self, plan: ModelPlan, weights: Weights, capacity: int, bits: int = 32) -> None:
+        assert plan.encoder is not None
+        self.decoder = FastDecoder(plan.decoder, weights, capacity, bits)
+        self.num_embeddings = plan.encoder.num_embeddings
+        self.encoder = PackedStack(plan.encoder, weights, capacity, bits)
         # One matrix for the keys and values of all decoder layers: one product for each source.
-        maps: list[nn.Linear] = []
-        for block in model.decoder.blocks:
-            maps += [block.cross.w_k, block.cross.w_v]  # type: ignore[union-attr, list-item]
+        cross = [layer.cross for layer in plan.decoder.layers if layer.cross is not None]
+        maps = [linear for attention in cross for linear in (attention.key, attention.value)]
         width = self.decoder.packed.cache_width // 2
-        self.project_source: Matrix = stacked(maps, bits, min_outputs=width)
+        self.project_source = stacked(maps, weights, bits, min_outputs=width)
         library = c.library()
         assert library is not None
         self._encode = library.regard_encode
@@ -236,3 +217,20 @@ class FastEncoderDecoder(_FastModel):
         )
         self._encode(ctypes.byref(self.encoder.stack), ctypes.byref(encoding), num_threads())
         return FastState(source=Source(self.project_source(states), starts[:-1].copy(), count))
+
+
+def packed_model(plan: ModelPlan, weights: Weights, capacity: int, bits: int = 32) -> FastModel:
+    """Pack the tensors of a plan.
+
+    Args:
+        plan: The plan of the model.
+        weights: Its tensors by name, of the shapes in the plan.
+        capacity: Maximum number of tokens of a source or target.
+        bits: 32, or 8 for int8 weights (default: 32).
+
+    Raises:
+        UnsupportedError: There is no compiled engine, or it cannot compute this model.
+    """
+    if plan.encoder is None:
+        return FastLanguageModel(plan, weights, capacity, bits)
+    return FastEncoderDecoder(plan, weights, capacity, bits)

@@ -6,7 +6,6 @@ No parameters. In an encoder the distance counts in both directions. For a numbe
 not a power of two, the slopes of the next power are interleaved, as in the paper's own code.
 """
 
-import math
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -14,14 +13,7 @@ import torch
 from torch import Tensor
 
 from regard.positions.base import InAttention, PositionSpec, Sizes
-
-
-def slopes(heads: int) -> list[float]:
-    """Return the slope m_h of each head."""
-    power = 2 ** math.floor(math.log2(heads))
-    regular = [2 ** (-8 * h / power) for h in range(1, power + 1)]
-    finer = [2 ** (-8 * h / (2 * power)) for h in range(1, 2 * power + 1)]
-    return regular + finer[0::2][: heads - power]
+from regard.positions.slopes import slopes
 
 
 class Alibi(InAttention):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 import regard
 from regard import run_folder
 from regard.engine.library import library
-from regard.engine.steppers import FastEncoderDecoder, FastLanguageModel
+from regard.engine.select import pack_module
 from regard.errors import ConfigError, OutputError
 from regard.insight.heads.examples import read_examples
 from regard.insight.heads.head_masks import masked_heads, without
@@ -188,7 +188,7 @@ def test_invalid_retained_heads_are_refused(retained: dict[str, list[int]], mess
 def test_engine_computes_models_with_uneven_heads(settings: dict[str, object]) -> None:
     retained = {"decoder.blocks.0.attention": [0, 1]}
     uneven = built("language-model", retained_heads=retained, **settings)
-    engine = FastLanguageModel(uneven, SIZES["max_length"])
+    engine = pack_module(uneven, SIZES["max_length"])
     ids = torch.randint(4, 300, (2, 7))
     with torch.inference_mode():
         logits, state = engine.extend(ids[:, :6].numpy(), engine.start())
@@ -201,7 +201,7 @@ def test_engine_computes_models_with_uneven_heads(settings: dict[str, object]) -
 def test_engine_translates_with_uneven_heads() -> None:
     retained = {"encoder.blocks.1.attention": [3], "decoder.blocks.0.cross": [1, 2]}
     uneven = built("encoder-decoder", retained_heads=retained)
-    engine = FastEncoderDecoder(uneven, SIZES["max_length"])
+    engine = pack_module(uneven, SIZES["max_length"])
     source, target = torch.randint(4, 300, (2, 5)), torch.randint(4, 300, (2, 6))
     source_mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
     with torch.inference_mode():
