@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from regard.errors import RegardError
     from regard.insight.watch import watch
     from regard.loading import (
-        Predictor,
         load,
         load_classifier,
         load_embedder,
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from regard.predictors.embedder import Embedder
     from regard.predictors.generator import TextGenerator
     from regard.predictors.mask_filler import Filling, MaskFiller
+    from regard.predictors.predictor import Predictor
     from regard.predictors.span_filler import SpanFiller
     from regard.predictors.summarizer import Summarizer, Summary
     from regard.predictors.translator import Translation, Translator
@@ -59,7 +59,7 @@ _MODULES = {
     "MaskFiller": "regard.predictors.mask_filler",
     "ModelSpec": "regard.models.base",
     "Prediction": "regard.predictors.classifier",
-    "Predictor": "regard.loading",
+    "Predictor": "regard.predictors.predictor",
     "Recipe": "regard.training.recipe",
     "RegardError": "regard.errors",
     "Sampling": "regard.decoding.sampling",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard.insight import history
-from regard.loading import Predictor
+from regard.predictors.predictor import Predictor
 from regard.training import trainer
 from regard.training.recipe import Recipe
 from regard.training.reporting.progress import Reporter, silent

@@ -11,19 +11,17 @@ no registry and no list of kinds to edit; a new kind is a new file.
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from regard.errors import ConfigError
+from regard.errors import ConfigError, shortened
 from regard.nearest import did_you_mean, nearest_path
 
-MAX_RECIPE_BYTES, MAX_RECIPE_VALUES, MAX_RECIPE_DEPTH = 1 << 18, 1 << 16, 50
-_BOOLEAN = "tag:yaml.org,2002:bool"
+MAX_RECIPE_BYTES = 1 << 18
 
 
 class Spec(BaseModel):
@@ -148,6 +146,8 @@ def validate(spec: type[S], value: Any, source: str) -> S:
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """Read the mapping in a YAML file; a duplicate key is an error."""
+    from regard.strict_yaml import parse_yaml
+
     try:
         if (size := path.stat().st_size) > MAX_RECIPE_BYTES:
             raise ConfigError(
@@ -160,7 +160,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: the recipe cannot be read ({error}).") from None
     try:
-        content = _parse_yaml(text)
+        content = parse_yaml(text)
     except ValueError as error:
         raise ConfigError(f"{path}: not valid YAML: {error}") from None
     if not isinstance(content, dict):
@@ -170,65 +170,26 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 def write_yaml(spec: Spec) -> str:
     """Format a spec as YAML."""
+    import yaml
+
     return yaml.safe_dump(plain(spec), sort_keys=False, allow_unicode=True)
 
 
 def override(recipe: Mapping[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
     """Apply `key.path=value` assignments to a recipe; values are parsed as YAML."""
+    from regard.strict_yaml import parse_yaml
+
     changed = cast("dict[str, Any]", plain(recipe))
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
         if not equals or not all(path.split(".")):
             raise ConfigError(f"'{assignment}' is not an override; write key.path=value.")
         try:
-            value = _parse_yaml(text)
+            value = parse_yaml(text)
         except ValueError:
             raise ConfigError(f"{path}: '{shortened(text)}' is not a YAML value.") from None
         _assign(changed, path, value)
     return changed
-
-
-def _parse_yaml(text: str) -> Any:
-    """Parse YAML; raise ValueError, with a message of one line, for any damage."""
-    try:
-        loader = _StrictLoader(text)
-        node = loader.get_single_node()
-        if node is None:
-            return None
-        _check_size(node)
-        return loader.construct_document(node)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    except yaml.YAMLError as error:
-        raise ValueError(shortened(str(error), 300)) from None
-    except ValueError as error:  # of a date or number
-        raise ValueError(f"a value cannot be read ({shortened(str(error))})") from None
-    except TypeError:
-        raise ValueError("a key is a list or mapping; keys are words") from None
-    except (AttributeError, LookupError, OverflowError):  # of a tag such as !!timestamp
-        raise ValueError("a value does not fit its tag") from None
-
-
-def _check_size(root: yaml.Node) -> None:
-    """Refuse aliases (*name) that stand for more values than any recipe has, or for themselves."""
-    sizes: dict[int, int] = {}  # values below each node, 0 while they are counted
-
-    def size(node: yaml.Node) -> int:
-        if isinstance(node, yaml.ScalarNode):
-            return 1
-        if id(node) not in sizes:
-            sizes[id(node)] = 0
-            children = (
-                part
-                for pair in node.value
-                for part in (pair if isinstance(pair, tuple) else (pair,))
-            )
-            sizes[id(node)] = 1 + sum(map(size, children))
-        if not 0 < sizes[id(node)] <= MAX_RECIPE_VALUES:
-            raise ValueError(f"its aliases stand for more than {MAX_RECIPE_VALUES:,} values")
-        return sizes[id(node)]
-
-    size(root)
 
 
 def _assign(tree: dict[str, Any], path: str, value: Any) -> None:
@@ -316,12 +277,6 @@ def explain(error: ValidationError) -> str:
     return f"{path + ': ' if path else ''}{message}{shown}{more}"
 
 
-def shortened(text: str, most: int = 80) -> str:
-    """Return a text in one line, cut after `most` characters."""
-    line = " ".join(text[: 2 * most].split())
-    return line if len(text) <= 2 * most and len(line) <= most else line[: most - 1] + "…"
-
-
 def _shown(value: str | float) -> str:
     if isinstance(value, str):
         return repr(shortened(value))
@@ -329,38 +284,6 @@ def _shown(value: str | float) -> str:
         return f"a number of {value.bit_length():,} bits"  # Python refuses to write the longest
     return repr(value)
 
-
-class _StrictLoader(yaml.SafeLoader):
-    _depth = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        self._depth += 1
-        if self._depth > MAX_RECIPE_DEPTH:
-            raise RecursionError
-        node: yaml.Node | None = super().compose_node(parent, index)
-        self._depth -= 1
-        return node
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[Hashable] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                raise yaml.constructor.ConstructorError(
-                    problem=f"the key '{key}' is given twice", problem_mark=key_node.start_mark
-                )
-            seen.add(key)
-        return super().construct_mapping(node, deep)
-
-
-# As in YAML 1.2, only true and false are booleans: a key `on` and a label `no` are strings.
-_StrictLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOLEAN]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_StrictLoader.add_implicit_resolver(
-    _BOOLEAN, re.compile("^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
-)
 
 __all__ = [
     "Kind",

@@ -39,3 +39,9 @@ class TrainingError(RegardError):
 
 class Interrupted(RegardError):  # noqa: N818  (not an error)
     """Stopped on request, with everything saved; the message says how to resume."""
+
+
+def shortened(text: str, most: int = 80) -> str:
+    """Return a text in one line, cut after `most` characters."""
+    line = " ".join(text[: 2 * most].split())
+    return line if len(text) <= 2 * most and len(line) <= most else line[: most - 1] + "…"

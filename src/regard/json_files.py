@@ -23,7 +23,9 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 class JsonSpec(BaseModel):
     """The description of a JSON file: typed and frozen; other keys are left alone."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="ignore", allow_inf_nan=False, defer_build=True
+    )
 
 
 D = TypeVar("D", bound=JsonSpec)

@@ -1,26 +1,19 @@
 """Load run folders as predictors: a translator, a classifier, a language model …"""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from regard import run_folder
 from regard.config import validate
-from regard.data.batches.spans import sentinel
-from regard.data.config import Direction
-from regard.data.sources.labels import LabelsSpec
+from regard.data.direction import Direction
 from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.engine.library import library
+from regard.engine.plan import UnsupportedError
+from regard.engine.plan_of_settings import check_shapes, plan_of_settings
+from regard.engine.stored_model import StoredModel
 from regard.errors import RunError
-from regard.merged_run import read_merged
-from regard.models.base import Capability, ModelSpec
-from regard.models.weights import build_with_weights
-from regard.predictors.classifier import Classifier
-from regard.predictors.embedder import Embedder
-from regard.predictors.generator import TextGenerator
-from regard.predictors.mask_filler import MaskFiller
-from regard.predictors.span_filler import SpanFiller
-from regard.predictors.summarizer import Summarizer
-from regard.predictors.translator import Translator
 from regard.run_details import (
     ClassificationDetails,
     Details,
@@ -30,13 +23,27 @@ from regard.run_details import (
     details_of,
 )
 from regard.run_folder import Run
+from regard.tensor_files import MappedTensors, map_tensors, require_finite
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from regard.models.base import ModelSpec
+    from regard.predictors.classifier import Classifier
+    from regard.predictors.embedder import Embedder
+    from regard.predictors.generator import TextGenerator
+    from regard.predictors.mask_filler import MaskFiller
+    from regard.predictors.predictor import Predictor
+    from regard.predictors.span_filler import SpanFiller
+    from regard.predictors.summarizer import Summarizer
+    from regard.predictors.translator import Translator
 
 T = TypeVar("T")
 
 LANGUAGES = "languages.json"
 
 # Capability that a model must have, by task; an encoder is a kind of its own.
-CAPABILITIES: dict[str, Capability] = {
+CAPABILITIES = {
     "translation": "seq2seq",
     "summarization": "seq2seq",
     "span-corruption": "seq2seq",
@@ -45,12 +52,15 @@ CAPABILITIES: dict[str, Capability] = {
     "classification": "sequence-classification",
 }
 
-Predictor = (
-    Translator | Summarizer | TextGenerator | Classifier | MaskFiller | SpanFiller | Embedder
-)
+# Kind of the models that the engine decodes without torch, by task.
+ENGINE_KINDS = {
+    "translation": "encoder-decoder",
+    "summarization": "encoder-decoder",
+    "language-model": "language-model",
+}
 
 
-def load(folder: Path | str, bits: int = 32) -> Predictor:
+def load(folder: Path | str, bits: int = 32) -> "Predictor":
     """Load a run folder of any task.
 
     The class of the result depends on the run's task. `load_translator` and its siblings load one
@@ -77,23 +87,22 @@ def load(folder: Path | str, bits: int = 32) -> Predictor:
     folder = Path(folder)
     if bits not in (8, 32):
         raise RunError(f"weights have 32 bits or 8, not {bits}.")
-    run = read_merged(folder)
+    try:
+        run, model_of = _read_stored(folder)
+    except UnsupportedError as reason:
+        run, model_of = _read_with_torch(folder, str(reason))
     where = str(folder / run_folder.MANIFEST)
     details = details_of(run, where)
-    spec = validate(ModelSpec, run.model, f"{where}: model")
-    _check_model(run, details, spec, where)
     tokenizer = Tokenizer.from_run(run, where)
     tokenizer.check_fits(run.vocabulary, where, _special_tokens(details, run.task))
-    weights = str(run_folder.path_of(folder, run_folder.WEIGHTS))
-    model = build_with_weights(spec, run.vocabulary, run.weights, weights)
-    predictor = _predictor(run, details, model, tokenizer, where, bits)
+    predictor = _predictor(run, details, model_of(), tokenizer, where, bits)
     predictor.tokens_per_word = details.tokens_per_word
     predictor.file_format = details.file_format
     predictor.fix_encoding = details.fix_encoding
     return predictor
 
 
-def load_translator(folder: Path | str, bits: int = 32) -> Translator:
+def load_translator(folder: Path | str, bits: int = 32) -> "Translator":
     """Load a translation run.
 
     Args:
@@ -113,10 +122,12 @@ def load_translator(folder: Path | str, bits: int = 32) -> Translator:
         >>> translator.translate(["The cat sleeps."], to="fr")
         ['Le chat dort.']
     """
+    from regard.predictors.translator import Translator
+
     return _load(folder, bits, Translator)
 
 
-def load_summarizer(folder: Path | str, bits: int = 32) -> Summarizer:
+def load_summarizer(folder: Path | str, bits: int = 32) -> "Summarizer":
     """Load a summarization run.
 
     Args:
@@ -136,10 +147,12 @@ def load_summarizer(folder: Path | str, bits: int = 32) -> Summarizer:
         >>> len(summarizer.summarize(["the cat sits on the mat"]))
         1
     """
+    from regard.predictors.summarizer import Summarizer
+
     return _load(folder, bits, Summarizer)
 
 
-def load_language_model(folder: Path | str, bits: int = 32) -> TextGenerator:
+def load_language_model(folder: Path | str, bits: int = 32) -> "TextGenerator":
     """Load a language-model run.
 
     Args:
@@ -159,10 +172,12 @@ def load_language_model(folder: Path | str, bits: int = 32) -> TextGenerator:
         >>> model.generate("a stitch in time", max_tokens=5)
         ' saves nine'
     """
+    from regard.predictors.generator import TextGenerator
+
     return _load(folder, bits, TextGenerator)
 
 
-def load_classifier(folder: Path | str) -> Classifier:
+def load_classifier(folder: Path | str) -> "Classifier":
     """Load a classification run.
 
     Args:
@@ -180,10 +195,12 @@ def load_classifier(folder: Path | str) -> Classifier:
         >>> classifier.classify(["a good film"])[0].label
         'positive'
     """
+    from regard.predictors.classifier import Classifier
+
     return _load(folder, 32, Classifier)
 
 
-def load_mask_filler(folder: Path | str) -> MaskFiller:
+def load_mask_filler(folder: Path | str) -> "MaskFiller":
     """Load a masked-lm run.
 
     Args:
@@ -201,10 +218,12 @@ def load_mask_filler(folder: Path | str) -> MaskFiller:
         >>> filler.fill("the cat ___ on the mat", top=1)[0][0].text
         'sits'
     """
+    from regard.predictors.mask_filler import MaskFiller
+
     return _load(folder, 32, MaskFiller)
 
 
-def load_span_filler(folder: Path | str) -> SpanFiller:
+def load_span_filler(folder: Path | str) -> "SpanFiller":
     """Load a span-corruption run.
 
     Args:
@@ -222,10 +241,12 @@ def load_span_filler(folder: Path | str) -> SpanFiller:
         >>> len(filler.fill("the cat ___ the mat"))
         1
     """
+    from regard.predictors.span_filler import SpanFiller
+
     return _load(folder, 32, SpanFiller)
 
 
-def load_embedder(folder: Path | str) -> Embedder:
+def load_embedder(folder: Path | str) -> "Embedder":
     """Load an imported encoder.
 
     Args:
@@ -243,11 +264,16 @@ def load_embedder(folder: Path | str) -> Embedder:
         >>> tuple(embedder.embed(["the cat sits"]).shape)
         (1, 32)
     """
+    from regard.predictors.embedder import Embedder
+
     return _load(folder, 32, Embedder)
 
 
-def load_filler(folder: Path | str) -> MaskFiller | SpanFiller:
+def load_filler(folder: Path | str) -> "MaskFiller | SpanFiller":
     """Load a masked-lm or span-corruption run; refuse a run of another task."""
+    from regard.predictors.mask_filler import MaskFiller
+    from regard.predictors.span_filler import SpanFiller
+
     predictor = load(folder)
     if isinstance(predictor, SpanFiller):
         return predictor
@@ -255,35 +281,35 @@ def load_filler(folder: Path | str) -> MaskFiller | SpanFiller:
 
 
 # Noun for each predictor, and the command that makes its run folders, for error messages.
-_NOUNS: dict[type[Any], tuple[str, str]] = {
-    Translator: ("a translator", "`regard demo`, or by `regard train` for translation"),
-    Summarizer: ("a summarizer", "`regard train` for summarization"),
-    TextGenerator: (
+_NOUNS: dict[str, tuple[str, str]] = {
+    "Translator": ("a translator", "`regard demo`, or by `regard train` for translation"),
+    "Summarizer": ("a summarizer", "`regard train` for summarization"),
+    "TextGenerator": (
         "a language model",
         "`regard train` for language-model, or by `regard import`",
     ),
-    Classifier: ("a classifier", "`regard train` for classification"),
-    MaskFiller: (
+    "Classifier": ("a classifier", "`regard train` for classification"),
+    "MaskFiller": (
         "a masked language model",
         "`regard train` for masked-lm, or by `regard import`",
     ),
-    SpanFiller: ("a span-corruption model", "`regard train` for span-corruption"),
-    Embedder: ("an encoder", "`regard import` of an encoder"),
+    "SpanFiller": ("a span-corruption model", "`regard train` for span-corruption"),
+    "Embedder": ("an encoder", "`regard import` of an encoder"),
 }
 
 
-def noun_of(predictor: Predictor) -> str:
+def noun_of(predictor: "Predictor") -> str:
     """Return the noun for a predictor, with its article: "a translator"."""
-    return _NOUNS[type(predictor)][0]
+    return _NOUNS[type(predictor).__name__][0]
 
 
 def _load(folder: Path | str, bits: int, expected: type[T]) -> T:
     return _checked(folder, load(folder, bits), expected)
 
 
-def _checked(folder: Path | str, predictor: Predictor, expected: type[T]) -> T:
+def _checked(folder: Path | str, predictor: "Predictor", expected: type[T]) -> T:
     if not isinstance(predictor, expected):
-        noun, made_by = _NOUNS[expected]
+        noun, made_by = _NOUNS[expected.__name__]
         raise RunError(
             f"{folder}: holds {noun_of(predictor)}, not {noun}; choose a run folder made by "
             f"{made_by}."
@@ -291,7 +317,72 @@ def _checked(folder: Path | str, predictor: Predictor, expected: type[T]) -> T:
     return predictor
 
 
-def _check_model(run: Run, details: Details, spec: ModelSpec, where: str) -> None:
+def _read_stored(folder: Path) -> "tuple[Run, Callable[[], StoredModel | nn.Module]]":
+    """Read a run that the engine decodes, without torch; return it and a function for its model.
+
+    Raises:
+        UnsupportedError: The engine cannot, or the run must be checked or upgraded with torch.
+        RunError: The run is damaged.
+    """
+    if library() is None:
+        raise UnsupportedError("the engine was not compiled, or cannot run on this processor")
+    description, where = run_folder.describe(folder), str(folder / run_folder.MANIFEST)
+    if "adapter" in description.details:
+        raise UnsupportedError("it is an adapter, which `regard merge` would merge")
+    if ENGINE_KINDS.get(description.task) != description.model.get("kind"):
+        raise UnsupportedError("its model is not of a kind that the engine decodes for its task")
+    plan_of_settings(description.model, description.vocabulary)  # before the weights are read
+    run = run_folder.read(folder, map_tensors)
+    plan, weights = plan_of_settings(run.model, run.vocabulary), run.weights
+    if not isinstance(weights, MappedTensors):
+        raise UnsupportedError("it is of format 1")
+    check_shapes(plan, weights.shapes)
+    if details_of(run, where).max_length > run.model["max_length"]:
+        raise UnsupportedError("texts longer than the model takes")
+    file = str(run_folder.path_of(folder, run_folder.WEIGHTS))
+    require_finite(weights, file)
+    stored = StoredModel(plan, weights, lambda: _module(run, _spec(run, where), file))
+    return run, lambda: stored
+
+
+def _read_with_torch(folder: Path, reason: str) -> "tuple[Run, Callable[[], nn.Module]]":
+    """Read a run that torch decodes; return it and a function that builds its module."""
+    try:
+        from regard.merged_run import read_merged
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        message = f"{folder}: decoding this run needs torch ({reason}): pip install torch."
+        raise RunError(message) from None
+    run = read_merged(folder)
+    spec = _spec(run, str(folder / run_folder.MANIFEST))
+    return run, lambda: _module(run, spec, str(run_folder.path_of(folder, run_folder.WEIGHTS)))
+
+
+def _spec(run: Run, where: str) -> "ModelSpec":
+    """Return the model's spec, which must fit the details."""
+    from regard.models.base import ModelSpec
+
+    details = details_of(run, where)
+    spec = validate(ModelSpec, run.model, f"{where}: model")
+    _check_model(run, details, spec, where)
+    return spec
+
+
+def _module(run: Run, spec: "ModelSpec", weights_file: str) -> "nn.Module":
+    """Build the torch module of a run."""
+    import torch
+
+    from regard.models.weights import build_with_weights
+
+    weights = {
+        name: tensor if isinstance(tensor, torch.Tensor) else torch.from_numpy(tensor.copy())
+        for name, tensor in run.weights.items()
+    }
+    return build_with_weights(spec, run.vocabulary, weights, weights_file)
+
+
+def _check_model(run: Run, details: Details, spec: "ModelSpec", where: str) -> None:
     """Refuse details that do not belong to the model."""
     capability = CAPABILITIES.get(run.task)
     chosen = getattr(spec, "capability", None)  # of kinds that have several, as the baselines
@@ -310,7 +401,7 @@ def _check_model(run: Run, details: Details, spec: ModelSpec, where: str) -> Non
         _check_classes(details, spec, where)
 
 
-def _check_classes(details: ClassificationDetails, spec: ModelSpec, where: str) -> None:
+def _check_classes(details: ClassificationDetails, spec: "ModelSpec", where: str) -> None:
     if len(details.labels) != (classes := getattr(spec, "classes", len(details.labels))):
         raise RunError(
             f"{where}: details.labels: there are {len(details.labels):,} labels and the model has "
@@ -328,6 +419,8 @@ def _special_tokens(details: Details, task: str) -> list[str]:
     if task == "masked-lm":
         return ["mask"]
     if isinstance(details, SpanCorruptionDetails):
+        from regard.data.batches.spans import sentinel
+
         return [sentinel(number) for number in range(details.sentinels)]
     if isinstance(details, TranslationDetails):
         targets = {direction.target for direction in _directions(details)}
@@ -341,27 +434,37 @@ def _directions(details: TranslationDetails) -> list[Direction]:
 
 def _predictor(
     run: Run, details: Any, model: Any, tokenizer: Tokenizer, where: str, bits: int
-) -> Predictor:
+) -> "Predictor":
     if run.task == "translation":
         return _translator(run, details, model, tokenizer, where, bits)
     if run.task == "summarization":
         return _summarizer(details, model, tokenizer, bits)
     if run.task == "language-model":
+        from regard.predictors.generator import TextGenerator
+
         return TextGenerator(
             model, tokenizer, details.max_length, details.bos, bits, details.other_ends
         )
     if run.task == "classification":
         return _classifier(details, model, tokenizer, where)
     if run.task == "encoder":
+        from regard.predictors.embedder import Embedder
+
         return Embedder(model, tokenizer, details.max_length, details.pooling, details.normalize)
     if run.task == "masked-lm":
+        from regard.predictors.mask_filler import MaskFiller
+
         return MaskFiller(model, tokenizer, details.max_length)
+    from regard.predictors.span_filler import SpanFiller
+
     return SpanFiller(model, tokenizer, details.max_length, details.sentinels)
 
 
 def _translator(
     run: Run, details: TranslationDetails, model: Any, tokenizer: Tokenizer, where: str, bits: int
-) -> Translator:
+) -> "Translator":
+    from regard.predictors.translator import Translator
+
     if LANGUAGES not in run.extra_files:
         raise RunError(f"{where}: sha256: a translator needs {LANGUAGES}; restore the file.")
     path = Path(where).with_name(LANGUAGES)
@@ -386,7 +489,9 @@ def _translator(
 
 def _summarizer(
     details: SummarizationDetails, model: Any, tokenizer: Tokenizer, bits: int
-) -> Summarizer:
+) -> "Summarizer":
+    from regard.predictors.summarizer import Summarizer
+
     return Summarizer(
         model,
         tokenizer,
@@ -399,7 +504,10 @@ def _summarizer(
 
 def _classifier(
     details: ClassificationDetails, model: Any, tokenizer: Tokenizer, where: str
-) -> Classifier:
+) -> "Classifier":
+    from regard.data.sources.labels import LabelsSpec
+    from regard.predictors.classifier import Classifier
+
     return Classifier(
         model,
         tokenizer,

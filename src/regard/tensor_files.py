@@ -63,7 +63,10 @@ def read_tensors(path: Path) -> "tuple[dict[str, Tensor], str]":
 
 
 class MappedTensors(Mapping[str, NDArray[Any]]):
-    """The tensors of a file as arrays that cannot be written: float32, or float64."""
+    """The tensors of a file as arrays that cannot be written: float32, or float64.
+
+    The memory of the pages of one tensor is given back when the next one is read.
+    """
 
     def __init__(self, mapped: mmap.mmap, start: int, infos: "dict[str, TensorInfo]") -> None:
         self._mapped, self._start, self._infos = mapped, start, infos
@@ -74,6 +77,7 @@ class MappedTensors(Mapping[str, NDArray[Any]]):
         return {name: tuple(info.shape) for name, info in self._infos.items()}
 
     def __getitem__(self, name: str) -> NDArray[Any]:
+        self.release()
         info, count = self._infos[name], math.prod(self._infos[name].shape)
         dtype, place = np.dtype(DTYPES[info.dtype]), self._start + info.data_offsets[0]
         stored = np.frombuffer(self._mapped, dtype, count, place).reshape(info.shape)
@@ -88,7 +92,7 @@ class MappedTensors(Mapping[str, NDArray[Any]]):
         return len(self._infos)
 
     def release(self) -> None:
-        """Give the memory of the file's pages back; what is used again is read again."""
+        """Give the memory of the file's pages back; those that are used again are read again."""
         if hasattr(mmap, "MADV_DONTNEED"):
             self._mapped.madvise(mmap.MADV_DONTNEED)
 
@@ -112,6 +116,17 @@ def map_tensors(path: Path) -> tuple[MappedTensors, str]:
     except OSError as error:
         raise RunError(f"{path}: cannot be read ({error.strerror}).") from None
     return MappedTensors(mapped, len(start), dict(infos)), digest.hexdigest()
+
+
+def require_finite(weights: Mapping[str, NDArray[Any]], where: str) -> None:
+    """Raise RunError for a weight that is NaN or infinite: decoding would give wrong text."""
+    for name, array in weights.items():
+        # The extremes are not finite if any value is not.
+        if array.size and not (np.isfinite(array.min()) and np.isfinite(array.max())):
+            raise RunError(
+                f"{where}: {name} has values that are not finite (NaN or infinity); the model was "
+                f"damaged, or diverged in training: use an earlier one."
+            )
 
 
 def _read(file: BufferedReader, path: Path) -> "tuple[dict[str, Tensor], str]":

@@ -12,7 +12,7 @@ import torch
 import transformers
 
 import regard
-from regard import run_folder
+from regard import loading, run_folder
 from regard.cli import main
 from regard.engine import select
 from regard.errors import DataError
@@ -54,7 +54,8 @@ def test_published_story_is_reproduced(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     if not engine:
-        monkeypatch.setattr(select, "library", lambda: None)
+        for module in (select, loading):
+            monkeypatch.setattr(module, "library", lambda: None)
     assert regard.load(stories).engine_model.uses_engine == (
         engine and select.library() is not None
     )

@@ -1,8 +1,11 @@
-"""Command line: one file a command. Nothing heavy is imported until a command runs."""
+"""Command line: one file a command. Only the module of the command that runs is imported."""
 
 import os
 import sys
-from typing import Annotated
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 
@@ -11,57 +14,36 @@ from regard.cli._shared.arguments import Command, checked
 from regard.cli._shared.failures import flush_output, report_failure
 from regard.cli._shared.renamed import refuse_renamed
 from regard.cli._shared.streams import echo, prepare_streams
-from regard.cli.check import check
-from regard.cli.classify import classify
-from regard.cli.data import data
-from regard.cli.demo import demo
-from regard.cli.doctor import doctor
-from regard.cli.embed import embed
-from regard.cli.evaluate import evaluate
-from regard.cli.export import export
-from regard.cli.fill import fill
-from regard.cli.generate import generate
-from regard.cli.heads import heads
-from regard.cli.import_ import import_
-from regard.cli.lab import lab
-from regard.cli.look import look
-from regard.cli.merge import merge
-from regard.cli.resume import resume
-from regard.cli.score import score
-from regard.cli.summarize import summarize
-from regard.cli.train import train
-from regard.cli.translate import translate
 
-app = typer.Typer(
-    help="Transformers that people can train, inspect and serve.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
+COMMANDS = (
+    *("demo", "check", "train", "resume", "translate", "summarize", "generate", "fill", "score"),
+    *("evaluate", "embed", "classify", "look", "heads", "lab", "export", "merge", "data", "doctor"),
+    "import",
 )
-for command in (
-    demo,
-    check,
-    train,
-    resume,
-    translate,
-    summarize,
-    generate,
-    fill,
-    score,
-    evaluate,
-    embed,
-    classify,
-    look,
-    heads,
-    lab,
-    data,
-    export,
-    merge,
-    doctor,
-):
-    app.command(cls=Command)(checked(command))
-app.command("import", cls=Command)(checked(import_))
+
+
+@cache
+def application(names: tuple[str, ...] = COMMANDS) -> typer.Typer:
+    """Return the application with the commands of these names."""
+    app = typer.Typer(
+        help="Transformers that people can train, inspect and serve.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_options)
+    for name in names:
+        function = f"{name}_" if name == "import" else name  # a keyword of Python
+        command = getattr(import_module(f"regard.cli.{function}"), function)
+        app.command(name, cls=Command)(checked(command))
+    return app
+
+
+def __getattr__(name: str) -> Any:
+    if name == "app":
+        return application()
+    raise AttributeError(f"module 'regard.cli' has no attribute '{name}'")
 
 
 def _show_version(requested: bool) -> None:
@@ -70,8 +52,7 @@ def _show_version(requested: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
-def options(
+def _options(
     version: Annotated[
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
@@ -85,13 +66,18 @@ def main() -> None:
     prepare_streams()
     try:
         refuse_renamed(sys.argv[1:])
-        app()
+        application(_needed(sys.argv[1:]))()
         code: str | int | None = 0
     except SystemExit as done:
         code = done.code
     except BaseException as error:
         code = report_failure(error)
     _exit(code if isinstance(code, str) else flush_output(code or 0))
+
+
+def _needed(arguments: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the commands to import: the one that is called, or all for the help."""
+    return (arguments[0],) if arguments and arguments[0] in COMMANDS else COMMANDS
 
 
 def _exit(code: str | int | None) -> None:

@@ -3,7 +3,6 @@
 import json
 import platform
 import shutil
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -39,6 +38,8 @@ def doctor(
 
 
 def _versions() -> list[Row]:
+    from importlib.metadata import version
+
     installed = ", ".join(f"{name} {version(name)}" for name in ("torch", "tokenizers"))
     return [Row("versions", f"Python {platform.python_version()}, {installed}", version("regard"))]
 

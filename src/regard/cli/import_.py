@@ -31,7 +31,7 @@ def import_(
     ] = False,
 ) -> None:
     """Import a model: GPT-2, Llama, (Distil)BERT, RoBERTa, Marian, Pegasus, T5, llama2.c."""
-    from regard.data.config import Direction
+    from regard.data.direction import Direction
     from regard.errors import ConfigError
     from regard.interchange.importing import import_model
 

@@ -182,13 +182,13 @@ class _Translate(TextCommand):
 def _translate_catalog(command: _Translate, file: Path, output: Path | None) -> None:
     """Translate the messages of a gettext catalog that have no translation."""
     from regard.atomic import write_atomic
-    from regard.cli._shared.console import reporter
+    from regard.cli._shared.progress import progress_bar
     from regard.data.sources.gettext import Catalog
     from regard.predictors.gettext import translate_catalog
 
     catalog = Catalog(file)
     constraints = {**command.constraints, "keep_placeholders": True}
-    with reporter().bar("Translating", None, "lines") as advance:
+    with progress_bar("Translating", None, "lines") as advance:
 
         def translate(lines: Sequence[str]) -> list[str]:
             return command.translator.translate(

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from regard.config import Spec
 from regard.data.datasets.reports import SILENT, Reports
+from regard.data.direction import Direction
 from regard.data.filters.config import FiltersSpec
 from regard.data.filters.quality import fixed_encoding, reject_reason
 from regard.data.records import Line, Location, Record, Rejected
@@ -18,16 +19,6 @@ from regard.data.sources.labels import LabelsSpec
 CHUNK = 4096  # characters of running text that go to train or dev together, in whole lines
 
 Sources = tuple[SourceSpec, ...]
-
-
-class Direction(NamedTuple):
-    """A translation direction: source and target language."""
-
-    source: str
-    target: str
-
-    def __str__(self) -> str:
-        return f"{self.source}-{self.target}"
 
 
 class Dropped(NamedTuple):

@@ -7,7 +7,7 @@ does not support raises UnsupportedError; the model then decodes with torch.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Shape = tuple[int, ...]
 
@@ -18,8 +18,7 @@ class UnsupportedError(Exception):
     """The engine cannot compute this model."""
 
 
-@dataclass(frozen=True)
-class Linear:
+class Linear(NamedTuple):
     """A linear map: names of its weight (outputs, inputs) and its bias, if any."""
 
     weight: str
@@ -33,8 +32,7 @@ class Linear:
             yield self.bias, (self.outputs,)
 
 
-@dataclass(frozen=True)
-class Norm:
+class Norm(NamedTuple):
     """A normalization; without one, its kind is NO_NORM."""
 
     kind: int = NO_NORM
@@ -43,8 +41,7 @@ class Norm:
     bias: str | None = None
 
 
-@dataclass(frozen=True)
-class Attention:
+class Attention(NamedTuple):
     """Multi-head attention; fewer key heads than heads are shared by groups."""
 
     query: Linear
@@ -55,8 +52,7 @@ class Attention:
     kv_heads: int
 
 
-@dataclass(frozen=True)
-class FeedForward:
+class FeedForward(NamedTuple):
     """A feed-forward network, with or without a gate."""
 
     gate: Linear | None
@@ -65,24 +61,21 @@ class FeedForward:
     activation: int  # as in native/engine.cpp (enum Activation)
 
 
-@dataclass(frozen=True)
-class Sinusoids:
+class Sinusoids(NamedTuple):
     """Sinusoids that are added to the embedding."""
 
     base: float
     layout: Literal["interleaved", "halves"]
 
 
-@dataclass(frozen=True)
-class LearnedPositions:
+class LearnedPositions(NamedTuple):
     """A table (rows, dim) that is added to the embedding."""
 
     table: str
     rows: int
 
 
-@dataclass(frozen=True)
-class RotaryScaling:
+class RotaryScaling(NamedTuple):
     """Smaller frequencies, for longer texts."""
 
     factor: float
@@ -91,8 +84,7 @@ class RotaryScaling:
     high: float
 
 
-@dataclass(frozen=True)
-class Rotation:
+class Rotation(NamedTuple):
     """Rotary positions of all layers."""
 
     base: float
@@ -100,15 +92,13 @@ class Rotation:
     scaling: RotaryScaling | None
 
 
-@dataclass(frozen=True)
-class Slopes:
+class Slopes(NamedTuple):
     """The penalty of each head on the distance (ALiBi)."""
 
     values: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class DistanceBias:
+class DistanceBias(NamedTuple):
     """A learned bias (heads, 2 · clip + 1) for each distance up to `clip`."""
 
     table: str
@@ -116,8 +106,7 @@ class DistanceBias:
     clip: int
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(NamedTuple):
     """A block of an encoder or decoder."""
 
     attention_norm: Norm

@@ -39,10 +39,12 @@ Ids = list[int]
 class CausalScorer(Protocol):
     """A language model with its tokenizer, such as a TextGenerator."""
 
-    model: LanguageModel
     tokenizer: Tokenizer
     max_length: int
     bos: list[int]  # token ids before every text
+
+    @property
+    def model(self) -> LanguageModel: ...
 
 
 class Piece(NamedTuple):

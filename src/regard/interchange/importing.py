@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard import run_folder
 from regard.config import plain, validate
-from regard.data.config import Direction
+from regard.data.direction import Direction
 from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.data.tokenizers.tokenizer import SPECIAL_ROLES, Tokenizer
 from regard.errors import DataError

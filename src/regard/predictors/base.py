@@ -1,22 +1,24 @@
 """Base of all predictors: a trained model, its tokenizer and the longest input it takes."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
-
-import torch
-from torch import nn
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from regard.data.tokenizers.tokenizer import Tokenizer, require_text
+from regard.engine.stored_model import StoredModel
 from regard.errors import DataError
 
-M = TypeVar("M", bound=nn.Module)
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+M = TypeVar("M", bound="nn.Module")
 
 
 class BasePredictor(Generic[M]):
     """A trained model with its tokenizer, in evaluation mode.
 
     Args:
-        model: The trained model.
+        model: The trained model, or the one stored in a run folder.
         tokenizer: The tokenizer it was trained with.
         max_length: Maximum number of tokens in an input of the model.
     """
@@ -26,13 +28,19 @@ class BasePredictor(Generic[M]):
     file_format: Mapping[str, Any] | None = None
     fix_encoding = False  # the training text was repaired by data.filters.fix_encoding
 
-    def __init__(self, model: M, tokenizer: Tokenizer, max_length: int) -> None:
-        self.model = model.eval()
+    def __init__(self, model: M | StoredModel, tokenizer: Tokenizer, max_length: int) -> None:
+        self._model = model if isinstance(model, StoredModel) else model.eval()
         self.tokenizer = tokenizer
         self.max_length = max_length
 
     @property
-    def device(self) -> torch.device:
+    def model(self) -> M:
+        """The torch module; that of a run which the engine decodes is built when first used."""
+        model = self._model
+        return cast("M", model.module if isinstance(model, StoredModel) else model)
+
+    @property
+    def device(self) -> "torch.device":
         """Device of the model's parameters."""
         return next(self.model.parameters()).device
 

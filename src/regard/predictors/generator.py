@@ -6,7 +6,7 @@ full.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,17 +21,20 @@ from regard.decoding.sliding_window import SlidingWindow, retained_tokens
 from regard.decoding.speculative import Drafter, DraftModel, PromptLookup, speculate
 from regard.engine.numerics import Ids as IdArray
 from regard.engine.select import EngineModel
+from regard.engine.stored_model import StoredModel
 from regard.errors import ConfigError, DataError
-from regard.evaluation.language_model import Perplexity, Piece, perplexity
-from regard.models.language_model import LanguageModel
 from regard.predictors.base import BasePredictor, named_texts
 from regard.predictors.stream_text import incremental_decode
+
+if TYPE_CHECKING:
+    from regard.evaluation.language_model import Perplexity
+    from regard.models.language_model import LanguageModel
 
 BATCH = 16  # prompts
 MAX_DRAFT = 1000  # tokens
 
 
-class TextGenerator(BasePredictor[LanguageModel]):
+class TextGenerator(BasePredictor["LanguageModel"]):
     """Predictor of a language-model run.
 
     Args:
@@ -45,7 +48,7 @@ class TextGenerator(BasePredictor[LanguageModel]):
 
     def __init__(
         self,
-        model: LanguageModel,
+        model: "LanguageModel | StoredModel",
         tokenizer: Tokenizer,
         max_length: int,
         bos: Sequence[int] = (),
@@ -54,7 +57,7 @@ class TextGenerator(BasePredictor[LanguageModel]):
     ) -> None:
         super().__init__(model, tokenizer, max_length)
         self.bos, self.other_ends = list(bos), list(other_ends)
-        self.engine_model = EngineModel(self.model, max_length, bits)
+        self.engine_model = EngineModel(self._model, max_length, bits)
 
     def generate(
         self,
@@ -290,7 +293,7 @@ class TextGenerator(BasePredictor[LanguageModel]):
 
     def perplexity(
         self, text: str, context: int | None = None, stride: int | None = None
-    ) -> Perplexity:
+    ) -> "Perplexity":
         """Return the perplexity of a text of any length, in overlapping windows.
 
         Args:
@@ -308,6 +311,8 @@ class TextGenerator(BasePredictor[LanguageModel]):
             >>> model.perplexity("a stitch in time saves nine").perplexity > 1
             True
         """
+        from regard.evaluation.language_model import Piece, perplexity
+
         return perplexity(self, [Piece(text)], context, stride)
 
     def encode(self, text: str, sliding_window: bool = False) -> list[int]:

@@ -5,7 +5,7 @@ Shared by the translator and the summarizer, which convert between texts and ids
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
@@ -19,21 +19,24 @@ from regard.decoding.logits_processors import SuppressPhrases
 from regard.decoding.scoring import Score, score
 from regard.engine.numerics import Ids as IdArray
 from regard.engine.select import EngineModel
-from regard.engine.torch_model import TorchModel
+from regard.engine.steppers import FastModel
+from regard.engine.stored_model import StoredModel
 from regard.errors import ConfigError
 from regard.hardware import num_threads
-from regard.models.decoder_only import DecoderOnly
-from regard.models.encoder_decoder import EncoderDecoder
 from regard.predictors.base import BasePredictor
 from regard.predictors.parallel import map_threads
 from regard.predictors.stream_text import incremental_decode
+
+if TYPE_CHECKING:
+    from regard.models.decoder_only import DecoderOnly
+    from regard.models.encoder_decoder import EncoderDecoder
 
 MAX_BATCH_TOKENS = 4096  # source tokens times beams: weights are read once for many rows
 MIN_BATCH_TOKENS = 256
 SCORING_ROWS = 32
 
 Ids = list[int]
-Model = EncoderDecoder | DecoderOnly
+Model = Union["EncoderDecoder", "DecoderOnly"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class Seq2SeqRunner(BasePredictor[Model]):
 
     def __init__(
         self,
-        model: Model,
+        model: Model | StoredModel,
         tokenizer: Tokenizer,
         max_length: int,
         bits: int,
@@ -69,11 +72,12 @@ class Seq2SeqRunner(BasePredictor[Model]):
     ) -> None:
         super().__init__(model, tokenizer, max_length)
         self.suppressed = suppressed
-        self.engine_model = EngineModel(self.model, max_length, bits)
+        self.single_sequence = model.single_sequence
+        self.engine_model = EngineModel(self._model, max_length, bits)
 
     def max_output(self, source: Ids) -> int:
         """Maximum number of target tokens for a source."""
-        return self.max_length - 1 - (len(source) if self.model.single_sequence else 0)
+        return self.max_length - 1 - (len(source) if self.single_sequence else 0)
 
     def required_ids(self, text: str, option: str) -> Ids:
         """Return the ids of a text that a target must contain; refuse one it could not contain."""
@@ -111,12 +115,11 @@ class Seq2SeqRunner(BasePredictor[Model]):
             return self._decode(model, [requests[i] for i in batch], batch, decoding)
 
         results: dict[int, list[Hypothesis]] = {}
-        if isinstance(model, TorchModel):  # torch uses all threads itself
-            decoded: Iterator[tuple[int, list[list[Hypothesis]]]] = enumerate(
-                map(decode_batch, batches)
-            )
-        else:
+        decoded: Iterator[tuple[int, list[list[Hypothesis]]]]
+        if isinstance(model, FastModel):
             decoded = map_threads(decode_batch, batches)
+        else:  # torch uses all threads itself
+            decoded = enumerate(map(decode_batch, batches))
         for number, hypotheses in decoded:
             results.update(zip(batches[number], hypotheses, strict=True))
             on_done(batches[number])
@@ -135,7 +138,7 @@ class Seq2SeqRunner(BasePredictor[Model]):
         """Return the log-likelihood of each target given its source."""
         model, scores = self.engine_model.current, []
         # In a single sequence, a long target would not fit after another row's long source.
-        rows = 1 if self.model.single_sequence else SCORING_ROWS
+        rows = 1 if self.single_sequence else SCORING_ROWS
         for start in range(0, len(sources), rows):
             requests = [Request(source, 1) for source in sources[start : start + rows]]
             state, first = self._start(model, requests)

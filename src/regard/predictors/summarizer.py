@@ -13,6 +13,7 @@ from regard.decoding.config import DecodingConfig
 from regard.decoding.ranges import MAX_TOKENS, check_count
 from regard.decoding.scoring import Score
 from regard.engine.select import EngineModel
+from regard.engine.stored_model import StoredModel
 from regard.errors import DataError
 from regard.predictors.base import BasePredictor, named_texts
 from regard.predictors.seq2seq import Ids, Model, Request, Seq2SeqRunner
@@ -43,7 +44,7 @@ class Summarizer(BasePredictor[Model]):
 
     def __init__(
         self,
-        model: Model,
+        model: Model | StoredModel,
         tokenizer: Tokenizer,
         max_length: int,
         max_summary_tokens: int,
@@ -67,7 +68,7 @@ class Summarizer(BasePredictor[Model]):
         In a single sequence the longest summary must fit after it, unless that is half of the
         sequence, or the recipe sets the length of sources.
         """
-        if not self.model.single_sequence:
+        if not self.runner.single_sequence:
             return self.max_length - 1
         beside_summary = self.max_length - 2 - self.max_summary_tokens
         return max(self.truncate_source or 0, beside_summary, self.max_length // 2)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from regard.data.config import Direction
+from regard.data.direction import Direction
 from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.decoding.beam import Hypothesis
@@ -17,6 +17,7 @@ from regard.decoding.config import DecodingConfig, check_phrase_settings
 from regard.decoding.ranges import MAX_TOKENS, check_count
 from regard.decoding.scoring import Score
 from regard.engine.select import EngineModel
+from regard.engine.stored_model import StoredModel
 from regard.errors import ConfigError, DataError
 from regard.predictors.base import BasePredictor, named_texts
 from regard.predictors.placeholders import placeholders
@@ -78,7 +79,7 @@ class Translator(BasePredictor[Model]):
 
     def __init__(
         self,
-        model: Model,
+        model: Model | StoredModel,
         tokenizer: Tokenizer,
         language_identifier: LanguageIdentifier,
         max_length: int,
@@ -105,7 +106,7 @@ class Translator(BasePredictor[Model]):
     @property
     def max_source_tokens(self) -> int:
         """Maximum number of source tokens; in a single sequence, half is left for the target."""
-        return self.max_length // 2 if self.model.single_sequence else self.max_length
+        return self.max_length // 2 if self.runner.single_sequence else self.max_length
 
     def translate(
         self,
@@ -303,7 +304,7 @@ class Translator(BasePredictor[Model]):
         """
         ids = self.tokenizer.encode(text)
         # In a single sequence, the source may take half.
-        source = self.max_source_tokens if self.model.single_sequence else 0
+        source = self.max_source_tokens if self.runner.single_sequence else 0
         most = self.max_length - 1 - source
         if len(ids) > most:
             raise DataError(

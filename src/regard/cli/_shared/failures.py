@@ -85,6 +85,8 @@ def _sentence(error: BaseException) -> str | None:
             "out of memory: give less at once (a smaller model, batch or beam, shorter texts), or "
             "use a machine with more memory."
         )
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "torch":
+        return f"{' '.join(['regard', *sys.argv[1:2]])} needs torch: pip install torch."
     if isinstance(error, RecursionError):
         return "the input is nested too deeply to be read; it is damaged, or no file of Regard."
     if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:

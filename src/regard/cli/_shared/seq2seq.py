@@ -146,10 +146,10 @@ def require_text(texts: Iterator[str], source: object, verb: str) -> Iterator[st
 
 def to_standard_output(command: TextCommand, texts: Iterator[str]) -> None:
     """Print the outputs as they are computed."""
-    from regard.cli._shared.console import reporter
+    from regard.cli._shared.progress import progress_bar
     from regard.predictors.resume_file import in_chunks
 
-    with reporter().bar(command.title, None, command.unit) as advance:
+    with progress_bar(command.title, None, command.unit) as advance:
         for line in in_chunks(warn_of_unknown_characters(command, texts), command):
             echo(line)
             advance(1)
@@ -186,7 +186,7 @@ def to_file(
     """Write the outputs to a file; resume an interrupted command if its input can be read again."""
     from itertools import islice
 
-    from regard.cli._shared.console import reporter
+    from regard.cli._shared.progress import progress_bar
     from regard.predictors.resume_file import in_chunks
 
     done = target.done()
@@ -194,7 +194,7 @@ def to_file(
         echo(f"Resuming after line {done:,}.", err=True)
     command.done = done
     remaining = None if total is None else total - done
-    with reporter().bar(command.title, remaining, command.unit) as advance:
+    with progress_bar(command.title, remaining, command.unit) as advance:
 
         def lines() -> Iterator[str]:
             rest = warn_of_unknown_characters(command, islice(texts, done, None))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.data.batches.base import Batch, Batches, pad, pad_between
-from regard.data.config import Direction
+from regard.data.direction import Direction
 from regard.data.sampling.sampler import BucketSampler, Cost, Rows, packed_cost
 from regard.data.store.store import Section, Store
 from regard.data.tokenizers.tokenizer import Tokenizer

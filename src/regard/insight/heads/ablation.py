@@ -19,7 +19,8 @@ from regard.insight.heads.head_masks import copy_with_head_masks, without
 from regard.insight.heads.head_names import Head, heads_of, units
 from regard.insight.heads.importance import estimated
 from regard.insight.heads.losses import Losses, losses
-from regard.predictors.seq2seq import Model
+from regard.models.decoder_only import DecoderOnly
+from regard.models.encoder_decoder import EncoderDecoder
 from regard.predictors.translator import Translator
 from regard.training.reporting.progress import Reporter, silent
 
@@ -192,7 +193,7 @@ class _Bleu:
 
 def translate(translator: Translator, model: nn.Module, examples: Examples) -> list[str]:
     """Translate the examples with another model in place of the translator's."""
-    assert isinstance(model, Model)
+    assert isinstance(model, EncoderDecoder | DecoderOnly)
     other = Translator(
         model,
         translator.tokenizer,

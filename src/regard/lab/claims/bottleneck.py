@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from regard.data.batches.pairs import Example, collate
 from regard.data.bundled import corpus
-from regard.data.config import Direction
+from regard.data.direction import Direction
 from regard.data.records import require_records
 from regard.data.sources.tsv import Spec as Tsv
 from regard.data.tokenizers.base import TokenizerSpec

@@ -15,7 +15,7 @@ from torch import nn
 
 from regard.data.batches.base import Batches
 from regard.data.batches.pairs import PairBatch, pair_batches
-from regard.data.config import Direction
+from regard.data.direction import Direction
 from regard.data.records import LengthLimits
 from regard.data.sampling.sampler import Rows
 from regard.data.sources.base import RecordType
