@@ -332,7 +332,7 @@ def _read_stored(folder: Path) -> "tuple[Run, Callable[[], StoredModel | nn.Modu
     if ENGINE_KINDS.get(description.task) != description.model.get("kind"):
         raise UnsupportedError("its model is not of a kind that the engine decodes for its task")
     plan_of_settings(description.model, description.vocabulary)  # before the weights are read
-    run = run_folder.read(folder, map_tensors)
+    run = run_folder.read_unverified(folder, map_tensors)
     plan, weights = plan_of_settings(run.model, run.vocabulary), run.weights
     if not isinstance(weights, MappedTensors):
         raise UnsupportedError("it is of format 1")
@@ -340,9 +340,13 @@ def _read_stored(folder: Path) -> "tuple[Run, Callable[[], StoredModel | nn.Modu
     if details_of(run, where).max_length > run.model["max_length"]:
         raise UnsupportedError("texts longer than the model takes")
     file = str(run_folder.path_of(folder, run_folder.WEIGHTS))
-    require_finite(weights, file)
-    stored = StoredModel(plan, weights, lambda: _module(run, _spec(run, where), file))
-    return run, lambda: stored
+
+    def verified() -> StoredModel:
+        run.verify()
+        require_finite(weights, file)
+        return StoredModel(plan, weights, lambda: _module(run, _spec(run, where), file))
+
+    return run, verified
 
 
 def _read_with_torch(folder: Path, reason: str) -> "tuple[Run, Callable[[], nn.Module]]":

@@ -52,7 +52,8 @@ TRAINING = (  # files of training; other runs have none
 )
 
 
-ReadWeights = Callable[[Path], tuple[Mapping[str, Any], str]]  # tensors, and the checksum
+# Returns the tensors in a file by name, and a function that returns the checksum of the file.
+ReadWeights = Callable[[Path], tuple[Mapping[str, Any], Callable[[], str]]]
 
 
 class Manifest(JsonSpec):
@@ -79,6 +80,7 @@ class Run:
     tokenizer: str
     extra_files: Mapping[str, str]  # other files that the predictor needs, by name
     documents: Mapping[str, str]  # files for people, by name: written, never read
+    verify: Callable[[], None] = lambda: None  # raises RunError if the weights are damaged
 
 
 def write(run: Run, folder: Path, keep_training: bool = False) -> None:
@@ -204,12 +206,19 @@ def describe(folder: Path) -> Manifest:
     return _validated(folder, _upgraded(folder, content) if upgrades else content)
 
 
-def read(folder: Path, read_weights: ReadWeights = read_tensors) -> Run:
-    """Read the run in a folder, verify every checksum, and upgrade it if it is of format 1.
+def read(folder: Path) -> Run:
+    """Read the run in a folder, verify every checksum, and upgrade it if it is of format 1."""
+    run = read_unverified(folder, _read_torch_weights)
+    run.verify()
+    return run
+
+
+def read_unverified(folder: Path, read_weights: ReadWeights) -> Run:
+    """Read the run in a folder; its caller verifies the weights, which takes time: `Run.verify`.
 
     Args:
         folder: The run folder.
-        read_weights: Reads the weights from their file (default: as torch tensors).
+        read_weights: Reads the weights from their file.
     """
     content = _read_manifest(folder)
     try:
@@ -221,11 +230,17 @@ def read(folder: Path, read_weights: ReadWeights = read_tensors) -> Run:
         return _read_files(folder, newer, read_weights)
 
 
+def _read_torch_weights(path: Path) -> tuple[Mapping[str, Any], Callable[[], str]]:
+    weights, checksum = read_tensors(path)
+    return weights, lambda: checksum
+
+
 def _read_files(folder: Path, content: dict[str, Any], read_weights: ReadWeights) -> Run:
     upgrades = content["format"] == format_1.FORMAT
     manifest = _validated(folder, _upgraded(folder, content) if upgrades else content)
     names = _stored_names({"sha256": manifest.sha256, "format": content["format"]})
-    weights = _read_weights(folder, names[WEIGHTS], manifest.sha256[WEIGHTS], read_weights)
+    digest = manifest.sha256[WEIGHTS]
+    weights, verify = _read_weights(folder, names[WEIGHTS], digest, read_weights)
     texts = {
         name: _read_text(folder, names[name], digest)
         for name, digest in manifest.sha256.items()
@@ -240,6 +255,7 @@ def _read_files(folder: Path, content: dict[str, Any], read_weights: ReadWeights
         tokenizer=texts.pop(TOKENIZER),
         extra_files=texts,
         documents={},
+        verify=verify,
     )
 
 
@@ -291,16 +307,19 @@ def _check_format(path: Path, version: Any) -> None:
 
 def _read_weights(
     folder: Path, name: str, digest: str, read_weights: ReadWeights
-) -> Mapping[str, Any]:
+) -> tuple[Mapping[str, Any], Callable[[], None]]:
     path = _path_in(folder, name)
     try:
         weights, checksum = read_weights(path)
     except RunError:
         _read_checked(folder, name, digest)  # a wrong checksum explains more
         raise
-    if checksum != digest:
-        raise _checksum_error(path)
-    return weights
+
+    def verify() -> None:
+        if checksum() != digest:
+            raise _checksum_error(path)
+
+    return weights, verify
 
 
 def _read_text(folder: Path, name: str, digest: str) -> str:

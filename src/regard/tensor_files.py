@@ -13,7 +13,8 @@ import hashlib
 import math
 import mmap
 import os
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,7 +34,7 @@ MAX_HEADER = 1 << 26  # bytes
 METADATA = "__metadata__"
 BFLOAT16 = "BF16"  # which numpy does not have
 DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", BFLOAT16: "<u2"}
-CHUNK = 1 << 20  # bytes that are hashed at once
+CHUNK = 1 << 22  # bytes that are hashed at once
 
 Size = Annotated[int, Field(ge=0, le=1 << 62)]
 
@@ -97,11 +98,12 @@ class MappedTensors(Mapping[str, NDArray[Any]]):
             self._mapped.madvise(mmap.MADV_DONTNEED)
 
 
-def map_tensors(path: Path) -> tuple[MappedTensors, str]:
+def map_tensors(path: Path) -> tuple[MappedTensors, Callable[[], str]]:
     """Map all tensors of a file.
 
     Returns:
-        The tensors by name, and the SHA-256 of the file.
+        The tensors by name, and a function that returns the SHA-256 of the file, which is computed
+        meanwhile on another core.
 
     Raises:
         RunError: as for `read_tensors`.
@@ -109,13 +111,23 @@ def map_tensors(path: Path) -> tuple[MappedTensors, str]:
     try:
         with path.open("rb") as file:
             start, infos = _read_header(file, path)
-            digest = hashlib.sha256(start)
-            while chunk := file.read(CHUNK):
-                digest.update(chunk)
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise RunError(f"{path}: cannot be read ({error.strerror}).") from None
-    return MappedTensors(mapped, len(start), dict(infos)), digest.hexdigest()
+    digest = hashlib.sha256()
+
+    def update() -> None:
+        for begin in range(0, len(mapped), CHUNK):
+            with memoryview(mapped)[begin : begin + CHUNK] as chunk:
+                digest.update(chunk)  # without Python's lock
+
+    def checksum() -> str:
+        hashing.join()
+        return digest.hexdigest()
+
+    hashing = threading.Thread(target=update, daemon=True)
+    hashing.start()
+    return MappedTensors(mapped, len(start), dict(infos)), checksum
 
 
 def require_finite(weights: Mapping[str, NDArray[Any]], where: str) -> None:
