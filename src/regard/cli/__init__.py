@@ -17,7 +17,7 @@ from regard.cli._shared.streams import echo, prepare_streams
 
 COMMANDS = (
     *("demo", "check", "train", "resume", "translate", "summarize", "generate", "fill", "score"),
-    *("evaluate", "embed", "classify", "look", "heads", "lab", "export", "merge", "data", "doctor"),
+    *("evaluate", "embed", "classify", "look", "heads", "lab", "data", "export", "merge", "doctor"),
     "import",
 )
 
