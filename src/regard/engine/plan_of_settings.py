@@ -81,11 +81,11 @@ class _Planner:
         self.settings, self.vocabulary = settings, vocabulary
         self.dim, self.heads = _size(settings, "dim"), _size(settings, "heads", MAX_HEADS)
         self.ffn_dim, self.max_length = (_size(settings, key) for key in ("ffn_dim", "max_length"))
-        given, kv_heads = (_optional_size(settings, key) for key in ("head_dim", "kv_heads"))
+        head_dim, kv_heads = (_optional_size(settings, key) for key in ("head_dim", "kv_heads"))
         self.kv_heads = kv_heads or self.heads
-        if self.heads % self.kv_heads or (given is None and self.dim % self.heads):
+        if self.heads % self.kv_heads or (head_dim is None and self.dim % self.heads):
             raise UnsupportedError("heads that do not divide the model")
-        self.head_dim = given or self.dim // self.heads
+        self.head_dim = head_dim or self.dim // self.heads
         self.layers = _size(settings, "layers", MAX_LAYERS)
         self.decoder_layers = _optional_size(settings, "decoder_layers", MAX_LAYERS) or self.layers
         self.bias, self.norm_first = (_switch(settings, key) for key in ("bias", "norm_first"))
@@ -217,12 +217,12 @@ class _Planner:
         if self.head_dim % 2:
             raise UnsupportedError("rotary positions of an odd number of components")
         if section["scaling"] is not None:
-            given = _section(section, "scaling")
-            _only(given, ("factor", "context", "low", "high"))
-            factor, low, high = (_number(given, key) for key in ("factor", "low", "high"))
+            scaled = _section(section, "scaling")
+            _only(scaled, ("factor", "context", "low", "high"))
+            factor, low, high = (_number(scaled, key) for key in ("factor", "low", "high"))
             if low >= high or factor < 1:
                 raise UnsupportedError("scaling")
-            scaling = RotaryScaling(factor, _optional_size(given, "context"), low, high)
+            scaling = RotaryScaling(factor, _optional_size(scaled, "context"), low, high)
         return Rotation(_number(section, "base", above=1), pairs, scaling)
 
     def _distances(self, path: str) -> Slopes | DistanceBias | None:
