@@ -45,6 +45,18 @@ def test_from_a_file_to_a_file(demo, call, tmp_path: Path) -> None:
     assert (tmp_path / "out.txt").read_text() == f"{FR}\n"
 
 
+def test_arguments_are_texts_or_one_file(demo, call, tmp_path: Path) -> None:
+    result = call("translate", demo.folder, EN, f"{FR}\n{EN}")
+    assert (result.code, result.out) == (0, f"{FR}\n{EN}\n{FR}\n")
+    (tmp_path / "in.txt").write_text(f"{EN}\n")
+    among = one_sentence(call("translate", demo.folder, EN, tmp_path / "in.txt"))
+    assert "in.txt: is a file; give it alone, or only texts." in among
+    assert "there is no text to translate" in one_sentence(call("translate", demo.folder, ""))
+    # Missing files are not translated.
+    for name in ("letter.txt", "here/letter", "letter.fr.gz"):
+        assert f"{name}: cannot be read" in one_sentence(call("translate", demo.folder, name))
+
+
 @pytest.mark.parametrize("text", [b"", b"\n", b"   \n \t \n"])
 def test_input_without_text_is_refused(demo, call, text: bytes) -> None:
     message = one_sentence(call("translate", demo.folder, stdin=text))

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli._shared.files import STANDARD_INPUT, check_inputs, check_output, is_read_once
+from regard.cli._shared.files import (
+    STANDARD_INPUT,
+    check_output,
+    is_read_once,
+    texts_or_file,
+)
 from regard.cli._shared.options import Beam, Int8, NoRepeatNgram, Output
 from regard.cli._shared.seq2seq import (
     DecodingOptions,
@@ -26,9 +31,13 @@ if TYPE_CHECKING:
 
 def translate(
     run: Annotated[Path, typer.Argument(help="Run folder of a translator.")],
-    file: Annotated[
-        Path, typer.Argument(help="Text file, one sentence a line; - is standard input.")
-    ] = Path("-"),
+    text: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Texts, or one file with a text a line; - is standard input.",
+            metavar="text|file",
+        ),
+    ] = None,
     to: Annotated[
         str | None, typer.Option(help="Target language (default: the other one).")
     ] = None,
@@ -88,7 +97,7 @@ def translate(
     int8: Int8 = False,
     output: Output = None,
 ) -> None:
-    """Translate text: as many lines out as in, in the same order.
+    """Translate texts, or a file: as many lines out as in, in the same order.
 
     With --output, an interrupted translation resumes. In a gettext catalog (FILE.po) the messages
     without a translation are translated, with all their placeholders.
@@ -111,7 +120,7 @@ def translate(
         "keep_placeholders": keep_placeholders,
         "max_tokens": max_tokens,
     }
-    check_inputs(file)
+    texts, file = texts_or_file(text or [])
     is_catalog = file.suffix == ".po"
     if is_catalog:
         _refuse_columns(options, align)
@@ -128,13 +137,17 @@ def translate(
     command = _Translate(translator, to, options, constraints, align)
     if is_catalog:
         return _translate_catalog(command, file, output)
-    from_stdin = file == STANDARD_INPUT
+    from_stdin = file == STANDARD_INPUT and not texts
     if from_stdin and target is None and sys.stdin.isatty():
         return _translate_interactively(command)
-    lines = require_text(stream_text(file), "standard input" if from_stdin else file, "translate")
+    lines = require_text(
+        iter(texts) if texts else stream_text(file),
+        "standard input" if from_stdin else "the text" if texts else file,
+        "translate",
+    )
     if target is None:
         return to_standard_output(command, lines)
-    total = None if is_read_once(file) else sum(1 for _ in stream_text(file))
+    total = len(texts) or (None if is_read_once(file) else sum(1 for _ in stream_text(file)))
     return to_file(command, lines, target, total)
 
 

@@ -1,6 +1,7 @@
 """Files and folders that a command reads and writes, checked before it loads a model."""
 
 import os
+import re
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,6 +30,40 @@ def check_inputs(*paths: Path | None) -> None:
             raise DataError(f"{path}: cannot be read (Is a directory); give a file.")
         if not os.access(path, os.R_OK):
             raise DataError(f"{path}: cannot be read (Permission denied).")
+
+
+def texts_or_file(arguments: Sequence[str]) -> tuple[list[str], Path]:
+    """Return the lines of texts that a command is given, or none and the file to read.
+
+    One argument is a file if there is one of that name, or if it looks like the name of one: it
+    has no space, and a folder or an extension. Several arguments are texts.
+
+    Raises:
+        DataError: the file cannot be read, or there is a file among several arguments.
+    """
+    if not arguments:
+        return [], STANDARD_INPUT
+    if len(arguments) == 1 and _is_file_name(arguments[0]):
+        path = Path(arguments[0])
+        check_inputs(path)
+        return [], path
+    for argument in arguments:
+        if argument == str(STANDARD_INPUT) or _exists(argument):
+            raise DataError(f"{argument}: is a file; give it alone, or only texts.")
+    return [line for text in arguments for line in text.split("\n")], STANDARD_INPUT
+
+
+def _is_file_name(argument: str) -> bool:
+    if argument == str(STANDARD_INPUT) or _exists(argument):
+        return True
+    return re.fullmatch(r"\S*/\S*|\S*[^\s.]\.[A-Za-z]\w{0,7}", argument) is not None
+
+
+def _exists(name: str) -> bool:
+    try:
+        return bool(name) and Path(name).exists()
+    except (OSError, ValueError):  # too long for a name, or with a null character
+        return False
 
 
 def check_exists(path: Path) -> None:
