@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test sanitize docs lint clean
+.PHONY: demo test test-versions sanitize docs lint wheel clean
 
 demo: $(VENV)/.installed
 	$(BIN)/regard demo
@@ -11,6 +11,14 @@ demo: $(VENV)/.installed
 # Two workers of one thread each: two threads in each would wait for each other.
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+# A part of the tests with the oldest and the newest versions of all dependencies.
+test-versions:
+	$(PYTHON) .ci/versions.py
+
+# The source distribution and a wheel for this platform, into dist/; installed and tried in an environment of its own.
+wheel: $(VENV)/.installed-dev
+	$(BIN)/python .ci/wheel.py
 
 # The compiled functions under the address, undefined-behavior and thread sanitizers: some minutes.
 sanitize: $(VENV)/.installed-dev

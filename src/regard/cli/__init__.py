@@ -28,7 +28,6 @@ def application(names: tuple[str, ...] = COMMANDS) -> typer.Typer:
     app = typer.Typer(
         help="Transformers that people can train, inspect and serve.",
         no_args_is_help=True,
-        add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
