@@ -58,6 +58,13 @@ def keep_freed_memory() -> bool:
     return bool(mallopt(_M_MMAP_THRESHOLD, 1 << 30) and mallopt(_M_TRIM_THRESHOLD, largest))
 
 
+def trim_memory() -> None:
+    """Give freed memory back to the system, where the C library can."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "malloc_trim"):
+        libc.malloc_trim(0)
+
+
 def matrix_peak(device: "torch.device", seconds: float = 0.3) -> float:
     """Measure the peak of float32 matrix products, in floating-point operations a second."""
     import torch

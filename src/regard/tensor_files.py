@@ -34,7 +34,7 @@ MAX_HEADER = 1 << 26  # bytes
 METADATA = "__metadata__"
 BFLOAT16 = "BF16"  # which numpy does not have
 DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", BFLOAT16: "<u2"}
-CHUNK = 1 << 22  # bytes that are hashed at once
+CHUNK = 1 << 18  # bytes that are hashed at once
 
 Size = Annotated[int, Field(ge=0, le=1 << 62)]
 
@@ -112,14 +112,18 @@ def map_tensors(path: Path) -> tuple[MappedTensors, Callable[[], str]]:
         with path.open("rb") as file:
             start, infos = _read_header(file, path)
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            descriptor = os.dup(file.fileno())
     except OSError as error:
         raise RunError(f"{path}: cannot be read ({error.strerror}).") from None
     digest = hashlib.sha256()
 
     def update() -> None:
-        for begin in range(0, len(mapped), CHUNK):
-            with memoryview(mapped)[begin : begin + CHUNK] as chunk:
-                digest.update(chunk)  # without Python's lock
+        # Not from the map, whose pages would all be in memory.
+        buffer = memoryview(bytearray(CHUNK))
+        with os.fdopen(descriptor, "rb", buffering=0) as file:
+            file.seek(0)
+            while size := file.readinto(buffer):
+                digest.update(buffer[:size])  # without Python's lock
 
     def checksum() -> str:
         hashing.join()

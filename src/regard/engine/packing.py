@@ -65,14 +65,12 @@ class PackedStack:
     def __init__(self, plan: Stack, weights: Weights, capacity: int, bits: int) -> None:
         self._weights, self._capacity, self._bits = weights, capacity, bits
         self._referenced: list[Any] = []  # kept alive for the pointers of the structs
-        # Heads may have been pruned: sizes that all layers share are those of the widest layer.
-        kv_heads = max(attention.kv_heads for attention in plan.attentions)
         self.layers = (c.Layer * len(plan.layers))(*map(self._layer, plan.layers))
-        self.cache_width = 2 * kv_heads * plan.head_dim
+        self.cache_width = 2 * plan.kv_heads * plan.head_dim
         self.stack = c.Stack(
             dim=plan.dim,
             heads=max(attention.heads for attention in plan.attentions),
-            kv_heads=kv_heads,
+            kv_heads=plan.kv_heads,
             head_dim=plan.head_dim,
             ffn_dim=plan.ffn_dim,
             layers=len(plan.layers),

@@ -148,6 +148,11 @@ class Stack:
         both = [(layer.attention, layer.cross) for layer in self.layers]
         return [attention for pair in both for attention in pair if attention is not None]
 
+    @property
+    def kv_heads(self) -> int:
+        """Number of key heads of the widest attention: heads may have been pruned."""
+        return max(attention.kv_heads for attention in self.attentions)
+
     def shapes(self) -> Iterator[tuple[str, Shape]]:
         """Yield the name and shape of each tensor; a shared one several times."""
         yield self.tokens, (self.num_embeddings, self.dim)

@@ -64,8 +64,7 @@ class FastDecoder:
 
     def __init__(self, plan: Stack, weights: Weights, capacity: int, bits: int) -> None:
         library = c.library()
-        if library is None:
-            raise UnsupportedError("there is no compiled engine")
+        assert library is not None
         self._call, self._greedy = library.regard_step, library.regard_greedy
         self.capacity, self.num_embeddings = capacity, plan.num_embeddings
         self.packed = PackedStack(plan, weights, capacity, bits)
@@ -187,14 +186,15 @@ class FastLanguageModel(FastModel):
 class FastEncoderDecoder(FastModel):
     def __init__(self, plan: ModelPlan, weights: Weights, capacity: int, bits: int = 32) -> None:
         assert plan.encoder is not None
+        # One matrix for the keys and values of all decoder layers: one product for each source.
+        # It is packed first, because stacking takes memory.
+        cross = [layer.cross for layer in plan.decoder.layers if layer.cross is not None]
+        maps = [linear for attention in cross for linear in (attention.key, attention.value)]
+        width = plan.decoder.kv_heads * plan.decoder.head_dim
+        self.project_source = stacked(maps, weights, bits, min_outputs=width)
         self.decoder = FastDecoder(plan.decoder, weights, capacity, bits)
         self.num_embeddings = plan.encoder.num_embeddings
         self.encoder = PackedStack(plan.encoder, weights, capacity, bits)
-        # One matrix for the keys and values of all decoder layers: one product for each source.
-        cross = [layer.cross for layer in plan.decoder.layers if layer.cross is not None]
-        maps = [linear for attention in cross for linear in (attention.key, attention.value)]
-        width = self.decoder.packed.cache_width // 2
-        self.project_source = stacked(maps, weights, bits, min_outputs=width)
         library = c.library()
         assert library is not None
         self._encode = library.regard_encode
@@ -231,6 +231,8 @@ def packed_model(plan: ModelPlan, weights: Weights, capacity: int, bits: int = 3
     Raises:
         UnsupportedError: There is no compiled engine, or it cannot compute this model.
     """
+    if c.library() is None:
+        raise UnsupportedError("there is no compiled engine")
     if plan.encoder is None:
         return FastLanguageModel(plan, weights, capacity, bits)
     return FastEncoderDecoder(plan, weights, capacity, bits)

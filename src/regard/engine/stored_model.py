@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.engine.plan import ModelPlan
 from regard.engine.steppers import FastModel, packed_model
+from regard.hardware import trim_memory
 from regard.tensor_files import MappedTensors
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class StoredModel:
 
     def pack(self, capacity: int, bits: int) -> FastModel:
         """Pack the tensors for the engine."""
+        trim_memory()  # the text of the tokenizer is no longer needed, nor the parts of matrices
         packed = packed_model(self._plan, self._weights, capacity, bits)
         self._weights.release()
+        trim_memory()
         return packed
