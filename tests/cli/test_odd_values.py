@@ -40,6 +40,14 @@ def commands(
     }
     out = home / "out"
     return {
+        "init": {
+            "task": ["translation"],
+            "files": [pairs],
+            "budget": ["--budget", "1min"],
+            "output": ["-o", home / "new.yaml"],
+            "overwrite": ["--overwrite"],
+            "no_check": ["--no-check"],
+        },
         "check": {"recipe": [recipe]},
         "train": {"recipe": [recipe], "run": ["--run", out]},
         "resume": {"run": [translator]},

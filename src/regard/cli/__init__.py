@@ -16,9 +16,9 @@ from regard.cli._shared.renamed import refuse_renamed
 from regard.cli._shared.streams import echo, prepare_streams
 
 COMMANDS = (
-    *("demo", "check", "train", "resume", "translate", "summarize", "generate", "fill", "score"),
-    *("evaluate", "embed", "classify", "look", "heads", "lab", "data", "export", "merge", "doctor"),
-    "import",
+    *("demo", "init", "check", "train", "resume", "translate", "summarize", "generate", "fill"),
+    *("score", "evaluate", "embed", "classify", "look", "heads", "lab", "data", "export", "merge"),
+    *("doctor", "import"),
 )
 
 

@@ -43,6 +43,12 @@ def with_chosen_size(recipe: Recipe, vocabulary: int, tokens_per_epoch: int) -> 
     return recipe.model_copy(update={"model": fitting[-1] if fitting else models[0]})
 
 
+def nominal_epochs(recipe: Recipe, vocabulary: int, tokens_per_epoch: int) -> float:
+    """Return the number of passes over the data that training makes, at nominal speed."""
+    parameters = multiplied_parameters(recipe, recipe.model, vocabulary)
+    return _seen_tokens(recipe, parameters) / tokens_per_epoch
+
+
 def advice(
     recipe: Recipe, vocabulary: int, tokens_per_epoch: int, steps: float, epochs: float
 ) -> str | None:

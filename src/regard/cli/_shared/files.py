@@ -91,12 +91,12 @@ def is_read_once(path: Path) -> bool:
     return path == STANDARD_INPUT or not path.is_file()
 
 
-def check_output(path: Path | None, run: Path, inputs: Sequence[Path] = ()) -> None:
+def check_output(path: Path | None, run: Path | None, inputs: Sequence[Path] = ()) -> None:
     """Raise OutputError for a file that cannot be written, or that the command reads.
 
     Args:
         path: The file to write; None for standard output.
-        run: The run folder that the command reads.
+        run: The run folder that the command reads, if any.
         inputs: The other files that it reads.
     """
     if path is None:
@@ -117,7 +117,7 @@ def check_output(path: Path | None, run: Path, inputs: Sequence[Path] = ()) -> N
         raise OutputError(f"{path}: cannot be written (Permission denied); choose another folder.")
     if any(_is_same(path, file) for file in inputs):
         raise OutputError(f"{path}: is also the input; choose another file for the output.")
-    if _is_same(folder, run) and _belongs_to_run(path.name):
+    if run is not None and _is_same(folder, run) and _belongs_to_run(path.name):
         raise OutputError(f"{path}: is a file of the model; choose another file for the output.")
 
 

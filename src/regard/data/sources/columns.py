@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
+from regard.data.languages import is_language_name
 from regard.data.sources.characters import quote
 
 SAMPLE = 100  # rows that are looked at
@@ -15,15 +16,13 @@ CELL = 30  # characters of a cell that an error shows
 LONG_LABEL = 40  # characters on average, from which a column is one of texts
 SHORT_TEXT = 2  # words of a first line that may be a header with any names
 
-# Words in the names of columns, and languages: a line of nothing else is a header.
+# Words in the names of columns: a line of nothing else, or of languages, is a header.
 _COLUMN_NAME = re.compile(
     r"""\b( texts? | sentences? | reviews? | comments? | tweets? | content | message | body | title
     | headline | question | premise | hypothesis | document | article | summary | description
     | abstract | phrase | utterance | input | output | id | idx | index | labels? | class | category
     | target | sentiment | rating | score | stars | topic | tags? | intent | emotion | polarity
-    | gold | source | src | tgt | trg | translation | original | english | french | german | spanish
-    | italian | portuguese | dutch | russian | polish | chinese | japanese | arabic | turkish
-    | français | anglais | deutsch | englisch | español | inglés | italiano | português )[12]?\b""",
+    | gold | source | src | tgt | trg | translation | original )[12]?\b""",
     re.VERBOSE | re.IGNORECASE,
 )
 
@@ -65,6 +64,8 @@ def looks_like_header(cells: Sequence[str], rare: Collection[str] = ()) -> bool:
 
 def _is_column_name(cell: str) -> bool:
     words = cell.replace("_", " ")
+    if is_language_name(cell):
+        return True
     return len(words.split()) <= 3 and _COLUMN_NAME.search(words) is not None
 
 
@@ -73,6 +74,12 @@ def is_id_column(cells: Sequence[str]) -> bool:
     return len(set(cells)) == len(cells) and all(
         re.fullmatch(r"\S{1,40}", cell) and re.search(r"\d", cell) for cell in cells
     )
+
+
+def may_be_labels(cells: Sequence[str]) -> bool:
+    """Return True if the cells are short and repeated, as labels are."""
+    is_short = sum(map(len, cells)) < LONG_LABEL * len(cells)
+    return is_short and len(set(cells)) <= len(cells) / 2
 
 
 def advise_columns(rows: Sequence[Sequence[str]], columns: Sequence[int], labeled: bool) -> str:
@@ -104,11 +111,7 @@ def _likely_columns(rows: Sequence[Sequence[str]], count: int, labeled: bool) ->
     cells = list(zip(*rows, strict=True))
     lengths = [sum(map(len, column)) / len(rows) for column in cells]
     candidates = [number for number, column in enumerate(cells) if not is_id_column(column)]
-    labels = [
-        number
-        for number in candidates
-        if lengths[number] < LONG_LABEL and len(set(cells[number])) <= len(rows) / 2
-    ]
+    labels = [number for number in candidates if may_be_labels(cells[number])]
     if labeled and not labels:
         return None
     label = [min(labels, key=lambda number: len(set(cells[number])))] if labeled else []

@@ -5,7 +5,8 @@ are read as bytes and decoded here, so that invalid UTF-8 costs one row and not 
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -61,6 +62,24 @@ def read_parquet(path: Path, columns: Sequence[str]) -> Iterator[Line]:
             yield _record(values, Location(str(path), row), columns)
 
 
+def text_columns(path: Path) -> list[str]:
+    """Return the names of all columns of text in a file, with dots for nested ones."""
+    with _opened(path) as file:
+        return list(_text_fields(file.schema_arrow))
+
+
+def _text_fields(fields: Iterable[pa.Field], prefix: str = "") -> Iterator[str]:
+    for field in fields:
+        if pa.types.is_struct(field.type):
+            yield from _text_fields(field.type, f"{prefix}{field.name}.")
+        elif _is_text(field.type):
+            yield f"{prefix}{field.name}"
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return (kind.value_type if pa.types.is_dictionary(kind) else kind) in TEXT
+
+
 def _record(values: tuple[bytes | None, ...], location: Location, columns: Sequence[str]) -> Line:
     texts = []
     for column, value in zip(columns, values, strict=True):
@@ -74,11 +93,17 @@ def _record(values: tuple[bytes | None, ...], location: Location, columns: Seque
 
 
 def _batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    with _opened(path) as file:
+        for column in columns:
+            _check_is_text(file.schema_arrow, column, path)
+        yield from file.iter_batches(ROWS, columns=list(columns))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     try:
         with pq.ParquetFile(path) as file:
-            for column in columns:
-                _check_is_text(file.schema_arrow, column, path)
-            yield from file.iter_batches(ROWS, columns=list(columns))
+            yield file
     except FileNotFoundError:
         hint = nearest_path(path) or "."
         raise DataError(f"{path}: there is no such file or folder{hint}") from None
@@ -102,7 +127,7 @@ def _check_is_text(schema: pa.Schema, column: str, path: Path) -> None:
             raise DataError(f"{path}: there are {count} columns {column}; rename one of them.")
         kind = types[part]
         fields = list(kind) if pa.types.is_struct(kind) else []
-    if (kind.value_type if pa.types.is_dictionary(kind) else kind) not in TEXT:
+    if not _is_text(kind):
         raise DataError(f"{path}: the column {column} holds {kind} and not text.")
 
 

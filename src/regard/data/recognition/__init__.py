@@ -1,0 +1,1 @@
+"""Recognition of a user's files: format, encoding, columns, labels and languages, from samples."""

@@ -1,0 +1,1 @@
+"""A first recipe for a user's own data, with sizes that fit them and comments that say why."""
