@@ -4,6 +4,9 @@
     N bytes    JSON: {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …}
     the rest   the tensors, without gaps
 
+A matrix may be stored in 8 bits (I8), with a float32 scale for each row in NAME.scale; it is read
+as the float32 matrix of their products.
+
 `read_tensors` reads torch tensors, whose memory is the only one; the checksum is computed on the
 way. `map_tensors` maps the file as arrays: pages are read when they are used, and several processes
 share them.
@@ -33,7 +36,8 @@ if TYPE_CHECKING:
 MAX_HEADER = 1 << 26  # bytes
 METADATA = "__metadata__"
 BFLOAT16 = "BF16"  # which numpy does not have
-DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", BFLOAT16: "<u2"}
+INT8, SCALE = "I8", ".scale"
+DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", BFLOAT16: "<u2", INT8: "i1"}
 CHUNK = 1 << 18  # bytes that are hashed at once
 
 Size = Annotated[int, Field(ge=0, le=1 << 62)]
@@ -70,7 +74,8 @@ class MappedTensors(Mapping[str, NDArray[Any]]):
     """
 
     def __init__(self, mapped: mmap.mmap, start: int, infos: "dict[str, TensorInfo]") -> None:
-        self._mapped, self._start, self._infos = mapped, start, infos
+        self._mapped, self._start, self._stored = mapped, start, infos
+        self._infos = {name: info for name, info in infos.items() if not _is_scale(name, infos)}
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -79,7 +84,13 @@ class MappedTensors(Mapping[str, NDArray[Any]]):
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         self.release()
-        info, count = self._infos[name], math.prod(self._infos[name].shape)
+        stored = self._array(name)
+        if self._infos[name].dtype == INT8:
+            return dequantized(stored, self._array(name + SCALE))
+        return stored
+
+    def _array(self, name: str) -> NDArray[Any]:
+        info, count = self._stored[name], math.prod(self._stored[name].shape)
         dtype, place = np.dtype(DTYPES[info.dtype]), self._start + info.data_offsets[0]
         stored = np.frombuffer(self._mapped, dtype, count, place).reshape(info.shape)
         if info.dtype == BFLOAT16:  # the upper half of a float32
@@ -158,6 +169,9 @@ def _read(file: BufferedReader, path: Path) -> "tuple[dict[str, Tensor], str]":
         digest.update(data)
         tensor = torch.from_numpy(array)
         tensors[name] = tensor.view(torch.bfloat16) if info.dtype == BFLOAT16 else tensor
+    for name in [name for name, info in infos if info.dtype == INT8]:
+        scale = tensors.pop(name + SCALE).numpy()
+        tensors[name] = torch.from_numpy(dequantized(tensors[name].numpy(), scale))
     return tensors, digest.hexdigest()
 
 
@@ -177,6 +191,7 @@ def _read_header(file: BufferedReader, path: Path) -> tuple[bytes, list[tuple[st
         for name, info in content.items()
         if name != METADATA
     ]
+    _check_scales(dict(infos), path)
     infos.sort(key=lambda item: item[1].data_offsets)
     end = 0
     for name, info in infos:
@@ -186,6 +201,41 @@ def _read_header(file: BufferedReader, path: Path) -> tuple[bytes, list[tuple[st
             f"{path}: damaged: its header describes {8 + length + end:,} bytes and it has {size:,}."
         )
     return first + header, infos
+
+
+def _is_scale(name: str, infos: "Mapping[str, TensorInfo]") -> bool:
+    """Return whether a tensor has the scales of a matrix in 8 bits."""
+    matrix = infos.get(name.removesuffix(SCALE)) if name.endswith(SCALE) else None
+    return matrix is not None and matrix.dtype == INT8
+
+
+def _check_scales(infos: "Mapping[str, TensorInfo]", path: Path) -> None:
+    """Check that every matrix in 8 bits has a scale for each row."""
+    for name, info in infos.items():
+        if info.dtype != INT8:
+            continue
+        scale = infos.get(name + SCALE)
+        if len(info.shape) != 2 or scale is None or scale.dtype != "F32":
+            problem = "is no matrix" if len(info.shape) != 2 else "has no float32 scales"
+            raise RunError(f"{path}: {shortened(name)} has 8 bits and {problem}; restore the file.")
+        if scale.shape != info.shape[:1]:
+            raise RunError(
+                f"{path}: {shortened(name)} has {info.shape[0]:,} rows, and {scale.shape} is the "
+                f"shape of their scales; restore the file."
+            )
+
+
+def quantized(matrix: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """Return a matrix in 8 bits, and the scale of each row: its largest weight becomes 127."""
+    scale = (np.abs(matrix).max(axis=1, initial=0) / 127).astype(np.float32)
+    steps = matrix / np.where(scale > 0, scale, 1)[:, None]
+    return np.rint(steps).clip(-127, 127).astype(np.int8), scale
+
+
+def dequantized(steps: NDArray[Any], scale: NDArray[Any]) -> NDArray[np.float32]:
+    """Return the matrix that `quantized` has rounded."""
+    matrix: NDArray[np.float32] = steps.astype(np.float32) * scale[:, None]
+    return matrix
 
 
 def _check_place(info: TensorInfo, begin: int, where: str) -> int:
