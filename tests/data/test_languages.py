@@ -31,7 +31,7 @@ def test_recognized(code: str) -> None:
     assert recognize_language([TEXTS[code]]) == code
 
 
-@pytest.mark.parametrize("text", ["", "1 2 3", "qwx zrt plk", "Paris London Berlin"])
+@pytest.mark.parametrize("text", ["", "1 2 3", "der", "qwx zrt plk", "Paris London Berlin"])
 def test_unclear(text: str) -> None:
     assert recognize_language([text]) is None
 

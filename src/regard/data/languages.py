@@ -14,6 +14,7 @@ from pathlib import Path
 
 MAX_CHARACTERS = 1000  # of a text that are read
 MAX_TEXTS = 2000
+MIN_WORDS = 2  # frequent words of the language, by which it is recognized at all
 MIN_RATE = 0.07  # of the words that must be frequent ones of the language
 MIN_LEAD = 1.25  # times the rate of the next language
 
@@ -145,7 +146,7 @@ def _by_words(texts: Iterable[str]) -> str | None:
             for language in languages:
                 rates[language] += 1 / len(languages)  # type: ignore[assignment]
     (first, rate), (_, next_rate) = [*rates.most_common(2), ("", 0), ("", 0)][:2]
-    clear = rate >= MIN_RATE * total and rate > MIN_LEAD * next_rate
+    clear = rate >= max(MIN_WORDS, MIN_RATE * total) and rate > MIN_LEAD * next_rate
     return first if first and clear else None
 
 

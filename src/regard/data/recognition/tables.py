@@ -47,9 +47,8 @@ class Table:
 
     @property
     def _unit(self) -> str:
-        return {"tsv": "lines", "jsonl": "lines", "po": "texts", "parquet": "rows"}.get(
-            self.format.name, "records"
-        )
+        units = {"tsv": "line", "jsonl": "line", "po": "text", "parquet": "row"}
+        return units.get(self.format.name, "record") + "s" * (self.num_records != 1)
 
     def show(self) -> str:
         """Return the columns of a record, for errors."""
