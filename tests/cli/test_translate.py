@@ -63,6 +63,17 @@ def test_input_without_text_is_refused(demo, call, text: bytes) -> None:
     assert "standard input: there is no text to translate" in message
 
 
+def test_other_languages_are_reported(demo, call) -> None:
+    german = "Das ist nicht der Hund, den ich mit dir auf der Straße gesehen habe."
+    result = call("translate", demo.folder, "--to", "fr", EN, german, FR)
+    assert result.code == 0
+    assert result.out.count("\n") == 3
+    assert result.err.splitlines() == [
+        "line 2: looks like German, not English.",
+        "line 3: looks like French, not English.",
+    ]
+
+
 def test_unknown_characters_are_reported(demo, call) -> None:
     result = call("translate", demo.folder, stdin=f"{EN}\nЭто 🦊.".encode())
     assert result.code == 0

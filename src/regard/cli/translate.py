@@ -21,7 +21,7 @@ from regard.cli._shared.seq2seq import (
     resumable_output,
     to_file,
     to_standard_output,
-    warn_of_unknown_characters,
+    warn_of_doubts,
 )
 from regard.cli._shared.streams import echo
 
@@ -178,6 +178,19 @@ class _Translate(TextCommand):
         self.translator, self.to, self.align = translator, to, align
         self.constraints = constraints
 
+    def doubt(self, text: str) -> str | None:
+        """Return which other language the text is in, or what training has never seen of it."""
+        from regard.data.languages import NAMES, describe_language, recognize_language
+
+        directions = self.translator.directions
+        sources = {source for source, target in directions if self.to in (None, target)}
+        if sources and sources <= NAMES.keys():
+            language = recognize_language([text])
+            if language is not None and language not in sources:
+                known = " or ".join(describe_language(source) for source in sorted(sources))
+                return f"looks like {describe_language(language)}, not {known}"
+        return super().doubt(text)
+
     def candidates(self, texts: list[str], names: list[str]) -> "list[list[Translation]]":
         return self.translator.candidates(
             texts, self.to, decoding=self.decoding, names=names, **self.constraints
@@ -226,7 +239,7 @@ def _translate_interactively(command: _Translate) -> None:
     for number, typed in enumerate(sys.stdin.buffer, start=1):
         try:
             line = decode_line(typed.removesuffix(b"\n"), f"line {number}")
-            texts = list(warn_of_unknown_characters(command, iter([line])))
+            texts = list(warn_of_doubts(command, iter([line])))
             for text in command(texts):
                 echo(text)
         except RegardError as error:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from regard.predictors.resume_file import ResumableOutput
 
 
+MAX_WARNINGS = 3  # of texts whose outputs may be wrong
+
+
 @dataclass(frozen=True)
 class DecodingOptions:
     """The decoding options of a command, as they are given."""
@@ -92,6 +95,12 @@ class TextCommand:
         """Return the best outputs of each text, best first; names are for error messages."""
         raise NotImplementedError
 
+    def doubt(self, text: str) -> str | None:
+        """Return why the output for a text may be wrong, if it may."""
+        unknown = self.tokenizer.unknown_characters(text)
+        characters = ", ".join(f"'{char}' (U+{ord(char):04X})" for char in unknown[:5])
+        return f"never seen in training: {characters}" if unknown else None
+
     def columns(self, candidate: Any) -> list[str]:
         """Return the columns to print for an output: its text, on one line."""
         return [candidate.text.replace("\n", " ")]
@@ -150,7 +159,7 @@ def to_standard_output(command: TextCommand, texts: Iterator[str]) -> None:
     from regard.predictors.resume_file import in_chunks
 
     with progress_bar(command.title, None, command.unit) as advance:
-        for line in in_chunks(warn_of_unknown_characters(command, texts), command):
+        for line in in_chunks(warn_of_doubts(command, texts), command):
             echo(line)
             advance(1)
     command.report()
@@ -197,7 +206,7 @@ def to_file(
     with progress_bar(command.title, remaining, command.unit) as advance:
 
         def lines() -> Iterator[str]:
-            rest = warn_of_unknown_characters(command, islice(texts, done, None))
+            rest = warn_of_doubts(command, islice(texts, done, None))
             for line in in_chunks(rest, command):
                 advance(1)
                 yield line
@@ -206,14 +215,12 @@ def to_file(
     command.report()
 
 
-def warn_of_unknown_characters(command: TextCommand, texts: Iterator[str]) -> Iterator[str]:
-    """Yield the texts; name characters that training never saw in the first three that have any."""
+def warn_of_doubts(command: TextCommand, texts: Iterator[str]) -> Iterator[str]:
+    """Yield the texts; name the first three whose outputs may be wrong, and why."""
     warnings = 0
     for number, text in enumerate(texts, start=command.done + 1):
-        unknown = command.tokenizer.unknown_characters(text) if warnings < 3 else []
-        if unknown:
+        doubt = command.doubt(text) if warnings < MAX_WARNINGS else None
+        if doubt:
             warnings += 1
-            characters = ", ".join(f"'{char}' (U+{ord(char):04X})" for char in unknown[:5])
-            unit = command.unit.removesuffix("s")
-            echo(f"{unit} {number}: never seen in training: {characters}.", err=True)
+            echo(f"{command.unit.removesuffix('s')} {number}: {doubt}.", err=True)
         yield text
