@@ -71,7 +71,7 @@ def _usage(name: str, command: Any) -> str:
 
 
 def _metavar(argument: Any) -> str:
-    word = argument.metavar or argument.name.upper()
+    word = (argument.metavar or argument.name).upper()
     return f"{word}..." if argument.nargs != 1 else word
 
 

@@ -1,11 +1,14 @@
 """The Python reference: the public names of `regard` and the classes that they return."""
 
 import inspect
+import pkgutil
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args, get_overloads
 
 import regard
+from regard import predictors
 
 INTRODUCTION = """# Python API
 
@@ -33,9 +36,19 @@ def _returned(public: list[Any]) -> set[type]:
     """Return the classes of regard that public functions return and that are not public names."""
     functions = [function for function in public if inspect.isfunction(function)]
     overloads: list[Any] = [overload for name in functions for overload in get_overloads(name)]
-    signatures = (inspect.signature(each, eval_str=True) for each in (*functions, *overloads))
+    names = _predictor_names()  # some modules import them for type checkers only
+    signatures = (
+        inspect.signature(each, eval_str=True, locals=names) for each in (*functions, *overloads)
+    )
     annotations = (signature.return_annotation for signature in signatures)
     return {cls for annotation in annotations for cls in _classes(annotation)} - set(public)
+
+
+def _predictor_names() -> dict[str, Any]:
+    """Return the classes that loading functions return, by name."""
+    modules = [module.name for module in pkgutil.iter_modules(predictors.__path__)]
+    imported = [import_module(f"{predictors.__name__}.{name}") for name in modules]
+    return {name: value for module in imported for name, value in vars(module).items()}
 
 
 def _classes(annotation: Any) -> Iterator[type]:

@@ -71,6 +71,7 @@ def commands(
         "export": {"run": [translator], "to": ["--to", "huggingface"], "output": ["-o", out]},
         "import": {"folder": [translator], "run": ["--run", out]},
         "merge": {"run": [translator], "output": ["-o", out]},
+        "quantize": {"run": [translator], "output": ["-o", out]},
         "doctor": {},
     }
 

@@ -53,7 +53,7 @@ def test_arguments_are_texts_or_one_file(demo, call, tmp_path: Path) -> None:
     assert "in.txt: is a file; give it alone, or only texts." in among
     assert "there is no text to translate" in one_sentence(call("translate", demo.folder, ""))
     # Missing files are not translated.
-    for name in ("letter.txt", "here/letter", "letter.fr.gz"):
+    for name in ("letter.txt", "here/letter", "letter.fr.gz", "/no/my letter"):
         assert f"{name}: cannot be read" in one_sentence(call("translate", demo.folder, name))
 
 

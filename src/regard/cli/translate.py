@@ -9,6 +9,7 @@ import typer
 
 from regard.cli._shared.files import (
     STANDARD_INPUT,
+    TEXT_OR_FILE,
     check_output,
     is_read_once,
     texts_or_file,
@@ -35,7 +36,7 @@ def translate(
         list[str] | None,
         typer.Argument(
             help="Texts, or one file with a text a line; - is standard input.",
-            metavar="text|file",
+            metavar=TEXT_OR_FILE,
         ),
     ] = None,
     to: Annotated[

@@ -37,7 +37,10 @@ class StoredModel:
     @cached_property
     def module(self) -> Any:
         """The torch module in evaluation mode, built when it is first used."""
-        return self._build().eval()
+        import torch
+
+        with torch.inference_mode(False):  # it may be used for training, wherever it is first used
+            return self._build().eval()
 
     def pack(self, capacity: int, bits: int) -> FastModel:
         """Pack the tensors for the engine."""

@@ -16,7 +16,7 @@ from typer.core import TyperCommand
 from typer.models import ArgumentInfo, OptionInfo
 
 from regard.cli._shared.failures import report_failure
-from regard.cli._shared.files import check_exists, check_run
+from regard.cli._shared.files import TEXT_OR_FILE, check_exists, check_run, check_text
 from regard.errors import ConfigError
 
 MAX_INTEGER = 2**31 - 1
@@ -46,11 +46,12 @@ def checked(command: Callable[..., None]) -> Callable[..., None]:
     parameters = _parameters(command)
     names = {name: _display_name(parameter) for name, parameter in parameters.items()}
     inputs = [name for name in parameters if _is_input(name, parameters[name])]
+    mixed = {name for name in parameters if _is_text_or_file(parameters[name])}
 
     @functools.wraps(command)
     def run(**arguments: Any) -> None:
         for name, value in arguments.items():
-            for item in value if isinstance(value, list) else [value]:
+            for item in value if isinstance(value, list) and name not in mixed else [value]:
                 _check(names[name], item)
         for name in inputs:  # before the command imports torch, which takes seconds
             _check_input(name, arguments[name])
@@ -81,6 +82,12 @@ def _is_input(name: str, parameter: Parameter) -> bool:
     return positional and _takes_path(annotation) and name != "recipe"
 
 
+def _is_text_or_file(parameter: Parameter) -> bool:
+    """Return whether values are texts or a file, whose name may have any bytes: `texts_or_file`."""
+    infos = getattr(parameter.annotation, "__metadata__", ())
+    return any(isinstance(info, ArgumentInfo) and info.metavar == TEXT_OR_FILE for info in infos)
+
+
 def _check_input(name: str, value: Path | list[Path] | None) -> None:
     for path in value if isinstance(value, list) else [value]:
         if path is not None:
@@ -104,12 +111,4 @@ def _check(name: str, value: Any) -> None:
     if type(value) is int and abs(value) > limit:
         raise ConfigError(f"{name}: the number is too large; give at most {limit}.")
     if isinstance(value, str):
-        _check_text(name, value)
-
-
-def _check_text(name: str, text: str) -> None:
-    for position, character in enumerate(text, start=1):
-        if "\ud800" <= character <= "\udfff":
-            raise ConfigError(
-                f"{name}: character {position} is not valid UTF-8; convert the text to UTF-8 first."
-            )
+        check_text(name, value)

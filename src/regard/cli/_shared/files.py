@@ -6,10 +6,16 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from regard.errors import DataError, OutputError, RunError
+from regard.errors import ConfigError, DataError, OutputError, RunError
 from regard.nearest import cannot_be_read, nearest_path
 
 STANDARD_INPUT = Path("-")
+TEXT_OR_FILE = "text/file"  # of an argument for `texts_or_file`
+FILE_NAME = re.compile(
+    r"(?:/|\.\.?/|~/).*"  # begins as a path
+    r"|\S*/\S*|\S*[^\s.]\.[A-Za-z]\w{0,7}",  # one word, in a folder or with an extension
+    re.DOTALL,
+)
 # Files of a run folder, beside its weights.
 RUN_FILES = (
     *("model.json", "tokenizer.json", "languages.json"),
@@ -36,7 +42,7 @@ def texts_or_file(arguments: Sequence[str]) -> tuple[list[str], Path]:
     """Return the lines of texts that a command is given, or none and the file to read.
 
     One argument is a file if there is one of that name, or if it looks like the name of one: it
-    has no space, and a folder or an extension. Several arguments are texts.
+    begins as a path, or has no space, and a folder or an extension. Several arguments are texts.
 
     Raises:
         DataError: the file cannot be read, or there is a file among several arguments.
@@ -50,13 +56,23 @@ def texts_or_file(arguments: Sequence[str]) -> tuple[list[str], Path]:
     for argument in arguments:
         if argument == str(STANDARD_INPUT) or _exists(argument):
             raise DataError(f"{argument}: is a file; give it alone, or only texts.")
+        check_text("TEXT", argument)
     return [line for text in arguments for line in text.split("\n")], STANDARD_INPUT
+
+
+def check_text(name: str, text: str) -> None:
+    """Raise ConfigError for a text whose bytes are not UTF-8."""
+    for position, character in enumerate(text, start=1):
+        if "\ud800" <= character <= "\udfff":
+            raise ConfigError(
+                f"{name}: character {position} is not valid UTF-8; convert the text to UTF-8 first."
+            )
 
 
 def _is_file_name(argument: str) -> bool:
     if argument == str(STANDARD_INPUT) or _exists(argument):
         return True
-    return re.fullmatch(r"\S*/\S*|\S*[^\s.]\.[A-Za-z]\w{0,7}", argument) is not None
+    return FILE_NAME.fullmatch(argument) is not None
 
 
 def _exists(name: str) -> bool:
