@@ -6,7 +6,7 @@ part for each. A language is recognized if enough words count for it, and fewer 
 
 import re
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import islice
@@ -137,15 +137,16 @@ _CODES |= {
 
 
 def _by_words(texts: Iterable[str]) -> str | None:
-    rates: Counter[str] = Counter()
+    rates: defaultdict[str, float] = defaultdict(float)
     total = 0
     for text in texts:
         for word in re.findall(r"[^\W\d_]+", text.casefold()):
             total += 1
             languages = _LANGUAGES_OF_WORD.get(word, ())
             for language in languages:
-                rates[language] += 1 / len(languages)  # type: ignore[assignment]
-    (first, rate), (_, next_rate) = [*rates.most_common(2), ("", 0), ("", 0)][:2]
+                rates[language] += 1 / len(languages)
+    ranked = sorted(rates.items(), key=lambda item: -item[1])
+    (first, rate), (_, next_rate) = [*ranked, ("", 0.0), ("", 0.0)][:2]
     clear = rate >= max(MIN_WORDS, MIN_RATE * total) and rate > MIN_LEAD * next_rate
     return first if first and clear else None
 
