@@ -14,6 +14,7 @@ from regard.engine.plan import UnsupportedError
 from regard.engine.plan_of_settings import check_shapes, plan_of_settings
 from regard.engine.stored_model import StoredModel
 from regard.errors import RunError
+from regard.pretrained import target_language
 from regard.run_details import (
     ClassificationDetails,
     Details,
@@ -480,7 +481,7 @@ def _translator(
             f"{path}: has no counts for '{missing[0]}', which the run translates from; restore "
             f"the file."
         )
-    return Translator(
+    translator = Translator(
         model,
         tokenizer,
         identifier,
@@ -489,6 +490,8 @@ def _translator(
         bits,
         details.suppressed_tokens,
     )
+    translator.default_target = target_language(path.parent)
+    return translator
 
 
 def _summarizer(

@@ -28,7 +28,7 @@ from regard.atomic import remove
 from regard.config import shortened
 from regard.errors import OutputError, RunError
 from regard.json_files import JsonSpec, read_json, validate_json
-from regard.nearest import nearest_path
+from regard.pretrained import located, no_such_run
 from regard.run_lock import lock
 from regard.tensor_files import read_tensors
 
@@ -173,6 +173,7 @@ def _stored_names(manifest: Mapping[str, Any]) -> dict[str, str]:
 
 def path_of(folder: Path, name: str) -> Path:
     """Return where a model's file is: that of "tokenizer.json", for example."""
+    folder = located(folder)
     try:
         return folder / _stored_names(_read_manifest(folder))[name]
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -196,11 +197,13 @@ def fingerprint(folder: Path) -> str:
 
     It is computed from the file as written, whatever its format: adapters name their base by it.
     """
-    return hashlib.sha256(json.dumps(_read_manifest(folder), sort_keys=True).encode()).hexdigest()
+    manifest = _read_manifest(located(folder))
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
 def describe(folder: Path) -> Manifest:
     """Return the content of model.json, upgraded if it is of format 1."""
+    folder = located(folder)
     content = _read_manifest(folder)
     upgrades = content["format"] == format_1.FORMAT
     return _validated(folder, _upgraded(folder, content) if upgrades else content)
@@ -220,6 +223,7 @@ def read_unverified(folder: Path, read_weights: ReadWeights) -> Run:
         folder: The run folder.
         read_weights: Reads the weights from their file.
     """
+    folder = located(folder)
     content = _read_manifest(folder)
     try:
         return _read_files(folder, content, read_weights)
@@ -282,8 +286,7 @@ def _validated(folder: Path, content: dict[str, Any]) -> Manifest:
 def _read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     if not folder.is_dir():
-        hint = nearest_path(folder) or "; `regard demo` makes runs/demo."
-        raise RunError(f"{folder}: there is no such run folder{hint}")
+        raise no_such_run(folder)
     if not path.is_file():
         raise RunError(f"{folder}: there is no {MANIFEST} in it, so it holds no model.")
     manifest = read_json(path, MAX_MANIFEST, finite=False)  # a score may be infinite

@@ -82,7 +82,7 @@ def test_refusals_that_need_no_torch_do_not_import_it(recipe: Path, tmp_path: Pa
             "'FOLDER/train.tsv'?",
         ),
         (["translate", "FOLDER/preparde"], "no such run folder, did you mean 'FOLDER/prepared'?"),
-        (["embed", "FOLDER/runs/one"], "no such run folder; `regard demo` makes runs/demo."),
+        (["embed", "FOLDER/runs/one"], "no such run folder; the models in the package are fr-en"),
         (["import", "FOLDER/preparde"], "did you mean 'FOLDER/prepared'?"),
         (
             ["train", "RECIPE", "data.train={kind: tsv, path: train.tsv}"],

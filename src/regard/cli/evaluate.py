@@ -189,11 +189,12 @@ def _evaluate_translator(translator: "Translator", options: Options, report: "Re
     from regard.evaluation.texts import score_translations
 
     options.allow_only("a translator", "to", "beam", "lowercase", "source")
-    pairs = _pairs(translator, options.data, options.source or ())
+    to = options.to or translator.default_target
+    pairs = _pairs(translator, options.data, options.source or (), to)
     sources, references = zip(*pairs, strict=True)
     beam = options.beam or 1
     with report.bar("Translating", len(pairs), "pairs") as advance:
-        outputs = translator.translate(sources, options.to, advance, beam=beam)
+        outputs = translator.translate(sources, to, advance, beam=beam)
     text_scores = score_translations(outputs, references, bool(options.lowercase))
     rows = [
         *_text_scores(text_scores),
@@ -239,7 +240,10 @@ def _text_scores(scores: "TextScores") -> Iterator[tuple[str, str]]:
 
 
 def _pairs(
-    predictor: "Translator | Summarizer", data: Sequence[Path], changes: Sequence[str]
+    predictor: "Translator | Summarizer",
+    data: Sequence[Path],
+    changes: Sequence[str],
+    to: str | None = None,
 ) -> list[tuple[str, ...]]:
     """Read pairs from a file as in training, or from two parallel files."""
     from regard.errors import ConfigError, DataError
@@ -247,7 +251,8 @@ def _pairs(
 
     if len(data) > 2:
         raise ConfigError("give one file of pairs with a tab between them, or two parallel files.")
-    pairs = [record.texts for record in pair_lines(predictor, data[0], *data[1:], changes=changes)]
+    records = pair_lines(predictor, data[0], *data[1:], changes=changes, to=to)
+    pairs = [record.texts for record in records]
     if not pairs:
         raise DataError(f"{data[0]}: there are no pairs in it.")
     return pairs

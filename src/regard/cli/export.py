@@ -28,10 +28,11 @@ def export(
     from regard.errors import ConfigError
     from regard.merged_run import read_merged
     from regard.output_folder import output_folder
+    from regard.pretrained import output_folder as named_output
 
     if to not in TO:
         raise ConfigError(f"--to {to}: give one of {', '.join(TO)}.")
-    folder = output or run / to
+    folder = output or named_output(run) / to
     check_output_folder(folder)
     exporter = import_module(f"regard.interchange.exports.{to}")
     with output_folder(folder, overwrite) as new:

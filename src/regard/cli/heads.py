@@ -7,6 +7,7 @@ import typer
 
 from regard.cli._shared.files import check_inputs, check_output_folder
 from regard.cli._shared.streams import echo
+from regard.pretrained import output_folder
 
 if TYPE_CHECKING:
     from regard.insight.heads.examples import Examples
@@ -72,7 +73,7 @@ def heads(
     pruning = prune is not None or bool(remove)
     if pruning and (bleu or tolerance is not None):
         raise ConfigError("--bleu and --tolerance have no effect on pruning: leave them out.")
-    folder = output or run / ("pruned" if pruning else "heads")
+    folder = output or output_folder(run) / ("pruned" if pruning else "heads")
     check_inputs(data, target)
     if pruning:
         check_place(run, folder, overwrite)

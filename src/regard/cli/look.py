@@ -7,6 +7,7 @@ import typer
 
 from regard.cli._shared.files import check_output
 from regard.cli._shared.streams import echo
+from regard.pretrained import output_folder
 
 if TYPE_CHECKING:
     from regard.data.sources.trees import ParsedText
@@ -74,8 +75,9 @@ def look(
     if len(texts or []) + (compare is not None) > 2:
         raise ConfigError("two can be shown side by side: give two texts, or one and --compare.")
     folders = [run, compare] if compare else [run]
-    if run.is_dir() and not live:
-        check_output(output or run / "attention.html", run)
+    page = output or output_folder(run) / "attention.html"
+    if not live and (output or page.parent.is_dir()):
+        check_output(page, run)
     if history:
         _show_history(run, output)
     elif live:
@@ -87,7 +89,9 @@ def look(
             for folder, title in zip(folders, titles, strict=True)
             for text in texts or []
         ]
-        _write(pictures, output or run / "attention.html", panel, layer)
+        if output is None:
+            page.parent.mkdir(parents=True, exist_ok=True)
+        _write(pictures, page, panel, layer)
 
 
 def _picture(run: Path, title: str, text: str, to: str | None, sentence: int | None) -> "Picture":

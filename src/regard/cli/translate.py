@@ -184,7 +184,8 @@ class _Translate(TextCommand):
         from regard.data.languages import NAMES, describe_language, recognize_language
 
         directions = self.translator.directions
-        sources = {source for source, target in directions if self.to in (None, target)}
+        to = self.to or self.translator.default_target
+        sources = {source for source, target in directions if to in (None, target)}
         if sources and sources <= NAMES.keys():
             language = recognize_language([text])
             if language is not None and language not in sources:

@@ -1,6 +1,7 @@
 """Read a file as the training data of a run were read: its kind, columns, header and encoding."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,16 @@ def pair_lines(
     target: Path | None = None,
     *,
     changes: Sequence[str] = (),
+    to: str | None = None,
 ) -> Iterator[Record]:
     """Yield the pairs of a file as in training, or of two parallel files.
+
+    Args:
+        predictor: Its `file_format` has the settings of the training data.
+        path: The file of pairs, or of sources.
+        target: The file of targets.
+        changes: Overrides of how a file of pairs is read, each key=value.
+        to: Target language: the sources are in the other column where the first one has it.
 
     Raises:
         ConfigError: A change is not valid.
@@ -66,7 +75,10 @@ def pair_lines(
         source = validate(SourceSpec, {**settings, **files}, "source")
     if source.record_type != "pair":
         raise ConfigError(f"source: kind {source.kind()} does not read pairs.")
-    yield from require_readable(predictor, source.records(), source)
+    ordered = any(change.startswith(("kind=", "columns=", "keys=")) for change in changes)
+    swap = to is not None and not ordered and source.language_pair[0] == to
+    for record in require_readable(predictor, source.records(), source):
+        yield replace(record, texts=record.texts[::-1]) if swap else record
 
 
 def require_readable(

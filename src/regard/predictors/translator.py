@@ -77,6 +77,8 @@ class Translator(BasePredictor[Model]):
         suppressed: Token ids that the model must not generate.
     """
 
+    default_target: str | None = None  # language of all translations without one of their own
+
     def __init__(
         self,
         model: Model | StoredModel,
@@ -327,6 +329,8 @@ class Translator(BasePredictor[Model]):
             >>> regard.load_translator("runs/demo").target_language("The cat sleeps.")
             'fr'
         """
+        if self.default_target is not None:
+            return self.default_target
         if len(self.languages) == 1:
             return self.languages[0]
         source = self.language_identifier.identify(self.tokenizer.encode(text))

@@ -74,3 +74,11 @@ def test_constant_stays_at_one_after_warmup() -> None:
     spec = schedule("constant", warmup=3)
     assert [spec.factor(step, 0.0) for step in range(1, 6)] == [0.25, 0.5, 0.75, 1, 1]
     assert spec.factor(10**6, 1.0) == 1
+
+
+def test_warmup_stable_decay_is_constant_until_the_decay() -> None:
+    spec = schedule("warmup-stable-decay", warmup=1, decay=0.25)
+    assert [spec.factor(step, 0.0) for step in (1, 2, 3)] == [0.5, 1, 1]
+    assert spec.factor(10, 0.75) == 1
+    assert spec.factor(10, 0.875) == pytest.approx(0.5)
+    assert spec.factor(10, 1.0) == 0

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard.errors import ConfigError, DataError, OutputError, RunError
-from regard.nearest import cannot_be_read, nearest_path
+from regard.nearest import cannot_be_read
+from regard.pretrained import located, no_such_run
 
 STANDARD_INPUT = Path("-")
 TEXT_OR_FILE = "text/file"  # of an argument for `texts_or_file`
@@ -95,9 +96,9 @@ def check_exists(path: Path) -> None:
 
 def check_run(run: Path) -> None:
     """Raise RunError for a folder that is missing, or holds neither a model nor a training."""
+    run = located(run)
     if not run.is_dir():
-        hint = nearest_path(run) or "; `regard demo` makes runs/demo."
-        raise RunError(f"{run}: there is no such run folder{hint}")
+        raise no_such_run(run)
     if not any((run / name).exists() for name in ("model.json", "training.json", "recipe.yaml")):
         raise RunError(f"{run}: there is no model.json in it, so it holds no model.")
 

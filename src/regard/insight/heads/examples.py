@@ -150,7 +150,8 @@ def _pairs(
     changes: Sequence[str],
 ) -> Iterator[Row]:
     start, end = translator.tokenizer.start, translator.tokenizer.end
-    for record in pair_lines(translator, path, target, changes=changes):
+    to = to or translator.default_target
+    for record in pair_lines(translator, path, target, changes=changes, to=to):
         source, translation = record.texts
         source_ids = translator.source_ids(
             source, to or translator.target_language(source), str(record.location)
