@@ -468,7 +468,7 @@ def _predictor(
 def _translator(
     run: Run, details: TranslationDetails, model: Any, tokenizer: Tokenizer, where: str, bits: int
 ) -> "Translator":
-    from regard.predictors.translator import Translator
+    from regard.predictors.translator import SourceHandling, Translator
 
     if LANGUAGES not in run.extra_files:
         raise RunError(f"{where}: sha256: a translator needs {LANGUAGES}; restore the file.")
@@ -489,6 +489,7 @@ def _translator(
         directions,
         bits,
         details.suppressed_tokens,
+        SourceHandling(details.split_sentences, details.lowercase_capitals, details.restore_lost),
     )
     translator.default_target = target_language(path.parent)
     return translator

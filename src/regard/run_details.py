@@ -53,6 +53,9 @@ class TranslationDetails(Details):
         min_length=1, max_length=MAX_NAMES
     )
     suppressed_tokens: list[Id] = Field([], max_length=MAX_NAMES)
+    split_sentences: bool = False
+    lowercase_capitals: bool = False
+    restore_lost: bool = False
 
 
 class SummarizationDetails(Details):

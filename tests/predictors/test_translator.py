@@ -1,6 +1,7 @@
 """Translator: batching, threads, the engine and streaming do not change a translation."""
 
 import math
+from copy import copy
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from regard.decoding.config import DecodingConfig
 from regard.engine.library import library
 from regard.errors import ConfigError, DataError
 from regard.predictors.seq2seq import Request
+from regard.predictors.translator import SourceHandling
 
 from .conftest import TEXT
 
@@ -169,3 +171,53 @@ def test_invalid_arguments_are_refused(translator) -> None:
         translator.score(["a"], [])
     with pytest.raises(DataError, match="cannot produce 'de'"):
         translator.translate(["a"], to="de")
+
+
+def with_handling(translator, **handling: bool):
+    handled = copy(translator)
+    handled.handling = SourceHandling(**handling)
+    return handled
+
+
+def test_sentences_of_a_line_are_translated_by_themselves(translator) -> None:
+    first, second = TEXT[0], "The girl has a red ball."
+    handled = with_handling(translator, split_sentences=True)
+    alone = handled.translate([first, second])
+    (translation,) = handled.candidates([f"{first}  {second}"])[0]
+    assert translation.text == "  ".join(alone)
+    assert [source for source, _ in translation.segments] == [first, second]
+    # A required phrase may belong to any of the sentences.
+    (whole,) = handled.candidates([f"{first}  {second}"], require_phrases=["ball"])[0]
+    assert len(whole.segments) == 1
+
+
+def test_edges_and_text_without_words_are_copied(translator) -> None:
+    handled = with_handling(translator, restore_lost=True)
+    lines = ["12:30", "- 🎉 ", f"- {TEXT[0]}", ""]
+    done: list[int] = []
+    out = handled.translate(lines, on_progress=done.append)
+    assert out[:2] == lines[:2]
+    assert out[2].startswith("- ")
+    assert out[3] == ""
+    assert sum(done) == 3
+    assert ["".join(handled.stream(line)) for line in lines[:2]] == lines[:2]
+
+
+def test_text_in_capitals_has_a_translation_in_capitals(translator) -> None:
+    handled = with_handling(translator, lowercase_capitals=True)
+    sentence = TEXT[0][:1].upper() + TEXT[0][1:].lower()
+    expected = handled.translate([sentence])[0].upper()
+    assert handled.translate([TEXT[0].upper()]) == [expected]
+    assert "".join(handled.stream(TEXT[0].upper())) == expected
+
+
+def test_what_a_translation_lost_is_decoded_again(translator) -> None:
+    line = f"{TEXT[0].removesuffix('.')} 58713."
+    assert "58713" not in translator.translate([line])[0]
+    handled = with_handling(translator, restore_lost=True)
+    assert "58713" in handled.translate([line])[0]
+    # Where phrases cannot be placed, the translation stays.
+    groups = DecodingConfig(beam=2, beam_groups=2)
+    assert handled.translate([line], decoding=groups) == translator.translate(
+        [line], decoding=groups
+    )

@@ -191,7 +191,7 @@ class _Translate(TextCommand):
             if language is not None and language not in sources:
                 known = " or ".join(describe_language(source) for source in sorted(sources))
                 return f"looks like {describe_language(language)}, not {known}"
-        return super().doubt(text)
+        return None if self.translator.handling.restore_lost else super().doubt(text)
 
     def candidates(self, texts: list[str], names: list[str]) -> "list[list[Translation]]":
         return self.translator.candidates(

@@ -145,6 +145,11 @@ class Constraints:
             check_phrase_settings(config)
 
 
+def can_place_phrases(config: DecodingConfig) -> bool:
+    """Return whether these settings of decoding can place required phrases."""
+    return config.sampling is None and config.beam_groups == 1
+
+
 def check_phrase_settings(config: DecodingConfig) -> None:
     """Refuse settings of decoding that cannot place required phrases."""
     for name, is_set in (

@@ -17,7 +17,8 @@ ABBREVIATIONS = (
 )  # fmt: skip
 NO_ABBREVIATION = "".join(rf"(?<!\b{re.escape(word)}\.)" for word in ABBREVIATIONS)
 CLOSING = r"(?:\s?[»”]|[\"'’)\]])*"
-OPENING = r"[^\W\d_a-zß-ÿ]|[\d¿¡«“\"'(\[—–-]"  # capital letters, and signs that begin a sentence
+# Capital letters, signs that begin a sentence, and emoji.
+OPENING = r"[^\W\d_a-zß-ÿ]|[\d¿¡«“\"'(\[—–-]|[\u2600-\u27bf\U0001f000-\U0001faff]"
 # Split points, the best first: white space after sentences, after punctuation, anywhere; any place.
 SPLIT_POINTS = (
     re.compile(rf"(?<=[.!?…]){NO_ABBREVIATION}{CLOSING}(?P<gap>\s+)(?={OPENING})"),
@@ -34,12 +35,15 @@ class Segment(NamedTuple):
     gap: str
 
 
-def split_to_fit(text: str, fits: Fits) -> list[Segment]:
-    """Split a text into segments that fit: one if it fits, else at least one for each sentence."""
-    if fits(text):
+def split_to_fit(text: str, fits: Fits, sentences: bool = False) -> list[Segment]:
+    """Split a text into segments that fit: one if it fits, else at least one for each sentence.
+
+    With `sentences`, a text that fits is split too.
+    """
+    if not sentences and fits(text):
         return [Segment(text, "")]
-    sentences = _split(SPLIT_POINTS[0], text)
-    return [segment for sentence in sentences for segment in _refine(sentence, fits, 1)]
+    parts = _split(SPLIT_POINTS[0], text)
+    return [segment for sentence in parts for segment in _refine(sentence, fits, 1)]
 
 
 def _refine(segment: Segment, fits: Fits, level: int) -> list[Segment]:

@@ -2,7 +2,8 @@
 
 One model serves every direction it was trained for; a tag before the source selects the target
 language. A text that is too long for the model is split between sentences, translated in segments
-and joined again; nothing is left out.
+and joined again; nothing is left out. `SourceHandling` has more that is done for text as people
+write it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,16 +14,20 @@ from regard.data.direction import Direction
 from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.decoding.beam import Hypothesis
-from regard.decoding.config import DecodingConfig, check_phrase_settings
+from regard.decoding.config import DecodingConfig, can_place_phrases, check_phrase_settings
 from regard.decoding.ranges import MAX_TOKENS, check_count
 from regard.decoding.scoring import Score
 from regard.engine.select import EngineModel
 from regard.engine.stored_model import StoredModel
 from regard.errors import ConfigError, DataError
 from regard.predictors.base import BasePredictor, named_texts
+from regard.predictors.copies import lost_copies
 from regard.predictors.placeholders import placeholders
 from regard.predictors.segment import split_to_fit
 from regard.predictors.seq2seq import Ids, Model, Request, Seq2SeqRunner
+from regard.predictors.source_text import SourceText, in_lower_case, without_edges
+
+CONSTRAINED_BEAM = 5  # greedy decoding cannot place phrases well
 
 
 @dataclass(frozen=True)
@@ -36,11 +41,23 @@ class Translation:
 
 
 @dataclass(frozen=True)
+class SourceHandling:
+    """What is done for texts that are not like those of training."""
+
+    split_sentences: bool = False  # of a line, each of which is translated by itself
+    lowercase_capitals: bool = False  # of a text in capitals, whose translation is capitalized
+    restore_lost: bool = False  # decode again what lost a number, a link, a name or an emoji
+
+
+DEFAULT_HANDLING = SourceHandling()
+
+
+@dataclass(frozen=True)
 class _Segment:
     """A part of a line that fits the model."""
 
     line: int
-    text: str
+    source: SourceText
     gap: str  # between its translation and that of the next segment
     request: Request
 
@@ -52,6 +69,11 @@ class _Required:
     prefix: tuple[int, ...] = ()
     phrases: tuple[Ids, ...] = ()
     placeholders: bool = False  # those of its source
+
+    @property
+    def is_of_the_whole(self) -> bool:
+        """True if the text may belong to any sentence of a line."""
+        return bool(self.prefix or self.phrases)
 
     @property
     def options(self) -> str:
@@ -75,6 +97,7 @@ class Translator(BasePredictor[Model]):
         directions: Pairs of source and target language that the model was trained for.
         bits: 32, or 8 for int8 weights (default: 32).
         suppressed: Token ids that the model must not generate.
+        handling: What is done for texts that are not like those of training (default: nothing).
     """
 
     default_target: str | None = None  # language of all translations without one of their own
@@ -88,8 +111,10 @@ class Translator(BasePredictor[Model]):
         directions: Sequence[Direction],
         bits: int = 32,
         suppressed: Sequence[int] = (),
+        handling: SourceHandling = DEFAULT_HANDLING,
     ) -> None:
         super().__init__(model, tokenizer, max_length)
+        self.handling = handling
         self.language_identifier = language_identifier
         self.directions = tuple(directions)
         self.suppressed = [[token] for token in suppressed]
@@ -215,16 +240,52 @@ class Translator(BasePredictor[Model]):
         if keep_placeholders or required.phrases:
             check_phrase_settings(decoding)
             if decoding.beam == 1:
-                decoding = replace(decoding, beam=5)  # greedy decoding cannot place phrases well
+                decoding = replace(decoding, beam=CONSTRAINED_BEAM)
         segments = self._segments(lines, names, to, required, max_tokens)
+        hypotheses = self._decode(segments, decoding, on_progress or (lambda _: None))
+        return self._join(len(lines), segments, hypotheses)
+
+    def _decode(
+        self, segments: Sequence[_Segment], decoding: DecodingConfig, advance: Callable[[int], None]
+    ) -> list[list[Hypothesis]]:
+        """Return the best hypotheses of each segment; an empty one for text that is copied."""
+        translated = [segment for segment in segments if not segment.source.copied]
+        advance(sum(not segment.gap for segment in segments if segment.source.copied))
 
         def report(finished: Sequence[int]) -> None:
-            if on_progress is not None:
-                on_progress(sum(not segments[i].gap for i in finished))
+            advance(sum(not translated[i].gap for i in finished))
 
-        requests = [segment.request for segment in segments]
-        hypotheses = self.runner.decode(requests, decoding, report)
-        return self._join(len(lines), segments, hypotheses)
+        requests = [segment.request for segment in translated]
+        results = self.runner.decode(requests, decoding, report)
+        if self.handling.restore_lost and can_place_phrases(decoding):
+            self._restore_lost(translated, results, decoding)
+        following = iter(results)
+        return [
+            [Hypothesis([], 0.0)] if segment.source.copied else next(following)
+            for segment in segments
+        ]
+
+    def _restore_lost(
+        self,
+        segments: Sequence[_Segment],
+        results: list[list[Hypothesis]],
+        decoding: DecodingConfig,
+    ) -> None:
+        """Decode again, with what was lost as required phrases, and replace those results."""
+        rows, requests = [], []
+        for row, (segment, (best, *_)) in enumerate(zip(segments, results, strict=True)):
+            request = segment.request
+            lost = lost_copies(segment.source.text, self.tokenizer.decode(best.ids), self.tokenizer)
+            phrases = (*request.phrases, *map(self.tokenizer.encode, lost))
+            tokens = [token for phrase in phrases for token in phrase]
+            fits = len(request.prefix) + len(tokens) < self.runner.limit(request)
+            if lost and fits and self.tokenizer.unknown not in tokens:
+                rows.append(row)
+                requests.append(replace(request, phrases=phrases))
+        wide = replace(decoding, beam=max(decoding.beam, CONSTRAINED_BEAM))
+        for row, result in zip(rows, self.runner.decode(requests, wide), strict=True):
+            if result[0].finished >= results[row][0].finished:
+                results[row] = result
 
     def stream(self, text: str, to: str | None = None) -> Iterator[str]:
         """Yield a text's translation as it is generated, by greedy decoding.
@@ -244,9 +305,14 @@ class Translator(BasePredictor[Model]):
         """
         (lines, names) = named_texts([text], names=["the text"])
         for segment in self._segments(lines, names, to, _Required()):
-            yield from self.runner.stream(segment.request)
-            if segment.gap:
-                yield segment.gap
+            source = segment.source
+            yield source.before
+            if source.copied:
+                yield source.text
+            else:
+                for part in self.runner.stream(segment.request):
+                    yield part.upper() if source.capitals else part
+            yield source.after + segment.gap
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], to: str | None = None
@@ -423,20 +489,31 @@ class Translator(BasePredictor[Model]):
             if not line.strip():
                 continue
             source_ids = partial(self._source_ids, to=to or self.target_language(line))
-            for index, part in enumerate(split_to_fit(line, partial(self._fits, source_ids))):
-                kept = placeholders(part.text) if required.placeholders else []
+            sentences = self.handling.split_sentences and not required.is_of_the_whole
+            for index, part in enumerate(
+                split_to_fit(line, partial(self._fits, source_ids), sentences)
+            ):
+                text = self._source_text(part.text)
+                kept = placeholders(text.text) if required.placeholders else []
                 prefix = required.prefix if index == 0 else ()
                 phrases = (
                     *map(self.tokenizer.encode, kept),
                     *(required.phrases if index == 0 else ()),
                 )
-                source = source_ids(part.text)
+                source = source_ids(text.text)
                 default = _max_tokens(source) + len(prefix) + sum(map(len, phrases))
                 request = Request(
                     source, max_tokens or default, phrases, prefix, name, required.options
                 )
-                segments.append(_Segment(number, part.text, part.gap, request))
+                segments.append(_Segment(number, text, part.gap, request))
         return segments
+
+    def _source_text(self, text: str) -> SourceText:
+        """Return the part of a text for the model, and what is around it."""
+        if self.handling == DEFAULT_HANDLING:
+            return SourceText(text)
+        source = without_edges(text, self.tokenizer)
+        return in_lower_case(source, self.tokenizer) if self.handling.lowercase_capitals else source
 
     def _fits(self, source_ids: Callable[[str], Ids], text: str) -> bool:
         return len(source_ids(text)) <= self.max_source_tokens
@@ -473,15 +550,22 @@ class Translator(BasePredictor[Model]):
     ) -> Translation:
         """Join the segments of one line, each with its hypothesis of this rank or its last."""
         ranked = [hypotheses[number][min(rank, len(hypotheses[number]) - 1)] for number in numbers]
-        texts = [self.tokenizer.decode(hypothesis.ids) for hypothesis in ranked]
+        parts = [segments[number] for number in numbers]
+        texts = [
+            part.source.text if part.source.copied else self.tokenizer.decode(hypothesis.ids)
+            for part, hypothesis in zip(parts, ranked, strict=True)
+        ]
         line = "".join(
-            text + segments[number].gap for text, number in zip(texts, numbers, strict=True)
+            part.source.restored(text) + part.gap for part, text in zip(parts, texts, strict=True)
         )
         lengths = [len(hypothesis.ids) + 1 for hypothesis in ranked]
         total = sum(
             hypothesis.score * length for hypothesis, length in zip(ranked, lengths, strict=True)
         )
-        pairs = tuple((segments[n].text, text) for n, text in zip(numbers, texts, strict=True))
+        pairs = tuple(
+            (part.source.line, part.source.around(text))
+            for part, text in zip(parts, texts, strict=True)
+        )
         finished = all(hypothesis.finished for hypothesis in ranked)
         return Translation(line, total / sum(lengths), pairs, finished)
 

@@ -1,9 +1,11 @@
 """Translation: pairs of sentences, cross-entropy of the target; BLEU, chrF and other metrics."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, cast
 
+from pydantic import Field
 from torch import nn
 
 from regard.data.batches.base import Batches
@@ -17,7 +19,7 @@ from regard.evaluation.texts import TextMetric, TextScores, TranslationMetric, s
 from regard.evaluation.tokens import LossMetric, loss_scores
 from regard.models.base import Capability
 from regard.predictors.seq2seq import Model
-from regard.predictors.translator import Translator
+from regard.predictors.translator import SourceHandling, Translator
 from regard.training.distributed.world import World
 from regard.training.reporting.progress import Reporter, silent
 from regard.training.tasks.base import TaskResult, TaskSpec
@@ -55,7 +57,13 @@ class Translation(Seq2SeqTask):
             self.prepared.language_id,
             self.recipe.model.max_length,
             self.recipe.data.translation_directions,
+            handling=self._handling,
         )
+
+    @property
+    def _handling(self) -> SourceHandling:
+        task = cast("Spec", self.recipe.task)
+        return SourceHandling(task.split_sentences, task.lowercase_capitals, task.restore_lost)
 
     def final_evaluation(self, model: nn.Module, report: Reporter) -> TaskResult:
         translator = self.predictor(model)
@@ -68,6 +76,7 @@ class Translation(Seq2SeqTask):
                 for direction in self.recipe.data.translation_directions
             ],
             "max_length": self.recipe.model.max_length,
+            **asdict(self._handling),
             "scores": {direction: score.to_plain("pairs") for direction, score in scores.items()},
             "scored_on": split,
         }
@@ -146,13 +155,23 @@ regard.load("THIS-FOLDER").translate(["…"], to="{target}")
 
 
 class Spec(TaskSpec):
-    """task: translation"""
+    """task: {kind: translation, split_sentences: true}"""
 
     record_type: ClassVar[RecordType] = "pair"
     requires: ClassVar[Capability] = "seq2seq"
     default_model: ClassVar[str] = "encoder-decoder"
     metric_types: ClassVar[tuple[type[Metric], ...]] = (TranslationMetric, LossMetric)
     default_metric: ClassVar[str] = "bleu"
+
+    split_sentences: bool = Field(False, description="translate each sentence of a line by itself")
+    lowercase_capitals: bool = Field(
+        False, description="translate text in capitals in lower case; capitalize its translation"
+    )
+    restore_lost: bool = Field(
+        False,
+        description="decode again a translation that lost a number, a link, a rare name or a "
+        "character that training has never seen",
+    )
 
     def bind(self, recipe: "Recipe", prepared: Prepared) -> Translation:
         return Translation(recipe, prepared)
