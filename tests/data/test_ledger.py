@@ -77,10 +77,11 @@ def test_first_lines_of_a_cause_are_kept() -> None:
 def test_table_has_one_line_for_each_cause() -> None:
     lines = [" ".join(line.split()) for line in printed(a_ledger()).splitlines()]
     assert lines == [
-        "split source read kept dropped reason first at",
-        "train a.tsv 98 88 7 empty side line 1: nothing",
-        "2 duplicate line 10",
-        "1 too long line 9: 12,345 characters",
+        "split source read kept dropped",
+        "train a.tsv 98 88 10",
+        "empty side, first line 1: nothing 7",
+        "duplicate, first line 10 2",
+        "too long, first line 9: 12,345 characters 1",
         "dev [b] 1,234 1,234 0",
     ]
 

@@ -1,5 +1,6 @@
-"""regard demo: train, score, translate and show attention on the bundled corpus, offline."""
+"""regard demo: translate by the pretrained model, then train one on the bundled corpus, offline."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -26,6 +27,10 @@ RECIPE: dict[str, Any] = {
 }
 TIRED = "The animal didn't cross the street because it was too tired."
 WIDE = "The animal didn't cross the street because it was too wide."
+EVERYDAY = {
+    "en": ["Je voudrais un café, s'il vous plaît.", "Où est la gare la plus proche ?"],
+    "fr": ["I lost my keys yesterday evening."],
+}
 BLEU_BAR, PRONOUN_BAR = 90.0, 0.95
 
 
@@ -35,7 +40,7 @@ def demo(
         bool, typer.Option("--overwrite", help="Train again and replace the run.")
     ] = False,
 ) -> None:
-    """Train a French ↔ English translator on the bundled corpus, score it, draw its attention."""
+    """Translate everyday sentences; then train, score and look into a translator of your own."""
     from regard import run_folder
     from regard.cli._shared.console import reporter, score_table
     from regard.data.sources import grammar
@@ -47,6 +52,8 @@ def demo(
     from regard.training.trainer import train
 
     report = reporter()
+    _show_pretrained(report)
+    report.say("Now one of your own, from scratch, on a small grammar of French and English:")
     recipe = make_recipe(RECIPE, (), "the demo's recipe")
     if run_folder.exists(run) and not overwrite:
         report.say(f"Using the trained model in {run} (--overwrite trains again).")
@@ -67,6 +74,28 @@ def demo(
     _check(scores, pronouns)
 
 
+def _show_pretrained(report: "Reporter") -> None:
+    """Translate everyday sentences, and one that is typed at a terminal."""
+    from regard.loading import load_translator
+    from regard.pretrained import located
+
+    report.say("The French ↔ English model that comes with Regard:")
+    translator = load_translator(located(Path("fr-en")))
+    for to, lines in EVERYDAY.items():
+        _say_translations(lines, translator.translate(lines, to, beam=4), report)
+    if sys.stdin.isatty() and report.console.is_terminal:
+        line = report.console.input("A sentence of yours, in French or English (Enter goes on): ")
+        if line.strip():
+            _say_translations([line], translator.translate([line], beam=4), report)
+
+
+def _say_translations(lines: list[str], translations: list[str], report: "Reporter") -> None:
+    from rich.text import Text
+
+    for line, translation in zip(lines, translations, strict=True):
+        report.say(Text.assemble(f"  {line}\n    ", (translation, "bold")))
+
+
 def _resolve_pronouns(translator: "Translator", corpus: "Corpus", report: "Reporter") -> float:
     """Measure how often English *it* becomes the right *il* or *elle*."""
     from regard.evaluation.pronouns import pronoun_accuracy
@@ -78,14 +107,11 @@ def _resolve_pronouns(translator: "Translator", corpus: "Corpus", report: "Repor
 
 def _show_translations(translator: "Translator", corpus: "Corpus", report: "Reporter") -> None:
     """Print translations of the lecture's two sentences and of held-out ones, both directions."""
-    from rich.text import Text
-
     by_construction = {pair.construction: pair for pair in corpus.dev}
     english = [TIRED, WIDE, *(pair.english for pair in list(by_construction.values())[:3])]
     french = [pair.french for pair in list(by_construction.values())[3:6]]
     for lines, to in ((english, "fr"), (french, "en")):
-        for line, output in zip(lines, translator.translate(lines, to), strict=True):
-            report.say(Text.assemble(f"  {line}\n    ", (output, "bold")))
+        _say_translations(lines, translator.translate(lines, to), report)
 
 
 def _check(scores: dict[str, Any], pronouns: float) -> None:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -18,6 +19,7 @@ from regard.errors import DataError, RunError
 
 LENGTH_STEP = 64  # tokens; the lengths of lines over the limit are counted in such steps
 OVER_LIMIT = "over the limit"
+INDENT = (0, 0, 0, 2)  # of a cause, below its source
 FIRST = 5  # number of dropped lines that are shown for each cause
 DUPLICATE, EVAL_OVERLAP, EXCLUDED = "duplicate", "in dev or test", "excluded"
 RELABELED, REVERSED = "in dev or test with another label", "reversed in dev or test"
@@ -163,31 +165,30 @@ class Ledger:
             raise LostDataError(f"{source}: {problem}{'; ' + advice if advice else ''}.", self)
 
     def table(self) -> Table:
-        """Return the ledger as a table for the terminal; folders of all sources are left out."""
+        """Return the ledger as a table for the terminal: below each source, why lines were dropped.
+
+        Folders of all sources are left out.
+        """
         table = Table(box=None, header_style="bold", pad_edge=False)
         table.add_column("split", no_wrap=True)
         table.add_column("source", overflow="fold")
         for column in ("read", "kept", "dropped"):
             table.add_column(column, justify="right", no_wrap=True)
-        table.add_column("reason", no_wrap=True)
-        table.add_column("first at", overflow="fold")
         folder = _common_folder([source for _, source, _ in self.tallies()])
         for split, source, tally in self.tallies():
-            name = source.removeprefix(folder)
-            head = [split, name, f"{tally.read:,}", f"{tally.kept:,}"]
-            rows = [
-                [f"{cause.count:,}", reason, cause.first[0].within(source)]
-                for reason, cause in tally.by_count()
-            ]
-            rows += [
-                ["", f"{cause.count:,} kept: {reason}", cause.first[0].within(source)]
-                for reason, cause in tally.shared.items()
-            ]
+            counts = [f"{tally.read:,}", f"{tally.kept:,}", f"{tally.read - tally.kept:,}"]
+            # As Text, because names may have [brackets].
+            table.add_row(*map(Text, [split, source.removeprefix(folder), *counts]))
+            for reason, cause in tally.by_count():
+                first = f"{reason}, first {cause.first[0].within(source)}"
+                table.add_row("", Padding(Text(first), INDENT), "", "", f"{cause.count:,}")
+            for reason, cause in tally.shared.items():
+                first = f"{reason}, first {cause.first[0].within(source)}"
+                table.add_row("", Padding(Text(first), INDENT), "", f"{cause.count:,}", "")
             if tally.truncated:
-                rows.append(["", f"{tally.truncated:,} truncated", ""])
-            for row in rows or [["0", "", ""]]:
-                table.add_row(*map(Text, head + row))  # as Text, because names may have [brackets]
-                head = [""] * len(head)
+                table.add_row(
+                    "", Padding(Text("truncated"), INDENT), "", f"{tally.truncated:,}", ""
+                )
         return table
 
     def to_json(self) -> str:
