@@ -269,7 +269,7 @@ def test_too_many_long_texts_name_the_length_that_keeps_them(train: Train) -> No
     assert "task.truncate: head" in message
     ledger = " ".join(result.err.split())
     assert ledger.startswith("split source read kept dropped train")
-    assert "60 40 20 over the limit, first line" in ledger
+    assert "over the limit, first line" in ledger.split("regard:")[0]
     assert train(lines(LONG), sections={"model": {"max_length": 128}}).code == 0
 
 

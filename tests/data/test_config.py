@@ -42,6 +42,13 @@ def test_all_available_directions_are_used_by_default() -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
+        (
+            {"train": [{**FR_EN, "weight": [1, 0]}, {**FR_EN, "weight": [0, 0, 2]}]},
+            "all sources of train have the weight 0 in epoch 2",
+        ),
+        ({"train": {**FR_EN, "weight": -1}}, "from 0 to 1,000, not -1"),
+        ({"train": {**FR_EN, "weight": [1, "x"]}}, "from 0 to 1,000, not 'x'"),
+        ({"train": {**FR_EN, "weight": [0]}}, "leave the source out"),
         ({"train": []}, "train has no source"),
         (
             {"train": LABELLED, "dev": {**LABELLED, "columns": [0, 1, 2]}},

@@ -183,15 +183,18 @@ class _Translate(TextCommand):
         """Return which other language the text is in, or what training has never seen of it."""
         from regard.data.languages import NAMES, describe_language, recognize_language
 
-        directions = self.translator.directions
-        to = self.to or self.translator.default_target
-        sources = {source for source, target in directions if to in (None, target)}
+        translator = self.translator
+        to = self.to or translator.default_target
+        sources = {source for source, target in translator.directions if to in (None, target)}
         if sources and sources <= NAMES.keys():
-            language = recognize_language([text])
+            ids = translator.tokenizer.encode(text)
+            language = recognize_language([text]) or (
+                translator.language_identifier.identify_surely(ids)
+            )
             if language is not None and language not in sources:
                 known = " or ".join(describe_language(source) for source in sorted(sources))
                 return f"looks like {describe_language(language)}, not {known}"
-        return None if self.translator.handling.restore_lost else super().doubt(text)
+        return None if translator.handling.restore_lost else super().doubt(text)
 
     def candidates(self, texts: list[str], names: list[str]) -> "list[list[Translation]]":
         return self.translator.candidates(

@@ -65,7 +65,14 @@ class DataSpec(Spec):
         if self.dev is None and self.dev_size == 0:
             raise ValueError("there is nothing to evaluate on: give dev, or dev_size above 0")
         self._check_directions()
+        self._check_weights()
         return self
+
+    def _check_weights(self) -> None:
+        weights = [w if isinstance(w := source.weight, tuple) else (w,) for source in self.train]
+        for epoch in range(max(map(len, weights))):
+            if not any(of_source[min(epoch, len(of_source) - 1)] for of_source in weights):
+                raise ValueError(f"all sources of train have the weight 0 in epoch {epoch + 1}")
 
     def _check_same_type(self, split: str, sources: Sources) -> None:
         if not sources:

@@ -38,13 +38,14 @@ _FREQUENT_WORDS: Mapping[str, str] = {
     "au plus ne en avec sont à se ça mais cette tu suis j ai c d l n s qu moi a on son sa "
     "ses par",
     "de": "der die das und ist nicht ein eine ich sie es zu den mit auf von dem wir für auch "
-    "sich er im hat was war du bin mir dass wie an als aus bei einen einer nach",
+    "sich er im hat was war du bin mir dass wie an als aus bei einen einer nach geht ihnen ihr "
+    "uns haben sind kann noch nur aber wenn hier guten",
     "es": "el la los las de que y en un una es no se por con para su lo está del más me pero "
-    "como al yo muy él ella qué tu te le son fue esto",
+    "como al yo muy él ella qué tu te le son fue esto dónde cómo hay cuando hola gracias buenos",
     "it": "il di che e la un una è non per sono del della con le ho i mi si lo gli da più ma "
-    "questo anche nel alla dei in ha tu io lei lui cosa",
+    "questo anche nel alla dei in ha tu io lei lui cosa dove come sei siamo grazie",
     "pt": "o a os as de que e do da em um uma não é se para com por eu ele ela na no mais você "
-    "mas isso foi ao dos das está meu",
+    "mas isso foi ao dos das está meu onde como muito obrigado",
     "ca": "el la els les de i que no és en un una per amb del al com més però va aquest què jo són",
     "ro": "și de la nu în este un o să a cu pe din că mai am pentru ce ea el sunt care fi au lui",
     "nl": "de het een van en is niet dat ik je op te zijn in met voor er maar hij ze wat dit "

@@ -135,6 +135,7 @@ class Constraints:
 
     prefixes: Mapping[int, Ids] = field(default_factory=dict)
     phrases: Mapping[int, Sequence[Ids]] = field(default_factory=dict)
+    continuations: Mapping[int, IdArray] = field(default_factory=dict)  # not to follow a phrase
 
     def check(self, limits: Sequence[int], config: DecodingConfig) -> None:
         """Refuse constraints that exceed the limit of their row, or that the settings exclude."""
@@ -262,7 +263,7 @@ def _processors(
 def _select(config: DecodingConfig, constraints: Constraints, end: int) -> Select:
     if constraints.phrases:
         prefix_lengths = {row: len(ids) for row, ids in constraints.prefixes.items()}
-        return RequirePhrases(constraints.phrases, end, prefix_lengths)
+        return RequirePhrases(constraints.phrases, end, prefix_lengths, constraints.continuations)
     if config.beam_groups > 1:
         return DiverseBeam(config.beam_groups, config.diversity)
     return top_candidates

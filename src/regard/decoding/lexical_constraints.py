@@ -119,6 +119,8 @@ class RequirePhrases:
     phrases: Mapping[int, Sequence[Phrase]]
     end: int
     prefix_lengths: Mapping[int, int] = field(default_factory=dict)  # forced tokens, by row number
+    # Tokens that must not follow a complete phrase, by row number: those that continue a word.
+    continuations: Mapping[int, Ids] = field(default_factory=dict)
 
     def __call__(self, step: BeamStep) -> tuple[Scores, Ids]:
         log_p = step.log_p.copy()
@@ -150,6 +152,7 @@ class RequirePhrases:
         for scores, made, ids in zip(
             log_p, hypotheses, step.generated[index].tolist(), strict=True
         ):
+            self._end_word(scores, made, ids, step.rows[index])
             if made.missing:
                 scores[self.end] = -math.inf
                 if remaining < sum(map(len, phrases)):
@@ -158,6 +161,15 @@ class RequirePhrases:
             for number, made in enumerate(hypotheses):
                 tokens = sorted(made.next)
                 log_p[number, tokens] = step.unprocessed[index, number, tokens]
+
+    def _end_word(self, log_p: Scores, made: Progress, ids: list[int], row: int) -> None:
+        """Exclude tokens (V,) in place that continue the last word of a complete phrase."""
+        if row in self.continuations and any(
+            tuple(ids[-len(phrase) :]) == tuple(phrase) for phrase in self.phrases[row]
+        ):
+            advancing = log_p[list(made.next)]
+            log_p[self.continuations[row]] = -math.inf
+            log_p[list(made.next)] = advancing
 
     def _by_banks(
         self, log_p: Scores, hypotheses: Sequence[Progress], likely: Sequence[int], width: int

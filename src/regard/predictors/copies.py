@@ -40,9 +40,10 @@ def _contains(translation: str, placeholder: str) -> bool:
         return True
     if not placeholder[0].isdigit():
         return False
-    digits, present = (Counter(DIGITS.findall(text)) for text in (placeholder, translation))
-    joined = "".join(DIGITS.findall(placeholder))
-    return digits <= present or joined in present
+    groups = DIGITS.findall(placeholder)
+    present = Counter(DIGITS.findall(translation))
+    thousands = all(len(group) == 3 for group in groups[1:])
+    return Counter(groups) <= present or (thousands and "".join(groups) in present)
 
 
 def _names(text: str, tokenizer: Tokenizer) -> Iterator[str]:

@@ -49,6 +49,7 @@ class Request:
     prefix: tuple[int, ...] = ()
     name: str = "the text"  # in error messages
     options: str = "--prefix"  # that the prefix and the phrases come from, in error messages
+    whole_words: bool = False  # a phrase must not be the beginning of a longer word
 
 
 class Seq2SeqRunner(BasePredictor[Model]):
@@ -180,6 +181,11 @@ class Seq2SeqRunner(BasePredictor[Model]):
         constraints = Constraints(
             {row: request.prefix for row, request in enumerate(requests) if request.prefix},
             {row: request.phrases for row, request in enumerate(requests) if request.phrases},
+            {
+                row: self.tokenizer.word_continuations
+                for row, request in enumerate(requests)
+                if request.phrases and request.whole_words
+            },
         )
         if self.suppressed:
             suppressed = [*decoding.suppress_phrases, *self.suppressed]

@@ -28,6 +28,7 @@ from regard.predictors.seq2seq import Ids, Model, Request, Seq2SeqRunner
 from regard.predictors.source_text import SourceText, in_lower_case, without_edges
 
 CONSTRAINED_BEAM = 5  # greedy decoding cannot place phrases well
+RESTORE_ATTEMPTS = 3  # to require what a translation lost
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Translation:
 
 @dataclass(frozen=True)
 class SourceHandling:
-    """What is done for texts that are not like those of training."""
+    """Treatment of texts that are not like those of training."""
 
     split_sentences: bool = False  # of a line, each of which is translated by itself
     lowercase_capitals: bool = False  # of a text in capitals, whose translation is capitalized
@@ -271,21 +272,39 @@ class Translator(BasePredictor[Model]):
         results: list[list[Hypothesis]],
         decoding: DecodingConfig,
     ) -> None:
-        """Decode again, with what was lost as required phrases, and replace those results."""
-        rows, requests = [], []
-        for row, (segment, (best, *_)) in enumerate(zip(segments, results, strict=True)):
-            request = segment.request
-            lost = lost_copies(segment.source.text, self.tokenizer.decode(best.ids), self.tokenizer)
-            phrases = (*request.phrases, *map(self.tokenizer.encode, lost))
-            tokens = [token for phrase in phrases for token in phrase]
-            fits = len(request.prefix) + len(tokens) < self.runner.limit(request)
-            if lost and fits and self.tokenizer.unknown not in tokens:
-                rows.append(row)
-                requests.append(replace(request, phrases=phrases))
+        """Decode again, with what was lost as required phrases, and replace those results.
+
+        To place one phrase may lose another, which is then required too.
+        """
         wide = replace(decoding, beam=max(decoding.beam, CONSTRAINED_BEAM))
-        for row, result in zip(rows, self.runner.decode(requests, wide), strict=True):
-            if result[0].finished >= results[row][0].finished:
-                results[row] = result
+        lost = {row: self._lost(segments[row], result) for row, result in enumerate(results)}
+        required = {row: texts for row, texts in lost.items() if texts}
+        for _ in range(RESTORE_ATTEMPTS):
+            requests = {
+                row: request
+                for row, texts in required.items()
+                if (request := self._requiring(segments[row].request, texts))
+            }
+            decoded = self.runner.decode(list(requests.values()), wide)
+            earlier, required = required, {}
+            for row, result in zip(requests, decoded, strict=True):
+                if still_lost := self._lost(segments[row], result):
+                    required[row] = [*earlier[row], *still_lost]
+                if len(still_lost) < len(lost[row]):
+                    results[row], lost[row] = result, still_lost
+
+    def _lost(self, segment: _Segment, result: list[Hypothesis]) -> list[str]:
+        translation = self.tokenizer.decode(result[0].ids)
+        return lost_copies(segment.source.text, translation, self.tokenizer)
+
+    def _requiring(self, request: Request, texts: Sequence[str]) -> Request | None:
+        """Return a request whose output has these texts; None if it cannot have them."""
+        phrases = (*request.phrases, *map(self.tokenizer.encode, texts))
+        tokens = [token for phrase in phrases for token in phrase]
+        fits = len(request.prefix) + len(tokens) < self.runner.limit(request)
+        if not texts or not fits or self.tokenizer.unknown in tokens:
+            return None
+        return replace(request, phrases=phrases, whole_words=True)
 
     def stream(self, text: str, to: str | None = None) -> Iterator[str]:
         """Yield a text's translation as it is generated, by greedy decoding.

@@ -79,11 +79,11 @@ Shares = st.lists(
 @given(shares=Shares, seed=st.integers(0, 9))
 def test_epoch_shows_examples_by_source_weight(shares: list[SourceQuota], seed: int) -> None:
     order = EpochOrder(shares, seed)
-    source, unit, way = order.slice(3, 0, len(order))
+    source, unit, way = order.slice(3, 0, order.size(3))
     for number, share in enumerate(shares):
         here = source == number
         shown = Counter(zip(unit[here].tolist(), way[here].tolist(), strict=True))
-        assert sum(shown.values()) == share.per_epoch * share.directions
+        assert sum(shown.values()) == share.in_epoch(3) * share.directions
         # As evenly as can be: no unit is shown twice more often than another.
         often = {
             shown[each, side] for each in range(share.examples) for side in range(share.directions)
@@ -96,6 +96,23 @@ def test_next_epoch_continues_with_omitted_examples() -> None:
     epochs = [set(order.slice(epoch, 0, 25)[1].tolist()) for epoch in range(4)]
     assert set().union(*epochs) == set(range(100))
     assert np.ptp(sorted(epochs[0])) > 50  # not a quarter in a row
+
+
+def test_weights_by_epoch_change_the_mixture_and_miss_no_example() -> None:
+    changing, constant = SourceQuota(100, (0.25, 0.5, 0.0, 1.0)), SourceQuota(10, 1.0)
+    order = EpochOrder([changing, constant], seed=1)
+    assert [order.size(epoch) for epoch in range(6)] == [35, 60, 10, 110, 110, 110]
+    assert order.fewest == 10
+    shown = []
+    for epoch in range(4):
+        source, example, _ = order.slice(epoch, 0, order.size(epoch))
+        assert sorted(example[source == 1].tolist()) == list(range(10))
+        shown += example[source == 0].tolist()
+    assert Counter(Counter(shown).values()) == {2: 75, 1: 25}  # as often as can be
+    # Epochs before a change are those of an unchanged mixture: a recipe can be changed meanwhile.
+    unchanged = EpochOrder([SourceQuota(100, 0.25), constant], seed=1)
+    for mine, theirs in zip(order.slice(0, 0, 35), unchanged.slice(0, 0, 35), strict=True):
+        assert np.array_equal(mine, theirs)
 
 
 def plan(store: Store, budget: int = 400, seed: int = 1, cost: Any = packed_cost) -> BucketSampler:

@@ -16,6 +16,11 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "conllu": {"path": "a.conllu", "comment": "mood"},
     "csv": {"path": "a.csv", "header": True, "columns": ["fr", "en"], **FR_EN},
     "dataset": {"name": "multi30k", "split": "dev", **FR_EN},
+    "edited": {
+        "source": {"kind": "tsv", "path": "a.tsv", **FR_EN},
+        "edits": ["lowercase"],
+        "weight": [1, 0.5],
+    },
     "files": {"source": "a.fr", "target": "a.en", **FR_EN},
     "grammar": {"split": "pronouns"},
     "hub": {"name": "owner/set", "columns": ["fr", "en"], **FR_EN},

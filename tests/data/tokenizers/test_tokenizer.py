@@ -136,6 +136,8 @@ def test_language_is_identified_from_tokens(tokenizer: Tokenizer) -> None:
     again = LanguageIdentifier.from_json(guess.to_json())
     assert again.identify(tokenizer.encode("Le chat est fatigué")) == "fr"
     assert again.identify(tokenizer.encode("The street was tired")) == "en"
+    assert again.identify_surely(tokenizer.encode(" ".join(sides["en"]))) == "en"
+    assert again.identify_surely(tokenizer.encode("chat")) is None
 
 
 FORKING = """

@@ -75,42 +75,62 @@ class SourceQuota:
     """Contribution of a source to an epoch: examples (rows or windows) in some directions."""
 
     examples: int
-    weight: float = 1.0
+    weight: float | tuple[float, ...] = 1.0  # a tuple: of epoch 0, 1 …, the last of all later ones
     directions: int = 1
 
     @property
-    def per_epoch(self) -> int:
+    def weights(self) -> tuple[float, ...]:
+        """Weight in each epoch; the last one in all later epochs."""
+        return self.weight if isinstance(self.weight, tuple) else (self.weight,)
+
+    def in_epoch(self, epoch: int) -> int:
         """Number of examples in an epoch; with weight < 1 the next epoch continues behind them."""
-        return max(1, round(self.weight * self.examples)) if self.examples else 0
+        weight = self.weights[min(epoch, len(self.weights) - 1)]
+        return max(1, round(weight * self.examples)) if self.examples and weight else 0
+
+    def before_epoch(self, epoch: int) -> int:
+        """Number of examples in all epochs before one."""
+        listed = min(epoch, len(self.weights))
+        return sum(map(self.in_epoch, range(listed))) + (epoch - listed) * self.in_epoch(epoch)
 
 
 class EpochOrder:
     """Random order of all examples of an epoch."""
 
     def __init__(self, quotas: Sequence[SourceQuota], seed: int) -> None:
-        self._seed = seed
+        self._quotas, self._seed = quotas, seed
         self._examples = np.array([quota.examples for quota in quotas])
-        self._per_epoch = np.array([quota.per_epoch for quota in quotas])
-        counts = np.array([quota.per_epoch * quota.directions for quota in quotas])
-        self._ends = np.cumsum(counts)
-        self._starts = self._ends - counts
+        self._directions = np.array([quota.directions for quota in quotas])
         # A source is also shuffled in itself: half of it must not be its first half.
         self._permutations = [
             Permutation(quota.examples, seed, number, SOURCE) for number, quota in enumerate(quotas)
         ]
 
-    def __len__(self) -> int:
-        return int(self._ends[-1])
+    @property
+    def fewest(self) -> int:
+        """Number of examples in the smallest epoch."""
+        return min(map(self.size, range(max(len(quota.weights) for quota in self._quotas))))
+
+    def size(self, epoch: int) -> int:
+        """Number of examples in an epoch."""
+        return int((self._in_epoch(epoch) * self._directions).sum())
 
     def slice(self, epoch: int, start: int, stop: int) -> tuple[Ints, Ints, Ints]:
         """Return source, number within the source, and direction of the examples start … stop."""
-        indices = Permutation(len(self), self._seed, epoch, EPOCH)(np.arange(start, stop))
-        source = np.searchsorted(self._ends, indices, side="right")
-        direction, turn = np.divmod(indices - self._starts[source], self._per_epoch[source])
-        example = (epoch * self._per_epoch[source] + turn) % self._examples[source]
+        in_epoch = self._in_epoch(epoch)
+        counts = in_epoch * self._directions
+        ends = np.cumsum(counts)
+        indices = Permutation(int(ends[-1]), self._seed, epoch, EPOCH)(np.arange(start, stop))
+        source = np.searchsorted(ends, indices, side="right")
+        direction, turn = np.divmod(indices - (ends - counts)[source], in_epoch[source])
+        before = np.array([quota.before_epoch(epoch) for quota in self._quotas])
+        example = (before[source] + turn) % self._examples[source]
         for number, permutation in enumerate(self._permutations):
             example[source == number] = permutation(example[source == number])
         return source, example, direction
+
+    def _in_epoch(self, epoch: int) -> Ints:
+        return np.array([quota.in_epoch(epoch) for quota in self._quotas])
 
 
 def packed_cost(lengths: Ints) -> Ints:
@@ -191,11 +211,12 @@ class BucketSampler:
             for section, sides in zip(store.sections, source_sides, strict=True)
         ]
         self._order = EpochOrder(quotas, seed)
-        tokens = len(self._order) * (sum(store.tokens) / len(store) + sum(extra))
+        tokens = self._order.fewest * (sum(store.tokens) / len(store) + sum(extra))
         self.num_pools = max(1, round(tokens / budget / POOL))
 
     def pool(self, epoch: int, number: int) -> list[Rows]:
-        ends = (len(self._order) * at // self.num_pools for at in (number, number + 1))
+        size = self._order.size(epoch)
+        ends = (size * at // self.num_pools for at in (number, number + 1))
         section, example, direction = self._order.slice(epoch, *ends)
         rows, sides = self._firsts[section] + example, self._source_sides[section, direction]
         lengths = self._lengths(rows, sides)
@@ -285,11 +306,12 @@ class WindowSampler:
             for section in store.sections
         ]
         self._order = EpochOrder(quotas, seed)
-        self.num_pools = ceil(len(self._order) / self._size / POOL)
+        self.num_pools = ceil(self._order.fewest / self._size / POOL)
 
     def pool(self, epoch: int, number: int) -> list[Windows]:
-        begin = number * POOL * self._size
-        end = min(begin + POOL * self._size, len(self._order))
+        begin, end = number * POOL * self._size, (number + 1) * POOL * self._size
+        if number == self.num_pools - 1:
+            end = self._order.size(epoch)
         section, example, _ = self._order.slice(epoch, begin, end)
         offset = Permutation(2**32, self._seed, epoch, BEGIN)(np.zeros(1, np.int64))
         starts = (offset + example * self._context) % self._tokens[section]

@@ -8,9 +8,9 @@ source rejects only lines that cannot be a record; the filters (`data/filters`) 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, PrivateAttr, field_validator, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, field_validator, model_validator
 
 from regard.config import Kind, plain
 from regard.data.datasets.reports import SILENT, Reports
@@ -26,6 +26,21 @@ OF_THESE_FILES = (
 )  # fmt: skip
 
 RecordType = Literal["pair", "text", "labeled"]
+MAX_WEIGHT = 1000
+
+
+def _check_weight(value: Any) -> Any:
+    """Refuse what is neither a weight nor a list of weights, one for each epoch."""
+    weights = value if isinstance(value, list | tuple) else [value]
+    for weight in weights:
+        if type(weight) not in (int, float) or not 0 <= weight <= MAX_WEIGHT:
+            raise ValueError(f"a weight is a number from 0 to {MAX_WEIGHT:,}, not {weight!r}")
+    if not any(weights):
+        raise ValueError("a weight of 0 uses nothing of this source: leave the source out")
+    return value
+
+
+Weight = Annotated[float | tuple[float, ...], BeforeValidator(_check_weight)]
 
 
 class SourceSpec(Kind, package="regard.data.sources"):
@@ -39,8 +54,10 @@ class SourceSpec(Kind, package="regard.data.sources"):
     record_type: ClassVar[RecordType] = "pair"
     trees: ClassVar[bool] = False  # True if every text has a dependency tree
 
-    weight: float = Field(
-        1.0, gt=0, le=1000, description="how often an epoch shows each record; 0.5: half of them"
+    weight: Weight = Field(
+        1.0,
+        description="how often an epoch shows each record; 0.5: half of them; a list: in the "
+        "first epoch, the second …, the last one in all later ones",
     )
     _dataset: "SourceSpec | None" = PrivateAttr(None)  # that this source reads a split of
 

@@ -77,7 +77,7 @@ class Section:
     first: int  # row
     count: int
     tokens: tuple[int, ...]  # of each text
-    weight: float = 1.0
+    weight: float | tuple[float, ...] = 1.0  # of each epoch
     languages: tuple[str, ...] = ()
     source_sides: tuple[int, ...] = (0, 1)  # texts of a pair that may be the source
 

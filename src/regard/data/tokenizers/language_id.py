@@ -14,6 +14,8 @@ from pydantic import Field
 
 from regard.json_files import JsonSpec, parse_json, validate_json
 
+SURE = 10.0  # log of the odds
+
 
 class _Counts(JsonSpec):
     counts: dict[
@@ -69,6 +71,12 @@ class LanguageIdentifier:
     def identify(self, ids: Sequence[int]) -> str:
         """Return the most probable language of a text."""
         return max(self.counts, key=lambda language: self._log_likelihood(language, ids))
+
+    def identify_surely(self, ids: Sequence[int]) -> str | None:
+        """Return the language of a text if it is far more probable than any other, else None."""
+        ranked = sorted((self._log_likelihood(language, ids), language) for language in self.counts)
+        best, language = ranked[-1]
+        return language if len(ranked) == 1 or best - ranked[-2][0] > SURE else None
 
     def _log_likelihood(self, language: str, ids: Sequence[int]) -> float:
         counts, total = self.counts[language], self._totals[language]

@@ -6,6 +6,7 @@ import os
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
@@ -230,6 +231,12 @@ class Tokenizer:
         offsets = self._encoding(text).offsets
         # A piece may contain the space before a word, but not the word after.
         return [min(bisect_left(ends, max(end, 1)), len(ends) - 1) for _, end in offsets]
+
+    @cached_property
+    def word_continuations(self) -> npt.NDArray[np.int64]:
+        """Ids of pieces that begin with a letter or a digit, not with the space of a new word."""
+        begins = (piece[:1].isalnum() for piece in self._pieces)
+        return np.flatnonzero(np.fromiter(begins, bool, len(self._pieces)))
 
     def unknown_characters(self, text: str) -> list[str]:
         """Return the characters of a text that are spelled in bytes or unknown, each once."""
