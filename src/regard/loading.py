@@ -468,7 +468,8 @@ def _predictor(
 def _translator(
     run: Run, details: TranslationDetails, model: Any, tokenizer: Tokenizer, where: str, bits: int
 ) -> "Translator":
-    from regard.predictors.translator import SourceHandling, Translator
+    from regard.predictors.source_text import SourceHandling
+    from regard.predictors.translator import Translator
 
     if LANGUAGES not in run.extra_files:
         raise RunError(f"{where}: sha256: a translator needs {LANGUAGES}; restore the file.")

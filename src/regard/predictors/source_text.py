@@ -40,6 +40,25 @@ class SourceText:
         return self.around(translation.upper() if self.capitals else translation)
 
 
+@dataclass(frozen=True)
+class SourceHandling:
+    """Treatment of texts that are not like those of training."""
+
+    split_sentences: bool = False  # of a line, each of which is translated by itself
+    lowercase_capitals: bool = False  # of a text in capitals, whose translation is capitalized
+    restore_lost: bool = False  # decode again what lost a number, a link, a name or an emoji
+
+    def source_text(self, text: str, tokenizer: Tokenizer) -> SourceText:
+        """Return the part of a text for the model, and what stands around it."""
+        if self == DEFAULT_HANDLING:
+            return SourceText(text)
+        source = without_edges(text, tokenizer)
+        return in_lower_case(source, tokenizer) if self.lowercase_capitals else source
+
+
+DEFAULT_HANDLING = SourceHandling()
+
+
 def without_edges(text: str, tokenizer: Tokenizer) -> SourceText:
     """Take white space, a list marker and unseen characters off both ends of a text."""
     unknown = [] if text.isascii() else tokenizer.unknown_characters(text)

@@ -21,14 +21,11 @@ from regard.engine.select import EngineModel
 from regard.engine.stored_model import StoredModel
 from regard.errors import ConfigError, DataError
 from regard.predictors.base import BasePredictor, named_texts
-from regard.predictors.copies import lost_copies
+from regard.predictors.copies import CONSTRAINED_BEAM, restore_lost
 from regard.predictors.placeholders import placeholders
 from regard.predictors.segment import split_to_fit
 from regard.predictors.seq2seq import Ids, Model, Request, Seq2SeqRunner
-from regard.predictors.source_text import SourceText, in_lower_case, without_edges
-
-CONSTRAINED_BEAM = 5  # greedy decoding cannot place phrases well
-RESTORE_ATTEMPTS = 3  # to require what a translation lost
+from regard.predictors.source_text import DEFAULT_HANDLING, SourceHandling, SourceText
 
 
 @dataclass(frozen=True)
@@ -39,18 +36,6 @@ class Translation:
     score: float  # log p / length^α; NaN for greedy decoding without `return_scores`
     segments: tuple[tuple[str, str], ...] = ()  # source and translation of each segment
     finished: bool = True  # False if the maximum length ended it and the model would continue
-
-
-@dataclass(frozen=True)
-class SourceHandling:
-    """Treatment of texts that are not like those of training."""
-
-    split_sentences: bool = False  # of a line, each of which is translated by itself
-    lowercase_capitals: bool = False  # of a text in capitals, whose translation is capitalized
-    restore_lost: bool = False  # decode again what lost a number, a link, a name or an emoji
-
-
-DEFAULT_HANDLING = SourceHandling()
 
 
 @dataclass(frozen=True)
@@ -259,52 +244,13 @@ class Translator(BasePredictor[Model]):
         requests = [segment.request for segment in translated]
         results = self.runner.decode(requests, decoding, report)
         if self.handling.restore_lost and can_place_phrases(decoding):
-            self._restore_lost(translated, results, decoding)
+            sources = [segment.source.text for segment in translated]
+            restore_lost(self.runner, sources, requests, results, decoding)
         following = iter(results)
         return [
             [Hypothesis([], 0.0)] if segment.source.copied else next(following)
             for segment in segments
         ]
-
-    def _restore_lost(
-        self,
-        segments: Sequence[_Segment],
-        results: list[list[Hypothesis]],
-        decoding: DecodingConfig,
-    ) -> None:
-        """Decode again, with what was lost as required phrases, and replace those results.
-
-        To place one phrase may lose another, which is then required too.
-        """
-        wide = replace(decoding, beam=max(decoding.beam, CONSTRAINED_BEAM))
-        lost = {row: self._lost(segments[row], result) for row, result in enumerate(results)}
-        required = {row: texts for row, texts in lost.items() if texts}
-        for _ in range(RESTORE_ATTEMPTS):
-            requests = {
-                row: request
-                for row, texts in required.items()
-                if (request := self._requiring(segments[row].request, texts))
-            }
-            decoded = self.runner.decode(list(requests.values()), wide)
-            earlier, required = required, {}
-            for row, result in zip(requests, decoded, strict=True):
-                if still_lost := self._lost(segments[row], result):
-                    required[row] = [*earlier[row], *still_lost]
-                if len(still_lost) < len(lost[row]):
-                    results[row], lost[row] = result, still_lost
-
-    def _lost(self, segment: _Segment, result: list[Hypothesis]) -> list[str]:
-        translation = self.tokenizer.decode(result[0].ids)
-        return lost_copies(segment.source.text, translation, self.tokenizer)
-
-    def _requiring(self, request: Request, texts: Sequence[str]) -> Request | None:
-        """Return a request whose output has these texts; None if it cannot have them."""
-        phrases = (*request.phrases, *map(self.tokenizer.encode, texts))
-        tokens = [token for phrase in phrases for token in phrase]
-        fits = len(request.prefix) + len(tokens) < self.runner.limit(request)
-        if not texts or not fits or self.tokenizer.unknown in tokens:
-            return None
-        return replace(request, phrases=phrases, whole_words=True)
 
     def stream(self, text: str, to: str | None = None) -> Iterator[str]:
         """Yield a text's translation as it is generated, by greedy decoding.
@@ -512,7 +458,7 @@ class Translator(BasePredictor[Model]):
             for index, part in enumerate(
                 split_to_fit(line, partial(self._fits, source_ids), sentences)
             ):
-                text = self._source_text(part.text)
+                text = self.handling.source_text(part.text, self.tokenizer)
                 kept = placeholders(text.text) if required.placeholders else []
                 prefix = required.prefix if index == 0 else ()
                 phrases = (
@@ -526,13 +472,6 @@ class Translator(BasePredictor[Model]):
                 )
                 segments.append(_Segment(number, text, part.gap, request))
         return segments
-
-    def _source_text(self, text: str) -> SourceText:
-        """Return the part of a text for the model, and what is around it."""
-        if self.handling == DEFAULT_HANDLING:
-            return SourceText(text)
-        source = without_edges(text, self.tokenizer)
-        return in_lower_case(source, self.tokenizer) if self.handling.lowercase_capitals else source
 
     def _fits(self, source_ids: Callable[[str], Ids], text: str) -> bool:
         return len(source_ids(text)) <= self.max_source_tokens

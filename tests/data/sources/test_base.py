@@ -35,6 +35,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "tsv": {"path": "a.tsv", "columns": [2, 0], **FR_EN},
 }
 
+OTHER_FILES = {"dataset", "edited", "grammar", "hub", "parsed"}  # kinds without a path of their own
+
 
 def test_every_kind_survives_a_yaml_round_trip() -> None:
     assert sorted(EXAMPLES) == kinds("regard.data.sources")
@@ -65,7 +67,7 @@ def test_languages_must_be_two_names(languages: Any, complaint: str) -> None:
     )
 
 
-@pytest.mark.parametrize("kind", sorted(EXAMPLES.keys() - {"dataset", "grammar", "hub", "parsed"}))
+@pytest.mark.parametrize("kind", sorted(EXAMPLES.keys() - OTHER_FILES))
 def test_missing_file_is_reported(tmp_path: Path, kind: str) -> None:
     given = EXAMPLES[kind] | {"path": tmp_path / "nowhere"}
     if kind == "by-file":

@@ -19,7 +19,8 @@ from regard.evaluation.texts import TextMetric, TextScores, TranslationMetric, s
 from regard.evaluation.tokens import LossMetric, loss_scores
 from regard.models.base import Capability
 from regard.predictors.seq2seq import Model
-from regard.predictors.translator import SourceHandling, Translator
+from regard.predictors.source_text import SourceHandling
+from regard.predictors.translator import Translator
 from regard.training.distributed.world import World
 from regard.training.reporting.progress import Reporter, silent
 from regard.training.tasks.base import TaskResult, TaskSpec
