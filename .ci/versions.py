@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "build" / "versions"
-TOOLS = ["pytest", "pytest-xdist", "hypothesis", "httpx", "regard[serve]"]
+TOOLS = ["pytest", "pytest-xdist", "hypothesis", "httpx"]
 TESTS = [
     "tests/test_config.py",
     "tests/attention",
@@ -48,7 +48,7 @@ def test(name: str) -> None:
     listed.write_text("\n".join(constraints(name)) + "\n")
     run(sys.executable, "-m", "venv", "--clear", environment)
     python = environment / "bin" / "python"
-    run(python, "-m", "pip", "install", "-q", "-c", listed, "-e", ROOT, *TOOLS)
+    run(python, "-m", "pip", "install", "-q", "-c", listed, "-e", f"{ROOT}[serve]", *TOOLS)
     run(python, "-m", "pip", "list")
     tests = [test for test in TESTS if (ROOT / test).exists()]
     run(python, "-m", "pytest", "-n", "2", "--dist", "loadfile", "-W", "default", *tests)

@@ -1,7 +1,10 @@
 """regard demo: training, scores, translations and the attention page; a second run."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,6 +28,11 @@ def sentences() -> Corpus:
 def test_demo_reaches_its_scores_and_prints_them(demo) -> None:
     assert demo.result.code == 0, demo.result.err
     printed = demo.result.err
+    pretrained, _, printed = printed.partition("Now one of your own")
+    assert "Je voudrais un café, s'il vous plaît." in pretrained
+    assert "coffee" in pretrained
+    assert "J'ai perdu mes clés" in pretrained
+    assert "A sentence of yours" not in pretrained  # nobody is there to type it
     for direction in ("fr → en", "en → fr"):
         bleu, pairs = re.search(
             rf"{direction}\s+([\d.]+)\s+[\d.]+\s+[\d.]+%\s+[\d.]+\s+([\d,]+)", printed
@@ -66,6 +74,27 @@ def test_run_folder_has_the_model_and_its_documents(demo) -> None:
     metrics = (demo.folder / "metrics.jsonl").read_text().splitlines()
     losses = [event["loss"] for event in map(json.loads, metrics) if "loss" in event]
     assert losses[-1] < losses[0] / 3
+
+
+def test_demo_asks_for_a_sentence_at_a_terminal(demo) -> None:
+    terminal, ours = os.openpty()
+    command = [sys.executable, "-m", "regard", "demo", "--run", str(demo.folder)]
+    process = subprocess.Popen(command, stdin=ours, stdout=ours, stderr=ours, close_fds=True)
+    os.close(ours)
+    printed = ""
+    while part := _read(terminal):
+        printed += part
+        if "goes on): " in printed and "Merci" not in printed:
+            os.write(terminal, b"Merci beaucoup.\n")
+    assert process.wait(timeout=60) == 0, printed
+    assert re.search(r"[Tt]hank", printed)
+
+
+def _read(terminal: int) -> str:
+    try:
+        return os.read(terminal, 1 << 16).decode(errors="replace")
+    except OSError:  # the process has ended
+        return ""
 
 
 def test_second_demo_uses_the_trained_model(demo, call) -> None:

@@ -215,6 +215,6 @@ def _tree(record: Record) -> Tree:
 
 def _lists(rows: Sequence[list[int]], dtype: pa.ListType) -> pa.ListArray:
     ends = np.cumsum(np.fromiter(map(len, rows), np.int64, len(rows)))
-    ids = np.fromiter(chain.from_iterable(rows), dtype.value_type.to_pandas_dtype(), ends[-1])
+    ids = np.fromiter(chain.from_iterable(rows), np.dtype(str(dtype.value_type)), ends[-1])
     offsets = np.concatenate(([0], ends)).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(ids))
