@@ -21,6 +21,7 @@ from regard.data.filters.quality import reject_reason
 from regard.data.ledger import Ledger
 from regard.data.records import Record, Rejected
 from regard.data.sources.base import SourceSpec
+from regard.data.sources.text_edits import EDITS
 from regard.data.tokenizers.base import TokenizerSpec
 from regard.errors import RegardError
 
@@ -104,12 +105,18 @@ def _path(**spec: Any) -> Callable[[Path, bytes], dict[str, Any]]:
 
 
 # Content of a file, and the spec of a source that reads it from a folder.
+def _edited(folder: Path, data: bytes) -> dict[str, Any]:
+    inner = {"kind": "tsv", "path": _written(folder / "a", data), **FR_EN}
+    return {"source": inner, "edits": list(EDITS)}
+
+
 SAMPLES: dict[str, tuple[bytes, Callable[[Path, bytes], dict[str, Any]]]] = {
     "agreement": (CONLLU, _path()),
     "by-file": (TSV, lambda folder, data: {"classes": {"x": _written(folder / "a", data)}}),
     "conllu": (CONLLU, _path(labels={"separator": ","})),
     "csv": (CSV, _path(header=True, columns=["fr", "en"], **FR_EN)),
     "dataset": (TSV, _dataset),
+    "edited": (TSV, _edited),
     "files": (TSV, _files),
     "grammar": (b"", lambda *_: {"train_size": 30, "dev_size": 3, "pronouns_size": 3}),
     "hub": (_parquet(), _hub),
