@@ -97,6 +97,13 @@ class MappedTensors(Mapping[str, NDArray[Any]]):
             return (stored.astype(np.uint32) << 16).view(np.float32)
         return stored.astype(np.float32) if info.dtype == "F16" else stored
 
+    def stored_floats(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        """Yield the arrays of floats as stored; of a tensor in 8 bits, its scale."""
+        for name, info in self._stored.items():
+            if info.dtype != INT8:
+                self.release()
+                yield name.removesuffix(SCALE), self._array(name)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._infos)
 
@@ -145,9 +152,9 @@ def map_tensors(path: Path) -> tuple[MappedTensors, Callable[[], str]]:
     return MappedTensors(mapped, len(start), dict(infos)), checksum
 
 
-def require_finite(weights: Mapping[str, NDArray[Any]], where: str) -> None:
+def require_finite(weights: MappedTensors, where: str) -> None:
     """Raise RunError for a weight that is NaN or infinite: decoding would give wrong text."""
-    for name, array in weights.items():
+    for name, array in weights.stored_floats():
         # The extremes are not finite if any value is not.
         if array.size and not (np.isfinite(array.min()) and np.isfinite(array.max())):
             raise RunError(
