@@ -270,14 +270,17 @@ class Translator(BasePredictor[Model]):
         """
         (lines, names) = named_texts([text], names=["the text"])
         for segment in self._segments(lines, names, to, _Required()):
-            source = segment.source
-            yield source.before
-            if source.copied:
-                yield source.text
-            else:
-                for part in self.runner.stream(segment.request):
-                    yield part.upper() if source.capitals else part
-            yield source.after + segment.gap
+            yield from filter(None, self._stream(segment))
+
+    def _stream(self, segment: _Segment) -> Iterator[str]:
+        source = segment.source
+        yield source.before
+        if source.copied:
+            yield source.text
+        else:
+            for part in self.runner.stream(segment.request):
+                yield part.upper() if source.capitals else part
+        yield source.after + segment.gap
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], to: str | None = None
@@ -454,11 +457,11 @@ class Translator(BasePredictor[Model]):
             if not line.strip():
                 continue
             source_ids = partial(self._source_ids, to=to or self.target_language(line))
-            sentences = self.handling.split_sentences and not required.is_of_the_whole
+            handling = DEFAULT_HANDLING if required.is_of_the_whole else self.handling
             for index, part in enumerate(
-                split_to_fit(line, partial(self._fits, source_ids), sentences)
+                split_to_fit(line, partial(self._fits, source_ids), handling.split_sentences)
             ):
-                text = self.handling.source_text(part.text, self.tokenizer)
+                text = handling.source_text(part.text, self.tokenizer)
                 kept = placeholders(text.text) if required.placeholders else []
                 prefix = required.prefix if index == 0 else ()
                 phrases = (
