@@ -76,7 +76,9 @@ def test_run_folder_has_the_model_and_its_documents(demo) -> None:
     assert losses[-1] < losses[0] / 3
 
 
-def test_demo_asks_for_a_sentence_at_a_terminal(demo) -> None:
+def test_second_demo_uses_the_trained_model_and_asks_at_a_terminal(demo) -> None:
+    weights = run_folder.path_of(demo.folder, run_folder.WEIGHTS)
+    before = weights.stat().st_mtime_ns
     terminal, ours = os.openpty()
     command = [sys.executable, "-m", "regard", "demo", "--run", str(demo.folder)]
     process = subprocess.Popen(command, stdin=ours, stdout=ours, stderr=ours, close_fds=True)
@@ -86,8 +88,11 @@ def test_demo_asks_for_a_sentence_at_a_terminal(demo) -> None:
         printed += part
         if "goes on): " in printed and "Merci" not in printed:
             os.write(terminal, b"Merci beaucoup.\n")
+    os.close(terminal)
     assert process.wait(timeout=60) == 0, printed
     assert re.search(r"[Tt]hank", printed)
+    assert "Using the trained model in" in printed
+    assert weights.stat().st_mtime_ns == before
 
 
 def _read(terminal: int) -> str:
@@ -95,15 +100,6 @@ def _read(terminal: int) -> str:
         return os.read(terminal, 1 << 16).decode(errors="replace")
     except OSError:  # the process has ended
         return ""
-
-
-def test_second_demo_uses_the_trained_model(demo, call) -> None:
-    weights = run_folder.path_of(demo.folder, run_folder.WEIGHTS)
-    before = weights.stat().st_mtime_ns
-    result = call("demo", "--run", demo.folder)
-    assert result.code == 0
-    assert "Using the trained model in" in result.err
-    assert weights.stat().st_mtime_ns == before
 
 
 def test_low_scores_are_an_error() -> None:

@@ -4,6 +4,7 @@ Two OpenMP runtimes in one process conflict, and importing these libraries takes
 is a line of JSON with the arguments of `decode`; the answer is a line with the ids of each row.
 """
 
+import atexit
 import json
 import os
 import subprocess
@@ -18,12 +19,14 @@ Ids = list[int]
 
 @cache
 def _process(program: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, str(Path(__file__).with_name(program))],
-        stdin=subprocess.PIPE,  # it ends with this process, whose end of the pipe is then closed
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
+    atexit.register(process.communicate)  # closes its input, which ends it
+    return process
 
 
 def decode_exported(
