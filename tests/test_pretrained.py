@@ -124,6 +124,27 @@ def test_pages_and_exports_are_not_written_into_the_package(tmp_path: Path) -> N
     assert sorted(FOLDER.rglob("*")) == before
 
 
+@pytest.mark.parametrize("adapter", ["", "adapter: {kind: lora, rank: 2}"])
+def test_training_starts_from_it(tmp_path: Path, adapter: str) -> None:
+    """The new run works from any folder: an adapter finds its base by name."""
+    (tmp_path / "train.tsv").write_text("Merci.\tThanks.\nIl neige.\tIt's snowing.\n")
+    (tmp_path / "dev.tsv").write_text("Il pleut.\tIt's raining.\n")
+    (tmp_path / "tuned.yaml").write_text(
+        f"""
+init: fr-en
+data:
+  train: {{kind: tsv, path: train.tsv, languages: [fr, en]}}
+  dev: {{kind: tsv, path: dev.tsv, languages: [fr, en]}}
+{adapter}
+training: {{steps: 2, optimizer: {{kind: adamw, learning_rate: 1.0e-6}}}}
+"""
+    )
+    run("train", "tuned.yaml", cwd=tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    done = run("translate", "../runs/tuned", "Merci beaucoup.", cwd=tmp_path / "elsewhere")
+    assert done.stdout.startswith("Thank")
+
+
 def test_a_run_folder_of_that_name_comes_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,7 @@ from regard.models.adapters.base import AdapterSpec
 from regard.models.base import ModelSpec, parameter_count
 from regard.models.transfer.transplant import LABELS, PIECES, POSITIONS, Donor, Rows, transplant
 from regard.models.weights import build_on_meta, set_weights, weights_of
+from regard.pretrained import MODELS
 from regard.run_details import details_of
 from regard.run_folder import Run
 
@@ -42,7 +43,7 @@ def read_merged(folder: Path, adapters: Sequence[Path] = ()) -> Run:
     if metadata is None:
         return run
     adapters = (*adapters, folder)
-    base = Path(os.path.normpath(folder / metadata.base))
+    base = _base_folder(folder, metadata.base)
     _check_chain(base, adapters)
     try:
         donor = read_donor(base, metadata.fingerprint, adapters)
@@ -68,6 +69,12 @@ def read_merged(folder: Path, adapters: Sequence[Path] = ()) -> Run:
     adapter.merge(model)
     details = {key: value for key, value in run.details.items() if key != ADAPTER}
     return replace(run, weights=weights_of(model), details=details)
+
+
+def _base_folder(folder: Path, base: str) -> Path:
+    """Return the base of an adapter: a path from its folder, or the name of a pretrained model."""
+    path = Path(os.path.normpath(folder / base))
+    return Path(base) if base in MODELS and not run_folder.exists(path) else path
 
 
 def _check_size(spec: ModelSpec, run: Run, donor: Donor, manifest: str) -> None:

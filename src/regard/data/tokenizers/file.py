@@ -18,6 +18,7 @@ from regard.data.tokenizers.pipeline import special_pieces
 from regard.data.tokenizers.tokenizer import SPECIAL, SPECIAL_ROLES, Tokenizer, backend_name
 from regard.errors import DataError
 from regard.nearest import cannot_be_read
+from regard.pretrained import located
 
 
 class Spec(TokenizerSpec):
@@ -63,7 +64,7 @@ class Spec(TokenizerSpec):
     def _file(self) -> Path:
         """Return the tokenizer's file: `path`, or that of the run folder that `path` names."""
         folder = self.path.parent if self.path.name == run_folder.TOKENIZER else self.path
-        if self.path.is_file() or not run_folder.exists(folder):
+        if self.path.is_file() or not run_folder.exists(located(folder)):
             return self.path
         return run_folder.path_of(folder, run_folder.TOKENIZER)
 

@@ -19,6 +19,7 @@ from regard.merged_run import ADAPTER, attach_adapter, read_donor, set_trained_w
 from regard.models.base import ModelSpec
 from regard.models.transfer.transplant import Line, transplant
 from regard.models.weights import weights_of
+from regard.pretrained import is_pretrained
 from regard.training.tasks.base import BoundTask
 
 if TYPE_CHECKING:
@@ -127,7 +128,8 @@ def adapter_metadata(recipe: "Recipe", folder: Path) -> dict[str, Any]:
     """Return the details of an adapter run: its spec, the path of its base and the fingerprint."""
     if recipe.adapter is None or recipe.init is None:
         return {}
-    base = os.path.relpath(recipe.init.run, folder)
+    run = recipe.init.run
+    base = str(run) if is_pretrained(run) else os.path.relpath(run, folder)
     spec, fingerprint = plain(recipe.adapter), recipe.init.fingerprint
     return {ADAPTER: {"spec": spec, "base": base, "fingerprint": fingerprint}}
 
