@@ -40,7 +40,7 @@ $(BIN)/python:
 	  echo "Regard needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-SETUP := pyproject.toml setup.py $(wildcard src/regard/native/*.cpp src/regard/native/*.h) constraints.txt
+SETUP := pyproject.toml setup.py $(wildcard src/regard/native/*.cpp src/regard/native/*.h src/regard/native/kernels/*) constraints.txt
 
 $(VENV)/.installed: $(SETUP) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .

@@ -1,13 +1,14 @@
-"""Builds what is compiled where there is a C++ compiler; Regard works without it too.
+"""Builds the compiled library where there is a C++ compiler; Regard works without it too.
 
-_processor    tests of the processor, for every processor
-_native       everything else, for AVX2 on an x86: it is loaded where _processor allows it
+It has kernels for several instruction sets (src/regard/native/kernels), each compiled with its own
+flags, and chooses among them when it is loaded: one wheel serves every processor of a platform. It
+is a plain library, loaded with ctypes: one wheel serves every version of Python.
 
-Both are plain libraries, loaded with ctypes: one wheel serves every version of Python.
+REGARD_EMULATE compiles all of them for AVX2, for tests on processors without the others.
 """
 
+import os
 import platform
-from collections.abc import Sequence
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -15,12 +16,34 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 NATIVE = Path("src/regard/native")
+KERNEL_SOURCES = sorted((NATIVE / "kernels").glob("*.cpp"))
 FLAGS = ["-std=c++20", "-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"]
-IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
+EMULATE = ["-DREGARD_EMULATE", "-O1", "-Wno-psabi"] if os.environ.get("REGARD_EMULATE") else []
+X86 = {
+    "avx2": ["-march=x86-64-v3"],
+    "avx_vnni": ["-march=x86-64-v3", "-mavxvnni"],
+    "avx512": ["-march=x86-64-v4"],
+    "avx512_vnni": ["-march=x86-64-v4", "-mavx512vnni"],
+}
+ARM = {"neon_dot": ["-march=armv8.2-a+dotprod"]}
+KERNELS = {"x86_64": X86, "amd64": X86, "aarch64": ARM, "arm64": ARM}.get(
+    platform.machine().lower(), {}
+)
+if EMULATE:
+    KERNELS = dict.fromkeys(KERNELS, KERNELS.get("avx2", []))
 
 
-class BuildLibraries(build_ext):
-    """Builds libraries without an interface to Python, under names without its version."""
+class BuildLibrary(build_ext):
+    """Builds a library without an interface to Python, under a name without its version."""
+
+    def build_extension(self, ext: Extension) -> None:
+        """Compile the kernels of each instruction set with its flags, then the rest."""
+        for path in KERNEL_SOURCES:
+            flags = [*ext.extra_compile_args, *KERNELS.get(path.stem, [])]
+            ext.extra_objects += self.compiler.compile(
+                [path.as_posix()], self.build_temp, extra_postargs=flags, depends=ext.depends
+            )
+        super().build_extension(ext)
 
     def get_ext_filename(self, fullname: str) -> str:
         return str(Path(*fullname.split(".")).with_suffix(".so"))
@@ -36,25 +59,16 @@ class PlatformWheel(bdist_wheel):
         return "py3", "none", super().get_tag()[2]
 
 
-def extension(name: str, sources: Sequence[str], flags: Sequence[str]) -> Extension:
-    return Extension(
-        f"regard.native.{name}",
-        [(NATIVE / source).as_posix() for source in sources],
-        depends=[path.as_posix() for path in sorted(NATIVE.glob("*.h"))],
-        extra_compile_args=list(flags),
-        extra_link_args=["-pthread"],
-        optional=True,
-    )
-
-
 setup(
-    cmdclass={"build_ext": BuildLibraries, "bdist_wheel": PlatformWheel},
+    cmdclass={"build_ext": BuildLibrary, "bdist_wheel": PlatformWheel},
     ext_modules=[
-        extension("_processor", ["processor.cpp", "amx.cpp"], ["-std=c++20", "-O2"]),
-        extension(
-            "_native",
-            ["engine.cpp", "sparse.cpp"],
-            [*FLAGS, "-march=x86-64-v3"] if IS_X86 else FLAGS,
-        ),
+        Extension(
+            "regard.native._native",
+            [path.as_posix() for path in sorted(NATIVE.glob("*.cpp"))],
+            depends=[path.as_posix() for path in sorted([*NATIVE.rglob("*.h"), *KERNEL_SOURCES])],
+            extra_compile_args=[*FLAGS, *EMULATE],
+            extra_link_args=["-pthread"],
+            optional=True,
+        )
     ],
 )

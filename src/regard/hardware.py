@@ -129,15 +129,6 @@ def _threads_of_environment(own: str | None, openmp: str | None) -> int:
     return int(first) if first.isdecimal() and int(first) > 0 else cores()
 
 
-def int8_instructions() -> list[str]:
-    """List the processor's instruction sets for products of 8-bit integers."""
-    import torch
-
-    names = ("avx_vnni", "avx_vnni_int8", "avx512_vnni", "amx_int8", "dot", "i8mm")
-    capabilities = torch.cpu.get_capabilities()
-    return [name for name in names if capabilities.get(name)]
-
-
 @dataclass(frozen=True)
 class Memory:
     """Memory in bytes."""

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from regard import __version__, hardware
+from regard.native.library import current_isa, library
 
 ROWS = {
     "versions",
@@ -13,7 +14,7 @@ ROWS = {
     "cores",
     "float32",
     "bfloat16",
-    "int8",
+    "engine",
     "C++ compiler",
     "memory",
     "allocator",
@@ -40,6 +41,16 @@ def test_json_has_the_rows_of_the_table(call) -> None:
     assert rows["versions"]["used"] == __version__
     assert rows["float32"]["offered"] == "123 GFLOP/s"
     assert rows["cores"]["used"] == f"threads: {torch.get_num_threads()}"
+
+
+def test_instruction_sets_of_the_engine(call) -> None:
+    loaded = library()
+    row = json.loads(call("doctor", "--json").out)["engine"]
+    if loaded is None:
+        assert row == {"offered": "not compiled", "used": "decodes with torch"}
+    else:
+        assert row["offered"].endswith("portable")
+        assert row["used"] == f"decodes with {current_isa(loaded)}; also sparse attention"
 
 
 def test_more_threads_than_cores_are_reported(call, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 // Runs the compiled functions without Python: under sanitizers, and with allocations that fail.
 //
-//   driver [seconds]    exit code 0 if everything holds, and the number of calls on stdout
+//   driver [seconds]    exit code 0 if everything holds; on stdout the number of calls in that time, with
+//                       forks unless it is 0, and the instruction sets
 
 #include <pthread.h>
 #include <sys/wait.h>
@@ -14,6 +15,8 @@
 #include <cstring>
 #include <new>
 #include <random>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -227,6 +230,33 @@ void check_numbers_that_are_not_finite(Model &model) {
   model.tokens[2 * DIM] = before;
 }
 
+// Every instruction set that the processor executes decodes the same tokens, and attends within rounding.
+void check_instruction_sets_agree(const Model &exact, const Model &quantized) {
+  const std::vector<int> limits(ROWS, LIMIT);
+  const std::string first = regard_isa();
+  std::vector<int> expected[2];
+  std::vector<float> outputs, gradients;
+  std::istringstream names(regard_isas());
+  for (std::string name; names >> name;) {
+    require(regard_set_isa(name.c_str()) == OK && name == regard_isa(), "an instruction set cannot be chosen");
+    int m = 0;
+    for (const Model *model : {&exact, &quantized}) {
+      std::vector<int> result;
+      require(translate(*model, 2, result, limits) == OK, "decoding fails");
+      if (expected[m].empty()) expected[m] = result;
+      require(result == expected[m++], "instruction sets decode other tokens");
+    }
+    SparseCall sparse;
+    require(sparse.run(2) == OK, "sparse attention fails");
+    if (outputs.empty()) outputs = sparse.output, gradients = sparse.grad_k;
+    for (size_t i = 0; i < outputs.size(); i++)
+      require(std::fabs(sparse.output[i] - outputs[i]) < 1e-5f && std::fabs(sparse.grad_k[i] - gradients[i]) < 1e-4f,
+              "instruction sets attend differently");
+  }
+  require(regard_set_isa("none") == FAILED, "an unknown instruction set is accepted");
+  require(regard_set_isa(first.c_str()) == OK, "an instruction set cannot be chosen");
+}
+
 // ThreadSanitizer in a forked process refuses threads with the id (the stack) of one of its parent:
 // threads of another stack size get stacks of their own.
 void use_new_stacks() {
@@ -292,7 +322,8 @@ int main(int count, char **arguments) {
   check_every_allocation_can_fail(quantized, 3);  // the exact one allocates nothing more
   check_numbers_that_are_not_finite(exact);
   check_numbers_that_are_not_finite(quantized);
-  std::printf("%ld\n", soak(exact, quantized, seconds));
+  check_instruction_sets_agree(exact, quantized);
+  std::printf("%ld %s\n", soak(exact, quantized, seconds), regard_isas());
   std::fflush(stdout);
   _exit(0);  // threads of the pool never end
 }

@@ -48,14 +48,12 @@ def _processor() -> list[Row]:
     import torch
 
     from regard import hardware
-    from regard.engine.library import library
 
     device, cores = hardware.best_device(), hardware.cores()
     threads = torch.get_num_threads()
     advice = f": too many, set OMP_NUM_THREADS={cores}" * (threads > cores)
     name = torch.cuda.get_device_name() if device.type == "cuda" else device.type
     fast = hardware.computes_bfloat16(device)
-    int8 = ", ".join(hardware.int8_instructions()) or "no special instructions"
     capability = torch.backends.cpu.get_cpu_capability()
     peak = hardware.matrix_peak(device)
     return [
@@ -67,15 +65,20 @@ def _processor() -> list[Row]:
             "faster than float32" if fast else "not faster than float32",
             f"training.precision=auto is {'bfloat16' if fast else 'float32'}",
         ),
-        Row("int8", int8, "used with --int8" if library() else "not used"),
-        Row(
-            "C++ compiler",
-            hardware.compiler() or "none",
-            "compiled decoding engine and sparse attention kernels"
-            if library()
-            else "decodes with torch: nothing was compiled",
-        ),
+        _engine(),
+        Row("C++ compiler", hardware.compiler() or "none", "compiles the engine at installation"),
     ]
+
+
+def _engine() -> Row:
+    """Return the instruction sets of this processor, and the one that the library uses."""
+    from regard.native.library import current_isa, library, supported_isas
+
+    loaded = library()
+    if loaded is None:
+        return Row("engine", "not compiled", "decodes with torch")
+    offered = ", ".join(supported_isas(loaded))
+    return Row("engine", offered, f"decodes with {current_isa(loaded)}; also sparse attention")
 
 
 def _memory_and_disk() -> list[Row]:

@@ -1,2 +1,2 @@
-"""The compiled libraries: engine.cpp decodes, sparse.cpp computes sparse attention, and
-processor.cpp and amx.cpp test what the processor can execute."""
+"""The compiled library: engine.cpp decodes, sparse.cpp computes sparse attention, both with the
+kernels of one instruction set, which dispatch.cpp chooses; amx.cpp tests whether AMX executes."""

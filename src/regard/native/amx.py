@@ -4,7 +4,7 @@ import os
 from functools import cache
 from pathlib import Path
 
-from regard.native.library import processor
+from regard.native.library import library
 
 _CPU_FLAGS = Path("/proc/cpuinfo")
 _ISA = "ONEDNN_MAX_CPU_ISA"  # the instruction set that oneDNN may use, read at its first product
@@ -13,8 +13,8 @@ _ISA = "ONEDNN_MAX_CPU_ISA"  # the instruction set that oneDNN may use, read at 
 @cache
 def amx_executes() -> bool:
     """Return True if AMX multiplies matrices; False without the compiled library."""
-    tests = processor()
-    return tests is not None and bool(tests.regard_amx_executes())
+    loaded = library()
+    return loaded is not None and bool(loaded.regard_amx_executes())
 
 
 def amx_is_announced() -> bool:

@@ -72,6 +72,9 @@ int regard_step(const Stack *stack, const Step *step, int threads);
 int regard_greedy(const Stack *stack, const Greedy *greedy, int threads);
 
 void regard_free_matrix(Matrix *matrix);
+const char *regard_isa();             // the instruction set in use
+const char *regard_isas();            // all that this processor executes, the best first
+int regard_set_isa(const char *name); // returns a Status: use another one
 int regard_interface();               // the version of these structs and functions
 const char *regard_error_message();   // of this thread's last call that failed
 

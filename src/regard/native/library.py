@@ -1,53 +1,67 @@
-"""The compiled libraries, if they are there: they are built when Regard is installed.
+"""The compiled library, if it is there: it is built when Regard is installed.
 
-`_native` is compiled for AVX2 where the machine is an x86; `_processor`, compiled for every
-processor, tests first whether `_native` can run here. Without a compiler, or on an older processor,
-everything works without them, more slowly. The callers declare the argument types of the functions.
+It has kernels for several instruction sets and uses the best that this processor executes;
+REGARD_ISA=NAME chooses another. Without a compiler everything works without it, more slowly. The
+callers declare the argument types of the functions.
 """
 
 import ctypes
+import os
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from regard.errors import DataError, RunError
+from regard.errors import ConfigError, DataError, RunError
 
 POINTER = ctypes.c_void_p
 
-INTERFACE = 2  # version of the structs and functions, as regard_interface() of engine.cpp
+ISA = "REGARD_ISA"  # environment variable: the instruction set to use
+
+INTERFACE = 3  # version of the structs and functions, as regard_interface() of engine.cpp
 
 _OUT_OF_MEMORY, _NOT_FINITE = 1, 2  # values of Status in native/status.h
 
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """Return the library, or None if it was not built, is of another version or cannot run here."""
-    tests = processor()
-    if tests is None or not tests.regard_processor_is_supported():
+    """Return the library, or None if it was not built or is of another version.
+
+    Raises ConfigError if REGARD_ISA is not an instruction set that this processor executes.
+    """
+    loaded = _load()
+    if loaded is not None and (isa := os.environ.get(ISA)):
+        use_isa(loaded, isa)
+    return loaded
+
+
+def supported_isas(loaded: ctypes.CDLL) -> list[str]:
+    """List the instruction sets that this processor executes, the best first."""
+    return str(loaded.regard_isas().decode()).split()
+
+
+def current_isa(loaded: ctypes.CDLL) -> str:
+    """Return the instruction set in use."""
+    return str(loaded.regard_isa().decode())
+
+
+def use_isa(loaded: ctypes.CDLL, name: str) -> None:
+    """Use the kernels of another instruction set from now on."""
+    if name not in (names := supported_isas(loaded)):
+        raise ConfigError(f"{ISA} is {name!r}; this processor executes {', '.join(names)}.")
+    loaded.regard_set_isa(name.encode())
+
+
+def _load(folder: Path = Path(__file__).parent) -> ctypes.CDLL | None:
+    try:
+        loaded = ctypes.CDLL(str(folder / "_native.so"))
+        if loaded.regard_interface() != INTERFACE:
+            return None
+    except (OSError, AttributeError):  # not built, or an old one
         return None
-    compiled = _load("_native")
-    if compiled is None or not hasattr(compiled, "regard_interface"):
-        return None
-    if compiled.regard_interface() != INTERFACE:
-        return None
-    compiled.regard_error_message.restype = ctypes.c_char_p
-    return compiled
-
-
-@cache
-def processor() -> ctypes.CDLL | None:
-    """Return the library of tests of the processor, or None if it was not built."""
-    return _load("_processor")
-
-
-def _load(name: str) -> ctypes.CDLL | None:
-    for path in sorted(Path(__file__).parent.glob(f"{name}*.so")):
-        try:
-            return ctypes.CDLL(str(path))
-        except OSError:
-            continue
-    return None
+    for function in (loaded.regard_error_message, loaded.regard_isa, loaded.regard_isas):
+        function.restype = ctypes.c_char_p
+    return loaded
 
 
 def declare(function: Any, argument_types: Sequence[Any]) -> None:

@@ -1,0 +1,251 @@
+// y = W x + b, with numbers and with quantized weights. Included in the namespace of an instruction set,
+// which defines
+//   MAX_ROWS, PANELS_AT_ONCE   rows and panels of a product whose sums stay in registers
+//   INPUT_OFFSET               subtracted from quantized inputs, for instructions with signed ones
+//   add_products               sums + Σ of four inputs · weights, in each lane
+//
+// Every output is summed in the order of the inputs, whatever the number of rows.
+
+constexpr int DEPTH = 256;  // inputs at a time: so many of a panel fit the first-level cache
+constexpr int VECTORS = PANEL / LANES;  // in a panel
+
+template <int ROWS, int PANELS>
+inline void multiply(const float *w, int64_t panel_step, int depth, const float *x, int64_t x_step, float *sums,
+                     bool fresh) {
+  constexpr int COLUMNS = PANELS * VECTORS;
+  floats acc[ROWS][COLUMNS];
+#pragma GCC unroll 16
+  for (int r = 0; r < ROWS; r++)
+#pragma GCC unroll 16
+    for (int c = 0; c < COLUMNS; c++) acc[r][c] = fresh ? all(0.0f) : load(sums + (r * COLUMNS + c) * LANES);
+  for (int i = 0; i < depth; i++) {
+    floats b[COLUMNS];
+#pragma GCC unroll 16
+    for (int c = 0; c < COLUMNS; c++) b[c] = load(w + c / VECTORS * panel_step + i * PANEL + c % VECTORS * LANES);
+#pragma GCC unroll 16
+    for (int r = 0; r < ROWS; r++) {
+      floats a = all(x[r * x_step + i]);
+#pragma GCC unroll 16
+      for (int c = 0; c < COLUMNS; c++) acc[r][c] += a * b[c];
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < ROWS; r++)
+#pragma GCC unroll 16
+    for (int c = 0; c < COLUMNS; c++) store(sums + (r * COLUMNS + c) * LANES, acc[r][c]);
+}
+
+inline floats activate(Activation how, floats x) {
+  const floats zero = all(0.0f), one = all(1.0f);
+  switch (how) {
+    case NONE: return x;
+    case RELU: return x < zero ? zero : x;  // NaN stays NaN
+    case SIGMOID: return one / (one + exponential(-x));
+    case SILU: return x / (one + exponential(-x));
+    case GELU_TANH: {
+      floats u = all(0.7978845608f) * (x + all(0.044715f) * x * x * x);
+      return x * (one - one / (one + exponential(u + u)));
+    }
+    case GELU:
+      for (int i = 0; i < LANES; i++) x[i] = 0.5f * x[i] * (1.0f + __builtin_erff(x[i] * 0.70710678f));
+      return x;
+  }
+  return x;
+}
+
+// Write the sums of `panels` panels (rows × panels·16, consecutive) to the outputs y.
+inline void finish(const Packed &m, int panel, int panels, int rows, const float *sums, float *y, int64_t y_step,
+                   Finish how) {
+  int first = panel * PANEL, width = lesser(panels * PANEL, m.outputs - first);
+  for (int r = 0; r < rows; r++) {
+    const float *from = sums + int64_t(r) * panels * PANEL;
+    float *to = y + r * y_step + first;
+    int c = 0;
+    for (; c + LANES <= width; c += LANES) {
+      floats v = activate(how.activation, load(from + c) + load(m.bias + first + c));
+      store(to + c, how.add ? load(to + c) + v : v);
+    }
+    for (; c < width; c++) {
+      floats v = activate(how.activation, all(from[c] + m.bias[first + c]));
+      to[c] = how.add ? to[c] + v[0] : v[0];
+    }
+  }
+}
+
+// All inputs at once: a few rows read each weight once.
+template <int ROWS, int PANELS>
+void few_rows(const Packed &m, const float *x, int64_t x_step, float *y, int64_t y_step, int from, int to,
+              Finish how) {
+  float sums[ROWS * PANELS * PANEL];
+  const int64_t step = int64_t(m.inputs) * PANEL;
+  int p = from;
+  for (; p + PANELS <= to; p += PANELS) {
+    multiply<ROWS, PANELS>(m.weights + p * step, step, m.inputs, x, x_step, sums, true);
+    finish(m, p, PANELS, ROWS, sums, y, y_step, how);
+  }
+  for (; p < to; p++) {
+    multiply<ROWS, 1>(m.weights + p * step, step, m.inputs, x, x_step, sums, true);
+    finish(m, p, 1, ROWS, sums, y, y_step, how);
+  }
+}
+
+template <int ROWS, int PANELS>
+inline void multiply_rows(int rows, const float *w, int64_t panel_step, int depth, const float *x, int64_t x_step,
+                          float *sums, bool fresh) {
+  if constexpr (ROWS > 1)
+    if (rows < ROWS) return multiply_rows<ROWS - 1, PANELS>(rows, w, panel_step, depth, x, x_step, sums, fresh);
+  multiply<ROWS, PANELS>(w, panel_step, depth, x, x_step, sums, fresh);
+}
+
+// PANELS panels of a chunk of rows: a part of the panels stays in the first-level cache for all rows.
+template <int PANELS>
+inline void chunk_of_rows(const Packed &m, int panel, const float *x, int64_t x_step, int rows, float *sums) {
+  const int64_t step = int64_t(m.inputs) * PANEL;
+  const int groups = (rows + MAX_ROWS - 1) / MAX_ROWS;
+  for (int k = 0; k < m.inputs; k += DEPTH) {
+    const float *w = m.weights + panel * step + int64_t(k) * PANEL;
+    for (int g = 0; g < groups; g++) {
+      int r = rows * g / groups, size = rows * (g + 1) / groups - r;
+      multiply_rows<MAX_ROWS, PANELS>(size, w, step, lesser(DEPTH, m.inputs - k), x + r * x_step + k, x_step,
+                                      sums + r * PANELS * PANEL, k == 0);
+    }
+  }
+}
+
+void many_rows(const Packed &m, const float *x, int64_t x_step, int rows, float *y, int64_t y_step, int from, int to,
+               Finish how) {
+  float sums[CHUNK_ROWS * PANELS_AT_ONCE * PANEL];
+  for (int start = 0; start < rows; start += CHUNK_ROWS) {
+    const int count = lesser(CHUNK_ROWS, rows - start);
+    const float *in = x + start * x_step;
+    float *out = y + start * y_step;
+    int p = from;
+    for (; p + PANELS_AT_ONCE <= to; p += PANELS_AT_ONCE) {
+      chunk_of_rows<PANELS_AT_ONCE>(m, p, in, x_step, count, sums);
+      finish(m, p, PANELS_AT_ONCE, count, sums, out, y_step, how);
+    }
+    for (; p < to; p++) {
+      chunk_of_rows<1>(m, p, in, x_step, count, sums);
+      finish(m, p, 1, count, sums, out, y_step, how);
+    }
+  }
+}
+
+// ---------------------------------------------------------------- quantized
+
+// A row of inputs is quantized to 0 … MAX_QUANTIZED_INPUT: x ≈ low + step · quantized.
+struct Range {
+  float low, step;
+};
+
+// A row with a number that is not finite gets a range of NaN, and its outputs are NaN.
+Range quantize(const float *x, int inputs, int padded, uint8_t *to) {
+  floats least = all(__builtin_inff()), most = all(-__builtin_inff()), zeros = all(0.0f);
+  int i = 0;
+  for (; i + LANES <= inputs; i += LANES) {
+    floats v = load(x + i);
+    least = v < least ? v : least, most = v > most ? v : most, zeros += v * 0.0f;
+  }
+  float low = __builtin_inff(), high = -__builtin_inff(), zero = sum(zeros);
+  for (int j = 0; j < LANES; j++) low = lesser(low, least[j]), high = greater(high, most[j]);
+  for (; i < inputs; i++) low = lesser(low, x[i]), high = greater(high, x[i]), zero += x[i] * 0.0f;
+  if (zero != 0 || !__builtin_isfinite(high - low)) {
+    __builtin_memset(to, 0, padded);
+    return {__builtin_nanf(""), __builtin_nanf("")};
+  }
+  float scale = high > low ? MAX_QUANTIZED_INPUT / (high - low) : 0;
+  for (i = 0; i < inputs; i++) to[i] = uint8_t(int((x[i] - low) * scale + 0.5f) - INPUT_OFFSET);
+  for (; i < padded; i++) to[i] = 0;  // as the weights there
+  return {low, (high - low) / MAX_QUANTIZED_INPUT};
+}
+
+template <int ROWS, int PANELS>
+inline void multiply_quantized(const Packed &m, int panel, const uint8_t *x, int *sums) {
+  constexpr int COLUMNS = PANELS * VECTORS;
+  const int8_t *w = m.quantized + int64_t(panel) * m.padded * PANEL;
+  const int64_t panel_step = int64_t(m.padded) * PANEL;
+  ints acc[ROWS][COLUMNS];
+#pragma GCC unroll 16
+  for (int c = 0; c < COLUMNS; c++) {
+    ints start = all(0);
+    if constexpr (INPUT_OFFSET != 0) start = load(m.total + panel * PANEL + c * LANES) * INPUT_OFFSET;
+#pragma GCC unroll 16
+    for (int r = 0; r < ROWS; r++) acc[r][c] = start;
+  }
+  for (int i = 0; i < m.padded; i += FOUR) {
+    ints b[COLUMNS];
+#pragma GCC unroll 16
+    for (int c = 0; c < COLUMNS; c++)
+      b[c] = load(w + c / VECTORS * panel_step + i * PANEL + c % VECTORS * LANES * FOUR);
+#pragma GCC unroll 16
+    for (int r = 0; r < ROWS; r++) {
+      int four;
+      __builtin_memcpy(&four, x + int64_t(r) * m.padded + i, FOUR);
+      const ints inputs = all(four);
+#pragma GCC unroll 16
+      for (int c = 0; c < COLUMNS; c++) acc[r][c] = add_products(acc[r][c], inputs, b[c]);
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < ROWS; r++)
+#pragma GCC unroll 16
+    for (int c = 0; c < COLUMNS; c++) store(sums + (r * COLUMNS + c) * LANES, acc[r][c]);
+}
+
+template <int ROWS, int PANELS>
+inline void multiply_quantized_rows(int rows, const Packed &m, int panel, const uint8_t *x, int *sums) {
+  if constexpr (ROWS > 1)
+    if (rows < ROWS) return multiply_quantized_rows<ROWS - 1, PANELS>(rows, m, panel, x, sums);
+  multiply_quantized<ROWS, PANELS>(m, panel, x, sums);
+}
+
+// Σ w x ≈ scale · (step · Σ quantized weights · quantized inputs + low · Σ quantized weights)
+void rescale(const Packed &m, int panel, int panels, int rows, const int *sums, const Range *ranges, float *y,
+             int64_t y_step, Finish how) {
+  float products[CHUNK_ROWS * PANELS_AT_ONCE * PANEL];
+  const float *scale = m.scale + panel * PANEL;
+  const int *total = m.total + panel * PANEL, width = panels * PANEL;
+  for (int r = 0; r < rows; r++)
+    for (int c = 0; c < width; c++)
+      products[r * width + c] =
+          scale[c] * (float(sums[r * width + c]) * ranges[r].step + ranges[r].low * float(total[c]));
+  finish(m, panel, panels, rows, products, y, y_step, how);
+}
+
+template <int PANELS>
+inline void quantized_panels(const Packed &m, int panel, const uint8_t *inputs, const Range *ranges, int rows,
+                             float *y, int64_t y_step, Finish how) {
+  int sums[CHUNK_ROWS * PANELS * PANEL];
+  const int groups = (rows + MAX_ROWS - 1) / MAX_ROWS;
+  for (int g = 0; g < groups; g++) {
+    int r = rows * g / groups, size = rows * (g + 1) / groups - r;
+    multiply_quantized_rows<MAX_ROWS, PANELS>(size, m, panel, inputs + int64_t(r) * m.padded,
+                                              sums + r * PANELS * PANEL);
+  }
+  rescale(m, panel, PANELS, rows, sums, ranges, y, y_step, how);
+}
+
+void quantized_rows(const Packed &m, const float *x, int64_t x_step, int rows, float *y, int64_t y_step, int from,
+                    int to, Finish how, uint8_t *inputs) {
+  Range ranges[CHUNK_ROWS];
+  for (int start = 0; start < rows; start += CHUNK_ROWS) {
+    const int count = lesser(CHUNK_ROWS, rows - start);
+    for (int r = 0; r < count; r++)
+      ranges[r] = quantize(x + (start + r) * x_step, m.inputs, m.padded, inputs + int64_t(r) * m.padded);
+    int p = from;
+    for (; p + PANELS_AT_ONCE <= to; p += PANELS_AT_ONCE)
+      quantized_panels<PANELS_AT_ONCE>(m, p, inputs, ranges, count, y + start * y_step, y_step, how);
+    for (; p < to; p++) quantized_panels<1>(m, p, inputs, ranges, count, y + start * y_step, y_step, how);
+  }
+}
+
+void apply(const Packed &m, const float *x, int64_t x_step, int rows, float *y, int64_t y_step, int from, int to,
+           Finish how, uint8_t *inputs) {
+  if (m.bits == 8) return quantized_rows(m, x, x_step, rows, y, y_step, from, to, how, inputs);
+  switch (rows) {
+    case 1: return few_rows<1, FEW_SUMS / VECTORS>(m, x, x_step, y, y_step, from, to, how);
+    case 2: return few_rows<2, FEW_SUMS / 2 / VECTORS>(m, x, x_step, y, y_step, from, to, how);
+    case 3: return few_rows<3, FEW_SUMS / 2 / VECTORS>(m, x, x_step, y, y_step, from, to, how);
+    default: return many_rows(m, x, x_step, rows, y, y_step, from, to, how);
+  }
+}

@@ -1,0 +1,76 @@
+// Vectors of LANES numbers, and their exponentials. Included in the namespace of an instruction set.
+
+typedef float floats __attribute__((vector_size(4 * LANES)));
+typedef int ints __attribute__((vector_size(4 * LANES)));
+typedef float floats_unaligned __attribute__((vector_size(4 * LANES), aligned(4)));
+typedef int ints_unaligned __attribute__((vector_size(4 * LANES), aligned(1)));
+
+inline floats load(const float *from) { return *reinterpret_cast<const floats_unaligned *>(from); }
+inline ints load(const int *from) { return *reinterpret_cast<const ints_unaligned *>(from); }
+inline ints load(const int8_t *from) { return *reinterpret_cast<const ints_unaligned *>(from); }
+inline void store(float *to, floats v) { *reinterpret_cast<floats_unaligned *>(to) = v; }
+inline void store(int *to, ints v) { *reinterpret_cast<ints_unaligned *>(to) = v; }
+inline floats all(float v) { return v - floats{}; }
+inline ints all(int v) { return v - ints{}; }
+
+inline int lesser(int one, int other) { return one < other ? one : other; }
+inline int greater(int one, int other) { return one > other ? one : other; }
+inline float lesser(float one, float other) { return other < one ? other : one; }
+inline float greater(float one, float other) { return one < other ? other : one; }
+
+typedef float four_floats __attribute__((vector_size(16)));
+
+#if defined(__SSE3__)
+inline float sum(four_floats v) {
+  __m128 two = _mm_add_ps(__m128(v), _mm_movehdup_ps(__m128(v)));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehl_ps(two, two)));
+}
+#else
+inline float sum(four_floats v) { return (v[0] + v[1]) + (v[2] + v[3]); }
+#endif
+#if LANES == 8
+inline float sum(floats v) {
+  return sum(__builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7));
+}
+#elif LANES == 16
+inline float sum(floats v) {
+  typedef float eight __attribute__((vector_size(32)));
+  eight half = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +
+               __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+  return sum(__builtin_shufflevector(half, half, 0, 1, 2, 3) + __builtin_shufflevector(half, half, 4, 5, 6, 7));
+}
+#endif
+
+#if defined(__AVX512F__) && LANES == 16
+inline bool any(ints v) { return _mm512_test_epi32_mask(__m512i(v), __m512i(v)); }
+#elif defined(__AVX2__) && LANES == 8
+inline bool any(ints v) { return !_mm256_testz_si256(__m256i(v), __m256i(v)); }
+#else
+inline bool any(ints v) {
+  int found = 0;
+#pragma GCC unroll 16
+  for (int i = 0; i < LANES; i++) found |= v[i];
+  return found;
+}
+#endif
+
+// exp by 2^n · p(r), |r| ≤ ln 2 / 2, p of degree 6: within two units in the last place.
+inline floats exponential(floats x) {
+  const floats low = all(-87.0f), high = all(88.0f);
+  x = x < low ? low : x;
+  x = x > high ? high : x;
+  const floats magic = all(12582912.0f);  // adding it rounds to a whole number
+  floats n = (x * all(1.44269504f) + magic) - magic;
+  floats r = (x - n * all(0.693359375f)) + n * all(2.12194440e-4f);
+  floats p = all(1.3888889e-3f);
+  p = p * r + all(8.3333333e-3f);
+  p = p * r + all(4.1666667e-2f);
+  p = p * r + all(1.6666667e-1f);
+  p = p * r + all(0.5f);
+  p = p * r + all(1.0f);
+  p = p * r + all(1.0f);
+  ints power = (__builtin_convertvector(n, ints) + 127) << 23;
+  floats two_n;
+  __builtin_memcpy(&two_n, &power, sizeof two_n);
+  return p * two_n;
+}
