@@ -56,18 +56,8 @@ def test_driver_finds_nothing_wrong_on_arm64(tmp_path: Path) -> None:
     kernels = [NATIVE / "kernels" / f"{name}.cpp" for name in ("portable", "neon")]
     sources = [*NATIVE.glob("*.cpp"), *kernels]
     dot = tmp_path / "neon_dot.o"
-    subprocess.run(
-        [
-            compiler,
-            *flags,
-            "-march=armv8.2-a+dotprod",
-            "-c",
-            NATIVE / "kernels/neon_dot.cpp",
-            "-o",
-            dot,
-        ],
-        check=True,
-    )
+    command = [compiler, *flags, "-march=armv8.2-a+dotprod", "-c", NATIVE / "kernels/neon_dot.cpp"]
+    subprocess.run([*command, "-o", dot], check=True)
     program = compiled(compiler, [*flags, "-static"], [*sources, dot], tmp_path / "driver")
     assert instruction_sets("qemu-aarch64", program, 0) == ["neon_dot", "neon", "portable"]
     without = ["qemu-aarch64", "-cpu", "cortex-a53", program, 0]
