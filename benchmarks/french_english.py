@@ -2,10 +2,11 @@
 
     python benchmarks/french_english.py --write
     python benchmarks/french_english.py --run "recurrent=runs/fr-en-recurrent" --write
+    python benchmarks/french_english.py --variant "float32=runs/fr-en" --write
 
 The pretrained model is evaluated beside the runs that are named. BLEU of cased, detokenized text
 with its bootstrap interval; the accuracy on contrastive pairs of pronouns, where the model should
-give the right translation the higher probability.
+give the right translation the higher probability. Variants are evaluated on two test sets only.
 """
 
 import argparse
@@ -45,6 +46,7 @@ TEST_SETS: list[tuple[str, str, str, str | None]] = [
     ("DiaBLa, dialogues as typed in French", "diabla-en-fr", "fr-en", "en"),
     ("DiaBLa, dialogues as typed in English", "diabla-en-fr", "en-fr", "fr"),
 ]
+VARIANT_SETS = [TEST_SETS[0], TEST_SETS[3]]
 PRONOUNS = DATA / "discourse-en-fr" / "contrapro.tsv.gz"
 INTRODUCTION = """## French ↔ English, the pretrained model
 
@@ -60,6 +62,7 @@ included). {machine}."""
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--run", action="append", default=[], help="another model: NAME=FOLDER")
+    parser.add_argument("--variant", action="append", default=[], help="a variant: NAME=FOLDER")
     parser.add_argument("--pretrained", default="fr-en", help="run folder of the first model")
     parser.add_argument("--limit", type=int, help="lines of each test set")
     parser.add_argument("--write", action="store_true", help="write the results into docs/")
@@ -68,6 +71,7 @@ def main() -> None:
     speed = _speed(options.pretrained)
     models = {name: _evaluate(name, folder, options.limit) for name, folder in runs.items()}
     result = {"machine": machine(), "beam": BEAM, "speed": speed, "models": models}
+    result["variants"] = _variants(options.pretrained, options.variant, options.limit)
     section = describe(result)
     print(section)
     if options.write:
@@ -96,12 +100,35 @@ def _seconds(command: list[str]) -> float:
 
 def _evaluate(name: str, folder: str, limit: int | None) -> dict[str, Any]:
     translator = regard.load_translator(folder)
+    scores = _bleu(name, translator, TEST_SETS, limit, BEAM)
+    return {"bleu": scores, "pronouns": _pronouns(translator, limit)}
+
+
+def _variants(pretrained: str, named: list[str], limit: int | None) -> dict[str, Any]:
+    """Evaluate the pretrained model with and without beam search, and variants of it."""
+    folders = {PRETRAINED: pretrained, **dict(variant.split("=", 1) for variant in named)}
+    variants = {(f"{name}, a beam of {BEAM}", BEAM): folder for name, folder in folders.items()}
+    variants |= {(f"{PRETRAINED}, greedy", 1): pretrained}
+    return {
+        name: _bleu(name, regard.load_translator(folder), VARIANT_SETS, limit, beam)
+        for (name, beam), folder in variants.items()
+    }
+
+
+def _bleu(
+    name: str,
+    translator: Translator,
+    test_sets: list[tuple[str, str, str, str | None]],
+    limit: int | None,
+    beam: int,
+) -> dict[str, Any]:
+    """Return BLEU on each test set, in its directions."""
     scores: dict[str, Any] = {}
-    for title, dataset, split, only in TEST_SETS:
+    for title, dataset, split, only in test_sets:
         for to in (only,) if only else ("en", "fr"):
             pairs = list(_pairs(dataset, split, to))[:limit]
             sources, references = zip(*pairs, strict=True)
-            outputs = translator.translate(sources, to, beam=BEAM)
+            outputs = translator.translate(sources, to, beam=beam)
             score = confidence(references=list(references), outputs=outputs)
             scores[f"{title} → {to}"] = {
                 "bleu": score.bleu,
@@ -110,7 +137,7 @@ def _evaluate(name: str, folder: str, limit: int | None) -> dict[str, Any]:
                 "pairs": len(pairs),
             }
             print(f"{name}: {title} → {to}: {score.bleu:.1f} ± {score.margin:.1f}", flush=True)
-    return {"bleu": scores, "pronouns": _pronouns(translator, limit)}
+    return scores
 
 
 def _pairs(dataset: str, split: str, to: str) -> Iterator[tuple[str, str]]:
@@ -144,15 +171,8 @@ def describe(result: dict[str, Any]) -> str:
     models: dict[str, Any] = result["models"]
     first = models[PRETRAINED]["bleu"]
     rows = [
-        [
-            name,
-            *(
-                f"{model['bleu'][name]['bleu']:.1f} ± {model['bleu'][name]['margin']:.1f}"
-                for model in models.values()
-            ),
-            f"{first[name]['pairs']:,}",
-        ]
-        for name in first
+        [name, *(_shown(model["bleu"][name]) for model in models.values()), f"{score['pairs']:,}"]
+        for name, score in first.items()
     ]
     pronouns = [model["pronouns"] for model in models.values()]
     shown = [f"{each['accuracy']:.1%} ± {each['margin']:.1%}" for each in pronouns]
@@ -165,7 +185,24 @@ def describe(result: dict[str, Any]) -> str:
         seconds=result["speed"]["seconds"],
         machine=f"{result['machine']['cpu']}, torch {result['machine']['torch']}",
     )
-    return f"{introduction}\n\n{table(['test set', *models, 'pairs'], rows)}\n"
+    variants = result["variants"]
+    sets = list(next(iter(variants.values())))
+    variant_rows = [
+        [name, *(_shown(scores[each]) for each in sets)] for name, scores in variants.items()
+    ]
+    return "\n\n".join(
+        [
+            introduction,
+            table(["test set", *models, "pairs"], rows),
+            "Variants of the model and of its decoding:",
+            table(["variant", *sets], variant_rows),
+            "",
+        ]
+    )
+
+
+def _shown(score: dict[str, float]) -> str:
+    return f"{score['bleu']:.1f} ± {score['margin']:.1f}"
 
 
 if __name__ == "__main__":
