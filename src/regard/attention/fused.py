@@ -17,12 +17,20 @@ from regard.positions.base import InAttention, Sizes
 
 
 def fused(q: Tensor, k: Tensor, v: Tensor, mask: AttentionMask, position: InAttention) -> Tensor:
-    if position.weighs_values:
+    if position.weighs_values or _is_slow(q):
         return masked_attention(q, k, v, mask, position)[0]
     bias = position.bias(q, mask.queries, mask.keys)
     if bias is None and mask.is_plain_causal:
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=_additive_mask(mask.dense, bias))
+
+
+def _is_slow(q: Tensor) -> bool:
+    """Return True where the kernel is slower than the equation: training in bfloat16 on a CPU.
+
+    Forward and backward of short texts take it four to eight times as long.
+    """
+    return q.device.type == "cpu" and q.dtype == torch.bfloat16 and torch.is_grad_enabled()
 
 
 class Fused(DenseAttention):

@@ -93,7 +93,12 @@ class Learner:
         self._with_loss = _WithLoss(model, loss)
         local = expert_parameters(self._with_loss)
         self.module = world.wrap(self._with_loss, self.sharded, local)
-        self.optimizers = spec.optimizer.build(model)
+        self.autocast = spec.precision == "bfloat16" or (
+            spec.precision == "auto" and computes_bfloat16(world.device)
+        )
+        self.optimizers = spec.optimizer.build(
+            model, torch.bfloat16 if self.autocast else torch.float32
+        )
         set_learning_rates(
             self.optimizers, lr_multipliers(model, spec.layer_lr_decay, spec.lr_multipliers)
         )
@@ -105,9 +110,6 @@ class Learner:
         self.threaded = ThreadedBackward(self._loss, self.parameters)
         self.ema = EMA(model, spec.ema_decay) if spec.ema_decay else None
         self.flops_per_token = 0.0  # counted before the first update
-        self.autocast = spec.precision == "bfloat16" or (
-            spec.precision == "auto" and computes_bfloat16(world.device)
-        )
 
     def update(
         self,

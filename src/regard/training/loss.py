@@ -58,7 +58,7 @@ def lm_head_loss(
     else:  # padding costs no product with the vocabulary
         states, labels = states[token_mask], labels[token_mask]
     output = model.output
-    if output.bias is None and states.device.type == "cpu" and not torch.is_autocast_enabled("cpu"):
+    if output.bias is None and states.device.type == "cpu":
         return cross_entropy(states, output.weight, labels, smoothing)
     return F.cross_entropy(output(states), labels, label_smoothing=smoothing, reduction="sum")
 

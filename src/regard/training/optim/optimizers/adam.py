@@ -14,7 +14,9 @@ class Spec(OptimizerSpec):
     eps: float = Field(1e-9, gt=0, description="added to the denominator")
     weight_decay: float = Field(0.0, ge=0, description="L2 penalty: added to the gradient")
 
-    def build(self, model: nn.Module) -> list[torch.optim.Optimizer]:
+    def build(
+        self, model: nn.Module, precision: torch.dtype = torch.float32
+    ) -> list[torch.optim.Optimizer]:
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         return [
             torch.optim.Adam(

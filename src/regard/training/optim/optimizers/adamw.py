@@ -12,7 +12,9 @@ class Spec(OptimizerSpec):
 
     betas: tuple[Beta, Beta] = Field((0.9, 0.98), description="β₁ and β₂")
 
-    def build(self, model: nn.Module) -> list[torch.optim.Optimizer]:
+    def build(
+        self, model: nn.Module, precision: torch.dtype = torch.float32
+    ) -> list[torch.optim.Optimizer]:
         matrices, others = matrices_and_others(model)
         groups = [
             {"params": matrices, "weight_decay": self.weight_decay},

@@ -35,8 +35,14 @@ class OptimizerSpec(Kind, package="regard.training.optim.optimizers", default="m
             return self.learning_rate
         return self.planned * math.sqrt(USUAL_UPDATES / max(updates, MIN_UPDATES))
 
-    def build(self, model: nn.Module) -> list[torch.optim.Optimizer]:
-        """Return optimizers for the parameters of the model that are not frozen."""
+    def build(
+        self, model: nn.Module, precision: torch.dtype = torch.float32
+    ) -> list[torch.optim.Optimizer]:
+        """Return optimizers for the parameters of the model that are not frozen.
+
+        `precision` is that of the products of the training. Parameters and the state of an
+        optimizer are in float32.
+        """
         raise NotImplementedError
 
 

@@ -6,8 +6,8 @@ All singular values of an update are then equal, where in Adam's a few dominate.
 the update the size that Adam's would have (Liu et al. 2025), so one learning rate serves both.
 Embeddings, norms and biases are updated by AdamW.
 
-`orthogonal` takes three polynomial steps, in the parameters' own precision: torch's Muon uses
-bfloat16, which many CPUs compute a hundred times slower than float32.
+`orthogonal` takes three polynomial steps, in the precision of the training's products: torch's Muon
+uses bfloat16 always, which many CPUs compute a hundred times slower than float32.
 """
 
 from collections import defaultdict
@@ -32,7 +32,9 @@ class Muon(torch.optim.Optimizer):
         momentum: float,
         weight_decay: float,
         iterations: int = 3,
+        precision: torch.dtype = torch.float32,
     ) -> None:
+        self.precision = precision
         settings = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay}
         super().__init__(parameters, {**settings, "iterations": iterations})
 
@@ -42,7 +44,8 @@ class Muon(torch.optim.Optimizer):
         for group in self.param_groups:
             for parameters in _batches(group["params"]):
                 momenta = self._nesterov(parameters, group["momentum"])
-                updates = orthogonal(torch.stack(momenta), group["iterations"])
+                matrices = torch.stack(momenta)
+                updates = orthogonal(matrices, group["iterations"], self.precision).to(matrices)
                 step = group["lr"] * 0.2 * max(parameters[0].shape) ** 0.5
                 torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
                 shards = [shard_like(*pair) for pair in zip(updates, parameters, strict=True)]
@@ -76,13 +79,17 @@ def _batches(parameters: Iterable[Tensor]) -> Iterable[list[Tensor]]:
     return batches.values()
 
 
-def orthogonal(matrices: Tensor, steps: int = 3) -> Tensor:
+def orthogonal(
+    matrices: Tensor, steps: int = 3, precision: torch.dtype = torch.float32
+) -> Tensor:
     """Return about U Vᵀ for each matrix U Σ Vᵀ of a batch (N, rows, columns)."""
     tall = matrices.size(-2) > matrices.size(-1)
     x = matrices.mT if tall else matrices
     x = x / (x.norm(dim=(-2, -1), keepdim=True) * MARGIN + 1e-7)
-    iterate = _on_gram if 2 * x.size(-2) <= x.size(-1) else _on_matrix
-    result: Tensor = iterate(x, steps)
+    # The Gram matrix squares the range of singular values: too wide for bfloat16.
+    by_gram = 2 * x.size(-2) <= x.size(-1) and precision != torch.bfloat16
+    iterate = _on_gram if by_gram else _on_matrix
+    result: Tensor = iterate(x.to(torch.bfloat16) if precision == torch.bfloat16 else x, steps)
     return result.mT if tall else result
 
 
@@ -139,13 +146,20 @@ class Spec(OptimizerSpec):
         (0.9, 0.98), description="Adam's β₁ and β₂, for other parameters"
     )
 
-    def build(self, model: nn.Module) -> list[torch.optim.Optimizer]:
+    def build(
+        self, model: nn.Module, precision: torch.dtype = torch.float32
+    ) -> list[torch.optim.Optimizer]:
         matrices, others = matrices_and_others(model)
         adam = torch.optim.AdamW(
             _group(others), lr=self.rate(), betas=self.betas, weight_decay=0.0, fused=True
         )
         muon = Muon(
-            _group(matrices), self.rate(), self.momentum, self.weight_decay, self.iterations
+            _group(matrices),
+            self.rate(),
+            self.momentum,
+            self.weight_decay,
+            self.iterations,
+            precision,
         )
         return [muon, adam]
 
