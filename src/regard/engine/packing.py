@@ -85,7 +85,7 @@ class PackedStack:
             embedding_norm=self._norm(plan.embedding_norm),
             final_norm=self._norm(plan.final_norm),
             layer=self.layers,
-            output=None if plan.output is None else self._matrix(plan.output),
+            output=None if plan.output is None else self._output(plan.output),
             **self._rotation(plan),
         )
         del self._weights
@@ -112,6 +112,12 @@ class PackedStack:
 
     def _matrix(self, *maps: Linear) -> int | None:
         matrix = stacked(maps, self._weights, self._bits)
+        self._referenced.append(matrix)
+        return matrix.address
+
+    def _output(self, output: Linear) -> int | None:
+        """Pack the output layer, in 8 bits at least: rounding it changes every logit."""
+        matrix = stacked([output], self._weights, max(self._bits, 8))
         self._referenced.append(matrix)
         return matrix.address
 
