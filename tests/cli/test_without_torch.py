@@ -183,6 +183,16 @@ def test_score_imports_no_torch(masked: Path, tmp_path: Path) -> None:
         assert float(line.split("\t")[0]) == pytest.approx(score.total, abs=1e-3)
 
 
+def test_score_of_decoders_imports_no_torch(
+    translator: Path, generator: Path, tmp_path: Path
+) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_text(EN), target.write_text(FR)
+    for arguments in ((generator, source), (translator, source, target, "--to", "fr")):
+        code, printed, errors = command("score", *arguments, absent=True)
+        assert (code, len(printed), printed[-1]) == (0, 2, "[]"), errors
+
+
 @pytest.mark.parametrize("absent", [False, True])
 @pytest.mark.parametrize("int8", [False, True])
 def test_fill_imports_no_torch(masked: Path, absent: bool, int8: bool) -> None:

@@ -2,7 +2,7 @@
 
 It is made from a torch module (plan_of_module.py) or from the settings in a run's model.json
 (plan_of_settings.py), and packed with the tensors by name (packing.py). A layer that the engine
-does not support raises UnsupportedError; the model then decodes with torch.
+does not support raises UnsupportedError; torch then computes the model.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-// The forward pass of a Transformer for decoding on a CPU, from packed weights.
+// The forward pass of a Transformer on a CPU, from packed weights: encoders, and decoders step by step.
 //
 // At each step a decoder reads all its weights once for a few rows, so the time depends on the memory
 // layout of the weights and on the overhead. Here a whole step is one call: threads synchronize at
