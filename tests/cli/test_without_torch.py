@@ -20,6 +20,7 @@ from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.engine.library import library
 from regard.errors import RunError
+from regard.quantized_run import quantize
 from regard.run_folder import path_of
 from regard.tensor_files import map_tensors, read_tensors
 
@@ -238,6 +239,16 @@ def test_classify_imports_no_torch(
         for line, prediction in zip([printed[0], printed[2]], expected, strict=True):
             probabilities = json.loads(line)["probabilities"]
             assert probabilities == pytest.approx(prediction.probabilities, abs=1e-4)
+
+
+def test_quantized_classifier_imports_no_torch(classifier: Path, tmp_path: Path) -> None:
+    quantize(classifier, tmp_path / "run")
+    arguments = ("classify", tmp_path / "run", "--text", EN, "--json", "--all")
+    code, printed, errors = command(*arguments, absent=True)
+    assert (code, printed[-1]) == (0, "[]"), errors
+    (expected,) = with_torch(regard.load_classifier(tmp_path / "run")).classify([EN])
+    probabilities = json.loads(printed[0])["probabilities"]
+    assert probabilities == pytest.approx(expected.probabilities, abs=1e-4)
 
 
 def test_classify_of_a_table_imports_no_torch(classifier: Path, tmp_path: Path) -> None:

@@ -69,7 +69,9 @@ class FastEncoder:
         self.dim, self._pooling = plan.encoder.dim, plan.pooling
         query = None if plan.pooling is None else plan.pooling.query
         self._query = None if query is None else floats(weights[query])
-        self._transform = plan.transform and PackedTransform(plan.transform, weights, bits)
+        self._transform = (
+            None if plan.transform is None else PackedTransform(plan.transform, weights, bits)
+        )
         self._output = None if plan.output is None else stacked([plan.output], weights, bits)
 
     def vectors(self, rows: Rows, pooling: str) -> Floats:

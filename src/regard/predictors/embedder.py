@@ -91,7 +91,7 @@ class Embedder(EncoderPredictor["Encoder"]):
     def vectors(
         self, texts: Sequence[str], on_progress: Callable[[int], None] | None = None
     ) -> Vectors:
-        """Return what `embed` does as an array, without torch where the engine computes it.
+        """Return the vectors of `embed` as an array, without torch where the engine computes them.
 
         Args:
             texts: Texts that fit the model.
