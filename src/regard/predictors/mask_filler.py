@@ -43,7 +43,14 @@ class Filling:
 
 
 class MaskFiller(EncoderPredictor["MaskedLM"]):
-    """Predictor of a masked-lm run: fill blanks, score texts by pseudo-likelihood."""
+    """Predictor of a masked-lm run: fill blanks, score texts by pseudo-likelihood.
+
+    Args:
+        model: The trained model.
+        tokenizer: The tokenizer it was trained with.
+        max_length: Maximum number of tokens of a text.
+        bits: 32, or 8 for int8 weights (default: 32).
+    """
 
     def __init__(
         self,
