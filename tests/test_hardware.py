@@ -97,3 +97,25 @@ def test_number_of_threads_is_torchs_where_torch_is_imported(monkeypatch) -> Non
     monkeypatch.setenv("REGARD_THREADS", "many")
     with pytest.raises(ConfigError, match="REGARD_THREADS is 'many'; it must be a number"):
         hardware.num_threads()
+
+
+@pytest.mark.parametrize(("milliseconds", "fast"), [(0.4, True), (0.9, False), (50.0, False)])
+def test_bfloat16_products_are_measured(
+    monkeypatch: pytest.MonkeyPatch, milliseconds: float, fast: bool
+) -> None:
+    clock, products = [0.0], []
+
+    def multiply(a: torch.Tensor, _: torch.Tensor) -> None:
+        products.append(a.dtype)
+        clock[0] += 1e-3 * (milliseconds if a.dtype == torch.bfloat16 else 1.0)
+
+    monkeypatch.setattr(torch, "mm", multiply)
+    monkeypatch.setattr(hardware.time, "perf_counter", lambda: clock[0])
+    hardware.bfloat16_speedup.cache_clear()
+    try:
+        assert hardware.computes_bfloat16(torch.device("cpu")) == fast
+        assert hardware.bfloat16_speedup() == pytest.approx(1 / milliseconds)
+    finally:
+        hardware.bfloat16_speedup.cache_clear()
+    # Where the instructions are emulated, one product is enough.
+    assert products.count(torch.bfloat16) == (1 if milliseconds > 10 else 10)

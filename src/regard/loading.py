@@ -12,6 +12,7 @@ from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.engine.library import library
 from regard.engine.plan import UnsupportedError
 from regard.engine.plan_of_settings import check_shapes, plan_of_settings
+from regard.engine.select import BITS
 from regard.engine.stored_model import StoredModel
 from regard.errors import RunError
 from regard.pretrained import target_language
@@ -73,7 +74,7 @@ def load(folder: Path | str, bits: int = 32) -> "Predictor":
 
     Args:
         folder: The run folder.
-        bits: 32, or 8 for int8 weights on a CPU: smaller, faster, slightly less exact (default:
+        bits: 32, or 8 or 4 for integer weights on a CPU: smaller, faster, less exact (default:
             32).
 
     Returns:
@@ -82,7 +83,7 @@ def load(folder: Path | str, bits: int = 32) -> "Predictor":
 
     Raises:
         RunError: The folder holds no run, a damaged one, or one of an unknown task.
-        ConfigError: The model does not support int8 weights.
+        ConfigError: The model does not support integer weights.
 
     Example:
         >>> import regard
@@ -90,8 +91,8 @@ def load(folder: Path | str, bits: int = 32) -> "Predictor":
         'Translator'
     """
     folder = Path(folder)
-    if bits not in (8, 32):
-        raise RunError(f"weights have 32 bits or 8, not {bits}.")
+    if bits not in BITS:
+        raise RunError(f"weights have 32 bits, 8 or 4, not {bits}.")
     try:
         run, model_of = _read_stored(folder)
     except UnsupportedError as reason:
@@ -112,7 +113,7 @@ def load_translator(folder: Path | str, bits: int = 32) -> "Translator":
 
     Args:
         folder: The run folder.
-        bits: 32, or 8 for int8 weights on a CPU: smaller, faster, slightly less exact (default:
+        bits: 32, or 8 or 4 for integer weights on a CPU: smaller, faster, less exact (default:
             32).
 
     Returns:
@@ -137,7 +138,7 @@ def load_summarizer(folder: Path | str, bits: int = 32) -> "Summarizer":
 
     Args:
         folder: The run folder.
-        bits: 32, or 8 for int8 weights on a CPU: smaller, faster, slightly less exact (default:
+        bits: 32, or 8 or 4 for integer weights on a CPU: smaller, faster, less exact (default:
             32).
 
     Returns:
@@ -162,7 +163,7 @@ def load_language_model(folder: Path | str, bits: int = 32) -> "TextGenerator":
 
     Args:
         folder: The run folder.
-        bits: 32, or 8 for int8 weights on a CPU: smaller, faster, slightly less exact (default:
+        bits: 32, or 8 or 4 for integer weights on a CPU: smaller, faster, less exact (default:
             32).
 
     Returns:
@@ -187,7 +188,7 @@ def load_classifier(folder: Path | str, bits: int = 32) -> "Classifier":
 
     Args:
         folder: The run folder.
-        bits: 32, or 8 for int8 weights on a CPU: smaller, faster, slightly less exact (default:
+        bits: 32, or 8 or 4 for integer weights on a CPU: smaller, faster, less exact (default:
             32).
 
     Returns:
@@ -212,7 +213,7 @@ def load_mask_filler(folder: Path | str, bits: int = 32) -> "MaskFiller":
 
     Args:
         folder: The run folder.
-        bits: 32, or 8 for int8 weights on a CPU: smaller, faster, slightly less exact (default:
+        bits: 32, or 8 or 4 for integer weights on a CPU: smaller, faster, less exact (default:
             32).
 
     Returns:
@@ -237,7 +238,7 @@ def load_span_filler(folder: Path | str, bits: int = 32) -> "SpanFiller":
 
     Args:
         folder: The run folder.
-        bits: 32, or 8 for int8 weights on a CPU: smaller, faster, slightly less exact (default:
+        bits: 32, or 8 or 4 for integer weights on a CPU: smaller, faster, less exact (default:
             32).
 
     Returns:
@@ -262,7 +263,7 @@ def load_embedder(folder: Path | str, bits: int = 32) -> "Embedder":
 
     Args:
         folder: The run folder.
-        bits: 32, or 8 for int8 weights on a CPU: smaller, faster, slightly less exact (default:
+        bits: 32, or 8 or 4 for integer weights on a CPU: smaller, faster, less exact (default:
             32).
 
     Returns:

@@ -143,9 +143,18 @@ def test_a_line_too_long_is_translated_in_segments(demo, call) -> None:
     assert second.split(". ") == [FR.rstrip(".")] * 39 + [FR]
 
 
-def test_int8_translates_the_same(demo, call) -> None:
-    result = call("translate", demo.folder, "--int8", stdin=f"{EN}\n{FR}\n".encode())
+@pytest.mark.parametrize("option", ["--int8", "--int4"])
+def test_integer_weights_translate_the_same(demo, call, option: str) -> None:
+    result = call("translate", demo.folder, option, stdin=f"{EN}\n{FR}\n".encode())
     assert result.out == f"{FR}\n{EN}\n"
+
+
+def test_weights_have_8_bits_or_4(language_model, call) -> None:
+    for option in ("--int8", "--int4"):
+        assert call("generate", language_model, option, "--max-tokens", 3).code == 0
+    result = call("generate", language_model, "--int8", "--int4")
+    assert result.code == 1
+    assert result.err == "regard: --int8 and --int4 are both given; leave one of them out.\n"
 
 
 def test_missing_translations_of_a_gettext_file_are_filled_in(demo, call, tmp_path: Path) -> None:

@@ -60,11 +60,16 @@ def test_more_threads_than_cores_are_reported(call, monkeypatch: pytest.MonkeyPa
     assert rows["cores"]["used"] == "threads: 64: too many, set OMP_NUM_THREADS=3"
 
 
-@pytest.mark.parametrize("fast", [True, False])
-def test_bfloat16_is_used_if_it_is_fast(call, monkeypatch: pytest.MonkeyPatch, fast: bool) -> None:
-    monkeypatch.setattr(hardware, "computes_bfloat16", lambda _: fast)
-    used = json.loads(call("doctor", "--json").out)["bfloat16"]["used"]
-    assert used == f"training.precision=auto is {'bfloat16' if fast else 'float32'}"
+@pytest.mark.parametrize(
+    ("speedup", "used"), [(2.24, "bfloat16, of wide models"), (0.04, "float32")]
+)
+def test_bfloat16_is_used_if_it_is_measured_to_be_fast(
+    call, monkeypatch: pytest.MonkeyPatch, speedup: float, used: str
+) -> None:
+    monkeypatch.setattr(hardware, "bfloat16_speedup", lambda: speedup)
+    row = json.loads(call("doctor", "--json").out)["bfloat16"]
+    assert row["offered"] == f"products {speedup:.1f} × as fast as in float32"
+    assert row["used"] == f"training.precision=auto is {used}"
 
 
 def test_unknown_properties_are_shown_as_unknown(call, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,7 +113,7 @@ def shared_engine(kind: str, bits: int, pooling: str) -> FastEncoder:
 
 @given(st.lists(st.integers(0, 11), min_size=1, max_size=12), st.sampled_from([20, 4096]))
 @settings(max_examples=20, deadline=None)
-@pytest.mark.parametrize("bits", [32, 8])
+@pytest.mark.parametrize("bits", [32, 8, 4])
 @pytest.mark.parametrize(
     ("kind", "pooling"),
     [("encoder", ""), ("masked-lm", ""), *(("classifier", pooling) for pooling in POOLINGS)],

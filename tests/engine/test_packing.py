@@ -1,4 +1,4 @@
-"""Packed matrices: products in float32 and int8 against torch."""
+"""Packed matrices: products in float32, in 8 and in 4 bits against torch."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ def test_largest_int8_values_do_not_overflow() -> None:
     torch.testing.assert_close(outputs, torch.tensor([[63.0, -63.0]]).expand(7, 2))
 
 
-@pytest.mark.parametrize("bits", [32, 8])
+@pytest.mark.parametrize("bits", [32, 8, 4])
 def test_row_does_not_depend_on_batch_size_or_threads(bits: int) -> None:
     matrix = PackedMap(torch.randn(70, 600), torch.randn(70), bits)
     x = torch.randn(101, 600)
@@ -62,12 +62,46 @@ def test_row_does_not_depend_on_batch_size_or_threads(bits: int) -> None:
     torch.set_num_threads(before)
 
 
+@pytest.mark.parametrize("rows", [1, 2, 5, 100])
+@pytest.mark.parametrize("shape", [(16, 8), (50, 48), (33, 301), (1, 1), (5, 600)])
+def test_products_of_4_bits(shape: tuple[int, int], rows: int) -> None:
+    """Rounding changes a weight by half a step of its group, an input by 1/254 of its highest.
+
+    A group of weights has 16 steps; where its extremes are cut off, the error is smaller in the
+    mean, and the extremes change by a tenth of the range.
+    """
+    weight, bias, x = torch.randn(shape), torch.randn(shape[0]), torch.randn(rows, shape[1])
+    outputs = PackedMap(weight, bias, 4)(x)
+    expected = torch.nn.functional.linear(x.double(), weight.double(), bias.double()).float()
+    ranges = weight.amax(1) - weight.amin(1)
+    inputs, weights = x.abs().sum(1, keepdim=True), weight.abs().sum(1)
+    bound = 0.101 * ranges * inputs + x.abs().amax(1, keepdim=True) / 250 * weights + 1e-3
+    assert ((outputs - expected).abs() <= bound).all()
+    if weight.numel() > 1000:
+        error = (outputs - expected).norm() / (expected - bias).norm()
+        assert error < 0.15
+
+
+def test_weights_on_the_steps_of_4_bits_are_exact() -> None:
+    weight = torch.randint(0, 16, (40, 96)).float() / 8 - 1
+    weight[:, ::32], weight[:, 1::32] = -1, 7 / 8  # the extremes of each group
+    x = torch.randint(-127, 128, (9, 96)).float()
+    x[:, ::32] = 127
+    assert torch.equal(PackedMap(weight, None, 4)(x), x @ weight.t())
+
+
+def test_weights_beyond_half_precision_have_8_bits() -> None:
+    weight, x = torch.full((3, 32), 1e6), torch.ones(2, 32)
+    torch.testing.assert_close(PackedMap(weight, None, 4)(x), PackedMap(weight, None, 8)(x))
+
+
+@pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("column", [0, 5, 49])  # in a vector of eight, and after the last
 def test_quantized_input_that_is_not_finite_gives_nan_in_its_row(
-    column: int, number: float
+    column: int, number: float, bits: int
 ) -> None:
-    matrix, x = PackedMap(torch.randn(20, 50), None, 8), torch.randn(4, 50)
+    matrix, x = PackedMap(torch.randn(20, 50), None, bits), torch.randn(4, 50)
     expected = matrix(x)
     x[2, column] = number
     outputs = matrix(x)

@@ -338,3 +338,18 @@ def built_once(kind: str, kv_heads: int, position: str) -> torch.nn.Module:
 def shared_model(kind: str, kv_heads: int, position: str) -> torch.nn.Module:
     """Return a copy of a model, which takes less time than building it for every example."""
     return deepcopy(built_once(kind, kv_heads, position))
+
+
+@pytest.mark.parametrize("kind", ["language-model", "encoder-decoder"])
+def test_weights_of_4_bits_give_nearly_the_logits_of_torch(kind: str) -> None:
+    torch.manual_seed(1)
+    model = build_model(kind)
+    exact, rounded = (pack_module(model, LENGTH, bits) for bits in (32, 4))
+    ids = random_ids(3, 6)
+    mask = np.ones((3, 6), bool)
+    logits = [
+        engine.extend(ids, engine.start(ids, mask) if kind == "encoder-decoder" else engine.start())
+        for engine in (exact, rounded)
+    ]
+    (expected, _), (actual, _) = logits
+    assert 0 < np.linalg.norm(actual - expected) < 0.2 * np.linalg.norm(expected)

@@ -80,6 +80,19 @@ def test_sums_of_int8_are_exact(product: Product, shape: tuple[int, int]) -> Non
         assert np.array_equal(product(weights, bias, x[:rows], 8), expected[:rows])
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_sums_of_4_bits_are_exact(product: Product, shape: tuple[int, int]) -> None:
+    """Numbers that quantization keeps: weights on 16 steps, whole inputs from −127 to 127."""
+    random = np.random.default_rng(3)
+    weights = random.integers(0, 16, shape).astype(np.float32) - 8
+    x = random.integers(-127, 128, (max(ROWS), shape[1])).astype(np.float32)
+    weights[:, ::32], weights[:, 1::32], x[:, ::32] = -8, 7, 127
+    expected = x.astype(np.int64) @ weights.T.astype(np.int64)
+    for rows in ROWS:
+        outputs = product(weights, np.zeros(shape[0], np.float32), x[:rows], 4)
+        assert np.array_equal(outputs, expected[:rows])
+
+
 def test_extreme_int8_values_do_not_saturate(product: Product) -> None:
     weights = np.stack([np.full(256, 63, np.float32), np.full(256, -63, np.float32)])
     x = np.full((13, 256), 255, np.float32)

@@ -180,7 +180,7 @@ def test_settings_of_predictors_are_checked(predictors: dict[str, Any]) -> None:
         with pytest.raises(ConfigError, match="pooling"):
             Embedder(predictors["embedder"].model, tokenizer, 40, pooling)  # type: ignore[arg-type]
     for bits in (7, "8", None):
-        with pytest.raises(ConfigError, match=r"bits is .*; it must be 32, or 8"):
+        with pytest.raises(ConfigError, match=r"bits is .*; it must be 32, or 8 or 4"):
             TextGenerator(predictors["generator"].model, tokenizer, 40, bits=bits)  # type: ignore[arg-type]
 
 

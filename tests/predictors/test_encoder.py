@@ -142,7 +142,7 @@ def test_engine_and_torch_agree(name: str) -> None:
 @needs_engine
 @given(st.lists(st.integers(0, len(TEXTS) - 1), min_size=1, max_size=8))
 @settings(max_examples=10, deadline=None)
-@pytest.mark.parametrize("bits", [32, 8])
+@pytest.mark.parametrize("bits", [32, 8, 4])
 @pytest.mark.parametrize("name", PREDICTIONS)
 def test_bits_do_not_depend_on_the_batch(name: str, bits: int, chosen: list[int]) -> None:
     predictor = shared(name, bits)

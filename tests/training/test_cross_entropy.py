@@ -85,3 +85,18 @@ def test_a_nan_state_gives_a_nan_loss() -> None:
     with torch.no_grad():
         states[1, 0] = float("nan")
     assert cross_entropy(states, weight, targets, 0.1).isnan()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_products_are_in_bfloat16_under_autocast(
+    smoothing: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SLICE", 7 * 500)
+    case = (*random_inputs(100, 500, torch.float32), smoothing)
+    exact = reference(*case)
+    with torch.autocast("cpu", torch.bfloat16):
+        actual = sliced(*case)
+    for value, exact_value in zip(actual, exact, strict=True):
+        assert value.dtype == torch.float32
+        assert not torch.equal(value, exact_value)
+        assert (value - exact_value).norm() < 0.01 * exact_value.norm()

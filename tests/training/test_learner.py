@@ -13,10 +13,12 @@ from regard.data.batches.pairs import Example, PairBatch, collate
 from regard.layers.dropout import Dropout
 from regard.models.base import ModelSpec, parameter_count
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.training import learner as learner_module
 from regard.training.config import TrainingSpec
 from regard.training.distributed.world import World
 from regard.training.learner import Learner
 from regard.training.loss import lm_head_loss
+from regard.training.optim.optimizers.muon import Muon
 
 PAD, START, END, V = 0, 1, 2, 20
 SMALL = {"kind": "encoder-decoder", "dim": 16, "heads": 2, "ffn_dim": 32, "layers": 1}
@@ -267,6 +269,28 @@ def test_precision_sets_the_dtype_of_the_forward_pass(make_learner: MakeLearner,
         Learner(learner.model, loss, learner.spec, World()).update([toy().batch(1)], 1, 0.0)
     # Each twice: operations are counted first.
     assert dtypes == [torch.bfloat16, torch.bfloat16, torch.float32, torch.float32]
+
+
+@pytest.mark.parametrize(
+    ("dim", "others", "dtype"),
+    [
+        (256, [], torch.bfloat16),
+        (128, [], torch.float32),  # too narrow
+        (256, [False], torch.float32),  # another process has no bfloat16
+    ],
+)
+def test_automatic_precision(
+    dim: int, others: list[bool], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learner_module, "computes_bfloat16", lambda _: True)
+    monkeypatch.setattr(World, "all_gather", lambda _, value: [value, *others])
+    model = validate(ModelSpec, {**SMALL, "dim": dim, "ffn_dim": dim}, "recipe").build(300)
+    spec = validate(TrainingSpec, {"steps": 1, "optimizer": "muon"}, "recipe")
+    learner = Learner(model, copy_loss, spec, World())
+    assert learner.precision == dtype
+    assert [
+        optimizer.precision for optimizer in learner.optimizers if isinstance(optimizer, Muon)
+    ] == [dtype]
 
 
 def test_updates_seed_the_rng_by_step_and_queue_no_cuda_calls() -> None:

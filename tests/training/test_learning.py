@@ -188,6 +188,14 @@ def test_newton_schulz_returns_the_nearest_orthogonal_matrix(
     assert torch.allclose(rotated, torch.diag_embed(rotated.diagonal(dim1=-2, dim2=-1)), atol=1e-3)
 
 
+@pytest.mark.parametrize("shape", [(2, 64, 64), (1, 32, 128), (1, 128, 32)])
+def test_orthogonal_matrices_in_bfloat16(shape: tuple[int, ...]) -> None:
+    matrices = torch.randn(shape) + 3 * torch.randn(shape[0], shape[1], 1)  # one large value
+    exact, rounded = orthogonal(matrices), orthogonal(matrices, precision=torch.bfloat16)
+    assert rounded.dtype == torch.bfloat16
+    assert (rounded - exact).norm() < 0.1 * exact.norm()
+
+
 def test_muon_matches_its_equation() -> None:
     weight = nn.Parameter(torch.randn(6, 10, dtype=torch.float64))
     optimizer = Muon([weight], lr=0.1, momentum=0.9, weight_decay=0.5)

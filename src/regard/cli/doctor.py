@@ -54,6 +54,7 @@ def _processor() -> list[Row]:
     advice = f": too many, set OMP_NUM_THREADS={cores}" * (threads > cores)
     name = torch.cuda.get_device_name() if device.type == "cuda" else device.type
     fast = hardware.computes_bfloat16(device)
+    speed = f"products {hardware.bfloat16_speedup():.1f} × as fast as in float32"
     capability = torch.backends.cpu.get_cpu_capability()
     peak = hardware.matrix_peak(device)
     return [
@@ -62,8 +63,8 @@ def _processor() -> list[Row]:
         Row("float32", f"{peak / 1e9:,.0f} GFLOP/s", "the peak for the utilization of training"),
         Row(
             "bfloat16",
-            "faster than float32" if fast else "not faster than float32",
-            f"training.precision=auto is {'bfloat16' if fast else 'float32'}",
+            speed if device.type == "cpu" else ("" if fast else "not ") + "computed by the device",
+            f"training.precision=auto is {'bfloat16, of wide models' if fast else 'float32'}",
         ),
         _engine(),
         Row("C++ compiler", hardware.compiler() or "none", "compiles the engine at installation"),

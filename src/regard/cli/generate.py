@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli._shared.options import NoRepeatNgram
+from regard.cli._shared.options import Int4, Int8, NoRepeatNgram, bits_of
 from regard.cli._shared.streams import echo
 
 
@@ -53,6 +53,8 @@ def generate(
             "--sliding-window", help="Drop the oldest tokens beyond the model's context length."
         ),
     ] = False,
+    int8: Int8 = False,
+    int4: Int4 = False,
 ) -> None:
     """Continue a prompt; tokens are printed as they are generated."""
     from regard.decoding.config import DecodingConfig
@@ -77,11 +79,12 @@ def generate(
         repetition_penalty=repetition_penalty,
         no_repeat_ngram=no_repeat_ngram,
     )
-    writer = load_language_model(run)
+    bits = bits_of(int8, int4)
+    writer = load_language_model(run, bits)
     if sliding_window and (sentence := writer.dropped_context(prompt, max_tokens)):
         echo(f"regard: {sentence}.", err=True)
     if draft_model is not None or prompt_lookup:
-        guesser = None if draft_model is None else load_language_model(draft_model)
+        guesser = None if draft_model is None else load_language_model(draft_model, bits)
         words = writer.speculate(
             prompt, max_tokens, guesser, sampling, sliding_window=sliding_window
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli._shared.files import STANDARD_INPUT, check_inputs
-from regard.cli._shared.options import Beam, Int8, NoRepeatNgram, Output
+from regard.cli._shared.options import Beam, Int4, Int8, NoRepeatNgram, Output, bits_of
 from regard.cli._shared.seq2seq import (
     DecodingOptions,
     TextCommand,
@@ -56,6 +56,7 @@ def summarize(
         ),
     ] = None,
     int8: Int8 = False,
+    int4: Int4 = False,
     output: Output = None,
 ) -> None:
     """Summarize texts: one summary for each text, in the same order.
@@ -77,7 +78,7 @@ def summarize(
 
     from regard.loading import load_summarizer
 
-    summarizer = load_summarizer(run, bits=8 if int8 else 32)
+    summarizer = load_summarizer(run, bits=bits_of(int8, int4))
     command = _Summarize(summarizer, options, prefix, max_tokens)
     source = " ".join(map(str, files)) if files else "standard input"
     texts = require_text(_texts(inputs, whole_file), source, "summarize")

@@ -14,7 +14,7 @@ from regard.cli._shared.files import (
     is_read_once,
     texts_or_file,
 )
-from regard.cli._shared.options import Beam, Int8, NoRepeatNgram, Output
+from regard.cli._shared.options import Beam, Int4, Int8, NoRepeatNgram, Output, bits_of
 from regard.cli._shared.seq2seq import (
     DecodingOptions,
     TextCommand,
@@ -96,6 +96,7 @@ def translate(
         bool, typer.Option("--align", help="Append the word alignment after a tab: 0-0 1-2 …")
     ] = False,
     int8: Int8 = False,
+    int4: Int4 = False,
     output: Output = None,
 ) -> None:
     """Translate texts, or a file: as many lines out as in, in the same order.
@@ -121,6 +122,7 @@ def translate(
         "keep_placeholders": keep_placeholders,
         "max_tokens": max_tokens,
     }
+    bits = bits_of(int8, int4)
     texts, file = texts_or_file(text or [])
     is_catalog = file.suffix == ".po"
     if is_catalog:
@@ -129,12 +131,12 @@ def translate(
     target = (
         None
         if output is None or is_catalog
-        else resumable_output(output, run, [file], options, [to, constraints, align])
+        else resumable_output(output, run, [file], options, [to, constraints, align, bits])
     )
 
     from regard.loading import load_translator
 
-    translator = load_translator(run, bits=8 if int8 else 32)
+    translator = load_translator(run, bits=bits)
     command = _Translate(translator, to, options, constraints, align)
     if is_catalog:
         return _translate_catalog(command, file, output)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from regard.engine import library as c
 from regard.engine.checks import check_ids, check_length
-from regard.engine.packing import PackedStack, PackedTransform, Weights, floats, stacked
+from regard.engine.packing import PackedStack, PackedTransform, Weights, floats, packed_output
 from regard.engine.plan import EncoderPlan, Stack
 from regard.engine.pooling import Floats, Starts, attention_pool, pool
 from regard.hardware import num_threads
@@ -72,7 +72,7 @@ class FastEncoder:
         self._transform = (
             None if plan.transform is None else PackedTransform(plan.transform, weights, bits)
         )
-        self._output = None if plan.output is None else stacked([plan.output], weights, bits)
+        self._output = None if plan.output is None else packed_output(plan.output, weights, bits)
 
     def vectors(self, rows: Rows, pooling: str) -> Floats:
         """Return the pooled states (B, D) of rows of ids: their mean, first or max."""

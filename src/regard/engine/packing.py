@@ -113,7 +113,7 @@ class PackedStack:
             embedding_norm=self._norm(plan.embedding_norm),
             final_norm=self._norm(plan.final_norm),
             layer=self.layers,
-            output=None if plan.output is None else self._matrix(plan.output),
+            output=None if plan.output is None else self._output(plan.output),
             **self._rotation(plan),
         )
         del self._weights
@@ -140,6 +140,11 @@ class PackedStack:
 
     def _matrix(self, *maps: Linear) -> int | None:
         matrix = stacked(maps, self._weights, self._bits)
+        self._referenced.append(matrix)
+        return matrix.address
+
+    def _output(self, output: Linear) -> int | None:
+        matrix = packed_output(output, self._weights, self._bits)
         self._referenced.append(matrix)
         return matrix.address
 
@@ -180,6 +185,11 @@ class PackedStack:
             table = floats(self._weights[bias.table])
             return self._numbers(tables.distance_bias(bias, table, self._capacity))
         return None
+
+
+def packed_output(output: Linear, weights: Weights, bits: int) -> Matrix:
+    """Pack an output layer, in 8 bits at least: rounding it changes every logit."""
+    return stacked([output], weights, max(bits, 8))
 
 
 def stacked(maps: Sequence[Linear], weights: Weights, bits: int, min_outputs: int = 0) -> Matrix:

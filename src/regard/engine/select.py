@@ -14,6 +14,7 @@ from regard.hardware import keep_freed_memory
 if TYPE_CHECKING:
     from torch import nn
 
+BITS = (32, 8, 4)  # of the weights in memory
 
 Packed = FastModel | FastEncoder
 
@@ -22,11 +23,11 @@ class EngineModel:
     """A model and its packed form, which is packed again when a weight changes."""
 
     def __init__(self, model: "nn.Module | StoredModel", capacity: int, bits: int = 32) -> None:
-        if bits not in (8, 32):
-            raise ConfigError(f"bits is {bits!r}; it must be 32, or 8 for integer weights.")
+        if bits not in BITS:
+            raise ConfigError(f"bits is {bits!r}; it must be 32, or 8 or 4 for integer weights.")
         if bits != 32 and not isinstance(model, StoredModel) and not _is_transformer(model):
             raise ConfigError(
-                "integer weights (--int8; in Python, bits=8) are for Transformers of kind "
+                "integer weights (--int8, --int4; in Python, bits) are for Transformers of kind "
                 "encoder-decoder, language-model, masked-lm, classifier or encoder, and this model "
                 "is of another kind: compute it without."
             )

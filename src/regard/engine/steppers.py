@@ -193,7 +193,7 @@ def packed_model(
         plan: The plan of the model.
         weights: Its tensors by name, of the shapes in the plan.
         capacity: Maximum number of tokens of a source or target.
-        bits: 32, or 8 for int8 weights (default: 32).
+        bits: 32, or 8 or 4 for integer weights (default: 32).
 
     Raises:
         UnsupportedError: There is no compiled engine, or it cannot compute this model.

@@ -34,8 +34,3 @@ def avoid_broken_amx() -> None:
     """
     if _ISA not in os.environ and amx_is_announced() and not amx_executes():
         os.environ[_ISA] = "AVX512_CORE_FP16"
-
-
-def amx_is_used() -> bool:
-    """Return True if oneDNN may use AMX and its instructions execute."""
-    return "AMX" in os.environ.get(_ISA, "AMX").upper() and amx_executes()

@@ -20,10 +20,13 @@ namespace regard {
 
 constexpr int PANEL = 16;        // outputs of a matrix in a panel
 constexpr int FOUR = 4;          // quantized inputs at a time
+constexpr int GROUP = 32;        // inputs whose weights of 4 bits share a scale
 constexpr int CHUNK_ROWS = 96;   // rows of a product at a time
 
 constexpr int MAX_QUANTIZED_INPUT = 255;  // inputs are from 0
 constexpr int MAX_QUANTIZED_WEIGHT = 63;  // weights are of both signs: two products fit 16 bits
+constexpr int MAX_FOUR_BITS = 15;         // weights of 4 bits are from 0
+constexpr int MAX_GROUPED_INPUT = 127;    // inputs of both signs, of weights of 4 bits
 
 enum Activation { NONE, RELU, GELU, GELU_TANH, SILU, SIGMOID };
 
@@ -32,19 +35,34 @@ struct Finish {  // the operations after a product
   Activation activation = NONE;
 };
 
-// A linear map y = W x + b. With `bits` 8 the weights are integers, else numbers.
+// A linear map y = W x + b. With `bits` 32 the weights are numbers.
+//
+// With 8 they are integers with a scale for each output, and the inputs of a row are integers with a
+// scale and a zero point. With 4, each group of 32 inputs has its own scales: weights are
+// minimum + scale · (0 … 15), the inputs of a row scale · (−127 … 127).
 struct Packed {
   int outputs, inputs, panels, bits;
-  int padded;                // inputs, rounded up to FOUR
+  int padded;                // inputs, rounded up to FOUR or to GROUP
   const float *weights;      // [panel][input][16]
   const int8_t *quantized;   // [panel][four inputs][16][4], inputs padded with zeros
-  const float *scale;        // of each output, if quantized
-  const int *total;          // Σ weights of each output, if quantized
+  const float *scale;        // of each output, with 8 bits
+  const int *total;          // Σ weights of each output, with 8 bits
+  const uint8_t *nibbles;    // [panel][eight inputs][16][4], with 4 bits: the first four inputs in the low ones
+  const uint16_t *group_scale, *group_minimum;  // [panel][group][16], in half precision
   const float *bias;
 };
 
 inline int index_in_panel(int output, int input) {
   return input / FOUR * FOUR * PANEL + output * FOUR + input % FOUR;
+}
+
+inline int nibble_in_panel(int output, int input) {
+  return input / (2 * FOUR) * FOUR * PANEL + output * FOUR + input % FOUR;
+}
+
+// Bytes of a row of quantized inputs; with 4 bits, two numbers for each group follow.
+inline int quantized_row_size(const Packed &m) {
+  return m.padded + (m.bits == 4 ? m.padded / GROUP * 2 * int(sizeof(float)) : 0);
 }
 
 // Pointers to the keys of a query, which are scattered in memory; the value of a key is `to_values` after it.
@@ -65,7 +83,7 @@ constexpr int SCORES_MULTIPLE = 16;  // the buffer of `attend` has room for a mu
 
 struct Kernels {
   const char *name;
-  // Panels `from` … `to` of y = W x + b. `inputs` has room for CHUNK_ROWS · padded bytes, if quantized.
+  // Panels `from` … `to` of y = W x + b. `inputs` has room for CHUNK_ROWS rows, if quantized.
   void (*apply)(const Packed &m, const float *x, int64_t x_step, int rows, float *y, int64_t y_step, int from,
                 int to, Finish how, uint8_t *inputs);
   void (*normalize)(const Norm &norm, const float *x, int dim, float *y);

@@ -69,7 +69,7 @@ class Classifier(EncoderPredictor["nn.Module"]):
         tree_source: Source of the training data, without its path, for a model that needs trees.
         truncate: Part of a text to keep if it is too long: "head", "tail" or "both" ends
             (default: None, a long text is refused).
-        bits: 32, or 8 for int8 weights (default: 32).
+        bits: 32, or 8 or 4 for integer weights (default: 32).
     """
 
     def __init__(

@@ -35,7 +35,7 @@ class Embedder(EncoderPredictor["Encoder"]):
         max_length: Maximum number of tokens of a text.
         pooling: "mean" (default), "first" or "max" of the token states.
         normalize: Scale the vectors to length 1 (default: True).
-        bits: 32, or 8 for int8 weights (default: 32).
+        bits: 32, or 8 or 4 for integer weights (default: 32).
     """
 
     def __init__(

@@ -24,7 +24,7 @@ class EncoderPredictor(BasePredictor[M]):
         model: The trained model, or the one stored in a run folder.
         tokenizer: The tokenizer it was trained with.
         max_length: Maximum number of tokens in an input of the model.
-        bits: 32, or 8 for int8 weights (default: 32).
+        bits: 32, or 8 or 4 for integer weights (default: 32).
     """
 
     def __init__(

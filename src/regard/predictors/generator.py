@@ -42,7 +42,7 @@ class TextGenerator(BasePredictor["LanguageModel"]):
         tokenizer: The tokenizer it was trained with.
         max_length: Maximum number of tokens of prompt and continuation together.
         bos: Token ids that the model expects before every text.
-        bits: 32, or 8 for int8 weights (default: 32).
+        bits: 32, or 8 or 4 for integer weights (default: 32).
         other_ends: Token ids that end a text, besides the tokenizer's end token.
     """
 

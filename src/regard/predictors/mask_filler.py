@@ -49,7 +49,7 @@ class MaskFiller(EncoderPredictor["MaskedLM"]):
         model: The trained model.
         tokenizer: The tokenizer it was trained with.
         max_length: Maximum number of tokens of a text.
-        bits: 32, or 8 for int8 weights (default: 32).
+        bits: 32, or 8 or 4 for integer weights (default: 32).
     """
 
     def __init__(

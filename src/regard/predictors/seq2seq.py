@@ -59,7 +59,7 @@ class Seq2SeqRunner(BasePredictor[Model]):
         model: An encoder-decoder, or a decoder-only model of source and target in one sequence.
         tokenizer: The tokenizer it was trained with.
         max_length: Maximum number of tokens of a source or target.
-        bits: 32, or 8 for int8 weights.
+        bits: 32, or 8 or 4 for integer weights.
         suppressed: Phrases, as ids, that the model must not generate.
     """
 

@@ -40,7 +40,7 @@ class SpanFiller(BasePredictor["EncoderDecoder"]):
         tokenizer: The tokenizer it was trained with.
         max_length: Maximum number of tokens of a source or target.
         sentinels: Number of sentinel tokens: one more than the blanks of a text.
-        bits: 32, or 8 for int8 weights (default: 32).
+        bits: 32, or 8 or 4 for integer weights (default: 32).
     """
 
     def __init__(

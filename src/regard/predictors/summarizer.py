@@ -39,7 +39,7 @@ class Summarizer(BasePredictor[Model]):
         max_length: Maximum number of tokens of a source or target.
         max_summary_tokens: Default length limit: the longest summary of the training data.
         truncate_source: Number of tokens that the model sees of a text; None means all.
-        bits: 32, or 8 for int8 weights (default: 32).
+        bits: 32, or 8 or 4 for integer weights (default: 32).
     """
 
     def __init__(

@@ -81,7 +81,7 @@ class Translator(BasePredictor[Model]):
         language_identifier: Identifies the language of a source.
         max_length: Maximum number of tokens of a source or target.
         directions: Pairs of source and target language that the model was trained for.
-        bits: 32, or 8 for int8 weights (default: 32).
+        bits: 32, or 8 or 4 for integer weights (default: 32).
         suppressed: Token ids that the model must not generate.
         handling: What is done for texts that are not like those of training (default: nothing).
     """

@@ -221,7 +221,8 @@ def build_learner(
     )
     total, trained = parameter_count(model), trainable_count(model)
     some = f", of which {trained:,} ({trained / total:.1%}) are trained" if trained < total else ""
-    report.say(f"{total / 1e6:.1f} M parameters on {world.device}{some}.")
+    products = " Products in bfloat16." * (learner.precision == torch.bfloat16)
+    report.say(f"{total / 1e6:.1f} M parameters on {world.device}{some}.{products}")
     return learner, None if initial.report is None else initial.report.plain()
 
 
@@ -291,7 +292,7 @@ def _fit(
     hooks: Sequence[Callable[[Event], None]],
 ) -> Ended:
     """Run the training loop; write and show its events."""
-    peak = hardware.matrix_peak(learner.world.device)
+    peak = hardware.matrix_peak(learner.world.device, learner.precision)
 
     def utilization(rate: float) -> float | None:
         return learner.flops_per_token * rate / peak if learner.flops_per_token else None

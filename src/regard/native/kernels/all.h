@@ -23,6 +23,19 @@ inline ints add_products(ints sums, ints inputs, ints weights) {
 }
 
 #include "linear.h"
+
+#include "eight_bits.h"
+#include "four_bits.h"
+
+void apply(const Packed &m, const float *x, int64_t x_step, int rows, float *y, int64_t y_step, int from, int to,
+           Finish how, uint8_t *inputs) {
+  switch (m.bits) {
+    case 8: return quantized_rows(m, x, x_step, rows, y, y_step, from, to, how, inputs);
+    case 4: return grouped_rows(m, x, x_step, rows, y, y_step, from, to, how, inputs);
+    default: return unquantized_rows(m, x, x_step, rows, y, y_step, from, to, how);
+  }
+}
+
 #include "rows.h"
 
 namespace sparse {

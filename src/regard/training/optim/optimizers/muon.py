@@ -79,9 +79,7 @@ def _batches(parameters: Iterable[Tensor]) -> Iterable[list[Tensor]]:
     return batches.values()
 
 
-def orthogonal(
-    matrices: Tensor, steps: int = 3, precision: torch.dtype = torch.float32
-) -> Tensor:
+def orthogonal(matrices: Tensor, steps: int = 3, precision: torch.dtype = torch.float32) -> Tensor:
     """Return about U Vᵀ for each matrix U Σ Vᵀ of a batch (N, rows, columns)."""
     tall = matrices.size(-2) > matrices.size(-1)
     x = matrices.mT if tall else matrices
