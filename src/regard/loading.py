@@ -54,11 +54,15 @@ CAPABILITIES = {
     "classification": "sequence-classification",
 }
 
-# Kind of the models that the engine decodes without torch, by task.
+# Kind of the models that the engine computes without torch, by task.
 ENGINE_KINDS = {
     "translation": "encoder-decoder",
     "summarization": "encoder-decoder",
+    "span-corruption": "encoder-decoder",
     "language-model": "language-model",
+    "masked-lm": "masked-lm",
+    "classification": "classifier",
+    "encoder": "encoder",
 }
 
 
@@ -179,11 +183,13 @@ def load_language_model(folder: Path | str, bits: int = 32) -> "TextGenerator":
     return _load(folder, bits, TextGenerator)
 
 
-def load_classifier(folder: Path | str) -> "Classifier":
+def load_classifier(folder: Path | str, bits: int = 32) -> "Classifier":
     """Load a classification run.
 
     Args:
         folder: The run folder.
+        bits: 32, or 8 or 4 for integer weights on a CPU: smaller, faster, less exact (default:
+            32).
 
     Returns:
         The model with its tokenizer.
@@ -199,14 +205,16 @@ def load_classifier(folder: Path | str) -> "Classifier":
     """
     from regard.predictors.classifier import Classifier
 
-    return _load(folder, 32, Classifier)
+    return _load(folder, bits, Classifier)
 
 
-def load_mask_filler(folder: Path | str) -> "MaskFiller":
+def load_mask_filler(folder: Path | str, bits: int = 32) -> "MaskFiller":
     """Load a masked-lm run.
 
     Args:
         folder: The run folder.
+        bits: 32, or 8 or 4 for integer weights on a CPU: smaller, faster, less exact (default:
+            32).
 
     Returns:
         The model with its tokenizer.
@@ -222,14 +230,16 @@ def load_mask_filler(folder: Path | str) -> "MaskFiller":
     """
     from regard.predictors.mask_filler import MaskFiller
 
-    return _load(folder, 32, MaskFiller)
+    return _load(folder, bits, MaskFiller)
 
 
-def load_span_filler(folder: Path | str) -> "SpanFiller":
+def load_span_filler(folder: Path | str, bits: int = 32) -> "SpanFiller":
     """Load a span-corruption run.
 
     Args:
         folder: The run folder.
+        bits: 32, or 8 or 4 for integer weights on a CPU: smaller, faster, less exact (default:
+            32).
 
     Returns:
         The model with its tokenizer.
@@ -245,14 +255,16 @@ def load_span_filler(folder: Path | str) -> "SpanFiller":
     """
     from regard.predictors.span_filler import SpanFiller
 
-    return _load(folder, 32, SpanFiller)
+    return _load(folder, bits, SpanFiller)
 
 
-def load_embedder(folder: Path | str) -> "Embedder":
+def load_embedder(folder: Path | str, bits: int = 32) -> "Embedder":
     """Load an imported encoder.
 
     Args:
         folder: The run folder.
+        bits: 32, or 8 or 4 for integer weights on a CPU: smaller, faster, less exact (default:
+            32).
 
     Returns:
         The model with its tokenizer.
@@ -268,15 +280,15 @@ def load_embedder(folder: Path | str) -> "Embedder":
     """
     from regard.predictors.embedder import Embedder
 
-    return _load(folder, 32, Embedder)
+    return _load(folder, bits, Embedder)
 
 
-def load_filler(folder: Path | str) -> "MaskFiller | SpanFiller":
+def load_filler(folder: Path | str, bits: int = 32) -> "MaskFiller | SpanFiller":
     """Load a masked-lm or span-corruption run; refuse a run of another task."""
     from regard.predictors.mask_filler import MaskFiller
     from regard.predictors.span_filler import SpanFiller
 
-    predictor = load(folder)
+    predictor = load(folder, bits)
     if isinstance(predictor, SpanFiller):
         return predictor
     return _checked(folder, predictor, MaskFiller)
@@ -320,7 +332,7 @@ def _checked(folder: Path | str, predictor: "Predictor", expected: type[T]) -> T
 
 
 def _read_stored(folder: Path) -> "tuple[Run, Callable[[], StoredModel | nn.Module]]":
-    """Read a run that the engine decodes, without torch; return it and a function for its model.
+    """Read a run that the engine computes, without torch; return it and a function for its model.
 
     Raises:
         UnsupportedError: The engine cannot, or the run must be checked or upgraded with torch.
@@ -332,15 +344,20 @@ def _read_stored(folder: Path) -> "tuple[Run, Callable[[], StoredModel | nn.Modu
     if "adapter" in description.details:
         raise UnsupportedError("it is an adapter, which `regard merge` would merge")
     if ENGINE_KINDS.get(description.task) != description.model.get("kind"):
-        raise UnsupportedError("its model is not of a kind that the engine decodes for its task")
+        raise UnsupportedError("its model is not of a kind that the engine computes for its task")
     plan_of_settings(description.model, description.vocabulary)  # before the weights are read
     run = run_folder.read_unverified(folder, map_tensors)
     plan, weights = plan_of_settings(run.model, run.vocabulary), run.weights
     if not isinstance(weights, MappedTensors):
         raise UnsupportedError("it is of format 1")
     check_shapes(plan, weights.shapes)
-    if details_of(run, where).max_length > run.model["max_length"]:
+    details = details_of(run, where)
+    if details.max_length > run.model["max_length"]:
         raise UnsupportedError("texts longer than the model takes")
+    if isinstance(details, ClassificationDetails):
+        _check_labels(details, run.model["classes"], where)
+        if details.tree_source is not None:
+            raise UnsupportedError("texts with dependency trees")
     file = str(run_folder.path_of(folder, run_folder.WEIGHTS))
 
     def verified() -> StoredModel:
@@ -352,13 +369,13 @@ def _read_stored(folder: Path) -> "tuple[Run, Callable[[], StoredModel | nn.Modu
 
 
 def _read_with_torch(folder: Path, reason: str) -> "tuple[Run, Callable[[], nn.Module]]":
-    """Read a run that torch decodes; return it and a function that builds its module."""
+    """Read a run that torch computes; return it and a function that builds its module."""
     try:
         from regard.merged_run import read_merged
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        message = f"{folder}: decoding this run needs torch ({reason}): pip install torch."
+        message = f"{folder}: this run needs torch ({reason}): pip install torch."
         raise RunError(message) from None
     run = read_merged(folder)
     spec = _spec(run, str(folder / run_folder.MANIFEST))
@@ -404,15 +421,19 @@ def _check_model(run: Run, details: Details, spec: "ModelSpec", where: str) -> N
             f"{spec.max_length:,} of the model (model.max_length); restore the file."
         )
     if isinstance(details, ClassificationDetails):
-        _check_classes(details, spec, where)
+        _check_labels(details, getattr(spec, "classes", len(details.labels)), where)
+        _check_trees(details, spec, where)
 
 
-def _check_classes(details: ClassificationDetails, spec: "ModelSpec", where: str) -> None:
-    if len(details.labels) != (classes := getattr(spec, "classes", len(details.labels))):
+def _check_labels(details: ClassificationDetails, classes: int, where: str) -> None:
+    if len(details.labels) != classes:
         raise RunError(
             f"{where}: details.labels: there are {len(details.labels):,} labels and the model has "
             f"{classes:,} outputs (model.classes); restore the file."
         )
+
+
+def _check_trees(details: ClassificationDetails, spec: "ModelSpec", where: str) -> None:
     if spec.needs_trees and details.tree_source is None:
         raise RunError(
             f"{where}: details.tree_source: is missing, and a model with positions of kind syntax "
@@ -452,18 +473,20 @@ def _predictor(
             model, tokenizer, details.max_length, details.bos, bits, details.other_ends
         )
     if run.task == "classification":
-        return _classifier(details, model, tokenizer, where)
+        return _classifier(details, model, tokenizer, where, bits)
     if run.task == "encoder":
         from regard.predictors.embedder import Embedder
 
-        return Embedder(model, tokenizer, details.max_length, details.pooling, details.normalize)
+        return Embedder(
+            model, tokenizer, details.max_length, details.pooling, details.normalize, bits
+        )
     if run.task == "masked-lm":
         from regard.predictors.mask_filler import MaskFiller
 
-        return MaskFiller(model, tokenizer, details.max_length)
+        return MaskFiller(model, tokenizer, details.max_length, bits)
     from regard.predictors.span_filler import SpanFiller
 
-    return SpanFiller(model, tokenizer, details.max_length, details.sentinels)
+    return SpanFiller(model, tokenizer, details.max_length, details.sentinels, bits)
 
 
 def _translator(
@@ -513,7 +536,7 @@ def _summarizer(
 
 
 def _classifier(
-    details: ClassificationDetails, model: Any, tokenizer: Tokenizer, where: str
+    details: ClassificationDetails, model: Any, tokenizer: Tokenizer, where: str, bits: int
 ) -> "Classifier":
     from regard.data.sources.labels import LabelsSpec
     from regard.predictors.classifier import Classifier
@@ -528,4 +551,5 @@ def _classifier(
         details.temperature,
         details.tree_source,
         details.truncate,
+        bits,
     )

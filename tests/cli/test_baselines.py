@@ -61,7 +61,7 @@ def test_train_generate_look_and_export(call, folder: Path, tmp_path: Path, kind
     assert refused.code == 1
     assert "this model has no attention heads" in refused.err
     with pytest.raises(
-        ConfigError, match="encoder-decoder or language-model, and this model is of another kind"
+        ConfigError, match="classifier or encoder, and this model is of another kind"
     ):
         load(run, bits=8)
     for library in ("onnx", "ctranslate2", "huggingface"):

@@ -24,6 +24,7 @@ from regard.models.base import ModelSpec
 from regard.models.weights import weights_of
 from regard.positions import alibi, distance, rotary, sinusoidal
 
+POOLINGS = ("mean", "first", "max", "attention")
 GATES = ("sigmoid", "gelu", "silu")
 COMMON = {
     **VARIANTS,
@@ -37,6 +38,18 @@ COMMON = {
     "reference attention": {"attention": "reference"},
     "one key head": {"kv_heads": 1},
 }
+ENCODERS = {
+    **{name: variant for name, variant in COMMON.items() if "output_bias" not in variant},
+    "pruned": {"retained_heads": {"{}blocks.1.attention": [0, 3]}, "position": "alibi"},
+}
+
+
+def of_encoder(prefix: str) -> dict[str, dict]:
+    """Return the settings of encoders, whose blocks have names with a prefix."""
+    content = json.dumps(ENCODERS).replace("{}blocks", f"{prefix}blocks")
+    return json.loads(content)
+
+
 KINDS = {
     "language-model": {
         **COMMON,
@@ -53,6 +66,21 @@ KINDS = {
             "retained_heads": {"encoder.blocks.0.attention": [1, 2], "decoder.blocks.1.cross": [3]},
             "position": {"kind": "distance", "clip": 3},
         },
+    },
+    "encoder": of_encoder(""),
+    "masked-lm": {
+        **of_encoder("encoder."),
+        "no output bias": {"output_bias": False},
+        "output of its own": {"tie_embeddings": False},
+        "transform": {"transform": "gelu"},
+        "transform, norms without bias": {
+            "transform": "gelu-tanh",
+            "norm": {"kind": "layer", "bias": False},
+        },
+    },
+    "classifier": {
+        **of_encoder("encoder."),
+        **{f"{pooling} of five": {"pooling": pooling, "classes": 5} for pooling in POOLINGS},
     },
 }
 CASES = [(kind, name) for kind, variants in KINDS.items() for name in variants]
@@ -93,11 +121,19 @@ def test_layers_without_a_place_in_the_engine_are_refused(kind: str, given: dict
         plan_of_module(ModelSpec.model_validate(content).build(V))
 
 
-@pytest.mark.parametrize("key", settings("encoder-decoder"))
+@pytest.mark.parametrize(
+    ("kind", "key"),
+    [
+        (kind, key)
+        for kind in ("encoder-decoder", "masked-lm", "classifier")
+        for key in settings(kind)
+        if kind == "encoder-decoder" or key not in settings("encoder-decoder")
+    ],
+)
 @pytest.mark.parametrize("value", [True, -1, 0.5, 10**30, "x", [], {}, {"kind": "x"}, "missing"])
-def test_settings_of_another_type_are_refused_or_unused(key: str, value: object) -> None:
+def test_settings_of_another_type_are_refused_or_unused(kind: str, key: str, value: object) -> None:
     """A setting that changes no tensor and no computation, as the dropout, may have any value."""
-    content = settings("encoder-decoder")
+    content = settings(kind)
     expected = plan_of_settings(content, V)
     if value == "missing":
         del content[key]
@@ -134,6 +170,31 @@ def test_settings_of_another_type_are_refused_or_unused(key: str, value: object)
 def test_sections_that_are_not_known_are_refused(section: dict[str, object]) -> None:
     with pytest.raises(UnsupportedError):
         plan_of_settings({**settings("language-model"), **section}, V)
+
+
+@pytest.mark.parametrize(
+    ("kind", "section"),
+    [
+        ("masked-lm", {"transform": "squared-relu"}),
+        ("masked-lm", {"transform": {"kind": "gelu"}}),
+        ("masked-lm", {"pooling": {"kind": "mean"}}),
+        ("classifier", {"pooling": "mean"}),
+        ("classifier", {"pooling": {"kind": "last"}}),
+        ("classifier", {"pooling": {"kind": "mean", "new": 1}}),
+        ("classifier", {"classes": 0}),
+        ("classifier", {"classes": True}),
+        ("classifier", {"retained_heads": {"blocks.0.attention": [0]}}),
+        ("encoder", {"tie_embeddings": True}),
+        ("encoder", {"kind": "recurrent"}),
+        ("encoder", {"kind": ["encoder"]}),
+    ],
+    ids=str,
+)
+def test_sections_of_encoders_that_are_not_known_are_refused(
+    kind: str, section: dict[str, object]
+) -> None:
+    with pytest.raises(UnsupportedError):
+        plan_of_settings({**settings(kind), **section}, V)
 
 
 def test_tensors_must_be_exactly_those_of_the_plan() -> None:

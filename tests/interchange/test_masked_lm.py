@@ -12,6 +12,7 @@ import regard
 from regard import run_folder
 from regard.config import plain
 from regard.data.tokenizers import bpe
+from regard.engine.library import library
 from regard.errors import ConfigError
 from regard.interchange.exports import huggingface
 from regard.interchange.importing import import_model
@@ -74,6 +75,7 @@ def test_imported_masked_lm_equals_hugging_face(
     import_model(saved(model, tokenizer, folder), tmp_path / "run")
     assert run_folder.read(tmp_path / "run").task == "masked-lm"
     filler = regard.load(tmp_path / "run")
+    assert filler.engine_model.uses_engine == (library() is not None)
     expected = hugging_face_probabilities(model, filler, BLANKS)
     pieces = filler.tokenizer.vocabulary()
     for blank, probabilities in zip(filler.fill(BLANKS, top=1000), expected, strict=True):

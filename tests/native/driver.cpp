@@ -105,6 +105,16 @@ struct Model {
   }
 };
 
+// Pool the states of ROWS sentences and transform the pooled vectors; return the first status that is not OK.
+int pool_states(const Model &model, int threads, const std::vector<float> &states, const int *starts) {
+  std::vector<float> pooled(size_t(ROWS) * DIM), logits(size_t(ROWS) * VOCABULARY);
+  const auto gain = random_numbers(VOCABULARY, 4);
+  const Norm norm{gain.data(), nullptr, 1e-5f, 1};
+  if (int status = regard_pool(model.gain.data(), states.data(), starts, ROWS, DIM, pooled.data(), threads))
+    return status;
+  return regard_transform(model.output, 2, &norm, pooled.data(), ROWS, logits.data(), threads);
+}
+
 // Encode ROWS sentences and decode them greedily; return the first status that is not OK.
 int translate(const Model &model, int threads, std::vector<int> &result, const std::vector<int> &limits) {
   const int starts[ROWS + 1] = {0, 4, 5, 5, 9, 12}, count[ROWS] = {4, 1, 0, 4, 3};
@@ -114,6 +124,7 @@ int translate(const Model &model, int threads, std::vector<int> &result, const s
   Encoding encoding{ROWS, int(ids.size()), ids.data(), starts, states.data()};
   if (int status = regard_encode(&model.stack, &encoding, threads)) return status;
   if (int status = regard_apply(model.source, states.data(), int(ids.size()), keys.data(), threads)) return status;
+  if (int status = pool_states(model, threads, states, starts)) return status;
   Greedy greedy{};
   greedy.step = Step{ROWS, 0, 0, first.data(), nullptr, nullptr, keys.data(), starts, count, 0, nullptr};
   int longest = 0;

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from typing import assert_type
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 import regard
 
@@ -43,7 +45,9 @@ def load_one_task() -> None:
 
     assert_type(regard.load_mask_filler("runs/masked").fill("___"), list[list[regard.Filling]])
     assert_type(regard.load_span_filler("runs/spans").fill("___"), list[list[regard.Filling]])
-    assert_type(regard.load_embedder("runs/encoder").embed(["a text"]), torch.Tensor)
+    embedder = regard.load_embedder("runs/encoder", bits=8)
+    assert_type(embedder.embed(["a text"]), torch.Tensor)
+    assert_type(embedder.vectors(["a text"]), NDArray[np.float32])
 
 
 def train_and_resume() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli._shared.files import STANDARD_INPUT, check_inputs
+from regard.cli._shared.options import Int8
 from regard.cli._shared.streams import echo
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def classify(
             help="Zero-shot: a label and its continuation: good=' great'; may be repeated."
         ),
     ] = None,
+    int8: Int8 = False,
 ) -> None:
     """Label texts: as many lines out as in, each a label, a tab and its probability.
 
@@ -77,7 +79,7 @@ def classify(
 
     from regard.loading import load
 
-    loaded = load(run)
+    loaded = load(run, bits=8 if int8 else 32)
     predict, written = _predictor(loaded, run, template, label or [])
     format_prediction = _Formatter(written, every, as_json, threshold)
     if not text and file == STANDARD_INPUT and sys.stdin.isatty():
@@ -219,12 +221,12 @@ class _Formatter:
 def _label_lines(lines: Iterator[Any], predict: Predict, format_prediction: _Formatter) -> None:
     from itertools import islice
 
-    from regard.cli._shared.console import reporter
+    from regard.cli._shared.progress import progress_bar
     from regard.errors import DataError
     from regard.predictors.resume_file import CHUNK
 
     done = 0
-    with reporter().bar("Classifying", None, "lines") as show:
+    with progress_bar("Classifying", None, "lines") as show:
         while chunk := list(islice(lines, CHUNK)):
             for prediction in _predictions(chunk, done + 1, predict):
                 echo(format_prediction(prediction))

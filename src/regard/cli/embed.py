@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli._shared.files import STANDARD_INPUT, check_inputs, check_output
+from regard.cli._shared.options import Int8
 from regard.cli._shared.streams import echo
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from regard.predictors.embedder import Vectors
 
 SUFFIXES = (".npy", ".safetensors")
 MAX_TABLE_LINES = 12  # more lines do not fit in a table
@@ -37,9 +38,10 @@ def embed(
             f"{NEAREST_PAIRS} nearest pairs.",
         ),
     ] = False,
+    int8: Int8 = False,
 ) -> None:
     """Print an embedding vector for each line; a text that is too long is refused."""
-    from regard.cli._shared.console import reporter
+    from regard.cli._shared.progress import progress_bar
     from regard.data.sources.lines import read_lines
     from regard.errors import ConfigError, DataError
 
@@ -52,7 +54,7 @@ def embed(
 
     from regard.loading import load_embedder
 
-    reader = load_embedder(run)
+    reader = load_embedder(run, bits=8 if int8 else 32)
     lines = read_lines(file)
     if not lines or (compare and len(lines) < 2):
         where = "standard input" if file == STANDARD_INPUT else file
@@ -61,8 +63,8 @@ def embed(
             if lines
             else f"{where}: there is no text in it."
         )
-    with reporter().bar("Embedding", len(lines), "lines") as show:
-        vectors = reader.embed(lines, show)
+    with progress_bar("Embedding", len(lines), "lines") as show:
+        vectors = reader.vectors(lines, show)
     if output is not None:
         _write(vectors, output)
     elif compare:
@@ -71,7 +73,7 @@ def embed(
         _print(lines, vectors, as_json)
 
 
-def _print(lines: Sequence[str], vectors: "Tensor", as_json: bool) -> None:
+def _print(lines: Sequence[str], vectors: "Vectors", as_json: bool) -> None:
     import json
 
     for line, vector in zip(lines, vectors.tolist(), strict=True):
@@ -81,25 +83,26 @@ def _print(lines: Sequence[str], vectors: "Tensor", as_json: bool) -> None:
             echo(" ".join(f"{number:.6g}" for number in vector))
 
 
-def _write(vectors: "Tensor", output: Path) -> None:
+def _write(vectors: "Vectors", output: Path) -> None:
     import io
 
     import numpy as np
-    from safetensors.torch import save
 
     from regard.atomic import write_atomic
 
     if output.suffix == ".npy":
         content = io.BytesIO()
-        np.save(content, vectors.numpy())
+        np.save(content, vectors)
         write_atomic(output, content.getvalue())
     else:
+        from safetensors.numpy import save
+
         write_atomic(output, save({"vectors": vectors}))
     count, size = vectors.shape
     echo(f"{count:,} vectors of {size:,} numbers are in {output}.", err=True)
 
 
-def _compare(lines: Sequence[str], vectors: "Tensor") -> None:
+def _compare(lines: Sequence[str], vectors: "Vectors") -> None:
     from regard.predictors.embedder import cosines, nearest
 
     if len(lines) > MAX_TABLE_LINES:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from regard.cli._shared.files import STANDARD_INPUT
+from regard.cli._shared.options import Int8
 from regard.cli._shared.streams import echo
 
 
@@ -19,6 +20,7 @@ def fill(
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="Number of candidates for each blank.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a text.")] = False,
+    int8: Int8 = False,
 ) -> None:
     """Print the most likely fillings of each blank, with probabilities."""
     import json
@@ -27,7 +29,7 @@ def fill(
     from regard.data.sources.lines import stream_text
     from regard.loading import load_filler
 
-    filler = load_filler(run)
+    filler = load_filler(run, bits=8 if int8 else 32)
     lines = stream_text(STANDARD_INPUT) if text is None else iter([text])
     for number, line in enumerate(lines, start=1):
         blanks = filler.fill(line, top, number)

@@ -1,1 +1,1 @@
-"""Decoding on a CPU from packed weights: the Python interface of native/engine.cpp."""
+"""Transformers on a CPU from packed weights: the Python interface of native/engine.cpp."""

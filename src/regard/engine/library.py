@@ -81,6 +81,11 @@ def _declare_signatures(loaded: ctypes.CDLL) -> ctypes.CDLL:
     declare(loaded.regard_apply, [POINTER, POINTER, integer, POINTER, integer])
     declare(loaded.regard_rank, [POINTER, *[integer] * 3, *[POINTER] * 3, integer])
     declare(loaded.regard_encode, [pointer(Stack), pointer(Encoding), integer])
+    declare(
+        loaded.regard_transform,
+        [POINTER, integer, pointer(Norm), POINTER, integer, POINTER, integer],
+    )
+    declare(loaded.regard_pool, [*[POINTER] * 3, *[integer] * 2, POINTER, integer])
     declare(loaded.regard_step, [pointer(Stack), pointer(Step), integer])
     declare(loaded.regard_greedy, [pointer(Stack), pointer(Greedy), integer])
     loaded.regard_free_matrix.argtypes, loaded.regard_free_matrix.restype = [POINTER], None

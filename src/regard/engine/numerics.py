@@ -1,4 +1,4 @@
-"""Functions of rows of scores: log Σ exp, softmax and the highest scores."""
+"""Functions of rows of scores: log Σ exp, softmax, log σ and the highest scores."""
 
 from typing import Any
 
@@ -19,6 +19,11 @@ def log_sum_exp(scores: Scores) -> Scores:
 def log_softmax(scores: Scores) -> Scores:
     """Return the log-probabilities (…, V) of scores (…, V)."""
     return np.asarray(scores - log_sum_exp(scores)[..., None])
+
+
+def log_sigmoid(scores: Scores) -> Scores:
+    """Return log σ(x) of each number, computed for each by itself."""
+    return np.asarray(-np.logaddexp(np.zeros_like(scores), -scores))
 
 
 def softmax(scores: Scores) -> Scores:

@@ -18,6 +18,7 @@ from regard.engine.plan import (
     Sinusoids,
     Slopes,
     Stack,
+    Transform,
     UnsupportedError,
 )
 from regard.hardware import num_threads
@@ -30,7 +31,7 @@ class Matrix:
     """A linear map with packed weights."""
 
     def __init__(self, weight: Floats, bias: Floats | None, bits: int) -> None:
-        weight, bias = _floats(weight), None if bias is None else _floats(bias)
+        weight, bias = floats(weight), None if bias is None else floats(bias)
         self.outputs, self.inputs = weight.shape
         library = c.library()
         assert library is not None
@@ -57,6 +58,33 @@ class Matrix:
     def __del__(self) -> None:
         if getattr(self, "address", None):
             self._free(self.address)
+
+
+class PackedTransform:
+    """A packed linear map with an activation and a norm."""
+
+    def __init__(self, plan: Transform, weights: Weights, bits: int) -> None:
+        self.dense, self._activation = stacked([plan.dense], weights, bits), plan.activation
+        names = (plan.norm.gain, plan.norm.bias)
+        self._vectors = [None if name is None else floats(weights[name]) for name in names]
+        addresses = [None if vector is None else vector.ctypes.data for vector in self._vectors]
+        self._norm = c.Norm(*addresses, plan.norm.eps, plan.norm.kind)
+
+    def __call__(self, x: Floats) -> Floats:
+        """Map x (M, inputs) to (M, outputs)."""
+        y = np.empty((len(x), self.dense.outputs), np.float32)
+        library = c.library()
+        assert library is not None
+        library.regard_transform(
+            self.dense.address,
+            self._activation,
+            ctypes.byref(self._norm),
+            x.ctypes.data,
+            len(x),
+            y.ctypes.data,
+            num_threads(),
+        )
+        return y
 
 
 class PackedStack:
@@ -116,8 +144,7 @@ class PackedStack:
         return matrix.address
 
     def _output(self, output: Linear) -> int | None:
-        """Pack the output layer, in 8 bits at least: rounding it changes every logit."""
-        matrix = stacked([output], self._weights, max(self._bits, 8))
+        matrix = packed_output(output, self._weights, self._bits)
         self._referenced.append(matrix)
         return matrix.address
 
@@ -125,7 +152,7 @@ class PackedStack:
         return None if name is None else self._numbers(self._weights[name])
 
     def _numbers(self, array: NDArray[Any]) -> int:
-        numbers = _floats(array)
+        numbers = floats(array)
         self._referenced.append(numbers)
         return int(numbers.ctypes.data)
 
@@ -155,9 +182,14 @@ class PackedStack:
         if isinstance(bias, Slopes):
             return self._numbers(tables.slope_bias(bias, self._capacity))
         if isinstance(bias, DistanceBias):
-            table = _floats(self._weights[bias.table])
+            table = floats(self._weights[bias.table])
             return self._numbers(tables.distance_bias(bias, table, self._capacity))
         return None
+
+
+def packed_output(output: Linear, weights: Weights, bits: int) -> Matrix:
+    """Pack an output layer, in 8 bits at least: rounding it changes every logit."""
+    return stacked([output], weights, max(bits, 8))
 
 
 def stacked(maps: Sequence[Linear], weights: Weights, bits: int, min_outputs: int = 0) -> Matrix:
@@ -178,7 +210,7 @@ def stacked(maps: Sequence[Linear], weights: Weights, bits: int, min_outputs: in
     return Matrix(weight, biases, bits)
 
 
-def _floats(array: NDArray[Any]) -> Floats:
+def floats(array: NDArray[Any]) -> Floats:
     """Return the array as float32, contiguous and aligned; itself if it is."""
     return np.require(array, np.float32, ["C_CONTIGUOUS", "ALIGNED"])
 

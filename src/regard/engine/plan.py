@@ -2,7 +2,7 @@
 
 It is made from a torch module (plan_of_module.py) or from the settings in a run's model.json
 (plan_of_settings.py), and packed with the tensors by name (packing.py). A layer that the engine
-does not support raises UnsupportedError; the model then decodes with torch.
+does not support raises UnsupportedError; torch then computes the model.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 Shape = tuple[int, ...]
+
+PoolingKind = Literal["mean", "first", "max", "attention"]
 
 NO_NORM, LAYER_NORM, RMS_NORM = 0, 1, 2  # as in native/engine.h (Norm)
 
@@ -175,6 +177,44 @@ class Stack:
             yield from linear.shapes()
 
 
+class Pooling(NamedTuple):
+    """Pooling of the states of a text: mean, first, max, or attention with a learned query."""
+
+    kind: PoolingKind
+    query: str | None = None
+
+
+class Transform(NamedTuple):
+    """BERT's layer before the output: norm(g(W h + c))."""
+
+    dense: Linear
+    activation: int
+    norm: Norm
+
+
+@dataclass(frozen=True)
+class EncoderPlan:
+    """An encoder, and what follows its states: pooling, a transform and an output, if any."""
+
+    encoder: Stack
+    pooling: Pooling | None = None
+    transform: Transform | None = None
+    output: Linear | None = None
+
+    def shapes(self) -> dict[str, Shape]:
+        """Return the shape of each tensor by name."""
+        shapes, dim = dict(self.encoder.shapes()), self.encoder.dim
+        if self.pooling is not None and self.pooling.query is not None:
+            shapes[self.pooling.query] = (dim,)
+        if self.transform is not None:
+            shapes.update(self.transform.dense.shapes())
+            norm = self.transform.norm
+            shapes.update((name, (dim,)) for name in (norm.gain, norm.bias) if name is not None)
+        if self.output is not None:
+            shapes.update(self.output.shapes())
+        return shapes
+
+
 @dataclass(frozen=True)
 class ModelPlan:
     """An encoder-decoder, or a language model, which has no encoder."""
@@ -186,3 +226,6 @@ class ModelPlan:
         """Return the shape of each tensor by name."""
         stacks = [self.decoder] if self.encoder is None else [self.encoder, self.decoder]
         return {name: shape for stack in stacks for name, shape in stack.shapes()}
+
+
+Plan = ModelPlan | EncoderPlan

@@ -15,17 +15,21 @@ from regard.engine.plan import (
     RMS_NORM,
     Attention,
     DistanceBias,
+    EncoderPlan,
     FeedForward,
     Layer,
     LearnedPositions,
     Linear,
     ModelPlan,
     Norm,
+    Plan,
+    Pooling,
     RotaryScaling,
     Rotation,
     Sinusoids,
     Slopes,
     Stack,
+    Transform,
     UnsupportedError,
 )
 from regard.errors import RunError
@@ -35,10 +39,17 @@ from regard.layers.feedforward.dense import Dense
 from regard.layers.feedforward.gated import Gated
 from regard.layers.norms.layer import LayerNorm
 from regard.layers.norms.rms import RMSNorm
+from regard.layers.pooling.attention import AttentionPooling
+from regard.layers.pooling.first import First
+from regard.layers.pooling.max import Max
+from regard.layers.pooling.mean import Mean
+from regard.models.classifier import ClassifierModel
 from regard.models.decoder import Decoder
 from regard.models.encoder import Encoder
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.language_model import LanguageModel
+from regard.models.masked_lm import MaskedLM
+from regard.models.masked_lm import Transform as TransformModule
 from regard.positions.alibi import Alibi
 from regard.positions.base import AtEmbedding, InAttention
 from regard.positions.distance import Distance
@@ -46,11 +57,11 @@ from regard.positions.learned import Learned
 from regard.positions.rotary import Rotary
 from regard.positions.sinusoidal import Sinusoidal
 
-PLANNED = (EncoderDecoder, LanguageModel)
+PLANNED = (EncoderDecoder, LanguageModel, Encoder, MaskedLM, ClassifierModel)
 
 
-def plan_of_module(model: nn.Module) -> tuple[ModelPlan, dict[str, NDArray[np.float32]]]:
-    """Return the plan of an encoder-decoder or a language model, and its tensors by name.
+def plan_of_module(model: nn.Module) -> tuple[Plan, dict[str, NDArray[np.float32]]]:
+    """Return the plan of a model, and its tensors by name.
 
     Raises:
         UnsupportedError: The engine cannot compute one of its layers.
@@ -60,8 +71,7 @@ def plan_of_module(model: nn.Module) -> tuple[ModelPlan, dict[str, NDArray[np.fl
         raise UnsupportedError(f"model {type(model).__name__}")
     check_finite(model)
     planner = _Planner(model)
-    encoder = planner.stack(model.encoder, "encoder") if type(model) is EncoderDecoder else None
-    return ModelPlan(encoder, planner.stack(model.decoder, "decoder")), planner.weights
+    return planner.plan(model), planner.weights
 
 
 def check_finite(model: nn.Module) -> None:
@@ -82,15 +92,49 @@ class _Planner:
         self._names = {id(parameter): name for name, parameter in model.named_parameters()}
         self.weights: dict[str, NDArray[np.float32]] = {}
 
-    def stack(self, stack: Any, path: str) -> Stack:
+    def plan(self, model: Any) -> Plan:
+        if isinstance(model, Encoder):
+            return EncoderPlan(self._stack(model, ""))
+        if isinstance(model, LanguageModel):
+            return ModelPlan(None, self._stack(model.decoder, "decoder."))
+        encoder = self._stack(model.encoder, "encoder.")
+        if isinstance(model, EncoderDecoder):
+            return ModelPlan(encoder, self._stack(model.decoder, "decoder."))
+        pooling = self._pooling(model.pool) if isinstance(model, ClassifierModel) else None
+        transform = self._transform(model.transform) if isinstance(model, MaskedLM) else None
+        return EncoderPlan(encoder, pooling, transform, self._linear(model.output, "output"))
+
+    def _pooling(self, pool: nn.Module) -> Pooling:
+        if isinstance(pool, AttentionPooling):
+            return Pooling("attention", self._name(pool.query, "pool.query"))
+        if isinstance(pool, Mean):
+            return Pooling("mean")
+        if isinstance(pool, First):
+            return Pooling("first")
+        if isinstance(pool, Max):
+            return Pooling("max")
+        raise UnsupportedError(f"pooling {type(pool).__name__}")
+
+    def _transform(self, transform: nn.Module) -> Transform | None:
+        if isinstance(transform, nn.Identity):
+            return None
+        if not isinstance(transform, TransformModule):
+            raise UnsupportedError(f"transform {type(transform).__name__}")
+        return Transform(
+            self._linear(transform.dense, "transform.dense"),
+            _code(transform.engine_activation),
+            self._norm(transform.norm, "transform.norm"),
+        )
+
+    def _stack(self, stack: Any, prefix: str) -> Stack:
         if type(stack) not in (Encoder, Decoder):
-            raise UnsupportedError(f"{path} {type(stack).__name__}")
+            raise UnsupportedError(f"stack {type(stack).__name__}")
         embedding, blocks = stack.embedding, list(stack.blocks)
         for block in blocks:
             if not isinstance(block, (EncoderBlock, DecoderBlock)):
                 raise UnsupportedError(f"block {type(block).__name__}")
         layers = [
-            self._layer(block, f"{path}.blocks.{number}") for number, block in enumerate(blocks)
+            self._layer(block, f"{prefix}blocks.{number}") for number, block in enumerate(blocks)
         ]
         output = getattr(stack, "output", None)
         first = blocks[0]
@@ -99,15 +143,15 @@ class _Planner:
             head_dim=first.attention.head_dim,
             ffn_dim=first.feed_forward.down_proj.in_features,
             norm_first=first.attention_residual.norm_first,
-            tokens=self._name(embedding.tokens.weight, f"{path}.embedding.tokens.weight"),
+            tokens=self._name(embedding.tokens.weight, f"{prefix}embedding.tokens.weight"),
             num_embeddings=embedding.tokens.num_embeddings,
             embedding_scale=embedding.scale,
-            position=self._position(embedding.position, f"{path}.embedding.position"),
+            position=self._position(embedding.position, f"{prefix}embedding.position"),
             rotation=_rotation([block.attention.position for block in blocks]),
-            embedding_norm=self._norm(embedding.norm, f"{path}.embedding.norm"),
+            embedding_norm=self._norm(embedding.norm, f"{prefix}embedding.norm"),
             layers=layers,
-            final_norm=self._norm(stack.norm, f"{path}.norm"),
-            output=None if output is None else self._linear(output, f"{path}.output"),
+            final_norm=self._norm(stack.norm, f"{prefix}norm"),
+            output=None if output is None else self._linear(output, f"{prefix}output"),
         )
 
     def _layer(self, block: Any, path: str) -> Layer:
@@ -142,14 +186,12 @@ class _Planner:
     def _feed_forward(self, network: nn.Module, path: str) -> FeedForward:
         if not isinstance(network, (Dense, Gated)):
             raise UnsupportedError(f"feed-forward network {type(network).__name__}")
-        if network.engine_activation is None:
-            raise UnsupportedError("activation without a code in the engine")
         gate = network.gate_proj if isinstance(network, Gated) else None
         return FeedForward(
             None if gate is None else self._linear(gate, f"{path}.gate_proj"),
             self._linear(network.up_proj, f"{path}.up_proj"),
             self._linear(network.down_proj, f"{path}.down_proj"),
-            network.engine_activation,
+            _code(network.engine_activation),
         )
 
     def _linear(self, linear: nn.Linear, path: str) -> Linear:
@@ -196,6 +238,12 @@ class _Planner:
         if name not in self.weights:
             self.weights[name] = tensor.detach().float().numpy()
         return name
+
+
+def _code(activation: int | None) -> int:
+    if activation is None:
+        raise UnsupportedError("activation without a code in the engine")
+    return activation
 
 
 def _rotation(positions: Sequence[InAttention]) -> Rotation | None:

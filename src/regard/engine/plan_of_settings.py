@@ -1,44 +1,53 @@
 """The plan of a model from the settings in model.json, without torch.
 
-The settings are those of `models/encoder_decoder.py` and `models/language_model.py`. What is not
-known here to be supported raises UnsupportedError: the run is then loaded with torch, which also
-explains what may be wrong with it. Names and shapes must be those of the stored tensors exactly
-(`check_shapes`), so that a plan never describes another model.
+The settings are those of the Transformers in `models/`. What is not known here to be supported
+raises UnsupportedError: the run is then loaded with torch, which also explains what may be wrong.
+Names and shapes must be those of the stored tensors exactly (`check_shapes`), so that a plan never
+describes another model.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, TypeVar, get_args
 
 from regard.engine.plan import (
     LAYER_NORM,
     RMS_NORM,
     Attention,
     DistanceBias,
+    EncoderPlan,
     FeedForward,
     Layer,
     LearnedPositions,
     Linear,
     ModelPlan,
     Norm,
+    Plan,
+    Pooling,
+    PoolingKind,
     RotaryScaling,
     Rotation,
     Shape,
     Sinusoids,
     Slopes,
     Stack,
+    Transform,
     UnsupportedError,
 )
 from regard.positions.slopes import slopes
 
 T = TypeVar("T")
+P = TypeVar("P", bound=Plan)
 
 TRANSFORMER = (
     *("kind", "max_length", "size", "dim", "heads", "head_dim", "kv_heads", "ffn_dim", "layers"),
     *("dropout", "attention", "position", "norm", "norm_first", "feed_forward", "bias"),
-    *("scale_embedding", "embedding_norm", "retained_heads", "tie_embeddings", "output_bias"),
+    *("scale_embedding", "embedding_norm", "retained_heads"),
 )
-ENCODER_DECODER = (*TRANSFORMER, "decoder_layers", "encoder_attention", "cross_attention")
+LANGUAGE_MODEL = (*TRANSFORMER, "tie_embeddings", "output_bias")
+ENCODER_DECODER = (*LANGUAGE_MODEL, "decoder_layers", "encoder_attention", "cross_attention")
+MASKED_LM = (*LANGUAGE_MODEL, "transform")
+CLASSIFIER = (*TRANSFORMER, "pooling", "classes")
 ACTIVATIONS = {"relu": 1, "gelu": 2, "gelu-tanh": 3, "silu": 4, "sigmoid": 5}
 POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "distance", "none")
 MAX_SIZE, MAX_HEADS, MAX_LAYERS, MAX_CLIP = 1 << 24, 1 << 14, 10_000, 1 << 16
@@ -46,7 +55,7 @@ MAX_SIZE, MAX_HEADS, MAX_LAYERS, MAX_CLIP = 1 << 24, 1 << 14, 10_000, 1 << 16
 Settings = Mapping[str, Any]
 
 
-def plan_of_settings(settings: Settings, vocabulary: int) -> ModelPlan:
+def plan_of_settings(settings: Settings, vocabulary: int) -> Plan:
     """Return the plan of a model.
 
     Args:
@@ -57,16 +66,14 @@ def plan_of_settings(settings: Settings, vocabulary: int) -> ModelPlan:
         UnsupportedError: The engine cannot compute the model, or a setting is not known here.
     """
     kind = settings.get("kind")
-    if kind == "encoder-decoder":
-        _only(settings, ENCODER_DECODER)
-        return _Planner(settings, vocabulary).encoder_decoder()
-    if kind == "language-model":
-        _only(settings, TRANSFORMER)
-        return _Planner(settings, vocabulary).language_model()
-    raise UnsupportedError(f"model of kind {kind}")
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise UnsupportedError(f"model of kind {kind}")
+    keys, plan = _KINDS[kind]
+    _only(settings, keys)
+    return plan(_Planner(settings, vocabulary))
 
 
-def check_shapes(plan: ModelPlan, stored: Mapping[str, Shape]) -> None:
+def check_shapes(plan: Plan, stored: Mapping[str, Shape]) -> None:
     """Raise UnsupportedError where the tensors of a file are not exactly those of the plan."""
     shapes = plan.shapes()
     if shapes != dict(stored):
@@ -109,26 +116,61 @@ class _Planner:
         source = target = "encoder.embedding.tokens.weight"  # the name of a shared tensor
         if tie in ("output", "none"):
             target = "decoder.embedding.tokens.weight"
-        layers = [self._layer(f"encoder.blocks.{n}", cross=False) for n in range(self.layers)]
-        encoder = self._stack("encoder", source, layers, None)
-        tied = tie in ("all", "output")
+        tied, encoder = tie in ("all", "output"), self._encoder("encoder.", source)
         return self._complete(
             ModelPlan(encoder, self._decoder(self.decoder_layers, target, tied, cross=True))
         )
 
-    def _complete(self, plan: ModelPlan) -> ModelPlan:
+    def encoder(self) -> EncoderPlan:
+        return self._complete(EncoderPlan(self._encoder("", "embedding.tokens.weight")))
+
+    def masked_lm(self) -> EncoderPlan:
+        tokens = "encoder.embedding.tokens.weight"
+        tied, bias = (_switch(self.settings, key) for key in ("tie_embeddings", "output_bias"))
+        output = Linear(
+            tokens if tied else "output.weight",
+            "output.bias" if bias else None,
+            self.vocabulary,
+            self.dim,
+        )
+        encoder = self._encoder("encoder.", tokens)
+        return self._complete(EncoderPlan(encoder, None, self._transform(), output))
+
+    def classifier(self) -> EncoderPlan:
+        section = _section(self.settings, "pooling")
+        _only(section, ("kind",))
+        kinds: tuple[PoolingKind, ...] = get_args(PoolingKind)
+        kind = _one_of(section["kind"], kinds, "pooling")
+        pooling = Pooling(kind, "pool.query" if kind == "attention" else None)
+        output = _linear("output", _size(self.settings, "classes"), self.dim, True)
+        encoder = self._encoder("encoder.", "encoder.embedding.tokens.weight")
+        return self._complete(EncoderPlan(encoder, pooling, None, output))
+
+    def _complete(self, plan: P) -> P:
         if not self.retained.keys() <= self.attentions:
             raise UnsupportedError("retained_heads of an attention that the model does not have")
         return plan
+
+    def _transform(self) -> Transform | None:
+        kind = self.settings["transform"]
+        if kind == "none":
+            return None
+        code = ACTIVATIONS[_one_of(kind, ACTIVATIONS, "activation")]
+        dense = _linear("transform.dense", self.dim, self.dim, True)
+        return Transform(dense, code, self._norm("transform.norm"))
+
+    def _encoder(self, prefix: str, tokens: str) -> Stack:
+        layers = [self._layer(f"{prefix}blocks.{n}", cross=False) for n in range(self.layers)]
+        return self._stack(prefix, tokens, layers, None)
 
     def _decoder(self, count: int, tokens: str, tied: bool, cross: bool) -> Stack:
         layers = [self._layer(f"decoder.blocks.{number}", cross) for number in range(count)]
         bias = "decoder.output.bias" if _switch(self.settings, "output_bias") else None
         weight = tokens if tied else "decoder.output.weight"
         output = Linear(weight, bias, self.vocabulary, self.dim)
-        return self._stack("decoder", tokens, layers, output)
+        return self._stack("decoder.", tokens, layers, output)
 
-    def _stack(self, path: str, tokens: str, layers: list[Layer], output: Linear | None) -> Stack:
+    def _stack(self, prefix: str, tokens: str, layers: list[Layer], output: Linear | None) -> Stack:
         has_norm = _switch(self.settings, "embedding_norm")
         return Stack(
             dim=self.dim,
@@ -138,11 +180,11 @@ class _Planner:
             tokens=tokens,
             num_embeddings=self.vocabulary,
             embedding_scale=self.dim**0.5 if _switch(self.settings, "scale_embedding") else 1.0,
-            position=self._position(f"{path}.embedding.position"),
+            position=self._position(f"{prefix}embedding.position"),
             rotation=self._rotation(),
-            embedding_norm=self._norm(f"{path}.embedding.norm") if has_norm else Norm(),
+            embedding_norm=self._norm(f"{prefix}embedding.norm") if has_norm else Norm(),
             layers=layers,
-            final_norm=self._norm(f"{path}.norm") if self.norm_first else Norm(),
+            final_norm=self._norm(f"{prefix}norm") if self.norm_first else Norm(),
             output=output,
         )
 
@@ -239,6 +281,16 @@ class _Planner:
         if section["kind"] == "none":
             _only(section, ("kind",))
         return None
+
+
+# Keys of the settings of each kind, and the function that makes its plan.
+_KINDS: dict[str, tuple[tuple[str, ...], Callable[[_Planner], Plan]]] = {
+    "encoder-decoder": (ENCODER_DECODER, _Planner.encoder_decoder),
+    "language-model": (LANGUAGE_MODEL, _Planner.language_model),
+    "encoder": (TRANSFORMER, _Planner.encoder),
+    "masked-lm": (MASKED_LM, _Planner.masked_lm),
+    "classifier": (CLASSIFIER, _Planner.classifier),
+}
 
 
 def _linear(path: str, outputs: int, inputs: int, bias: bool) -> Linear:

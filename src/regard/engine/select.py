@@ -1,8 +1,9 @@
-"""Choose the compiled engine when it supports the model, otherwise decode with torch."""
+"""Choose the compiled engine when it supports the model, otherwise compute with torch."""
 
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
+from regard.engine.encoders import FastEncoder
 from regard.engine.library import library
 from regard.engine.plan import UnsupportedError
 from regard.engine.steppers import FastModel, packed_model
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 BITS = (32, 8, 4)  # of the weights in memory
 
+Packed = FastModel | FastEncoder
+
 
 class EngineModel:
     """A model and its packed form, which is packed again when a weight changes."""
@@ -25,13 +28,13 @@ class EngineModel:
         if bits != 32 and not isinstance(model, StoredModel) and not _is_transformer(model):
             raise ConfigError(
                 "integer weights (--int8, --int4; in Python, bits) are for Transformers of kind "
-                "encoder-decoder or language-model, and this model is of another kind: decode "
-                "without."
+                "encoder-decoder, language-model, masked-lm, classifier or encoder, and this model "
+                "is of another kind: compute it without."
             )
         self._model = model
         self.capacity = capacity
         self.bits = bits
-        self._packed: FastModel | None = None
+        self._packed: Packed | None = None
         self._packed_weights: list[Hashable] | None = None
         self._modules: _Modules | None = None
 
@@ -42,25 +45,28 @@ class EngineModel:
 
     @property
     def uses_engine(self) -> bool:
-        return isinstance(self.current, FastModel)
+        return self.packed is not None
 
     @property
     def current(self) -> Any:
         """A Stepper with the current weights: the packed model, or the torch module."""
-        if isinstance(self._model, StoredModel) and not self._model.is_built:
-            if self._packed is None:
-                self._packed = self._model.pack(self.capacity, self.bits)
-                keep_freed_memory()  # the logits of each step are megabytes, used once
-            return self._packed
-        packed = None if library() is None else self._packed_module()
-        if packed is not None:
+        if (packed := self.packed) is not None:
             return packed
         from regard.engine.torch_model import TorchModel
 
         return TorchModel(self.model)
 
-    def _packed_module(self) -> FastModel | None:
-        """Return the packed form of the torch module, or None where torch must compute it."""
+    @property
+    def packed(self) -> Packed | None:
+        """The packed form with the current weights, or None where torch must compute the model."""
+        if isinstance(self._model, StoredModel) and not self._model.is_built:
+            if self._packed is None:
+                self._packed = self._model.pack(self.capacity, self.bits)
+                keep_freed_memory()  # the logits of each step are megabytes, used once
+            return self._packed
+        return None if library() is None else self._packed_module()
+
+    def _packed_module(self) -> Packed | None:
         if self._modules is None or not self._modules.are_unchanged():
             self._modules = _Modules(self.model)
         if self._modules.have_hooks():
@@ -70,7 +76,7 @@ class EngineModel:
             self._packed, self._packed_weights = self._pack_module(), weights
         return self._packed
 
-    def _pack_module(self) -> FastModel | None:
+    def _pack_module(self) -> Packed | None:
         if any(p.device.type != "cpu" for p in self.model.parameters()):
             return None
         keep_freed_memory()
@@ -80,7 +86,7 @@ class EngineModel:
             return None
 
 
-def pack_module(model: "nn.Module", capacity: int, bits: int = 32) -> FastModel:
+def pack_module(model: "nn.Module", capacity: int, bits: int = 32) -> Packed:
     """Pack a torch module for the engine; `packed_model` describes the arguments and errors."""
     from regard.engine.plan_of_module import plan_of_module
 

@@ -8,16 +8,16 @@ beam only reorders this small table.
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.engine import library as c
+from regard.engine.checks import check_ids, check_length
+from regard.engine.encoders import EncoderStack, FastEncoder
 from regard.engine.numerics import Ids, Scores
 from regard.engine.packing import PackedStack, Weights, stacked
-from regard.engine.plan import ModelPlan, Stack, UnsupportedError
-from regard.errors import DataError
+from regard.engine.plan import EncoderPlan, ModelPlan, Plan, Stack, UnsupportedError
 from regard.hardware import num_threads
 
 Numbers = NDArray[np.int32]
@@ -73,8 +73,8 @@ class FastDecoder:
         """Append ids (B, T); return the logits (B, num_logits, V) of the last and the state."""
         rows, count = ids.shape
         stack, past = self.packed.stack, state.length
-        _check_length(past + count, self.capacity)
-        _check_ids(ids, self.num_embeddings)
+        check_length(past + count, self.capacity)
+        check_ids(ids, self.num_embeddings)
         new = np.empty((count, rows, stack.layers * self.packed.cache_width), np.float32)
         addresses = new.ctypes.data + np.arange(count, dtype=np.int64) * new.strides[0]
         if state.addresses is not None:
@@ -100,9 +100,9 @@ class FastDecoder:
     ) -> list[list[int]]:
         """Return the tokens that greedy decoding generates after ids (B,), in one call."""
         longest = max(0, *limits)
-        _check_length(state.length + longest, self.capacity)
-        _check_ids(ids, self.num_embeddings)
-        _check_ids(np.array(end), self.packed.stack.vocabulary)
+        check_length(state.length + longest, self.capacity)
+        check_ids(ids, self.num_embeddings)
+        check_ids(np.array(end), self.packed.stack.vocabulary)
         rows, first = len(ids), ids.astype(np.int32)
         addresses = np.zeros(0, np.int64) if state.addresses is None else state.addresses
         max_tokens, counts = np.array(limits, np.int32), np.zeros(rows, np.int32)
@@ -117,24 +117,6 @@ class FastDecoder:
         )
         self._greedy(ctypes.byref(self.packed.stack), ctypes.byref(greedy), num_threads())
         return [row[:count].tolist() for row, count in zip(tokens, counts, strict=True)]
-
-
-def _check_ids(ids: NDArray[Any], vocabulary: int) -> None:
-    """Raise DataError for an id without a row in the embedding: the engine reads rows unchecked."""
-    if not ids.size or (ids.min() >= 0 and ids.max() < vocabulary):
-        return
-    outside = ids[(ids < 0) | (ids >= vocabulary)]
-    raise DataError(
-        f"token id {int(outside.flat[0])} is not in this model's vocabulary, 0 to "
-        f"{vocabulary - 1:,}; use the tokenizer that the model was trained with."
-    )
-
-
-def _check_length(length: int, capacity: int) -> None:
-    if length > capacity:
-        raise DataError(
-            f"this model takes {capacity:,} tokens and was given more; shorten the text."
-        )
 
 
 def _ancestors(state: FastState, rows: int) -> Numbers:
@@ -193,33 +175,18 @@ class FastEncoderDecoder(FastModel):
         width = plan.decoder.kv_heads * plan.decoder.head_dim
         self.project_source = stacked(maps, weights, bits, min_outputs=width)
         self.decoder = FastDecoder(plan.decoder, weights, capacity, bits)
-        self.num_embeddings = plan.encoder.num_embeddings
-        self.encoder = PackedStack(plan.encoder, weights, capacity, bits)
-        library = c.library()
-        assert library is not None
-        self._encode = library.regard_encode
+        self.encoder = EncoderStack(plan.encoder, weights, capacity, bits)
 
     def start(self, source: Ids, source_mask: NDArray[np.bool_]) -> FastState:
         """Encode sources (B, S); source_mask (B, S): True = real token."""
         count = source_mask.sum(1).astype(np.int32)
-        starts = np.concatenate([[0], np.cumsum(count)]).astype(np.int32)
-        _check_length(int(count.max(initial=0)), self.decoder.capacity)
-        tokens = source[source_mask]
-        _check_ids(tokens, self.num_embeddings)
-        ids = tokens.astype(np.int32)
-        states = np.empty((len(ids), self.encoder.stack.dim), np.float32)
-        encoding = c.Encoding(
-            sentences=len(count),
-            tokens=len(ids),
-            ids=ids.ctypes.data,
-            starts=starts.ctypes.data,
-            states=states.ctypes.data,
-        )
-        self._encode(ctypes.byref(self.encoder.stack), ctypes.byref(encoding), num_threads())
+        states, starts = self.encoder.states(source[source_mask], count)
         return FastState(source=Source(self.project_source(states), starts[:-1].copy(), count))
 
 
-def packed_model(plan: ModelPlan, weights: Weights, capacity: int, bits: int = 32) -> FastModel:
+def packed_model(
+    plan: Plan, weights: Weights, capacity: int, bits: int = 32
+) -> FastModel | FastEncoder:
     """Pack the tensors of a plan.
 
     Args:
@@ -233,6 +200,8 @@ def packed_model(plan: ModelPlan, weights: Weights, capacity: int, bits: int = 3
     """
     if c.library() is None:
         raise UnsupportedError("there is no compiled engine")
+    if isinstance(plan, EncoderPlan):
+        return FastEncoder(plan, weights, capacity, bits)
     if plan.encoder is None:
         return FastLanguageModel(plan, weights, capacity, bits)
     return FastEncoderDecoder(plan, weights, capacity, bits)

@@ -1,10 +1,11 @@
-"""The model of a run folder, decoded by the engine; a torch module only where one is needed."""
+"""The model of a run folder, computed by the engine; a torch module only where one is needed."""
 
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from regard.engine.plan import ModelPlan
+from regard.engine.encoders import FastEncoder
+from regard.engine.plan import Plan
 from regard.engine.steppers import FastModel, packed_model
 from regard.hardware import trim_memory
 from regard.tensor_files import MappedTensors
@@ -25,7 +26,7 @@ class StoredModel:
     single_sequence = False
 
     def __init__(
-        self, plan: ModelPlan, weights: MappedTensors, build: "Callable[[], nn.Module]"
+        self, plan: Plan, weights: MappedTensors, build: "Callable[[], nn.Module]"
     ) -> None:
         self._plan, self._weights, self._build = plan, weights, build
 
@@ -42,7 +43,7 @@ class StoredModel:
         with torch.inference_mode(False):  # it may be used for training, wherever it is first used
             return self._build().eval()
 
-    def pack(self, capacity: int, bits: int) -> FastModel:
+    def pack(self, capacity: int, bits: int) -> FastModel | FastEncoder:
         """Pack the tensors for the engine."""
         trim_memory()  # the text of the tokenizer is no longer needed, nor the parts of matrices
         packed = packed_model(self._plan, self._weights, capacity, bits)

@@ -21,10 +21,10 @@ import torch
 from torch import Tensor
 
 from regard.evaluation.base import Metric, metrics_of
+from regard.evaluation.threshold import THRESHOLD
 
 BINS = 15  # of confidence, as in Guo et al.
 Z_95 = 1.959964  # standard deviations around the mean that hold 95 % of a normal distribution
-THRESHOLD = 0.5  # multi-label: the probability from which a label is predicted
 MISSED = -1  # multi-label: in a confusion, the column of labels that were not predicted
 
 Numbers = npt.NDArray[np.float64]

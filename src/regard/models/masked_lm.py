@@ -23,6 +23,7 @@ class Transform(nn.Module):
         super().__init__()
         self.dense = nn.Linear(dim, dim)
         self.activation = activation.function()
+        self.engine_activation = activation.engine_code
         self.norm = norm
 
     def forward(self, x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-// The forward pass of a Transformer for decoding on a CPU, from packed weights.
+// The forward pass of a Transformer on a CPU, from packed weights: encoders, and decoders step by step.
 //
 // At each step a decoder reads all its weights once for a few rows, so the time depends on the memory
 // layout of the weights and on the overhead. Here a whole step is one call: threads synchronize at
@@ -447,7 +447,7 @@ std::unique_ptr<Matrix> pack(const float *weights, const float *bias, int output
 
 extern "C" {
 
-int regard_interface() { return 3; }  // as INTERFACE of native/library.py
+int regard_interface() { return 4; }  // as INTERFACE of native/library.py
 
 const char *regard_error_message() { return error_message; }
 
@@ -481,6 +481,35 @@ int regard_encode(const Stack *stack, const Encoding *encoding, int threads) {
   return status_of([&] {
     own.prepare(*stack, encoding->tokens);
     pool().run(threads, [&](Team team) { encode(*stack, *encoding, own, team); });
+  });
+}
+
+int regard_transform(const Matrix *matrix, int activation, const Norm *norm, const float *x, int rows, float *y,
+                     int threads) {
+  const int inputs = matrix->packed.inputs, outputs = matrix->packed.outputs;
+  return status_of([&] {
+    pool().run(threads, [&](Team team) {
+      apply(*matrix, x, inputs, rows, y, outputs, team, {false, Activation(activation)});
+      team.sync();
+      for (int m = team.from(rows); m < team.to(rows); m++)
+        normalize(*norm, y + size_t(m) * outputs, outputs, y + size_t(m) * outputs);
+    });
+  });
+}
+
+int regard_pool(const float *query, const float *states, const int *starts, int sentences, int dim, float *pooled,
+                int threads) {
+  const float scale = 1.0f / std::sqrt(float(dim));
+  return status_of([&] {
+    std::vector<const float *> pointers(starts[sentences]);
+    for (size_t m = 0; m < pointers.size(); m++) pointers[m] = states + m * dim;
+    pool().run(threads, [&](Team team) {
+      thread_local std::vector<float> scores;
+      for (int n = team.from(sentences); n < team.to(sentences); n++) {
+        KeyPointers keys{pointers.data() + starts[n], 0, 0, starts[n + 1] - starts[n]};
+        attend(query, dim, keys, scale, nullptr, pooled + size_t(n) * dim, scores);
+      }
+    });
   });
 }
 

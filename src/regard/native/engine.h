@@ -68,6 +68,12 @@ int regard_apply(const Matrix *matrix, const float *x, int rows, float *y, int t
 int regard_rank(const float *x, int rows, int size, int count, float *log_sums, float *values, int *indices,
                 int threads);
 int regard_encode(const Stack *stack, const Encoding *encoding, int threads);
+// y (rows, outputs) = norm(g(W x + b)) of each row, g: a code of enum Activation (kernels.h).
+int regard_transform(const Matrix *matrix, int activation, const Norm *norm, const float *x, int rows, float *y,
+                     int threads);
+// Attention pooling: Σ_j softmax_j(query · x_j / √dim) x_j over the states x (tokens, dim) of each sentence.
+int regard_pool(const float *query, const float *states, const int *starts, int sentences, int dim, float *pooled,
+                int threads);
 int regard_step(const Stack *stack, const Step *step, int threads);
 int regard_greedy(const Stack *stack, const Greedy *greedy, int threads);
 

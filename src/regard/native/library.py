@@ -18,7 +18,7 @@ POINTER = ctypes.c_void_p
 
 ISA = "REGARD_ISA"  # environment variable: the instruction set to use
 
-INTERFACE = 3  # version of the structs and functions, as regard_interface() of engine.cpp
+INTERFACE = 4  # version of the structs and functions, as regard_interface() of engine.cpp
 
 _OUT_OF_MEMORY, _NOT_FINITE = 1, 2  # values of Status in native/status.h
 
@@ -81,8 +81,13 @@ def _raise_error(status: int, function: Any, _: tuple[Any, ...]) -> None:
             f"there is not enough memory for this batch ({detail}); compute fewer rows at a time."
         )
     if status == _NOT_FINITE:
-        raise RunError(
-            "the model computes logits that are not finite (NaN or infinity): its weights are "
-            "damaged or too large; use another checkpoint."
-        )
+        raise not_finite("logits")
     raise RuntimeError(f"{function.__name__}: {detail}")
+
+
+def not_finite(results: str) -> RunError:
+    """Return the error of results that are NaN or infinite."""
+    return RunError(
+        f"the model computes {results} that are not finite (NaN or infinity): its weights are "
+        f"damaged or too large; use another checkpoint."
+    )

@@ -1,26 +1,30 @@
 """Classify texts or pairs of texts: labels with probabilities."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor, nn
+import numpy as np
 
 from regard.config import validate
-from regard.data.batches.base import pad
 from regard.data.sources.base import SourceSpec
 from regard.data.sources.characters import quote
 from regard.data.sources.labels import LabelsSpec
 from regard.data.sources.trees import ParsedText, token_words
 from regard.data.tokenizers.tokenizer import Tokenizer, require_text
 from regard.data.truncation import Keep, truncate_texts
+from regard.engine.numerics import Scores, log_sigmoid
+from regard.engine.ranking import rank
+from regard.engine.stored_model import StoredModel
 from regard.errors import DataError
-from regard.evaluation.classification import THRESHOLD
-from regard.positions.trees import OUTSIDE, Trees
-from regard.predictors.base import BasePredictor
+from regard.evaluation.threshold import THRESHOLD
+from regard.predictors.encoder import EncoderPredictor, batches_by_length
 
-BATCH = 64
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from regard.positions.trees import Trees
 
 # A pair for a model of pairs; a text with its dependency tree for a model that needs trees.
 Text = str | tuple[str, str] | ParsedText
@@ -51,7 +55,7 @@ class Prediction:
         return tuple(label for label, _ in sorted(likely, key=lambda item: -item[1]))
 
 
-class Classifier(BasePredictor[nn.Module]):
+class Classifier(EncoderPredictor["nn.Module"]):
     """Predictor of a classification run.
 
     Args:
@@ -65,11 +69,12 @@ class Classifier(BasePredictor[nn.Module]):
         tree_source: Source of the training data, without its path, for a model that needs trees.
         truncate: Part of a text to keep if it is too long: "head", "tail" or "both" ends
             (default: None, a long text is refused).
+        bits: 32, or 8 or 4 for integer weights (default: 32).
     """
 
     def __init__(
         self,
-        model: nn.Module,
+        model: "nn.Module | StoredModel",
         tokenizer: Tokenizer,
         labels: Sequence[str],
         max_length: int,
@@ -78,8 +83,9 @@ class Classifier(BasePredictor[nn.Module]):
         temperature: float = 1.0,
         tree_source: Mapping[str, Any] | None = None,
         truncate: Keep | None = None,
+        bits: int = 32,
     ) -> None:
-        super().__init__(model, tokenizer, max_length)
+        super().__init__(model, tokenizer, max_length, bits)
         self.labels = tuple(labels)
         self.num_texts = num_texts
         self.label_format = label_format or LabelsSpec()
@@ -114,14 +120,13 @@ class Classifier(BasePredictor[nn.Module]):
             ['positive']
         """
         predictions = []
-        for row in self.log_probs(texts, names).exp().tolist():
-            by_label = dict(zip(self.labels, row, strict=True))
+        for row in self._log_probs(texts, names).tolist():
+            by_label = dict(zip(self.labels, map(math.exp, row), strict=True))
             label = max(by_label, key=by_label.__getitem__)
             predictions.append(Prediction(label, by_label[label], by_label))
         return predictions
 
-    @torch.inference_mode()
-    def log_probs(self, texts: Sequence[Text], names: Sequence[str] | None = None) -> Tensor:
+    def log_probs(self, texts: Sequence[Text], names: Sequence[str] | None = None) -> "Tensor":
         """Return the log-probability of each label for each text (texts, labels).
 
         Args:
@@ -137,6 +142,12 @@ class Classifier(BasePredictor[nn.Module]):
             >>> tuple(classifier.log_probs(["a good film", "a bad film"]).shape)
             (2, 2)
         """
+        import torch
+
+        return torch.from_numpy(self._log_probs(texts, names))
+
+    def _log_probs(self, texts: Sequence[Text], names: Sequence[str] | None) -> Scores:
+        """Return the log-probabilities as an array."""
         if isinstance(texts, str):
             raise DataError("a list of texts is needed, not one text: give [text].")
         texts = list(texts)
@@ -146,14 +157,26 @@ class Classifier(BasePredictor[nn.Module]):
                 f"there are {len(texts):,} texts and {len(names):,} names: give one name for each."
             )
         rows = [self.encode(text, name) for text, name in zip(texts, names, strict=True)]
-        order = sorted(range(len(rows)), key=lambda row: len(rows[row]))  # little padding
-        log_probs = torch.empty(len(rows), len(self.labels))
-        for start in range(0, len(rows), BATCH):
-            batch = order[start : start + BATCH]
+        log_probs = np.empty((len(rows), len(self.labels)), np.float32)
+        for batch in batches_by_length(rows):
             encoded = [(rows[row], texts[row], names[row]) for row in batch]
-            logits = self.model(*self.model_inputs(encoded))
-            log_probs[batch] = self.calibrate(logits).float().cpu()
+            log_probs[batch] = self._batch_log_probs(encoded)
         return log_probs
+
+    def _batch_log_probs(self, encoded: Sequence[tuple[list[int], Text, str]]) -> Scores:
+        fast = self._fast if self.tree_source is None else None
+        if fast is None:
+            import torch
+
+            with torch.inference_mode():
+                logits = self.model(*self.model_inputs(encoded))
+                log_probs: Scores = self.calibrate(logits).float().cpu().numpy()
+                return log_probs
+        scores = fast.class_logits([ids for ids, _, _ in encoded]) / np.float32(self.temperature)
+        if self.multi_label:
+            return log_sigmoid(scores)
+        *_, log_sums = rank(scores, 1)
+        return np.asarray(scores - log_sums[:, None])
 
     def model_inputs(self, encoded: Sequence[tuple[Sequence[int], Text, str]]) -> tuple[Any, ...]:
         """Return the model's arguments: ids, token mask, and trees if the model needs them.
@@ -173,14 +196,19 @@ class Classifier(BasePredictor[nn.Module]):
             >>> bool(token_mask.all())
             True
         """
+        from regard.data.batches.base import pad
+
         ids, token_mask = pad([ids for ids, _, _ in encoded], self.tokenizer.pad)
         inputs = ids.to(self.device), token_mask.to(self.device)
         if self.tree_source is None:
             return inputs
         return *inputs, self._trees([(text, name) for _, text, name in encoded])
 
-    def _trees(self, texts: Sequence[tuple[Text, str]]) -> Trees:
+    def _trees(self, texts: Sequence[tuple[Text, str]]) -> "Trees":
         """Return the tree positions of the tokens; start and end token are outside the tree."""
+        from regard.data.batches.base import pad
+        from regard.positions.trees import OUTSIDE, Trees
+
         words, heads = [], []
         for text, name in texts:
             parsed = self._parsed(text, name)
@@ -204,7 +232,7 @@ class Classifier(BasePredictor[nn.Module]):
             )
         return ParsedText(str(text), tree)
 
-    def calibrate(self, logits: Tensor) -> Tensor:
+    def calibrate(self, logits: "Tensor") -> "Tensor":
         """Return calibrated log-probabilities of logits (B, labels).
 
         They sum to 1 over the labels unless the model is multi-label.
@@ -220,7 +248,9 @@ class Classifier(BasePredictor[nn.Module]):
         """
         logits = logits / self.temperature
         if self.multi_label:
-            return torch.nn.functional.logsigmoid(logits)
+            from torch.nn.functional import logsigmoid
+
+            return logsigmoid(logits)
         return logits.log_softmax(-1)
 
     def encode(self, text: Text, name: str = "the text") -> list[int]:

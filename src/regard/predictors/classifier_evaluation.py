@@ -3,16 +3,18 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from regard.config import plain
-from regard.data.batches.labeled import label_tensor
 from regard.data.records import Record
 from regard.data.sources.base import SourceSpec
 from regard.data.sources.trees import ParsedText
 from regard.errors import DataError
-from regard.evaluation.classification import ClassificationReport, PredictionCounter
 from regard.predictors.classifier import Classifier, Text
 from regard.predictors.reading import require_readable, source_like_training
+
+if TYPE_CHECKING:
+    from regard.evaluation.classification import ClassificationReport
 
 CHUNK = 512  # texts in memory
 
@@ -50,7 +52,9 @@ def labeled_text(record: Record) -> Text:
     return (first, others[0]) if others else first
 
 
-def evaluate_classifier(classifier: Classifier, records: Iterable[Record]) -> ClassificationReport:
+def evaluate_classifier(
+    classifier: Classifier, records: Iterable[Record]
+) -> "ClassificationReport":
     """Return accuracy, F1 and the other metrics of a classifier on labeled records.
 
     Args:
@@ -60,6 +64,9 @@ def evaluate_classifier(classifier: Classifier, records: Iterable[Record]) -> Cl
     Raises:
         DataError: There is no record, or the classifier was not trained with a label.
     """
+    from regard.data.batches.labeled import label_tensor
+    from regard.evaluation.classification import PredictionCounter
+
     tally, remaining = PredictionCounter(classifier.labels, classifier.multi_label), iter(records)
     classes = len(classifier.labels) if classifier.multi_label else None
     while chunk := list(islice(remaining, CHUNK)):

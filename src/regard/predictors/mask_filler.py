@@ -4,20 +4,27 @@ Each blank is one token of the vocabulary, predicted without knowing the other b
 written [MASK], <mask> or ___.
 """
 
+import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
+import numpy as np
 
 from regard.data.tokenizers.tokenizer import Tokenizer, require_text
 from regard.data.tokenizers.word_boundaries import WordBoundaries
 from regard.decoding.ranges import check_count
 from regard.decoding.scoring import Score
+from regard.engine.numerics import Scores, highest, log_softmax
+from regard.engine.stored_model import StoredModel
 from regard.errors import DataError
-from regard.models.masked_lm import MaskedLM
-from regard.predictors.base import BasePredictor, named_texts
+from regard.predictors.base import named_texts
+from regard.predictors.encoder import BATCH, EncoderPredictor
 
-BATCH = 64
+if TYPE_CHECKING:
+    from regard.models.masked_lm import MaskedLM
+
 CONTINUES = "…"  # before a piece that continues a word
 
 BLANK = re.compile(r"\[MASK\]|<mask>|_{3,}", re.IGNORECASE)
@@ -35,15 +42,27 @@ class Filling:
     probability: float
 
 
-class MaskFiller(BasePredictor[MaskedLM]):
-    """Predictor of a masked-lm run: fill blanks, score texts by pseudo-likelihood."""
+class MaskFiller(EncoderPredictor["MaskedLM"]):
+    """Predictor of a masked-lm run: fill blanks, score texts by pseudo-likelihood.
 
-    def __init__(self, model: MaskedLM, tokenizer: Tokenizer, max_length: int) -> None:
-        super().__init__(model, tokenizer, max_length)
+    Args:
+        model: The trained model.
+        tokenizer: The tokenizer it was trained with.
+        max_length: Maximum number of tokens of a text.
+        bits: 32, or 8 or 4 for integer weights (default: 32).
+    """
+
+    def __init__(
+        self,
+        model: "MaskedLM | StoredModel",
+        tokenizer: Tokenizer,
+        max_length: int,
+        bits: int = 32,
+    ) -> None:
+        super().__init__(model, tokenizer, max_length, bits)
         self.mask = tokenizer.special_id("mask")
         self._boundaries = WordBoundaries(tokenizer)
 
-    @torch.inference_mode()
     def fill(self, text: str, top: int = 5, number: int = 1) -> list[list[Filling]]:
         """Return the most likely tokens for each blank, best first.
 
@@ -68,14 +87,14 @@ class MaskFiller(BasePredictor[MaskedLM]):
         """
         check_count("top", top, 1)
         require_blank(text, number)
-        ids = torch.tensor([self.encode(text, number)], device=self.device)
-        logits = self.model(ids)[0][ids[0] == self.mask].float()
-        probs = logits.softmax(-1)[:, : len(self.tokenizer)]
-        probs[:, sorted(self.tokenizer.special_ids)] = -1.0  # special tokens are never the answer
-        best = probs.topk(min(top, probs.size(-1) - len(self.tokenizer.special_ids)))
+        ids, special = self.encode(text, number), sorted(self.tokenizer.special_ids)
+        blanks = [position for position, token in enumerate(ids) if token == self.mask]
+        log_probs = log_softmax(self._logits([ids], [blanks]))[:, : len(self.tokenizer)]
+        log_probs[:, special] = -np.inf  # special tokens are never the answer
+        best = highest(log_probs, min(top, log_probs.shape[1] - len(special)))
         return [
-            [Filling(self._readable(token), p) for p, token in zip(*blank, strict=True)]
-            for blank in zip(best.values.tolist(), best.indices.tolist(), strict=True)
+            [Filling(self._readable(token), math.exp(p)) for p, token in zip(*blank, strict=True)]
+            for blank in zip(*(part.tolist() for part in best), strict=True)
         ]
 
     def encode(self, text: str, number: int = 1) -> list[int]:
@@ -100,7 +119,6 @@ class MaskFiller(BasePredictor[MaskedLM]):
             ids += [self.mask, *part]
         return self._check_length([*ids, self.tokenizer.end], number)
 
-    @torch.inference_mode()
     def score(self, texts: list[str]) -> list[Score]:
         """Return the pseudo-log-likelihood of texts (Salazar et al. 2020).
 
@@ -130,15 +148,27 @@ class MaskFiller(BasePredictor[MaskedLM]):
         return [self._score(ids) for ids in rows]
 
     def _score(self, ids: list[int]) -> Score:
-        tokens = torch.tensor(ids, device=self.device)
-        positions = torch.arange(1, len(ids) - 1, device=self.device)
         log_probs: list[float] = []
-        for batch in torch.split(positions, BATCH):
-            rows = tokens.expand(len(batch), -1).scatter(1, batch[:, None], self.mask)
-            logits = self.model(rows)[torch.arange(len(batch)), batch].float()
-            log_p = logits.log_softmax(-1).gather(1, tokens[batch, None])[:, 0]
-            log_probs += log_p.double().tolist()
+        for start in range(1, len(ids) - 1, BATCH):
+            masked = range(start, min(start + BATCH, len(ids) - 1))
+            rows = [[*ids[:i], self.mask, *ids[i + 1 :]] for i in masked]
+            log_p = log_softmax(self._logits(rows, [[i] for i in masked]))
+            targets = [ids[i] for i in masked]
+            log_probs += log_p[np.arange(len(masked)), targets].tolist()
         return Score(tuple(log_probs))
+
+    def _logits(self, rows: Sequence[list[int]], positions: Sequence[list[int]]) -> Scores:
+        """Return the logits (N, V) at N positions of rows of one length."""
+        if (fast := self._fast) is not None:
+            return fast.token_logits(rows, positions)
+        import torch
+
+        indices = [row for row, own in enumerate(positions) for _ in own]
+        columns = [position for own in positions for position in own]
+        with torch.inference_mode():
+            logits = self.model(torch.tensor(rows, device=self.device))[indices, columns]
+        array: Scores = logits.float().cpu().numpy()
+        return array
 
     def _readable(self, token: int) -> str:
         (piece,) = self.tokenizer.pieces([token])

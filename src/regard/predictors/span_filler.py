@@ -9,6 +9,7 @@ after the best filling of those before it.
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,17 +19,20 @@ from regard.data.tokenizers.word_boundaries import WordBoundaries
 from regard.decoding.beam import beam_search
 from regard.decoding.logits_processors import SuppressPhrases
 from regard.decoding.ranges import MAX_BEAM, check_count
-from regard.engine.torch_model import TorchModel
+from regard.engine.select import EngineModel
+from regard.engine.stored_model import StoredModel
 from regard.errors import DataError
-from regard.models.encoder_decoder import EncoderDecoder
 from regard.predictors.base import BasePredictor
 from regard.predictors.mask_filler import Filling, around_blanks, require_blank
+
+if TYPE_CHECKING:
+    from regard.models.encoder_decoder import EncoderDecoder
 
 MAX_SPAN = 16  # tokens of a blank
 WIDTH = 5  # of the beam, or the number of candidates if that is more
 
 
-class SpanFiller(BasePredictor[EncoderDecoder]):
+class SpanFiller(BasePredictor["EncoderDecoder"]):
     """Predictor of a span-corruption run: fill blanks of one or more words.
 
     Args:
@@ -36,12 +40,19 @@ class SpanFiller(BasePredictor[EncoderDecoder]):
         tokenizer: The tokenizer it was trained with.
         max_length: Maximum number of tokens of a source or target.
         sentinels: Number of sentinel tokens: one more than the blanks of a text.
+        bits: 32, or 8 or 4 for integer weights (default: 32).
     """
 
     def __init__(
-        self, model: EncoderDecoder, tokenizer: Tokenizer, max_length: int, sentinels: int
+        self,
+        model: "EncoderDecoder | StoredModel",
+        tokenizer: Tokenizer,
+        max_length: int,
+        sentinels: int,
+        bits: int = 32,
     ) -> None:
         super().__init__(model, tokenizer, max_length)
+        self.engine_model = EngineModel(self._model, max_length, bits)
         self.sentinels = [tokenizer.special_id(sentinel(number)) for number in range(sentinels)]
         self._boundaries = WordBoundaries(tokenizer)
 
@@ -130,7 +141,7 @@ class SpanFiller(BasePredictor[EncoderDecoder]):
         self, source: Sequence[int], generated: Sequence[int], end: int, top: int
     ) -> tuple[list[Filling], list[int]]:
         """Return candidates from `generated` up to the sentinel `end`, and the best one's ids."""
-        model, row, prompt = TorchModel(self.model), np.array([source]), np.array([generated])
+        model, row, prompt = self.engine_model.current, np.array([source]), np.array([generated])
         state = model.start(row, np.ones(row.shape, dtype=bool))
         _, state = model.extend(prompt[:, :-1], state)
         limit = min(MAX_SPAN, self.max_length - len(generated) - 1)

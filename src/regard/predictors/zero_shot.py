@@ -11,18 +11,25 @@ empty content-free text.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
-import torch
+import numpy as np
 
-from regard.data.batches.base import pad
+from regard.data.batches.padding import pad_rows
+from regard.engine.numerics import Scores, softmax
+from regard.engine.ranking import rank
+from regard.engine.steppers import FastLanguageModel
 from regard.errors import ConfigError, DataError
 from regard.predictors.base import named_texts
 from regard.predictors.classifier import Prediction
+from regard.predictors.encoder import batches_by_length
 from regard.predictors.generator import TextGenerator
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 TEXT = "{text}"
-BATCH = 32  # texts with a continuation
+BATCH = 32  # texts with a continuation, in torch
 
 Normalize = Literal["total", "mean", "calibrated"]
 
@@ -89,13 +96,13 @@ class ZeroShotClassifier:
             ['cooking', 'sewing']
         """
         predictions = []
-        for row in self.probabilities(texts).tolist():
+        for row in self._probabilities(texts).tolist():
             label = self.labels[row.index(max(row))]
             by_label = dict(zip(self.labels, row, strict=True))
             predictions.append(Prediction(label, max(row), by_label))
         return predictions
 
-    def probabilities(self, texts: Sequence[str]) -> torch.Tensor:
+    def probabilities(self, texts: Sequence[str]) -> "Tensor":
         """Return the probability of each label for each text (texts, labels); rows sum to 1.
 
         Args:
@@ -112,13 +119,21 @@ class ZeroShotClassifier:
             >>> tuple(classifier.probabilities(["a stitch in time"]).shape)
             (1, 2)
         """
+        import torch
+
+        return torch.from_numpy(self._probabilities(texts))
+
+    def _probabilities(self, texts: Sequence[str]) -> Scores:
         texts, _ = named_texts(texts)
         for number, text in enumerate(texts, start=1):
             if not text.strip():
                 raise DataError(f"text {number} is empty: there is no text to classify.")
-        return self.scores(texts).softmax(-1)
+        probabilities = self._scores(texts)
+        for row in probabilities:
+            row[:] = softmax(row)
+        return probabilities
 
-    def scores(self, texts: Sequence[str]) -> torch.Tensor:
+    def scores(self, texts: Sequence[str]) -> "Tensor":
         """Return the score of each label for each text (texts, labels), as `normalize` says.
 
         Args:
@@ -135,39 +150,53 @@ class ZeroShotClassifier:
             >>> bool((classifier.scores(["a stitch in time"]) < 0).all())
             True
         """
+        import torch
+
+        return torch.from_numpy(self._scores(texts))
+
+    def _scores(self, texts: Sequence[str]) -> Scores:
         texts, _ = named_texts(texts)
         if self.normalize == "calibrated":
-            *log_p, empty = self._log_p([*texts, ""], "total")
-            return torch.stack(log_p) - empty if log_p else torch.empty(0, len(self.labels))
+            log_p = self._log_p([*texts, ""], "total")
+            return np.asarray(log_p[:-1] - log_p[-1])
         return self._log_p(texts, self.normalize)
 
-    @torch.inference_mode()
-    def _log_p(self, texts: Sequence[str], normalize: Normalize) -> torch.Tensor:
+    def _log_p(self, texts: Sequence[str], normalize: Normalize) -> Scores:
         """Return log p of each continuation of each text (texts, labels), in double precision."""
-        options = [
-            option for number, text in enumerate(texts, 1) for option in self._options(text, number)
-        ]
-        log_p = torch.empty(len(options), dtype=torch.float64)
-        order = sorted(range(len(options)), key=lambda i: len(options[i].ids))
-        for start in range(0, len(options), BATCH):
-            batch = order[start : start + BATCH]
-            by_token = self._token_log_p([options[i] for i in batch])
-            for i, token_log_p in zip(batch, by_token, strict=True):
-                log_p[i] = token_log_p.mean() if normalize == "mean" else token_log_p.sum()
-        return log_p.view(len(texts), len(self.labels))
+        by_text = [self._options(text, number) for number, text in enumerate(texts, start=1)]
+        packed = self.generator.engine_model.packed
+        if isinstance(packed, FastLanguageModel):
+            by_token = [row for options in by_text for row in _engine_log_p(packed, options)]
+        else:
+            by_token = self._torch_log_p([option for options in by_text for option in options])
+        log_p = [row.mean() if normalize == "mean" else row.sum() for row in by_token]
+        return np.array(log_p, np.float64).reshape(len(texts), len(self.labels))
 
-    def _token_log_p(self, options: Sequence[_Option]) -> list[torch.Tensor]:
-        """Return log p of each token after the context."""
-        model = self.generator.model
+    def _torch_log_p(self, options: Sequence[_Option]) -> list[Scores]:
+        """Return log p of each token after the context of each option."""
+        by_token: list[Scores] = [np.empty(0)] * len(options)
+        for batch in batches_by_length([option.ids for option in options], BATCH):
+            log_p = self._batch_log_p([options[i] for i in batch])
+            for i, own in zip(batch, log_p, strict=True):
+                by_token[i] = own
+        return by_token
+
+    def _batch_log_p(self, options: Sequence[_Option]) -> list[Scores]:
+        import torch
+
+        from regard.data.batches.base import pad
+
+        model, device = self.generator.model, self.generator.device
         ids, token_mask = pad([option.ids for option in options], self.generator.tokenizer.end)
         context = torch.tensor([option.context for option in options])
         is_scored = token_mask & (torch.arange(ids.size(1)) >= context[:, None])
-        device = self.generator.device
         ids, is_scored = ids.to(device), is_scored[:, 1:].to(device)
-        # Logits are the larger part of the work: only of the tokens that are scored.
-        logits = model.output(model.states(ids[:, :-1])[is_scored]).float()
-        log_p = logits.log_softmax(-1).gather(1, ids[:, 1:][is_scored][:, None])[:, 0]
-        return list(log_p.double().cpu().split(is_scored.sum(1).tolist()))
+        with torch.inference_mode():
+            # Logits are the larger part of the work: only of the tokens that are scored.
+            logits = model.output(model.states(ids[:, :-1])[is_scored]).float()
+            log_p = logits.log_softmax(-1).gather(1, ids[:, 1:][is_scored][:, None])[:, 0]
+        rows = log_p.double().cpu().split(is_scored.sum(1).tolist())
+        return [row.numpy() for row in rows]
 
     def _options(self, text: str, number: int) -> list[_Option]:
         """Encode all continuations of a text.
@@ -196,6 +225,22 @@ class ZeroShotClassifier:
         """Return the ids of a text after the model's BOS tokens or the end of another text."""
         bos = self.generator.bos or [self.generator.tokenizer.end]
         return [*bos, *self.generator.tokenizer.encode(text)]
+
+
+def _engine_log_p(model: FastLanguageModel, options: Sequence[_Option]) -> list[Scores]:
+    """Return log p of each token after the context, which all options of a text share."""
+    context = options[0].context
+    ids, is_token = pad_rows([option.ids[context - 1 :] for option in options], 0)
+    state = model.start()
+    if context > 1:
+        shared = np.array([options[0].ids[: context - 1]])
+        _, state = model.decoder.extend(shared, state, num_logits=0)
+        state = state.reorder(np.zeros(len(options), np.int64))
+    logits, _ = model.extend(ids[:, :-1], state)
+    *_, log_sums = rank(logits.reshape(-1, logits.shape[2]), 1)
+    target_logits = np.take_along_axis(logits, ids[:, 1:, None], 2)[:, :, 0]
+    log_p = target_logits.astype(np.float64) - log_sums.reshape(target_logits.shape)
+    return [row[mask] for row, mask in zip(log_p, is_token[:, 1:], strict=True)]
 
 
 def _common_prefix(one: Sequence[int], other: Sequence[int]) -> int:

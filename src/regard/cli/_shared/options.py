@@ -10,7 +10,7 @@ NoRepeatNgram = Annotated[
     int, typer.Option(min=0, help="Generate no n-gram of this many tokens twice; 0: off.")
 ]
 Int8 = Annotated[
-    bool, typer.Option("--int8", help="Decode with 8-bit weights: smaller, faster, less exact.")
+    bool, typer.Option("--int8", help="Use 8-bit weights: smaller, faster, less exact.")
 ]
 Int4 = Annotated[
     bool, typer.Option("--int4", help="Decode with 4-bit weights: half of --int8, least exact.")
