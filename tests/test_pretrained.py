@@ -106,7 +106,7 @@ def test_another_language_is_flagged(tmp_path: Path) -> None:
 
 
 def test_evaluate_takes_the_sources_from_the_column_of_their_language(tmp_path: Path) -> None:
-    (tmp_path / "pairs.tsv").write_text("Merci.\tThanks.\nIl pleut.\tIt's raining.\n" * 4)
+    (tmp_path / "pairs.tsv").write_text("Merci beaucoup.\tThank you very much.\n" * 4)
     for name in MODELS:
         done = run("evaluate", name, "pairs.tsv", "--json", cwd=tmp_path)
         assert json.loads(done.stdout)["chrf"] > 40, name
