@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,10 +154,20 @@ def _run(request: Mapping[str, Any], files: Sequence[int]) -> None:
     sys.argv = ["regard", *(os.fsdecode(text.encode("latin-1")) for text in request["arguments"])]
     if request["interrupt"]:
         os.dup2(os.pipe()[0], 0)
-        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        threading.Thread(target=_interrupt_reading, daemon=True).start()
     if request["memory"]:
         _limit_memory(request["memory"])
     os._exit(_call_main())
+
+
+def _interrupt_reading() -> None:
+    """Press Ctrl-C once the main thread reads standard input: before, it may still be importing."""
+    call = Path(f"/proc/self/task/{os.getpid()}/syscall")
+    while True:
+        number, first, *_ = [*call.read_text().split(), ""]
+        if number in ("0", "63") and first == "0x0":  # read, of x86-64 and of arm64
+            return os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.05)
 
 
 def _limit_memory(more: int) -> None:
