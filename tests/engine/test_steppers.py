@@ -176,6 +176,44 @@ def test_fused_greedy_equals_step_by_step(kind: str) -> None:
         engine.greedy(first, state, 0, [LENGTH] * 5)
 
 
+class StepByStep:
+    """The steps of an engine, without its own beam search."""
+
+    def __init__(self, engine: FastModel) -> None:
+        self.step = engine.step
+
+
+@given(
+    st.lists(st.integers(0, 14), min_size=1, max_size=6),
+    st.integers(1, 7),
+    st.integers(1, 7),
+    st.sampled_from([0.0, 0.6, 1.0, 2.5]),
+    st.booleans(),
+    st.integers(0, V - 1),
+)
+@settings(max_examples=60, deadline=None)
+def test_fused_beam_equals_step_by_step(
+    limits: list[int], width: int, n_best: int, penalty: float, early: bool, end: int
+) -> None:
+    engine = shared_engine()
+    rows, generator = len(limits), np.random.default_rng(end)
+    source_mask = np.arange(8) < generator.integers(1, 9, (rows, 1))
+    state = engine.start(generator.integers(0, V, (rows, 8)), source_mask)
+    _, state = engine.extend(generator.integers(0, V, (rows, 2)), state)
+    state = state.reorder(generator.permutation(rows))
+    arguments = (state, generator.integers(0, V, rows), end, limits, width, penalty)
+    fused = beam_search(engine, *arguments, n_best=n_best, early_stopping=early)
+    assert fused == beam_search(StepByStep(engine), *arguments, n_best=n_best, early_stopping=early)
+    assert all(1 <= len(hypotheses) <= n_best for hypotheses in fused)
+
+
+def test_beam_as_wide_as_the_vocabulary_and_wider() -> None:
+    engine, state = started(build_model("language-model"), rows=2)
+    for width in (V, V + 3):
+        arguments = (state, np.array([5, 6]), 3, [4, 3], width)
+        assert beam_search(engine, *arguments) == beam_search(StepByStep(engine), *arguments)
+
+
 @pytest.mark.parametrize("kind", ["language-model", "encoder-decoder"])
 def test_limit_of_zero_gives_an_empty_row(kind: str) -> None:
     engine, state = started(build_model(kind), rows=3)

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from regard.decoding.logits_processors import LogitsProcessor, process, require_finite
 from regard.decoding.ranges import check_count, check_number
-from regard.decoding.stepper import S, Stepper
+from regard.decoding.stepper import HasFusedBeam, S, Stepper
 from regard.engine.numerics import Ids, Scores, highest, log_softmax
 from regard.engine.ranking import rank
+from regard.engine.steppers import BeamSettings
 
 
 class Hypothesis(NamedTuple):
@@ -99,6 +100,11 @@ def beam_search(
     enough = width if early_stopping else None
     count = width if n_best is None else n_best
     check_count("n_best", count, 1)
+    is_plain = select is top_candidates and not processors and (count == 1 or distinct is tuple)
+    if is_plain and isinstance(model, HasFusedBeam) and limits:
+        settings = BeamSettings(width, length_penalty, count, early_stopping)
+        found = model.beam(first, state, end, limits, settings)
+        return [[Hypothesis(*hypothesis) for hypothesis in row] for row in found]
     finished = [FinishedHypotheses(count, enough, distinct) for _ in limits]
     rows, longest = np.arange(len(limits)), np.array(limits)  # (R,)
     generated = first[:, None, None]  # (R, W, length)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 from regard.engine.numerics import Ids, Scores
+from regard.engine.steppers import BeamSettings, FoundHypothesis
 
 
 class State(Protocol):
@@ -42,6 +43,17 @@ class HasFusedGreedy(Protocol):
 
     def greedy(self, first: Ids, state: Any, end: int, limits: Sequence[int]) -> list[list[int]]:
         """Return the ids that `decoding.greedy.greedy` would return after first (B,)."""
+        ...
+
+
+@runtime_checkable
+class HasFusedBeam(Protocol):
+    """A model that runs the whole beam search itself, faster than step by step."""
+
+    def beam(
+        self, first: Ids, state: Any, end: int, limits: Sequence[int], settings: BeamSettings
+    ) -> list[list[FoundHypothesis]]:
+        """Return the hypotheses that `decoding.beam.beam_search` would return after first (B,)."""
         ...
 
 

@@ -1,1 +1,1 @@
-"""Transformers on a CPU from packed weights: the Python interface of native/engine.cpp."""
+"""Transformers on a CPU from packed weights: the Python interface of native/engine.h."""

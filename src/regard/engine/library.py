@@ -68,6 +68,16 @@ class Greedy(ctypes.Structure):
     ]
 
 
+class Beam(ctypes.Structure):
+    _fields_ = [
+        ("step", Step),
+        ("limits", POINTER),
+        *[(name, ctypes.c_int) for name in ("end", "longest", "width", "n_best", "early_stopping")],
+        *[(name, POINTER) for name in ("norms", "found", "tokens", "counts")],
+        *[(name, POINTER) for name in ("scores", "ended_itself")],
+    ]
+
+
 @cache
 def library() -> ctypes.CDLL | None:
     """Return the library with its signatures, or None if it was not built or cannot run here."""
@@ -88,5 +98,6 @@ def _declare_signatures(loaded: ctypes.CDLL) -> ctypes.CDLL:
     declare(loaded.regard_pool, [*[POINTER] * 3, *[integer] * 2, POINTER, integer])
     declare(loaded.regard_step, [pointer(Stack), pointer(Step), integer])
     declare(loaded.regard_greedy, [pointer(Stack), pointer(Greedy), integer])
+    declare(loaded.regard_beam, [pointer(Stack), pointer(Beam), integer])
     loaded.regard_free_matrix.argtypes, loaded.regard_free_matrix.restype = [POINTER], None
     return loaded

@@ -60,7 +60,7 @@ class FeedForward(NamedTuple):
     gate: Linear | None
     up: Linear
     down: Linear
-    activation: int  # as in native/engine.cpp (enum Activation)
+    activation: int  # as in native/kernels.h (enum Activation)
 
 
 class Sinusoids(NamedTuple):

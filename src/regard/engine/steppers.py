@@ -8,6 +8,7 @@ beam only reorders this small table.
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +60,23 @@ class FastState:
         return replace(self, length=length, addresses=addresses, ancestors=ancestors)
 
 
+class BeamSettings(NamedTuple):
+    """Settings of the compiled beam search, those of decoding/beam.py."""
+
+    width: int
+    length_penalty: float
+    n_best: int
+    early_stopping: bool
+
+
+class FoundHypothesis(NamedTuple):
+    """Generated ids without the end token, and their length-normalized log-probability."""
+
+    ids: list[int]
+    score: float
+    ended_itself: bool  # False if the length limit ended it and the model would continue
+
+
 class FastDecoder:
     """A packed decoder, with or without cross-attention to a source."""
 
@@ -66,6 +84,7 @@ class FastDecoder:
         library = c.library()
         assert library is not None
         self._call, self._greedy = library.regard_step, library.regard_greedy
+        self._beam = library.regard_beam
         self.capacity, self.num_embeddings = capacity, plan.num_embeddings
         self.packed = PackedStack(plan, weights, capacity, bits)
 
@@ -100,13 +119,11 @@ class FastDecoder:
     ) -> list[list[int]]:
         """Return the tokens that greedy decoding generates after ids (B,), in one call."""
         longest = max(0, *limits)
-        check_length(state.length + longest, self.capacity)
-        check_ids(ids, self.num_embeddings)
-        check_ids(np.array(end), self.packed.stack.vocabulary)
+        self._check(ids, state, end, longest)
         rows, first = len(ids), ids.astype(np.int32)
-        addresses = np.zeros(0, np.int64) if state.addresses is None else state.addresses
+        addresses, ancestors = _addresses(state), _ancestors(state, rows)
         max_tokens, counts = np.array(limits, np.int32), np.zeros(rows, np.int32)
-        tokens, ancestors = np.zeros((rows, longest), np.int32), _ancestors(state, rows)
+        tokens = np.zeros((rows, longest), np.int32)
         greedy = c.Greedy(
             step=_step(first, addresses, ancestors, state.source),
             limits=max_tokens.ctypes.data,
@@ -117,6 +134,57 @@ class FastDecoder:
         )
         self._greedy(ctypes.byref(self.packed.stack), ctypes.byref(greedy), num_threads())
         return [row[:count].tolist() for row, count in zip(tokens, counts, strict=True)]
+
+    def beam(
+        self, ids: Ids, state: FastState, end: int, limits: Sequence[int], settings: BeamSettings
+    ) -> list[list[FoundHypothesis]]:
+        """Return the hypotheses that beam search finds after ids (B,), in one call."""
+        longest, count = max(0, *limits), settings.n_best
+        self._check(ids, state, end, longest + 1)
+        rows, first = len(ids), ids.astype(np.int32)
+        addresses, ancestors = _addresses(state), _ancestors(state, rows)
+        max_tokens, found = np.array(limits, np.int32), np.zeros(rows, np.int32)
+        norms = np.array([length**settings.length_penalty for length in range(longest + 2)])
+        tokens = np.zeros((rows, count, longest), np.int32)
+        counts, ended = np.zeros((rows, count), np.int32), np.zeros((rows, count), np.int32)
+        scores = np.zeros((rows, count), np.float32)
+        beam = c.Beam(
+            step=_step(first, addresses, ancestors, state.source),
+            limits=max_tokens.ctypes.data,
+            end=end,
+            longest=longest,
+            width=settings.width,
+            n_best=count,
+            early_stopping=settings.early_stopping,
+            norms=norms.ctypes.data,
+            found=found.ctypes.data,
+            tokens=tokens.ctypes.data,
+            counts=counts.ctypes.data,
+            scores=scores.ctypes.data,
+            ended_itself=ended.ctypes.data,
+        )
+        self._beam(ctypes.byref(self.packed.stack), ctypes.byref(beam), num_threads())
+        return [
+            [
+                FoundHypothesis(
+                    tokens[row, n, : counts[row, n]].tolist(),
+                    float(scores[row, n]),
+                    bool(ended[row, n]),
+                )
+                for n in range(found[row])
+            ]
+            for row in range(rows)
+        ]
+
+    def _check(self, ids: Ids, state: FastState, end: int, new_tokens: int) -> None:
+        check_length(state.length + new_tokens, self.capacity)
+        check_ids(ids, self.num_embeddings)
+        check_ids(np.array(end), self.packed.stack.vocabulary)
+
+
+def _addresses(state: FastState) -> Numbers64:
+    """Return the addresses of the state's cached tokens."""
+    return np.zeros(0, np.int64) if state.addresses is None else state.addresses
 
 
 def _ancestors(state: FastState, rows: int) -> Numbers:
@@ -155,6 +223,11 @@ class FastModel:
         self, first: Ids, state: FastState, end: int, limits: Sequence[int]
     ) -> list[list[int]]:
         return self.decoder.greedy(first, state, end, limits)
+
+    def beam(
+        self, first: Ids, state: FastState, end: int, limits: Sequence[int], settings: BeamSettings
+    ) -> list[list[FoundHypothesis]]:
+        return self.decoder.beam(first, state, end, limits, settings)
 
 
 class FastLanguageModel(FastModel):

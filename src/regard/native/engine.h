@@ -1,4 +1,4 @@
-// Arguments and functions of engine.cpp; engine/library.py has the same structs.
+// Arguments and functions of the engine; engine/library.py has the same structs.
 
 #pragma once
 
@@ -62,6 +62,20 @@ struct Greedy {
   int *tokens, *counts;                 // (rows, longest), (rows): generated tokens of each row
 };
 
+// Beam search, as decoding/beam.py describes it: a row ends when no live hypothesis can be among its best.
+struct Beam {
+  Step step;                            // the state before the first token; its logits and count are not used
+  const int *limits;
+  int end, longest;                     // longest: the highest limit
+  int width, n_best;                    // live hypotheses, and finished ones that are returned
+  int early_stopping;                   // a row ends when `width` hypotheses are finished
+  const double *norms;                  // (longest + 2): length^α
+  int *found;                           // (rows): number of hypotheses, at most n_best
+  int *tokens, *counts;                 // (rows, n_best, longest), (rows, n_best)
+  float *scores;                        // (rows, n_best): log p / length^α
+  int *ended_itself;                    // (rows, n_best): 0 if the limit ended it and the model would continue
+};
+
 // Each returns a Status (status.h). Ids and sizes are not checked here: the callers do.
 int regard_matrix(const float *weights, const float *bias, int outputs, int inputs, int bits, Matrix **matrix);
 int regard_apply(const Matrix *matrix, const float *x, int rows, float *y, int threads);
@@ -76,6 +90,7 @@ int regard_pool(const float *query, const float *states, const int *starts, int 
                 int threads);
 int regard_step(const Stack *stack, const Step *step, int threads);
 int regard_greedy(const Stack *stack, const Greedy *greedy, int threads);
+int regard_beam(const Stack *stack, const Beam *beam, int threads);
 
 void regard_free_matrix(Matrix *matrix);
 const char *regard_isa();             // the instruction set in use

@@ -15,7 +15,7 @@ from regard.config import Kind
 class ActivationSpec(Kind, package="regard.layers.activations", default="relu"):
     """A kind of activation, a function of each number by itself."""
 
-    engine_code: ClassVar[int | None] = None  # in native/engine.cpp (enum Activation)
+    engine_code: ClassVar[int | None] = None  # in native/kernels.h (enum Activation)
     ctranslate2_code: ClassVar[int | None] = None  # in CTranslate2's ops::ActivationType
     hugging_face_names: ClassVar[tuple[str, ...]] = ()  # in config.json; the first is exported
 
