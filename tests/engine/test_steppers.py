@@ -176,6 +176,16 @@ def test_fused_greedy_equals_step_by_step(kind: str) -> None:
         engine.greedy(first, state, 0, [LENGTH] * 5)
 
 
+def test_fused_greedy_of_many_rows_equals_each_row_alone() -> None:
+    engine, rows = shared_engine(), 120  # so many that threads share the rows of the output layer
+    source, first = random_ids(rows, 8), random_ids(rows)
+    source_mask = np.arange(8) < np.random.default_rng(0).integers(1, 9, (rows, 1))
+    together = engine.greedy(first, engine.start(source, source_mask), 3, [6] * rows)
+    for row in range(0, rows, 7):
+        alone = engine.start(source[[row]], source_mask[[row]])
+        assert engine.greedy(first[[row]], alone, 3, [6]) == [together[row]]
+
+
 class StepByStep:
     """The steps of an engine, without its own beam search."""
 

@@ -192,9 +192,10 @@ void cross_attend(const Stack &s, const Step &step, int l, const std::vector<con
   });
 }
 
+// Compute the inputs of the output layer: the last `num_logits` · rows of b.input.
 void advance(const Stack &s, const Step &step, const std::vector<const float *> &cache,
              const std::vector<const float *> &source, Buffers &b, Team team) {
-  const int tokens = step.rows * step.count, first = (step.count - step.num_logits) * step.rows;
+  const int tokens = step.rows * step.count, first = tokens - step.num_logits * step.rows;
   for (int m = team.from(tokens); m < team.to(tokens); m++)
     embed(s, step.ids[m], step.past + m / step.rows, b.x.data() + size_t(m) * s.dim);
   team.sync();
@@ -203,11 +204,9 @@ void advance(const Stack &s, const Step &step, const std::vector<const float *> 
     if (step.source) cross_attend(s, step, l, source, b, team);
     feed_forward(s, s.layer[l], b, tokens, team);
   }
-  if (!step.num_logits) return;
   for (int m = first + team.from(tokens - first); m < first + team.to(tokens - first); m++)
     normalize(s.final_norm, b.x.data() + size_t(m) * s.dim, s.dim, b.input.data() + size_t(m) * s.dim);
   team.sync();
-  apply(*s.output, b.input.data() + size_t(first) * s.dim, s.dim, tokens - first, step.logits, s.vocabulary, team);
 }
 
 // Pointers to the cached keys of each row: in the block of each token, at the ancestor of the row.
@@ -232,19 +231,55 @@ std::vector<const float *> source_keys(const Stack &s, const Step &step) {
   return pointers;
 }
 
-}  // namespace
+void check_finite(const Stack &s, const float *logits) {
+  if (!kernels().is_finite(logits, s.vocabulary)) throw NotFinite();
+}
 
-void run_step(const Stack &s, const Step &step, Buffers &b, int threads, const Visit &visit) {
-  b.prepare(s, step.rows * step.count);
+// Append the tokens of a step, and let each thread do its work with the inputs of the output layer.
+template <typename Work>
+void run(const Stack &s, const Step &step, Buffers &b, int threads, const Work &work) {
+  const int tokens = step.rows * step.count, first = tokens - step.num_logits * step.rows;
+  b.prepare(s, tokens);
   auto cache = cached_keys(s, step), source = source_keys(s, step);
-  const int rows = step.num_logits * step.rows;
   pool().run(threads, [&](Team team) {
     advance(s, step, cache, source, b, team);
+    work(b.input.data() + size_t(first) * s.dim, team);
+  });
+}
+
+// Rows of which a thread computes the logits and uses them while they are in the second-level cache.
+constexpr int ROWS_AT_ONCE = 24;
+
+}  // namespace
+
+void run_step(const Stack &s, const Step &step, Buffers &b, int threads) {
+  const int rows = step.num_logits * step.rows;
+  run(s, step, b, threads, [&](const float *states, Team team) {
+    apply(*s.output, states, s.dim, rows, step.logits, s.vocabulary, team);
     team.sync();
-    for (int r = team.from(rows); r < team.to(rows); r++) {
-      const float *logits = step.logits + size_t(r) * s.vocabulary;
-      if (!kernels().is_finite(logits, s.vocabulary)) throw NotFinite();
-      if (visit) visit(r, logits);
+    for (int r = team.from(rows); r < team.to(rows); r++) check_finite(s, step.logits + size_t(r) * s.vocabulary);
+  });
+}
+
+void visit_step(const Stack &s, const Step &step, Buffers &b, int threads, const Visit &visit) {
+  const int rows = step.num_logits * step.rows;
+  const auto inspect = [&](int r, const float *logits) { check_finite(s, logits), visit(r, logits); };
+  const bool has_many = rows >= threads * ROWS_AT_ONCE;
+  b.logits.resize(size_t(has_many ? threads * ROWS_AT_ONCE : rows) * s.vocabulary);
+  run(s, step, b, threads, [&](const float *states, Team team) {
+    float *logits = b.logits.data();
+    if (!has_many) {
+      apply(*s.output, states, s.dim, rows, logits, s.vocabulary, team);
+      team.sync();
+      for (int r = team.from(rows); r < team.to(rows); r++) inspect(r, logits + size_t(r) * s.vocabulary);
+      return;
+    }
+    logits += size_t(team.rank) * ROWS_AT_ONCE * s.vocabulary;
+    const Team alone{0, 1, nullptr};
+    for (int first = team.from(rows); first < team.to(rows); first += ROWS_AT_ONCE) {
+      const int count = std::min(ROWS_AT_ONCE, team.to(rows) - first);
+      apply(*s.output, states + size_t(first) * s.dim, s.dim, count, logits, s.vocabulary, alone);
+      for (int r = 0; r < count; r++) inspect(first + r, logits + size_t(r) * s.vocabulary);
     }
   });
 }

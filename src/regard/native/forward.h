@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "aligned.h"
 #include "engine.h"
 #include "kernels.h"
 #include "threads.h"
@@ -12,7 +13,7 @@
 namespace regard {
 
 struct Buffers {
-  std::vector<float> x, input, projected, attended, hidden, gate;
+  Aligned<float> x, input, projected, attended, hidden, gate, logits;
   void prepare(const Stack &s, int tokens) {
     size_t n = tokens, heads = size_t(s.heads + 2 * s.kv_heads) * s.head_dim;
     x.resize(n * s.dim), input.resize(n * s.dim), projected.resize(n * heads);
@@ -32,8 +33,11 @@ void encode(const Stack &s, const Encoding &e, Buffers &b, Team team);
 // Called with each row of logits, by any thread of the step.
 using Visit = std::function<void(int row, const float *logits)>;
 
-// Append the tokens of a step. Throws NotFinite if a logit is not finite.
-void run_step(const Stack &s, const Step &step, Buffers &b, int threads, const Visit &visit = {});
+// Append the tokens of a step and write their logits. Throws NotFinite if one is not finite.
+void run_step(const Stack &s, const Step &step, Buffers &b, int threads);
+
+// The same, but the logits are only visited.
+void visit_step(const Stack &s, const Step &step, Buffers &b, int threads, const Visit &visit);
 
 // Numbers in the cache for one token of a row.
 inline size_t cache_row(const Stack &s) { return size_t(s.layers) * 2 * s.kv_heads * s.head_dim; }

@@ -105,7 +105,7 @@ void arrange(const float *weights, Matrix &m) {
 
 void apply(const Matrix &matrix, const float *x, int64_t x_step, int rows, float *y, int64_t y_step, Team team,
            Finish how) {
-  thread_local std::vector<uint8_t> inputs;
+  thread_local Aligned<uint8_t> inputs;
   const Packed &m = matrix.packed;
   if (m.bits < 32) inputs.resize(size_t(CHUNK_ROWS) * quantized_row_size(m));
   kernels().apply(m, x, x_step, rows, y, y_step, team.from(m.panels), team.to(m.panels), how, inputs.data());

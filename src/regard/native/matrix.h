@@ -11,16 +11,17 @@
 #include <memory>
 #include <vector>
 
+#include "aligned.h"
 #include "kernels.h"
 #include "threads.h"
 
 struct Matrix {
   regard::Packed packed;
-  std::vector<float> weights, scale, bias;
-  std::vector<int8_t> quantized;
-  std::vector<int> total;
-  std::vector<uint8_t> nibbles;
-  std::vector<uint16_t> group_scale, group_minimum;
+  regard::Aligned<float> weights, scale, bias;
+  regard::Aligned<int8_t> quantized;
+  regard::Aligned<int> total;
+  regard::Aligned<uint8_t> nibbles;
+  regard::Aligned<uint16_t> group_scale, group_minimum;
 };
 
 namespace regard {

@@ -27,12 +27,10 @@ class Rows {
   void step(const std::vector<int> &ids, const Visit &visit) {
     blocks_.emplace_back(new float[cache_row(stack_) * step_.rows]);
     cache_.push_back(blocks_.back().get());
-    if (const size_t size = size_t(step_.rows) * stack_.vocabulary; size > capacity_)
-      logits_.reset(new float[capacity_ = size]);
     step_.count = step_.num_logits = 1;
     step_.ids = ids.data(), step_.cache = cache_.data(), step_.ancestors = ancestors_.data();
-    step_.source_start = start_.data(), step_.source_count = count_.data(), step_.logits = logits_.get();
-    run_step(stack_, step_, buffers_, threads_, visit);
+    step_.source_start = start_.data(), step_.source_count = count_.data();
+    visit_step(stack_, step_, buffers_, threads_, visit);
     appended_ = true;
   }
 
@@ -59,8 +57,6 @@ class Rows {
   std::vector<float *> cache_;
   std::vector<int> ancestors_, start_, count_;
   std::vector<std::unique_ptr<float[]>> blocks_;
-  std::unique_ptr<float[]> logits_;
-  size_t capacity_ = 0;
   bool appended_ = false;  // a token that `ancestors_` does not have yet
 };
 

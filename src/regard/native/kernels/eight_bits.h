@@ -4,30 +4,34 @@
 //
 // The sums are exact.
 
-// A row of inputs is quantized to 0 … MAX_QUANTIZED_INPUT: x ≈ low + step · quantized.
+// A row of inputs is quantized to 0 … MAX_QUANTIZED_INPUT: x ≈ step · (quantized + zero).
 struct Range {
-  float low, step;
+  float zero, step;
+};
+
+struct Extremes {
+  floats least, most, not_finite;  // the last is zero, or NaN
+
+  void add(floats v) { least = v < least ? v : least, most = choose_greater(most, v), not_finite += v * 0.0f; }
 };
 
 // A row with a number that is not finite gets a range of NaN, and its outputs are NaN.
 Range quantize(const float *x, int inputs, int padded, uint8_t *to) {
-  floats least = all(__builtin_inff()), most = all(-__builtin_inff()), zeros = all(0.0f);
+  Extremes even{all(__builtin_inff()), all(-__builtin_inff()), all(0.0f)}, odd = even;
   int i = 0;
-  for (; i + LANES <= inputs; i += LANES) {
-    floats v = load(x + i);
-    least = v < least ? v : least, most = v > most ? v : most, zeros += v * 0.0f;
-  }
-  float low = __builtin_inff(), high = -__builtin_inff(), zero = sum(zeros);
-  for (int j = 0; j < LANES; j++) low = lesser(low, least[j]), high = greater(high, most[j]);
-  for (; i < inputs; i++) low = lesser(low, x[i]), high = greater(high, x[i]), zero += x[i] * 0.0f;
-  if (zero != 0 || !__builtin_isfinite(high - low)) {
+  for (; i + 2 * LANES <= inputs; i += 2 * LANES) even.add(load(x + i)), odd.add(load(x + i + LANES));
+  for (; i + LANES <= inputs; i += LANES) even.add(load(x + i));
+  float low = -highest(choose_greater(-even.least, -odd.least)), high = highest(choose_greater(even.most, odd.most));
+  float not_finite = sum(even.not_finite + odd.not_finite);
+  for (; i < inputs; i++) low = lesser(low, x[i]), high = greater(high, x[i]), not_finite += x[i] * 0.0f;
+  if (not_finite != 0 || !__builtin_isfinite(high - low)) {
     __builtin_memset(to, 0, padded);
     return {__builtin_nanf(""), __builtin_nanf("")};
   }
-  float scale = high > low ? MAX_QUANTIZED_INPUT / (high - low) : 0;
+  const float scale = high > low ? MAX_QUANTIZED_INPUT / (high - low) : 0;
   for (i = 0; i < inputs; i++) to[i] = uint8_t(int((x[i] - low) * scale + 0.5f) - INPUT_OFFSET);
   for (; i < padded; i++) to[i] = 0;  // as the weights there
-  return {low, (high - low) / MAX_QUANTIZED_INPUT};
+  return high > low ? Range{low * scale, (high - low) / MAX_QUANTIZED_INPUT} : Range{low, 1};
 }
 
 template <int ROWS, int PANELS>
@@ -70,30 +74,29 @@ inline void multiply_quantized_rows(int rows, const Packed &m, int panel, const 
   multiply_quantized<ROWS, PANELS>(m, panel, x, sums);
 }
 
-// Σ w x ≈ scale · (step · Σ quantized weights · quantized inputs + low · Σ quantized weights)
-void rescale(const Packed &m, int panel, int panels, int rows, const int *sums, const Range *ranges, float *y,
-             int64_t y_step, Finish how) {
-  float products[CHUNK_ROWS * PANELS_AT_ONCE * PANEL];
-  const float *scale = m.scale + panel * PANEL;
+// Σ w x ≈ scale · step · (Σ quantized weights · quantized inputs + zero · Σ quantized weights)
+void finish_quantized(const Packed &m, int panel, int panels, int rows, const int *sums, const Range *ranges, float *y,
+                      int64_t y_step, Finish how) {
+  const float *scale = m.scale + panel * PANEL, *bias = m.bias + panel * PANEL;
   const int *total = m.total + panel * PANEL, width = panels * PANEL;
-  for (int r = 0; r < rows; r++)
-    for (int c = 0; c < width; c++)
-      products[r * width + c] =
-          scale[c] * (float(sums[r * width + c]) * ranges[r].step + ranges[r].low * float(total[c]));
-  finish(m, panel, panels, rows, products, y, y_step, how);
+  finish(m, panel, panels, rows, y, y_step, how, [=](int r, int c) {
+    const floats products = __builtin_convertvector(load(sums + r * width + c), floats);
+    const floats totals = __builtin_convertvector(load(total + c), floats);
+    return (products + all(ranges[r].zero) * totals) * (load(scale + c) * ranges[r].step) + load(bias + c);
+  });
 }
 
 template <int PANELS>
 inline void quantized_panels(const Packed &m, int panel, const uint8_t *inputs, const Range *ranges, int rows,
                              float *y, int64_t y_step, Finish how) {
-  int sums[CHUNK_ROWS * PANELS * PANEL];
+  alignas(64) int sums[CHUNK_ROWS * PANELS * PANEL];
   const int groups = (rows + MAX_ROWS - 1) / MAX_ROWS;
   for (int g = 0; g < groups; g++) {
     int r = rows * g / groups, size = rows * (g + 1) / groups - r;
     multiply_quantized_rows<MAX_ROWS, PANELS>(size, m, panel, inputs + int64_t(r) * m.padded,
                                               sums + r * PANELS * PANEL);
   }
-  rescale(m, panel, PANELS, rows, sums, ranges, y, y_step, how);
+  finish_quantized(m, panel, PANELS, rows, sums, ranges, y, y_step, how);
 }
 
 void quantized_rows(const Packed &m, const float *x, int64_t x_step, int rows, float *y, int64_t y_step, int from,

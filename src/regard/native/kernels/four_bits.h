@@ -116,13 +116,13 @@ inline void multiply_grouped_rows(int rows, const Packed &m, int panel, const ui
 template <int PANELS>
 inline void grouped_panels(const Packed &m, int panel, const uint8_t *inputs, int64_t step, int rows, float *y,
                            int64_t y_step, Finish how) {
-  float sums[CHUNK_ROWS * PANELS * PANEL];
+  alignas(64) float sums[CHUNK_ROWS * PANELS * PANEL];
   const int groups = (rows + GROUPED_ROWS - 1) / GROUPED_ROWS;
   for (int g = 0; g < groups; g++) {
     int r = rows * g / groups, size = rows * (g + 1) / groups - r;
     multiply_grouped_rows<GROUPED_ROWS, PANELS>(size, m, panel, inputs + r * step, step, sums + r * PANELS * PANEL);
   }
-  finish(m, panel, PANELS, rows, sums, y, y_step, how);
+  finish_sums(m, panel, PANELS, rows, sums, y, y_step, how);
 }
 
 void grouped_rows(const Packed &m, const float *x, int64_t x_step, int rows, float *y, int64_t y_step, int from,

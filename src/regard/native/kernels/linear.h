@@ -33,9 +33,10 @@ inline void multiply(const float *w, int64_t panel_step, int depth, const float 
     for (int c = 0; c < COLUMNS; c++) store(sums + (r * COLUMNS + c) * LANES, acc[r][c]);
 }
 
-inline floats activate(Activation how, floats x) {
+template <Activation HOW>
+inline floats activate(floats x) {
   const floats zero = all(0.0f), one = all(1.0f);
-  switch (how) {
+  switch (HOW) {
     case NONE: return x;
     case RELU: return x < zero ? zero : x;  // NaN stays NaN
     case SIGMOID: return one / (one + exponential(-x));
@@ -51,39 +52,60 @@ inline floats activate(Activation how, floats x) {
   return x;
 }
 
-// Write the sums of `panels` panels (rows × panels·16, consecutive) to the outputs y.
-inline void finish(const Packed &m, int panel, int panels, int rows, const float *sums, float *y, int64_t y_step,
-                   Finish how) {
-  int first = panel * PANEL, width = lesser(panels * PANEL, m.outputs - first);
+// Activate the outputs of `panels` panels and write them to y; outputs(row, column) gives LANES of them.
+template <Activation HOW, typename Outputs>
+inline void write(const Packed &m, int panel, int panels, int rows, float *y, int64_t y_step, bool add,
+                  const Outputs &outputs) {
+  const int first = panel * PANEL, width = lesser(panels * PANEL, m.outputs - first);
   for (int r = 0; r < rows; r++) {
-    const float *from = sums + int64_t(r) * panels * PANEL;
     float *to = y + r * y_step + first;
     int c = 0;
     for (; c + LANES <= width; c += LANES) {
-      floats v = activate(how.activation, load(from + c) + load(m.bias + first + c));
-      store(to + c, how.add ? load(to + c) + v : v);
+      const floats v = activate<HOW>(outputs(r, c));
+      store(to + c, add ? load(to + c) + v : v);
     }
-    for (; c < width; c++) {
-      floats v = activate(how.activation, all(from[c] + m.bias[first + c]));
-      to[c] = how.add ? to[c] + v[0] : v[0];
-    }
+    if (c == width) continue;
+    const floats v = activate<HOW>(outputs(r, c));
+    for (int j = 0; c + j < width; j++) to[c + j] = add ? to[c + j] + v[j] : v[j];
   }
+}
+
+template <typename Outputs>
+void finish(const Packed &m, int panel, int panels, int rows, float *y, int64_t y_step, Finish how,
+            const Outputs &outputs) {
+  switch (how.activation) {
+    case NONE: return write<NONE>(m, panel, panels, rows, y, y_step, how.add, outputs);
+    case RELU: return write<RELU>(m, panel, panels, rows, y, y_step, how.add, outputs);
+    case GELU: return write<GELU>(m, panel, panels, rows, y, y_step, how.add, outputs);
+    case GELU_TANH: return write<GELU_TANH>(m, panel, panels, rows, y, y_step, how.add, outputs);
+    case SILU: return write<SILU>(m, panel, panels, rows, y, y_step, how.add, outputs);
+    case SIGMOID: return write<SIGMOID>(m, panel, panels, rows, y, y_step, how.add, outputs);
+  }
+}
+
+// The sums of `panels` panels are (rows × panels·16), consecutive.
+void finish_sums(const Packed &m, int panel, int panels, int rows, const float *sums, float *y, int64_t y_step,
+                 Finish how) {
+  const float *bias = m.bias + panel * PANEL;
+  const int width = panels * PANEL;
+  finish(m, panel, panels, rows, y, y_step, how,
+         [=](int r, int c) { return load(sums + int64_t(r) * width + c) + load(bias + c); });
 }
 
 // All inputs at once: a few rows read each weight once.
 template <int ROWS, int PANELS>
 void few_rows(const Packed &m, const float *x, int64_t x_step, float *y, int64_t y_step, int from, int to,
               Finish how) {
-  float sums[ROWS * PANELS * PANEL];
+  alignas(64) float sums[ROWS * PANELS * PANEL];
   const int64_t step = int64_t(m.inputs) * PANEL;
   int p = from;
   for (; p + PANELS <= to; p += PANELS) {
     multiply<ROWS, PANELS>(m.weights + p * step, step, m.inputs, x, x_step, sums, true);
-    finish(m, p, PANELS, ROWS, sums, y, y_step, how);
+    finish_sums(m, p, PANELS, ROWS, sums, y, y_step, how);
   }
   for (; p < to; p++) {
     multiply<ROWS, 1>(m.weights + p * step, step, m.inputs, x, x_step, sums, true);
-    finish(m, p, 1, ROWS, sums, y, y_step, how);
+    finish_sums(m, p, 1, ROWS, sums, y, y_step, how);
   }
 }
 
@@ -112,7 +134,7 @@ inline void chunk_of_rows(const Packed &m, int panel, const float *x, int64_t x_
 
 void many_rows(const Packed &m, const float *x, int64_t x_step, int rows, float *y, int64_t y_step, int from, int to,
                Finish how) {
-  float sums[CHUNK_ROWS * PANELS_AT_ONCE * PANEL];
+  alignas(64) float sums[CHUNK_ROWS * PANELS_AT_ONCE * PANEL];
   for (int start = 0; start < rows; start += CHUNK_ROWS) {
     const int count = lesser(CHUNK_ROWS, rows - start);
     const float *in = x + start * x_step;
@@ -120,11 +142,11 @@ void many_rows(const Packed &m, const float *x, int64_t x_step, int rows, float 
     int p = from;
     for (; p + PANELS_AT_ONCE <= to; p += PANELS_AT_ONCE) {
       chunk_of_rows<PANELS_AT_ONCE>(m, p, in, x_step, count, sums);
-      finish(m, p, PANELS_AT_ONCE, count, sums, out, y_step, how);
+      finish_sums(m, p, PANELS_AT_ONCE, count, sums, out, y_step, how);
     }
     for (; p < to; p++) {
       chunk_of_rows<1>(m, p, in, x_step, count, sums);
-      finish(m, p, 1, count, sums, out, y_step, how);
+      finish_sums(m, p, 1, count, sums, out, y_step, how);
     }
   }
 }

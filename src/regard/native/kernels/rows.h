@@ -40,29 +40,46 @@ void multiply_elements(float *x, const float *factors, int size) {
 
 // ---------------------------------------------------------------- attention
 
-inline float dot(const float *a, const float *b, int size) {
-  floats acc = all(0.0f);
+constexpr int KEYS = 4;  // at a time
+
+// Scores of KEYS keys, each summed in one fixed order.
+inline four_floats dots(const float *q, const float *const *keys, int64_t offset, int size) {
+  floats acc[KEYS];
+#pragma GCC unroll 4
+  for (int k = 0; k < KEYS; k++) acc[k] = all(0.0f);
   int i = 0;
-  for (; i + LANES <= size; i += LANES) acc += load(a + i) * load(b + i);
-  float total = sum(acc);
-  for (; i < size; i++) total += a[i] * b[i];
-  return total;
+  for (; i + LANES <= size; i += LANES) {
+    const floats own = load(q + i);
+#pragma GCC unroll 4
+    for (int k = 0; k < KEYS; k++) acc[k] += own * load(keys[k] + offset + i);
+  }
+  four_floats totals = sums(acc[0], acc[1], acc[2], acc[3]);
+  for (; i < size; i++)
+    totals += q[i] * four_floats{keys[0][offset + i], keys[1][offset + i], keys[2][offset + i], keys[3][offset + i]};
+  return totals;
 }
 
-// Σ_j scores[j] · value_j for LANES · BLOCKS components, which stay in registers over all keys.
+// Σ_j scores[j] · value_j for LANES · BLOCKS components, which stay in registers over all keys: the even
+// keys, then the odd ones.
 template <int BLOCKS>
 inline void weighted_sum(const float *scores, KeyPointers keys, int from, float scale, float *out) {
-  floats acc[BLOCKS];
+  const int64_t offset = keys.offset + keys.to_values + from;
+  floats even[BLOCKS], odd[BLOCKS];
 #pragma GCC unroll 16
-  for (int b = 0; b < BLOCKS; b++) acc[b] = all(0.0f);
-  for (int j = 0; j < keys.count; j++) {
-    const float *value = keys.pointers[j] + keys.offset + keys.to_values + from;
-    floats share = all(scores[j]);
+  for (int b = 0; b < BLOCKS; b++) even[b] = odd[b] = all(0.0f);
+  int j = 0;
+  for (; j + 2 <= keys.count; j += 2) {
+    const float *value = keys.pointers[j] + offset, *next = keys.pointers[j + 1] + offset;
 #pragma GCC unroll 16
-    for (int b = 0; b < BLOCKS; b++) acc[b] += share * load(value + LANES * b);
+    for (int b = 0; b < BLOCKS; b++) even[b] += all(scores[j]) * load(value + LANES * b);
+#pragma GCC unroll 16
+    for (int b = 0; b < BLOCKS; b++) odd[b] += all(scores[j + 1]) * load(next + LANES * b);
   }
+  if (j < keys.count)
 #pragma GCC unroll 16
-  for (int b = 0; b < BLOCKS; b++) store(out + from + LANES * b, acc[b] * all(scale));
+    for (int b = 0; b < BLOCKS; b++) even[b] += all(scores[j]) * load(keys.pointers[j] + offset + LANES * b);
+#pragma GCC unroll 16
+  for (int b = 0; b < BLOCKS; b++) store(out + from + LANES * b, (even[b] + odd[b]) * all(scale));
 }
 
 void attend(const float *q, int size, KeyPointers keys, float scale, const float *bias, float *out, float *scores) {
@@ -70,19 +87,23 @@ void attend(const float *q, int size, KeyPointers keys, float scale, const float
     __builtin_memset(out, 0, sizeof(float) * size);
     return;
   }
-  const int padded = (keys.count + LANES - 1) / LANES * LANES;
-  float top = -__builtin_inff();
-  for (int j = 0; j < keys.count; j++) {
-    float score = dot(q, keys.pointers[j] + keys.offset, size) * scale + (bias ? bias[j] : 0.0f);
-    scores[j] = score;
-    top = greater(top, score);
+  const int padded = (keys.count + LANES - 1) / LANES * LANES, last = keys.count - 1;
+  for (int j = 0; j < keys.count; j += KEYS) {
+    const float *four[KEYS];
+    for (int k = 0; k < KEYS; k++) four[k] = keys.pointers[lesser(j + k, last)];
+    const four_floats products = dots(q, four, keys.offset, size) * scale;
+    __builtin_memcpy(scores + j, &products, sizeof products);
   }
+  if (bias)
+    for (int j = 0; j < keys.count; j++) scores[j] += bias[j];
   for (int j = keys.count; j < padded; j++) scores[j] = -__builtin_inff();
+  floats tops = all(-__builtin_inff()), totals = all(0.0f);
+  for (int j = 0; j < padded; j += LANES) tops = choose_greater(tops, load(scores + j));
+  const float top = highest(tops);
   for (int j = 0; j < padded; j += LANES) store(scores + j, exponential(load(scores + j) - all(top)));
   for (int j = keys.count; j < padded; j++) scores[j] = 0.0f;
-  floats totals = all(0.0f);
   for (int j = 0; j < padded; j += LANES) totals += load(scores + j);
-  float inverse_sum = 1.0f / sum(totals);
+  const float inverse_sum = 1.0f / sum(totals);
   int i = 0;
   for (; i + 64 <= size; i += 64) weighted_sum<64 / LANES>(scores, keys, i, inverse_sum, out);
   for (; i + 32 <= size; i += 32) weighted_sum<32 / LANES>(scores, keys, i, inverse_sum, out);
@@ -130,12 +151,8 @@ bool is_finite(const float *x, int size) {
 int highest(const float *x, int size) {
   const int whole = size / LANES * LANES;
   floats tops = all(-__builtin_inff());
-  for (int i = 0; i < whole; i += LANES) {
-    floats v = load(x + i);
-    tops = v > tops ? v : tops;
-  }
-  float top = -__builtin_inff();
-  for (int j = 0; j < LANES; j++) top = greater(top, tops[j]);
+  for (int i = 0; i < whole; i += LANES) tops = choose_greater(tops, load(x + i));
+  float top = highest(tops);
   for (int i = whole; i < size; i++) top = greater(top, x[i]);
   int at = 0;
   while (at < size && x[at] != top) at++;

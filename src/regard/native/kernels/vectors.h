@@ -28,18 +28,39 @@ inline float sum(four_floats v) {
 #else
 inline float sum(four_floats v) { return (v[0] + v[1]) + (v[2] + v[3]); }
 #endif
-#if LANES == 8
-inline float sum(floats v) {
-  return sum(__builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7));
-}
+// Four numbers, each combined from every fourth of a vector.
+template <typename Combine>
+inline four_floats fold(floats v, const Combine &combine) {
+#if LANES == 4
+  return v;
+#elif LANES == 8
+  return combine(__builtin_shufflevector(v, v, 0, 1, 2, 3), __builtin_shufflevector(v, v, 4, 5, 6, 7));
 #elif LANES == 16
-inline float sum(floats v) {
-  typedef float eight __attribute__((vector_size(32)));
-  eight half = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +
-               __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
-  return sum(__builtin_shufflevector(half, half, 0, 1, 2, 3) + __builtin_shufflevector(half, half, 4, 5, 6, 7));
-}
+  const auto half = combine(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7),
+                            __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15));
+  return combine(__builtin_shufflevector(half, half, 0, 1, 2, 3), __builtin_shufflevector(half, half, 4, 5, 6, 7));
 #endif
+}
+
+constexpr auto add = [](auto one, auto other) { return one + other; };
+constexpr auto choose_greater = [](auto one, auto other) { return one < other ? other : one; };
+
+#if LANES > 4
+inline float sum(floats v) { return sum(fold(v, add)); }
+#endif
+
+inline float highest(floats v) {
+  const four_floats four = fold(v, choose_greater);
+  return greater(greater(four[0], four[1]), greater(four[2], four[3]));
+}
+
+// The sums of four vectors.
+inline four_floats sums(floats v0, floats v1, floats v2, floats v3) {
+  const four_floats a = fold(v0, add), b = fold(v1, add), c = fold(v2, add), d = fold(v3, add);
+  const four_floats ab = __builtin_shufflevector(a, b, 0, 4, 1, 5) + __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  const four_floats cd = __builtin_shufflevector(c, d, 0, 4, 1, 5) + __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  return __builtin_shufflevector(ab, cd, 0, 1, 4, 5) + __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+}
 
 #if defined(__AVX512F__) && LANES == 16
 inline bool any(ints v) { return _mm512_test_epi32_mask(__m512i(v), __m512i(v)); }
