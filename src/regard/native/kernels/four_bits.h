@@ -34,6 +34,11 @@ Group quantize_group(const float *x, int inputs, int8_t *to) {
 
 // Half-precision numbers; scales are finite.
 inline floats load_half(const uint16_t *from) {
+#if defined(__AVX512F__) && LANES == 16
+  return floats(_mm512_maskz_cvtph_ps(__mmask16(-1), _mm256_loadu_si256(reinterpret_cast<const __m256i *>(from))));
+#elif defined(__F16C__) && LANES == 8
+  return floats(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(from))));
+#else
   typedef unsigned short shorts __attribute__((vector_size(2 * LANES)));
   shorts halves;
   __builtin_memcpy(&halves, from, sizeof halves);
@@ -47,6 +52,7 @@ inline floats load_half(const uint16_t *from) {
   result |= sign;
   __builtin_memcpy(&value, &result, sizeof value);
   return value;
+#endif
 }
 
 template <int ROWS, int PANELS>
