@@ -5,14 +5,15 @@ from collections.abc import Iterator
 import yaml
 
 from formatting import code, escape, table
-from regard.data.datasets.catalog import Dataset, dataset_named, dataset_names
+from regard.data.datasets.catalog import DataFile, Dataset, dataset_named, dataset_names
 
 INTRODUCTION = """# Data sets
 
 Data sets that recipes can name: [`kind: dataset`](../how-to/data.md#data-sets-by-name).
 Observe their terms, and cite their authors wherever a result is shown. Sizes are those of the
-unpacked text. Files with an address are downloaded; the others were made from published ones, as
-the note says, and have to be put into place. Generated from the catalog.
+unpacked text. Files with an address are downloaded (*pasted*: from several, the lines of which are
+joined with a tab); the others were made from published ones, as the note says, and have to be put
+into place. Generated from the catalog.
 """
 
 
@@ -36,7 +37,7 @@ def page() -> str:
 
 
 def _downloads(dataset: Dataset) -> str:
-    addresses = sum(file.url is not None for file in dataset.files)
+    addresses = sum(bool(file.addresses) for file in dataset.files)
     if addresses == len(dataset.files):
         return "yes"
     return "in part" if addresses else "no"
@@ -52,8 +53,13 @@ def _section(dataset: Dataset) -> Iterator[str]:
         yield f"Note: {escape(dataset.note)}."
     rows = ((code(split), code(_yaml(settings))) for split, settings in dataset.splits.items())
     yield table(("split", "read as"), rows)
-    files = ((code(f.path), f"{f.bytes:,}", f"<{f.url}>" if f.url else "") for f in dataset.files)
+    files = ((code(f.path), f"{f.bytes:,}", _addresses(f)) for f in dataset.files)
     yield table(("file", "bytes, unpacked", "address"), files)
+
+
+def _addresses(file: DataFile) -> str:
+    listed = ", ".join(f"<{url}>" for url in file.addresses)
+    return f"pasted: {listed}" if file.paste else listed
 
 
 def _yaml(settings: dict[str, object]) -> str:

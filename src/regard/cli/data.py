@@ -79,10 +79,10 @@ def _state(dataset: "Dataset") -> str:
         return "yes"
     if len(missing) < len(dataset.files):
         return "in part"
-    addresses = [file.url for file in missing if file.url]
-    if len(addresses) == len(missing):
+    served = sum(bool(file.addresses) for file in missing)
+    if served == len(missing):
         return "get"
-    return "get in part" if addresses else "no"
+    return "get in part" if served else "no"
 
 
 def _get(dataset: "Dataset") -> None:

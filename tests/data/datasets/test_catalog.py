@@ -1,5 +1,6 @@
 """The catalog: every data set is described, and every split can be read from real files."""
 
+import re
 from itertools import islice
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def test_every_data_set_is_described(name: str) -> None:
         for file in dataset.files_of(dataset.settings(settings, pair))
     }
     assert used == {file.path for file in dataset.files}
-    assert dataset.note or all(file.url for file in dataset.files)
+    assert dataset.note or all(file.addresses for file in dataset.files)
     for file in dataset.files:
         assert all(len(checksum) == 64 for checksum in file.sha256)
 
@@ -41,6 +42,14 @@ def test_every_data_set_is_described(name: str) -> None:
 def test_the_files_are_those_of_the_catalog(name: str, shared_data: Path) -> None:
     dataset = dataset_named(name)
     assert fetch(dataset, dataset.files) == shared_data / name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_addresses_do_not_change(name: str) -> None:
+    addresses = [url for file in dataset_named(name).files for url in file.addresses]
+    assert len(set(addresses)) == len(addresses)
+    for url in addresses:
+        assert re.match(r"https://raw\.githubusercontent\.com/[^/]+/[^/]+/[0-9a-f]{40}/", url)
 
 
 @pytest.mark.usefixtures("shared_data")

@@ -18,13 +18,18 @@ from regard.errors import ConfigError, DataError, OutputError
 TEXT = b"".join(b"le chat %d\tthe cat %d\n" % (n, n * n) for n in range(40_000))
 
 
+FRENCH = b"".join(line.split(b"\t")[0] + b"\r\n" for line in TEXT.splitlines())
+ENGLISH = b"".join(line.split(b"\t")[1] + b"\n" for line in TEXT.splitlines())
+
+
 def dataset(server: FileServer, path: str = "train.tsv", url: str = "/train.tsv") -> Dataset:
-    """Return a data set of one file with TEXT as its text."""
+    """Return a data set of one file with TEXT as its text; one that is pasted if url is `/a /b`."""
+    addresses = [f"{server.address}{page}" for page in url.split()]
     file = {
         "path": path,
         "bytes": len(TEXT),
         "sha256": hashlib.sha256(TEXT).hexdigest(),
-        "url": f"{server.address}{url}",
+        **({"paste": addresses} if len(addresses) > 1 else {"url": addresses[0]}),
     }
     about = {"title": "t", "task": "t", "license": "l", "citation": "c", "homepage": "https://h"}
     return validate(Dataset, {"name": "cats", **about, "files": [file], "splits": {}}, "catalog")
@@ -134,6 +139,77 @@ def test_an_address_must_be_encrypted() -> None:
     given = {"path": "a", "bytes": 1, "sha256": "0", "url": "http://example.org/a"}
     with pytest.raises(ConfigError, match="url: an address begins with https://"):
         validate(DataFile, given, "catalog")
+
+
+@pytest.mark.parametrize(
+    "addresses",
+    [{"paste": ["https://a"]}, {"paste": ["https://a", "https://b"], "url": "https://c"}],
+    ids=["one", "both"],
+)
+def test_at_least_two_files_are_pasted(addresses: dict[str, object]) -> None:
+    given = {"path": "a", "bytes": 1, "sha256": "0"}
+    with pytest.raises(ConfigError, match="one url, or two addresses or more to paste"):
+        validate(DataFile, given | addresses, "catalog")
+    with pytest.raises(ConfigError, match="paste: an address begins with https://"):
+        validate(DataFile, given | {"paste": ["https://a", "http://example.org"]}, "catalog")
+
+
+@pytest.mark.parametrize("path", ["train.tsv", "train.tsv.gz"])
+def test_the_lines_of_two_files_are_pasted(server: FileServer, path: str) -> None:
+    server.pages |= {"/fr": FRENCH, "/en": gzip.compress(ENGLISH)}
+    pasted = get(server, path=path, url="/fr /en")
+    assert (gzip.decompress(pasted) if path.endswith(".gz") else pasted) == TEXT
+
+
+def test_pasted_files_are_resumed_where_the_connection_ended(
+    server: FileServer, tmp_path: Path
+) -> None:
+    server.pages |= {"/fr": FRENCH, "/en": ENGLISH}
+    server.cuts = [len(FRENCH), 5000] + [0] * download.ATTEMPTS
+    with pytest.raises(DataError, match=r"here and http://\S+/en cannot be downloaded \(the conn"):
+        get(server, url="/fr /en")
+    assert left_in(tmp_path) == [".train.tsv.1.partial", ".train.tsv.2.partial"]
+    server.asked.clear()
+    assert get(server, url="/fr /en") == TEXT
+    assert server.asked == [("/fr", f"bytes={len(FRENCH)}-"), ("/en", "bytes=5000-")]
+
+
+def test_a_part_of_another_file_is_not_pasted(server: FileServer, tmp_path: Path) -> None:
+    server.pages |= {"/fr": FRENCH, "/en": ENGLISH}
+    other = tmp_path / "cache/data/cats/.train.tsv.2.partial"
+    other.parent.mkdir(parents=True)
+    other.write_bytes(b"another file\n")
+    assert get(server, url="/fr /en") == TEXT
+
+
+@pytest.mark.parametrize(
+    ("english", "why"),
+    [
+        (ENGLISH.replace(b"7", b"8"), "pasted, they have another checksum than the catalog"),
+        (ENGLISH[: ENGLISH.rindex(b"the")], "they have different numbers of lines"),
+        (ENGLISH + b"one more\n", "they have different numbers of lines"),
+        (gzip.compress(ENGLISH)[:-20], "one of them is a damaged gzip"),
+        (gzip.compress(b"\n" * 10 * len(TEXT)), "they have different numbers of lines"),
+    ],
+    ids=["changed", "shorter", "longer", "damaged gzip", "many lines"],
+)
+def test_files_that_do_not_fit_are_not_pasted(
+    server: FileServer, tmp_path: Path, english: bytes, why: str
+) -> None:
+    server.pages |= {"/fr": FRENCH, "/en": english}
+    with pytest.raises(
+        DataError, match=rf"/fr and \S+/en cannot be downloaded \({why}.*train\.tsv"
+    ):
+        get(server, url="/fr /en")
+    assert left_in(tmp_path) == []
+
+
+def test_not_more_is_pasted_than_the_catalog_says(server: FileServer, tmp_path: Path) -> None:
+    page = gzip.compress(bytes(10 * len(TEXT)))
+    server.pages |= {"/fr": page, "/en": page}
+    with pytest.raises(DataError, match=f"checksum than the catalog, more than {len(TEXT):,}"):
+        get(server, url="/fr /en")
+    assert left_in(tmp_path) == []
 
 
 def test_a_busy_server_is_asked_again_and_a_missing_page_is_not(server: FileServer) -> None:

@@ -7,17 +7,19 @@
     splits:                      how each is read: the settings of a source
       train: {kind: files, source: "train.{source}.gz", target: "train.{target}.gz"}
 
-An address is given only where the published file is known to have this checksum. A file without one
-was made from a published one, as `note` says.
+An address is given only where the published file is known to have this checksum. A file of which
+the languages are published apart has `paste: [https://…, https://…]` instead: their lines are
+joined with a tab. A file without either was made from published ones in another way, as `note`
+says.
 """
 
 import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from regard.config import Spec, read_yaml, validate
 from regard.nearest import did_you_mean
@@ -39,18 +41,32 @@ class DataFile(Spec):
         ..., description="checksum of the text, unpacked; several if lines may be in other orders"
     )
     url: str | None = Field(None, description="address that it is downloaded from, plain or gzip")
+    paste: tuple[str, ...] = Field(
+        (), description="addresses of files whose lines, joined with a tab, are its lines"
+    )
 
     @field_validator("sha256", mode="before")
     @classmethod
     def _wrap_single_checksum(cls, value: Any) -> Any:
         return (value,) if isinstance(value, str) else value
 
-    @field_validator("url")
+    @field_validator("url", "paste")
     @classmethod
-    def _check_url(cls, value: str | None) -> str | None:
-        if value is not None and not is_safe(value):
+    def _check_addresses(cls, value: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
+        if not all(map(is_safe, [value] if isinstance(value, str) else value or ())):
             raise ValueError("an address begins with https://")
         return value
+
+    @model_validator(mode="after")
+    def _check_paste(self) -> Self:
+        if self.paste and (self.url is not None or len(self.paste) < 2):
+            raise ValueError("a file has one url, or two addresses or more to paste")
+        return self
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Addresses that are needed to make the file; none if it cannot be downloaded."""
+        return (self.url,) if self.url else self.paste
 
 
 class Dataset(Spec):

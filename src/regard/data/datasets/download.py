@@ -4,6 +4,8 @@ The bytes are collected in `.NAME.partial` beside the file, which is kept when t
 so that the next attempt asks for the rest only. The checksum is that of the unpacked text: a file
 that is served plain is stored as gzip where the catalog says so, and the other way round. Nothing
 appears under the final name before it is complete and checked.
+
+A file that is pasted from several has a partial file for each, `.NAME.1.partial` and so on.
 """
 
 import errno
@@ -13,10 +15,11 @@ import os
 import shutil
 import time
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from http.client import HTTPException, HTTPMessage
+from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 from urllib.error import HTTPError
@@ -34,10 +37,14 @@ PAUSE = 1.0  # seconds before the next one
 BUSY = (429, 500, 502, 503, 504)  # answers of a server that may do better later
 SLACK = 1.1  # a download may be larger than declared by this factor: gzip of a short text is
 GZIP = b"\x1f\x8b"
+DAMAGED = (gzip.BadGzipFile, EOFError, zlib.error)
 
 
 class UnreachableError(Exception):
     """Carries why an address cannot be downloaded."""
+
+    def __init__(self, address: str, why: str) -> None:
+        super().__init__(f"{address} cannot be downloaded ({why})")
 
 
 class _CutError(Exception):
@@ -47,26 +54,75 @@ class _CutError(Exception):
 def download(file: DataFile, path: Path, reports: Reports) -> None:
     """Download a file that the catalog has an address for.
 
-    Raises UnreachableError where the address does not give the file, and OutputError where it
+    Raises UnreachableError where the addresses do not give the file, and OutputError where it
     cannot be written.
     """
-    assert file.url is not None
-    partial = path.with_name(f".{path.name}.partial")
-    with _writing(path, partial):
+    whole = path.with_name(f".{path.name}.partial")
+    parts = {whole: file.url} if file.url else _parts_to_paste(file, path)
+    with _writing(path, [whole, *parts]):
         path.parent.mkdir(parents=True, exist_ok=True)
-        if _size(partial) > SLACK * file.bytes:
-            partial.unlink()
-        resumed = partial.exists()
-        _transfer(file, file.url, partial, reports)
-        digest = checksum(partial, file.bytes)
-        if digest not in file.sha256 and resumed:  # the part was of another file, or damaged
-            partial.unlink()
-            _transfer(file, file.url, partial, reports)
-            digest = checksum(partial, file.bytes)
-        if digest not in file.sha256:
-            partial.unlink()
-            raise UnreachableError(f"it has another checksum than the catalog, {digest}")
-        _publish(partial, path)
+        _remove(part for part in parts if _size(part) > SLACK * file.bytes)
+        resumed = any(part.exists() for part in parts)
+        fault = _collect(file, parts, whole, reports)
+        if fault and resumed:  # a part was of another file, or damaged
+            _remove(parts)
+            fault = _collect(file, parts, whole, reports)
+        if fault:
+            _remove([whole, *parts])
+            raise UnreachableError(" and ".join(file.addresses), fault)
+        _publish(whole, path)
+        _remove(parts)
+
+
+def _parts_to_paste(file: DataFile, path: Path) -> dict[Path, str]:
+    """Return where the files that are pasted are collected, and their addresses."""
+    return {
+        path.with_name(f".{path.name}.{number}.partial"): url
+        for number, url in enumerate(file.paste, start=1)
+    }
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
+
+
+def _collect(file: DataFile, parts: dict[Path, str], whole: Path, reports: Reports) -> str:
+    """Download the parts into the whole file; return what is wrong with it, "" if it is right."""
+    for part, url in parts.items():
+        _transfer(file, url, part, reports)
+    try:
+        if file.paste and not _paste(parts, whole, file.bytes):
+            return "they have different numbers of lines"
+    except DAMAGED:
+        return "one of them is a damaged gzip"
+    digest = checksum(whole, file.bytes)
+    if digest in file.sha256:
+        return ""
+    has = "pasted, they have" if file.paste else "it has"
+    return f"{has} another checksum than the catalog, {digest}"
+
+
+def _lines(content: IO[bytes], limit: int) -> Iterator[bytes]:
+    """Yield the lines without their ends; what is longer than `limit` is cut, not read at once."""
+    while line := content.readline(limit):
+        yield line.rstrip(b"\r\n")
+
+
+def _paste(parts: Iterable[Path], whole: Path, limit: int) -> bool:
+    """Write the lines of several files, joined with tabs, and no more than the checksum reads.
+
+    Returns whether the files have equally many lines.
+    """
+    with ExitStack() as stack, whole.open("wb") as output:
+        files = [stack.enter_context(_unpacked(part)) for part in parts]
+        for row in zip_longest(*(_lines(file, limit) for file in files)):
+            if None in row:
+                return False
+            output.write(b"\t".join(row) + b"\n")
+            if output.tell() > SLACK * limit:
+                break
+    return True
 
 
 class _FileVersion(NamedTuple):
@@ -84,7 +140,7 @@ def checksum(path: Path, limit: int) -> str:
     try:
         version = _FileVersion(path, stat.st_ino, stat.st_size, stat.st_mtime_ns)
         return _checksum_once(version, limit)
-    except (gzip.BadGzipFile, EOFError, zlib.error):
+    except DAMAGED:
         return "damaged gzip"
 
 
@@ -110,7 +166,7 @@ def _transfer(file: DataFile, url: str, partial: Path, reports: Reports) -> None
         except _CutError as error:
             attempts = attempts + 1 if _size(partial) <= before else 0
             if attempts == ATTEMPTS:
-                raise UnreachableError(str(error)) from None
+                raise UnreachableError(url, str(error)) from None
         time.sleep(PAUSE * attempts)
 
 
@@ -127,15 +183,15 @@ def _receive(file: DataFile, url: str, partial: Path, reports: Reports) -> None:
             return
         if error.code in BUSY:
             raise _CutError(f"the server returns {error.code} ({error.reason})") from None
-        raise UnreachableError(f"the server returns {error.code} ({error.reason})") from None
+        raise UnreachableError(url, f"the server returns {error.code} ({error.reason})") from None
     except (OSError, HTTPException, ValueError) as error:
-        raise UnreachableError(str(getattr(error, "reason", error))) from None
+        raise UnreachableError(url, str(getattr(error, "reason", error))) from None
     with response:
         if not response.headers.get("Content-Range", "").startswith(f"bytes {done}-"):
             done = 0  # the server sends the whole file
         length = response.headers.get("Content-Length", "")
         total = done + int(length) if length.isdecimal() and len(length) < 20 else None
-        blocks = _blocks(response, total, done, file.bytes)
+        blocks = _blocks(response, url, total, done, file.bytes)
         with (
             partial.open("ab" if done else "wb") as output,
             reports.bar(f"Downloading {file.path}", total and total // 1000, "kB") as add,
@@ -147,7 +203,7 @@ def _receive(file: DataFile, url: str, partial: Path, reports: Reports) -> None:
                 done += len(block)
 
 
-def _blocks(response: Any, total: int | None, done: int, limit: int) -> Iterator[bytes]:
+def _blocks(response: Any, url: str, total: int | None, done: int, limit: int) -> Iterator[bytes]:
     """Yield what a server sends; raises an error if it is cut, or more than the catalog says."""
     while True:
         try:
@@ -156,7 +212,7 @@ def _blocks(response: Any, total: int | None, done: int, limit: int) -> Iterator
             raise _CutError(f"the connection was cut ({error})") from None
         done += len(block)
         if done > SLACK * limit + BLOCK:
-            raise UnreachableError(f"it is larger than the {limit:,} bytes of the catalog")
+            raise UnreachableError(url, f"it is larger than the {limit:,} bytes of the catalog")
         if not block:
             break
         yield block
@@ -185,14 +241,14 @@ def _publish(partial: Path, path: Path) -> None:
 
 
 @contextmanager
-def _writing(path: Path, partial: Path) -> Iterator[None]:
+def _writing(path: Path, unfinished: Iterable[Path]) -> Iterator[None]:
     """Raise OutputError where a file cannot be written; without space, nothing is left of it."""
     try:
         yield
     except OSError as error:
         space = ""
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            partial.unlink(missing_ok=True)
+            _remove(unfinished)
             space = "free some space, or "
         raise OutputError(
             f"{path}: cannot be written ({error.strerror}); {space}set REGARD_CACHE to another "

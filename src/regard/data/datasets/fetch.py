@@ -35,9 +35,9 @@ def missing_files(folder: Path, files: Sequence[DataFile]) -> list[DataFile]:
 
 def not_here(dataset: Dataset, files: Sequence[DataFile]) -> str:
     """Return the sentence on a data set that is nowhere and is not to be downloaded."""
-    if all(file.url for file in files):
+    if all(file.addresses for file in files):
         return f"data set {dataset.name} is not here: `regard data get {dataset.name}` downloads it"
-    return _no_address(dataset, [file for file in files if not file.url])
+    return _no_address(dataset, [file for file in files if not file.addresses])
 
 
 def _download_missing(
@@ -47,16 +47,15 @@ def _download_missing(
     with _locked(folder, reports):
         missing = missing_files(folder, files)
         for file in missing:
-            if file.url is not None:
+            if file.addresses:
                 try:
                     download(file, folder / file.path, reports)
                 except UnreachableError as error:
                     raise DataError(
-                        f"{prefix}data set {dataset.name} is not here and {file.url} cannot be "
-                        f"downloaded ({error}): try again, or "
-                        f"{where_to_put(dataset.name, missing_files(folder, files))}."
+                        f"{prefix}data set {dataset.name} is not here and {error}: try again, "
+                        f"or {where_to_put(dataset.name, missing_files(folder, files))}."
                     ) from None
-        without = [file for file in missing if file.url is None]
+        without = [file for file in missing if not file.addresses]
         if without:
             raise DataError(f"{prefix}{_no_address(dataset, without)}.")
 
