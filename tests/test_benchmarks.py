@@ -1,12 +1,24 @@
-"""The page of the benchmarks has the figures and the text that the scripts compute."""
+"""The page of the benchmarks has what the scripts compute; the engines run as they are meant to."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from regard.engine.library import library
+
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+SIZES = {"dim": 32, "heads": 2, "ffn_dim": 64, "layers": 1, "max_length": 80}
+KINDS = {"translation": "encoder-decoder", "language-model": "language-model"}
+RUN = """
+import runpy, sys
+sys.argv = sys.argv[1:]
+sys.path.insert(0, sys.argv[0].rpartition("/")[0])
+runpy.run_path(sys.argv[0], run_name="__main__")
+assert "torch" not in sys.modules
+"""
 
 
 def test_benchmark_page_equals_its_stored_results() -> None:
@@ -14,3 +26,24 @@ def test_benchmark_page_equals_its_stored_results() -> None:
     command = [sys.executable, str(BENCHMARKS / "report.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(library() is None, reason="the engine was not built")
+@pytest.mark.parametrize("task", KINDS)
+def test_regard_is_measured_without_torch(
+    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    from random_run import TEXTS, small_tokenizer, write_random_run
+
+    model = {"kind": KINDS[task], **SIZES}
+    write_random_run(tmp_path / "run", task, model, small_tokenizer())
+    engine, work, out = BENCHMARKS / "decoders" / "regard_engine.py", tmp_path / "w", tmp_path / "o"
+    common = {"model": str(tmp_path / "run"), "lines": list(TEXTS.values()), "beam": 5}
+    common |= {"tokens": 9 * (task == "language-model"), "seconds": 0}
+    for settings in ({"bits": 32, "early_stopping": False}, {"bits": 8, "batch": 2}, {"bits": 4}):
+        work.write_text(json.dumps({**common, **settings}))
+        call = [sys.executable, "-c", RUN, str(engine), str(work), str(out)]
+        done = subprocess.run(call, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert len(json.loads(out.read_text())["outputs"]) == 2
