@@ -64,6 +64,7 @@ def run(load: Callable[[Work], Decode]) -> None:
         "load_seconds": loaded,
         "memory_at_load": at_load,
         "peak_memory": memory("VmHWM"),
+        "with_torch": "torch" in sys.modules,
         "outputs": outputs,
     }
     if len(latencies) > 1:
