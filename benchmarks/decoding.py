@@ -11,7 +11,6 @@ Hugging Face in the first round only. Run it on an idle machine.
 
 import argparse
 import gzip
-import json
 import statistics
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from typing import Any
 import sacrebleu
 from tokenizers import Tokenizer
 
+from engine_process import run_engine
 from random_run import small_tokenizer, write_random_run
 from regard import run_folder
 from regard.interchange.exports import ctranslate2, huggingface
@@ -59,8 +59,9 @@ English; the language model generates 256 tokens after a prompt of 32. Beam sear
 finished hypotheses, in CTranslate2 by default and in Regard with `early_stopping`; without it,
 Regard continues until no better hypothesis is possible. Batch of 1: the first 100 of the 1,000
 lines. Hugging Face gets a fifth of the lines. A translation has at most 60 tokens in every engine.
-*Same lines*: fraction of outputs equal to those of Regard in float32. Memory: after loading, and
-peak, of a process that imports torch or not."""
+*Same lines*: fraction of outputs equal to those of Regard in float32. Memory: after loading
+(Regard packs its matrices with the first lines), and peak; *with torch*: the process had imported
+it."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,7 @@ def _measured(
                     "seconds": 0 if options.smoke else 5,
                     **cores,
                 }
-                results[name].append({**_run(name, script, work, folder), **cores})
+                results[name].append({**run_engine(script, work, folder), **cores})
     engines = {name: _best(runs, references) for name, runs in results.items() if runs}
     expected = engines.get("Regard", {}).get("outputs")
     for name, engine in engines.items():
@@ -207,17 +208,6 @@ def _measured(
             engine["same_as_regard"] = same / len(outputs)
         print(f"{row.name}: {name}: {engine}", flush=True)
     return {"name": row.name, "lines": len(lines), "engines": engines}
-
-
-def _run(name: str, script: str, work: dict[str, Any], folder: Path) -> dict[str, Any]:
-    settings, out = folder / "work.json", folder / "out.json"
-    settings.write_text(json.dumps(work, ensure_ascii=False), encoding="utf-8")
-    command = [sys.executable, str(HERE / "decoders" / script), str(settings), str(out)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{name} failed:\n{done.stderr[-2000:]}")
-    result: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
-    return result
 
 
 def _best(results: list[dict[str, Any]], references: list[str]) -> dict[str, Any]:

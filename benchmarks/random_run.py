@@ -5,12 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer as Backend
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from regard import run_folder
 from regard.config import plain
 from regard.data.tokenizers import bpe
 from regard.data.tokenizers.language_id import LanguageIdentifier
-from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.data.tokenizers.tokenizer import SPECIAL, Tokenizer
 from regard.loading import LANGUAGES
 from regard.models.base import ModelSpec
 from regard.models.weights import weights_of
@@ -23,21 +26,29 @@ def small_tokenizer() -> Tokenizer:
     return bpe.Spec(vocabulary=300).train(list(TEXTS.values()) * 3, list(TEXTS))
 
 
+def word_tokenizer(size: int) -> Tokenizer:
+    """Return a tokenizer of invented words, w4 w5 …, each of which is a token."""
+    names = [*SPECIAL, *(f"w{number}" for number in range(len(SPECIAL), size))]
+    backend = Backend(WordLevel({name: id_ for id_, name in enumerate(names)}, unk_token="<unk>"))
+    backend.pre_tokenizer = WhitespaceSplit()
+    backend.add_special_tokens(list(SPECIAL))
+    return Tokenizer(backend)
+
+
 def write_random_run(
     folder: Path,
     task: str,
     model: Mapping[str, Any],
     tokenizer: Tokenizer,
     gain: float = 1.0,
-    never_end: bool = False,
+    never_special: bool = False,
 ) -> dict[str, torch.Tensor]:
     """Write the run folder of a model with random weights, which are returned.
 
     Args:
         gain: factor of the matrices: outputs of larger ones vary more.
-        never_end: the output of the end token is 0, below the largest of the others, so that it is
-            never generated. The output layer of the model is not tied to its embeddings, or all
-            weights of the end token are 0.
+        never_special: the weights of the special tokens in the embedding and the output layer are
+            0, so that their logits are below the largest and they are never generated.
     """
     spec = ModelSpec.model_validate(model)
     torch.manual_seed(0)
@@ -45,8 +56,8 @@ def write_random_run(
     for tensor in weights.values():
         if tensor.dim() == 2:
             tensor *= gain
-        if never_end and len(tensor) == len(tokenizer):
-            tensor[tokenizer.end] = 0
+        if never_special and len(tensor) == len(tokenizer):
+            tensor[: len(SPECIAL)] = 0
     details: dict[str, Any] = {"max_length": spec.max_length}
     extra_files = {}
     if task == "translation":

@@ -39,8 +39,8 @@ class Work:
 Decode = Callable[[list[str]], list[str]]
 
 
-def run(load: Callable[[Work], Decode]) -> None:
-    """Load a model, measure the decoding, and write the result."""
+def run(load: Callable[[Work], Decode], details: Callable[[], dict[str, Any]] = dict) -> None:
+    """Load a model, measure the decoding, and write the result with the details of the engine."""
     work, started = Work.from_arguments(), time.perf_counter()
     decode = load(work)
     loaded, at_load = time.perf_counter() - started, memory("VmRSS")
@@ -63,9 +63,11 @@ def run(load: Callable[[Work], Decode]) -> None:
         "lines_per_second": len(work.lines) / statistics.median(passes),
         "load_seconds": loaded,
         "memory_at_load": at_load,
+        "memory_in_use": memory("VmRSS"),  # Regard packs its matrices with the first lines
         "peak_memory": memory("VmHWM"),
         "with_torch": "torch" in sys.modules,
         "outputs": outputs,
+        **details(),
     }
     if len(latencies) > 1:
         result["median_latency"] = statistics.median(latencies)
