@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from engine_process import run_engine
 from random_run import small_tokenizer, write_random_run
 from regard import run_folder
 from regard.interchange.exports import ctranslate2, huggingface
-from report import describe_machine, isa_name, table, with_stored_rows, write_results
+from report import describe_machine, isa_name, summary, table, with_stored_rows, write_results
 from shared_data import DATA
 
 HERE = Path(__file__).parent
@@ -238,36 +238,14 @@ def _best(results: list[dict[str, Any]], references: list[str]) -> dict[str, Any
 
 def describe(results: dict[str, Any]) -> str:
     """Return the section of the page: a summary, then the tables of each instruction set."""
-    parts = [INTRODUCTION, _summary(results)]
+    parts = [INTRODUCTION, summary("speedup over CTranslate2", results, SUMMARY, _speedup)]
     for isa, result in results.items():
         parts.append(f"### {isa_name(isa)}\n\n{describe_machine(result['machine'])}")
         parts += [f"#### {row['name'].capitalize()}\n\n{_engines(row)}" for row in result["rows"]]
     return "\n\n".join(parts)
 
 
-def _summary(results: dict[str, Any]) -> str:
-    """Return a table of speedups: a line for each row, columns by instruction set."""
-    head = ["speedup over CTranslate2"]
-    head += [f"{isa_name(isa)}: {column}" for isa in results for column in SUMMARY]
-    by_name = [
-        {row["name"]: row["engines"] for row in result["rows"]} for result in results.values()
-    ]
-    names = list(dict.fromkeys(name for rows in by_name for name in rows))
-    lines = [
-        [
-            name,
-            *(
-                _speedup(rows.get(name, {}), engine)
-                for rows in by_name
-                for engine in SUMMARY.values()
-            ),
-        ]
-        for name in names
-    ]
-    return table(head, lines)
-
-
-def _speedup(engines: dict[str, Any], name: str) -> str:
+def _speedup(engines: Mapping[str, Any], name: str) -> str:
     """Return the speed of an engine relative to CTranslate2 with the same type of weights."""
     rival = engines.get(RIVALS.get(name, ""))
     if rival is None:

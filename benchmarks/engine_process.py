@@ -1,4 +1,4 @@
-"""Run an engine in a process of its own: one script of benchmarks/decoders/, by their protocol."""
+"""Run an engine in a process of its own: one script of benchmarks/engines/, by their protocol."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).parent / "decoders"
+FOLDER = Path(__file__).parent / "engines"
 
 
 def run_engine(

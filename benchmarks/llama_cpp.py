@@ -32,6 +32,7 @@ from report import (
     describe_machine,
     isa_name,
     machine,
+    summary,
     table,
     with_stored_rows,
     write_results,
@@ -314,7 +315,7 @@ def _gguf_names(layers: int) -> dict[str, str]:
 
 def describe(results: dict[str, Any]) -> str:
     """Return the section of the page: a summary, then the tables of each instruction set."""
-    parts = [INTRODUCTION, _speedups(results)]
+    parts = [INTRODUCTION, summary("speedup over llama.cpp", results, SUMMARY, _with_avx2)]
     for isa, result in results.items():
         about = f"{describe_machine(result['machine'])} {_settings(result['rows'])}"
         parts.append(f"### {isa_name(isa)} beside llama.cpp\n\n{about}")
@@ -333,17 +334,11 @@ def _settings(rows: list[dict[str, Any]]) -> str:
     )
 
 
-def _speedups(results: dict[str, Any]) -> str:
-    """Return a table of speedups: a line for each row, columns by instruction set."""
-    head = ["speedup over llama.cpp"]
-    head += [f"{isa_name(isa)}: {column}" for isa in results for column in SUMMARY]
-    tables = [{row["name"]: row["engines"] for row in part["rows"]} for part in results.values()]
-    names = dict.fromkeys(name for rows in tables for name in rows)
-    lines = [
-        [name, *(_speedup(rows.get(name, {}), own) for rows in tables for own in SUMMARY.values())]
-        for name in names
-    ]
-    return table(head, lines)
+def _with_avx2(engines: Mapping[str, Any], name: str) -> str:
+    """Return the speedup, and that of Regard's kernels for AVX2 if they were measured too."""
+    avx2 = f"{name}, AVX2"
+    beside = f" ({_speedup(engines, avx2)} with AVX2)" if avx2 in engines else ""
+    return _speedup(engines, name) + beside
 
 
 def _speedup(engines: Mapping[str, Any], name: str) -> str:

@@ -13,7 +13,7 @@ import argparse
 import importlib
 import json
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,29 @@ def with_stored_rows(name: str, measured: Sequence[Mapping[str, Any]]) -> dict[s
 def isa_name(isa: str) -> str:
     """Return the usual name of an instruction set of the engine: AVX-512 VNNI."""
     return isa.upper().replace("_", " ").replace("AVX512", "AVX-512")
+
+
+def summary(
+    title: str,
+    results: Mapping[str, Any],
+    columns: Mapping[str, str],
+    cell: Callable[[Mapping[str, Any], str], str],
+) -> str:
+    """Return a table with a line for each row, and columns for each instruction set.
+
+    Args:
+        title: head of the first column.
+        results: rows by instruction set, of `with_stored_rows`.
+        columns: engines by the name of their column.
+        cell: the text for the engines of a row, of which there may be none, and an engine's name.
+    """
+    head = [title, *(f"{isa_name(isa)}: {column}" for isa in results for column in columns)]
+    parts = [{row["name"]: row["engines"] for row in result["rows"]} for result in results.values()]
+    lines = [
+        [name] + [cell(part.get(name, {}), own) for part in parts for own in columns.values()]
+        for name in dict.fromkeys(name for part in parts for name in part)
+    ]
+    return table(head, lines)
 
 
 def describe_machine(host: Mapping[str, Any]) -> str:

@@ -38,7 +38,7 @@ def test_regard_is_measured_without_torch(
 
     model = {"kind": KINDS[task], **SIZES}
     write_random_run(tmp_path / "run", task, model, small_tokenizer())
-    engine, work, out = BENCHMARKS / "decoders" / "regard_engine.py", tmp_path / "w", tmp_path / "o"
+    engine, work, out = BENCHMARKS / "engines" / "regard_engine.py", tmp_path / "w", tmp_path / "o"
     common = {"model": str(tmp_path / "run"), "lines": list(TEXTS.values()), "beam": 5}
     common |= {"tokens": 9 * (task == "language-model"), "seconds": 0}
     for settings in ({"bits": 32, "early_stopping": False}, {"bits": 8, "batch": 2}, {"bits": 4}):

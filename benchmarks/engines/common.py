@@ -1,4 +1,4 @@
-"""The protocol of the decoding engines: settings, timing and results.
+"""The protocol of the engines: settings, timing and results.
 
 An engine is started as `python ENGINE.py WORK.json OUT.json`, loads its model, decodes a few lines
 as a warm-up and then all lines with timing, repeatedly for some seconds.
@@ -18,7 +18,7 @@ MAX_TOKENS = 60  # of a translation, in every engine: captions have half as many
 
 @dataclass(frozen=True)
 class Work:
-    """Lines to translate, or prompts to continue."""
+    """Lines to translate, prompts to continue, or texts to encode."""
 
     model: str  # a folder in the engine's own format
     lines: list[str]
@@ -36,7 +36,7 @@ class Work:
         return cls(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
 
 
-Decode = Callable[[list[str]], list[str]]
+Decode = Callable[[list[str]], list[Any]]  # texts, or vectors, in the order of the lines
 
 
 def run(load: Callable[[Work], Decode], details: Callable[[], dict[str, Any]] = dict) -> None:
@@ -48,7 +48,7 @@ def run(load: Callable[[Work], Decode], details: Callable[[], dict[str, Any]] = 
     latencies: list[float] = []
     passes: list[float] = []
     while not passes or sum(passes) < work.seconds:
-        outputs: list[str] = []
+        outputs: list[Any] = []
         start = time.perf_counter()
         if work.batch == 1:
             for line in work.lines:
@@ -66,13 +66,18 @@ def run(load: Callable[[Work], Decode], details: Callable[[], dict[str, Any]] = 
         "memory_in_use": memory("VmRSS"),  # Regard packs its matrices with the first lines
         "peak_memory": memory("VmHWM"),
         "with_torch": "torch" in sys.modules,
-        "outputs": outputs,
+        "outputs": [_plain(output) for output in outputs],
         **details(),
     }
     if len(latencies) > 1:
         result["median_latency"] = statistics.median(latencies)
         result["latency_95"] = statistics.quantiles(latencies, n=20)[-1]
     Path(sys.argv[2]).write_text(json.dumps(result, ensure_ascii=False), encoding="utf-8")
+
+
+def _plain(output: Any) -> Any:
+    """Return a text, or the numbers of a vector."""
+    return output if isinstance(output, str) else output.tolist()
 
 
 def memory(which: str) -> int:
