@@ -144,9 +144,10 @@ def main() -> None:
 
 
 def _engine_names(chosen: list[str]) -> list[str]:
-    """Return the chosen engines; those of an instruction set where Regard chooses another."""
+    """Return the chosen engines; those with kernels for AVX2 where Regard chooses better ones."""
     isa = machine()["isa"]
-    return [name for name in chosen if not ENGINES[name].isa or isa.startswith("avx512")]
+    better = isa.startswith("avx") and isa != AVX2
+    return [name for name in chosen if better or not ENGINES[name].isa]
 
 
 def _rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -155,7 +156,7 @@ def _rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         if not counts:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            formats = _write_models(shape, Path(folder))
+            formats = write_models(shape, Path(folder))
             for count in counts:
                 yield _measured(shape, count, formats, options, Path(folder))
 
@@ -172,7 +173,7 @@ def _measured(
     folder: Path,
 ) -> dict[str, Any]:
     work = {
-        "lines": _prompts(shape, max(sequences, 2)),
+        "lines": prompts(shape, max(sequences, 2)),
         "batch": sequences,
         "threads": THREADS,
         "tokens": options.tokens,
@@ -201,7 +202,7 @@ def _measured(
     }
 
 
-def _prompts(shape: Shape, count: int) -> list[str]:
+def prompts(shape: Shape, count: int) -> list[str]:
     """Return texts of PROMPT tokens."""
     draw = random.Random(0)
     words = range(4, shape.vocabulary)
@@ -231,7 +232,7 @@ def _same(tokens: list[str], expected: list[str]) -> float:
     return next(differing, len(expected)) / len(expected)
 
 
-def _write_models(shape: Shape, folder: Path) -> dict[str, Path]:
+def write_models(shape: Shape, folder: Path) -> dict[str, Path]:
     """Write the model of a shape in the format of each engine; return the folders by script."""
     tokenizer = word_tokenizer(shape.vocabulary)
     paths = {name: folder / name for name in ("regard", "gguf", "ctranslate2")}
