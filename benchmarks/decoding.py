@@ -1,6 +1,7 @@
 """Compare the decoding speed with Hugging Face and CTranslate2 on the same weights.
 
     python benchmarks/decoding.py --models runs/decoding
+    python benchmarks/decoding.py --smoke      random models and a few lines: does every engine run?
 
 Missing models are trained first, for some minutes each (benchmarks/recipes/): their quality matters
 little, but they must have learned to end a sentence. Every engine runs in its own process, with the
@@ -10,12 +11,11 @@ Hugging Face in the first round only. Run it on an idle machine.
 
 import argparse
 import gzip
-import json
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,11 @@ from typing import Any
 import sacrebleu
 from tokenizers import Tokenizer
 
+from engine_process import run_engine
+from random_run import small_tokenizer, write_random_run
 from regard import run_folder
 from regard.interchange.exports import ctranslate2, huggingface
-from report import machine, table, write_results
+from report import describe_machine, isa_name, summary, table, with_stored_rows, write_results
 from shared_data import DATA
 
 HERE = Path(__file__).parent
@@ -40,8 +42,9 @@ ENGINES: dict[str, tuple[str, str, int]] = {
     "Regard int8": ("regard_engine.py", "regard", 8),
     "CTranslate2 int8": ("ctranslate.py", "ctranslate2", 8),
 }
-RECIPES = ("small", "base", "language-model")  # in benchmarks/recipes/
 RIVALS = {"Regard": "CTranslate2", EXACT: "CTranslate2", "Regard int8": "CTranslate2 int8"}
+SUMMARY = {"float32": "Regard", "int8": "Regard int8", "exact beam": EXACT}
+NOT_MEASURED = "not measured"
 SLOW = "Hugging Face"  # measured in one round, with a fifth of the lines
 BEST_BATCH = 64
 SINGLE_LINES = 100  # lines that are translated one by one
@@ -49,13 +52,16 @@ PROMPT = 32  # tokens of a prompt
 INTRODUCTION = """## Decoding on 2 cores
 
 The same weights in every engine, each in its own process with the best of one or two threads and
-one or two workers. Speedup: Regard over CTranslate2 with the same type of weights. Lines are those
-of Multi30k's test_2016_flickr (Elliott et al. 2016, 2017), French → English; the language model
-generates 256 tokens after a prompt of 32. Beam search stops after five finished hypotheses, in
-CTranslate2 by default and in Regard with `early_stopping`; without it, Regard continues until no
-better hypothesis is possible. Batch of 1: the first 100 of the 1,000 lines. Hugging Face gets a
-fifth of the lines. A translation has at most 60 tokens in every engine. *Same lines*: fraction of
-outputs equal to those of Regard in float32. Memory: after loading, and peak."""
+one or two workers, on one machine for each instruction set that Regard's engine chose. Speedup:
+Regard over CTranslate2 with the same type of weights; *exact beam* is float32 without early
+stopping. Lines are those of Multi30k's test_2016_flickr (Elliott et al. 2016, 2017), French →
+English; the language model generates 256 tokens after a prompt of 32. Beam search stops after five
+finished hypotheses, in CTranslate2 by default and in Regard with `early_stopping`; without it,
+Regard continues until no better hypothesis is possible. Batch of 1: the first 100 of the 1,000
+lines. Hugging Face gets a fifth of the lines. A translation has at most 60 tokens in every engine.
+*Same lines*: fraction of outputs equal to those of Regard in float32. Memory: after loading
+(Regard packs its matrices with the first lines), and peak; *with torch*: the process had imported
+it."""
 
 
 @dataclass(frozen=True)
@@ -92,30 +98,40 @@ def rows() -> list[Row]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", type=Path, required=True, help="folder of the run folders")
+    parser.add_argument("--models", type=Path, default="runs/decoding", help="the run folders")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--lines", type=int, default=1000)
     parser.add_argument("--engines", nargs="*", default=list(ENGINES), choices=list(ENGINES))
     parser.add_argument("--only", default="", help="measure only rows whose names contain this")
+    parser.add_argument("--smoke", action="store_true", help="random models, a few lines, once")
     parser.add_argument("--write", action="store_true", help="write the results into docs/")
     options = parser.parse_args()
-    models = {
-        name: _trained(name, options.models)
-        for name in RECIPES
-        if any(options.only in row.name and row.model == name for row in rows())
-    }
+    chosen = [row for row in rows() if options.only in row.name]
+    if options.smoke:
+        chosen = list({bool(row.tokens): row for row in chosen}.values())
+        options.rounds, options.lines = 1, 8
     with tempfile.TemporaryDirectory() as folder:
+        runs = Path(folder) / "runs" if options.smoke else options.models
+        prepare = _random if options.smoke else _trained
+        models = {name: prepare(name, runs) for name in dict.fromkeys(row.model for row in chosen)}
         formats = {name: _exports(path, Path(folder) / name) for name, path in models.items()}
-        measured = [
-            _measured(row, formats[row.model], options, Path(folder))
-            for row in rows()
-            if options.only in row.name
-        ]
-    result = {"machine": machine(), "rows": measured}
+        measured = [_measured(row, formats[row.model], options, Path(folder)) for row in chosen]
+    if options.smoke:
+        return
+    result = with_stored_rows("decoding", measured)
     section = describe(result)
     print(section)
     if options.write:
         write_results("decoding", result, section)
+
+
+def _random(name: str, folder: Path) -> Path:
+    """Return the run folder of a small model with random weights."""
+    task = "language-model" if name == "language-model" else "translation"
+    kind = "language-model" if name == "language-model" else "encoder-decoder"
+    sizes = {"dim": 32, "heads": 2, "ffn_dim": 64, "layers": 1, "max_length": 320}
+    write_random_run(folder / name, task, {"kind": kind, **sizes}, small_tokenizer())
+    return folder / name
 
 
 def _trained(name: str, folder: Path) -> Path:
@@ -179,9 +195,10 @@ def _measured(
                     "bits": bits,
                     "tokens": row.tokens,
                     "early_stopping": name != EXACT,
+                    "seconds": 0 if options.smoke else 5,
                     **cores,
                 }
-                results[name].append({**_run(name, script, work, folder), **cores})
+                results[name].append({**run_engine(script, work, folder), **cores})
     engines = {name: _best(runs, references) for name, runs in results.items() if runs}
     expected = engines.get("Regard", {}).get("outputs")
     for name, engine in engines.items():
@@ -191,17 +208,6 @@ def _measured(
             engine["same_as_regard"] = same / len(outputs)
         print(f"{row.name}: {name}: {engine}", flush=True)
     return {"name": row.name, "lines": len(lines), "engines": engines}
-
-
-def _run(name: str, script: str, work: dict[str, Any], folder: Path) -> dict[str, Any]:
-    settings, out = folder / "work.json", folder / "out.json"
-    settings.write_text(json.dumps(work, ensure_ascii=False), encoding="utf-8")
-    command = [sys.executable, str(HERE / "decoders" / script), str(settings), str(out)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{name} failed:\n{done.stderr[-2000:]}")
-    result: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
-    return result
 
 
 def _best(results: list[dict[str, Any]], references: list[str]) -> dict[str, Any]:
@@ -215,10 +221,11 @@ def _best(results: list[dict[str, Any]], references: list[str]) -> dict[str, Any
     }
     fastest = max(medians, key=lambda cores: medians[cores])
     runs = by_cores[fastest]
-    best = {
+    best: dict[str, Any] = {
         "lines_per_second": medians[fastest],
         "threads": fastest[0],
         "workers": fastest[1],
+        "with_torch": runs[0]["with_torch"],
         "outputs": runs[0]["outputs"],
     }
     for key in ("median_latency", "latency_95", "memory_at_load", "peak_memory", "load_seconds"):
@@ -229,34 +236,46 @@ def _best(results: list[dict[str, Any]], references: list[str]) -> dict[str, Any
     return best
 
 
-def describe(result: dict[str, Any]) -> str:
-    """Return the section of the page."""
-    head = ["engine", "lines/s", "speedup", "latency: median, 95 %", "BLEU", "same lines", "memory"]
-    parts = [INTRODUCTION]
-    for row in result["rows"]:
-        engines = row["engines"]
-        lines = []
-        for name, engine in engines.items():
-            rival = engines.get(RIVALS.get(name, ""))
-            ratio = engine["lines_per_second"] / rival["lines_per_second"] if rival else None
-            lines.append(
-                [
-                    name,
-                    f"{engine['lines_per_second']:.1f}",
-                    f"**{ratio:.2f}×**" if ratio else "",
-                    _latency(engine),
-                    f"{engine['bleu']:.2f}" if "bleu" in engine else "",
-                    f"{engine.get('same_as_regard', 0):.1%}",
-                    _memory(engine),
-                ]
-            )
-        parts.append(f"### {row['name'].capitalize()}\n\n{table(head, lines)}")
+def describe(results: dict[str, Any]) -> str:
+    """Return the section of the page: a summary, then the tables of each instruction set."""
+    parts = [INTRODUCTION, summary("speedup over CTranslate2", results, SUMMARY, _speedup)]
+    for isa, result in results.items():
+        parts.append(f"### {isa_name(isa)}\n\n{describe_machine(result['machine'])}")
+        parts += [f"#### {row['name'].capitalize()}\n\n{_engines(row)}" for row in result["rows"]]
     return "\n\n".join(parts)
+
+
+def _speedup(engines: Mapping[str, Any], name: str) -> str:
+    """Return the speed of an engine relative to CTranslate2 with the same type of weights."""
+    rival = engines.get(RIVALS.get(name, ""))
+    if rival is None:
+        return NOT_MEASURED if not engines else ""
+    if name not in engines:
+        return ""
+    return f"**{engines[name]['lines_per_second'] / rival['lines_per_second']:.2f}×**"
+
+
+def _engines(row: dict[str, Any]) -> str:
+    head = ["engine", "lines/s", "speedup", "latency: median, 95 %", "BLEU", "same lines", "memory"]
+    lines = [
+        [
+            name,
+            f"{engine['lines_per_second']:.1f}",
+            _speedup(row["engines"], name),
+            _latency(engine),
+            f"{engine['bleu']:.2f}" if "bleu" in engine else "",
+            f"{engine.get('same_as_regard', 0):.1%}",
+            _memory(engine),
+        ]
+        for name, engine in row["engines"].items()
+    ]
+    return table(head, lines)
 
 
 def _memory(engine: dict[str, Any]) -> str:
     at_load, peak = engine["memory_at_load"] / 1e6, engine["peak_memory"] / 1e6
-    return f"{at_load:,.0f} / {peak:,.0f} MB"
+    note = ", with torch" if engine["with_torch"] else ""
+    return f"{at_load:,.0f} / {peak:,.0f} MB{note}"
 
 
 def _latency(engine: dict[str, Any]) -> str:

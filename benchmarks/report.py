@@ -13,7 +13,7 @@ import argparse
 import importlib
 import json
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,61 @@ def write_results(
     name: str, result: Mapping[str, Any], section: str, page: str = "benchmarks"
 ) -> None:
     """Write `result` to PAGE/NAME.json and replace its section in the page."""
-    path = PAGES[page].with_suffix("") / f"{name}.json"
+    path = _path(name, page)
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     text = PAGES[page].read_text(encoding="utf-8")
     PAGES[page].write_text(replace_section(text, name, section), encoding="utf-8")
+
+
+def with_stored_rows(name: str, measured: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the stored results by instruction set, with these rows of the one of this process.
+
+    Rows of the same name are replaced; the other rows and instruction sets stand as measured.
+    """
+    path, host = _path(name), machine()
+    results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    rows = results.get(host["isa"], {"rows": []})["rows"]
+    by_name = {row["name"]: row for row in [*rows, *measured]}
+    return {**results, host["isa"]: {"machine": host, "rows": list(by_name.values())}}
+
+
+def isa_name(isa: str) -> str:
+    """Return the usual name of an instruction set of the engine: AVX-512 VNNI."""
+    return isa.upper().replace("_", " ").replace("AVX512", "AVX-512")
+
+
+def summary(
+    title: str,
+    results: Mapping[str, Any],
+    columns: Mapping[str, str],
+    cell: Callable[[Mapping[str, Any], str], str],
+) -> str:
+    """Return a table with a line for each row, and columns for each instruction set.
+
+    Args:
+        title: head of the first column.
+        results: rows by instruction set, of `with_stored_rows`.
+        columns: engines by the name of their column.
+        cell: the text for the engines of a row, of which there may be none, and an engine's name.
+    """
+    head = [title, *(f"{isa_name(isa)}: {column}" for isa in results for column in columns)]
+    parts = [{row["name"]: row["engines"] for row in result["rows"]} for result in results.values()]
+    lines = [
+        [name] + [cell(part.get(name, {}), own) for part in parts for own in columns.values()]
+        for name in dict.fromkeys(name for part in parts for name in part)
+    ]
+    return table(head, lines)
+
+
+def describe_machine(host: Mapping[str, Any]) -> str:
+    """Return a sentence with the processor and the versions."""
+    processor = f"{host['processor']}, " if "processor" in host else ""
+    return f"{processor}torch {host['torch']}, Python {host['python']}."
+
+
+def _path(name: str, page: str = "benchmarks") -> Path:
+    return PAGES[page].with_suffix("") / f"{name}.json"
 
 
 def replace_section(page: str, name: str, section: str) -> str:
@@ -59,15 +109,33 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def machine() -> dict[str, Any]:
-    """Return the instruction set, threads and versions of this process."""
+    """Return the processor, instruction sets, threads and versions of this process."""
     import torch
 
+    from regard.native.library import current_isa, library
+
+    engine = library()
     return {
+        "processor": _processor(),
         "cpu": torch.backends.cpu.get_cpu_capability(),
+        "isa": "none" if engine is None else current_isa(engine),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
+
+
+def _processor() -> str:
+    """Return the name of the processor, with its family and model where the name is not one."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0].splitlines()
+    except OSError:  # not Linux
+        return platform.processor()
+    about = {
+        key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)
+    }
+    family = [f"{key} {about[key]}" for key in ("cpu family", "model") if key in about]
+    return ", ".join([about.get("model name", platform.machine()), *family])
 
 
 def main() -> None:

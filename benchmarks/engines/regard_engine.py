@@ -1,12 +1,12 @@
-"""Run Regard as an engine of the decoding benchmark."""
+"""Run Regard as an engine of the decoding benchmark, as an installation without torch would."""
+
+import os
 
 from common import MAX_TOKENS, Decode, Work, run
 
 
 def load(work: Work) -> Decode:
-    import torch
-
-    torch.set_num_threads(work.threads * work.workers)
+    os.environ["REGARD_THREADS"] = str(work.threads * work.workers)
     import regard
     from regard.decoding.config import DecodingConfig
 
