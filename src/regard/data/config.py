@@ -176,6 +176,15 @@ class DataSpec(Spec):
             if selected is None or str(direction) in selected
         )
 
+    @property
+    def source_directions(self) -> list[tuple[Direction, ...]]:
+        """Directions in which each training source is trained."""
+        trained = self.translation_directions
+        return [
+            tuple(direction for direction in _directions(source) if direction in trained)
+            for source in self.train
+        ]
+
     def _available_directions(self) -> tuple[Direction, ...]:
         return tuple(dict.fromkeys(chain.from_iterable(map(_directions, self.train))))
 

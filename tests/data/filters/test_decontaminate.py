@@ -90,6 +90,20 @@ def test_labeled_texts_and_pairs_are_excluded_by_their_texts(tmp_path: Path) -> 
     assert len(found.train) + len(found.dev) == 60
 
 
+def test_short_excluded_text_can_be_ignored(tmp_path: Path) -> None:
+    train = written(tmp_path / "train.txt", *filled(["Hello!", "Very good!", f"It is so. {LONG}"]))
+    test = written(tmp_path / "test.tsv", "hello\t1", "very good\t1", f"{LONG}\t0")
+    dropped = {1: 3, 6: 2, 9: 1, 99: 0}
+    for letters, count in dropped.items():
+        found = prepared(
+            tmp_path,
+            train={"kind": "text", "path": train, "documents": "line"},
+            exclude={"kind": "labeled", "path": test},
+            filters={"exclude_min_letters": letters},
+        )
+        assert len(found.train) + len(found.dev) == 63 - count
+
+
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(["excluded", "good", "bad", ""]), min_size=1, max_size=8))
 def test_only_matching_lines_of_running_text_are_dropped(lines: list[str]) -> None:

@@ -65,6 +65,7 @@ def test_key_ignores_settings_applied_after_building(folder: Path) -> None:
     assert key(data(folder, weight=3)) == same
     assert key(data(folder, {"directions": ["fr-en"]})) == same
     assert key(data(folder, {"filters": {"max_dropped": 0.5}})) == same
+    assert key(data(folder, directions=["fr-en"])) == same
     assert key(data(folder, {"prepared": str(folder / "elsewhere")})) == same
 
 

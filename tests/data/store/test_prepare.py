@@ -128,6 +128,25 @@ def test_duplicates_are_found_in_several_hash_ranges(
     assert [each.kept for each in read] == [section.count for section in prepared.train.sections]
 
 
+def test_a_pair_is_a_duplicate_only_in_its_own_directions(tmp_path: Path) -> None:
+    source = tsv(tmp_path / "train.tsv", PAIRS[:50])
+    dev = tsv(tmp_path / "dev.tsv", [("autre", "other")])
+    both, to_en, to_fr = (
+        {**source, "directions": directions}
+        for directions in (["fr-en", "en-fr"], ["fr-en"], ["en-fr"])
+    )
+
+    def kept(*sources: dict[str, Any], **data: Any) -> list[int]:
+        prepared = made(tmp_path, train=list(sources), dev=dev, **data)
+        return [section.count for section in prepared.train.sections]
+
+    assert kept(to_en, to_fr) == [50, 50]
+    assert kept(to_en, to_fr, to_en) == [50, 50, 0]
+    assert kept(to_en, to_fr, both) == [50, 50, 0]
+    assert kept(both, to_fr) == [50, 0]
+    assert kept(to_en, both, directions=["fr-en"]) == [50, 0]
+
+
 def test_without_dev_training_records_are_taken_evenly(tmp_path: Path) -> None:
     prepared = made(tmp_path, train=tsv(tmp_path / "train.tsv", PAIRS))
     held = list(zip(prepared.dev.texts(0), prepared.dev.texts(1), strict=True))

@@ -41,6 +41,12 @@ class FiltersSpec(Spec):
         description="maximum characters of one text that a training pair may share with dev or "
         "test; null: any number",
     )
+    exclude_min_letters: int = Field(
+        1,
+        ge=1,
+        description="letters and digits of the shortest text of `data.exclude` that counts; a "
+        "shorter one, as Hello!, is in many texts by coincidence",
+    )
     max_dropped: float = Field(
         0.1, ge=0, le=1, description="fraction of lines that may be dropped; more ends the run"
     )

@@ -3,7 +3,7 @@
 The same text is written in many ways (won't, wo n't; “so”, `` so '') and is alone or within a
 longer line. So only letters and digits are compared, in one case, and a line is dropped if it is
 one of these texts or contains one. A short one, as "very good", may be in a line by chance: it
-only counts as a whole line.
+only counts as a whole line, and not at all below `data.filters.exclude_min_letters`.
 
 Running text is compared line by line, and only the matching lines are dropped.
 """
@@ -30,7 +30,7 @@ class Decontaminator:
 
     def __init__(self, data: DataSpec, ledger: Ledger) -> None:
         """Read the sources of `data.exclude`; the ledger counts their lines."""
-        self._record_type = data.record_type
+        self._record_type, self._shortest = data.record_type, data.filters.exclude_min_letters
         self._excluded: set[str] = set()  # letters and digits of each text
         self._by_prefix: dict[str, list[str]] = {}
         for source in data.exclude or ():
@@ -43,7 +43,9 @@ class Decontaminator:
                     self._add(_texts(line, source.record_type))
 
     def _add(self, texts: Sequence[str]) -> None:
-        for letters in filter(None, map(_letters, texts)):
+        for letters in map(_letters, texts):
+            if len(letters) < self._shortest:
+                continue
             if letters not in self._excluded and len(letters) >= SHORT:
                 self._by_prefix.setdefault(letters[:SHORT], []).append(letters)
             self._excluded.add(letters)

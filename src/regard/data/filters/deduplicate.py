@@ -1,10 +1,11 @@
 """Removal of training rows that are duplicates, or that are also in dev or test.
 
 Rows are compared by hashes. Duplicates are searched in one range of hashes after another, so that
-the compared rows fit in memory however many there are.
+the compared rows fit in memory however many there are. Sources may be trained in one direction
+only: a pair is a duplicate if earlier ones are the same in each of its directions.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Hashable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -23,13 +24,18 @@ Ints = npt.NDArray[np.int64]
 Report = Callable[[str, pa.RecordBatch, bool], None]  # reason, rows, True if they are dropped
 
 
-def deduplicate(path: Path, eval_texts: EvalTexts, duplicates: bool, report: Report) -> None:
+Directions = Sequence[Collection[Hashable]]  # in which each source is trained
+
+
+def deduplicate(
+    path: Path, eval_texts: EvalTexts, directions: Directions | None, report: Report
+) -> None:
     """Rewrite a split without rows that leak dev or test data and without duplicates.
 
-    Duplicates are removed only if `duplicates`. `report` receives the rows of each reason.
+    Duplicates are kept if `directions` is None. `report` receives the rows of each reason.
     """
     file = MappedFile(path)
-    removed = _removed(file, eval_texts, duplicates, report)
+    removed = _removed(file, eval_texts, directions, report)
     if not removed.any():
         return
     rest, start = path.with_suffix(".rest"), 0
@@ -43,10 +49,13 @@ def deduplicate(path: Path, eval_texts: EvalTexts, duplicates: bool, report: Rep
     rest.replace(path)
 
 
-def _removed(file: MappedFile, eval_texts: EvalTexts, duplicates: bool, report: Report) -> "_Bits":
+def _removed(
+    file: MappedFile, eval_texts: EvalTexts, directions: Directions | None, report: Report
+) -> "_Bits":
     """Return the rows to remove; a row that leaks and is a duplicate is reported as a leak."""
     rows, start = sum(batch.num_rows for batch in file), 0
-    removed, repeated = _Bits(rows), _repeated(file, rows) if duplicates else _Bits(rows)
+    removed = _Bits(rows)
+    repeated = _Bits(rows) if directions is None else _duplicates(file, rows, directions)
     for batch in file:
         numbers = np.arange(start, start + batch.num_rows)
         start += batch.num_rows
@@ -64,28 +73,55 @@ def _removed(file: MappedFile, eval_texts: EvalTexts, duplicates: bool, report: 
     return removed
 
 
-def _repeated(file: MappedFile, rows: int) -> "_Bits":
-    """Return the rows that have the hash of an earlier one."""
+def _duplicates(file: MappedFile, rows: int, directions: Directions) -> "_Bits":
+    """Return the rows that have the hash of earlier ones in each of their directions."""
+    kinds = {frozenset(of_source) for of_source in directions}
+    if len(kinds) == 1:
+        return _repeated(file, rows, range(len(directions)))
+    repeated = {
+        direction: _repeated(
+            file, rows, {n for n, of_source in enumerate(directions) if direction in of_source}
+        )
+        for direction in frozenset().union(*kinds)
+    }
+    duplicates, start = _Bits(rows), 0
+    for batch in file:
+        numbers = np.arange(start, start + batch.num_rows)
+        start += batch.num_rows
+        flags = [repeated[direction][numbers] for direction in directions[_source(batch)]]
+        duplicates.set(numbers[np.logical_and.reduce(flags)])
+    return duplicates
+
+
+def _repeated(file: MappedFile, rows: int, sources: Collection[int]) -> "_Bits":
+    """Return the rows of these sources that have the hash of an earlier one of them."""
     repeated, ranges = _Bits(rows), rows // RANGE + 1
     bounds = [number * 2**64 // ranges for number in range(ranges + 1)]
     for low, high in pairwise(bounds):
-        values, numbers = _within(file, low, high)
+        values, numbers = _within(file, low, high, sources)
         order = np.argsort(values, kind="stable")  # stable: of equals, the earliest row is first
         same = values[order][1:] == values[order][:-1]
         repeated.set(numbers[order[1:][same]])
     return repeated
 
 
-def _within(file: MappedFile, low: int, high: int) -> tuple[Hashes, Ints]:
-    """Return the hashes in [low, high), and their rows."""
-    values, numbers, start = [], [], 0
+def _within(file: MappedFile, low: int, high: int, sources: Collection[int]) -> tuple[Hashes, Ints]:
+    """Return the hashes in [low, high) of rows of these sources, and their rows."""
+    values, numbers, start = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)], 0
     for batch in file:
-        column = identity(batch)
-        inside = np.flatnonzero((column >= low) & (column <= high - 1))
-        values.append(column[inside])
-        numbers.append(inside + start)
+        if _source(batch) in sources:
+            column = identity(batch)
+            inside = np.flatnonzero((column >= low) & (column <= high - 1))
+            values.append(column[inside])
+            numbers.append(inside + start)
         start += batch.num_rows
     return np.concatenate(values), np.concatenate(numbers)
+
+
+def _source(batch: pa.RecordBatch) -> int:
+    """Return the number of the source that the rows of a batch are of."""
+    number: int = batch.column("source")[0].as_py()
+    return number
 
 
 class _Bits:

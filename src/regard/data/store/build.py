@@ -193,10 +193,11 @@ def _deduplicate(
         for split, sources in {"dev": data.train, **data.splits}.items()
         if split != "train"
     ]
+    drops_duplicates = data.filters.duplicates == "drop" and data.record_type != "text"
     deduplicate(
         folder / "train.arrow",
         EvalTexts(splits, data.record_type, data.filters),
-        data.filters.duplicates == "drop" and data.record_type != "text",
+        data.source_directions if drops_duplicates else None,
         report,
     )
 

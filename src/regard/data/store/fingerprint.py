@@ -120,7 +120,10 @@ def _data_settings(data: DataSpec, states: Mapping[Path, FileState]) -> dict[str
         split: [_source_settings(source, states) for source in sources]
         for split, sources in {**data.splits, **excluded}.items()
     }
-    return {**sources, "dev_size": data.dev_size, "filters": filters}
+    settings = {**sources, "dev_size": data.dev_size, "filters": filters}
+    if len(set(data.source_directions)) > 1:  # a pair of two sources is then not always a duplicate
+        settings["directions"] = [list(map(str, each)) for each in data.source_directions]
+    return settings
 
 
 def _source_settings(source: SourceSpec, states: Mapping[Path, FileState]) -> dict[str, Any]:
