@@ -1,11 +1,16 @@
 """The version, what is packaged, and the completion of the shell."""
 
+import csv
+import hashlib
+import importlib.util
 import os
 import re
 import subprocess
 import sys
 import tomllib
+from base64 import urlsafe_b64encode
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -33,6 +38,49 @@ def test_dependencies_have_lower_bounds_only(project) -> None:
     required = [*project["project"]["dependencies"], *extras["serve"], *extras["onnx"]]
     for requirement in required:
         assert re.fullmatch(r"[\w.-]+>=[\d.]+", requirement), requirement
+
+
+def test_runtime_wheel_requires_what_decodes_and_has_the_rest_in_an_extra(
+    project, tmp_path: Path
+) -> None:
+    spec = importlib.util.spec_from_file_location("runtime_wheel", ROOT / ".ci/runtime_wheel.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    requirements = [*project["project"]["dependencies"], 'onnx>=1.17; extra == "onnx"']
+    requirements += ['ruff>=0.8; extra == "dev"']
+    headers = ["Name: regard", *(f"Requires-Dist: {each}" for each in requirements)]
+    headers += ["Provides-Extra: onnx", "Provides-Extra: dev"]
+    metadata = "\n".join([*headers, "", "# Regard"])
+    original = tmp_path / "regard-0.1.0-py3-none-any.whl"
+    with ZipFile(original, "w") as wheel:
+        wheel.writestr("regard/__init__.py", "pass")
+        wheel.writestr("regard-0.1.0.dist-info/METADATA", metadata)
+        wheel.writestr("regard-0.1.0.dist-info/RECORD", "")
+    path = script.runtime_wheel(original)
+    assert path.name == "regard_runtime-0.1.0-py3-none-any.whl"
+    with ZipFile(path) as wheel:
+        lines = wheel.read("regard_runtime-0.1.0.dist-info/METADATA").decode().splitlines()
+        listed = wheel.read("regard_runtime-0.1.0.dist-info/RECORD").decode().splitlines()
+        record = list(csv.reader(listed))
+        assert sorted(wheel.namelist()) == sorted(name for name, *_ in record)
+        for name, digest, size in record[:-1]:
+            content = wheel.read(name)
+            encoded = urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
+            assert (digest, size) == (f"sha256={encoded}", str(len(content)))
+    runtime = project["tool"]["regard"]["runtime"]
+    kept = [each for each in requirements[:-2] if each.partition(">=")[0] in runtime]
+    full = [each for each in requirements[:-2] if each not in kept]
+    assert len(kept) == len(runtime)
+    assert any(each.startswith("torch>") for each in full)
+    expected = [*kept, *(f'{each}; extra == "full"' for each in full), requirements[-2]]
+    required = [line.removeprefix("Requires-Dist: ") for line in lines if "Requires-Dist" in line]
+    assert sorted(required) == sorted(expected)
+    assert "Name: regard-runtime" in lines
+    assert {line for line in lines if "Provides" in line} == {
+        "Provides-Extra: onnx",
+        "Provides-Extra: full",
+    }
+    assert lines[-2:] == ["", "# Regard"]
 
 
 def test_every_file_that_is_not_python_is_packaged(project) -> None:

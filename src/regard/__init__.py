@@ -12,6 +12,7 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from regard.missing_modules import required_by
 from regard.native.amx import avoid_broken_amx
 
 # Torch's threads spin for milliseconds while they wait for each other. Where another program has
@@ -124,7 +125,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'regard' has no attribute '{name}'")
-    return getattr(import_module(_MODULES[name]), name)
+    with required_by(f"regard.{name}"):
+        return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

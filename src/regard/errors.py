@@ -6,7 +6,8 @@
     ├── RunError        a run folder that is missing, damaged or of another task
     ├── OutputError     a file or folder that cannot be written
     ├── TrainingError   training that failed
-    └── Interrupted     stopped on request, with everything saved
+    ├── Interrupted     stopped on request, with everything saved
+    └── MissingModuleError   a module that is not installed; also a ModuleNotFoundError
 
 The message is one sentence: where, what is wrong, what to do. The command line prints it without a
 traceback and exits with code 1.
@@ -39,6 +40,10 @@ class TrainingError(RegardError):
 
 class Interrupted(RegardError):  # noqa: N818  (not an error)
     """Stopped on request, with everything saved; the message says how to resume."""
+
+
+class MissingModuleError(RegardError, ModuleNotFoundError):
+    """A module that is not installed; the message says how to install it."""
 
 
 def shortened(text: str, most: int = 80) -> str:

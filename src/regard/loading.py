@@ -15,6 +15,7 @@ from regard.engine.plan_of_settings import check_shapes, plan_of_settings
 from regard.engine.select import BITS
 from regard.engine.stored_model import StoredModel
 from regard.errors import RunError
+from regard.missing_modules import install_command
 from regard.pretrained import target_language
 from regard.run_details import (
     ClassificationDetails,
@@ -375,8 +376,8 @@ def _read_with_torch(folder: Path, reason: str) -> "tuple[Run, Callable[[], nn.M
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        message = f"{folder}: this run needs torch ({reason}): pip install torch."
-        raise RunError(message) from None
+        advice = install_command("torch")
+        raise RunError(f"{folder}: this run needs torch ({reason}): {advice}.") from None
     run = read_merged(folder)
     spec = _spec(run, str(folder / run_folder.MANIFEST))
     return run, lambda: _module(run, spec, str(run_folder.path_of(folder, run_folder.WEIGHTS)))

@@ -241,7 +241,8 @@ def quantized(matrix: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float3
 
 def dequantized(steps: NDArray[Any], scale: NDArray[Any]) -> NDArray[np.float32]:
     """Return the matrix that `quantized` has rounded."""
-    matrix: NDArray[np.float32] = steps.astype(np.float32) * scale[:, None]
+    matrix: NDArray[np.float32] = steps.astype(np.float32)
+    matrix *= scale[:, None]  # in place: a second array would cost as much as the product
     return matrix
 
 

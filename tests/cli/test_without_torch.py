@@ -1,9 +1,13 @@
-"""Commands that use a model import no torch and work without it; others say that they need it."""
+"""Commands that use a model import no torch and work without it; others say that they need it.
+
+Without torch means with the requirements of `regard-runtime` only.
+"""
 
 import json
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,10 +46,16 @@ BERT = {
 # What a command that uses a model must not import: each takes a tenth of a second or more.
 HEAVY = {"torch", "safetensors", "pyarrow", "sympy", "transformers", "matplotlib", "yaml", "rich"}
 
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+# Modules that `regard` requires and `regard-runtime` does not.
+NOT_IN_RUNTIME = {
+    requirement.partition(">=")[0].replace("-", "_")
+    for requirement in PROJECT["project"]["dependencies"]
+} - set(PROJECT["tool"]["regard"]["runtime"])
+
 RUN = """
 import sys
-sys.modules["torch"] = None if {absent} else sys.modules.get("torch")
-if not {absent}: del sys.modules["torch"]
+sys.modules |= dict.fromkeys({absent})
 sys.argv = ["regard", *sys.argv[1:]]
 from regard.cli import main
 try:
@@ -60,7 +70,7 @@ def command(*arguments: object, absent: bool = False) -> tuple[int, list[str], s
 
     The last line of output lists the heavy modules that were imported.
     """
-    code = RUN.format(absent=absent, heavy=HEAVY)
+    code = RUN.format(absent=NOT_IN_RUNTIME if absent else (), heavy=HEAVY)
     call = [sys.executable, "-c", code, *map(str, arguments)]
     done = subprocess.run(call, capture_output=True, text=True, timeout=120)
     return done.returncode, done.stdout.removesuffix("\n").split("\n"), done.stderr
@@ -372,29 +382,95 @@ def test_torch_is_imported_where_attention_is_needed(translator: Path, tmp_path:
     code, _, errors = command(*arguments, absent=True)
     assert (code, errors.splitlines()[-1]) == (
         1,
-        "regard: regard translate needs torch: pip install torch.",
+        "regard: regard translate needs torch, which is not installed: pip install regard.",
     )
 
 
-def test_commands_that_need_torch_say_so(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    recipe = tmp_path / "recipe.yaml"
-    (tmp_path / "text.tsv").write_text(f"{FR}\t{EN}\n" * 30)
-    recipe.write_text(
-        f"data: {{train: {{kind: tsv, path: {tmp_path}/text.tsv, languages: [fr, en]}}}}\n"
-    )
-    code, _, errors = command("train", recipe, "--run", tmp_path / "run", absent=True)
-    assert (code, errors) == (1, "regard: regard train needs torch: pip install torch.\n")
-    masked = write_random_run(
-        tmp_path / "other",
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("train", ["{recipe}"]),
+        ("check", ["{recipe}"]),
+        ("resume", ["{run}"]),
+        ("look", ["{run}", EN]),
+        ("heads", ["{run}", "{text}"]),
+        ("lab", []),
+        ("export", ["{run}", "--to", "huggingface", "--output", "{text}.exported"]),
+        ("quantize", ["{run}", "--output", "{text}.quantized"]),
+    ],
+)
+def test_commands_that_need_torch_say_so(
+    translator: Path, tmp_path: Path, name: str, arguments: list[str]
+) -> None:
+    text, recipe = tmp_path / "text.tsv", tmp_path / "recipe.yaml"
+    text.write_text(f"{FR}\t{EN}\n" * 30)
+    recipe.write_text(f"data: {{train: {{kind: tsv, path: {text}, languages: [fr, en]}}}}\n")
+    values = [each.format(recipe=recipe, run=translator, text=text) for each in arguments]
+    code, printed, errors = command(name, *values, absent=True)
+    sentence = f"regard {name} needs torch, which is not installed: pip install regard."
+    assert (code, errors) == (1, f"regard: {sentence}\n")
+    assert "torch" not in printed[-1]
+
+
+def test_other_modules_that_are_not_installed_are_named(translator: Path, tmp_path: Path) -> None:
+    (tmp_path / "text.tsv").write_text(f"{EN}\t{FR}\n")
+    arguments = ("evaluate", translator, tmp_path / "text.tsv", "--to", "fr")
+    code, _, errors = command(*arguments, absent=True)
+    sentence = "regard evaluate needs sacrebleu, which is not installed: pip install regard."
+    assert (code, errors) == (1, f"regard: {sentence}\n")
+
+
+def test_runs_that_the_engine_cannot_compute_need_torch(
+    tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    folder = write_random_run(
+        tmp_path / "run",
         "language-model",
         {"kind": "language-model", "position": "relative", **SIZES},
         tokenizer,
         {"max_length": 40},
     )
-    code, _, errors = command("generate", masked, absent=True)
-    sentence = f"{masked}: this run needs torch (positions 'relative'): pip install torch."
+    code, _, errors = command("generate", folder, absent=True)
+    sentence = f"{folder}: this run needs torch (positions 'relative'): pip install regard."
     assert (code, errors) == (1, f"regard: {sentence}\n")
-    assert command("--help", absent=True)[0] == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["--version"], ["doctor"], ["doctor", "--json"], ["data", "list"]],
+    ids=" ".join,
+)
+def test_commands_without_a_model_need_no_torch(arguments: list[str]) -> None:
+    code, printed, errors = command(*arguments, absent=True)
+    assert (code, errors) == (0, "")
+    if "--json" in arguments:
+        row = json.loads("\n".join(printed[:-1]))["torch"]
+        assert row["offered"] == "not installed"
+        assert row["used"].endswith("pip install regard")
+
+
+def test_python_functions_that_need_torch_say_so(translator: Path, encoder: Path) -> None:
+    code = f"""
+import sys
+sys.modules |= dict.fromkeys({NOT_IN_RUNTIME})
+import regard
+embedder, translator = regard.load({str(encoder)!r}), regard.load_translator({str(translator)!r})
+translator.translate([{EN!r}], "fr", max_tokens=5)
+for function in (
+    lambda: regard.train,
+    lambda: embedder.embed([{EN!r}]),
+    lambda: translator.model,
+):
+    try:
+        function()
+    except regard.RegardError as error:
+        assert isinstance(error, ImportError)
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    users = ("regard.train", "Embedder.embed", "the torch module of a model")
+    sentence = "needs torch, which is not installed: pip install regard."
+    assert done.stdout.splitlines() == [f"{user} {sentence}" for user in users], done.stderr
 
 
 def test_module_is_built_when_it_is_first_used(translator: Path) -> None:

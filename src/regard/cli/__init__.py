@@ -1,5 +1,7 @@
 """Command line: one file a command. Only the module of the command that runs is imported."""
 
+import atexit
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -62,6 +64,7 @@ def _options(
 
 def main() -> None:
     """Run a command and exit; `cli/_shared/failures.py` lists the exit codes."""
+    _start_quickly()
     prepare_streams()
     try:
         refuse_renamed(sys.argv[1:])
@@ -72,6 +75,18 @@ def main() -> None:
     except BaseException as error:
         code = report_failure(error)
     _exit(code if isinstance(code, str) else flush_output(code or 0))
+
+
+def _start_quickly() -> None:
+    """Leave out work that is a fifth of the time to start, translate a sentence and exit.
+
+    Modules and models are some 100,000 objects that stay. By default they are searched for garbage
+    after every 700 new ones and, longest, when the interpreter exits; pydantic looks for plugins
+    among all installed packages.
+    """
+    gc.set_threshold(10_000)
+    atexit.register(gc.freeze)  # what is frozen is not searched
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
 
 
 def _needed(arguments: Sequence[str]) -> tuple[str, ...]:

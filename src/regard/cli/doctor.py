@@ -3,6 +3,7 @@
 import json
 import platform
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -40,11 +41,40 @@ def doctor(
 def _versions() -> list[Row]:
     from importlib.metadata import version
 
-    installed = ", ".join(f"{name} {version(name)}" for name in ("torch", "tokenizers"))
-    return [Row("versions", f"Python {platform.python_version()}, {installed}", version("regard"))]
+    from regard import __version__
+
+    modules = ("torch", "tokenizers") if _has_torch() else ("tokenizers",)
+    installed = ", ".join(f"{name} {version(name)}" for name in modules)
+    return [Row("versions", f"Python {platform.python_version()}, {installed}", __version__)]
+
+
+def _has_torch() -> bool:
+    return find_spec("torch") is not None
 
 
 def _processor() -> list[Row]:
+    from regard import hardware
+
+    compiler = hardware.compiler() or "none"
+    return [
+        *(_torch() if _has_torch() else _without_torch()),
+        _engine(),
+        Row("C++ compiler", compiler, "compiles the engine at installation"),
+    ]
+
+
+def _without_torch() -> list[Row]:
+    from regard import hardware
+    from regard.missing_modules import install_command
+
+    return [
+        Row("cores", str(hardware.cores()), f"threads: {hardware.num_threads()}"),
+        Row("torch", "not installed", f"decodes only; for the rest, {install_command('torch')}"),
+    ]
+
+
+def _torch() -> list[Row]:
+    """Return what torch uses of the processor."""
     import torch
 
     from regard import hardware
@@ -66,8 +96,6 @@ def _processor() -> list[Row]:
             speed if device.type == "cpu" else ("" if fast else "not ") + "computed by the device",
             f"training.precision=auto is {'bfloat16, of wide models' if fast else 'float32'}",
         ),
-        _engine(),
-        Row("C++ compiler", hardware.compiler() or "none", "compiles the engine at installation"),
     ]
 
 
@@ -77,7 +105,9 @@ def _engine() -> Row:
 
     loaded = library()
     if loaded is None:
-        return Row("engine", "not compiled", "decodes with torch")
+        return Row(
+            "engine", "not compiled", "decodes with torch" if _has_torch() else "cannot decode"
+        )
     offered = ", ".join(supported_isas(loaded))
     return Row("engine", offered, f"decodes with {current_isa(loaded)}; also sparse attention")
 

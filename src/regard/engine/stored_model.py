@@ -8,6 +8,7 @@ from regard.engine.encoders import FastEncoder
 from regard.engine.plan import Plan
 from regard.engine.steppers import FastModel, packed_model
 from regard.hardware import trim_memory
+from regard.missing_modules import required_by
 from regard.tensor_files import MappedTensors
 
 if TYPE_CHECKING:
@@ -38,10 +39,11 @@ class StoredModel:
     @cached_property
     def module(self) -> Any:
         """The torch module in evaluation mode, built when it is first used."""
-        import torch
+        with required_by("the torch module of a model"):
+            import torch
 
-        with torch.inference_mode(False):  # it may be used for training, wherever it is first used
-            return self._build().eval()
+            with torch.inference_mode(False):  # it may be used for training, wherever it is used
+                return self._build().eval()
 
     def pack(self, capacity: int, bits: int) -> FastModel | FastEncoder:
         """Pack the tensors for the engine."""

@@ -12,24 +12,18 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+import uvicorn
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.middleware.trustedhost import TrustedHostMiddleware
+from fastapi.responses import HTMLResponse, JSONResponse
+from pydantic import BaseModel, Field
+
 from regard.errors import ConfigError, RegardError
 from regard.insight.look import look
 from regard.insight.page import render
 from regard.insight.picture import History, Picture
-
-try:
-    import uvicorn
-    from fastapi import FastAPI, HTTPException, Request
-    from fastapi.exceptions import RequestValidationError
-    from fastapi.middleware.trustedhost import TrustedHostMiddleware
-    from fastapi.responses import HTMLResponse, JSONResponse
-    from pydantic import BaseModel, Field
-
-    from regard.insight.request_limits import MAX_CHARACTERS, LimitRequests
-except ImportError as error:
-    raise ConfigError(
-        "the live page needs FastAPI and uvicorn: install them with `pip install 'regard[serve]'`."
-    ) from error
+from regard.insight.request_limits import MAX_CHARACTERS, LimitRequests
 
 MAX_WAITING = 8  # texts; the model shows one at a time
 MAX_CONNECTIONS = 64

@@ -19,6 +19,7 @@ from regard.engine.ranking import rank
 from regard.engine.stored_model import StoredModel
 from regard.errors import DataError
 from regard.evaluation.threshold import THRESHOLD
+from regard.missing_modules import required_by
 from regard.predictors.encoder import EncoderPredictor, batches_by_length
 
 if TYPE_CHECKING:
@@ -126,6 +127,7 @@ class Classifier(EncoderPredictor["nn.Module"]):
             predictions.append(Prediction(label, by_label[label], by_label))
         return predictions
 
+    @required_by("Classifier.log_probs")
     def log_probs(self, texts: Sequence[Text], names: Sequence[str] | None = None) -> "Tensor":
         """Return the log-probability of each label for each text (texts, labels).
 

@@ -13,6 +13,7 @@ from regard.engine.numerics import highest
 from regard.engine.pooling import POOLINGS
 from regard.engine.stored_model import StoredModel
 from regard.errors import DataError
+from regard.missing_modules import required_by
 from regard.predictors.base import named_texts
 from regard.predictors.encoder import EncoderPredictor, batches_by_length
 
@@ -66,6 +67,7 @@ class Embedder(EncoderPredictor["Encoder"]):
         fast = self._fast
         return self.model.embedding.tokens.embedding_dim if fast is None else fast.dim
 
+    @required_by("Embedder.embed")
     def embed(
         self, texts: Sequence[str], on_progress: Callable[[int], None] | None = None
     ) -> "Tensor":

@@ -23,6 +23,7 @@ from regard.engine.numerics import Ids as IdArray
 from regard.engine.select import EngineModel
 from regard.engine.stored_model import StoredModel
 from regard.errors import ConfigError, DataError
+from regard.missing_modules import required_by
 from regard.predictors.base import BasePredictor, named_texts
 from regard.predictors.stream_text import incremental_decode
 
@@ -291,6 +292,7 @@ class TextGenerator(BasePredictor["LanguageModel"]):
             scores += score(model, model.start(), first, self.tokenizer.end, [ids[1:]])
         return scores
 
+    @required_by("TextGenerator.perplexity")
     def perplexity(
         self, text: str, context: int | None = None, stride: int | None = None
     ) -> "Perplexity":

@@ -20,6 +20,7 @@ from regard.engine.numerics import Scores, softmax
 from regard.engine.ranking import rank
 from regard.engine.steppers import FastLanguageModel
 from regard.errors import ConfigError, DataError
+from regard.missing_modules import required_by
 from regard.predictors.base import named_texts
 from regard.predictors.classifier import Prediction
 from regard.predictors.encoder import batches_by_length
@@ -102,6 +103,7 @@ class ZeroShotClassifier:
             predictions.append(Prediction(label, max(row), by_label))
         return predictions
 
+    @required_by("ZeroShotClassifier.probabilities")
     def probabilities(self, texts: Sequence[str]) -> "Tensor":
         """Return the probability of each label for each text (texts, labels); rows sum to 1.
 
@@ -133,6 +135,7 @@ class ZeroShotClassifier:
             row[:] = softmax(row)
         return probabilities
 
+    @required_by("ZeroShotClassifier.scores")
     def scores(self, texts: Sequence[str]) -> "Tensor":
         """Return the score of each label for each text (texts, labels), as `normalize` says.
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from regard.cli._shared.streams import StreamError, discard_output, flush_streams
 from regard.errors import Interrupted, RegardError
+from regard.missing_modules import missing_module
 from regard.nearest import nearest_path
 
 MAX_SENTENCE = 1000  # characters
@@ -78,6 +79,8 @@ def _shortened(sentence: str) -> str:
 
 def _sentence(error: BaseException) -> str | None:
     """Return the sentence of an error that is no bug; None for a bug."""
+    if isinstance(error, ModuleNotFoundError) and not _is_out_of_memory(error):
+        return _missing(error)
     if isinstance(error, RegardError):
         return str(error)
     if _is_out_of_memory(error):
@@ -85,8 +88,6 @@ def _sentence(error: BaseException) -> str | None:
             "out of memory: give less at once (a smaller model, batch or beam, shorter texts), or "
             "use a machine with more memory."
         )
-    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "torch":
-        return f"{' '.join(['regard', *sys.argv[1:2]])} needs torch: pip install torch."
     if isinstance(error, RecursionError):
         return "the input is nested too deeply to be read; it is damaged, or no file of Regard."
     if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
@@ -100,6 +101,12 @@ def _sentence(error: BaseException) -> str | None:
         hint = nearest_path(Path(error.filename)) if missing else ""
         return f"{where}{error.strerror}{hint or '.'}"
     return None
+
+
+def _missing(error: ModuleNotFoundError) -> str | None:
+    """Return the sentence for a module that this command needs and that is not installed."""
+    missing = missing_module(error, " ".join(["regard", *sys.argv[1:2]]))
+    return None if missing is None else str(missing)
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

@@ -20,6 +20,7 @@ from regard.data.sources.columns import Column
 from regard.data.sources.table import TableSpec
 from regard.data.sources.trees import Tree
 from regard.errors import ConfigError, DataError
+from regard.missing_modules import install_command
 
 UNUSED_PIPES = ("ner", "lemmatizer")  # slow, and not needed for trees
 
@@ -81,8 +82,9 @@ def _parser(name: str) -> Any:
         import spacy  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
         raise ConfigError(
-            "the source parsed needs spaCy, which is not installed: run `pip install "
-            "'regard[spacy]'` and install a model, or give the trees as CoNLL-U (kind: conllu)."
+            f"the source parsed needs spaCy, which is not installed: run "
+            f"`{install_command('spacy')}` and install a model, or give the trees as CoNLL-U "
+            f"(kind: conllu)."
         ) from None
     try:
         parser = spacy.load(name, exclude=UNUSED_PIPES)

@@ -35,6 +35,7 @@ from regard.interchange.exports.base import (
 )
 from regard.interchange.exports.tokenizer import tokenizer_json
 from regard.layers.feedforward import moe
+from regard.missing_modules import install_command
 from regard.models import classifier, encoder_decoder, language_model, masked_lm
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.language_model import LanguageModel
@@ -136,7 +137,7 @@ def _graph(module: nn.Module, inputs: tuple[Tensor, ...], output: str) -> bytes:
     if find_spec("onnxscript") is None:
         raise ConfigError(
             "ONNX is written with the package onnxscript, which is not installed: "
-            "pip install 'regard[onnx]'."
+            f"{install_command('onnxscript')}."
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # meant for the developers of torch
