@@ -103,8 +103,8 @@ def beam_search(
     is_plain = select is top_candidates and not processors and (count == 1 or distinct is tuple)
     if is_plain and isinstance(model, HasFusedBeam) and limits:
         settings = BeamSettings(width, length_penalty, count, early_stopping)
-        found = model.beam(first, state, end, limits, settings)
-        return [[Hypothesis(*hypothesis) for hypothesis in row] for row in found]
+        hypotheses = model.beam(first, state, end, limits, settings)
+        return [[Hypothesis(*hypothesis) for hypothesis in of_row] for of_row in hypotheses]
     finished = [FinishedHypotheses(count, enough, distinct) for _ in limits]
     rows, longest = np.arange(len(limits)), np.array(limits)  # (R,)
     generated = first[:, None, None]  # (R, W, length)

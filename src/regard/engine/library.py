@@ -73,7 +73,7 @@ class Beam(ctypes.Structure):
         ("step", Step),
         ("limits", POINTER),
         *[(name, ctypes.c_int) for name in ("end", "longest", "width", "n_best", "early_stopping")],
-        *[(name, POINTER) for name in ("norms", "found", "tokens", "counts")],
+        *[(name, POINTER) for name in ("norms", "num_found", "tokens", "counts")],
         *[(name, POINTER) for name in ("scores", "ended_itself")],
     ]
 

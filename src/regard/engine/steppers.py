@@ -143,7 +143,7 @@ class FastDecoder:
         self._check(ids, state, end, longest + 1)
         rows, first = len(ids), ids.astype(np.int32)
         addresses, ancestors = _addresses(state), _ancestors(state, rows)
-        max_tokens, found = np.array(limits, np.int32), np.zeros(rows, np.int32)
+        max_tokens, num_found = np.array(limits, np.int32), np.zeros(rows, np.int32)
         norms = np.array([length**settings.length_penalty for length in range(longest + 2)])
         tokens = np.zeros((rows, count, longest), np.int32)
         counts, ended = np.zeros((rows, count), np.int32), np.zeros((rows, count), np.int32)
@@ -157,7 +157,7 @@ class FastDecoder:
             n_best=count,
             early_stopping=settings.early_stopping,
             norms=norms.ctypes.data,
-            found=found.ctypes.data,
+            num_found=num_found.ctypes.data,
             tokens=tokens.ctypes.data,
             counts=counts.ctypes.data,
             scores=scores.ctypes.data,
@@ -171,7 +171,7 @@ class FastDecoder:
                     float(scores[row, n]),
                     bool(ended[row, n]),
                 )
-                for n in range(found[row])
+                for n in range(num_found[row])
             ]
             for row in range(rows)
         ]

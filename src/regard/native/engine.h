@@ -70,7 +70,7 @@ struct Beam {
   int width, n_best;                    // live hypotheses, and finished ones that are returned
   int early_stopping;                   // a row ends when `width` hypotheses are finished
   const double *norms;                  // (longest + 2): length^α
-  int *found;                           // (rows): number of hypotheses, at most n_best
+  int *num_found;                       // (rows): number of hypotheses, at most n_best
   int *tokens, *counts;                 // (rows, n_best, longest), (rows, n_best)
   float *scores;                        // (rows, n_best): log p / length^α
   int *ended_itself;                    // (rows, n_best): 0 if the limit ended it and the model would continue

@@ -155,7 +155,7 @@ void advance(Row &row, const Ranking &ranking, int first, int length, const Beam
 }
 
 void write(const Row &row, const std::vector<Token> &tree, const Beam &beam) {
-  beam.found[row.number] = int(row.finished.size());
+  beam.num_found[row.number] = int(row.finished.size());
   for (size_t n = 0; n < row.finished.size(); n++) {
     const size_t at = size_t(row.number) * beam.n_best + n;
     std::vector<int> ids;

@@ -122,7 +122,9 @@ def _data_settings(data: DataSpec, states: Mapping[Path, FileState]) -> dict[str
     }
     settings = {**sources, "dev_size": data.dev_size, "filters": filters}
     if len(set(data.source_directions)) > 1:  # a pair of two sources is then not always a duplicate
-        settings["directions"] = [list(map(str, each)) for each in data.source_directions]
+        settings["directions"] = [
+            [str(direction) for direction in directions] for directions in data.source_directions
+        ]
     return settings
 
 
