@@ -19,7 +19,7 @@ def emulated_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("emulated")
     command = [sys.executable, "setup.py", "-q", "build_ext"]
     command += ["--build-lib", str(folder), "--build-temp", str(folder / "objects")]
-    environment = {**os.environ, "REGARD_EMULATE": "1"}
+    environment = {**os.environ, "REGARD_EMULATE": "1", "REGARD_OPTIMIZE": "-O1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return folder / "regard" / "native" / "_native.so"

@@ -20,6 +20,14 @@ def test_bfloat16_products_do_not_crash() -> None:
     assert "256" in process.stdout
 
 
+@pytest.mark.skipif(not amx.amx_is_announced(), reason="this processor does not announce AMX")
+def test_probe_agrees_with_onednn() -> None:
+    program = "import torch; x = torch.ones(256, 256).bfloat16(); x @ x"
+    environment = os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_AMX"}
+    process = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True)
+    assert amx.amx_executes() == (process.returncode == 0)
+
+
 @pytest.mark.parametrize(("executes", "isa"), [(False, "AVX512_CORE_FP16"), (True, None)])
 def test_onednn_isa_is_limited_where_amx_does_not_execute(
     monkeypatch: pytest.MonkeyPatch, executes: bool, isa: str | None

@@ -35,6 +35,16 @@ def instruction_sets(*command: object) -> list[str]:
     return names
 
 
+@pytest.mark.skipif(shutil.which("nm") is None, reason="nm is not installed")
+def test_only_the_interface_is_exported() -> None:
+    """Another copy of the library in the process must not replace a function of this one."""
+    command = ["nm", "-D", "--defined-only", "--format=just-symbols", str(LIBRARY)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    names = done.stdout.split()
+    assert "regard_greedy" in names
+    assert [name for name in names if name.startswith(("_ZN6regard", "_ZNK6regard"))] == []
+
+
 @pytest.mark.parametrize("emulated", [False, True])
 def test_driver_finds_nothing_wrong(
     request: pytest.FixtureRequest, tmp_path: Path, emulated: bool

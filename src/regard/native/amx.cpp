@@ -1,6 +1,8 @@
 // Test whether AMX executes. Some virtual machines announce it in CPUID, the kernel grants it, and
 // its first instruction raises a signal; oneDNN (torch) trusts CPUID and takes the process down.
 
+extern "C" [[gnu::visibility("default")]] int regard_amx_executes();
+
 #if defined(__x86_64__) && defined(__linux__)
 
 #include <cpuid.h>
@@ -27,9 +29,12 @@ struct alignas(64) TileConfig {
   unsigned char rows[16] = {16, 16, 16};
 };
 
+// In read-only memory: GCC declares that ldtilecfg reads 8 bytes, and would leave out the other 56 of a
+// local variable, after which the product raises SIGILL on every processor.
+constexpr TileConfig CONFIG;
+
 __attribute__((target("amx-tile,amx-bf16"))) void multiply_tiles() {
-  const TileConfig config;
-  _tile_loadconfig(&config);
+  _tile_loadconfig(&CONFIG);
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
@@ -40,7 +45,7 @@ __attribute__((target("amx-tile,amx-bf16"))) void multiply_tiles() {
 }  // namespace
 
 // In a child process: where the state of the tiles is broken, no signal handler returns.
-extern "C" int regard_amx_executes() {
+int regard_amx_executes() {
   if (!announced()) return 0;
   const pid_t child = fork();
   if (child < 0) return 0;
@@ -57,6 +62,6 @@ extern "C" int regard_amx_executes() {
 
 #else
 
-extern "C" int regard_amx_executes() { return 0; }
+int regard_amx_executes() { return 0; }
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#pragma GCC visibility push(default)
 extern "C" {
 
 struct Matrix;  // a linear map with packed weights
@@ -100,3 +101,4 @@ int regard_interface();               // the version of these structs and functi
 const char *regard_error_message();   // of this thread's last call that failed
 
 }  // extern "C"
+#pragma GCC visibility pop

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#pragma GCC visibility push(default)
 extern "C" {
 
 struct Strided {  // a tensor (row, head, token, component) with its strides; the last stride is 1
@@ -29,3 +30,4 @@ int regard_sparse(const Sparse *args, int threads);
 int regard_sparse_backward(const Sparse *args, int threads);
 
 }  // extern "C"
+#pragma GCC visibility pop
