@@ -1,4 +1,4 @@
-"""Compare the decoding speed with Hugging Face and CTranslate2 on the same weights.
+"""Compare the decoding speed with CTranslate2, OpenVINO and Hugging Face on the same weights.
 
     python benchmarks/decoding.py --models runs/decoding
     python benchmarks/decoding.py --smoke      random models and a few lines: does every engine run?
@@ -6,7 +6,8 @@
 Missing models are trained first, for some minutes each (benchmarks/recipes/): their quality matters
 little, but they must have learned to end a sentence. Every engine runs in its own process, with the
 best of one or two threads and one or two workers, one engine after the other, in several rounds;
-Hugging Face in the first round only. Run it on an idle machine.
+Hugging Face in the first round only. OpenVINO, which has no search of its own, is measured in
+greedy translation if it is installed (pip install openvino). Run it on an idle machine.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ from tokenizers import Tokenizer
 from engine_process import run_engine
 from random_run import small_tokenizer, write_random_run
 from regard import run_folder
-from regard.interchange.exports import ctranslate2, huggingface
+from regard.interchange.exports import ctranslate2, huggingface, onnx
 from report import describe_machine, isa_name, summary, table, with_stored_rows, write_results
 from shared_data import DATA
 
@@ -37,6 +39,7 @@ EXACT = "Regard, no early stopping"  # beam search ends when no better hypothesi
 ENGINES: dict[str, tuple[str, str, int]] = {
     "Regard": ("regard_engine.py", "regard", 32),
     "CTranslate2": ("ctranslate.py", "ctranslate2", 32),
+    "OpenVINO": ("openvino_engine.py", "onnx", 32),
     "Hugging Face": ("hugging_face.py", "huggingface", 32),
     EXACT: ("regard_engine.py", "regard", 32),
     "Regard int8": ("regard_engine.py", "regard", 8),
@@ -46,6 +49,7 @@ RIVALS = {"Regard": "CTranslate2", EXACT: "CTranslate2", "Regard int8": "CTransl
 SUMMARY = {"float32": "Regard", "int8": "Regard int8", "exact beam": EXACT}
 NOT_MEASURED = "not measured"
 SLOW = "Hugging Face"  # measured in one round, with a fifth of the lines
+GRAPHS = "OpenVINO"  # computes graphs, without beam search
 BEST_BATCH = 64
 SINGLE_LINES = 100  # lines that are translated one by one
 PROMPT = 32  # tokens of a prompt
@@ -58,10 +62,11 @@ stopping. Lines are those of Multi30k's test_2016_flickr (Elliott et al. 2016, 2
 English; the language model generates 256 tokens after a prompt of 32. Beam search stops after five
 finished hypotheses, in CTranslate2 by default and in Regard with `early_stopping`; without it,
 Regard continues until no better hypothesis is possible. Batch of 1: the first 100 of the 1,000
-lines. Hugging Face gets a fifth of the lines. A translation has at most 60 tokens in every engine.
-*Same lines*: fraction of outputs equal to those of Regard in float32. Memory: after loading
-(Regard packs its matrices with the first lines), and peak; *with torch*: the process had imported
-it."""
+lines. OpenVINO computes the ONNX export with its KV cache, in greedy decoding (a script of the
+benchmark chooses the tokens). Hugging Face gets a fifth of the lines. A translation has at most 60
+tokens in every engine. *Same lines*: fraction of outputs equal to those of Regard in float32.
+Memory: after loading (Regard packs its matrices with the first lines), and peak; *with torch*: the
+process had imported it."""
 
 
 @dataclass(frozen=True)
@@ -147,9 +152,12 @@ def _exports(run: Path, folder: Path) -> dict[str, Path]:
     """Export the weights for each engine; return the folders by format."""
     content = run_folder.read(run)
     formats = {"regard": run}
-    for name, module in (("ctranslate2", ctranslate2), ("huggingface", huggingface)):
+    exports = {"ctranslate2": ctranslate2.export, "huggingface": huggingface.export}
+    if find_spec("openvino") is not None:
+        exports["onnx"] = onnx.export
+    for name, export in exports.items():
         formats[name] = folder / name
-        module.export(content, formats[name])
+        export(content, formats[name])
         (formats[name] / "tokenizer.json").write_text(content.tokenizer, encoding="utf-8")
     return formats
 
@@ -182,11 +190,11 @@ def _measured(
     results: dict[str, list[dict[str, Any]]] = {name: [] for name in options.engines}
     for number in range(options.rounds):
         for name in options.engines:
-            if (name == SLOW and number) or (name == EXACT and row.beam == 1):
+            if (name == SLOW and number) or not _measures(name, row):
                 continue
             script, file_format, bits = ENGINES[name]
             inputs = lines[: max(len(lines) // 5, row.batch)] if name == SLOW else lines
-            for cores in row.settings(has_workers=name != SLOW):
+            for cores in row.settings(has_workers=name not in (SLOW, GRAPHS)):
                 work = {
                     "model": str(formats[file_format]),
                     "lines": inputs,
@@ -208,6 +216,13 @@ def _measured(
             engine["same_as_regard"] = same / len(outputs)
         print(f"{row.name}: {name}: {engine}", flush=True)
     return {"name": row.name, "lines": len(lines), "engines": engines}
+
+
+def _measures(engine: str, row: Row) -> bool:
+    """Return whether an engine is measured in a row."""
+    if engine == GRAPHS:
+        return row.beam == 1 and not row.tokens and find_spec("openvino") is not None
+    return engine != EXACT or row.beam > 1
 
 
 def _best(results: list[dict[str, Any]], references: list[str]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Greedy decoding by ONNX Runtime: answers requests of peer.py."""
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,37 +9,78 @@ import numpy as np
 import onnxruntime
 from peer import Ids, answer_requests
 
+Arrays = dict[str, Any]
+
 
 def session(path: Path) -> Any:
     return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+
+
+def outputs_of(model: Any, inputs: Arrays) -> Arrays:
+    names = [output.name for output in model.get_outputs()]
+    return dict(zip(names, model.run(names, inputs), strict=True))
+
+
+def generate(next_logits: Callable[[Sequence[int]], Any], end: int, tokens: int) -> Ids:
+    generated: Ids = []
+    while len(generated) < tokens:
+        token = int(next_logits(generated).argmax())
+        if token == end:
+            break
+        generated.append(token)
+    return generated
+
+
+def continued(home: Path, row: Ids, settings: Any, tokens: int) -> Ids:
+    """A language model: all tokens so far in each call."""
+    model = session(home / "model.onnx")
+
+    def next_logits(generated: Sequence[int]) -> Any:
+        return outputs_of(model, {"input_ids": np.array([[*row, *generated]])})["logits"][0, -1]
+
+    return generate(next_logits, settings["eos_token_id"], tokens)
+
+
+def translated(home: Path, row: Ids, settings: Any, tokens: int) -> Ids:
+    """An encoder-decoder: all tokens so far in each call, and then with the KV cache."""
+    encoder, decoder, with_past = (
+        session(home / f"{name}.onnx")
+        for name in ("encoder_model", "decoder_model", "decoder_with_past_model")
+    )
+    ids, start = np.array([row]), settings["decoder_start_token_id"]
+    mask = np.ones_like(ids)
+    states = outputs_of(encoder, {"input_ids": ids, "attention_mask": mask})["last_hidden_state"]
+    source = {"encoder_hidden_states": states, "encoder_attention_mask": mask}
+    caches: Arrays = {}
+
+    def anew(generated: Sequence[int]) -> Any:
+        inputs = {"input_ids": np.array([[start, *generated]]), **source}
+        return outputs_of(decoder, inputs)["logits"][0, -1]
+
+    def cached(generated: Sequence[int]) -> Any:
+        if generated:
+            inputs = {"input_ids": np.array([generated[-1:]]), "encoder_attention_mask": mask}
+            outputs = outputs_of(with_past, inputs | caches)
+        else:
+            outputs = outputs_of(decoder, {"input_ids": np.array([[start]]), **source})
+        for name, array in outputs.items():
+            if name != "logits":
+                caches[name.replace("present", "past_key_values")] = array
+        return outputs["logits"][0, -1]
+
+    whole, stepwise = (
+        generate(logits, settings["eos_token_id"], tokens) for logits in (anew, cached)
+    )
+    assert whole == stepwise, (whole, stepwise)
+    return stepwise
 
 
 def decode(folder: str, rows: list[Ids], tokens: int, beam: int) -> list[Ids]:
     assert beam == 1
     home = Path(folder)
     settings = json.loads((home / "generation_config.json").read_text())
-    pairs = (home / "encoder_model.onnx").exists()
-    encoder = session(home / "encoder_model.onnx") if pairs else None
-    decoder = session(home / ("decoder_model.onnx" if pairs else "model.onnx"))
-    outputs = []
-    for row in rows:
-        ids = np.array([row], dtype=np.int64)
-        token_mask = np.ones_like(ids)
-        prompt = [settings["decoder_start_token_id"]] if pairs else list(row)
-        encoder_inputs = {}
-        if encoder is not None:
-            (states,) = encoder.run(None, {"input_ids": ids, "attention_mask": token_mask})
-            encoder_inputs = {"encoder_hidden_states": states, "encoder_attention_mask": token_mask}
-        generated: Ids = []
-        while len(generated) < tokens:
-            input_ids = np.array([prompt + generated], dtype=np.int64)
-            (logits,) = decoder.run(None, {"input_ids": input_ids, **encoder_inputs})
-            token = int(logits[0, -1].argmax())
-            if token == settings["eos_token_id"]:
-                break
-            generated.append(token)
-        outputs.append(generated)
-    return outputs
+    run = translated if (home / "encoder_model.onnx").exists() else continued
+    return [run(home, row, settings, tokens) for row in rows]
 
 
 answer_requests(decode)

@@ -130,12 +130,15 @@ def test_exported_language_models_equal_in_ctranslate2(
     compare(ctranslate2.export, "in_ctranslate2.py", "language-model", settings, tmp_path)
 
 
-@pytest.mark.parametrize("kind", ["encoder-decoder", "language-model"])
-def test_exported_models_equal_in_onnxruntime(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "position"),
+    [("encoder-decoder", "rotary"), ("encoder-decoder", "relative"), ("language-model", "rotary")],
+)
+def test_exported_models_equal_in_onnxruntime(kind: str, position: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
     stack = "encoder" if kind == "encoder-decoder" else "decoder"
     fewer = {f"{stack}.blocks.1.attention": [0, 3]}  # a model whose other heads were pruned
-    settings = {"position": "rotary", "retained_heads": fewer}
+    settings = {"position": position, "retained_heads": fewer}
     compare(onnx.export, "in_onnxruntime.py", kind, settings, tmp_path)
 
 

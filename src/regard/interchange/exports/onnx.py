@@ -7,8 +7,15 @@
     model.onnx           input_ids, attention_mask (B, T), of a masked      → logits (B, T, V)
                          language model or a classifier                     → logits (B, labels)
 
-Logits of a classifier are calibrated, and config.json has its labels. A decoder takes all tokens so
-far and returns the logits after each: there is no KV cache.
+Logits of a classifier are calibrated, and config.json has its labels. The decoder of an
+encoder-decoder also returns its KV cache: present.L.decoder.key and .value (B, H, T, K) of layer L,
+and those of the source, present.L.encoder.key and .value. With them, decoder_with_past_model.onnx
+takes one token more:
+
+    input_ids (B, 1), encoder_attention_mask, past_key_values.L.decoder.key …
+                                            → logits (B, 1, V), present.L.decoder.key and .value
+
+A language model takes all tokens so far.
 """
 
 import warnings
@@ -19,8 +26,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.export import Dim
+from torch.utils._pytree import tree_map
 
 from regard.atomic import write_all_atomic
+from regard.attention.kv_cache import KVCache
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.errors import ConfigError
 from regard.interchange.exports.base import (
@@ -37,11 +46,15 @@ from regard.interchange.exports.tokenizer import tokenizer_json
 from regard.layers.feedforward import moe
 from regard.missing_modules import install_command
 from regard.models import classifier, encoder_decoder, language_model, masked_lm
+from regard.models.decoder import DecoderState
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.language_model import LanguageModel
 from regard.run_folder import Run
 
 MAX_BYTES = 2**31  # of one ONNX file
+CACHES = ("decoder.key", "decoder.value", "encoder.key", "encoder.value")  # of a layer
+
+Caches = tuple[Tensor, Tensor, Tensor, Tensor]  # keys and values: of a layer, of its source
 
 
 class _Encoder(nn.Module):
@@ -55,17 +68,39 @@ class _Encoder(nn.Module):
 
 
 class _Decoder(nn.Module):
+    """The decoder before the first token: returns the KV cache of each layer and of its source."""
+
     def __init__(self, model: EncoderDecoder) -> None:
         super().__init__()
-        self.decoder = model.decoder
+        self.model = model
 
     def forward(
         self, input_ids: Tensor, encoder_hidden_states: Tensor, encoder_attention_mask: Tensor
-    ) -> Tensor:
-        decoder: Any = self.decoder
+    ) -> tuple[Tensor, list[Caches]]:
+        decoder: Any = self.model.decoder
         state = decoder.start_from(encoder_hidden_states, encoder_attention_mask.bool())
-        logits: Tensor = decoder.output(decoder(input_ids, state)[0])
-        return logits
+        logits, state = self.model.extend(input_ids, state)
+        return logits, [
+            (own.keys, own.values, source.keys, source.values)
+            for own, source in zip(state.past, state.source, strict=True)
+        ]
+
+
+class _DecoderWithPast(nn.Module):
+    """The decoder after some tokens: returns the KV cache of each layer, one token longer."""
+
+    def __init__(self, model: EncoderDecoder) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self, input_ids: Tensor, encoder_attention_mask: Tensor, caches: list[Caches]
+    ) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
+        past = tuple(KVCache(keys, values) for keys, values, _, _ in caches)
+        source = tuple(KVCache(keys, values) for _, _, keys, values in caches)
+        state = DecoderState(past[0].end, past, source, encoder_attention_mask.bool())
+        logits, state = self.model.extend(input_ids, state)
+        return logits, [(cache.keys, cache.values) for cache in state.past]
 
 
 class _WithMask(nn.Module):
@@ -102,18 +137,14 @@ def export(run: Run, folder: Path) -> None:
     ids = torch.tensor([[tokenizer.end] * 5, [tokenizer.start] * 5])
     words, token_mask = torch.full((2, 7), tokenizer.end), torch.ones(2, 7, dtype=torch.long)
     if isinstance(spec, encoder_decoder.Spec):
-        states = torch.zeros(2, 7, spec.dim)
-        files = {
-            "encoder_model.onnx": _graph(_Encoder(model), (words, token_mask), "last_hidden_state"),
-            "decoder_model.onnx": _graph(_Decoder(model), (ids, states, token_mask), "logits"),
-        }
+        files = _encoder_decoder(model, ids, words, token_mask)
     elif isinstance(spec, language_model.Spec):
-        files = {"model.onnx": _graph(_LanguageModel(model), (ids,), "logits")}
+        files = {"model.onnx": _graph(_LanguageModel(model), (ids,), ["logits"])}
     elif isinstance(spec, masked_lm.Spec):
-        files = {"model.onnx": _graph(_WithMask(model), (words, token_mask), "logits")}
+        files = {"model.onnx": _graph(_WithMask(model), (words, token_mask), ["logits"])}
     elif isinstance(spec, classifier.Spec) and not spec.needs_trees:
         labels, several, temperature = label_details(run)
-        graph = _graph(_WithMask(model, temperature), (words, token_mask), "logits")
+        graph = _graph(_WithMask(model, temperature), (words, token_mask), ["logits"])
         files = {"model.onnx": graph, "config.json": as_json(label_config(labels, several))}
     else:
         raise refuse(f"a {spec.kind()}", "ONNX as Regard exports it")
@@ -131,9 +162,43 @@ def export(run: Run, folder: Path) -> None:
     write_all_atomic(folder, files)
 
 
-def _graph(module: nn.Module, inputs: tuple[Tensor, ...], output: str) -> bytes:
-    """Trace a module to ONNX, with dynamic batch size and lengths."""
-    shapes = [{0: Dim.DYNAMIC, 1: Dim.DYNAMIC} for _ in inputs]
+def _encoder_decoder(
+    model: EncoderDecoder, ids: Tensor, source: Tensor, token_mask: Tensor
+) -> dict[str, bytes]:
+    """Return the graphs of an encoder, of its decoder, and of the decoder with a KV cache."""
+    encoder, decoder, with_past = _Encoder(model), _Decoder(model), _DecoderWithPast(model)
+    with torch.no_grad():
+        states = encoder(source, token_mask)
+        caches = decoder(ids, states, token_mask)[1]
+    names = [f"{layer}.{cache}" for layer in range(len(caches)) for cache in CACHES]
+    both = [f"present.{name}" for name in names]
+    present = [name for name in both if ".decoder." in name]
+    past = [f"past_key_values.{name}" for name in names]
+    token = ids[:, :1]
+    return {
+        "encoder_model.onnx": _graph(encoder, (source, token_mask), ["last_hidden_state"]),
+        "decoder_model.onnx": _graph(decoder, (ids, states, token_mask), ["logits", *both]),
+        "decoder_with_past_model.onnx": _graph(
+            with_past,
+            (token, token_mask, caches),
+            ["logits", *present],
+            ["input_ids", "encoder_attention_mask", *past],
+        ),
+    }
+
+
+def _graph(
+    module: nn.Module, inputs: tuple[Any, ...], outputs: list[str], names: list[str] | None = None
+) -> bytes:
+    """Trace a module to ONNX, with dynamic batch size and lengths.
+
+    Args:
+        module: The module.
+        inputs: Its arguments: tensors, or lists of the caches of each layer.
+        outputs: Names of the outputs.
+        names: Names of the inputs (default: those of the arguments).
+    """
+    shapes = tree_map(_dynamic, inputs)
     if find_spec("onnxscript") is None:
         raise ConfigError(
             "ONNX is written with the package onnxscript, which is not installed: "
@@ -146,8 +211,16 @@ def _graph(module: nn.Module, inputs: tuple[Tensor, ...], output: str) -> bytes:
             inputs,
             dynamo=True,
             dynamic_shapes=shapes,
-            output_names=[output],
+            input_names=names,
+            output_names=outputs,
             verbose=False,
         )
     data: bytes = program.model_proto.SerializeToString()
     return data
+
+
+def _dynamic(tensor: Tensor) -> dict[int, Any]:
+    """Return the dynamic axes of (B, T), (B, S, D) or keys (B, H, T, K); one token is no axis."""
+    length = 2 if tensor.dim() == 4 else 1
+    axes = (0,) if tensor.size(length) == 1 else (0, length)
+    return dict.fromkeys(axes, Dim.DYNAMIC)
