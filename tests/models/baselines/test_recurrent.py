@@ -164,6 +164,19 @@ def test_gradients_reach_every_parameter(cell, score):
         assert not without
 
 
+@each_cell
+@each_score
+def test_products_in_bfloat16_give_about_the_same_logits_and_gradients(cell, score):
+    model = translator(cell=cell, score=score, layers=2)
+    targets = target_rows()
+    exact = model(*source_rows(), targets)
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = model(*source_rows(), targets)
+        rounded.float().logsumexp(-1).sum().backward()
+    torch.testing.assert_close(rounded.float(), exact, atol=0.05, rtol=0.05)
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
 def test_tied_embeddings_are_one_parameter():
     tied, free = translator(), translator(tie_embeddings=False)
     assert tied.output.weight is tied.decoder.embedding.tokens.weight

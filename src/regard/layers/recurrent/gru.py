@@ -30,7 +30,7 @@ class GRU(Cell):
         gates_h, candidate_h = torch.split(self.w_h(state), sizes, dim=-1)
         r, z = (gates_x + gates_h).sigmoid().chunk(2, dim=-1)
         n = torch.addcmul(candidate_x, r, candidate_h).tanh()
-        return torch.lerp(n, state, z)
+        return torch.lerp(n.to(state.dtype), state, z.to(state.dtype))  # under autocast they differ
 
 
 class Spec(CellSpec):
