@@ -213,7 +213,7 @@ def test_errors_are_one_sentence(trained: Path, call: Any, tmp_path: Path) -> No
     assert "there is no text to summarize" in refused("summarize", trained, stdin=b"\n \n")
     assert "text 2: the text has 40 tokens" in refused("summarize", trained, stdin=b"red\n" + long)
     assert "cannot be read" in refused("summarize", trained, tmp_path / "none.txt")
-    assert "are for Transformers of kind" in refused("summarize", trained, "--int8", stdin=b"red")
+    assert "integer weights (--int8" in refused("summarize", trained, "--int8", stdin=b"red")
     assert "not a translator" in refused("translate", trained, stdin=b"red")
     assert "has no equivalent" in refused("export", trained, "--to", "onnx")
     (tmp_path / "pairs.tsv").write_text("red green blue\tred green\n")

@@ -205,15 +205,15 @@ def test_score_of_decoders_imports_no_torch(
 
 
 @pytest.mark.parametrize("absent", [False, True])
-@pytest.mark.parametrize("int8", [False, True])
-def test_fill_imports_no_torch(masked: Path, absent: bool, int8: bool) -> None:
+@pytest.mark.parametrize("options", [[], ["--int8"], ["--int4"]], ids=" ".join)
+def test_fill_imports_no_torch(masked: Path, absent: bool, options: list[str]) -> None:
     text = "the ___ sleeps under the ___"
-    arguments = ("fill", masked, text, "--top", "4", "--json", *(["--int8"] if int8 else []))
+    arguments = ("fill", masked, text, "--top", "4", "--json", *options)
     code, printed, errors = command(*arguments, absent=absent)
     assert (code, printed[-1]) == (0, "[]"), errors
     blanks = json.loads(printed[0])["blanks"]
     assert [len(blank) for blank in blanks] == [4, 4]
-    if not int8:
+    if not options:
         expected = with_torch(regard.load_mask_filler(masked)).fill(text, top=4)
         for blank, fillings in zip(blanks, expected, strict=True):
             assert [each["text"] for each in blank] == [each.text for each in fillings]
@@ -236,7 +236,7 @@ def test_fill_of_spans_imports_no_torch(masking_tokenizer: Tokenizer, tmp_path: 
 
 
 @pytest.mark.parametrize("absent", [False, True])
-@pytest.mark.parametrize("options", [[], ["--int8"]], ids=" ".join)
+@pytest.mark.parametrize("options", [[], ["--int8"], ["--int4"]], ids=" ".join)
 def test_classify_imports_no_torch(
     classifier: Path, tmp_path: Path, options: list[str], absent: bool
 ) -> None:
@@ -278,7 +278,9 @@ def test_zero_shot_classification_imports_no_torch(generator: Path, absent: bool
 
 
 @pytest.mark.parametrize("absent", [False, True])
-@pytest.mark.parametrize("options", [["--json"], ["--compare"], ["--int8"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "options", [["--json"], ["--compare"], ["--int8"], ["--int4"]], ids=" ".join
+)
 def test_embed_imports_no_torch(
     encoder: Path, tmp_path: Path, options: list[str], absent: bool
 ) -> None:

@@ -199,6 +199,14 @@ def test_unsupported_models_are_computed_with_torch(given: dict[str, object]) ->
     logits = predictor.model(*predictor.model_inputs([(predictor.encode("A dog"), "A dog", "")]))
     expected = (logits / 0.7).log_softmax(-1)
     torch.testing.assert_close(predictor.log_probs(["A dog"]), expected.detach())
+    with pytest.raises(ConfigError, match="the compiled engine, and it does not support"):
+        classifier(bits=8, **given)
+
+
+def test_integer_weights_are_refused_without_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.engine.select.library", lambda: None)
+    with pytest.raises(ConfigError, match="it was not built on this machine"):
+        embedder(bits=4)
 
 
 def test_bits_are_for_transformers() -> None:
@@ -206,7 +214,7 @@ def test_bits_are_for_transformers() -> None:
 
     spec = ModelSpec.model_validate({"kind": "recurrent", "dim": 8})
     baseline = spec.for_capability("sequence-classification").build(len(tokenizer()))
-    with pytest.raises(ConfigError, match="are for Transformers of kind"):
+    with pytest.raises(ConfigError, match="does not support stack RecurrentEncoder"):
         Classifier(baseline, tokenizer(), LABELS[:2], 40, bits=8)
     with pytest.raises(ConfigError, match="bits is 7"):
         embedder(bits=7)

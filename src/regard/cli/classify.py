@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli._shared.files import STANDARD_INPUT, check_inputs
-from regard.cli._shared.options import Int8
+from regard.cli._shared.options import Int4, Int8, bits_of
 from regard.cli._shared.streams import echo
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def classify(
         ),
     ] = None,
     int8: Int8 = False,
+    int4: Int4 = False,
 ) -> None:
     """Label texts: as many lines out as in, each a label, a tab and its probability.
 
@@ -79,7 +80,7 @@ def classify(
 
     from regard.loading import load
 
-    loaded = load(run, bits=8 if int8 else 32)
+    loaded = load(run, bits=bits_of(int8, int4))
     predict, written = _predictor(loaded, run, template, label or [])
     format_prediction = _Formatter(written, every, as_json, threshold)
     if not text and file == STANDARD_INPUT and sys.stdin.isatty():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli._shared.files import STANDARD_INPUT, check_inputs, check_output
-from regard.cli._shared.options import Int8
+from regard.cli._shared.options import Int4, Int8, bits_of
 from regard.cli._shared.streams import echo
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def embed(
         ),
     ] = False,
     int8: Int8 = False,
+    int4: Int4 = False,
 ) -> None:
     """Print an embedding vector for each line; a text that is too long is refused."""
     from regard.cli._shared.progress import progress_bar
@@ -54,7 +55,7 @@ def embed(
 
     from regard.loading import load_embedder
 
-    reader = load_embedder(run, bits=8 if int8 else 32)
+    reader = load_embedder(run, bits=bits_of(int8, int4))
     lines = read_lines(file)
     if not lines or (compare and len(lines) < 2):
         where = "standard input" if file == STANDARD_INPUT else file

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from regard.cli._shared.files import STANDARD_INPUT
-from regard.cli._shared.options import Int8
+from regard.cli._shared.options import Int4, Int8, bits_of
 from regard.cli._shared.streams import echo
 
 
@@ -21,6 +21,7 @@ def fill(
     top: Annotated[int, typer.Option(min=1, help="Number of candidates for each blank.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a text.")] = False,
     int8: Int8 = False,
+    int4: Int4 = False,
 ) -> None:
     """Print the most likely fillings of each blank, with probabilities."""
     import json
@@ -29,7 +30,7 @@ def fill(
     from regard.data.sources.lines import stream_text
     from regard.loading import load_filler
 
-    filler = load_filler(run, bits=8 if int8 else 32)
+    filler = load_filler(run, bits=bits_of(int8, int4))
     lines = stream_text(STANDARD_INPUT) if text is None else iter([text])
     for number, line in enumerate(lines, start=1):
         blanks = filler.fill(line, top, number)

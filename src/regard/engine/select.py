@@ -25,12 +25,8 @@ class EngineModel:
     def __init__(self, model: "nn.Module | StoredModel", capacity: int, bits: int = 32) -> None:
         if bits not in BITS:
             raise ConfigError(f"bits is {bits!r}; it must be 32, or 8 or 4 for integer weights.")
-        if bits != 32 and not isinstance(model, StoredModel) and not _is_transformer(model):
-            raise ConfigError(
-                "integer weights (--int8, --int4; in Python, bits) are for Transformers of kind "
-                "encoder-decoder, language-model, masked-lm, classifier or encoder, and this model "
-                "is of another kind: compute it without."
-            )
+        if bits != 32:
+            _require_engine(model)
         self._model = model
         self.capacity = capacity
         self.bits = bits
@@ -82,7 +78,9 @@ class EngineModel:
         keep_freed_memory()
         try:
             return pack_module(self.model, self.capacity, self.bits)
-        except UnsupportedError:
+        except UnsupportedError as error:
+            if self.bits != 32:
+                raise _refused_integers(f"it does not support {error}") from error
             return None
 
 
@@ -93,12 +91,27 @@ def pack_module(model: "nn.Module", capacity: int, bits: int = 32) -> Packed:
     return packed_model(*plan_of_module(model), capacity, bits)
 
 
-def _is_transformer(model: "nn.Module") -> bool:
-    """Return True for a Transformer; a baseline may have the same model class with other blocks."""
-    from regard.attention.multi_head import MultiHead
-    from regard.engine.plan_of_module import PLANNED
+def _require_engine(model: "nn.Module | StoredModel") -> None:
+    """Raise ConfigError if the engine cannot compute the model: it alone has integer weights."""
+    if library() is None:
+        raise _refused_integers("it was not built on this machine")
+    if isinstance(model, StoredModel):
+        return
+    if any(p.device.type != "cpu" for p in model.parameters()):
+        raise _refused_integers("it computes on CPUs only")
+    from regard.engine.plan_of_module import plan_of_module
 
-    return type(model) in PLANNED and any(isinstance(part, MultiHead) for part in model.modules())
+    try:
+        plan_of_module(model)
+    except UnsupportedError as error:
+        raise _refused_integers(f"it does not support {error}") from error
+
+
+def _refused_integers(reason: str) -> ConfigError:
+    return ConfigError(
+        "integer weights (--int8, --int4; in Python, bits) are computed by the compiled engine, "
+        f"and {reason}: compute this model without them."
+    )
 
 
 class _Modules:
