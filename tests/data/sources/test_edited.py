@@ -1,5 +1,6 @@
 """Sources whose texts are edited."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -93,3 +94,32 @@ def test_the_inner_source_has_pairs_and_no_weight(tsv: dict[str, object], tmp_pa
     text = {"kind": "text", "path": write(tmp_path / "a.txt", "a\n")}
     with pytest.raises(ConfigError, match="only pairs can be edited"):
         source(kind="edited", source=text, edits=["lowercase"])
+
+
+def test_numbers_of_both_texts_are_replaced_by_the_same_random_ones(tmp_path: Path) -> None:
+    lines = [
+        ("Ils ont trois chats et 25 poules.", "They have three cats and 25 hens."),
+        ("Il a vingt et un ans.", "He is twenty-one years old."),  # other numbers alone
+        ("Il y a 1 chat.", "There is 1 cat."),  # no plural
+        ("Le 12e jour, à 10h30.", "The 12th day, at 10:30."),  # other numbers alone
+        ("Deux et deux font quatre.", "Two and two is four."),
+    ]
+    path = write(tmp_path / "pairs.tsv", "".join(f"{fr}\t{en}\n" for fr, en in lines))
+    spec = {"kind": "tsv", "path": path, **FR_EN}
+    edited = pairs(kind="edited", source=spec, edits=["random_numbers"])
+    assert edited == pairs(kind="edited", source=spec, edits=["random_numbers"])
+    assert edited[1:4] == lines[1:4]
+    for (fr, en), (french, english) in zip(edited, lines, strict=True):
+        assert re.findall(r"\d+", fr) == re.findall(r"\d+", en) or fr == french, english
+    (three, twenty_five), (two, again, four) = (
+        re.findall(r"\d+", edited[row][1]) for row in (0, 4)
+    )
+    assert two == again != four
+    assert (three, twenty_five) != ("3", "25")
+    assert edited[0][0] == f"Ils ont {three} chats et {twenty_five} poules."
+    assert int(three) > 1
+
+
+def test_random_numbers_need_both_sides(tsv: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match="random_numbers edits both texts"):
+        source(kind="edited", source=tsv, sides=["fr"], edits=["random_numbers"])

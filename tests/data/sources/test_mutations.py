@@ -21,7 +21,7 @@ from regard.data.filters.quality import reject_reason
 from regard.data.ledger import Ledger
 from regard.data.records import Record, Rejected
 from regard.data.sources.base import SourceSpec
-from regard.data.sources.text_edits import EDITS
+from regard.data.sources.edited import EDITS
 from regard.data.tokenizers.base import TokenizerSpec
 from regard.errors import RegardError
 

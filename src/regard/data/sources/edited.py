@@ -1,4 +1,4 @@
-"""Pairs of another source with edited texts: detokenized, or written as people type in haste.
+"""Pairs of another source, edited: detokenized, as people type in haste, or with other numbers.
 
 A model that is to understand French without accents is trained on such French, in the direction
 from it; the English stays as it is:
@@ -9,17 +9,50 @@ from it; the English stays as it is:
     edits: [strip_accents]
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from regard.data.datasets.reports import SILENT, Reports
 from regard.data.records import Line, Record
 from regard.data.sources.base import SourceSpec
-from regard.data.sources.text_edits import EDITS, EditName
+from regard.data.sources.number_edits import random_numbers
+from regard.data.sources.text_edits import (
+    detokenize,
+    lowercase,
+    strip_accents,
+    strip_final_punctuation,
+)
+
+Texts = tuple[str, ...]
+EditName = Literal[
+    "detokenize", "lowercase", "strip_accents", "strip_final_punctuation", "random_numbers"
+]
+
+
+def _each(edit: Callable[[str, str], str]) -> Callable[[Texts, Texts, Texts], Texts]:
+    """Return the edit of a pair that edits its texts one by one, those of some languages."""
+
+    def edited(texts: Texts, languages: Texts, sides: Texts) -> Texts:
+        return tuple(
+            edit(text, language) if language in sides else text
+            for text, language in zip(texts, languages, strict=True)
+        )
+
+    return edited
+
+
+# Functions of the texts, their languages, and the languages whose texts are edited.
+EDITS: dict[EditName, Callable[[Texts, Texts, Texts], Texts]] = {
+    "detokenize": _each(detokenize),
+    "lowercase": _each(lowercase),
+    "strip_accents": _each(strip_accents),
+    "strip_final_punctuation": _each(strip_final_punctuation),
+    "random_numbers": lambda texts, languages, _sides: random_numbers(texts, languages),
+}
 
 
 class Spec(SourceSpec):
@@ -39,6 +72,8 @@ class Spec(SourceSpec):
             raise ValueError("source: only pairs can be edited, and this source has none")
         if self.source.weight != 1:
             raise ValueError("source: give the weight beside the edits, not to the source in it")
+        if self.sides and "random_numbers" in self.edits:
+            raise ValueError("sides: random_numbers edits both texts; leave out sides")
         for language in self.sides or ():
             if language not in self.source.language_pair:
                 known = " and ".join(self.source.language_pair)
@@ -71,16 +106,10 @@ class Spec(SourceSpec):
                 line = replace(line, texts=self._edited(line.texts))
             yield line
 
-    def _edited(self, texts: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(
-            self._edit(text, language) if language in (self.sides or self.language_pair) else text
-            for text, language in zip(texts, self.language_pair, strict=True)
-        )
-
-    def _edit(self, text: str, language: str) -> str:
+    def _edited(self, texts: Texts) -> Texts:
         for name in self.edits:
-            text = EDITS[name](text, language)
-        return text
+            texts = EDITS[name](texts, self.language_pair, self.sides or self.language_pair)
+        return texts
 
     def files(self) -> list[Path]:
         return self.source.files()

@@ -1,12 +1,8 @@
 """Edits of a text that a training source may ask for: joining of tokens, and typing habits."""
 
 import re
-from collections.abc import Callable
 from itertools import cycle
-from typing import Literal
 from unicodedata import combining, normalize
-
-EditName = Literal["detokenize", "lowercase", "strip_accents", "strip_final_punctuation"]
 
 _QUOTES = (re.compile(r'\s*"\s*'), re.compile(r"\s+'\s+"))
 _JOINED_LEFT = re.compile(r"\s+([,.)\]}…]|-\w|'(?:s|m|d|re|ve|ll|t)\b|n't\b)")
@@ -50,11 +46,3 @@ def strip_accents(text: str, _language: str) -> str:
 def strip_final_punctuation(text: str, _language: str) -> str:
     """Remove the mark at the end of a sentence; a text of nothing else stays."""
     return _FINAL_PUNCTUATION.sub("", text) or text
-
-
-EDITS: dict[EditName, Callable[[str, str], str]] = {
-    "detokenize": detokenize,
-    "lowercase": lowercase,
-    "strip_accents": strip_accents,
-    "strip_final_punctuation": strip_final_punctuation,
-}
