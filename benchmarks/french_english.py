@@ -4,25 +4,28 @@
     python benchmarks/french_english.py --run "recurrent=runs/fr-en-recurrent" --write
     python benchmarks/french_english.py --variant "float32=runs/fr-en" --write
 
-The pretrained model is evaluated beside the runs that are named. BLEU of cased, detokenized text
+The pretrained model is evaluated beside the runs that are named; with --keep FOLDER, scores in
+FOLDER/NAME.json are reused, so that a long evaluation resumes. BLEU of cased, detokenized text
 with its bootstrap interval; the accuracy on contrastive pairs of pronouns, where the model should
 give the right translation the higher probability. Variants are evaluated on two test sets only.
 """
 
 import argparse
 import gzip
+import json
 import math
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import regard
+from regard.atomic import write_atomic
 from regard.config import validate
 from regard.data.records import Record
 from regard.data.sources.base import SourceSpec
@@ -57,8 +60,8 @@ none of the sentences of a test set was, but for
 accuracy on contrastive pairs of subtitles (Lopes et al. 2020), which differ in *il* and *elle*,
 *ils* and *elles*; the sentence before, which has the noun, is not shown to the models, so that
 50 % is chance. A cold `regard translate fr-en` of
-one sentence takes {start:.2f} s, {lines:,} everyday sentences take {seconds:.1f} s (greedy, loading
-included). {machine}."""
+one sentence takes {start:.2f} s, {lines:,} everyday sentences take {seconds:.1f} s, and
+{greedy_seconds:.1f} s with greedy decoding (`--beam 1`), loading included. {machine}."""
 
 
 def main() -> None:
@@ -67,11 +70,12 @@ def main() -> None:
     parser.add_argument("--variant", action="append", default=[], help="a variant: NAME=FOLDER")
     parser.add_argument("--pretrained", default="fr-en", help="run folder of the first model")
     parser.add_argument("--limit", type=int, help="lines of each test set")
+    parser.add_argument("--keep", type=Path, help="folder of scores, which are reused")
     parser.add_argument("--write", action="store_true", help="write the results into docs/")
     options = parser.parse_args()
     runs = {PRETRAINED: options.pretrained, **dict(run.split("=", 1) for run in options.run)}
     speed = _speed(options.pretrained)
-    models = {name: _evaluate(name, folder, options.limit) for name, folder in runs.items()}
+    models = {name: _evaluate(name, folder, options) for name, folder in runs.items()}
     result = {"machine": machine(), "beam": BEAM, "speed": speed, "models": models}
     result["variants"] = _variants(options.pretrained, options.variant, options.limit)
     section = describe(result)
@@ -91,7 +95,13 @@ def _speed(run: str) -> dict[str, float]:
         file = Path(folder) / "lines.txt"
         file.write_text("".join(f"{line}\n" for line in lines[:LINES]), encoding="utf-8")
         seconds = _seconds([*command, str(file)])
-    return {"cold_start": statistics.median(starts), "lines": LINES, "seconds": seconds}
+        greedy_seconds = _seconds([*command, str(file), "--beam", "1"])
+    return {
+        "cold_start": statistics.median(starts),
+        "lines": LINES,
+        "seconds": seconds,
+        "greedy_seconds": greedy_seconds,
+    }
 
 
 def _seconds(command: list[str]) -> float:
@@ -100,10 +110,23 @@ def _seconds(command: list[str]) -> float:
     return time.perf_counter() - before
 
 
-def _evaluate(name: str, folder: str, limit: int | None) -> dict[str, Any]:
+def _evaluate(name: str, folder: str, options: argparse.Namespace) -> dict[str, Any]:
     translator = regard.load_translator(folder)
-    scores = _bleu(name, translator, TEST_SETS, limit, BEAM)
-    return {"bleu": scores, "pronouns": _pronouns(translator, limit)}
+    path = options.keep / f"{name}.json" if options.keep else None
+    result = {"bleu": {}} if path is None or not path.exists() else json.loads(path.read_text())
+
+    def keep() -> None:
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(path, json.dumps(result).encode())
+
+    for test_set, score in _bleu(name, translator, TEST_SETS, options.limit, BEAM, result["bleu"]):
+        result["bleu"][test_set] = score
+        keep()
+    if "pronouns" not in result:
+        result["pronouns"] = _pronouns(translator, options.limit)
+        keep()
+    return result
 
 
 def _variants(pretrained: str, named: list[str], limit: int | None) -> dict[str, Any]:
@@ -112,7 +135,7 @@ def _variants(pretrained: str, named: list[str], limit: int | None) -> dict[str,
     variants = {(f"{name}, a beam of {BEAM}", BEAM): folder for name, folder in folders.items()}
     variants |= {(f"{PRETRAINED}, greedy", 1): pretrained}
     return {
-        name: _bleu(name, regard.load_translator(folder), VARIANT_SETS, limit, beam)
+        name: dict(_bleu(name, regard.load_translator(folder), VARIANT_SETS, limit, beam))
         for (name, beam), folder in variants.items()
     }
 
@@ -123,23 +146,27 @@ def _bleu(
     test_sets: list[tuple[str, str, str, str | None]],
     limit: int | None,
     beam: int,
-) -> dict[str, Any]:
-    """Return BLEU on each test set, in its directions."""
-    scores: dict[str, Any] = {}
+    known: Container[str] = (),
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield BLEU on each test set, in its directions, but for those that are known."""
     for title, dataset, split, only in test_sets:
         for to in (only,) if only else ("en", "fr"):
+            if f"{title} → {to}" in known:
+                continue
             pairs = list(_pairs(dataset, split, to))[:limit]
             sources, references = zip(*pairs, strict=True)
             outputs = translator.translate(sources, to, beam=beam)
             score = confidence(references=list(references), outputs=outputs)
-            scores[f"{title} → {to}"] = {
-                "bleu": score.bleu,
-                "margin": score.margin,
-                "signature": score.signature,
-                "pairs": len(pairs),
-            }
             print(f"{name}: {title} → {to}: {score.bleu:.1f} ± {score.margin:.1f}", flush=True)
-    return scores
+            yield (
+                f"{title} → {to}",
+                {
+                    "bleu": score.bleu,
+                    "margin": score.margin,
+                    "signature": score.signature,
+                    "pairs": len(pairs),
+                },
+            )
 
 
 def _pairs(dataset: str, split: str, to: str) -> Iterator[tuple[str, str]]:
@@ -185,6 +212,7 @@ def describe(result: dict[str, Any]) -> str:
         start=result["speed"]["cold_start"],
         lines=result["speed"]["lines"],
         seconds=result["speed"]["seconds"],
+        greedy_seconds=result["speed"]["greedy_seconds"],
         machine=f"{result['machine']['cpu']}, torch {result['machine']['torch']}",
     )
     variants = result["variants"]

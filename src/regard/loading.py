@@ -516,6 +516,7 @@ def _translator(
         bits,
         details.suppressed_tokens,
         SourceHandling(details.split_sentences, details.lowercase_capitals, details.restore_lost),
+        details.beam,
     )
     translator.default_target = target_language(path.parent)
     return translator

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
+from regard.decoding.ranges import MAX_BEAM
 from regard.errors import RunError
 from regard.json_files import JsonSpec, validate_json
 from regard.run_folder import Run
@@ -56,6 +57,7 @@ class TranslationDetails(Details):
     split_sentences: bool = False
     lowercase_capitals: bool = False
     restore_lost: bool = False
+    beam: Annotated[int, Field(ge=1, le=MAX_BEAM)] = 1
 
 
 class SummarizationDetails(Details):

@@ -1,7 +1,9 @@
 """Decoding options of translate, generate and score; export and import."""
 
+import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,6 +28,23 @@ def test_n_best_translations_are_sorted_by_score(demo, call) -> None:
     assert rows[3][2] == EN
     scores = [float(row[1]) for row in rows]
     assert scores[:3] == sorted(scores[:3], reverse=True)
+
+
+def test_the_beam_of_the_recipe_is_the_default(translator, call, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(translator, run)
+    manifest = json.loads((run / "model.json").read_text())
+    manifest["details"]["beam"] = 3
+    (run / "model.json").write_text(json.dumps(manifest))
+
+    def translated(*options: str) -> str:
+        flags = ("--to", "fr", "--scores", "--no-repeat-ngram", "1", "--max-tokens", "6")
+        result = call("translate", run, *flags, *options, stdin=EN.encode())
+        assert result.code == 0, result.err
+        return result.out
+
+    assert translated() == translated("--beam", "3") != translated("--beam", "1")
+    assert len(translated("--n-best", "3").splitlines()) == 3
 
 
 def test_alignment_has_a_link_for_every_output_word(demo, call) -> None:

@@ -14,6 +14,7 @@ from regard.decoding.beam import Hypothesis
 from regard.decoding.config import DecodingConfig
 from regard.engine.library import library
 from regard.errors import ConfigError, DataError
+from regard.predictors.copies import respelled
 from regard.predictors.seq2seq import Request
 from regard.predictors.source_text import SourceHandling
 
@@ -104,6 +105,15 @@ def test_beam_scores_equal_those_of_score(translator) -> None:
     assert [each.mean for each in scored] == pytest.approx(
         [each.score for each in actual], abs=1e-4
     )
+
+
+def test_the_beam_of_the_model_is_the_default(translator) -> None:
+    wide = copy(translator)
+    wide.beam = 3
+    expected = translator.candidates(LINES, decoding=DecodingConfig(beam=3))
+    assert wide.candidates(LINES) == expected
+    assert wide.translate(LINES) == [translations[0].text for translations in expected]
+    assert wide.translate(LINES, beam=1) == translator.translate(LINES) != wide.translate(LINES)
 
 
 def test_prefix_begins_every_translation(translator) -> None:
@@ -223,6 +233,25 @@ def test_what_a_translation_lost_is_decoded_again(translator) -> None:
     assert handled.translate([line], decoding=groups) == translator.translate(
         [line], decoding=groups
     )
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "part", "expected"),
+    [
+        ("It costs $3,450.50.", "Ça coûte 3450 $.", "3,450.50", "Ça coûte 3,450.50 $."),
+        ("Call 555-1234.", "Appelez 5551234.", "555-1234", "Appelez 555-1234."),
+        ("Ask Papadopoulos.", "Demande à propos.", "Papadopoulos", "Demande à propos."),
+        ("See Schwarzenegger.", "Voyez Schzenger.", "Schwarzenegger", "Voyez Schwarzenegger."),
+        ("Took 250 of 1250.", "1250, dont 25.", "250", "1250, dont 250."),
+        ("On May 12, 2031.", "Le 12 mai.", "2031", "Le 12 mai."),  # 12 is another number
+        ("In Ouagadougou.", "À Ouagadou.", "Ouagadougou", "À Ouagadougou."),
+        ("Visit https://a.org/x.", "Voir https://a.ogr/x.", "https://a.org/x", None),
+    ],
+)
+def test_misspelled_parts_are_replaced(
+    source: str, translation: str, part: str, expected: str | None
+) -> None:
+    assert respelled(source, translation, [part]) == (expected or f"Voir {part}.")
 
 
 def test_required_whole_words_are_not_continued(

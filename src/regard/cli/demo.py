@@ -82,11 +82,11 @@ def _show_pretrained(report: "Reporter") -> None:
     report.say("The French ↔ English model that comes with Regard:")
     translator = load_translator(located(Path("fr-en")))
     for to, lines in EVERYDAY.items():
-        _say_translations(lines, translator.translate(lines, to, beam=4), report)
+        _say_translations(lines, translator.translate(lines, to), report)
     if sys.stdin.isatty() and report.console.is_terminal:
         line = report.console.input("A sentence of yours, in French or English (Enter goes on): ")
         if line.strip():
-            _say_translations([line], translator.translate([line], beam=4), report)
+            _say_translations([line], translator.translate([line]), report)
 
 
 def _say_translations(lines: list[str], translations: list[str], report: "Reporter") -> None:

@@ -85,7 +85,9 @@ def evaluate(
     to: Annotated[str | None, typer.Option(help="Language of the translations.")] = None,
     beam: Annotated[
         int | None,
-        typer.Option(min=1, help="Beam width of a translator or summarizer (default: 1)."),
+        typer.Option(
+            min=1, help="Beam width of a translator or summarizer (default: the model's, or 1)."
+        ),
     ] = None,
     lowercase: Annotated[
         bool | None, typer.Option("--lowercase", help="Compute BLEU and chrF on lowercased text.")
@@ -192,7 +194,7 @@ def _evaluate_translator(translator: "Translator", options: Options, report: "Re
     to = options.to or translator.default_target
     pairs = _pairs(translator, options.data, options.source or (), to)
     sources, references = zip(*pairs, strict=True)
-    beam = options.beam or 1
+    beam = options.beam or translator.beam
     with report.bar("Translating", len(pairs), "pairs") as advance:
         outputs = translator.translate(sources, to, advance, beam=beam)
     text_scores = score_translations(outputs, references, bool(options.lowercase))

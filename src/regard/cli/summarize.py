@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli._shared.files import STANDARD_INPUT, check_inputs
-from regard.cli._shared.options import Beam, Int4, Int8, NoRepeatNgram, Output, bits_of
+from regard.cli._shared.options import Int4, Int8, NoRepeatNgram, Output, bits_of
 from regard.cli._shared.seq2seq import (
     DecodingOptions,
     TextCommand,
@@ -30,7 +30,7 @@ def summarize(
     whole_file: Annotated[
         bool, typer.Option("--whole-file", help="Read each file as one text, its lines joined.")
     ] = False,
-    beam: Beam = 1,
+    beam: Annotated[int, typer.Option(min=1, help="Beam width; 1 is greedy decoding.")] = 1,
     n_best: Annotated[int, typer.Option(min=1, help="Number of summaries of each text.")] = 1,
     scores: Annotated[
         bool,

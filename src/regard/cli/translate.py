@@ -14,7 +14,7 @@ from regard.cli._shared.files import (
     is_read_once,
     texts_or_file,
 )
-from regard.cli._shared.options import Beam, Int4, Int8, NoRepeatNgram, Output, bits_of
+from regard.cli._shared.options import Int4, Int8, NoRepeatNgram, Output, bits_of
 from regard.cli._shared.seq2seq import (
     DecodingOptions,
     TextCommand,
@@ -42,7 +42,13 @@ def translate(
     to: Annotated[
         str | None, typer.Option(help="Target language (default: the other one).")
     ] = None,
-    beam: Beam = 1,
+    beam: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Beam width; 1 is greedy decoding (default: the model's task.beam, or 1).",
+        ),
+    ] = None,
     n_best: Annotated[
         int, typer.Option(min=1, help="Number of different translations of each line.")
     ] = 1,
@@ -177,7 +183,7 @@ class _Translate(TextCommand):
         constraints: dict[str, Any],
         align: bool,
     ) -> None:
-        super().__init__(translator.tokenizer, options)
+        super().__init__(translator.tokenizer, options, translator.beam)
         self.translator, self.to, self.align = translator, to, align
         self.constraints = constraints
 

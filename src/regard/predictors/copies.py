@@ -1,6 +1,7 @@
 """Parts of a source that a translation should contain unchanged: numbers, links, names, emoji.
 
-A small model may lose them. Those that a translation lacks are required when it is decoded again
+A small model may lose or misspell them. Then other hypotheses of the beam are tried, a misspelled
+part is replaced, and what is still lost is required when the source is decoded again
 (`decoding/lexical_constraints.py`).
 """
 
@@ -8,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from difflib import SequenceMatcher
 
 from regard.data.tokenizers.tokenizer import Tokenizer
 from regard.decoding.beam import Hypothesis
@@ -21,6 +23,8 @@ ATTEMPTS = 3  # to place what a translation lost
 DIGITS = re.compile(r"\d+")
 NAME = re.compile(r"(?<![\w'’.-])(?:\w{1,2}['’]|[Qq]u['’])?([^\W\d_][\w-]*)")
 MIN_PIECES = 4  # of a name: one that training has seen often has fewer
+SPELLED = re.compile(r"""[^\s,;!?()«»“”"'’]*[^\s,;:.!?()«»“”"'’]""")  # words, numbers and links
+MIN_SIMILARITY = 0.4  # of a part and its misspelling
 
 
 def restore_lost(
@@ -30,31 +34,80 @@ def restore_lost(
     results: list[list[Hypothesis]],
     decoding: DecodingConfig,
 ) -> None:
-    """Decode again, with what was lost as required phrases, and replace those results.
-
-    To place one phrase may lose another, which is then required too.
-    """
+    """Replace results that lost parts of their sources by hypotheses that lost fewer."""
+    tokenizer = runner.tokenizer
     wide = replace(decoding, beam=max(decoding.beam, CONSTRAINED_BEAM))
+    lost = {
+        row: parts
+        for row, result in enumerate(results)
+        if (parts := _lost_in(sources[row], result[0], tokenizer))
+    }
 
-    def lost_in(row: int, result: list[Hypothesis]) -> list[str]:
-        translation = runner.tokenizer.decode(result[0].ids)
-        return lost_copies(sources[row], translation, runner.tokenizer)
+    def keep_better(row: int, hypotheses: Sequence[Hypothesis]) -> list[str]:
+        """Put the hypothesis that lost the fewest parts first, if it lost fewer; return those."""
+        losses = [_lost_in(sources[row], hypothesis, tokenizer) for hypothesis in hypotheses]
+        best = min(range(len(losses)), key=lambda index: len(losses[index]))
+        if len(losses[best]) < len(lost[row]):
+            others = [hypothesis for hypothesis in results[row] if hypothesis != hypotheses[best]]
+            results[row] = [hypotheses[best], *others][: decoding.n_best]
+            lost[row] = losses[best]
+        return losses[best]
 
-    lost = {row: lost_in(row, result) for row, result in enumerate(results)}
-    required = {row: texts for row, texts in lost.items() if texts}
+    beams = runner.decode([requests[row] for row in lost], replace(wide, n_best=wide.beam))
+    for row, hypotheses in zip(lost, beams, strict=True):
+        is_free = not (requests[row].prefix or requests[row].phrases)
+        if keep_better(row, hypotheses) and is_free:
+            keep_better(row, [_respelled(sources[row], results[row][0], lost[row], tokenizer)])
+    required = {row: parts for row, parts in lost.items() if parts}
     for _ in range(ATTEMPTS):
         again = {
             row: request
-            for row, texts in required.items()
-            if (request := _requiring(runner, requests[row], texts))
+            for row, parts in required.items()
+            if (request := _requiring(runner, requests[row], parts))
         }
         earlier, required = required, {}
         decoded = runner.decode(list(again.values()), wide)
-        for row, result in zip(again, decoded, strict=True):
-            if still_lost := lost_in(row, result):
-                required[row] = [*earlier[row], *still_lost]
-            if len(still_lost) < len(lost[row]):
-                results[row], lost[row] = result, still_lost
+        for row, hypotheses in zip(again, decoded, strict=True):
+            if still_lost := keep_better(row, hypotheses[:1]):
+                required[row] = [*earlier[row], *still_lost]  # to place one may lose another
+
+
+def _lost_in(source: str, hypothesis: Hypothesis, tokenizer: Tokenizer) -> list[str]:
+    return lost_copies(source, tokenizer.decode(hypothesis.ids), tokenizer)
+
+
+def _respelled(
+    source: str, hypothesis: Hypothesis, lost: Sequence[str], tokenizer: Tokenizer
+) -> Hypothesis:
+    text = respelled(source, tokenizer.decode(hypothesis.ids), lost)
+    return hypothesis._replace(ids=tokenizer.encode(text))
+
+
+def respelled(source: str, translation: str, lost: Sequence[str]) -> str:
+    """Return a translation with the words that are most like the lost parts replaced by them."""
+    copied = set(SPELLED.findall(source))
+    for part in lost:
+        words = [
+            match
+            for match in SPELLED.finditer(translation)
+            if match[0] not in copied and _may_be(match[0], part)
+        ]
+        likeness = [_similarity(word[0], part) for word in words]
+        if max(likeness, default=0) >= MIN_SIMILARITY:
+            word = words[likeness.index(max(likeness))]
+            translation = translation[: word.start()] + part + translation[word.end() :]
+    return translation
+
+
+def _may_be(word: str, part: str) -> bool:
+    """Return whether a word may be a part misspelled: a number has digits, a name a capital."""
+    if part[0].isdigit():
+        return any(map(str.isdigit, word))
+    return not (part[0].isupper() and word.islower())
+
+
+def _similarity(word: str, part: str) -> float:
+    return SequenceMatcher(None, word.casefold(), part.casefold(), autojunk=False).ratio()
 
 
 def _requiring(runner: Seq2SeqRunner, request: Request, texts: Sequence[str]) -> Request | None:

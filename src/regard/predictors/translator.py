@@ -84,6 +84,7 @@ class Translator(BasePredictor[Model]):
         bits: 32, or 8 or 4 for integer weights (default: 32).
         suppressed: Token ids that the model must not generate.
         handling: What is done for texts that are not like those of training (default: nothing).
+        beam: Beam width where none is given; 1 is greedy decoding (default: 1).
     """
 
     default_target: str | None = None  # language of all translations without one of their own
@@ -98,9 +99,11 @@ class Translator(BasePredictor[Model]):
         bits: int = 32,
         suppressed: Sequence[int] = (),
         handling: SourceHandling = DEFAULT_HANDLING,
+        beam: int = 1,
     ) -> None:
         super().__init__(model, tokenizer, max_length)
         self.handling = handling
+        self.beam = beam
         self.language_identifier = language_identifier
         self.directions = tuple(directions)
         self.suppressed = [[token] for token in suppressed]
@@ -126,7 +129,7 @@ class Translator(BasePredictor[Model]):
         lines: Sequence[str],
         to: str | None = None,
         on_progress: Callable[[int], None] | None = None,
-        beam: int = 1,
+        beam: int | None = None,
         decoding: DecodingConfig | None = None,
         require_phrases: Sequence[str] = (),
         prefix: str = "",
@@ -139,7 +142,8 @@ class Translator(BasePredictor[Model]):
             lines: Texts to translate, of any length.
             to: Target language; may be omitted when the model knows one target for a line.
             on_progress: Called with the number of lines of each finished batch.
-            beam: Beam width; 1 is greedy decoding, 5 is slower and usually better (default: 1).
+            beam: Beam width; 1 is greedy decoding, 5 is slower and usually better (default: that
+                of the model, which is 1 if its recipe did not set another).
             decoding: All settings of decoding, instead of `beam`.
             require_phrases: Phrases that every translation must contain.
             prefix: Text that every translation begins with.
@@ -166,7 +170,7 @@ class Translator(BasePredictor[Model]):
             lines,
             to,
             on_progress,
-            decoding or DecodingConfig(beam=beam),
+            decoding or DecodingConfig(beam=self.beam if beam is None else beam),
             require_phrases,
             prefix,
             keep_placeholders,
@@ -192,8 +196,8 @@ class Translator(BasePredictor[Model]):
             lines: Texts to translate, of any length.
             to: Target language; may be omitted when the model knows one target for a line.
             on_progress: Called with the number of lines of each finished batch.
-            decoding: Settings of decoding; `n_best` is the number of translations (default:
-                greedy).
+            decoding: Settings of decoding; `n_best` is the number of translations (default: the
+                beam of the model).
             require_phrases: Phrases that every translation must contain.
             prefix: Text that every translation begins with.
             keep_placeholders: Keep numbers, links and variables of the source (default: False).
@@ -218,7 +222,7 @@ class Translator(BasePredictor[Model]):
             >>> best.score > second.score
             True
         """
-        decoding = decoding or DecodingConfig()
+        decoding = decoding or DecodingConfig(beam=self.beam)
         if max_tokens is not None:
             check_count("max_tokens", max_tokens, 1, MAX_TOKENS)
         lines, names = named_texts(lines, "line", names)

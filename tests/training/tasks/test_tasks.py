@@ -195,7 +195,8 @@ def test_a_classifier_learns_its_labels(classifier_recipe: MakeRecipe, tmp_path:
 
 
 def test_a_translator_learns_and_is_evaluated(tiny: MakeRecipe, tmp_path: Path) -> None:
-    train(tiny("training.steps=30", "training.optimizer.learning_rate=0.01"), tmp_path / "run")
+    changes = ("training.steps=30", "training.optimizer.learning_rate=0.01", "task.beam=2")
+    train(tiny(*changes), tmp_path / "run")
     events = metrics.read(tmp_path / "run")
     losses = [event["loss"] for event in events if "loss" in event]
     assert losses[-1] < losses[0] - 1
@@ -206,6 +207,7 @@ def test_a_translator_learns_and_is_evaluated(tiny: MakeRecipe, tmp_path: Path) 
     assert evaluations[1]["loss"] < evaluations[0]["loss"]
     translator = regard.load(tmp_path / "run")
     assert len(translator.translate(["le chat dort"], to="en")) == 1
+    assert translator.beam == 2
 
 
 def test_the_loss_metric_skips_decoding(tiny: MakeRecipe, tmp_path: Path) -> None:

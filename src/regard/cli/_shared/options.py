@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-Beam = Annotated[int, typer.Option(min=1, help="Beam width; 1 is greedy decoding.")]
 NoRepeatNgram = Annotated[
     int, typer.Option(min=0, help="Generate no n-gram of this many tokens twice; 0: off.")
 ]
@@ -13,7 +12,7 @@ Int8 = Annotated[
     bool, typer.Option("--int8", help="Use 8-bit weights: smaller, faster, less exact.")
 ]
 Int4 = Annotated[
-    bool, typer.Option("--int4", help="Decode with 4-bit weights: half of --int8, least exact.")
+    bool, typer.Option("--int4", help="Use 4-bit weights: half of --int8, least exact.")
 ]
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", help="Output file (default: standard output).")

@@ -21,7 +21,7 @@ MAX_WARNINGS = 3  # of texts whose outputs may be wrong
 class DecodingOptions:
     """The decoding options of a command, as they are given."""
 
-    beam: int
+    beam: int | None
     n_best: int
     scores: bool
     length_penalty: float
@@ -30,12 +30,17 @@ class DecodingOptions:
     early_stopping: bool = False
     beam_groups: int = 1
 
-    def config(self, tokenizer: "Tokenizer") -> "DecodingConfig":
-        """Return the settings of the decoder; the beam is at least as wide as `n_best`."""
+    def config(self, tokenizer: "Tokenizer", beam: int) -> "DecodingConfig":
+        """Return the settings of the decoder; the beam is at least as wide as `n_best`.
+
+        Args:
+            tokenizer: The tokenizer of the model.
+            beam: The beam width where none is given.
+        """
         from regard.decoding.config import DecodingConfig
 
         return DecodingConfig(
-            beam=max(self.beam, self.n_best),
+            beam=max(beam if self.beam is None else self.beam, self.n_best),
             n_best=self.n_best,
             length_penalty=self.length_penalty,
             early_stopping=self.early_stopping,
@@ -84,9 +89,9 @@ class TextCommand:
     title: ClassVar[str]  # of the progress bar
     unit: ClassVar[str]  # of the progress bar, in the plural
 
-    def __init__(self, tokenizer: "Tokenizer", options: DecodingOptions) -> None:
+    def __init__(self, tokenizer: "Tokenizer", options: DecodingOptions, beam: int = 1) -> None:
         self.tokenizer, self.options = tokenizer, options
-        self.decoding = options.config(tokenizer)
+        self.decoding = options.config(tokenizer, beam)
         self.done = 0  # texts
         self.unfinished = Numbers()  # of texts whose best output the maximum length ended
         self.fewer = Numbers()  # of texts with fewer different outputs than asked for

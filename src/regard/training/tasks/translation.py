@@ -14,6 +14,7 @@ from regard.data.sampling.sampler import Rows
 from regard.data.sources.base import RecordType
 from regard.data.store.prepare import Prepared
 from regard.data.store.store import Store
+from regard.decoding.ranges import MAX_BEAM
 from regard.evaluation.base import Metric, evaluation_metrics, metric_named, metrics_of
 from regard.evaluation.texts import TextMetric, TextScores, TranslationMetric, score_texts
 from regard.evaluation.tokens import LossMetric, loss_scores
@@ -59,12 +60,17 @@ class Translation(Seq2SeqTask):
             self.recipe.model.max_length,
             self.recipe.data.translation_directions,
             handling=self._handling,
+            beam=self._spec.beam,
         )
 
     @property
     def _handling(self) -> SourceHandling:
-        task = cast("Spec", self.recipe.task)
+        task = self._spec
         return SourceHandling(task.split_sentences, task.lowercase_capitals, task.restore_lost)
+
+    @property
+    def _spec(self) -> "Spec":
+        return cast("Spec", self.recipe.task)
 
     def final_evaluation(self, model: nn.Module, report: Reporter) -> TaskResult:
         translator = self.predictor(model)
@@ -78,6 +84,7 @@ class Translation(Seq2SeqTask):
             ],
             "max_length": self.recipe.model.max_length,
             **asdict(self._handling),
+            "beam": self._spec.beam,
             "scores": {direction: score.to_plain("pairs") for direction, score in scores.items()},
             "scored_on": split,
         }
@@ -170,8 +177,11 @@ class Spec(TaskSpec):
     )
     restore_lost: bool = Field(
         False,
-        description="decode again a translation that lost a number, a link, a rare name or a "
-        "character that training has never seen",
+        description="repair or decode again a translation that lost a number, a link, a rare name "
+        "or a character that training has never seen",
+    )
+    beam: int = Field(
+        1, ge=1, le=MAX_BEAM, description="beam width of the trained model, unless one is given"
     )
 
     def bind(self, recipe: "Recipe", prepared: Prepared) -> Translation:
