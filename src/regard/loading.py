@@ -15,6 +15,7 @@ from regard.engine.plan_of_settings import check_shapes, plan_of_settings
 from regard.engine.select import BITS
 from regard.engine.stored_model import StoredModel
 from regard.errors import RunError
+from regard.hardware import trim_memory
 from regard.missing_modules import install_command
 from regard.pretrained import target_language
 from regard.run_details import (
@@ -106,6 +107,7 @@ def load(folder: Path | str, bits: int = 32) -> "Predictor":
     predictor.tokens_per_word = details.tokens_per_word
     predictor.file_format = details.file_format
     predictor.fix_encoding = details.fix_encoding
+    trim_memory()  # the text of the tokenizer is no longer needed
     return predictor
 
 

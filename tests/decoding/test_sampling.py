@@ -34,7 +34,8 @@ def test_distribution_equals_hugging_face(
         warpers.append(MinPLogitsWarper(min_p))
     expected = warpers(None, logits.clone()).softmax(-1)
     actual = Sampling(temperature, top_k, top_p, min_p).distribution(logits.numpy())
-    np.testing.assert_allclose(actual, expected.numpy(), rtol=1e-7)
+    # With a top_p that rounding cannot tell from 1, a token of 1e-16 may be dropped in one of them.
+    np.testing.assert_allclose(actual, expected.numpy(), rtol=1e-7, atol=1e-12)
 
 
 def test_tokens_are_drawn_with_their_probabilities() -> None:

@@ -16,7 +16,7 @@ from regard.decoding.greedy import greedy, stream_tokens
 from regard.engine.library import library
 from regard.engine.plan import UnsupportedError
 from regard.engine.select import pack_module
-from regard.engine.steppers import FastEncoderDecoder, FastModel
+from regard.engine.steppers import FastEncoderDecoder, FastLanguageModel, FastModel
 from regard.errors import DataError, RunError
 from regard.models.base import ModelSpec
 from regard.models.language_model import LanguageModel
@@ -81,6 +81,11 @@ def shared_engine() -> FastEncoderDecoder:
     return pack_module(build_model("encoder-decoder"), LENGTH)
 
 
+@cache
+def shared_language_model() -> FastLanguageModel:
+    return pack_module(build_model("language-model", position="rotary"), LENGTH)
+
+
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS.keys())
 def test_encoder_decoder_logits_equal_torch(variant: dict[str, object]) -> None:
     model = build_model("encoder-decoder", **variant)
@@ -142,6 +147,32 @@ def test_translation_does_not_depend_on_the_batch(rows: list[int], width: int) -
 
     alone = {row: translate([row], 0)[0] for row in set(rows)}
     assert translate(rows, 3) == [alone[row] for row in rows]
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    pasts=st.lists(st.integers(0, 9), min_size=1, max_size=6),
+    counts=st.lists(st.integers(1, 7), min_size=6, max_size=6),
+)
+@pytest.mark.parametrize("kind", ["encoder-decoder", "language-model"])
+def test_rows_of_different_lengths_are_computed_as_alone(
+    kind: str, pasts: list[int], counts: list[int]
+) -> None:
+    engine = shared_engine() if kind == "encoder-decoder" else shared_language_model()
+    states, ids = [], []
+    for number, past in enumerate(pasts):
+        sources = random_ids(1, number + 1)
+        start = (sources, np.ones_like(sources, dtype=bool)) if kind == "encoder-decoder" else ()
+        state = engine.start(*start)
+        states.append(engine.extend(random_ids(1, past), state)[1] if past else state)
+        ids.append(random_ids(counts[number]))
+    logits, after = engine.extend_each(ids, states)
+    again, _ = engine.extend_each([row[-1:] for row in ids], after)
+    for number, state in enumerate(states):
+        alone, own = engine.extend(ids[number][None], state)
+        np.testing.assert_array_equal(logits[number], alone[0, -1])
+        alone, _ = engine.extend(ids[number][None, -1:], own)
+        np.testing.assert_array_equal(again[number], alone[0, -1])
 
 
 def test_unsupported_models_are_refused() -> None:

@@ -94,7 +94,7 @@ struct Model {
                        nullptr, heads, kv_heads, 4, 2};
     }
     stack = Stack{DIM, 4, KV_HEADS, HEAD, FFN, LAYERS, CAPACITY, VOCABULARY, 1, 4, 0, 1.0f, 0.4f,
-                  tokens.data(), positions.data(), nullptr, nullptr, norm, norm, layer, output};
+                  tokens.data(), nullptr, positions.data(), nullptr, nullptr, norm, norm, layer, output};
   }
   Model(const Model &) = delete;
   ~Model() {
@@ -126,7 +126,10 @@ int translate(const Model &model, int threads, std::vector<int> &result, const s
   if (int status = regard_apply(model.source, states.data(), int(ids.size()), keys.data(), threads)) return status;
   if (int status = pool_states(model, threads, states, starts)) return status;
   Greedy greedy{};
-  greedy.step = Step{ROWS, 0, 0, first.data(), nullptr, nullptr, keys.data(), starts, count, 0, nullptr};
+  const int past[ROWS] = {};
+  const float *source[ROWS];
+  for (int r = 0; r < ROWS; r++) source[r] = keys.data() + size_t(starts[r]) * LAYERS * 2 * KV_HEADS * HEAD;
+  greedy.step = Step{ROWS, first.data(), nullptr, past, nullptr, source, count, 0, nullptr, nullptr};
   int longest = 0;
   for (int limit : limits) longest = std::max(longest, limit);
   std::vector<int> tokens(size_t(ROWS) * longest);

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 
 from regard.engine import library as c
 from regard.engine.checks import check_ids, check_length
-from regard.engine.packing import PackedStack, PackedTransform, Weights, floats, packed_output
+from regard.engine.packing import (
+    Matrix,
+    PackedStack,
+    PackedTransform,
+    Weights,
+    floats,
+    packed_output,
+)
 from regard.engine.plan import EncoderPlan, Stack
 from regard.engine.pooling import Floats, Starts, attention_pool, pool
 from regard.hardware import num_threads
@@ -27,12 +34,19 @@ Rows = Sequence[Sequence[int]]
 class EncoderStack:
     """The packed blocks of an encoder."""
 
-    def __init__(self, plan: Stack, weights: Weights, capacity: int, bits: int) -> None:
+    def __init__(
+        self,
+        plan: Stack,
+        weights: Weights,
+        capacity: int,
+        bits: int,
+        packed: dict[str, Matrix] | None = None,
+    ) -> None:
         library = c.library()
         assert library is not None
         self._encode = library.regard_encode
         self.capacity, self.num_embeddings = capacity, plan.num_embeddings
-        self.packed = PackedStack(plan, weights, capacity, bits)
+        self.packed = PackedStack(plan, weights, capacity, bits, packed)
 
     def states(self, ids: NDArray[Any], counts: NDArray[Any]) -> tuple[Floats, Starts]:
         """Encode texts.

@@ -34,7 +34,8 @@ class Stack(ctypes.Structure):
         *[(name, ctypes.c_int) for name in ("layers", "capacity", "vocabulary")],
         *[(name, ctypes.c_int) for name in ("norm_first", "activation", "rotary")],
         *[(name, ctypes.c_float) for name in ("embedding_scale", "score_scale")],
-        *[(name, POINTER) for name in ("tokens", "positions", "cosines", "sines")],
+        *[(name, POINTER) for name in ("tokens", "token_matrix")],
+        *[(name, POINTER) for name in ("positions", "cosines", "sines")],
         ("embedding_norm", Norm),
         ("final_norm", Norm),
         ("layer", ctypes.POINTER(Layer)),
@@ -51,11 +52,11 @@ class Encoding(ctypes.Structure):
 
 class Step(ctypes.Structure):
     _fields_ = [
-        *[(name, ctypes.c_int) for name in ("rows", "count", "past")],
-        *[(name, POINTER) for name in ("ids", "cache", "ancestors", "source")],
-        *[(name, POINTER) for name in ("source_start", "source_count")],
-        ("num_logits", ctypes.c_int),
-        ("logits", POINTER),
+        ("rows", ctypes.c_int),
+        *[(name, POINTER) for name in ("ids", "starts", "past", "cache")],
+        *[(name, POINTER) for name in ("source", "source_count")],
+        ("num_outputs", ctypes.c_int),
+        *[(name, POINTER) for name in ("outputs", "logits")],
     ]
 
 

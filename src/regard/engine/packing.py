@@ -88,11 +88,29 @@ class PackedTransform:
 
 
 class PackedStack:
-    """The blocks of an encoder or a decoder, and the arrays and matrices that they point to."""
+    """The blocks of an encoder or a decoder, and the arrays and matrices that they point to.
 
-    def __init__(self, plan: Stack, weights: Weights, capacity: int, bits: int) -> None:
+    Args:
+        plan: The plan of the blocks.
+        weights: Their tensors by name.
+        capacity: Maximum number of tokens.
+        bits: Bits of the weights.
+        packed: Packed matrices by the name of their weights, to which this output layer is added:
+            embeddings in one of them are not stored again.
+    """
+
+    def __init__(
+        self,
+        plan: Stack,
+        weights: Weights,
+        capacity: int,
+        bits: int,
+        packed: dict[str, Matrix] | None = None,
+    ) -> None:
         self._weights, self._capacity, self._bits = weights, capacity, bits
+        self._packed = {} if packed is None else packed
         self._referenced: list[Any] = []  # kept alive for the pointers of the structs
+        output = None if plan.output is None else self._output(plan.output)
         self.layers = (c.Layer * len(plan.layers))(*map(self._layer, plan.layers))
         self.cache_width = 2 * plan.kv_heads * plan.head_dim
         self.stack = c.Stack(
@@ -108,15 +126,15 @@ class PackedStack:
             activation=plan.layers[0].feed_forward.activation,
             embedding_scale=plan.embedding_scale,
             score_scale=plan.head_dim**-0.5,
-            tokens=self._tensor(plan.tokens),
             positions=self._positions(plan),
             embedding_norm=self._norm(plan.embedding_norm),
             final_norm=self._norm(plan.final_norm),
             layer=self.layers,
-            output=None if plan.output is None else self._output(plan.output),
+            output=output,
+            **self._embeddings(plan.tokens),
             **self._rotation(plan),
         )
-        del self._weights
+        del self._weights, self._packed
 
     def _layer(self, layer: Layer) -> c.Layer:
         own, cross, feed_forward = layer.attention, layer.cross, layer.feed_forward
@@ -145,8 +163,15 @@ class PackedStack:
 
     def _output(self, output: Linear) -> int | None:
         matrix = packed_output(output, self._weights, self._bits)
+        self._packed[output.weight] = matrix
         self._referenced.append(matrix)
         return matrix.address
+
+    def _embeddings(self, name: str) -> dict[str, Any]:
+        if self._bits < 32 or name not in self._packed:
+            return {"tokens": self._tensor(name)}
+        self._referenced.append(self._packed[name])
+        return {"token_matrix": self._packed[name].address}
 
     def _tensor(self, name: str | None) -> int | None:
         return None if name is None else self._numbers(self._weights[name])

@@ -47,8 +47,7 @@ class StoredModel:
 
     def pack(self, capacity: int, bits: int) -> FastModel | FastEncoder:
         """Pack the tensors for the engine."""
-        trim_memory()  # the text of the tokenizer is no longer needed, nor the parts of matrices
         packed = packed_model(self._plan, self._weights, capacity, bits)
         self._weights.release()
-        trim_memory()
+        trim_memory()  # of the parts of stacked matrices
         return packed

@@ -20,7 +20,7 @@ using namespace regard;
 
 extern "C" {
 
-int regard_interface() { return 5; }  // as INTERFACE of native/library.py
+int regard_interface() { return 6; }  // as INTERFACE of native/library.py
 
 const char *regard_error_message() { return error_message; }
 

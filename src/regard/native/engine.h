@@ -29,7 +29,8 @@ struct Stack {
   int dim, heads, kv_heads, head_dim, ffn_dim, layers, capacity, vocabulary;  // heads: the most of any layer
   int norm_first, activation, rotary;   // rotary: 0 none, 1 adjacent pairs, 2 halves
   float embedding_scale, score_scale;
-  const float *tokens;                  // (vocabulary or more, dim)
+  const float *tokens;                  // (vocabulary or more, dim), or null:
+  const Matrix *token_matrix;           // the embeddings are the weights of this matrix, in 32 bits
   const float *positions;               // (capacity, dim), may be null
   const float *cosines, *sines;         // (capacity, head_dim / 2), if rotary
   Norm embedding_norm, final_norm;
@@ -43,21 +44,23 @@ struct Encoding {
   float *states;                        // (tokens, dim)
 };
 
-// `count` new ids for each row; token t of row r has index t · rows + r.
+// New ids of each row, one or more: those of row r are ids[starts[r]] to ids[starts[r + 1] − 1].
 struct Step {
-  int rows, count, past;                // past: number of earlier tokens
-  const int *ids;
-  float *const *cache;                  // (past + count) blocks: (rows at that step, layers, 2, kv_heads·head_dim)
-  const int *ancestors;                 // (rows, past): the row of each block that a row descends from
-  const float *source;                  // (source tokens, layers, 2, kv_heads·head_dim), may be null
-  const int *source_start, *source_count;  // of each row
-  int num_logits;                       // return logits of the last `num_logits` tokens of each row
-  float *logits;                        // (num_logits · rows, vocabulary)
+  int rows;
+  const int *ids, *starts;              // (tokens), (rows + 1)
+  const int *past;                      // (rows): number of earlier tokens
+  float *const *cache;                  // row by row, the keys and values of its tokens, the new ones last; each is
+                                        // (layers, 2, kv_heads·head_dim)
+  const float *const *source;           // of each row, (source tokens, layers, 2, kv_heads·head_dim); may be null
+  const int *source_count;              // of each row
+  int num_outputs;
+  const int *outputs;                   // (num_outputs): the tokens after which logits are computed
+  float *logits;                        // (num_outputs, vocabulary)
 };
 
 // Greedy decoding: append the token of the highest logit to each row, until `end` or limits[row] tokens.
 struct Greedy {
-  Step step;                            // the state before the first token; its logits and count are not used
+  Step step;                            // one id for each row, after `past`; starts and outputs are not used
   const int *limits;
   int end, longest;                     // longest: the highest limit
   int *tokens, *counts;                 // (rows, longest), (rows): generated tokens of each row
@@ -65,7 +68,7 @@ struct Greedy {
 
 // Beam search, as decoding/beam.py describes it: a row ends when no live hypothesis can be among its best.
 struct Beam {
-  Step step;                            // the state before the first token; its logits and count are not used
+  Step step;                            // one id for each row, after `past`; starts and outputs are not used
   const int *limits;
   int end, longest;                     // longest: the highest limit
   int width, n_best;                    // live hypotheses, and finished ones that are returned

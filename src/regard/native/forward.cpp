@@ -19,9 +19,12 @@ void attend(const float *q, int size, KeyPointers keys, float scale, const float
 namespace {
 
 void embed(const Stack &s, int id, int position, float *x) {
-  const float *token = s.tokens + int64_t(id) * s.dim;
+  const Packed *tied = s.tokens ? nullptr : &s.token_matrix->packed;
+  const float *token = tied ? tied->weights + int64_t(id / PANEL) * s.dim * PANEL + id % PANEL
+                            : s.tokens + int64_t(id) * s.dim;
+  const int step = tied ? PANEL : 1;
   const float *positional = s.positions ? s.positions + int64_t(position) * s.dim : nullptr;
-  for (int i = 0; i < s.dim; i++) x[i] = token[i] * s.embedding_scale + (positional ? positional[i] : 0.0f);
+  for (int i = 0; i < s.dim; i++) x[i] = token[i * step] * s.embedding_scale + (positional ? positional[i] : 0.0f);
   normalize(s.embedding_norm, x, s.dim, x);
 }
 
@@ -141,94 +144,90 @@ void encode(const Stack &s, const Encoding &e, Buffers &b, Team team) {
 
 namespace {
 
-void self_attend(const Stack &s, const Step &step, int l, const std::vector<const float *> &key_pointers, Buffers &b,
-                 Team team) {
+// The new tokens of a step and what they attend to.
+struct Tokens {
+  int count;
+  std::vector<int> row, position;              // of each token
+  std::vector<float *const *> keys;            // of each token: those of its row, from the first
+  std::vector<const float *> source;           // of each token of the sources, row by row
+  std::vector<int> source_start;               // of each row
+
+  explicit Tokens(const Stack &s, const Step &step) : count(step.starts[step.rows]) {
+    row.reserve(count), position.reserve(count), keys.reserve(count);
+    float *const *own = step.cache;
+    for (int r = 0; r < step.rows; r++) {
+      const int added = step.starts[r + 1] - step.starts[r];
+      for (int t = 0; t < added; t++) row.push_back(r), position.push_back(step.past[r] + t), keys.push_back(own);
+      own += step.past[r] + added;
+    }
+    if (!step.source) return;
+    for (int r = 0; r < step.rows; r++) {
+      source_start.push_back(int(source.size()));
+      for (int j = 0; j < step.source_count[r]; j++) source.push_back(step.source[r] + size_t(j) * cache_row(s));
+    }
+  }
+};
+
+void self_attend(const Stack &s, const Step &step, const Tokens &tokens, int l, Buffers &b, Team team) {
   thread_local std::vector<float> scores;
   const Layer &layer = s.layer[l];
-  const int tokens = step.rows * step.count, length = step.past + step.count;
   const Widths own = widths(s, layer.heads, layer.kv_heads);
-  residual(s, layer.attention_norm, b, tokens, team, [&](const float *input) {
-    project(s, layer, b, input, tokens, team, [&](int m) { return step.past + m / step.rows; });
-    for (int m = team.from(tokens); m < team.to(tokens); m++) {
-      float *block = step.cache[step.past + m / step.rows];
-      float *cached = block + (size_t(m % step.rows) * s.layers + l) * 2 * own.cached;
+  residual(s, layer.attention_norm, b, tokens.count, team, [&](const float *input) {
+    project(s, layer, b, input, tokens.count, team, [&](int m) { return tokens.position[m]; });
+    for (int m = team.from(tokens.count); m < team.to(tokens.count); m++) {
+      float *cached = tokens.keys[m][tokens.position[m]] + size_t(l) * 2 * own.cached;
       const float *new_keys = b.projected.data() + size_t(m) * own.total + own.queries;
       std::memcpy(cached, new_keys, sizeof(float) * own.values);
       std::memcpy(cached + own.cached, new_keys + own.values, sizeof(float) * own.values);
     }
     team.sync();
-    const int work = tokens * layer.heads;
+    const int work = tokens.count * layer.heads;
     for (int w = team.from(work); w < team.to(work); w++) {
-      int m = w / layer.heads, h = w % layer.heads, seen = step.past + m / step.rows + 1;
-      KeyPointers keys{key_pointers.data() + size_t(m % step.rows) * length,
-                       int64_t(l) * 2 * own.cached + (h / own.group) * s.head_dim, own.cached, seen};
+      int m = w / layer.heads, h = w % layer.heads, position = tokens.position[m];
+      KeyPointers keys{tokens.keys[m], int64_t(l) * 2 * own.cached + (h / own.group) * s.head_dim, own.cached,
+                       position + 1};
       attend(b.projected.data() + size_t(m) * own.total + size_t(h) * s.head_dim, s.head_dim, keys, s.score_scale,
-             bias_of(s, layer, h, seen - 1), b.attended.data() + (size_t(m) * layer.heads + h) * s.head_dim, scores);
+             bias_of(s, layer, h, position), b.attended.data() + (size_t(m) * layer.heads + h) * s.head_dim, scores);
     }
     team.sync();
-    apply(*layer.merge, b.attended.data(), own.queries, tokens, b.x.data(), s.dim, team, {true});
+    apply(*layer.merge, b.attended.data(), own.queries, tokens.count, b.x.data(), s.dim, team, {true});
   });
 }
 
-void cross_attend(const Stack &s, const Step &step, int l, const std::vector<const float *> &key_pointers, Buffers &b,
-                  Team team) {
+void cross_attend(const Stack &s, const Step &step, const Tokens &tokens, int l, Buffers &b, Team team) {
   thread_local std::vector<float> scores;
   const Layer &layer = s.layer[l];
-  const int tokens = step.rows * step.count, heads = layer.cross_heads;
+  const int heads = layer.cross_heads;
   const Widths own = widths(s, heads, layer.cross_kv_heads);
-  residual(s, layer.cross_norm, b, tokens, team, [&](const float *input) {
-    apply(*layer.cross_query, input, s.dim, tokens, b.projected.data(), own.queries, team);
+  residual(s, layer.cross_norm, b, tokens.count, team, [&](const float *input) {
+    apply(*layer.cross_query, input, s.dim, tokens.count, b.projected.data(), own.queries, team);
     team.sync();
-    const int work = tokens * heads;
+    const int work = tokens.count * heads;
     for (int w = team.from(work); w < team.to(work); w++) {
-      int m = w / heads, h = w % heads, r = m % step.rows;
-      KeyPointers keys{key_pointers.data() + step.source_start[r],
+      int m = w / heads, h = w % heads, r = tokens.row[m];
+      KeyPointers keys{tokens.source.data() + tokens.source_start[r],
                        int64_t(l) * 2 * own.cached + (h / own.group) * s.head_dim, own.cached, step.source_count[r]};
       attend(b.projected.data() + size_t(m) * own.queries + size_t(h) * s.head_dim, s.head_dim, keys, s.score_scale,
              nullptr, b.attended.data() + (size_t(m) * heads + h) * s.head_dim, scores);
     }
     team.sync();
-    apply(*layer.cross_merge, b.attended.data(), own.queries, tokens, b.x.data(), s.dim, team, {true});
+    apply(*layer.cross_merge, b.attended.data(), own.queries, tokens.count, b.x.data(), s.dim, team, {true});
   });
 }
 
-// Compute the inputs of the output layer: the last `num_logits` · rows of b.input.
-void advance(const Stack &s, const Step &step, const std::vector<const float *> &cache,
-             const std::vector<const float *> &source, Buffers &b, Team team) {
-  const int tokens = step.rows * step.count, first = tokens - step.num_logits * step.rows;
-  for (int m = team.from(tokens); m < team.to(tokens); m++)
-    embed(s, step.ids[m], step.past + m / step.rows, b.x.data() + size_t(m) * s.dim);
+// Compute the inputs of the output layer, (num_outputs, dim), into b.input.
+void advance(const Stack &s, const Step &step, const Tokens &tokens, Buffers &b, Team team) {
+  for (int m = team.from(tokens.count); m < team.to(tokens.count); m++)
+    embed(s, step.ids[m], tokens.position[m], b.x.data() + size_t(m) * s.dim);
   team.sync();
   for (int l = 0; l < s.layers; l++) {
-    self_attend(s, step, l, cache, b, team);
-    if (step.source) cross_attend(s, step, l, source, b, team);
-    feed_forward(s, s.layer[l], b, tokens, team);
+    self_attend(s, step, tokens, l, b, team);
+    if (step.source) cross_attend(s, step, tokens, l, b, team);
+    feed_forward(s, s.layer[l], b, tokens.count, team);
   }
-  for (int m = first + team.from(tokens - first); m < first + team.to(tokens - first); m++)
-    normalize(s.final_norm, b.x.data() + size_t(m) * s.dim, s.dim, b.input.data() + size_t(m) * s.dim);
+  for (int n = team.from(step.num_outputs); n < team.to(step.num_outputs); n++)
+    normalize(s.final_norm, b.x.data() + size_t(step.outputs[n]) * s.dim, s.dim, b.input.data() + size_t(n) * s.dim);
   team.sync();
-}
-
-// Pointers to the cached keys of each row: in the block of each token, at the ancestor of the row.
-std::vector<const float *> cached_keys(const Stack &s, const Step &step) {
-  const int length = step.past + step.count;
-  const size_t row = cache_row(s);
-  std::vector<const float *> pointers(size_t(step.rows) * length);
-  for (int r = 0; r < step.rows; r++)
-    for (int j = 0; j < length; j++) {
-      int ancestor = j < step.past ? step.ancestors[int64_t(r) * step.past + j] : r;
-      pointers[size_t(r) * length + j] = step.cache[j] + ancestor * row;
-    }
-  return pointers;
-}
-
-std::vector<const float *> source_keys(const Stack &s, const Step &step) {
-  int tokens = 0;
-  if (step.source)
-    for (int r = 0; r < step.rows; r++) tokens = std::max(tokens, step.source_start[r] + step.source_count[r]);
-  std::vector<const float *> pointers(tokens);
-  for (int j = 0; j < tokens; j++) pointers[j] = step.source + size_t(j) * cache_row(s);
-  return pointers;
 }
 
 void check_finite(const Stack &s, const float *logits) {
@@ -238,12 +237,11 @@ void check_finite(const Stack &s, const float *logits) {
 // Append the tokens of a step, and let each thread do its work with the inputs of the output layer.
 template <typename Work>
 void run(const Stack &s, const Step &step, Buffers &b, int threads, const Work &work) {
-  const int tokens = step.rows * step.count, first = tokens - step.num_logits * step.rows;
-  b.prepare(s, tokens);
-  auto cache = cached_keys(s, step), source = source_keys(s, step);
+  const Tokens tokens(s, step);
+  b.prepare(s, tokens.count);
   pool().run(threads, [&](Team team) {
-    advance(s, step, cache, source, b, team);
-    work(b.input.data() + size_t(first) * s.dim, team);
+    advance(s, step, tokens, b, team);
+    work(b.input.data(), team);
   });
 }
 
@@ -253,7 +251,7 @@ constexpr int ROWS_AT_ONCE = 24;
 }  // namespace
 
 void run_step(const Stack &s, const Step &step, Buffers &b, int threads) {
-  const int rows = step.num_logits * step.rows;
+  const int rows = step.num_outputs;
   run(s, step, b, threads, [&](const float *states, Team team) {
     apply(*s.output, states, s.dim, rows, step.logits, s.vocabulary, team);
     team.sync();
@@ -262,7 +260,7 @@ void run_step(const Stack &s, const Step &step, Buffers &b, int threads) {
 }
 
 void visit_step(const Stack &s, const Step &step, Buffers &b, int threads, const Visit &visit) {
-  const int rows = step.num_logits * step.rows;
+  const int rows = step.num_outputs;
   const auto inspect = [&](int r, const float *logits) { check_finite(s, logits), visit(r, logits); };
   const bool has_many = rows >= threads * ROWS_AT_ONCE;
   b.logits.resize(size_t(has_many ? threads * ROWS_AT_ONCE : rows) * s.vocabulary);

@@ -3,50 +3,54 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 
 namespace regard {
 namespace {
 
-// The rows that are being generated, with their KV cache. Cached keys and values are never moved:
-// `ancestors` maps a row to the row of each block that it descends from.
+// The rows that are being generated. Their cached keys and values are never moved: a row has pointers
+// to those of each of its tokens, which rows of the same origin share.
 class Rows {
  public:
   Rows(const Stack &stack, const Step &before, Buffers &buffers, int threads)
-      : stack_(stack),
-        step_(before),
-        buffers_(buffers),
-        threads_(threads),
-        cache_(before.cache, before.cache + before.past),
-        ancestors_(before.ancestors, before.ancestors + size_t(before.rows) * before.past) {
-    if (!before.source) return;
-    start_.assign(before.source_start, before.source_start + before.rows);
-    count_.assign(before.source_count, before.source_count + before.rows);
+      : stack_(stack), step_(before), buffers_(buffers), threads_(threads) {
+    float *const *cache = before.cache;
+    for (int r = 0; r < before.rows; r++) {
+      cached_.emplace_back(cache, cache + before.past[r]);
+      cache += before.past[r];
+      if (before.source) source_.push_back(before.source[r]), count_.push_back(before.source_count[r]);
+    }
   }
 
   // Append an id to each row.
   void step(const std::vector<int> &ids, const Visit &visit) {
-    blocks_.emplace_back(new float[cache_row(stack_) * step_.rows]);
-    cache_.push_back(blocks_.back().get());
-    step_.count = step_.num_logits = 1;
-    step_.ids = ids.data(), step_.cache = cache_.data(), step_.ancestors = ancestors_.data();
-    step_.source_start = start_.data(), step_.source_count = count_.data();
+    const size_t rows = ids.size(), size = cache_row(stack_);
+    blocks_.emplace_back(new float[size * rows]);
+    past_.clear(), all_.clear(), numbers_.resize(rows + 1);
+    for (size_t r = 0; r < rows; r++) {
+      past_.push_back(int(cached_[r].size()));
+      cached_[r].push_back(blocks_.back().get() + r * size);
+      all_.insert(all_.end(), cached_[r].begin(), cached_[r].end());
+    }
+    std::iota(numbers_.begin(), numbers_.end(), 0);
+    step_.rows = step_.num_outputs = int(rows);
+    step_.ids = ids.data(), step_.starts = step_.outputs = numbers_.data();
+    step_.past = past_.data(), step_.cache = all_.data();
+    if (step_.source) step_.source = source_.data(), step_.source_count = count_.data();
     visit_step(stack_, step_, buffers_, threads_, visit);
-    appended_ = true;
   }
 
   // Keep these rows, in this order; a row may be repeated.
   void reorder(const std::vector<int> &rows) {
-    std::vector<int> ancestors, start, count;
-    ancestors.reserve(rows.size() * (step_.past + 1));
+    std::vector<std::vector<float *>> cached;
+    std::vector<const float *> source;
+    std::vector<int> count;
+    cached.reserve(rows.size());
     for (int r : rows) {
-      const int *own = ancestors_.data() + size_t(r) * step_.past;
-      ancestors.insert(ancestors.end(), own, own + step_.past);
-      if (appended_) ancestors.push_back(r);
-      if (step_.source) start.push_back(start_[r]), count.push_back(count_[r]);
+      cached.push_back(cached_[r]);
+      if (step_.source) source.push_back(source_[r]), count.push_back(count_[r]);
     }
-    ancestors_.swap(ancestors), start_.swap(start), count_.swap(count);
-    step_.rows = int(rows.size()), step_.past += appended_;
-    appended_ = false;
+    cached_.swap(cached), source_.swap(source), count_.swap(count);
   }
 
  private:
@@ -54,10 +58,12 @@ class Rows {
   Step step_;
   Buffers &buffers_;
   const int threads_;
-  std::vector<float *> cache_;
-  std::vector<int> ancestors_, start_, count_;
+  std::vector<std::vector<float *>> cached_;  // of each row, a pointer for each token
+  std::vector<const float *> source_;         // and those of its source
+  std::vector<int> count_;
+  std::vector<float *> all_;
+  std::vector<int> past_, numbers_;           // numbers_: 0, 1, 2, …
   std::vector<std::unique_ptr<float[]>> blocks_;
-  bool appended_ = false;  // a token that `ancestors_` does not have yet
 };
 
 struct Token {  // in the tree of generated tokens

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from regard.models.decoder_only import DecoderOnly
     from regard.models.encoder_decoder import EncoderDecoder
 
+MAX_SOURCE_TOKENS = 1024  # of a batch: its states fit the second-level cache
 MAX_BATCH_TOKENS = 4096  # source tokens times beams: weights are read once for many rows
 MIN_BATCH_TOKENS = 256
 SCORING_ROWS = 32
@@ -207,7 +208,7 @@ def _by_tokens(order: Sequence[int], requests: Sequence[Request], beam: int) -> 
     """Batch rows of similar length; two batches for each thread where there are enough tokens."""
     total = sum(len(request.source) for request in requests) * beam
     per_thread = total // (2 * num_threads())
-    most = min(MAX_BATCH_TOKENS, max(MIN_BATCH_TOKENS, per_thread))
+    most = min(MAX_SOURCE_TOKENS * beam, MAX_BATCH_TOKENS, max(MIN_BATCH_TOKENS, per_thread))
     batches: list[list[int]] = []
     for row in order:
         longest = len(requests[batches[-1][0]].source) if batches else 0
