@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tokenizers import Tokenizer
 
 from engine_process import run_engine
 from regard.interchange.importing import import_model
@@ -29,6 +30,7 @@ from shared_data import DATA
 
 THREADS = 2
 WORDS = 150  # of a review, from its beginning
+MAX_TOKENS = 256  # of the model
 HIDDEN, HEADS = 384, 12  # of MiniLM
 
 
@@ -180,7 +182,14 @@ def _write_onnx(source: Path, folder: Path) -> None:
     )
 
 
-def _texts(corpus: str, count: int) -> list[str]:
+def _tokenizer(folder: Path) -> Tokenizer:
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def _texts(corpus: str, count: int, tokenizer: Tokenizer) -> list[str]:
     if corpus == "captions":
         path = DATA / "multi30k" / "test_2016_flickr.en.gz"
         with gzip.open(path, "rt", encoding="utf-8") as file:
@@ -188,14 +197,16 @@ def _texts(corpus: str, count: int) -> list[str]:
     with gzip.open(DATA / "imdb" / "test.tsv.gz", "rt", encoding="utf-8") as file:
         texts = (max(line.split("\t"), key=len) for line in file)
         long = (words for words in map(str.split, texts) if len(words) >= WORDS)
-        return [" ".join(words[:WORDS]) for words, _ in zip(long, range(count), strict=False)]
+        begun = (" ".join(words[:WORDS]) for words in long)
+        fitting = (text for text in begun if len(tokenizer.encode(text).ids) <= MAX_TOKENS)
+        return [text for text, _ in zip(fitting, range(count), strict=False)]
 
 
 def _measured(
     row: Row, models: Mapping[str, Path], options: argparse.Namespace, folder: Path
 ) -> dict[str, Any]:
     work = {
-        "lines": _texts(row.corpus, row.texts),
+        "lines": _texts(row.corpus, row.texts, _tokenizer(models["huggingface"])),
         "batch": row.batch,
         "threads": THREADS,
         "seconds": 0 if options.smoke else 5,
