@@ -16,12 +16,13 @@ from regard import run_folder
 from regard.config import plain
 from regard.data.tokenizers import bpe
 from regard.data.tokenizers.language_id import LanguageIdentifier
-from regard.insight.live import MAX_CHARACTERS, application, is_loopback
+from regard.insight.live import MAX_CHARACTERS, application
 from regard.insight.look import look
 from regard.insight.picture import History
 from regard.models.base import ModelSpec
 from regard.models.weights import weights_of
 from regard.predictors.translator import Translator
+from regard.web.addresses import is_loopback
 
 EN, FR = "the cat sleeps under the tree", "le chat dort sous l'arbre"
 

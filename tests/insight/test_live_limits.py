@@ -17,8 +17,9 @@ from fastapi.testclient import TestClient
 
 from regard.errors import ConfigError
 from regard.insight import live, request_limits
-from regard.insight.live import application, listen
+from regard.insight.live import application
 from regard.insight.request_limits import MAX_BODY, MAX_CHARACTERS
+from regard.web.addresses import listen
 
 from .test_live import EN, folder, translator  # noqa: F401  (fixtures)
 

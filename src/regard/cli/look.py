@@ -165,9 +165,10 @@ def _show_history(run: Path, output: Path | None) -> None:
 
 
 def _serve(folders: list[Path], host: str, port: int) -> None:
-    from regard.insight.live import address_of, is_loopback, listen, serve
+    from regard.insight.live import serve
     from regard.insight.run_titles import run_titles
     from regard.loading import load
+    from regard.web.addresses import address_of, is_loopback, listen
 
     with listen(host, port) as listener:  # before a model is loaded
         models: list[tuple[str, Any]] = list(

@@ -6,7 +6,6 @@ duration and the number of requests.
 """
 
 import contextlib
-import ipaddress
 import socket
 import threading
 from collections.abc import Sequence
@@ -19,11 +18,12 @@ from fastapi.middleware.trustedhost import TrustedHostMiddleware
 from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel, Field
 
-from regard.errors import ConfigError, RegardError
+from regard.errors import RegardError
 from regard.insight.look import look
 from regard.insight.page import render
 from regard.insight.picture import History, Picture
 from regard.insight.request_limits import MAX_CHARACTERS, LimitRequests
+from regard.web.addresses import is_loopback
 
 MAX_WAITING = 8  # texts; the model shows one at a time
 MAX_CONNECTIONS = 64
@@ -88,39 +88,6 @@ def pictures(models: Sequence[tuple[str, Any]], request: LookRequest) -> list[Pi
     return [look(loaded, text, request.to, title) for text in texts for title, loaded in models]
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at an address; port 0 is any free one.
-
-    Raises:
-        ConfigError: The address does not exist, or is in use.
-    """
-    try:
-        if not host:
-            raise OSError(0, "the address is empty")
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        with contextlib.ExitStack() as failing:
-            listener = failing.enter_context(socket.socket(family, kind, protocol))
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-            listener.listen()
-            failing.pop_all()
-    except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or "no valid name"
-        raise ConfigError(
-            f"--host {host} --port {port}: the page cannot be served there ({reason}); choose "
-            f"another address or port."
-        ) from None
-    return listener
-
-
-def address_of(host: str, listener: socket.socket) -> str:
-    """Return the address of the page as a browser takes it."""
-    name = f"[{host}]" if ":" in host else host
-    return f"http://{name}:{listener.getsockname()[1]}"
-
-
 def serve(models: Sequence[tuple[str, Any]], host: str, listener: socket.socket) -> None:
     """Serve the page until Ctrl-C."""
     own = ("localhost", "127.0.0.1", "[::1]", host)
@@ -132,11 +99,3 @@ def serve(models: Sequence[tuple[str, Any]], host: str, listener: socket.socket)
     )
     with contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listener])
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach a host name or address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

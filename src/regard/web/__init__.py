@@ -1,0 +1,1 @@
+"""HTTP servers: their addresses, and the bodies of requests read within limits."""
