@@ -1,0 +1,1 @@
+"""HTTP server of run folders: one process for HTTP, and one for each model."""
