@@ -26,7 +26,7 @@ Event = dict[str, Any]
 _current: ContextVar["TaskContext | None"] = ContextVar("regard.serving.context", default=None)
 
 
-class Cancelled(Exception):  # noqa: N818  (not an error)
+class Canceled(Exception):  # noqa: N818  (not an error)
     """Nobody waits for the result any more."""
 
 
@@ -57,14 +57,14 @@ class TaskContext:
     ) -> None:
         self._send = send
         self._deadline = time.monotonic() + seconds
-        self.cancelled = False
+        self.canceled = False
         self.max_tokens = max_tokens
 
     def emit(self, event: Event) -> None:
         """Send an event to the client.
 
         Raises:
-            Cancelled: The client is gone.
+            Canceled: The client is gone.
             TimedOut: The time of the request is over.
         """
         self.check()
@@ -74,11 +74,11 @@ class TaskContext:
         """Raise an exception if the request must end; called at every decoding step.
 
         Raises:
-            Cancelled: The client is gone.
+            Canceled: The client is gone.
             TimedOut: The time of the request is over.
         """
-        if self.cancelled:
-            raise Cancelled
+        if self.canceled:
+            raise Canceled
         if time.monotonic() > self._deadline:
             raise TimedOut("the request took too long; ask for less at once.")
 
@@ -93,7 +93,7 @@ class TaskContext:
 
     def cancel(self) -> None:
         """End the request at its next decoding step; called by another thread."""
-        self.cancelled = True
+        self.canceled = True
 
     def __enter__(self) -> "TaskContext":
         self._token = _current.set(self)
