@@ -33,3 +33,4 @@ class ServerSettings:
     # Logs.
     log_text: bool = False  # with the text of users
     json_logs: bool = False  # a JSON object a line
+    quiet: bool = False  # warnings and errors only

@@ -6,6 +6,8 @@ A task is a module of this package with
     class Result(BaseModel)                      what answers it
     PREDICTORS: tuple[str, ...]                  names of the predictor classes that it takes
     run(predictor, arguments, context)           returns the Result
+    observes(arguments)                          optional: True where hooks observe the torch model,
+                                                 which needs a process of its own
 """
 
 import pkgutil
@@ -120,6 +122,11 @@ def task(name: str) -> Task:
     if name not in task_names():
         raise KeyError(name)
     return cast("Task", import_module(f"{tasks.__name__}.{name}"))
+
+
+@cachedef observes(name: str, arguments: BaseModel) -> bool:
+    """Return whether a request observes the torch model, in a process of its own."""
+    return bool(getattr(task(name), "observes", lambda _: False)(arguments))
 
 
 @cache
