@@ -74,12 +74,12 @@ def _takes_path(annotation: Any) -> bool:
 def _is_input(name: str, parameter: Parameter) -> bool:
     """Return whether a parameter is a path to read: an argument, not an option.
 
-    A recipe is read first of all, with its own errors.
+    A recipe is read first of all, with its own errors; a file of keys may be a new one.
     """
     annotation = parameter.annotation
     infos = getattr(annotation, "__metadata__", ())
     positional = any(isinstance(info, ArgumentInfo) for info in infos)
-    return positional and _takes_path(annotation) and name != "recipe"
+    return positional and _takes_path(annotation) and name not in ("recipe", "key_file")
 
 
 def _is_text_or_file(parameter: Parameter) -> bool:
