@@ -15,6 +15,7 @@ class ServingError(Exception):
         param: Name of the field of the request that is wrong, if one is.
         retry_after: Seconds after which the same request may be answered.
         status: HTTP status (default: that of the class).
+        code: Name of the error, for protocols that name some.
     """
 
     status: int = 500
@@ -25,10 +26,12 @@ class ServingError(Exception):
         param: str | None = None,
         retry_after: float | None = None,
         status: int | None = None,
+        code: str | None = None,
     ) -> None:
         super().__init__(message)
         self.message, self.param, self.retry_after = message, param, retry_after
         self.status = status or self.status
+        self.code = code
 
     def to_message(self) -> dict[str, Any]:
         """Return the error as plain data, for the other process."""
@@ -37,6 +40,7 @@ class ServingError(Exception):
             "message": self.message,
             "param": self.param,
             "retry_after": self.retry_after,
+            "code": self.code,
         }
 
 
@@ -99,10 +103,14 @@ class TimedOut(ServingError):  # noqa: N818
 
 
 def error_of_status(
-    status: int, message: str, param: str | None = None, retry_after: float | None = None
+    status: int,
+    message: str,
+    param: str | None = None,
+    retry_after: float | None = None,
+    code: str | None = None,
 ) -> ServingError:
     """Return an error of the class that a status belongs to."""
-    return _BY_STATUS.get(status, ServingError)(message, param, retry_after, status)
+    return _BY_STATUS.get(status, ServingError)(message, param, retry_after, status, code)
 
 
 _BY_STATUS = {error_class.status: error_class for error_class in ServingError.__subclasses__()}
