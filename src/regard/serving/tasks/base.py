@@ -110,11 +110,17 @@ def current_context() -> TaskContext | None:
     return _current.get()
 
 
+def current_check() -> Callable[[], None]:
+    """Return the check of the request that this thread computes."""
+    context = current_context()
+    return context.check if context is not None else lambda: None
+
+
 @cache
 def task_names() -> tuple[str, ...]:
     """Return the names of all tasks."""
     names = (module.name for module in pkgutil.iter_modules(tasks.__path__))
-    return tuple(sorted(name for name in names if name != "base"))
+    return tuple(sorted(name for name in names if name != "base" and not name.startswith("_")))
 
 
 def task(name: str) -> Task:
@@ -124,7 +130,7 @@ def task(name: str) -> Task:
     return cast("Task", import_module(f"{tasks.__name__}.{name}"))
 
 
-@cachedef observes(name: str, arguments: BaseModel) -> bool:
+def observes(name: str, arguments: BaseModel) -> bool:
     """Return whether a request observes the torch model, in a process of its own."""
     return bool(getattr(task(name), "observes", lambda _: False)(arguments))
 
