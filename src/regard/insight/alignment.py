@@ -45,6 +45,17 @@ def align(
     Raises:
         DataError: where the translator has no cross-attention.
     """
+    weights = word_weights(translator, source, target, to, layer)
+    return [Link(int(row.argmax()), word, float(row.max())) for word, row in enumerate(weights)]
+
+
+def word_weights(
+    translator: Translator, source: str, target: str, to: str | None = None, layer: int = -2
+) -> Weights:
+    """Return the share of each source word in the attention for each target word: (target, source).
+
+    The arguments and errors are those of `align`.
+    """
     to = to or translator.target_language(source)
     source_ids = translator.source_ids(source, to, "the source")
     target_ids = translator.target_ids(target, "the translation")
@@ -54,8 +65,8 @@ def align(
     start = len(source_ids) - 1 - len(words)
     weights = weights[: len(target_ids), start : start + len(words)]
     by_word = _summed(_summed(weights, words).T, translator.tokenizer.word_numbers(target)).T
-    by_word /= by_word.sum(1, keepdims=True)
-    return [Link(int(row.argmax()), word, float(row.max())) for word, row in enumerate(by_word)]
+    totals: Weights = by_word.sum(1, keepdims=True)
+    return by_word / np.where(totals > 0, totals, 1)  # a word may have no token of its own
 
 
 def align_parts(

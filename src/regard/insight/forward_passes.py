@@ -69,23 +69,27 @@ class ForwardPass:
     label: LabelOdds | None = None  # of a classifier
 
 
-def forward_pass(loaded: Any, text: str | ParsedText, to: str | None = None) -> ForwardPass:
+def forward_pass(
+    loaded: Any, text: str | ParsedText, to: str | None = None, output: str | None = None
+) -> ForwardPass:
     """Return the forward pass of a loaded predictor on a text.
 
     Args:
         loaded: a predictor as returned by `regard.load`.
         text: the text, or a parsed sentence for a classifier that needs trees.
         to: the target language of a translator; by default the other one.
+        output: the translation; by default that of greedy decoding.
 
     Raises:
-        DataError: where `to` is given for another predictor.
+        DataError: where `to` or `output` is given for another predictor.
     """
     if isinstance(loaded, Translator):
-        return _for_translator(loaded, _plain(text), to)
+        return _for_translator(loaded, _plain(text), to, output)
+    noun = type(loaded).__name__.lower()
     if to is not None:
-        raise DataError(
-            f"a {type(loaded).__name__.lower()} has no target language: leave out 'to'."
-        )
+        raise DataError(f"a {noun} has no target language: leave out 'to'.")
+    if output is not None:
+        raise DataError(f"a {noun} has no translation to show: leave out 'output'.")
     if isinstance(loaded, Classifier):
         return _for_classifier(loaded, text)
     functions: dict[type, Callable[[Any, str], ForwardPass]] = {
@@ -103,10 +107,14 @@ def _plain(text: str | ParsedText) -> str:
     return text if isinstance(text, str) else text.text
 
 
-def _for_translator(loaded: Translator, text: str, to: str | None) -> ForwardPass:
+def _for_translator(
+    loaded: Translator, text: str, to: str | None, output: str | None
+) -> ForwardPass:
     to = to or loaded.target_language(text)
     source = loaded.source_ids(text, to, "the sentence")
-    return _for_seq2seq(loaded, source, loaded.translate_ids([source])[0])
+    if output is None:
+        return _for_seq2seq(loaded, source, loaded.translate_ids([source])[0])
+    return _for_seq2seq(loaded, source, loaded.target_ids(output, "the translation"))
 
 
 def _for_summarizer(loaded: Summarizer, text: str) -> ForwardPass:

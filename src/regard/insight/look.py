@@ -31,6 +31,7 @@ def look(
     to: str | None = None,
     title: str = "",
     views: Collection[str] | None = None,
+    output: str | None = None,
 ) -> Picture:
     """Run a text through a loaded model and return its attention as a picture.
 
@@ -40,9 +41,11 @@ def look(
         to: the target language of a translator; by default the other one.
         title: the title of the page.
         views: names of the page views whose data is computed; by default all.
+        output: a translation to show; by default that of greedy decoding.
     """
     source = text.text if isinstance(text, ParsedText) else text
-    picture = downsample(picture_of(forward_pass(loaded, text, to), source, title, views))
+    run = forward_pass(loaded, text, to, output)
+    picture = downsample(picture_of(run, source, title, views))
     warning = unlike_training(loaded, source)
     return replace(picture, warnings=(warning,)) if warning else picture
 

@@ -25,17 +25,17 @@ from regard.insight.views.base import all_views
 # the views come between the two.
 COMMON = ("parts", "data", "state", "column", "controls", "wide", "strips", "drawings", "views")
 AFTER_VIEWS = ("status", "export", "history", "live", "start")
+STYLES = ("palette.css", "page.css")
 
 
 def render(shown: History | Picture, live: bool = False) -> str:
     """Return the page as HTML; a `live` one has a box for texts and sends them to its server."""
     history = _history(shown)
     pictures = history.snapshots[0].pictures if history.snapshots else ()
-    style, script = _asset("page.css"), _script()
     values = {
-        "policy": _policy(style, script, live),
-        "style": style,
-        "script": script,
+        "policy": policy(live),
+        "style": _style(),
+        "script": _script(),
         "views": _embedded(_menu()),
         "help": _help(),
         "history": _embedded(history.to_json()),
@@ -47,6 +47,16 @@ def render(shown: History | Picture, live: bool = False) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], _asset("page.html"))
 
 
+def policy(live: bool = False) -> str:
+    """Return a policy that allows the page's own style and script: no network, no injected code."""
+    return (
+        "default-src 'none'; "
+        f"style-src {_hash(_style())}; script-src {_hash(_script())}; img-src data: blob:; "
+        + ("connect-src 'self'; " if live else "")
+        + "base-uri 'none'; form-action 'none'"
+    )
+
+
 def write(shown: History | Picture, path: str | os.PathLike[str]) -> None:
     """Write the page to `path`, atomically."""
     # A lone surrogate cannot be written as UTF-8; it becomes "?" rather than an error.
@@ -55,6 +65,10 @@ def write(shown: History | Picture, path: str | os.PathLike[str]) -> None:
 
 def _history(shown: History | Picture) -> History:
     return History.of(shown) if isinstance(shown, Picture) else shown
+
+
+def _style() -> str:
+    return "\n".join(map(_asset, STYLES))
 
 
 def _script() -> str:
@@ -94,16 +108,6 @@ def _embedded(content: Any) -> str:
     plain = json.dumps(content, allow_nan=False, separators=(",", ":"))
     # Inside <script>, only "<" can end the block ("</script") or change how it is read ("<!--").
     return plain.replace("<", "\\u003c")
-
-
-def _policy(style: str, script: str, live: bool) -> str:
-    """Return a policy that allows this style and this script only: no network, no injected code."""
-    return (
-        "default-src 'none'; "
-        f"style-src {_hash(style)}; script-src {_hash(script)}; img-src data: blob:; "
-        + ("connect-src 'self'; " if live else "")
-        + "base-uri 'none'; form-action 'none'"
-    )
 
 
 def _hash(text: str) -> str:

@@ -9,9 +9,18 @@ from regard.serving.key_file import KeyFile
 from regard.serving.request_record import current_record
 from regard.web.request_bodies import replay
 
-# Probes, the page, which asks for a key itself, and what LibreTranslate's clients read without one.
+# Probes, the pages, which ask for a key or have one, and what LibreTranslate's clients read without.
 OPEN_PATHS = frozenset(
-    ("/", "/healthz", "/readyz", "/health", "/languages", "/frontend/settings", "/favicon.ico")
+    (
+        "/",
+        "/regard/look/",
+        "/healthz",
+        "/readyz",
+        "/health",
+        "/languages",
+        "/frontend/settings",
+        "/favicon.ico",
+    )
 )
 OPEN_FOLDER = "/regard/assets/"
 SCHEMES = ("bearer", "deepl-auth-key")  # of the Authorization header

@@ -2,16 +2,20 @@
 
 const isLive = "live" in document.body.dataset;
 
+// What a link to a live page of `regard serve` adds to its requests; the output is that of its text.
+const LINKED = ["model", "to", "output"];
+
 const TYPING_PAUSE = 400; // milliseconds without a key before the text is sent
 
 let request = null; // the controller that aborts the running request
 let hasShown = false; // whether there was a picture
 let typing = null; // the timer that sends the text
+let linked = {}; // values of the address, by their names
 
 /** Return the typed texts, as the address stores them. */
 function liveTexts() {
   if (!isLive) return {};
-  const texts = {};
+  const texts = { ...linked };
   if (at("text").value) texts.text = at("text").value;
   if (compareText()) texts.compare = compareText();
   return texts;
@@ -27,7 +31,7 @@ async function submitText() {
   at("columns").setAttribute("aria-busy", true);
   showStatus("Running the model…");
   try {
-    const body = { text, compare: compareText() || null, to: null };
+    const body = { text, compare: compareText() || null, to: null, ...linked };
     const history = await fetchHistory(body, mine.signal);
     at("problem").hidden = true;
     showHistory(history);
@@ -64,7 +68,7 @@ async function fetchHistory(body, signal) {
   try {
     response = await fetch("look", {
       method: "POST",
-      headers: { "Content-Type": "application/json" },
+      headers: { "Content-Type": "application/json", ...authorization() },
       body: JSON.stringify(body),
       signal,
     });
@@ -76,6 +80,16 @@ async function fetchHistory(body, signal) {
   const { detail } = await response.json().catch(() => ({}));
   const status = `The server returned status ${response.status}.`;
   throw new Error(typeof detail === "string" ? detail : status);
+}
+
+/** Return the header with the API key that the page of `regard serve` keeps in this tab, if any. */
+function authorization() {
+  try {
+    const key = JSON.parse(sessionStorage.getItem("regard.key"));
+    return key ? { Authorization: `Bearer ${key}` } : {};
+  } catch {
+    return {}; // the browser stores nothing
+  }
 }
 
 function openCompare(isOpen) {
@@ -94,6 +108,7 @@ function listenToLive() {
   });
   for (const box of [at("text"), at("compare")]) {
     box.addEventListener("input", () => {
+      if (box === at("text")) delete linked.output;
       if (request) showStatus("");
       abortRequest(); // it is for an older text
       if (at("text").value.trim()) typing = setTimeout(submitText, TYPING_PAUSE);
@@ -107,6 +122,7 @@ function readLiveAddress() {
   const address = new URLSearchParams(location.hash.slice(1));
   const text = address.get("text") ?? "";
   const other = address.get("compare") ?? "";
+  linked = Object.fromEntries([...address].filter(([name]) => LINKED.includes(name)));
   if (!text || (text === at("text").value && other === compareText())) return;
   at("text").value = text;
   at("compare").value = other;

@@ -1,0 +1,1 @@
+"""The page for people: HTML, styles and scripts that the server sends as they are."""
