@@ -5,7 +5,7 @@ translation lacks a placeholder therefore stays untranslated, and is reported.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from regard.data.sources.gettext import Catalog
 from regard.predictors.placeholders import missing_placeholders
@@ -25,14 +25,33 @@ def translate_catalog(catalog: Catalog, translate: Translate) -> tuple[bytes, li
     Returns:
         The bytes of the translated catalog, and the messages that stay untranslated.
     """
+    lines = lines_to_translate(catalog)
+    return fill_catalog(catalog, dict(zip(lines, translate(lines), strict=True)))
+
+
+def lines_to_translate(catalog: Catalog) -> list[str]:
+    """Return the lines of the messages that have no translation, each once."""
     messages = catalog.untranslated_texts()
-    lines = list(dict.fromkeys(line for message in messages for line in _lines(message)))
-    by_line = dict(zip(lines, translate(lines), strict=True))
-    translations = {message: _translated(message, by_line) for message in messages}
+    return list(dict.fromkeys(line for message in messages for line in _lines(message)))
+
+
+def fill_catalog(catalog: Catalog, translations: Mapping[str, str]) -> tuple[bytes, list[str]]:
+    """Fill in the messages that have no translation.
+
+    Args:
+        catalog: The catalog.
+        translations: Translations of the lines that `lines_to_translate` returns.
+
+    Returns:
+        The bytes of the translated catalog, and the messages that stay untranslated.
+    """
+    by_message = {
+        message: _translated(message, translations) for message in catalog.untranslated_texts()
+    }
     refused = [
-        message for message in messages if missing_placeholders(message, translations[message])
+        message for message, text in by_message.items() if missing_placeholders(message, text)
     ]
-    complete = {message: translations[message] for message in messages if message not in refused}
+    complete = {message: text for message, text in by_message.items() if message not in refused}
     return catalog.filled(complete), refused
 
 
@@ -41,7 +60,7 @@ def _lines(message: str) -> list[str]:
     return [line for line in map(str.strip, message.split("\n")) if line]
 
 
-def _translated(message: str, by_line: dict[str, str]) -> str:
+def _translated(message: str, by_line: Mapping[str, str]) -> str:
     """Translate the lines of a message; white space around them stays."""
     matches = (LINE.fullmatch(line) for line in message.split("\n"))
     return "\n".join(

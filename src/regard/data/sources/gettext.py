@@ -122,9 +122,14 @@ def check_charset(entry: Entry) -> None:
 class Catalog:
     """A catalog whose missing translations can be filled in; all other bytes stay as they are."""
 
-    def __init__(self, path: Path) -> None:
-        """Read a catalog; raises DataError at a line that is not gettext."""
-        self._lines = _read_with_ends(path)
+    def __init__(self, path: Path, content: bytes | None = None) -> None:
+        """Read a catalog; raises DataError at a line that is not gettext.
+
+        Args:
+            path: The file.
+            content: Its bytes, if they are not to be read from it.
+        """
+        self._lines = _with_ends(_bytes_of(path) if content is None else content, path)
         mark = UTF8_BOM if self._lines[:1] and self._lines[0].startswith(UTF8_BOM) else b""
         text = [line.removeprefix(mark) if not n else line for n, line in enumerate(self._lines)]
         entries = list(read_entries(str(path), enumerate(text, start=1)))
@@ -151,12 +156,15 @@ class Catalog:
         return b"".join(lines)
 
 
-def _read_with_ends(path: Path) -> list[bytes]:
-    """Return the lines of a file, each with its end."""
+def _bytes_of(path: Path) -> bytes:
     try:
-        data = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise DataError(cannot_be_read(path, error)) from None
+
+
+def _with_ends(data: bytes, path: Path) -> list[bytes]:
+    """Return the lines of a file, each with its end."""
     if guess_wide(data):
         raise DataError(f"{path}: this is UTF-16; convert the text to UTF-8 first.")
     return re.findall(rb"[^\n]*\n|[^\n]+", data)
