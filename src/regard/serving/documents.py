@@ -2,12 +2,20 @@
 
     .txt   a line for each line; white space around it stays
     .srt   numbers, times and positions stay; a subtitle keeps its number of lines, and its markup
-    .po    messages without a translation are filled in and marked as fuzzy, as by `regard translate`
+    .po    messages without a translation are filled in and marked as fuzzy
 """
 
 import re
 from bisect import bisect_left
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path, PurePosixPath
@@ -25,7 +33,7 @@ BYTE_ORDER_MARK = "\ufeff"
 LINE = re.compile(r"(\s*)(.*?)(\s*)", re.DOTALL)
 TIME = r"\d+:\d\d:\d\d[,.]\d{1,3}"
 TIMES = re.compile(rf"\s*{TIME}\s*-->\s*{TIME}.*", re.DOTALL)
-SPOKEN = re.compile(r"((?:\{\\[^{}]*\}|\s)*(?:[-–—]\s*)?)(.*)", re.DOTALL)  # after positions, a dash
+POSITIONS = re.compile(r"((?:\{\\[^{}]*\}|\s)*(?:[-–—](?!\d)\s*)?)(.*)")  # and a dash; text
 WORD = re.compile(r"(?:<[^<>]*>|\S)+")
 TAG = re.compile(r"<[^<>]*>")
 
@@ -37,10 +45,7 @@ class Document(Protocol):
     """A file: the texts that are translated, and everything else as it is."""
 
     is_markup: bool  # its texts have tags
-
-    @property
-    def texts(self) -> Sequence[str]:
-        """Texts to translate, each once."""
+    texts: Sequence[str]  # to translate, each once
 
     def translated(self, translations: Translations) -> bytes:
         """Return the file with translations of its texts."""
@@ -89,14 +94,12 @@ class TextFile:
 
     def __init__(self, content: bytes) -> None:
         self._lines = [_stripped(line) for line in _lines(content)]
-
-    @property
-    def texts(self) -> Sequence[str]:
-        return _distinct(text for _, text, _ in self._lines)
+        self.texts = _distinct(text for _, text, _ in self._lines)
 
     def translated(self, translations: Translations) -> bytes:
+        """Return the file with translations of its lines."""
         lines = (
-            before + _one_line(translations[text]) + after if text else before + after
+            before + (_one_line(translations[text]) if text else "") + after
             for before, text, after in self._lines
         )
         return "".join(lines).encode()
@@ -112,24 +115,16 @@ class Subtitles:
     is_markup = True  # <i>, <b>, <font …>
 
     def __init__(self, content: bytes) -> None:
-        self._parts: list[str | _Spoken] = []
-        is_text = False
-        lines: list[tuple[bool, str]] = []
-        for line in _lines(content):
-            is_text = bool(line.strip()) and is_text
-            lines.append((is_text, line))
-            is_text = is_text or TIMES.fullmatch(line) is not None
-        for is_text, group in groupby(lines, key=lambda item: item[0]):
-            own = [line for _, line in group]
-            self._parts += _spoken(own) if is_text else own
-
-    @property
-    def texts(self) -> Sequence[str]:
-        return _distinct(part.text for part in self._parts if isinstance(part, _Spoken))
+        self._parts: list[str | _Speech] = []
+        for is_text, group in groupby(_marked(_lines(content)), key=lambda item: item[0]):
+            lines = [line for _, line in group]
+            self._parts += _speeches(lines) if is_text else lines
+        self.texts = _distinct(part.text for part in self._parts if isinstance(part, _Speech))
 
     def translated(self, translations: Translations) -> bytes:
+        """Return the subtitles with translations of what is said."""
         parts = (
-            part.translated(translations) if isinstance(part, _Spoken) else part
+            part.translated(translations) if isinstance(part, _Speech) else part
             for part in self._parts
         )
         return "".join(parts).encode()
@@ -145,12 +140,10 @@ class CatalogFile:
             self._catalog = Catalog(Path("the file"), content)
         except DataError as error:
             raise BadRequest(str(error), "file") from None
-
-    @property
-    def texts(self) -> Sequence[str]:
-        return lines_to_translate(self._catalog)
+        self.texts = lines_to_translate(self._catalog)
 
     def translated(self, translations: Translations) -> bytes:
+        """Return the catalog with translations of its messages."""
         lines = {text: _one_line(translation) for text, translation in translations.items()}
         return fill_catalog(self._catalog, lines)[0]
 
@@ -162,8 +155,17 @@ FORMATS: Mapping[str, Callable[[bytes], Document]] = {
 }
 
 
+def _marked(lines: Iterable[str]) -> Iterator[tuple[bool, str]]:
+    """Yield each line of subtitles, and whether it is text: after times, before a blank line."""
+    is_text = False
+    for line in lines:
+        is_text = is_text and bool(line.strip())
+        yield is_text, line
+        is_text = is_text or TIMES.fullmatch(line) is not None
+
+
 @dataclass(frozen=True)
-class _Spoken:
+class _Speech:
     """Lines of one person in a subtitle."""
 
     before: str  # positions and a dash
@@ -171,26 +173,29 @@ class _Spoken:
     ends: tuple[str, ...]  # of its lines
 
     def translated(self, translations: Translations) -> str:
-        lines = _balanced(_one_line(translations[self.text]), len(self.ends)) if self.text else [""]
+        """Return the lines with the translation of the text."""
+        text = _one_line(translations[self.text]) if self.text else ""
+        lines = _balanced(text, len(self.ends))
         ends = (*self.ends[: len(lines) - 1], self.ends[-1])
-        return self.before + "".join(
-            line + end for line, end in zip(lines, ends, strict=True)
-        )
+        return self.before + "".join(line + end for line, end in zip(lines, ends, strict=True))
 
 
-def _spoken(lines: Sequence[str]) -> list[_Spoken]:
+def _speeches(lines: Sequence[str]) -> list[_Speech]:
     """Return what each person says in the lines of a subtitle."""
-    persons: list[tuple[str, list[str], list[str]]] = []
+    speeches: list[tuple[str, list[str], list[str]]] = []
     for line in lines:
         text = line.rstrip("\r\n")
-        match = SPOKEN.fullmatch(text)
+        match = POSITIONS.fullmatch(text)
         assert match is not None  # every part may be empty
         before, words = match.groups()
-        if not persons or before.strip():
-            persons.append((before, [], []))
-        persons[-1][1].append(words.strip())
-        persons[-1][2].append(line[len(text) :])
-    return [_Spoken(before, " ".join(words).strip(), tuple(ends)) for before, words, ends in persons]
+        if before.strip() or not speeches:
+            speeches.append((before, [], []))
+        speeches[-1][1].append(words.strip())
+        speeches[-1][2].append(line[len(text) :])
+    return [
+        _Speech(before, " ".join(filter(None, words)), tuple(ends))
+        for before, words, ends in speeches
+    ]
 
 
 def _balanced(text: str, count: int) -> list[str]:
