@@ -20,7 +20,7 @@ from regard.cli._shared.streams import echo, prepare_streams
 COMMANDS = (
     *("demo", "init", "check", "train", "resume", "translate", "summarize", "generate", "fill"),
     *("score", "evaluate", "embed", "classify", "look", "heads", "lab", "data", "export", "merge"),
-    *("quantize", "doctor", "import", "keys"),
+    *("quantize", "doctor", "import", "keys", "serve"),
 )
 
 

@@ -276,6 +276,33 @@ class Translator(BasePredictor[Model]):
         for segment in self._segments(lines, names, to, _Required()):
             yield from filter(None, self._stream(segment))
 
+    def stream_segments(
+        self, text: str, to: str | None = None, decoding: DecodingConfig | None = None
+    ) -> Iterator[Translation]:
+        """Yield the translation of each segment of a text, with the space after it.
+
+        Joined, they are the translation of the text.
+
+        Args:
+            text: A text of any length.
+            to: Target language; may be omitted when the model knows one target for the text.
+            decoding: Settings of decoding (default: the beam of the model).
+
+        Raises:
+            DataError: The target language is unknown, or cannot be inferred.
+
+        Example:
+            >>> import regard
+            >>> translator = regard.load_translator("runs/demo")
+            >>> [part.text for part in translator.stream_segments("The cat sleeps.", to="fr")]
+            ['Le chat dort.']
+        """
+        decoding = decoding or DecodingConfig(beam=self.beam)
+        (lines, names) = named_texts([text], names=["the text"])
+        for segment in self._segments(lines, names, to, _Required()):
+            hypotheses = self._decode([segment], decoding, lambda _: None)
+            yield self._join_rank([0], [segment], hypotheses, 0)
+
     def _stream(self, segment: _Segment) -> Iterator[str]:
         source = segment.source
         yield source.before

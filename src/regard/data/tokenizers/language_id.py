@@ -72,6 +72,16 @@ class LanguageIdentifier:
         """Return the most probable language of a text."""
         return max(self.counts, key=lambda language: self._log_likelihood(language, ids))
 
+    def probabilities(self, ids: Sequence[int]) -> dict[str, float]:
+        """Return the probability of each language, where all are equally likely beforehand."""
+        log_likelihoods = {
+            language: self._log_likelihood(language, ids) for language in self.counts
+        }
+        best = max(log_likelihoods.values())
+        odds = {language: math.exp(own - best) for language, own in log_likelihoods.items()}
+        total = sum(odds.values())
+        return {language: own / total for language, own in odds.items()}
+
     def identify_surely(self, ids: Sequence[int]) -> str | None:
         """Return the language of a text if it is far more probable than any other, else None."""
         ranked = sorted((self._log_likelihood(language, ids), language) for language in self.counts)

@@ -25,6 +25,9 @@ from regard.serving.errors import BadRequest, TimedOut
 
 Event = dict[str, Any]
 
+MAX_TEXTS = 2048  # of a request
+MAX_BEAM = 32
+
 _current: ContextVar["TaskContext | None"] = ContextVar("regard.serving.context", default=None)
 
 
