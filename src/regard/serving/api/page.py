@@ -22,6 +22,7 @@ from pydantic import BaseModel, ValidationError
 
 from regard.serving.attention_page import attention_page
 from regard.serving.errors import NotFound, ServingError
+from regard.serving.file_translation import translate_file
 from regard.serving.models import Models
 from regard.serving.settings import ServerSettings
 from regard.serving.tasks import look
@@ -94,6 +95,13 @@ def router(models: Models, settings: ServerSettings) -> APIRouter:
         texts = request.model_dump(exclude={"model", "title"})
         arguments = look.Arguments(**texts, title=request.model)
         return await models.run(request.model, "look", arguments)
+
+    @routes.post("/regard/documents/{model}")
+    async def translate_document(
+        model: str, request: Request, name: str, to: str, source: str | None = None
+    ) -> Response:
+        content = await request.body()
+        return await _stream(translate_file(models, model, name, content, source, to))
 
     @routes.post("/regard/{name}/{model}")
     async def run_task(name: str, model: str, request: Request) -> Response:

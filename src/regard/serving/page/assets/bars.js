@@ -2,18 +2,28 @@
 
 import { element, percent, printable } from "./elements.js";
 
-/** Fill a list; an entry [text, probability] becomes a button where there is `choose(rank)`. */
-export function paintBars(list, entries, choose) {
-  list.replaceChildren(...entries.map((entry, rank) => bar(entry, choose && (() => choose(rank)))));
+/**
+ * Fill a list.
+ *
+ * @param {HTMLElement} list
+ * @param {[string, number][]} entries texts with their probabilities
+ * @param {(rank: number) => void} [choose] makes the entries buttons
+ * @param {(text: string) => boolean} [canChoose] whether an entry becomes one
+ */
+export function paintBars(list, entries, choose, canChoose = () => true) {
+  const rows = entries.map(([text, probability], rank) => {
+    const row = bar(text, probability, choose && canChoose(text) ? "button" : "div");
+    if (row.matches("button")) row.addEventListener("click", () => choose(rank));
+    return element("li", {}, row);
+  });
+  list.replaceChildren(...rows);
 }
 
-function bar([text, probability], choose) {
+function bar(text, probability, tag) {
   const name = element("bdi", { class: "bar-name" }, printable(text));
   const value = element("span", { class: "probability" }, percent(probability));
-  const row = element(choose ? "button" : "div", choose ? { type: "button" } : {}, name, " ", value);
-  row.classList.add("bar-row");
-  row.dataset.probability = probability;
+  const attributes = { class: "bar-row", "data-probability": probability };
+  const row = element(tag, attributes, name, " ", value);
   row.style.setProperty("--share", probability);
-  if (choose) row.addEventListener("click", choose);
-  return element("li", {}, row);
+  return row;
 }

@@ -64,10 +64,10 @@ function showProgress({ done, total }) {
 }
 
 /** Offer the translated file; it exists in this tab only. */
-function showDownload({ name, content, media_type: type }) {
+function showDownload({ name, content }) {
   URL.revokeObjectURL(at("file-download").href);
   const bytes = Uint8Array.from(atob(content), (character) => character.charCodeAt(0));
-  at("file-download").href = URL.createObjectURL(new Blob([bytes], { type }));
+  at("file-download").href = URL.createObjectURL(new Blob([bytes]));
   at("file-download").download = name;
   at("file-download").textContent = `Download ${name}`;
   at("file-download").hidden = false;

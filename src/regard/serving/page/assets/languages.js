@@ -12,10 +12,16 @@ export function languageName(code) {
   }
 }
 
-/** Return the directions of all translators: { model, source, target }. */
+/**
+ * Return the directions of all translators: { model, source, target }.
+ *
+ * Of a model whose name chooses the target language, such as fr-en, only those with that target.
+ */
 export function directionsOf(models) {
-  return models.flatMap(({ name, directions }) =>
-    directions.map(([source, target]) => ({ model: name, source, target })),
+  return models.flatMap(({ name, target: own, directions }) =>
+    directions
+      .filter(([, target]) => !own || target === own)
+      .map(([source, target]) => ({ model: name, source, target })),
   );
 }
 

@@ -6,6 +6,9 @@ import { listenToArrows, listenToPointer } from "./pointing.js";
 
 const LEAVING = 300; // milliseconds to reach the card with the mouse
 
+// Tokens such as </s> and <0x0A> are no text to continue from.
+const isText = (token) => token !== "" && !/^<[^<>\s]+>$/.test(token);
+
 export class TokenCard {
   #hiding = null;
   #shown = null; // index of the token
@@ -45,10 +48,9 @@ export class TokenCard {
     this.#mark(index);
     const token = this.tokenAt(index);
     at("token-title").replaceChildren(printable(token.text), " ", percent(Math.exp(token.log_prob)));
-    const alternatives = token.top.filter(([text]) => text !== "");
-    const entries = alternatives.map(([text, logProb]) => [text, Math.exp(logProb)]);
-    const choose = (rank) => this.choose(index, alternatives[rank]);
-    paintBars(at("token-alternatives"), entries, choose);
+    const entries = token.top.map(([text, logProb]) => [text, Math.exp(logProb)]);
+    const choose = (rank) => this.choose(index, token.top[rank]);
+    paintBars(at("token-alternatives"), entries, choose, isText);
     this.card.hidden = false;
     this.#place(this.#parts()[index]);
   }

@@ -9,13 +9,13 @@ import { lookAddress } from "./look.js";
 import { run } from "./server.js";
 import { Work } from "./work.js";
 
-const ALTERNATIVES = 4;
-const SURE = 80; // percent, from which the detected language is believed
+const ALTERNATIVES = 3;
 
 export const name = "translate";
 export const title = "Translate";
 
 const work = new Work(at("target"), at("translate-problem"));
+const aligning = new Work(at("alignment"), at("alignment"));
 const alignment = new Alignment(at("source"), at("target"), at("alignment"));
 
 let models = [];
@@ -55,6 +55,7 @@ export function runNow() {
 export function stop() {
   const wasRunning = work.isRunning;
   work.stop();
+  aligning.stop();
   return stopFile() || wasRunning;
 }
 
@@ -103,11 +104,11 @@ function swap() {
 }
 
 /** Name the detected language; offer another target where the text is in that language already. */
-function showDetected({ source: detected, source_confidence: confidence }) {
+function showDetected(detected) {
   if (source() !== ANY) return;
   at("source-language").options[0].textContent = `${languageName(detected)} (detected)`;
   const [other] = targetsOf(directions, detected);
-  const isSame = detected === target() && confidence >= SURE && other !== undefined;
+  const isSame = detected === target() && other !== undefined;
   at("same-language").hidden = !isSame;
   if (!isSame) return;
   const [sentence, button] = at("same-language").children;
@@ -120,6 +121,7 @@ function showDetected({ source: detected, source_confidence: confidence }) {
 
 function changeText() {
   at("source-clear").hidden = !at("source").value;
+  aligning.stop();
   alignment.clear();
   if (at("source").value.trim()) work.startAfterTyping(translate);
   else showNothing();
@@ -132,13 +134,13 @@ function clear() {
 
 function showNothing() {
   work.stop();
+  aligning.stop();
   shown = null;
   at("target").replaceChildren();
   at("target-actions").hidden = at("same-language").hidden = true;
   at("source-language").options[0].textContent = "Detect language";
   at("alternative-list").replaceChildren();
   at("translate-problem").textContent = "";
-  alignment.say();
 }
 
 /** Translate each line by itself and show the translations; then align them. */
@@ -149,7 +151,7 @@ async function translate(signal) {
   if (at("alternatives").open) body.alternatives = ALTERNATIVES;
   const { translations } = await run("translate", model(), body, signal);
   const [longest] = translations.toSorted((a, b) => b.input_tokens - a.input_tokens);
-  showDetected(longest);
+  showDetected(longest.source);
   const pairs = translations.flatMap(({ segments }) => segments);
   const result = { text: joined(translations.map(({ text }) => text)), pairs, source: longest.source };
   show(result);
@@ -160,13 +162,14 @@ async function translate(signal) {
     output: result.text,
     choices: { source: source(), target: target() },
   });
-  await align(signal);
+  aligning.start(align);
 }
 
 const joined = (lines) => lines.join("\n");
 
 function show({ text, pairs, source: from }) {
   shown = { text, pairs, source: from, target: target(), model: model() };
+  aligning.stop();
   alignment.clear();
   at("target").replaceChildren(text);
   at("target").lang = shown.target;
@@ -175,10 +178,9 @@ function show({ text, pairs, source: from }) {
   const [first] = pairs;
   const canLook = models.find(({ name: one }) => one === shown.model).tasks.includes("look");
   at("translate-look").hidden = !canLook || !first;
-  if (first) {
-    const [text, output] = first;
-    at("translate-look").href = lookAddress(shown.model, { text, output, to: shown.target });
-  }
+  if (!first) return;
+  const [line, output] = first;
+  at("translate-look").href = lookAddress(shown.model, { text: line, output, to: shown.target });
 }
 
 /** Show whole texts of each rank; a line with fewer translations keeps its last. */
@@ -203,14 +205,13 @@ function choose(button) {
   const pairs = lines.map((line, index) => [line, chosen[index]]).filter(([line]) => line.trim());
   button.textContent = shown.text;
   show({ text: joined(chosen), pairs, source: shown.source });
-  work.start(align);
+  aligning.start(align);
 }
 
 /** Show which words of the translation come from which words of the source. */
 async function align(signal) {
-  alignment.say();
-  const { text, pairs } = shown;
-  const { alignments, reason } = await run("align", shown.model, { pairs, to: shown.target }, signal);
-  if (reason) alignment.say(reason);
-  else alignment.show(at("source").value, text, alignments);
+  const { text, pairs, model: one, source: from, target: to } = shown;
+  if (from === to) return; // it is a copy
+  const { alignments } = await run("align", one, { pairs, to }, signal);
+  alignment.show(at("source").value, text, alignments);
 }

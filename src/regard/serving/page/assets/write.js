@@ -1,6 +1,7 @@
 // The tab Write: a language model continues a text, token by token.
 
 import { at, element, grow, offer, setText } from "./elements.js";
+import { GeneratedText } from "./generated_text.js";
 import { remember } from "./history.js";
 import { lookAddress } from "./look.js";
 import { stream } from "./server.js";
@@ -9,19 +10,16 @@ import { Work } from "./work.js";
 
 const TOP = 8; // alternatives of each token
 const SLIDERS = { temperature: "temperature-value", "top-p": "top-p-value", penalty: "penalty-value" };
-const ENDS = { stop: "The model ended the text.", length: "" };
 
 export const name = "write";
 export const title = "Write";
 
 const work = new Work(at("written"), at("write-problem"));
-const card = new TokenCard(at("written"), at("token-card"), (index) => tokens[index], continueFrom);
+const card = new TokenCard(at("written"), at("token-card"), (index) => written.tokens[index], branch);
 
 let models = [];
-let prompt = ""; // that the tokens continue
-let tokens = []; // { text, log_prob, top: [[text, log_prob]] }
+let written = new GeneratedText("");
 
-const written = () => prompt + tokens.map(({ text }) => text).join("");
 const number = (id) => (at(id).value === "" ? null : Number(at(id).value));
 
 export function start(served) {
@@ -44,13 +42,10 @@ export const focus = () => at("prompt").focus();
 
 /** Continue the text of the box. */
 export function runNow() {
-  prompt = at("prompt").value;
-  tokens = [];
-  paint();
-  work.start(write);
+  begin(new GeneratedText(at("prompt").value));
 }
 
-/** End what runs; return whether anything did. */
+/** End what runs, or close the card of a token; return whether there was either. */
 export function stop() {
   if (card.hide()) return true;
   if (!work.isRunning) return false;
@@ -66,37 +61,45 @@ export function restore({ input }) {
   focus();
 }
 
-/** Write on from the start of a token with an alternative in its place. */
-function continueFrom(index, [text, log_prob]) {
-  const { top } = tokens[index];
-  tokens = [...tokens.slice(0, index), { text, log_prob, top }];
-  paint();
+/** Continue from a token with an alternative in its place. */
+function branch(index, alternative) {
+  begin(written.withAlternative(index, alternative));
+}
+
+function begin(text) {
+  card.hide();
+  written = text;
+  const prompt = element("span", { class: "prompt" }, text.toString().slice(0, text.promptLength));
+  at("written").replaceChildren(prompt);
+  paintFrom(0);
   work.start(write);
 }
 
 /** Show tokens as they come. */
 async function write(signal) {
   setRunning(true);
-  const began = performance.now();
-  const before = tokens.length;
+  const [began, before] = [performance.now(), written.tokens.length];
+  let result;
   try {
-    let result = null;
     for await (const event of stream("generate", at("write-model").value, request(), signal)) {
-      if (event.result) result = event.result;
-      else add(event.tokens ?? []);
+      if (event.result) ({ result } = event);
+      else add(event);
     }
-    const speed = ((tokens.length - before) / (performance.now() - began)) * 1000;
-    finish(`${ENDS[result.choices[0].finish_reason] ?? ""} ${speed.toFixed(0)} tokens a second.`);
-    remember({ tab: name, input: prompt, output: written().slice(prompt.length), choices: {} });
   } catch (error) {
     if (!signal.aborted) finish("");
     throw error;
   }
+  const speed = ((written.tokens.length - before) / (performance.now() - began)) * 1000;
+  const end = result.choices[0].finish_reason === "stop" ? "The model ended the text. " : "";
+  finish(`${end}${speed.toFixed(0)} tokens a second.`);
+  const text = written.toString();
+  const [input, output] = [text.slice(0, written.promptLength), text.slice(written.promptLength)];
+  remember({ tab: name, input, output, choices: {} });
 }
 
 function request() {
   return {
-    prompts: [written()],
+    prompts: [written.toString()],
     max_tokens: number("max-tokens"),
     temperature: number("temperature"),
     top_p: number("top-p"),
@@ -107,42 +110,41 @@ function request() {
   };
 }
 
-function add(more) {
-  at("written").append(...more.map((token, index) => part(token, tokens.length + index)));
-  tokens.push(...more);
+function add(event) {
+  const last = Math.max(written.tokens.length - 1, 0);
+  written.add(event);
+  paintFrom(last); // the text of the last token may have been incomplete
 }
 
 function finish(sentence) {
   setRunning(false);
-  const count = `${tokens.length} ${tokens.length === 1 ? "token" : "tokens"}.`;
-  at("write-note").textContent = [count, sentence.trim()].filter(Boolean).join(" ");
-  paintLook();
+  const count = written.tokens.length;
+  at("write-note").textContent = `${count} ${count === 1 ? "token" : "tokens"}. ${sentence}`;
+  const model = models.find(({ name: one }) => one === at("write-model").value);
+  at("write-actions").hidden = false;
+  at("write-look").hidden = !model.tasks.includes("look");
+  at("write-look").href = lookAddress(model.name, { text: written });
 }
 
 function setRunning(isRunning) {
   at("write-stop").disabled = !isRunning;
-  at("write-more").disabled = isRunning || !tokens.length;
+  at("write-more").disabled = isRunning || !written.tokens.length;
   if (isRunning) at("write-note").textContent = "Writing…";
 }
 
-function paint() {
-  card.hide();
-  const beginning = element("span", { class: "prompt" }, prompt);
-  at("written").replaceChildren(beginning, ...tokens.map(part));
-}
-
-function paintLook() {
-  const model = models.find(({ name: one }) => one === at("write-model").value);
-  at("write-actions").hidden = false;
-  at("write-look").hidden = !model.tasks.includes("look");
-  at("write-look").href = lookAddress(model.name, { text: written() });
+/** Show the tokens from one on. */
+function paintFrom(first) {
+  const parts = at("written").querySelectorAll("[data-part]");
+  for (const old of [...parts].slice(first)) old.remove();
+  const fresh = written.tokens.slice(first);
+  at("written").append(...fresh.map((token, index) => part(token, first + index)));
 }
 
 /** Make the element of a token, underlined the more the less likely it was. */
-function part({ text, log_prob: logProb }, index) {
+function part({ log_prob: logProb }, index) {
   const probability = Math.exp(logProb);
   const attributes = { class: "token", "data-part": index, "data-probability": probability };
-  const made = element("span", attributes, text);
+  const made = element("span", attributes, written.textOf(index));
   made.style.setProperty("--doubt", 1 - probability);
   return made;
 }
