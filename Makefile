@@ -1,12 +1,16 @@
-# `make demo`, `make test` and `make docs`: each sets up whatever it needs.
+# `make demo`, `make serve`, `make test` and `make docs`: each sets up whatever it needs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-versions sanitize docs lint wheel clean
+.PHONY: demo serve test test-versions sanitize docs lint wheel clean
 
 demo: $(VENV)/.installed
 	$(BIN)/regard demo
+
+# The models in runs/, or the French ↔ English one: a page for people and an API, on this machine only.
+serve: $(VENV)/.installed-serve
+	$(BIN)/regard serve $(or $(patsubst %/model.json,%,$(wildcard runs/*/model.json)),fr-en)
 
 # Two workers of one thread each: two threads in each would wait for each other.
 test: lint
@@ -46,13 +50,17 @@ $(VENV)/.installed: $(SETUP) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	@touch $@
 
+$(VENV)/.installed-serve: $(SETUP) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[serve]'
+	@touch $@ $(VENV)/.installed
+
 $(VENV)/.installed-docs: $(SETUP) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-dev: $(SETUP) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	@touch $@ $(VENV)/.installed-docs $(VENV)/.installed
+	@touch $@ $(VENV)/.installed-docs $(VENV)/.installed-serve $(VENV)/.installed
 
 clean:
 	rm -rf $(VENV) build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
