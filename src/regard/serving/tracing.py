@@ -26,7 +26,7 @@ ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 
 def configure_from_environment() -> None:
     """Send spans to the collector that the environment names, unless a provider is configured."""
-    if not any(map(os.environ.get, ENDPOINTS)) or is_configured():
+    if trace is None or is_configured() or not any(map(os.environ.get, ENDPOINTS)):
         return
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -56,7 +56,10 @@ def request_span(record: RequestRecord, scope: Scope) -> Iterator[None]:
         return
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     with _tracer().start_as_current_span(
-        record.method, propagate.extract(headers), trace.SpanKind.SERVER
+        record.method,
+        propagate.extract(headers),
+        trace.SpanKind.SERVER,
+        record_exception=False,  # its message may have a text of a user
     ) as span:
         try:
             yield
@@ -73,9 +76,13 @@ def task_span(model: str, task: str) -> Iterator[None]:
     if not is_configured():
         yield
         return
+    # Not the current span: results are streamed, and the code around may end in another context.
     names = {"regard.model": model, "regard.task": task}
-    with _tracer().start_as_current_span(f"{task} {model}", attributes=names):
+    span = _tracer().start_span(f"{task} {model}", attributes=names)
+    try:
         yield
+    finally:
+        span.end()
 
 
 def _tracer() -> Any:

@@ -43,7 +43,7 @@ class CheckHost:
             if len(hosts) != 1 or not self._is_own(host_name(hosts[0])):
                 raise BadRequest(
                     "the Host header does not name this server; use its address, or start it with "
-                    "--trust-host NAME."
+                    "--allow-host NAME."
                 )
         await self._app(scope, receive, send)
 

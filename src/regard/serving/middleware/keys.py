@@ -3,7 +3,7 @@
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from regard.serving.api import libretranslate
+from regard.serving.api import libretranslate, page
 from regard.serving.errors import Unauthorized
 from regard.serving.key_file import KeyFile
 from regard.serving.request_record import current_record
@@ -22,7 +22,8 @@ OPEN_PATHS = frozenset(
         "/favicon.ico",
     )
 )
-OPEN_FOLDER = "/regard/assets/"
+# The files of the page, and translated files, whose names nobody can guess.
+OPEN_FOLDERS = (page.ASSETS, libretranslate.DOWNLOADS)
 SCHEMES = ("bearer", "deepl-auth-key")  # of the Authorization header
 
 
@@ -51,7 +52,7 @@ class RequireKey:
 
 def needs_no_key(path: str) -> bool:
     """Return whether requests to a path are answered without a key, and at any rate."""
-    return path in OPEN_PATHS or path.startswith(OPEN_FOLDER)
+    return path in OPEN_PATHS or path.startswith(OPEN_FOLDERS)
 
 
 def key_of_headers(headers: Headers) -> str | None:
