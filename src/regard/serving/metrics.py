@@ -113,6 +113,10 @@ GAUGES = {
 }
 COUNTERS = {
     "restarts": ("regard_worker_restarts", "Starts of a model's worker after the first one."),
+    "steps": ("regard_decoding_steps", "Steps that a model computed."),
+    "rows": ("regard_decoded_rows", "Rows of all steps: divided by the steps, the batch size."),
+    "prefix_hits": ("regard_prefix_cache_hits", "Chunks of prompts that were computed before."),
+    "prefix_misses": ("regard_prefix_cache_misses", "Chunks of prompts that were computed."),
 }
 
 
