@@ -25,7 +25,6 @@ def fill(
 ) -> None:
     """Print the most likely fillings of each blank, with probabilities."""
     import json
-    from dataclasses import asdict
 
     from regard.data.sources.lines import stream_text
     from regard.loading import load_filler
@@ -35,7 +34,10 @@ def fill(
     for number, line in enumerate(lines, start=1):
         blanks = filler.fill(line, top, number)
         if as_json:
-            plain = [[asdict(candidate) for candidate in blank] for blank in blanks]
+            plain = [
+                [{"text": own.text, "probability": own.probability} for own in blank]
+                for blank in blanks
+            ]
             echo(json.dumps({"text": line, "blanks": plain}, ensure_ascii=False))
             continue
         if text is None:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from regard.config import validate
 from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.engine.checks import check_ids
 from regard.engine.numerics import highest
 from regard.engine.pooling import POOLINGS
 from regard.engine.stored_model import StoredModel
@@ -91,13 +92,17 @@ class Embedder(EncoderPredictor["Encoder"]):
         return torch.from_numpy(self.vectors(texts, on_progress))
 
     def vectors(
-        self, texts: Sequence[str], on_progress: Callable[[int], None] | None = None
+        self,
+        texts: Sequence[str],
+        on_progress: Callable[[int], None] | None = None,
+        normalize: bool | None = None,
     ) -> Vectors:
         """Return the vectors of `embed` as an array, without torch where the engine computes them.
 
         Args:
             texts: Texts that fit the model.
             on_progress: Called with the number of texts of each finished batch.
+            normalize: Scale the vectors to length 1 (default: as the model).
 
         Raises:
             DataError: A text is empty or too long for the model.
@@ -109,13 +114,39 @@ class Embedder(EncoderPredictor["Encoder"]):
             (2, 32)
         """
         texts, _ = named_texts(texts)
-        rows = [self._encode_nonempty(text, number) for number, text in enumerate(texts, start=1)]
+        rows = [self.encode_nonempty(text, number) for number, text in enumerate(texts, start=1)]
+        return self.vectors_of_ids(rows, on_progress, normalize)
+
+    def vectors_of_ids(
+        self,
+        rows: Sequence[list[int]],
+        on_progress: Callable[[int], None] | None = None,
+        normalize: bool | None = None,
+    ) -> Vectors:
+        """Return the vectors of texts that are ids already.
+
+        Args:
+            rows: Ids as of `encode`, with start and end token.
+            on_progress: Called with the number of texts of each finished batch.
+            normalize: Scale the vectors to length 1 (default: as the model).
+
+        Raises:
+            DataError: A row is too long for the model, or has an id that it does not know.
+
+        Example:
+            >>> import regard
+            >>> embedder = regard.load_embedder("runs/encoder")
+            >>> embedder.vectors_of_ids([embedder.encode("the cat sits")]).shape
+            (1, 32)
+        """
+        for number, row in enumerate(rows, start=1):
+            check_ids(np.array(self._check_length(row, number)), len(self.tokenizer))
         vectors = np.empty((len(rows), self._dim), np.float32)
         for batch in batches_by_length(rows):
             vectors[batch] = self._pooled([rows[row] for row in batch])
             if on_progress is not None:
                 on_progress(len(batch))
-        return unit(vectors) if self.normalize else vectors
+        return unit(vectors) if (self.normalize if normalize is None else normalize) else vectors
 
     def _pooled(self, rows: Sequence[list[int]]) -> Vectors:
         """Return the pooled states (B, D) of rows of ids."""
@@ -169,7 +200,22 @@ class Embedder(EncoderPredictor["Encoder"]):
         """
         return self._encode_text(text, number)
 
-    def _encode_nonempty(self, text: str, number: int) -> list[int]:
+    def encode_nonempty(self, text: str, number: int = 1) -> list[int]:
+        """Return the model's input ids for a text that has at least one token of its own.
+
+        Args:
+            text: A text.
+            number: Number of the text in error messages (default: 1).
+
+        Raises:
+            DataError: The text is empty, or has too many tokens for the model.
+
+        Example:
+            >>> import regard
+            >>> embedder = regard.load_embedder("runs/encoder")
+            >>> embedder.encode_nonempty("the cat sits") == embedder.encode("the cat sits")
+            True
+        """
         ids = self.encode(text, number)
         if len(ids) == len(self.encode("")):
             raise DataError(f"text {number} is empty: there is no text to embed.")

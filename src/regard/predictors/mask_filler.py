@@ -36,10 +36,11 @@ _SIGNS = "‖‗⁂⁌⁍⁜⁕⁘⁙⁛"
 
 @dataclass(frozen=True)
 class Filling:
-    """Text for a blank, and its probability."""
+    """Text for a blank, its probability, and the id of the token if it is one."""
 
     text: str
     probability: float
+    token: int | None = None
 
 
 class MaskFiller(EncoderPredictor["MaskedLM"]):
@@ -93,7 +94,10 @@ class MaskFiller(EncoderPredictor["MaskedLM"]):
         log_probs[:, special] = -np.inf  # special tokens are never the answer
         best = highest(log_probs, min(top, log_probs.shape[1] - len(special)))
         return [
-            [Filling(self._readable(token), math.exp(p)) for p, token in zip(*blank, strict=True)]
+            [
+                Filling(self._readable(token), math.exp(p), token)
+                for p, token in zip(*blank, strict=True)
+            ]
             for blank in zip(*(part.tolist() for part in best), strict=True)
         ]
 

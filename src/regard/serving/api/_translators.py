@@ -1,0 +1,151 @@
+"""The translators of a server as one: the model for each direction, and the languages of texts.
+
+A text whose language is not given goes to the only model that translates into the target language,
+which detects it. Where several models do, all of them detect the language first.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, TypedDict
+
+from regard.serving.errors import BadRequest
+from regard.serving.models import Models
+from regard.serving.tasks import detect
+from regard.serving.tasks import translate as translation
+
+TAG = re.compile(r"<[^<>]*>")
+REGION = re.compile(r"[-_].*")
+MAX_SAMPLE = 10_000  # characters of a document that show its language
+
+
+class Detection(TypedDict):
+    """A language that a text may be in."""
+
+    confidence: float  # 0 to 100
+    language: str
+
+
+class Translators:
+    """The translators of a server.
+
+    Args:
+        models: The models of the server.
+    """
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+
+    def directions(self) -> dict[tuple[str, str], str]:
+        """Return the model for each source and target language: the first that there is."""
+        names: dict[tuple[str, str], str] = {}
+        for info in self._models.list():
+            if "translate" in info.tasks:
+                for direction in info.directions:
+                    names.setdefault(direction, info.name)
+        return names
+
+    def languages(self) -> list[str]:
+        """Return all languages, sorted."""
+        return sorted({language for direction in self.directions() for language in direction})
+
+    async def detect(self, texts: Sequence[str]) -> list[list[Detection]]:
+        """Return the languages that each text may be in, most probable first."""
+        confidences: list[dict[str, float]] = [{} for _ in texts]
+        for name in self._detectors():
+            arguments = detect.Arguments(texts=list(texts))
+            result = await self._models.run(name, "detect", arguments)
+            for by_language, detections in zip(confidences, result["languages"], strict=True):
+                for own in detections:
+                    language, confidence = own["language"], own["confidence"]
+                    by_language[language] = max(confidence, by_language.get(language, 0.0))
+        return [
+            sorted(
+                (Detection(confidence=c, language=language) for language, c in own.items()),
+                key=lambda detection: -detection["confidence"],
+            )
+            for own in confidences
+        ]
+
+    async def translate(
+        self, texts: Sequence[str], source: str | None, target: str, **options: Any
+    ) -> list[dict[str, Any]]:
+        """Return the translations of texts, as the task `translate` does.
+
+        Args:
+            texts: The texts.
+            source: Their language; None: it is detected, that of each text by itself.
+            target: Language of the translations; a text in this language stays as it is.
+            options: Other arguments of the task.
+
+        Raises:
+            ServingError: No model translates in this direction, or the request failed.
+        """
+        names = self.directions()
+        if source is None:
+            candidates = {name for (_, to), name in names.items() if to == target}
+            if len(candidates) > 1:
+                return await self._translate_detected(texts, target, options)
+        elif source == target:
+            candidates = {name for direction, name in names.items() if target in direction}
+        else:
+            candidates = {names[source, target]} if (source, target) in names else set()
+        if not candidates:
+            direction = f"from {source} to {target}" if source else f"to {target}"
+            raise BadRequest(f"no model translates {direction}.")
+        arguments = translation.Arguments(texts=list(texts), source=source, to=target, **options)
+        result = await self._models.run(min(candidates), "translate", arguments)
+        translations: list[dict[str, Any]] = result["translations"]
+        return translations
+
+    async def source_of(self, texts: Sequence[str], target: str) -> str:
+        """Return the language of a document that is translated into `target`.
+
+        Raises:
+            BadRequest: No model translates into this language.
+        """
+        text = "\n".join(texts)[:MAX_SAMPLE]
+        sources = {source for source, to in self.directions() if to == target} | {target}
+        (detections,) = await self.detect([text])
+        for detection in detections:
+            if detection["language"] in sources:
+                return detection["language"]
+        raise BadRequest(f"no model translates to {target}.")
+
+    async def _translate_detected(
+        self, texts: Sequence[str], target: str, options: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Translate texts by their languages, of which the models detect the most probable."""
+        sources = {source for source, to in self.directions() if to == target} | {target}
+        plain = [TAG.sub(" ", text) for text in texts] if options.get("html") else texts
+        detections = [
+            next((own for own in ranked if own["language"] in sources), ranked[0])
+            for ranked in await self.detect(plain)
+        ]
+        numbers = defaultdict(list)
+        for number, detection in enumerate(detections):
+            numbers[detection["language"]].append(number)
+        results: dict[int, dict[str, Any]] = {}
+        for source, own in numbers.items():
+            translations = await self.translate(
+                [texts[number] for number in own], source, target, **options
+            )
+            for number, translated in zip(own, translations, strict=True):
+                confidence = detections[number]["confidence"]
+                results[number] = translated | {"source_confidence": confidence}
+        return [results[number] for number in range(len(texts))]
+
+    def _detectors(self) -> Iterable[str]:
+        """Return the names of the translators, one for each set of languages."""
+        names: dict[frozenset[tuple[str, str]], str] = {}
+        for info in self._models.list():
+            if "detect" in info.tasks:
+                names.setdefault(frozenset(info.directions), info.name)
+        return names.values()
+
+
+def known_language(code: str, known: Iterable[str]) -> str | None:
+    """Return the language of a code as the models name it: EN-US is en, if there is no en-us."""
+    by_code = {language.casefold(): language for language in known}
+    code = code.casefold()
+    return by_code.get(code) or by_code.get(REGION.sub("", code))
