@@ -7,7 +7,7 @@ from pydantic import Field, field_validator
 from regard.decoding.ranges import MAX_BEAM
 from regard.errors import RunError
 from regard.json_files import JsonSpec, validate_json
-from regard.run_folder import Run
+from regard.run_folder import Manifest, Run
 
 MAX_LENGTH = 1 << 24  # tokens
 MAX_NAMES = 1 << 16  # labels, directions, sentinels
@@ -116,10 +116,11 @@ BY_TASK: dict[str, type[Details]] = {
 }
 
 
-def details_of(run: Run, where: str) -> Details:
+def details_of(run: Run | Manifest, where: str) -> Details:
     """Return the details of a run, checked.
 
     Args:
+        run: the run, or its model.json alone.
         where: the run's model.json, for the error message.
 
     Raises:

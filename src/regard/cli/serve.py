@@ -81,9 +81,7 @@ def serve(
     json_logs: Annotated[
         bool, typer.Option("--json-logs", help="Log a JSON object a line.")
     ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", help="Log warnings and errors only.")
-    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Log warnings and errors only.")] = False,
 ) -> None:
     """Serve models over HTTP: a page for people, and the protocols of OpenAI, LibreTranslate, DeepL
     and Hugging Face clients.

@@ -53,14 +53,12 @@ class _Connection:
         message = await self._receive()
         if not message.get("more_body", False):
             self._is_read.set()
-        if message["type"] == DISCONNECT["type"]:
-            self.is_gone.set()
         return message
 
     async def watch(self, handler: "asyncio.Task[Any]") -> None:
         """Cancel the handler when the client disconnects after its request."""
         await self._is_read.wait()
-        while not self.is_gone.is_set():
-            if (await self._receive())["type"] == DISCONNECT["type"]:
-                self.is_gone.set()
+        while (await self._receive())["type"] != DISCONNECT["type"]:
+            pass
         handler.cancel()
+        self.is_gone.set()

@@ -18,7 +18,6 @@ PREDICTORS = {
     "classification": "Classifier",
     "encoder": "Embedder",
 }
-CHAT_TEMPLATE = "chat_template.jinja"  # file of a run folder
 
 
 @dataclass(frozen=True)
@@ -58,8 +57,14 @@ def read_model_info(run: Path, name: str) -> ModelInfo:
         labels=tuple(details.labels) if isinstance(details, ClassificationDetails) else (),
         max_length=details.max_length,
         created=int(path.stat().st_mtime),
-        has_chat_template=CHAT_TEMPLATE in manifest.sha256,
+        has_chat_template=_has_chat_template(path, manifest),
     )
+
+
+def _has_chat_template(path: Path, manifest: run_folder.Manifest) -> bool:
+    """Return whether the run has a template, or somebody put one into its folder."""
+    name = run_folder.CHAT_TEMPLATE
+    return name in manifest.sha256 or path.with_name(name).is_file()
 
 
 def _direction(text: str) -> tuple[str, str]:

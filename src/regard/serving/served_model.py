@@ -3,14 +3,13 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
-from regard import run_folder
 from regard.errors import RegardError
 from regard.serving.errors import TimedOut, Unavailable
 from regard.serving.model_info import read_model_info
@@ -73,7 +72,7 @@ class ServedModel:
             "restarts": max(0, self.computing.starts - 1),
         }
 
-    async def stream(self, task: str, arguments: BaseModel) -> AsyncIterator[dict[str, Any]]:
+    async def stream(self, task: str, arguments: BaseModel) -> AsyncGenerator[dict[str, Any], None]:
         """Yield the events of a request; the last one is its result.
 
         Raises:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from itertools import count
 from typing import Any, cast
@@ -77,7 +77,7 @@ class WorkerClient(asyncio.Protocol):
 
     async def stream(
         self, task: str, arguments: dict[str, Any], seconds: float
-    ) -> AsyncIterator[dict[str, Any]]:
+    ) -> AsyncGenerator[dict[str, Any], None]:
         """Yield the events of a request; the last one is its result.
 
         Args:

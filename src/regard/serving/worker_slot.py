@@ -123,9 +123,7 @@ class WorkerSlot:
 
     async def _load(self) -> WorkerClient:
         """Start a process and return its client once the model is loaded."""
-        process = self._process or WorkerProcess.start(
-            self._run, self._settings, self._max_active
-        )
+        process = self._process or WorkerProcess.start(self._run, self._settings, self._max_active)
         self._process = None
         self.starts += 1
         client = await WorkerClient.connect(process, self._name, self._handle_end)

@@ -1,4 +1,4 @@
-"""Routes for people who operate the server: whether it lives, whether it can answer, and metrics."""
+"""Routes for people who operate the server: probes of its state, and its metrics."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ class Health(BaseModel):
     status: str
 
 
-def router(models: Models, settings: ServerSettings) -> APIRouter:
+def router(models: Models, _settings: ServerSettings) -> APIRouter:
     """Return the routes of probes."""
     routes = APIRouter(tags=["operations"])
 

@@ -85,9 +85,7 @@ def run(predictor: "Translator", arguments: Arguments, context: TaskContext) -> 
     return Result(
         translations=[
             request.described(text, direction, ranked)
-            for text, direction, ranked in zip(
-                arguments.texts, directions, candidates, strict=True
-            )
+            for text, direction, ranked in zip(arguments.texts, directions, candidates, strict=True)
         ]
     )
 
@@ -105,7 +103,7 @@ class _Request:
         beam = max(arguments.beam or translator.beam, count)
         self.decoding = DecodingConfig(beam=beam, n_best=count)
 
-    def translated(self, directions: Sequence[_Direction]) -> "list[Sequence[Translation]]":
+    def translated(self, directions: Sequence[_Direction]) -> "list[list[Translation]]":
         """Return the translations of all texts; those into one language are computed together."""
         results = [_copied(text) for text in self.arguments.texts]
         numbers_by_target = defaultdict(list)
@@ -117,7 +115,7 @@ class _Request:
                 results[number] = ranked
         return results
 
-    def streamed(self, index: int, direction: _Direction) -> "Sequence[Translation]":
+    def streamed(self, index: int, direction: _Direction) -> "list[Translation]":
         """Send the translation of a text as it is computed, and return it."""
         text, arguments = self.arguments.texts[index], self.arguments
         if direction.is_copy:
@@ -209,9 +207,7 @@ def _directions(translator: "Translator", arguments: Arguments) -> list[_Directi
     to = arguments.to
     if to is not None and to not in translator.languages:
         raise _unknown(translator, "to", f"to {to}")
-    return [
-        _detected(translator, _plain(text, arguments.html), to) for text in arguments.texts
-    ]
+    return [_detected(translator, _plain(text, arguments.html), to) for text in arguments.texts]
 
 
 def _of_source(translator: "Translator", source: str, to: str | None) -> _Direction:
@@ -241,7 +237,9 @@ def _detected(translator: "Translator", text: str, to: str | None) -> _Direction
 
 def _unknown(translator: "Translator", param: str, direction: str) -> Unprocessable:
     known = ", ".join(f"{own.source} → {own.target}" for own in translator.directions)
-    return Unprocessable(f"this model does not translate {direction}; it translates {known}.", param)
+    return Unprocessable(
+        f"this model does not translate {direction}; it translates {known}.", param
+    )
 
 
 def _plain(text: str, html: bool) -> str:
