@@ -1,8 +1,8 @@
 """Files that are translated with their structure kept: text, subtitles and gettext catalogs.
 
-    .txt   a line for each line; white space around it stays
-    .srt   numbers, times and positions stay; a subtitle keeps its number of lines, and its markup
-    .po    messages without a translation are filled in and marked as fuzzy
+.txt   a line for each line; white space around it stays
+.srt   numbers, times and positions stay; a subtitle keeps its number of lines, and its markup
+.po    messages without a translation are filled in and marked as fuzzy
 """
 
 import re
@@ -49,6 +49,7 @@ class Document(Protocol):
 
     def translated(self, translations: Translations) -> bytes:
         """Return the file with translations of its texts."""
+        ...
 
 
 def parse_document(name: str, content: bytes) -> Document:
@@ -87,7 +88,7 @@ async def translate_in_parts(
         yield translations
 
 
-class TextFile:
+class TextFile(Document):
     """Lines, each of which is a text."""
 
     is_markup = False
@@ -105,7 +106,7 @@ class TextFile:
         return "".join(lines).encode()
 
 
-class Subtitles:
+class Subtitles(Document):
     """Subtitles (SubRip): a number, a line with two times, and lines of text.
 
     What one person says may take several lines: it is one text, and its translation is divided
@@ -130,7 +131,7 @@ class Subtitles:
         return "".join(parts).encode()
 
 
-class CatalogFile:
+class CatalogFile(Document):
     """A gettext catalog; a message whose translation lacks a placeholder stays untranslated."""
 
     is_markup = False

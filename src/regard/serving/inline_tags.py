@@ -154,11 +154,12 @@ class _Placement:
 
     def _append(self, sentence: _Sentence, translation: str) -> None:
         """Append the translation of a sentence, and note the places of its pieces."""
-        places: Mapping[Span, Span] | None = {}
+        places: dict[Span, Span] = {}
         if len(sentence.pieces) > 1:
-            places = None if self.is_in_pieces else self._located(sentence, translation)
-            if places is None:
-                translation, places = self._in_pieces(sentence)
+            located = None if self.is_in_pieces else self._located(sentence, translation)
+            if located is None:
+                translation, located = self._in_pieces(sentence)
+            places = located
         offset = len(self.text)
         self.text += translation
         self.places |= {piece: place.moved(offset) for piece, place in places.items()}
@@ -215,9 +216,7 @@ class _Placement:
         whole = Span(0, len(self.text))
         return "".join(self._markup_of(whole, self.tagged.elements, escape))
 
-    def _markup_of(
-        self, place: Span, elements: Sequence[Element], escape: Escape
-    ) -> Iterator[str]:
+    def _markup_of(self, place: Span, elements: Sequence[Element], escape: Escape) -> Iterator[str]:
         """Yield the parts of a place of the translation with the elements inside of it."""
         end = place.start
         placed = [(self._place_of(element.span), element) for element in elements]
@@ -234,7 +233,8 @@ class _Placement:
 
     def _place_of(self, span: Span) -> Span:
         """Return the place of a span of the source."""
-        inside, outside = [], []
+        inside: list[Span] = []
+        outside: list[Span] = []
         for sentence in self._sentences_in(span):
             if span.contains(sentence.span):
                 inside.append(self.places[sentence.span])

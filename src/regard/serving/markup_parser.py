@@ -23,21 +23,27 @@ from regard.serving.inline_tags import LETTER, Element, Span, TaggedText
 MAX_DEPTH = 16  # of inline elements in each other; deeper ones separate texts
 MAX_INLINE = 200  # inline elements of a text; of one with more, they separate texts
 
-INLINE = frozenset(
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+INLINE = _names(
     "a abbr acronym b bdi bdo big cite data del dfn em font i ins label mark nobr q rp rt ruby s "
-    "small span strike strong sub sup time tt u".split()
+    "small span strike strong sub sup time tt u"
 )
-INLINE_VOID = frozenset("img input wbr".split())
-COPIED_INLINE = frozenset("code kbd math samp svg var".split())
-COPIED_BLOCK = frozenset("pre script style textarea".split())
-VOID = INLINE_VOID | frozenset("area base br col embed hr link meta param source track".split())
-BLOCK = VOID | COPIED_BLOCK | frozenset(
+INLINE_VOID = _names("img input wbr")
+COPIED_INLINE = _names("code kbd math samp svg var")
+COPIED_BLOCK = _names("pre script style textarea")
+VOID = INLINE_VOID | _names("area base br col embed hr link meta param source track")
+BLOCK = _names(
     "address article aside audio blockquote body button canvas caption center colgroup dd details "
     "dialog dir div dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 "
     "head header hgroup html iframe legend li main map menu nav noframes noscript object ol "
     "optgroup option output p picture progress section select summary table tbody td template "
-    "tfoot th thead title tr ul video".split()
+    "tfoot th thead title tr ul video"
 )
+NOT_INLINE = BLOCK | COPIED_BLOCK | (VOID - INLINE_VOID)
 
 WHITESPACE = " \t\n\r\f"  # of HTML; a no-break space is a character
 SPACES = re.compile(f"[{WHITESPACE}]+")
@@ -52,7 +58,7 @@ class BlockText:
     tagged: TaggedText
     before: str = ""  # white space
     after: str = ""
-    entities: Mapping[str, str] = field(default_factory=dict)  # by the character that each is
+    entities: Mapping[int, str] = field(default_factory=dict)  # by the character that each is
     is_plain: bool = False  # the document has no markup at all
 
     @property
@@ -62,7 +68,7 @@ class BlockText:
 
     def escaped(self, text: str) -> str:
         """Return a text as markup."""
-        return text if self.is_plain else text.translate(str.maketrans(dict(self.entities)))
+        return text if self.is_plain else text.translate(self.entities)
 
 
 Part = str | BlockText  # of a document: markup that is copied, or a text
@@ -235,7 +241,7 @@ def _single(token: _Token, is_closing: bool) -> _Item:
         return _Item(_Role.TEXT, token.source, unescape(token.source))
     if is_closing:
         return _Item(_Role.CLOSING, token.source)
-    is_inline = token.tag in INLINE_VOID or token.tag not in BLOCK
+    is_inline = token.tag not in NOT_INLINE
     if token.kind is _Kind.COMMENT or (token.kind is _Kind.EMPTY and is_inline):
         return _Item(_Role.COPIED, token.source)
     return _Item(_Role.SEPARATOR, token.source)
@@ -253,8 +259,8 @@ def _copied(tokens: Sequence[_Token], is_inline: bool) -> _Item:
 def _is_inline(tokens: Sequence[_Token], start: int, end: int) -> bool:
     """Return whether an element is inline: by its name, or, of one unknown, by text beside it."""
     tag = tokens[start].tag
-    if tag in INLINE or tag in COPIED_INLINE or tag in BLOCK:
-        return tag not in BLOCK
+    if tag in INLINE or tag in COPIED_INLINE or tag in NOT_INLINE:
+        return tag not in NOT_INLINE
     beside = (*tokens[max(start - 1, 0) : start], *tokens[end + 1 : end + 2])
     return any(token.kind is _Kind.TEXT and not token.source.isspace() for token in beside)
 
@@ -346,9 +352,7 @@ def _tagged_text(run: Sequence[_Item]) -> TaggedText:
     return TaggedText(text.rstrip(" "), tuple(elements[0]))
 
 
-def _element(
-    items: Sequence[_Item], text: str, start: int, children: Sequence[Element]
-) -> Element:
+def _element(items: Sequence[_Item], text: str, start: int, children: Sequence[Element]) -> Element:
     """Return the element of items that begin and end with its tags; an empty one is copied.
 
     Args:
@@ -363,7 +367,7 @@ def _element(
     return Element(span, items[0].source, items[-1].source, tuple(children))
 
 
-def _entities(run: Sequence[_Item]) -> dict[str, str]:
+def _entities(run: Sequence[_Item]) -> dict[int, str]:
     """Return the entities of texts by the characters that they stand for, letters left out."""
     entities = {
         unescape(entity): entity
@@ -376,4 +380,4 @@ def _entities(run: Sequence[_Item]) -> dict[str, str]:
         for character, entity in entities.items()
         if len(character) == 1 and not (character.isascii() and character.isalnum())
     }
-    return ESCAPES | special
+    return {ord(character): entity for character, entity in (ESCAPES | special).items()}

@@ -7,8 +7,11 @@ which detects it. Where several models do, all of them detect the language first
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any, TypedDict
+from typing import Any
 
+from pydantic import BaseModel
+
+from regard.data.languages import language_named
 from regard.serving.errors import BadRequest
 from regard.serving.models import Models
 from regard.serving.tasks import detect
@@ -19,7 +22,7 @@ REGION = re.compile(r"[-_].*")
 MAX_SAMPLE = 10_000  # characters of a document that show its language
 
 
-class Detection(TypedDict):
+class Detection(BaseModel):
     """A language that a text may be in."""
 
     confidence: float  # 0 to 100
@@ -62,7 +65,7 @@ class Translators:
         return [
             sorted(
                 (Detection(confidence=c, language=language) for language, c in own.items()),
-                key=lambda detection: -detection["confidence"],
+                key=lambda detection: -detection.confidence,
             )
             for own in confidences
         ]
@@ -108,8 +111,8 @@ class Translators:
         sources = {source for source, to in self.directions() if to == target} | {target}
         (detections,) = await self.detect([text])
         for detection in detections:
-            if detection["language"] in sources:
-                return detection["language"]
+            if detection.language in sources:
+                return detection.language
         raise BadRequest(f"no model translates to {target}.")
 
     async def _translate_detected(
@@ -119,19 +122,19 @@ class Translators:
         sources = {source for source, to in self.directions() if to == target} | {target}
         plain = [TAG.sub(" ", text) for text in texts] if options.get("html") else texts
         detections = [
-            next((own for own in ranked if own["language"] in sources), ranked[0])
+            next((own for own in ranked if own.language in sources), ranked[0])
             for ranked in await self.detect(plain)
         ]
         numbers = defaultdict(list)
         for number, detection in enumerate(detections):
-            numbers[detection["language"]].append(number)
+            numbers[detection.language].append(number)
         results: dict[int, dict[str, Any]] = {}
         for source, own in numbers.items():
             translations = await self.translate(
                 [texts[number] for number in own], source, target, **options
             )
             for number, translated in zip(own, translations, strict=True):
-                confidence = detections[number]["confidence"]
+                confidence = detections[number].confidence
                 results[number] = translated | {"source_confidence": confidence}
         return [results[number] for number in range(len(texts))]
 
@@ -145,7 +148,11 @@ class Translators:
 
 
 def known_language(code: str, known: Iterable[str]) -> str | None:
-    """Return the language of a code as the models name it: EN-US is en, if there is no en-us."""
+    """Return the language of a code as the models name it; None if they do not know it.
+
+    EN-US, eng, eng_Latn and English are en, if no language of the models is named so itself.
+    """
     by_code = {language.casefold(): language for language in known}
-    code = code.casefold()
-    return by_code.get(code) or by_code.get(REGION.sub("", code))
+    code = code.strip().casefold()
+    names = (code, REGION.sub("", code), language_named(REGION.sub("", code)) or "")
+    return next((by_code[name] for name in names if name in by_code), None)

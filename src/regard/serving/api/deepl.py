@@ -34,11 +34,9 @@ def _as_list(value: Any) -> Any:
 
 
 class TranslateRequest(BaseModel, extra="forbid"):
-    """Texts to translate; what the models cannot do, such as glossaries, is not among its fields."""
+    """Texts to translate; there are no fields for what the models cannot do."""
 
-    text: Annotated[
-        list[str], BeforeValidator(_as_list), Field(min_length=1, max_length=MAX_TEXTS)
-    ]
+    text: Annotated[list[str], BeforeValidator(_as_list), Field(min_length=1, max_length=MAX_TEXTS)]
     target_lang: str = Field(min_length=1, max_length=64)
     source_lang: str | None = Field(None, max_length=64)
     tag_handling: Literal["html", "xml"] | None = None
@@ -99,7 +97,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 TYPE = {"name": "type", "in": "query", "schema": {"type": "string", "enum": ["source", "target"]}}
 
 
-def router(models: Models, settings: ServerSettings) -> APIRouter:
+def router(models: Models, _: ServerSettings) -> APIRouter:
     """Return the routes of the protocol."""
     server = _Server(models)
     routes = APIRouter(prefix="/v2", tags=["DeepL"], responses=ERRORS)
@@ -163,7 +161,9 @@ class _Server:
         return [
             Language(language=code, name=name, supports_formality=False)
             for target in sorted({target for _, target in directions})
-            for code, name in VARIANTS.get(target, {target.upper(): _name(target)}).items()
+            for code, name in VARIANTS.get(
+                target, {target.upper(): describe_language(target)}
+            ).items()
         ]
 
     async def usage(self) -> Usage:
@@ -178,11 +178,7 @@ class _Server:
 
 
 def _language(code: str) -> Language:
-    return Language(language=code.upper(), name=_name(code))
-
-
-def _name(code: str) -> str:
-    return describe_language(code)
+    return Language(language=code.upper(), name=describe_language(code))
 
 
 def _refuse(error: ValidationError) -> BadRequest:

@@ -228,7 +228,7 @@ class _Server:
         fields = await read_body(request, DetectRequest, _refuse)
         text = fields.q if isinstance(fields.q, str) else "\n".join(fields.q)
         (detections,) = await self._translators.detect([text])
-        return JSONResponse(detections)
+        return JSONResponse([own.model_dump() for own in detections])
 
     async def languages(self) -> Response:
         """List the languages, each with those that it is translated into."""
@@ -262,10 +262,8 @@ class _Server:
             )
             return [own["text"] for own in translations]
 
-        translations: Mapping[str, str] = {}
-        async for translations in translate_in_parts(document.texts, translate):
-            pass
-        content = await to_thread(document.translated, translations)
+        parts = [part async for part in translate_in_parts(document.texts, translate)]
+        content = await to_thread(document.translated, parts[-1])
         name = self._files.add(translated_name(file.filename, target), content)
         return JSONResponse({"translatedFileUrl": str(request.url_for(DOWNLOAD, name=name))})
 

@@ -39,9 +39,7 @@ class Result(BaseModel):
     input_tokens: int
 
 
-def run(
-    predictor: "MaskFiller | SpanFiller", arguments: Arguments, context: TaskContext
-) -> Result:
+def run(predictor: "MaskFiller | SpanFiller", arguments: Arguments, context: TaskContext) -> Result:
     """Fill the blanks of each text."""
     fills, tokens = [], 0
     own_blanks = re.compile("|".join(map(re.escape, _own_blanks(predictor))))
