@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,10 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from selenium import webdriver
-from selenium.webdriver import ActionChains
-from selenium.webdriver.chrome.service import Service
-from selenium.webdriver.common.by import By
-from selenium.webdriver.remote.webelement import WebElement
 
 from regard.insight.page import render
 from regard.insight.panels.base import Panel
@@ -30,18 +23,7 @@ from regard.insight.views.logit_lens import LogitLens
 from regard.insight.views.rollout import Rollout, Rollouts
 from regard.insight.views.steps import Steps, StepVectors
 
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-)
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+from ..browser import Hands, chromium, emulate
 
 ENGLISH = ("The", "animal", "did", "not", "cross", "because", "it", "was", "tired")
 FRENCH = ("<s>", "L'", "animal", "n'", "a", "pas", "traversé")
@@ -229,23 +211,8 @@ def rich() -> Picture:
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
     """Start one headless Chromium for all tests of a worker: starting takes most of the time."""
-    binary = next(filter(None, map(shutil.which, BROWSERS)), None)
-    driver = shutil.which("chromedriver")
-    if binary is None or driver is None:
-        reason = "the attention page is tested in Chromium: install chromium and chromedriver"
-        # Where a run decides what is merged, a missing browser must not look like success.
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    options = webdriver.ChromeOptions()
-    options.binary_location = binary
-    for flag in FLAGS:
-        options.add_argument(flag)
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('chromium')}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    chrome = webdriver.Chrome(options=options, service=Service(driver))
-    yield chrome
-    chrome.quit()
+    with chromium(tmp_path_factory.mktemp("chromium"), "browser") as chrome:
+        yield chrome
 
 
 @pytest.fixture
@@ -274,51 +241,8 @@ def show(browser: webdriver.Chrome, picture: Picture, tmp_path: Path) -> Iterato
     assert messages == []
 
 
-Color = tuple[float, ...]
-
-
-def rgba(text: str) -> Color:
-    numbers = [float(n) for n in re.findall(r"[\d.]+", text)]
-    return (*numbers[:3], numbers[3] if len(numbers) > 3 else 1.0)
-
-
-def over(top: Color, below: Color) -> Color:
-    return (*(t * top[3] + b * (1 - top[3]) for t, b in zip(top[:3], below, strict=False)), 1.0)
-
-
-def contrast(one: Color, other: Color) -> float:
-    """Return the contrast ratio that accessibility guidelines define."""
-
-    def luminance(color: Color) -> float:
-        parts = [c / 255 for c in color[:3]]
-        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-        return sum(f * p for f, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-class Hands:
-    """Mouse, keyboard and reading of the page."""
-
-    def __init__(self, browser: webdriver.Chrome) -> None:
-        self.browser = browser
-
-    def find(self, selector: str) -> WebElement:
-        return self.browser.find_element(By.CSS_SELECTOR, selector)
-
-    def all(self, selector: str) -> list[WebElement]:
-        return self.browser.find_elements(By.CSS_SELECTOR, selector)
-
-    def script(self, text: str, *arguments: object) -> Any:
-        return self.browser.execute_script(text, *arguments)
-
-    def texts(self, selector: str) -> list[str]:
-        """Return the text of each element, visible or not."""
-        texts: list[str] = self.script(
-            "return [...document.querySelectorAll(arguments[0])].map(e => e.textContent)", selector
-        )
-        return texts
+class AttentionHands(Hands):
+    """Hands that know the controls of the attention page."""
 
     def numbers(self, selector: str, name: str) -> list[float]:
         """Return the numbers in one data attribute of many elements."""
@@ -334,52 +258,6 @@ class Hands:
 
     def choose(self, kind: str, value: object) -> None:
         self.find(f'label[data-{kind}="{value}"]').click()
-
-    def hover(self, selector: str) -> None:
-        ActionChains(self.browser).move_to_element(self.find(selector)).perform()
-
-    def press(self, *keys: str) -> None:
-        ActionChains(self.browser).send_keys(*keys).perform()
-
-    def focus(self, selector: str) -> None:
-        self.script("arguments[0].focus({focusVisible: true})", self.find(selector))
-
-    def colors(self, selector: str) -> tuple[Color, Color]:
-        """Return the text color of an element and the background under its text."""
-        text, under = self.script(
-            "let e = document.querySelector(arguments[0]); const text = getComputedStyle(e).color; "
-            "const under = []; for (; e; e = e.parentElement) "
-            "under.push(getComputedStyle(e).backgroundColor); return [text, under]",
-            selector,
-        )
-        background: Color = (255.0, 255.0, 255.0, 1.0)
-        for layer in reversed(under):
-            background = over(rgba(layer), background)
-        return rgba(text), background
-
-    def contrast(self, selector: str) -> float:
-        return contrast(*self.colors(selector))
-
-    def contrasts(self, area: str, selector: str) -> list[float]:
-        """Return the contrast of one visible element of each kind in an area."""
-        pairs = self.script(
-            "const kinds = new Map(); "
-            "for (const e of document.querySelector(arguments[0]).querySelectorAll(arguments[1])) "
-            "if (e.offsetParent && e.textContent.trim()) "
-            "kinds.set(`${e.tagName} ${e.className}`, e); "
-            "return [...kinds.values()].map(e => { const text = getComputedStyle(e).color; "
-            "const under = []; for (; e; e = e.parentElement) "
-            "under.push(getComputedStyle(e).backgroundColor); return [text, under] })",
-            area,
-            selector,
-        )
-        ratios = []
-        for text, under in pairs:
-            background: Color = (255.0, 255.0, 255.0, 1.0)
-            for layer in reversed(under):
-                background = over(rgba(layer), background)
-            ratios.append(contrast(rgba(text), background))
-        return ratios
 
     def address(self) -> dict[str, str]:
         """Return the choices that the address stores."""
@@ -450,27 +328,10 @@ def merged(
 
 
 @pytest.fixture
-def hands(browser: webdriver.Chrome) -> Hands:
-    return Hands(browser)
+def hands(browser: webdriver.Chrome) -> AttentionHands:
+    return AttentionHands(browser)
 
 
 @pytest.fixture(scope="session")
 def emulated() -> Callable[..., None]:
     return emulate
-
-
-def emulate(
-    browser: webdriver.Chrome,
-    width: int = 1280,
-    height: int = 1200,
-    scheme: str = "light",
-    motion: str = "no-preference",
-) -> None:
-    """Set the size of the window and the preferences of the system."""
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600},
-    )
-    preferences = {"prefers-color-scheme": scheme, "prefers-reduced-motion": motion}
-    features = [{"name": name, "value": value} for name, value in preferences.items()]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})

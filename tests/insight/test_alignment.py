@@ -15,14 +15,18 @@ from regard.predictors.translator import Translator
 TEXT = ["the red cat sleeps well", "le chat rouge dort bien"]
 
 
-@pytest.fixture
-def translator() -> Translator:
+def with_layers(layers: int) -> Translator:
     tokenizer = word.Spec(vocabulary=300).train(TEXT, ["en", "fr"])
     torch.manual_seed(4)
-    spec = {"kind": "encoder-decoder", "dim": 16, "heads": 2, "ffn_dim": 16, "layers": 2}
+    spec = {"kind": "encoder-decoder", "dim": 16, "heads": 2, "ffn_dim": 16, "layers": layers}
     model = ModelSpec.model_validate(spec).build(len(tokenizer))
     ways = [Direction("en", "fr"), Direction("fr", "en")]
     return Translator(model, tokenizer, LanguageIdentifier({"en": {}, "fr": {}}), 12, ways)
+
+
+@pytest.fixture
+def translator() -> Translator:
+    return with_layers(2)
 
 
 def test_words_are_aligned_to_the_largest_weight(
@@ -52,3 +56,10 @@ def test_words_are_counted_through_a_line_in_parts(translator: Translator) -> No
     links = align_parts(translator, found[0], to="fr")
     assert [link.target for link in links] == list(range(len(found[0].text.split())))
     assert all(link.source < 20 for link in links)
+
+
+@pytest.mark.parametrize("layers", [2, 3])
+def test_layer_is_the_last_but_one_and_of_two_layers_the_last(layers: int) -> None:
+    translator = with_layers(layers)
+    assert align(translator, *TEXT, to="fr") == align(translator, *TEXT, to="fr", layer=1)
+    assert align(translator, *TEXT, to="fr") != align(translator, *TEXT, to="fr", layer=0)
