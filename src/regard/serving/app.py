@@ -79,7 +79,7 @@ def _error_body(path: str, error: ServingError) -> dict[str, Any]:
         (len(prefix), protocol)
         for protocol in protocols()
         for prefix in protocol.PREFIXES
-        if path.startswith(prefix)
+        if f"{path}/".startswith(f"{prefix.rstrip('/')}/")
     ]
     if not matching:
         return {"detail": error.message}

@@ -1,0 +1,131 @@
+"""The command: its address, its refusals, its start and its end."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from regard.cli._shared.sizes import parse_size
+from regard.errors import ConfigError
+
+from .conftest import Server, serving, wait_until
+
+LONG = " ".join(["Le chat dort sur la chaise, et le chien court dans le jardin."] * 200)
+TRANSLATE = "/translate"
+
+
+def refused(*arguments: str) -> str:
+    """Run `regard serve` with arguments that it refuses; return the sentence."""
+    command = [sys.executable, "-m", "regard", "serve", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+def test_what_cannot_be_served_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    assert "--no-auth" in refused("fr-en", "--host", "0.0.0.0")
+    assert "there is no such run folder" in refused(str(tmp_path / "nothing"))
+    assert "no size" in refused("fr-en", "--memory", "much")
+    with socket.create_server(("127.0.0.1", 0)) as used:
+        port = str(used.getsockname()[1])
+        assert "Address already in use" in refused("fr-en", "--port", port)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("2GB", 2 * 10**9), ("1.5 GiB", 3 * 2**29), ("500mb", 5 * 10**8), ("4MiB", 2**22), ("7", 7)],
+)
+def test_sizes(text, size) -> None:
+    assert parse_size("--memory", text) == size
+
+
+@pytest.mark.parametrize("text", ["", "GB", "-1GB", "0", "1PB", "1e9", "nan"])
+def test_other_sizes_are_refused(text) -> None:
+    with pytest.raises(ConfigError, match="is no size"):
+        parse_size("--memory", text)
+
+
+def test_probes_and_metrics_answer(server: Server) -> None:
+    assert server.client.get("/healthz").json() == {"status": "ok"}
+    assert server.client.get("/readyz").json() == {"status": "ready"}
+    assert "regard_requests" in server.client.get("/metrics").text
+    assert "/healthz" in server.client.get("/openapi.json").json()["paths"]
+
+
+def test_the_server_is_ready_two_seconds_after_its_start(tmp_path: Path) -> None:
+    start = time.monotonic()
+    with serving(tmp_path / "log", "fr-en"):
+        seconds = time.monotonic() - start
+    assert seconds < 2 * slowness(), seconds
+
+
+def slowness() -> float:
+    """Return how many times slower this machine is at the moment than the one of the promise."""
+    start = time.monotonic()
+    subprocess.run([sys.executable, "-c", "import asyncio, json, pydantic, numpy"], check=True)
+    return max(1.0, (time.monotonic() - start) / 0.25)
+
+
+def test_sigterm_ends_it_after_the_accepted_requests(tmp_path: Path) -> None:
+    with serving(tmp_path / "log", "fr-en") as server:
+        answers: list[httpx.Response] = []
+        body = {"q": LONG, "source": "fr", "target": "en"}
+
+        def ask() -> None:
+            answers.append(httpx.post(f"{server.url}{TRANSLATE}", json=body, timeout=60))
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        wait_until(lambda: 'regard_active_requests{model="fr-en"} 1' in metrics(server))
+        server.process.terminate()
+        wait_until(lambda: server.client.get("/readyz").status_code == 503)
+        refusal = server.client.post(TRANSLATE, json=body)
+        assert refusal.status_code == 503
+        assert refusal.headers["retry-after"]
+        asking.join()
+        assert answers[0].status_code == 200
+        assert server.process.wait(10) == 0
+
+
+def test_no_worker_survives_a_server_that_is_killed(tmp_path: Path) -> None:
+    with serving(tmp_path / "log", "fr-en") as server:
+        workers = server.workers().values()
+        assert workers
+        server.process.kill()
+        server.process.wait()
+        for pid in workers:
+            wait_until(lambda pid=pid: not is_running(pid))
+
+
+def test_a_worker_that_crashes_under_load_is_started_again(tmp_path: Path) -> None:
+    with serving(tmp_path / "log", "fr-en") as server:
+        body = {"q": "Le chat dort.", "source": "fr", "target": "en"}
+        (pid,) = server.workers().values()
+        os.kill(pid, signal.SIGSEGV)
+        statuses = []
+        while not statuses or statuses[-1] != 200:
+            answer = server.client.post(TRANSLATE, json=body)
+            statuses.append(answer.status_code)
+            assert answer.status_code in (200, 503)
+            assert len(statuses) < 1000
+        assert answer.json()["translatedText"] == "The cat is sleeping."
+
+
+def metrics(server: Server) -> str:
+    return server.client.get("/metrics").text.replace(".0", "")
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
