@@ -14,7 +14,7 @@ def main() -> None:
     settings = Settings.from_arguments()
     params = xllamacpp.CommonParams()
     params.model.path = f"{settings.model}/{settings.bits}.gguf"
-    params.hostname, params.port, params.n_threads_http = "127.0.0.1", settings.port, CONNECTIONS
+    params.hostnames, params.port, params.n_threads_http = ["127.0.0.1"], settings.port, CONNECTIONS
     params.n_parallel, params.n_ctx = SLOTS, CONTEXT * SLOTS
     for threads in (params.cpuparams, params.cpuparams_batch):
         threads.n_threads = settings.threads

@@ -67,6 +67,7 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._answer: Answer | None = None
         self.is_open = True
+        self.is_used = False  # it has had an answer
 
     @classmethod
     async def open(cls, port: int) -> "Connection":
@@ -79,9 +80,6 @@ class Connection(asyncio.Protocol):
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._transport.write(request)
         await self._done
-
-    def close(self) -> None:
-        self._transport.close()
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
@@ -109,6 +107,7 @@ class Connection(asyncio.Protocol):
         if not self._parser.should_keep_alive():
             self._transport.close()
             self.is_open = False
+        self.is_used = True
         self._end(self._parser.get_status_code())
 
     def _end(self, status: int) -> None:
@@ -186,13 +185,17 @@ class Load:
         answer = Answer(self.sent % len(self._requests), due)
         self.sent += 1
         async with self._slots:
-            try:
-                connection = await self._connection()
-                await connection.ask(self._requests[answer.text], answer)
+            while not answer.status:
+                try:
+                    connection = await self._connection()
+                    await connection.ask(self._requests[answer.text], answer)
+                except OSError:
+                    answer.end = time.perf_counter()
+                    break
                 if connection.is_open:
                     self._idle.append(connection)
-            except OSError:
-                answer.end = time.perf_counter()
+                elif not connection.is_used:  # otherwise the server has ended an idle connection
+                    break
         self.answers.append(answer)
         return answer
 
