@@ -30,13 +30,13 @@ from regard.errors import OutputError, RunError
 from regard.json_files import JsonSpec, read_json, validate_json
 from regard.pretrained import located, no_such_run
 from regard.run_lock import lock
-from regard.tensor_files import read_tensors
 
 FORMAT = 3  # that is written; earlier ones are read too
 PLAIN_NAMES = (1, 2)  # formats whose files have no checksum in their names
 MANIFEST = run_commit.MANIFEST
 WEIGHTS = "model.safetensors"
 TOKENIZER = "tokenizer.json"
+CHAT_TEMPLATE = "chat_template.jinja"  # of a language model; it may be a file for people too
 MAX_MANIFEST, MAX_TEXT = 1 << 26, 1 << 29  # bytes
 MAX_VOCABULARY = 1 << 22  # tokens; the largest vocabularies in use have a quarter of it
 DIGITS = 12  # of the checksum in a file name
@@ -235,6 +235,8 @@ def read_unverified(folder: Path, read_weights: ReadWeights) -> Run:
 
 
 def _read_torch_weights(path: Path) -> tuple[Mapping[str, Any], Callable[[], str]]:
+    from regard.tensor_files import read_tensors
+
     weights, checksum = read_tensors(path)
     return weights, lambda: checksum
 
