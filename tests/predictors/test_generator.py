@@ -1,14 +1,18 @@
 """TextGenerator: batched, streamed and speculative decoding give the same text."""
 
+import math
+
 import pytest
 import torch
 from torch import Tensor
 
 from regard.decoding.config import DecodingConfig
+from regard.decoding.logits_processors import RepetitionPenalty
 from regard.decoding.sampling import Sampling
 from regard.decoding.sliding_window import retained_tokens
 from regard.errors import ConfigError, DataError
 from regard.predictors.generator import TextGenerator
+from regard.predictors.scored_tokens import ScoredToken
 
 from .conftest import TEXT, random_model
 
@@ -174,3 +178,78 @@ def test_perplexity_equals_mean_log_prob_of_the_tokens(generator) -> None:
     expected = -log_p.gather(1, torch.tensor(ids[1:])[:, None]).mean()
     assert actual.tokens == len(ids) - 1
     assert actual.loss == pytest.approx(float(expected), abs=1e-5)
+
+
+def rows_of(
+    generator: TextGenerator, prompt: str, rows: int, **settings
+) -> list[list[ScoredToken]]:
+    """Return the tokens of each row."""
+    tokens: list[list[ScoredToken]] = [[] for _ in range(rows)]
+    for step in generator.stream_rows(generator.encode(prompt), 20, rows=rows, **settings):
+        for row, token in step:
+            tokens[row].append(token)
+    return tokens
+
+
+@pytest.mark.parametrize("with_engine", [True, False])
+@pytest.mark.parametrize("prompt", ["", "A dog runs"])
+def test_rows_are_sampled_as_alone(generator, prompt: str, with_engine: bool) -> None:
+    if not with_engine:
+        generator.model.register_forward_hook(lambda *_: None)
+    sampling = Sampling(seed=3)
+    (alone,) = rows_of(generator, prompt, 1, sampling=sampling, top=2)
+    first, second, third = rows_of(generator, prompt, 3, sampling=sampling, top=2)
+    if with_engine:
+        assert first == alone
+    assert [token.id for token in first] == [token.id for token in alone]
+    assert len({tuple(token.id for token in row) for row in (first, second, third)}) == 3
+    text = generator.tokenizer.decode_after(generator.encode(prompt))([own.id for own in alone])
+    assert text == generator.generate(prompt, 20, DecodingConfig(sampling=sampling))
+
+
+def test_tokens_of_rows_have_the_log_probs_of_the_text(generator) -> None:
+    prompt = generator.encode("A dog runs")
+    processors = [RepetitionPenalty(1.5)]
+    for row in rows_of(
+        generator, "A dog runs", 2, sampling=Sampling(0.5, top_k=5), top=3, processors=processors
+    ):
+        scored = generator.score_tokens([*prompt, *(token.id for token in row)], top=3)
+        assert scored[len(prompt) - 1 :] == row
+
+
+def test_scored_tokens_equal_the_scores_of_the_text(tokenizer) -> None:
+    generator = short_context(tokenizer, context=300)
+    generator.other_ends = [tokenizer.start, 7]
+    text = " ".join(TEXT * 2)
+    tokens = generator.score_tokens(generator.encode(text), top=2)
+    (score,) = generator.score([text])
+    expected = score.token_log_probs[:-1]
+    assert len(tokens) > 128  # in several parts
+    assert [token.log_prob for token in tokens] == pytest.approx(expected, abs=1e-6)
+    for token in tokens:
+        (best, first), (_, second) = token.top
+        assert first >= second
+        assert first >= token.log_prob
+        assert best == token.id or token.log_prob <= first
+    assert generator.score_tokens([5]) == []
+
+
+def test_a_stopped_row_ends_before_the_next_step(generator) -> None:
+    stopped: set[int] = set()
+    counts = [0, 0, 0]
+    sampling = Sampling(seed=5)
+    for step in generator.stream_rows(generator.encode("A"), 9, sampling, 3, stopped=stopped):
+        for row, token in step:
+            counts[row] += 1
+            assert math.isnan(token.log_prob)
+        stopped.add(1)
+    assert counts == [9, 1, 9]
+
+
+def test_search_returns_ids_of_the_texts_of_candidates(generator) -> None:
+    decoding = DecodingConfig(beam=3, n_best=2)
+    prompts = [generator.encode(prompt) for prompt in PROMPTS]
+    for prompt, hypotheses in zip(PROMPTS, generator.search(prompts, 10, decoding), strict=True):
+        decode = generator.tokenizer.decode_after(generator.encode(prompt))
+        texts = generator.candidates([prompt], 10, decoding)[0]
+        assert [decode(hypothesis.ids) for hypothesis in hypotheses] == texts

@@ -5,26 +5,30 @@ last tokens of the prompt that fit are used, and the oldest tokens are dropped w
 full.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from regard.data.tokenizers.tokenizer import Tokenizer
+from regard.decoding.beam import Hypothesis
 from regard.decoding.config import Constraints, DecodingConfig, decode
 from regard.decoding.end_tokens import EndTokens
-from regard.decoding.greedy import argmax, stream_tokens
+from regard.decoding.greedy import ChooseToken, argmax, stream_tokens
+from regard.decoding.logits_processors import LogitsProcessor
 from regard.decoding.ranges import MAX_TOKENS, check_count
 from regard.decoding.sampling import Sampling
 from regard.decoding.scoring import Score, score
 from regard.decoding.sliding_window import SlidingWindow, retained_tokens
 from regard.decoding.speculative import Drafter, DraftModel, PromptLookup, speculate
 from regard.engine.numerics import Ids as IdArray
+from regard.engine.numerics import Scores
 from regard.engine.select import EngineModel
 from regard.engine.stored_model import StoredModel
 from regard.errors import ConfigError, DataError
 from regard.missing_modules import required_by
 from regard.predictors.base import BasePredictor, named_texts
+from regard.predictors.scored_tokens import ScoredToken, ScoringStepper, log_probs, scored_tokens
 from regard.predictors.stream_text import incremental_decode
 
 if TYPE_CHECKING:
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
 
 BATCH = 16  # prompts
 MAX_DRAFT = 1000  # tokens
+SCORED_TOKENS = 128  # whose logits are in memory together
 
 
 class TextGenerator(BasePredictor["LanguageModel"]):
@@ -46,6 +51,8 @@ class TextGenerator(BasePredictor["LanguageModel"]):
         bits: 32, or 8 or 4 for integer weights (default: 32).
         other_ends: Token ids that end a text, besides the tokenizer's end token.
     """
+
+    chat_template: str | None = None  # in the language of jinja2, for `regard serve`
 
     def __init__(
         self,
@@ -127,21 +134,50 @@ class TextGenerator(BasePredictor["LanguageModel"]):
             self._check_context(len(ids), max_tokens, sliding_window)
         if max_tokens == 0:
             return [[""] for _ in prompts]
-        texts: list[list[str]] = [[] for _ in prompts]
-        for batch in _by_length(encoded, decoding):
-            generated = self._decode([encoded[i] for i in batch], max_tokens, decoding, batch)
-            for number, hypotheses in zip(batch, generated, strict=True):
-                decode_ids = self._decoder_after(prompts[number])
-                texts[number] = list(dict.fromkeys(map(decode_ids, hypotheses)))
-        return texts
+        return [
+            list(dict.fromkeys(map(self._decoder_after(prompt), (best.ids for best in own))))
+            for prompt, own in zip(prompts, self.search(encoded, max_tokens, decoding), strict=True)
+        ]
+
+    def search(
+        self,
+        prompts: Sequence[Sequence[int]],
+        max_tokens: int = 100,
+        decoding: DecodingConfig | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Return continuations of each prompt as ids, best first.
+
+        Args:
+            prompts: Ids of prompts, at least one each.
+            max_tokens: Maximum number of new tokens, 1 or more (default: 100).
+            decoding: Settings of decoding; `n_best` is the number of continuations (default:
+                greedy).
+
+        Returns:
+            One to `decoding.n_best` hypotheses of different texts for each prompt.
+
+        Example:
+            >>> import regard
+            >>> model = regard.load_language_model("runs/proverbs")
+            >>> ((best,),) = model.search([model.encode("a stitch in time")], 5)
+            >>> model.tokenizer.decode(best.ids)
+            'saves nine'
+        """
+        decoding = decoding or DecodingConfig()
+        hypotheses: list[list[Hypothesis]] = [[] for _ in prompts]
+        for batch in _by_length(prompts, decoding):
+            decoded = self._decode([prompts[i] for i in batch], max_tokens, decoding, batch)
+            for number, own in zip(batch, decoded, strict=True):
+                hypotheses[number] = own
+        return hypotheses
 
     def _decode(
         self,
-        prompts: Sequence[list[int]],
+        prompts: Sequence[Sequence[int]],
         max_tokens: int,
         decoding: DecodingConfig,
         sample_ids: Sequence[int],
-    ) -> list[list[list[int]]]:
+    ) -> list[list[Hypothesis]]:
         """Prefill the length of the shortest prompt; force the rest of the longer ones."""
         model = self._stepper(max(map(len, prompts)), max_tokens, decoding.sampling)
         shortest = min(map(len, prompts))
@@ -164,7 +200,7 @@ class TextGenerator(BasePredictor["LanguageModel"]):
             distinct=self.tokenizer.decode,
         )
         return [
-            [hypothesis.ids[len(rest.get(row, ())) :] for hypothesis in own]
+            [best._replace(ids=best.ids[len(rest.get(row, ())) :]) for best in own]
             for row, own in enumerate(hypotheses)
         ]
 
@@ -200,6 +236,63 @@ class TextGenerator(BasePredictor["LanguageModel"]):
         choose, end = sampling or argmax, self.tokenizer.end
         steps = stream_tokens(model, state, first, end, [max_tokens], choose)
         yield from incremental_decode((step[0][1] for step in steps), self._decoder_after(prompt))
+
+    def stream_rows(
+        self,
+        prompt: Sequence[int],
+        max_tokens: int = 100,
+        sampling: Sampling | None = None,
+        rows: int = 1,
+        top: int | None = None,
+        processors: Sequence[LogitsProcessor] = (),
+        stopped: Collection[int] = (),
+    ) -> Generator[list[tuple[int, ScoredToken]], None, None]:
+        """Yield at each step the next token of every continuation of a prompt that has not ended.
+
+        Args:
+            prompt: Ids of the prompt, at least one.
+            max_tokens: Maximum number of new tokens of a row (default: 100).
+            sampling: Settings of sampling (default: greedy decoding). A row gets the same tokens
+                however many there are beside it.
+            rows: Number of continuations, which are decoded together (default: 1).
+            top: Number of the most likely tokens to add to each token; with None, tokens have no
+                log-probabilities either (default: None).
+            processors: Applied to the logits in order.
+            stopped: Numbers of the rows that end before the next step; the caller may add some.
+
+        Yields:
+            Row and token, without the end token.
+
+        Raises:
+            DataError: Prompt and continuation exceed the model's context.
+
+        Example:
+            >>> import regard
+            >>> model = regard.load_language_model("runs/proverbs")
+            >>> steps = model.stream_rows(model.encode("a stitch in time"), 5, top=0)
+            >>> all(token.log_prob <= 0 for step in steps for _, token in step)
+            True
+        """
+        self._check_context(len(prompt), max_tokens)
+        model, end = self.engine_model.current, self.tokenizer.end
+        state, first = self._prefill(model, list(prompt))
+        choose: ChooseToken = sampling or argmax
+        if rows > 1:
+            state, first = state.reorder(np.zeros(rows, np.int64)), first.repeat(rows)
+            choose = _ends_stopped(choose, stopped, end)
+        scoring = None if top is None else ScoringStepper(model, [end, *self.other_ends], top)
+        steps = stream_tokens(
+            self._ending(scoring or model, sampling),
+            state,
+            first,
+            end,
+            [max_tokens] * rows,
+            scoring.scoring(choose) if scoring else choose,
+            processors,
+            [prompt] * rows if processors else None,
+        )
+        for step in steps:
+            yield [(row, scoring.chosen[row] if scoring else ScoredToken(id_)) for row, id_ in step]
 
     def speculate(
         self,
@@ -281,7 +374,7 @@ class TextGenerator(BasePredictor["LanguageModel"]):
         model = self._ending(self.engine_model.current, Sampling())
         scores = []
         for text in named_texts(texts)[0]:
-            ids = self._encode(text)
+            ids = self.prompt_ids(text)
             if len(ids) >= self.max_length:
                 raise DataError(
                     f"the text has {len(ids):,} tokens and this model takes at most "
@@ -291,6 +384,34 @@ class TextGenerator(BasePredictor["LanguageModel"]):
             first = np.array([ids[0]])
             scores += score(model, model.start(), first, self.tokenizer.end, [ids[1:]])
         return scores
+
+    def score_tokens(self, ids: Sequence[int], top: int = 0) -> list[ScoredToken]:
+        """Return the tokens of a text after its first, with their log-probabilities.
+
+        Args:
+            ids: Ids that fit the model's context, at least one.
+            top: Number of the most likely tokens to add to each token (default: 0).
+
+        Raises:
+            DataError: There are too many ids for the model's context.
+
+        Example:
+            >>> import regard
+            >>> model = regard.load_language_model("runs/proverbs")
+            >>> tokens = model.score_tokens(model.encode("a stitch in time"), top=1)
+            >>> all(token.top[0][1] >= token.log_prob for token in tokens)
+            True
+        """
+        self._check_context(len(ids), 0)
+        model, ends = self.engine_model.current, [self.tokenizer.end, *self.other_ends]
+        state = model.start()
+        tokens: list[ScoredToken] = []
+        for start in range(0, len(ids) - 1, SCORED_TOKENS):
+            labels = ids[start + 1 : start + 1 + SCORED_TOKENS]
+            inputs = np.array([ids[start : start + len(labels)]])
+            logits, state = model.extend(inputs, state)
+            tokens += scored_tokens(log_probs(logits[0], ends), labels, top)
+        return tokens
 
     @required_by("TextGenerator.perplexity")
     def perplexity(
@@ -317,6 +438,21 @@ class TextGenerator(BasePredictor["LanguageModel"]):
 
         return perplexity(self, [Piece(text)], context, stride)
 
+    def prompt_ids(self, text: str) -> list[int]:
+        """Return the model's input ids for a text of any length: at least one.
+
+        Args:
+            text: A prompt; may be empty.
+
+        Example:
+            >>> import regard
+            >>> model = regard.load_language_model("runs/proverbs")
+            >>> len(model.prompt_ids(""))
+            1
+        """
+        ids = [*self.bos, *self.tokenizer.encode(text)]
+        return ids or [self.tokenizer.end]  # a new text begins after the end of another
+
     def encode(self, text: str, sliding_window: bool = False) -> list[int]:
         """Return the model's input ids for a text.
 
@@ -333,7 +469,7 @@ class TextGenerator(BasePredictor["LanguageModel"]):
             >>> model.tokenizer.decode(model.encode("a stitch in time"))
             'a stitch in time'
         """
-        ids = self._encode(text)
+        ids = self.prompt_ids(text)
         if len(ids) <= self.max_length:
             return ids
         if not sliding_window:
@@ -357,7 +493,7 @@ class TextGenerator(BasePredictor["LanguageModel"]):
             >>> model.dropped_context("a stitch", 5)
             ''
         """
-        tokens, most = len(self._encode(prompt)), self.max_length
+        tokens, most = len(self.prompt_ids(prompt)), self.max_length
         truncated = (
             f"the last {most:,} of the prompt's {tokens:,} tokens are used" if tokens > most else ""
         )
@@ -368,10 +504,6 @@ class TextGenerator(BasePredictor["LanguageModel"]):
             else ""
         )
         return "; ".join(part for part in (truncated, slides) if part)
-
-    def _encode(self, text: str) -> list[int]:
-        ids = [*self.bos, *self.tokenizer.encode(text)]
-        return ids or [self.tokenizer.end]  # a new text begins after the end of another
 
     def _stepper(self, prompt: int, max_tokens: int, sampling: Sampling | None) -> Any:
         """Return the model, wrapped in a sliding window where the continuation would not fit."""
@@ -416,7 +548,17 @@ class TextGenerator(BasePredictor["LanguageModel"]):
             )
 
 
-def _by_length(prompts: Sequence[list[int]], decoding: DecodingConfig) -> list[list[int]]:
+def _ends_stopped(choose: ChooseToken, stopped: Collection[int], end: int) -> ChooseToken:
+    """Return the function `choose`, changed so that it picks the end token in stopped rows."""
+
+    def choose_or_end(logits: Scores, rows: Sequence[int], step: int) -> IdArray:
+        ids = choose(logits, rows, step)
+        return np.where([row in stopped for row in rows], end, ids)
+
+    return choose_or_end
+
+
+def _by_length(prompts: Sequence[Sequence[int]], decoding: DecodingConfig) -> list[list[int]]:
     """Batch prompts of similar length, and of equal length for beam search."""
     order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
     batches: list[list[int]] = []
