@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
-import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -60,18 +60,23 @@ def test_probes_and_metrics_answer(server: Server) -> None:
     assert "/healthz" in server.client.get("/openapi.json").json()["paths"]
 
 
-def test_the_server_is_ready_two_seconds_after_its_start(tmp_path: Path) -> None:
-    start = time.monotonic()
-    with serving(tmp_path / "log", "fr-en"):
-        seconds = time.monotonic() - start
-    assert seconds < 2 * slowness(), seconds
+@pytest.fixture(scope="module")
+def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return a server that tests may harm, in their order."""
+    with serving(tmp_path_factory.mktemp("mortal") / "log", "fr-en") as server:
+        yield server
 
 
-def slowness() -> float:
-    """Return how many times slower this machine is at the moment than the one of the promise."""
-    start = time.monotonic()
-    subprocess.run([sys.executable, "-c", "import asyncio, json, pydantic, numpy"], check=True)
-    return max(1.0, (time.monotonic() - start) / 0.25)
+def test_the_server_is_ready_after_less_than_two_seconds_of_computing(mortal) -> None:
+    """Processor time is the time to start on one free core, and does not depend on other tests."""
+    pids = [mortal.process.pid, *mortal.workers().values()]
+    assert len(pids) == 2
+    assert sum(map(processor_seconds, pids)) < 2
+
+
+def processor_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_sigterm_ends_it_after_the_accepted_requests(tmp_path: Path) -> None:
@@ -95,28 +100,24 @@ def test_sigterm_ends_it_after_the_accepted_requests(tmp_path: Path) -> None:
         assert server.process.wait(10) == 0
 
 
-def test_no_worker_survives_a_server_that_is_killed(tmp_path: Path) -> None:
-    with serving(tmp_path / "log", "fr-en") as server:
-        workers = server.workers().values()
-        assert workers
-        server.process.kill()
-        server.process.wait()
-        for pid in workers:
-            wait_until(lambda pid=pid: not is_running(pid))
+def test_a_worker_that_crashes_is_started_again(mortal) -> None:
+    (pid,) = mortal.workers().values()
+    os.kill(pid, signal.SIGSEGV)
+    body = {"q": "Le chat dort.", "source": "fr", "target": "en"}
+    answers = [mortal.client.post(TRANSLATE, json=body)]
+    while answers[-1].status_code == 503 and len(answers) < 1000:
+        answers.append(mortal.client.post(TRANSLATE, json=body))
+    assert answers[-1].json()["translatedText"] == "The cat is sleeping."
+    assert list(mortal.workers().values()) != [pid]
 
 
-def test_a_worker_that_crashes_under_load_is_started_again(tmp_path: Path) -> None:
-    with serving(tmp_path / "log", "fr-en") as server:
-        body = {"q": "Le chat dort.", "source": "fr", "target": "en"}
-        (pid,) = server.workers().values()
-        os.kill(pid, signal.SIGSEGV)
-        statuses = []
-        while not statuses or statuses[-1] != 200:
-            answer = server.client.post(TRANSLATE, json=body)
-            statuses.append(answer.status_code)
-            assert answer.status_code in (200, 503)
-            assert len(statuses) < 1000
-        assert answer.json()["translatedText"] == "The cat is sleeping."
+def test_no_worker_survives_a_server_that_is_killed(mortal) -> None:
+    workers = mortal.workers().values()
+    assert workers
+    mortal.process.kill()
+    mortal.process.wait()
+    for pid in workers:
+        wait_until(lambda pid=pid: not is_running(pid))
 
 
 def metrics(server: Server) -> str:
