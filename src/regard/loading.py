@@ -472,9 +472,11 @@ def _predictor(
     if run.task == "language-model":
         from regard.predictors.generator import TextGenerator
 
-        return TextGenerator(
+        generator = TextGenerator(
             model, tokenizer, details.max_length, details.bos, bits, details.other_ends
         )
+        generator.chat_template = _chat_template(run, where)
+        return generator
     if run.task == "classification":
         return _classifier(details, model, tokenizer, where, bits)
     if run.task == "encoder":
@@ -490,6 +492,17 @@ def _predictor(
     from regard.predictors.span_filler import SpanFiller
 
     return SpanFiller(model, tokenizer, details.max_length, details.sentinels, bits)
+
+
+def _chat_template(run: Run, where: str) -> str | None:
+    """Return the chat template that somebody put into the run folder, or that the run has."""
+    path = Path(where).with_name(run_folder.CHAT_TEMPLATE)
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return run.extra_files.get(run_folder.CHAT_TEMPLATE)
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunError(f"{path}: cannot be read as text ({error}); correct or delete it.") from None
 
 
 def _translator(

@@ -13,6 +13,7 @@ from regard.data.direction import Direction
 from regard.data.tokenizers.language_id import LanguageIdentifier
 from regard.data.tokenizers.tokenizer import SPECIAL_ROLES, Tokenizer
 from regard.errors import DataError
+from regard.interchange.chat_templates import chat_template
 from regard.interchange.config import HuggingFaceConfig, read_config
 from regard.interchange.families.base import Family, family_of
 from regard.interchange.folder import ModelFolder
@@ -87,6 +88,8 @@ def _import(source: Path, run: Path, languages: Direction | None, verify: bool) 
         details["directions"] = [f"{direction.source} → {direction.target}"]
         identifier = LanguageIdentifier({direction.source: {}, direction.target: {}})
         extra_files["languages.json"] = identifier.to_json()
+    if model.family.task == "language-model" and (template := _chat_template(folder)):
+        extra_files[run_folder.CHAT_TEMPLATE] = template
     difference = None
     if verify:
         difference = largest_difference(
@@ -201,6 +204,10 @@ def _translator_details(model: _Source) -> dict[str, Any]:
             f"tokens for language models only."
         )
     return {"start": tokens.decoder_start_token_id, "suppressed_tokens": tokens.suppressed}
+
+
+def _chat_template(folder: ModelFolder | Checkpoint) -> str | None:
+    return chat_template(folder) if isinstance(folder, ModelFolder) else None
 
 
 def _vocabulary(weights: Mapping[str, Tensor]) -> int:
