@@ -5,14 +5,18 @@
 The text is translated as a whole. A tag at the border of a sentence stays at the border of its
 translation. The text between tags inside a sentence, here "chat noir", is translated by itself too;
 where exactly one place of the sentence's translation reads the same, the tags are put around it.
-Otherwise the sentence is translated in pieces, from tag to tag: its grammar may suffer, but the
-right words are in bold, and a link is on its own words.
+Otherwise the words of the translation are divided in proportion to those of the source.
+
+Of 373 phrases of one to three words in Tatoeba's test sentences, fr-en places 76 by their
+translations and 297 in proportion; 99 % and 90 % of them touch the words that the cross-attention
+aligns (`insight/alignment.py`), which would need torch.
 """
 
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -20,9 +24,10 @@ Escape = Callable[[str], str]
 Segments = Sequence[tuple[str, str]]  # the sentences of a text, each with its translation
 Pieces = Mapping[str, Sequence[str]]  # translations of each piece of a text, best first
 
+NO_SPACES = re.compile(r"\S+")
 LETTER = re.compile(r"[^\W\d_]")
 WORDS = re.compile(r"\w.*\w|\w", re.DOTALL)  # without the punctuation around them
-SPACES = re.compile(r"(\s*)(.*?)(\s*)", re.DOTALL)
+MAX_LIKE = 200  # characters that are compared
 
 
 class Span(NamedTuple):
@@ -104,11 +109,12 @@ def place_tags(
     """
     if not tagged.elements:
         return escape(translation)
+    placement = _Placement(tagged, translation, segments, pieces)
     try:
-        return _Placement(tagged, translation, segments, pieces).markup(escape)
+        return placement.markup(escape)
     except _MisplacedError:
-        in_pieces = _Placement(tagged, translation, segments, pieces, is_in_pieces=True)
-        return in_pieces.markup(escape)
+        placement.keep_order()
+        return placement.markup(escape)
 
 
 class _MisplacedError(Exception):
@@ -125,63 +131,100 @@ class _Sentence:
 
 
 class _Placement:
-    """A translation, and the places of sentences and pieces of the source in it.
-
-    Args:
-        is_in_pieces: Sentences with tags inside are translated in pieces.
-    """
+    """A translation, and the places of sentences and pieces of the source in it."""
 
     def __init__(
-        self,
-        tagged: TaggedText,
-        translation: str,
-        segments: Segments,
-        pieces: Pieces,
-        is_in_pieces: bool = False,
+        self, tagged: TaggedText, translation: str, segments: Segments, pieces: Pieces
     ) -> None:
-        self.tagged, self.pieces, self.is_in_pieces = tagged, pieces, is_in_pieces
+        self.tagged, self.translation, self.pieces = tagged, translation, pieces
         self.copied = _copied(tagged)
         self.sentences = _cut(tagged, _aligned(tagged.text, translation, segments))
         self.starts = [sentence.span.start for sentence in self.sentences]
-        self.text = ""
         self.places: dict[Span, Span] = {}  # of sentences, and of pieces of those with tags inside
-        end = 0
         for sentence in self.sentences:
-            self.text += translation[end : sentence.translation.start]
-            self._append(sentence, sentence.translation.of(translation))
-            end = sentence.translation.end
-        self.text += translation[end:]
+            self.places |= self._located(sentence)
+            self.places[sentence.span] = sentence.translation
 
-    def _append(self, sentence: _Sentence, translation: str) -> None:
-        """Append the translation of a sentence, and note the places of its pieces."""
-        places: dict[Span, Span] = {}
-        if len(sentence.pieces) > 1:
-            located = None if self.is_in_pieces else self._located(sentence, translation)
-            if located is None:
-                translation, located = self._in_pieces(sentence)
-            places = located
-        offset = len(self.text)
-        self.text += translation
-        self.places |= {piece: place.moved(offset) for piece, place in places.items()}
-        self.places[sentence.span] = Span(offset, len(self.text))
+    def keep_order(self) -> None:
+        """Place the pieces of all sentences in the order of the source."""
+        for sentence in self.sentences:
+            self.places |= self._in_order(sentence, self._located_by_text(sentence))
+            self.places[sentence.span] = sentence.translation
 
-    def _located(self, sentence: _Sentence, translation: str) -> dict[Span, Span] | None:
-        """Return the places of pieces in a translation; None if one inside of tags has none."""
+    def _located(self, sentence: _Sentence) -> Mapping[Span, Span]:
+        """Return the places of the pieces of a sentence with tags inside.
+
+        If all pieces inside of tags are in its translation, they may be in any order.
+        """
+        if len(sentence.pieces) == 1:
+            return {}
         tagged = {
             piece
             for element in self.tagged.all_elements()
             if element.span.overlaps(sentence.span) and not element.span.contains(sentence.span)
             for piece in sentence.pieces
-            if element.span.contains(piece)
+            if element.span.contains(piece) and piece.of(self.tagged.text).strip()
         }
+        places = self._located_by_text(sentence)
+        return places if tagged <= places.keys() else self._in_order(sentence, places)
+
+    def _located_by_text(self, sentence: _Sentence) -> dict[Span, Span]:
+        """Return the places of pieces whose translations are in that of their sentence."""
+        translation = sentence.translation.of(self.translation)
         places: dict[Span, Span] = {}
-        for piece in sorted(sentence.pieces, key=lambda piece: piece not in tagged):
-            place = self._place_in(translation, piece)
-            if place is not None and not any(place.overlaps(other) for other in places.values()):
-                places[piece] = place
-            elif piece in tagged and piece.of(self.tagged.text).strip():
-                return None
+        for piece in sentence.pieces:
+            if place := self._place_in(translation, piece):
+                places[piece] = place.moved(sentence.translation.start)
+        return {
+            piece: place
+            for piece, place in places.items()
+            if not any(place.overlaps(other) for other in places.values() if other is not place)
+        }
+
+    def _in_order(self, sentence: _Sentence, located: Mapping[Span, Span]) -> Mapping[Span, Span]:
+        """Return places of all pieces in the order of the source.
+
+        Between pieces that are located, words are divided in proportion to those of the source.
+        """
+        places: dict[Span, Span] = {}
+        between: list[Span] = []  # pieces since the last one that is located
+        end = sentence.translation.start
+        for piece in sentence.pieces:
+            place = located.get(piece)
+            if place is None or place.start < end:
+                between.append(piece)
+                continue
+            places |= self._divided(Span(end, place.start), between)
+            places[piece] = place
+            between, end = [], place.end
+        return places | self._divided(Span(end, sentence.translation.end), between)
+
+    def _divided(self, place: Span, pieces: Sequence[Span]) -> dict[Span, Span]:
+        """Divide the words of a place among pieces, in proportion to their numbers of words."""
+        matches = NO_SPACES.finditer(self.translation, place.start, place.end)
+        words = [Span(*match.span()) for match in matches]
+        sizes = [len(piece.of(self.tagged.text).split()) for piece in pieces]
+        starts = [word.start for word in words] + [place.end]
+        places: dict[Span, Span] = {}
+        first = 0
+        for piece, end in zip(pieces, _shares(sizes, len(words)), strict=True):
+            last = words[end - 1].end if end > first else starts[first]
+            places[piece] = self._fitted(piece, Span(starts[first], last))
+            first = end
         return places
+
+    def _fitted(self, piece: Span, place: Span) -> Span:
+        """Return a place without punctuation at ends where the piece has none.
+
+        Content that is not translated takes no place that is unlike it.
+        """
+        text, own = piece.of(self.tagged.text).strip(), place.of(self.translation)
+        if piece in self.copied:
+            return place if _is_like(text, own) else Span(place.start, place.start)
+        if not (match := WORDS.search(own)):
+            return place
+        start = place.start + (match.start() if text[:1].isalnum() else 0)
+        return Span(start, place.start + match.end() if text[-1:].isalnum() else place.end)
 
     def _place_in(self, translation: str, piece: Span) -> Span | None:
         """Return the only place in a translated sentence that reads as a piece of its source."""
@@ -196,24 +239,13 @@ class _Placement:
                     return place
         return None
 
-    def _in_pieces(self, sentence: _Sentence) -> tuple[str, dict[Span, Span]]:
-        """Return the translations of a sentence's pieces one after the other, and their places."""
-        text, places = "", {}
-        for piece in sentence.pieces:
-            source = piece.of(self.tagged.text)
-            translations = () if piece in self.copied else self.pieces.get(source.strip(), ())
-            start = len(text)
-            text += _as_piece(source, translations[0]) if translations else source
-            places[piece] = Span(start, len(text))
-        return text, places
-
     def markup(self, escape: Escape) -> str:
         """Return the translation with the elements.
 
         Raises:
             _MisplacedError: An element has no place, or one across another element.
         """
-        whole = Span(0, len(self.text))
+        whole = Span(0, len(self.translation))
         return "".join(self._markup_of(whole, self.tagged.elements, escape))
 
     def _markup_of(self, place: Span, elements: Sequence[Element], escape: Escape) -> Iterator[str]:
@@ -221,15 +253,17 @@ class _Placement:
         end = place.start
         placed = [(self._place_of(element.span), element) for element in elements]
         for own, element in sorted(placed, key=lambda item: item[0]):
+            if own.start == own.end:
+                own = own.moved(min(max(own.start, end), place.end) - own.start)
             if own.start < end or own.end > place.end:
                 raise _MisplacedError
-            yield escape(self.text[end : own.start])
+            yield escape(self.translation[end : own.start])
             yield element.opening
             if element.closing:
                 yield from self._markup_of(own, element.children, escape)
                 yield element.closing
             end = own.end
-        yield escape(self.text[end : place.end])
+        yield escape(self.translation[end : place.end])
 
     def _place_of(self, span: Span) -> Span:
         """Return the place of a span of the source."""
@@ -266,12 +300,18 @@ class _Placement:
                 return self.places[sentence.span].end
             for before, after in pairwise(sentence.pieces):
                 if position == before.end and before in self.places:
-                    return self.places[before].end
+                    return self._after_space(before)
                 if position == after.start and after in self.places:
                     return self.places[after].start
             if position < sentence.span.end:
                 raise _MisplacedError
-        return len(self.text)
+        return len(self.translation)
+
+    def _after_space(self, piece: Span) -> int:
+        """Return the end of a piece's place, after a space if the piece ends with one."""
+        end = self.places[piece].end
+        both = piece.of(self.tagged.text)[-1:], self.translation[end : end + 1]
+        return end + (both == (" ", " "))
 
 
 def _copied(tagged: TaggedText) -> set[Span]:
@@ -322,14 +362,24 @@ def _only_match(pattern: str, text: str) -> Span | None:
     return Span(*places[0]) if len(places) == 1 else None
 
 
-def _as_piece(source: str, translation: str) -> str:
-    """Return a translation with the spaces of its source, and as a part of a sentence if it is."""
-    match = SPACES.fullmatch(source)
-    assert match is not None  # every part may be empty
-    before, text, after = match.groups()
-    words = translation.strip()
-    if text[:1].islower() and words[:1].isupper() and words[1:2].islower():
-        words = words[0].lower() + words[1:]
-    if text[-1:].isalnum() and words[-2:-1].isalnum():
-        words = words.removesuffix(".")
-    return before + words + after
+def _shares(sizes: Sequence[int], count: int) -> list[int]:
+    """Divide a number of words in proportion to sizes; return the end of each share.
+
+    A size above 0 has a word at least, if there are enough.
+    """
+    total, missing = sum(sizes), sum(size > 0 for size in sizes)
+    least = int(missing <= count)
+    ends: list[int] = []
+    before = end = 0
+    for size in sizes:
+        before += size
+        own = least if size else 0
+        missing -= size > 0
+        end = min(max(round(count * before / (total or 1)), end + own), count - least * missing)
+        ends.append(end)
+    return ends
+
+
+def _is_like(one: str, other: str) -> bool:
+    """Return whether two texts have most of their characters in common."""
+    return SequenceMatcher(None, one[:MAX_LIKE], other[:MAX_LIKE], autojunk=False).ratio() > 0.5
