@@ -26,7 +26,7 @@ RECORD = RequestRecord(
     input_tokens=7,
     output_tokens=8,
     started=10.0,
-    ended=10.0125,
+    ended=10.0131,
 )
 
 
@@ -75,7 +75,7 @@ def test_lines_for_programs_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
         "is_complete": True,
         "model": "fr-en",
         "task": "translate",
-        "seconds": 0.0125,
+        "seconds": 0.0131,
         "input_tokens": 7,
         "output_tokens": 8,
     }

@@ -5,7 +5,7 @@ A protocol is a module of `regard.serving.api`; there is no list to edit.
 
 import math
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from http import HTTPStatus
 from importlib import import_module
@@ -65,26 +65,28 @@ def protocols() -> tuple[ClientProtocol, ...]:
 
 def error_response(path: str, error: ServingError) -> JSONResponse:
     """Return the answer to a failed request, in the shape of the protocol that its path has."""
+    protocol = _protocol(path)
     headers = {}
     if error.retry_after is not None:
         headers["Retry-After"] = str(math.ceil(error.retry_after))
     if error.status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = "Bearer"
-    return JSONResponse(_error_body(path, error), error.status, headers)
+    if protocol is None:
+        return JSONResponse({"detail": error.message}, error.status, headers)
+    statuses: Mapping[int, int] = getattr(protocol, "STATUSES", {})
+    status = statuses.get(error.status, error.status)
+    return JSONResponse(protocol.error_body(error), status, headers)
 
 
-def _error_body(path: str, error: ServingError) -> dict[str, Any]:
-    """Return the body of the protocol with the longest prefix of the path."""
+def _protocol(path: str) -> ClientProtocol | None:
+    """Return the protocol with the longest prefix of a path."""
     matching = [
         (len(prefix), protocol)
         for protocol in protocols()
         for prefix in protocol.PREFIXES
         if f"{path}/".startswith(f"{prefix.rstrip('/')}/")
     ]
-    if not matching:
-        return {"detail": error.message}
-    _, protocol = max(matching, key=lambda match: match[0])
-    return protocol.error_body(error)
+    return max(matching, key=lambda match: match[0])[1] if matching else None
 
 
 async def _answer(request: Request, error: Exception) -> JSONResponse:
