@@ -1,7 +1,7 @@
 """The translators of a server as one: the model for each direction, and the languages of texts.
 
-A text whose language is not given goes to the only model that translates into the target language,
-which detects it. Where several models do, all of them detect the language first.
+The first model that translates in a direction is the one for it. If the language of a text is not
+given, all translators detect it first.
 """
 
 import re
@@ -84,20 +84,17 @@ class Translators:
         Raises:
             ServingError: No model translates in this direction, or the request failed.
         """
-        names = self.directions()
         if source is None:
-            candidates = {name for (_, to), name in names.items() if to == target}
-            if len(candidates) > 1:
-                return await self._translate_detected(texts, target, options)
-        elif source == target:
-            candidates = {name for direction, name in names.items() if target in direction}
+            return await self._translate_detected(texts, target, options)
+        names = self.directions()
+        if source == target:
+            candidates = [name for direction, name in names.items() if target in direction]
         else:
-            candidates = {names[source, target]} if (source, target) in names else set()
+            candidates = [names[source, target]] if (source, target) in names else []
         if not candidates:
-            direction = f"from {source} to {target}" if source else f"to {target}"
-            raise BadRequest(f"no model translates {direction}.")
+            raise BadRequest(f"no model translates from {source} to {target}.")
         arguments = translation.Arguments(texts=list(texts), source=source, to=target, **options)
-        result = await self._models.run(min(candidates), "translate", arguments)
+        result = await self._models.run(candidates[0], "translate", arguments)
         translations: list[dict[str, Any]] = result["translations"]
         return translations
 
@@ -107,24 +104,30 @@ class Translators:
         Raises:
             BadRequest: No model translates into this language.
         """
-        text = "\n".join(texts)[:MAX_SAMPLE]
-        sources = {source for source, to in self.directions() if to == target} | {target}
-        (detections,) = await self.detect([text])
-        for detection in detections:
-            if detection.language in sources:
-                return detection.language
-        raise BadRequest(f"no model translates to {target}.")
+        (detection,) = await self._detect_for(target, ["\n".join(texts)[:MAX_SAMPLE]])
+        return detection.language
+
+    async def _detect_for(self, target: str, texts: Sequence[str]) -> list[Detection]:
+        """Return the most probable language of each text among those translated into `target`.
+
+        Raises:
+            BadRequest: No model translates into this language.
+        """
+        sources = sorted(source for source, to in self.directions() if to == target)
+        if not sources:
+            raise BadRequest(f"no model translates to {target}.")
+        unknown = Detection(confidence=0, language=sources[0])
+        return [
+            next((own for own in ranked if own.language in (*sources, target)), unknown)
+            for ranked in await self.detect(texts)
+        ]
 
     async def _translate_detected(
         self, texts: Sequence[str], target: str, options: dict[str, Any]
     ) -> list[dict[str, Any]]:
-        """Translate texts by their languages, of which the models detect the most probable."""
-        sources = {source for source, to in self.directions() if to == target} | {target}
+        """Translate texts by their most probable languages that are translated into `target`."""
         plain = [TAG.sub(" ", text) for text in texts] if options.get("html") else texts
-        detections = [
-            next((own for own in ranked if own.language in sources), ranked[0])
-            for ranked in await self.detect(plain)
-        ]
+        detections = await self._detect_for(target, plain)
         numbers = defaultdict(list)
         for number, detection in enumerate(detections):
             numbers[detection.language].append(number)
