@@ -78,6 +78,7 @@ class Token(BaseModel):
     The text of a token that is a part of a character is �; that of a special token is its name.
     """
 
+    id: int
     text: str
     log_prob: float | None  # None for the first token of a prompt
     offset: int  # of its first character in prompt and continuation
@@ -499,6 +500,7 @@ class _Continuation:
             return decode([id_]) or self._tokenizer.pieces([id_])[0]
 
         return Token(
+            id=token.id,
             text=text_of(token.id),
             log_prob=None if math.isnan(token.log_prob) else token.log_prob,
             offset=self._start + self._decoded + before,
