@@ -37,10 +37,10 @@ export function percent(probability) {
   return `${(100 * probability).toFixed(1)} %`;
 }
 
-/** Return a token with visible signs for blanks and line ends. */
+/** Return a token without the space before it; blanks and line ends become visible signs. */
 export function printable(token) {
   if (token === "") return "∅";
-  return token.trim() === "" ? token.replace(/[\r\n]/g, "↵").replace(/\s/g, "␣") : token;
+  return token.trim() || token.replace(/[\r\n]/g, "↵").replace(/\s/g, "␣");
 }
 
 /** Make buttons copy the text of the element that their data-copy names. */

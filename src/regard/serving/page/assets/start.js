@@ -30,6 +30,7 @@ function openTab(tab) {
     button.tabIndex = isOpen ? 0 : -1;
   }
   for (const one of TABS.keys()) at(one.name).hidden = one !== tab;
+  buttonOf(tab).scrollIntoView({ block: "nearest", inline: "nearest" });
   open = tab;
   history.replaceState(null, "", `#${tab.name}`);
 }

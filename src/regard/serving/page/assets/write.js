@@ -9,6 +9,7 @@ import { TokenCard } from "./token_card.js";
 import { Work } from "./work.js";
 
 const TOP = 8; // alternatives of each token
+const MOST_TOKENS = 100; // unless the user wants another number
 const SLIDERS = { temperature: "temperature-value", "top-p": "top-p-value", penalty: "penalty-value" };
 
 export const name = "write";
@@ -21,11 +22,14 @@ let models = [];
 let written = new GeneratedText("");
 
 const number = (id) => (at(id).value === "" ? null : Number(at(id).value));
+const chosenModel = () => models.find(({ name: one }) => one === at("write-model").value);
 
 export function start(served) {
   models = served;
   offer(at("write-model"), models.map((model) => [model.name, model.name]));
   at("write-model").parentElement.hidden = models.length < 2;
+  limitTokens();
+  at("write-model").addEventListener("change", limitTokens);
   grow(at("prompt"));
   at("write-start").addEventListener("click", runNow);
   at("write-stop").addEventListener("click", stop);
@@ -97,6 +101,13 @@ async function write(signal) {
   remember({ tab: name, input, output, choices: {} });
 }
 
+/** Offer numbers of tokens that fit the context of the model. */
+function limitTokens() {
+  const { max_length: most } = chosenModel();
+  at("max-tokens").max = most;
+  at("max-tokens").value = Math.min(MOST_TOKENS, Math.floor(most / 2));
+}
+
 function request() {
   return {
     prompts: [written.toString()],
@@ -120,7 +131,7 @@ function finish(sentence) {
   setRunning(false);
   const count = written.tokens.length;
   at("write-note").textContent = `${count} ${count === 1 ? "token" : "tokens"}. ${sentence}`;
-  const model = models.find(({ name: one }) => one === at("write-model").value);
+  const model = chosenModel();
   at("write-actions").hidden = false;
   at("write-look").hidden = !model.tasks.includes("look");
   at("write-look").href = lookAddress(model.name, { text: written });
