@@ -264,7 +264,7 @@ def test_addresses_that_cannot_be_served_are_one_sentence() -> None:
             ("192.0.2.1", 8321),
             ("[::1]", 8321),
         ):
-            with pytest.raises(ConfigError, match=r"cannot be served there .*; choose another"):
+            with pytest.raises(ConfigError, match=r"cannot listen there .*; choose another"):
                 listen(host, number)
     with listen("localhost", 0) as listener:
         assert listener.getsockname()[1] > 0

@@ -1,4 +1,4 @@
-"""A small HTTP server in a thread, with the connections of `regard serve`, and raw clients of it."""
+"""HTTP server in a thread, with the connections of `regard serve`, and raw clients of it."""
 
 import re
 import socket

@@ -21,7 +21,10 @@ INSTRUCTION = re.compile(r"([A-Z]+) ((?:[^\\\n]|\\\n|\\.)*)")
 def instructions() -> list[tuple[str, str]]:
     """Return the instructions of the Dockerfile, their continued lines joined."""
     text = re.sub(r"^#.*\n", "", (DEPLOY / "Dockerfile").read_text(), flags=re.MULTILINE)
-    return [(name, " ".join(rest.replace("\\\n", " ").split())) for name, rest in INSTRUCTION.findall(text)]
+    return [
+        (name, " ".join(rest.replace("\\\n", " ").split()))
+        for name, rest in INSTRUCTION.findall(text)
+    ]
 
 
 def check_command(words: list[str]) -> None:

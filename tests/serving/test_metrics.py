@@ -98,7 +98,9 @@ def test_paths_that_do_not_exist_add_no_labels() -> None:
         assert client.get(f"/none/{number}").status_code == 404
         assert client.post(f"/v1/models/{number}").status_code == 405
     counts = {
-        labels: value for (name, labels), value in exposed(metrics).items() if name == "regard_requests_total"
+        labels: value
+        for (name, labels), value in exposed(metrics).items()
+        if name == "regard_requests_total"
     }
     assert counts["GET", "one", "/v1/models/{name}", "200"] == 50
     assert counts["GET", "", "unmatched", "404"] == 50
@@ -107,7 +109,10 @@ def test_paths_that_do_not_exist_add_no_labels() -> None:
 
 
 def test_workers_are_asked_for_every_scrape() -> None:
-    metrics, numbers = Metrics(), {"fr-en": {"active": 3, "waiting": 1, "memory": 10, "restarts": 0}}
+    metrics, numbers = (
+        Metrics(),
+        {"fr-en": {"active": 3, "waiting": 1, "memory": 10, "restarts": 0}},
+    )
     metrics.watch_workers(lambda: numbers)
     values = exposed(metrics)
     assert values["regard_active_requests", ("fr-en",)] == 3

@@ -74,7 +74,9 @@ def test_addresses_of_one_network_are_one_client() -> None:
 
 
 def test_refusals_say_how_long_to_wait() -> None:
-    app = Starlette(routes=[Route("/", lambda _: JSONResponse(1)), Route("/a", lambda _: JSONResponse(1))])
+    app = Starlette(
+        routes=[Route("/", lambda _: JSONResponse(1)), Route("/a", lambda _: JSONResponse(1))]
+    )
     limited = AnswerErrors(
         LimitRate(app, 2),
         lambda _, error: JSONResponse([error.message, error.retry_after], error.status),

@@ -32,9 +32,7 @@ SECRET = "mnemosyne"  # a word of a user's text
 
 
 def client(app: ASGIApp) -> TestClient:
-    return TestClient(
-        AnswerErrors(app, lambda _, error: JSONResponse(error.message, error.status))
-    )
+    return TestClient(AnswerErrors(app, lambda _, error: JSONResponse(error.message, error.status)))
 
 
 async def one(_: object) -> JSONResponse:
@@ -103,7 +101,9 @@ def test_pages_of_other_sites_may_not_send(origin: str | None, status: int) -> N
 
 def test_request_ids_are_repeated_if_they_are_safe() -> None:
     app = TestClient(RequestIds(APP))
-    assert app.get("/", headers={"x-request-id": "a-1:b.c_D"}).headers["x-request-id"] == "a-1:b.c_D"
+    assert (
+        app.get("/", headers={"x-request-id": "a-1:b.c_D"}).headers["x-request-id"] == "a-1:b.c_D"
+    )
     made = {app.get("/").headers["x-request-id"] for _ in range(20)}
     assert len(made) == 20
     for unsafe in ("a b", "a" * 65, "ä", "", "<script>"):
@@ -180,7 +180,9 @@ def test_names_and_missing_files_are_checked(tmp_path: Path) -> None:
         remove_key(file, "bert")
 
 
-def test_a_file_that_changes_is_read_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_file_that_changes_is_read_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = tmp_path / "keys"
     key = add_key(file, "anna")
     keys = KeyFile(file)
@@ -205,7 +207,10 @@ def test_the_command_adds_lists_and_removes(tmp_path: Path) -> None:
     assert (code, read_keys(tmp_path / "keys").owner(key.strip())) == (0, "anna")
     assert run("list", "keys") == (0, "anna\n")
     assert run("list", "keys", "anna")[0] == 1
-    assert run("add", "keys") == (1, "regard: `regard keys add` needs the name of the key's owner.\n")
+    assert run("add", "keys") == (
+        1,
+        "regard: `regard keys add` needs the name of the key's owner.\n",
+    )
     assert run("remove", "keys", "anna") == (0, "")
     assert run("list", "keys") == (0, "")
     assert run("list", "none")[1].startswith("regard: none: cannot be read")
@@ -259,7 +264,9 @@ def test_a_key_is_taken_from_where_each_protocol_has_it(guarded: Guarded) -> Non
             http.post("/translate", params={**BODY, "api_key": key}),
             http.post("/translate", json=BODY, headers={"Authorization": f"Bearer {key}"}),
             http.post("/translate", json=BODY, headers={"X-Api-Key": key}),
-            http.post("/v2/translate", json=DEEPL, headers={"Authorization": f"DeepL-Auth-Key {key}"}),
+            http.post(
+                "/v2/translate", json=DEEPL, headers={"Authorization": f"DeepL-Auth-Key {key}"}
+            ),
             http.get("/v1/models", headers={"Authorization": f"bearer {key}"}),
             http.get("/metrics", headers={"Authorization": f"Bearer {key}"}),
         ]

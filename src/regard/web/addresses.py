@@ -28,7 +28,7 @@ def listen(host: str, port: int) -> socket.socket:
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or "no valid name"
         raise ConfigError(
-            f"--host {host} --port {port}: the page cannot be served there ({reason}); choose "
+            f"--host {host} --port {port}: a server cannot listen there ({reason}); choose "
             f"another address or port."
         ) from None
     return listener

@@ -1,4 +1,6 @@
-"""ASGI middleware around the application, from the outermost to the innermost:
+"""ASGI middleware around the application.
+
+From the outermost to the innermost:
 
     request_ids        the record of the request, with its id
     observation        its log line, metrics and span, whoever answers

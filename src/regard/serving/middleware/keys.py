@@ -9,7 +9,7 @@ from regard.serving.key_file import KeyFile
 from regard.serving.request_record import current_record
 from regard.web.request_bodies import replay
 
-# Probes, the pages, which ask for a key or have one, and what LibreTranslate's clients read without.
+# Probes, the pages, which ask for a key or have one, and what LibreTranslate's clients read.
 OPEN_PATHS = frozenset(
     (
         "/",
